@@ -1,0 +1,30 @@
+# Everything runs in .venv, which the first target makes; python3 must be 3.11 or later.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: run test lint corpus clean
+
+.venv/.installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt torch==2.13.0
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+run: .venv/.installed  ## the main job on its embedded default
+	$(BIN)/python -m tests.p30 logs/training_p30.log
+	$(BIN)/grpo-doctor analyze logs/training_p30.log || test $$? -eq 1
+
+test: .venv/.installed  ## the whole suite
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: .venv/.installed  ## style, types and the one-way contract
+	$(BIN)/ruff check grpo_doctor checks reports tests
+	$(BIN)/ruff format --check grpo_doctor checks reports tests
+	$(BIN)/mypy grpo_doctor checks reports tests
+	$(BIN)/lint-imports
+
+corpus: .venv/.installed  ## analyze over ../shared/logs, held against labels.csv
+	$(BIN)/python -m tests.corpus
+
+clean:
+	rm -rf .venv runs logs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

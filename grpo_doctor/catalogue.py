@@ -1,0 +1,131 @@
+"""Mounts the folders of leaf files, ``checks/`` and ``reports/``, and users' own folders of checks.
+
+The folders hold no ``__init__.py``: installed as import packages named ``checks`` and ``reports`` they would
+shadow users' own modules. They are mounted as ``grpo_doctor.checks`` and ``grpo_doctor.reports`` instead, and
+``sys.path`` is never touched.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.machinery import ModuleSpec
+from importlib.metadata import entry_points
+from importlib.util import module_from_spec
+from pathlib import Path
+from types import ModuleType
+
+from .check import Check, CheckError, take_loaded
+from .remedies import REMEDIES
+
+_HERE = Path(__file__).parent
+
+
+def home(name: str) -> Path:
+    """The folder of leaves: inside the package in a wheel, beside it in a checkout."""
+    inside = _HERE / name
+    return inside if inside.is_dir() else _HERE.parent / name
+
+
+def mount(package: str, folder: Path) -> None:
+    """Makes ``folder`` importable as ``package`` without an ``__init__.py`` and without touching ``sys.path``."""
+    if package in sys.modules:
+        return
+    spec = ModuleSpec(package, None, is_package=True)
+    spec.submodule_search_locations = [str(folder)]
+    sys.modules[package] = module_from_spec(spec)
+
+
+def leaves(folder: Path) -> list[Path]:
+    """The leaf files below a folder, in a fixed order."""
+    return sorted(p for p in folder.rglob("*.py") if not p.name.startswith("_"))
+
+
+def _load_folder(package: str, folder: Path) -> Iterator[Check]:
+    mount(package, folder)
+    for path in leaves(folder):
+        parts = path.relative_to(folder).with_suffix("").parts
+        for depth in range(1, len(parts)):
+            mount(".".join((package, *parts[:depth])), folder.joinpath(*parts[:depth]))
+        take_loaded()
+        importlib.import_module(".".join((package, *parts)))
+        for check in take_loaded():
+            check.family = parts[0] if len(parts) > 1 else folder.name
+            yield check
+
+
+class Catalogue:
+    """Every illness that is known, by code."""
+
+    def __init__(self, checks: Iterable[Check]) -> None:
+        self.checks: dict[str, Check] = {}
+        for check in checks:
+            if (taken := self.checks.get(check.code)) is not None:
+                raise CheckError(f"{check.file}: {check.code} is taken by {taken.file}; choose a free code")
+            self.checks[check.code] = check
+        self.checks = dict(sorted(self.checks.items()))
+        self._validate()
+
+    def _validate(self) -> None:
+        for check in self.checks.values():
+            for remedy in check.remedies:
+                if isinstance(remedy, str) and remedy not in REMEDIES:
+                    raise CheckError(f"{check.file}: {check.code}: no remedy {remedy!r} in grpo_doctor/remedies.py")
+            self._refuse_cycle(check.code, ())
+
+    def _refuse_cycle(self, code: str, path: tuple[str, ...]) -> None:
+        if code in path:
+            ring = " -> ".join((*path[path.index(code) :], code))
+            raise CheckError(f"{self.checks[code].file}: {code}: explains runs in a circle: {ring}")
+        for explained in self.checks[code].explains:
+            if explained in self.checks:
+                self._refuse_cycle(explained, (*path, code))
+
+    def find(self, word: str) -> Check | None:
+        """The check with this code or name."""
+        return self.checks.get(word.upper()) or next((c for c in self.checks.values() if c.name == word.lower()), None)
+
+    def matches(self, check: Check, words: Iterable[str]) -> bool:
+        """Whether a code, a code's prefix, a name or a family among ``words`` means this check."""
+        return any(check.code.startswith(w.upper()) or w.lower() in (check.name, check.family) for w in words)
+
+    def select(self, select: Iterable[str] = (), ignore: Iterable[str] = ()) -> Catalogue:
+        """The checks that ``select`` names (all, if it names none) less those that ``ignore`` names."""
+        chosen, unwanted = list(select), list(ignore)
+        for word in (*chosen, *unwanted):
+            if not any(self.matches(c, [word]) for c in self.checks.values()):
+                raise CheckError(f"no check, name or family is called {word!r}; see `grpo-doctor checks`")
+        return Catalogue(
+            c for c in self.checks.values() if (not chosen or self.matches(c, chosen)) and not self.matches(c, unwanted)
+        )
+
+
+@cache
+def load(folders: tuple[Path, ...] = ()) -> Catalogue:
+    """The built-in checks, those of installed entry points, and those of the user's ``folders``."""
+    return Catalogue(_all_checks(folders))
+
+
+def _all_checks(folders: tuple[Path, ...]) -> Iterator[Check]:
+    yield from _load_folder("grpo_doctor.checks", home("checks"))
+    for entry in entry_points(group="grpo_doctor.checks"):
+        take_loaded()
+        entry.load()
+        yield from take_loaded()
+    for folder in folders:
+        if not folder.is_dir():
+            raise CheckError(f"{folder}: not a folder of checks; see checks in [tool.grpo-doctor]")
+        yield from _load_folder(f"grpo_doctor.user_{abs(hash(folder.resolve())):x}", folder)
+
+
+def report_names() -> list[str]:
+    """The report formats, one leaf each."""
+    return [p.stem for p in leaves(home("reports"))]
+
+
+def report(name: str) -> ModuleType:
+    """The leaf of one report format; only that one is imported."""
+    mount("grpo_doctor.reports", home("reports"))
+    return importlib.import_module(f"grpo_doctor.reports.{name}")

@@ -1,0 +1,325 @@
+"""What a check is, and what it finds.
+
+A leaf file describes one illness by its code. It holds at most one ``@check`` (a predicate over columns), one
+``@conclude`` (over other findings) and one ``@probe`` (over the seams of a trainer); the docstring of the first
+of them is the illness's page.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import Any, Literal
+
+import msgspec
+
+from .run import MEANINGS, RunType
+
+Role = Literal["cause", "outcome", "symptom", "note"]
+
+HEADINGS = ("What it sees", "Why it matters", "Known false alarms", "Remedy", "Sources")
+SPECIAL = ("settings", "events", "samples", "step")
+"""Parameter names that are no record field: the declared settings, and the row's events, samples and step."""
+
+
+class Severity(IntEnum):
+    """How bad it is if true."""
+
+    INFO = 0
+    WARNING = 1
+    ERROR = 2
+    CRITICAL = 3
+
+    @classmethod
+    def of(cls, name: str) -> Severity:
+        return cls[name.upper()]
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+class Confidence(IntEnum):
+    """How sure: high is proven (a log line, a probe, an identity), medium a test plus order in time, low a threshold."""
+
+    LOW = 0
+    MEDIUM = 1
+    HIGH = 2
+
+    @classmethod
+    def of(cls, name: str) -> Confidence:
+        return cls[name.upper()]
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+class Rival(msgspec.Struct, frozen=True):
+    """Another explanation of the same records, and the test that would tell."""
+
+    name: str
+    why: str
+    separated_by: str
+
+
+class Step(msgspec.Struct, frozen=True, rename={"who": "for"}):
+    """What to do in one framework; ``for`` is trl, verl, openrlhf or by-hand."""
+
+    who: str
+    do: str
+
+
+class Remedy(msgspec.Struct, frozen=True):
+    """What to change. ``evidence`` is what it did elsewhere (before → after), ``source`` says where."""
+
+    id: str
+    title: str
+    steps: tuple[Step, ...]
+    evidence: str
+    source: str
+
+
+class Withheld(msgspec.Struct, frozen=True):
+    """A remedy that makes no sense while another finding holds."""
+
+    id: str
+    title: str
+    because: str
+
+
+class Finding(msgspec.Struct, kw_only=True):
+    """What a check found in a run."""
+
+    code: str
+    name: str
+    severity: str
+    confidence: str
+    role: Role = "note"
+    onset_step: int
+    detected_step: int
+    last_step: int
+    cleared: bool = False
+    message: str
+    evidence: dict[str, Any] = {}
+    lines: list[int] = []
+    explained_by: list[str] = []
+    invalidates: list[str] = []
+    rivals: list[Rival] = []
+    remedies: list[Remedy] = []
+    withheld: list[Withheld] = []
+    columns: list[str] = []
+
+    @property
+    def level(self) -> Severity:
+        return Severity.of(self.severity)
+
+    @property
+    def sureness(self) -> Confidence:
+        return Confidence.of(self.confidence)
+
+
+class Fires(msgspec.Struct, frozen=True):
+    """A condition over rows with the words for it; see `fires`."""
+
+    when: Any
+    message: str
+    hold: tuple[int, int]
+    clear: int
+    levels: tuple[tuple[Severity, Any], ...]
+    confidence: Confidence | None
+    onset: Any
+    evidence: dict[str, Any]
+
+
+def fires(
+    when: Any,
+    message: str,
+    *,
+    hold: tuple[int, int] = (3, 5),
+    clear: int = 5,
+    info: Any = None,
+    warning: Any = None,
+    error: Any = None,
+    critical: Any = None,
+    confidence: str | None = None,
+    onset: Any = None,
+    **evidence: Any,
+) -> Fires:
+    """What a check returns: the condition, and the sentence with its numbers.
+
+    Args:
+        when: condition over rows at the check's own severity.
+        message: one sentence; ``{name:.3g}`` takes the evidence at the last row on which the condition held.
+        hold: ``(m, n)``: fires when the condition held on m of the last n rows that the check saw.
+        clear: clears after so many rows in a row without it.
+        info, warning, error, critical: conditions for another severity, with the same hold; the highest wins.
+        confidence: other than the check's own.
+        onset: column of the step at which it began; by default the first row of the hold.
+        evidence: columns or numbers, named.
+    """
+    given = {Severity.INFO: info, Severity.WARNING: warning, Severity.ERROR: error, Severity.CRITICAL: critical}
+    levels = tuple((level, condition) for level, condition in given.items() if condition is not None)
+    sure = None if confidence is None else Confidence.of(confidence)
+    return Fires(when, message, hold, clear, levels, sure, onset, evidence)
+
+
+class AnyOf(msgspec.Struct, frozen=True):
+    """Alternatives for one parameter: the first field that is known on a row."""
+
+    fields: tuple[str, ...]
+
+
+def any_of(*fields: str) -> Any:
+    """Default of a parameter that any of these fields can fill; they must mean the same in the same unit."""
+    return AnyOf(fields)
+
+
+class CheckError(ValueError):
+    """A leaf that cannot be loaded; the message names file, code and the mend."""
+
+
+class Check:
+    """One illness: what is known about it, and the functions that look for it."""
+
+    def __init__(self, code: str, function: Callable[..., Any], **meta: Any) -> None:
+        self.code = code
+        self.name = function.__name__.replace("_", "-")
+        self.file = inspect.getsourcefile(function) or "?"
+        self.page = inspect.cleandoc(function.__doc__ or "")
+        self.family = ""
+        self.severity = Severity.of(meta.pop("severity"))
+        self.confidence = Confidence.of(meta.pop("confidence"))
+        self.outcome: bool = meta.pop("outcome")
+        self.explains: tuple[str, ...] = tuple(meta.pop("explains"))
+        self.withholds: Mapping[str, str] = dict(meta.pop("withholds"))
+        self.rivals: tuple[Rival, ...] = tuple(meta.pop("rivals"))
+        self.remedies: tuple[str | Remedy, ...] = tuple(meta.pop("remedies"))
+        self.invalidates: tuple[str, ...] = tuple(meta.pop("invalidates"))
+        self.run_types: tuple[RunType, ...] = tuple(meta.pop("run_types"))
+        self.predicate: Callable[..., Any] | None = None
+        self.conclusion: Callable[..., Any] | None = None
+        self.probe: Callable[..., Any] | None = None
+        self.needs: tuple[tuple[str, ...], ...] = ()
+        self.arguments: tuple[tuple[str, ...], ...] = ()
+        self.thresholds: dict[str, Any] = {}
+        self.premises: dict[str, bool] = {}
+        self._validate_page()
+
+    @property
+    def title(self) -> str:
+        """First line of the page."""
+        return self.page.split("\n", 1)[0]
+
+    def _fail(self, why: str) -> CheckError:
+        return CheckError(f"{self.file}: {self.code}: {why}")
+
+    def _validate_page(self) -> None:
+        if not re.fullmatch(r"[A-Z]{3}\d{3}", self.code):
+            raise self._fail("a code is three capitals and three digits, such as ENT001")
+        found = [h for h in HEADINGS if f"## {h}" in self.page]
+        if missing := [h for h in HEADINGS if h not in found]:
+            raise self._fail(f"the docstring lacks the heading '## {missing[0]}'; see .github/CONTRIBUTING.md")
+
+    def take_predicate(self, function: Callable[..., Any]) -> None:
+        """Reads needs and thresholds off the signature: required fields, optional ones, keyword-only numbers."""
+        needs, arguments = [], []
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                self.thresholds[parameter.name] = parameter.default
+                continue
+            fields = parameter.default.fields if isinstance(parameter.default, AnyOf) else (parameter.name,)
+            if unknown := [f for f in fields if f not in MEANINGS and f not in SPECIAL]:
+                raise self._fail(f"{unknown[0]!r} is no record field; fields stand in grpo_doctor/record.py")
+            arguments.append(fields)
+            if parameter.default is parameter.empty or isinstance(parameter.default, AnyOf):
+                if fields[0] not in SPECIAL:
+                    needs.append(fields)
+        self.predicate, self.needs, self.arguments = function, tuple(needs), tuple(arguments)
+
+    def take_conclusion(self, function: Callable[..., Any]) -> None:
+        """Reads the premises off the signature: codes, required unless they have a default."""
+        parameters = inspect.signature(function).parameters
+        self.conclusion = function
+        self.premises = {name: p.default is p.empty for name, p in parameters.items()}
+
+    @property
+    def columns(self) -> list[str]:
+        """Fields worth drawing beside a finding of this check."""
+        return [f for alternatives in self.arguments for f in alternatives if f not in SPECIAL]
+
+
+_loading: dict[str, Check] = {}
+"""Checks that the leaves loaded just now have declared; the catalogue takes them."""
+
+
+def take_loaded() -> list[Check]:
+    """The checks declared since the last call."""
+    loaded = list(_loading.values())
+    _loading.clear()
+    return loaded
+
+
+def _declare(kind: str, code: str, function: Callable[..., Any], meta: dict[str, Any]) -> None:
+    illness = _loading.get(code)
+    if illness is None:
+        illness = _loading[code] = Check(code, function, **meta)
+    elif illness.file != (inspect.getsourcefile(function) or "?"):
+        raise CheckError(f"{inspect.getsourcefile(function)}: {code} is taken by {illness.file}; choose a free code")
+    if getattr(illness, kind) is not None:
+        raise CheckError(f"{illness.file}: {code}: a leaf holds at most one @{kind}")
+    if kind == "predicate":
+        illness.take_predicate(function)
+    elif kind == "conclusion":
+        illness.take_conclusion(function)
+    else:
+        illness.probe = function
+
+
+def _decorator(kind: str) -> Callable[..., Callable[[Callable[..., Any]], Callable[..., Any]]]:
+    def declare(
+        code: str,
+        *,
+        severity: str = "warning",
+        confidence: str = "low",
+        outcome: bool = False,
+        explains: tuple[str, ...] = (),
+        withholds: Mapping[str, str] | None = None,
+        rivals: tuple[Rival, ...] = (),
+        remedies: tuple[str | Remedy, ...] = (),
+        invalidates: tuple[str, ...] = (),
+        run_types: tuple[RunType, ...] = ("rl",),
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        meta = {k: v for k, v in locals().items() if k != "code"}
+        meta["withholds"] = withholds or {}
+
+        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+            _declare(kind, code, function, dict(meta))
+            return function
+
+        return register
+
+    return declare
+
+
+check = _decorator("predicate")
+check.__doc__ = """Declares a predicate over columns for the illness ``code``.
+
+Args:
+    code: three capitals and three digits; never used twice, never reused.
+    severity: info, warning, error or critical, where `fires` names no other.
+    confidence: low (a threshold), medium (a test and the order in time) or high (proven).
+    outcome: what the user suffers (a finding that others explain), not a mechanism.
+    explains: codes of the findings that this one accounts for.
+    withholds: remedy id to the reason why it makes no sense while this finding holds.
+    rivals: other explanations of the same records, each with the test that would tell.
+    remedies: ids from `grpo_doctor.remedies`, or remedies of this illness alone.
+    invalidates: what can no longer be trusted (rewards, checkpoints since the onset, the supervised stage).
+    run_types: the kinds of run that it judges.
+"""
+conclude = _decorator("conclusion")
+conclude.__doc__ = (
+    """Declares a conclusion from other findings: parameters are their codes, required unless defaulted."""
+)
+probe = _decorator("probe")
+probe.__doc__ = """Declares a probe: parameters are the seams that it calls."""

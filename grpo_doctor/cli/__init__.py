@@ -1,0 +1,40 @@
+"""The command line: one command a file. Heavy imports stand inside the functions."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from .analyze import analyze
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def about(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+) -> None:
+    """Finds out why a GRPO run of a language model collapses, stalls or lies, and says what to change."""
+    if version:
+        from .. import __version__
+
+        typer.echo(f"grpo-doctor {__version__}")
+        raise typer.Exit
+
+
+app.command()(analyze)
+
+
+def main() -> None:
+    """Entry point of ``grpo-doctor``."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="replace")
+    app()

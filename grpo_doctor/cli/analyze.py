@@ -1,0 +1,89 @@
+"""``grpo-doctor analyze``: the diagnosis of logs that are on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..check import Severity
+from . import common
+
+if TYPE_CHECKING:
+    from ..config import Config
+    from ..diagnosis import Diagnosis
+
+Paths = Annotated[
+    list[Path], typer.Argument(help="Logs, or folders of a run; - reads standard input.", show_default=False)
+]
+
+
+def analyze(
+    paths: Paths,
+    output_format: Annotated[str, typer.Option("--output-format", "-f", help="Format of the report.")] = "text",
+    output_file: Annotated[Path | None, typer.Option("--output-file", "-o", help="Write the report here.")] = None,
+    report: Annotated[
+        list[str] | None, typer.Option("--report", help="FORMAT=FILE: one more report; repeatable.")
+    ] = None,
+    fail_on: Annotated[
+        str | None, typer.Option("--fail-on", help="Severity from which the exit code is 1.", show_default="error")
+    ] = None,
+    select: common.Select = None,
+    ignore: common.Ignore = None,
+    map_: Annotated[
+        list[str] | None, typer.Option("--map", help="KEY=FIELD: read a key of the log as this field; repeatable.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting that the log does not say; repeatable.")
+    ] = None,
+    config: common.ConfigFile = None,
+    samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Show texts of responses.")] = True,
+    color: Annotated[
+        bool | None, typer.Option("--color/--no-color", help="Colours in text.", show_default="on a terminal")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what was mapped, skipped and unread.")] = False,
+) -> None:
+    """Reads logs and says what is wrong, since which step, how sure that is, and what to change.
+
+    Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong use or unreadable input, 3 nothing could be judged.
+    """
+    with common.plain_errors():
+        settings = common.settings(config, select, ignore, map_, set_, fail_on)
+        options = common.options(output_format, output_file, samples, color, verbose)
+        diagnoses, unreadable = diagnose_paths(paths, settings)
+        common.write(diagnoses, output_format, output_file, report or [], options)
+    raise typer.Exit(exit_code(diagnoses, unreadable, Severity.of(settings.fail_on)))
+
+
+def diagnose_paths(paths: list[Path], config: Config) -> tuple[list[Diagnosis], int]:
+    """The diagnoses of every run in the paths, and how many paths could not be read."""
+    from ..doctor import diagnose
+    from ..sources import ReadError, read
+
+    catalogue = common.chosen(config)
+    diagnoses: list[Diagnosis] = []
+    unreadable = 0
+    for path in paths:
+        try:
+            runs = read(path, config.map)
+        except ReadError as error:
+            typer.echo(f"grpo-doctor: {error}", err=True)
+            unreadable += 1
+            continue
+        for run in runs:
+            run.settings.update(config.settings)
+            diagnoses.append(diagnose(run, catalogue=catalogue, thresholds=config.thresholds))
+    return diagnoses, unreadable
+
+
+def exit_code(diagnoses: list[Diagnosis], unreadable: int, fail_on: Severity) -> int:
+    """1 if any run has findings, else 2 if any input was unreadable, else 3 if any was unjudged, else 0."""
+    worst: list[Any] = [d.worst for d in diagnoses if d.worst is not None]
+    if any(severity >= fail_on for severity in worst):
+        return common.FINDINGS
+    if unreadable:
+        return common.WRONG
+    if not diagnoses or any(d.verdict == "unjudged" for d in diagnoses):
+        return common.UNJUDGED
+    return common.CLEAN

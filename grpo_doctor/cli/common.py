@@ -1,0 +1,134 @@
+"""What commands share: exit codes, errors in one line, and the options that most of them take."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
+
+import typer
+
+from ..catalogue import Catalogue, load
+from ..check import CheckError, Severity
+from ..config import Config, ConfigError
+from ..config import read as read_config
+from ..report import Options, UnknownFormat, render
+from ..run import MEANINGS
+from ..sources import ReadError
+
+if TYPE_CHECKING:
+    from ..diagnosis import Diagnosis
+
+CLEAN, FINDINGS, WRONG, UNJUDGED = 0, 1, 2, 3
+"""Exit codes: nothing at or above --fail-on; findings; wrong use or unreadable input; nothing could be judged."""
+
+Select: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--select", help="Run only these checks (code, name, family); repeatable.")
+]
+Ignore: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--ignore", help="Leave out these checks (code, name, family); repeatable.")
+]
+ConfigFile: TypeAlias = Annotated[
+    Path | None, typer.Option("--config", help="TOML file of settings instead of grpo-doctor.toml or pyproject.toml.")
+]
+
+
+def fail(message: str) -> NoReturn:
+    """One line on stderr, exit code 2."""
+    typer.echo(f"grpo-doctor: {message}", err=True)
+    raise typer.Exit(WRONG)
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Turns what the user can mend into one line and exit code 2; anything else is a bug and shows itself."""
+    try:
+        yield
+    except (ReadError, CheckError, ConfigError, UnknownFormat) as error:
+        fail(str(error))
+
+
+def settings(
+    file: Path | None,
+    select: list[str] | None,
+    ignore: list[str] | None,
+    mapping: list[str] | None,
+    declared: list[str] | None,
+    fail_on: str | None,
+) -> Config:
+    """The settings of the file with those of the command line over them. Raises `ConfigError`."""
+    config = read_config(file)
+    config.select = select or config.select
+    config.ignore = ignore or config.ignore
+    config.fail_on = fail_on or config.fail_on
+    if config.fail_on.upper() not in Severity.__members__:
+        raise ConfigError(f"--fail-on {config.fail_on}: choose info, warning, error or critical")
+    config.map |= dict(_pair("--map", word) for word in mapping or [])
+    for key, name in config.map.items():
+        if name not in MEANINGS:
+            raise ConfigError(
+                f"--map {key}={name}: {name!r} is no record field; `grpo-doctor checks --fields` lists them"
+            )
+    config.settings |= {k: _value(v) for k, v in (_pair("--set", word) for word in declared or [])}
+    return config
+
+
+def _pair(option: str, word: str) -> tuple[str, str]:
+    key, equals, value = word.partition("=")
+    if not (key and equals and value):
+        raise ConfigError(f"{option} {word}: write {option} NAME=VALUE")
+    return key, value
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def options(name: str, file: Path | None, samples: bool, color: bool | None, verbose: bool) -> Options:
+    """How a report is written: colours only for text on a terminal, unless the user says otherwise."""
+    import os
+    import shutil
+
+    terminal = file is None and sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    width = shutil.get_terminal_size((100, 24)).columns if file is None else 100
+    colored = name == "text" and (terminal if color is None else color)
+    return Options(samples=samples, color=colored, width=max(60, min(width, 120)), verbose=verbose)
+
+
+def write(diagnoses: list[Diagnosis], name: str, file: Path | None, more: list[str], options: Options) -> None:
+    """Writes every report that was asked for; a file is replaced whole or not at all."""
+    jobs = [(name, file), *((f, Path(p)) for f, p in (_pair("--report", word) for word in more))]
+    rendered = [(path, render(kind, diagnoses, options)) for kind, path in jobs]
+    for path, text in rendered:
+        if path is None:
+            typer.echo(text)
+            continue
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            draft = path.with_name(path.name + ".part")
+            draft.write_text(text + "\n", encoding="utf-8")
+            draft.replace(path)
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def chosen(config: Config) -> Catalogue:
+    """The checks that the settings select."""
+    catalogue = load(tuple(config.checks))
+    unknown = [code for code in config.thresholds if code not in catalogue.checks]
+    if unknown:
+        raise ConfigError(f"{config.origin}: thresholds.{unknown[0]}: no check has this code; see `grpo-doctor checks`")
+    for code, limits in config.thresholds.items():
+        for name in limits:
+            if name not in catalogue.checks[code].thresholds:
+                known = ", ".join(catalogue.checks[code].thresholds)
+                raise ConfigError(
+                    f"{config.origin}: thresholds.{code}.{name}: there is no such threshold; it has {known}"
+                )
+    return catalogue.select(config.select, config.ignore)

@@ -1,0 +1,71 @@
+"""Settings: ``[tool.grpo-doctor]`` in pyproject.toml, or grpo-doctor.toml. Unknown keys are errors."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+
+class ConfigError(ValueError):
+    """Settings that cannot be used; the message names file and key."""
+
+
+class Config(msgspec.Struct, kw_only=True):
+    """What a user may set. The command line is stronger than the environment, which is stronger than the file."""
+
+    select: list[str] = []
+    ignore: list[str] = []
+    checks: list[Path] = []
+    fail_on: str = "error"
+    map: dict[str, str] = {}
+    settings: dict[str, Any] = {}
+    thresholds: dict[str, dict[str, Any]] = {}
+    origin: str = "command line"
+
+
+def find(start: Path) -> Path | None:
+    """The nearest grpo-doctor.toml, or pyproject.toml with a [tool.grpo-doctor], from ``start`` upwards."""
+    for folder in (start, *start.parents):
+        own = folder / "grpo-doctor.toml"
+        if own.is_file():
+            return own
+        project = folder / "pyproject.toml"
+        if project.is_file() and "tool" in (table := _load(project)) and "grpo-doctor" in table["tool"]:
+            return project
+    return None
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from None
+
+
+def read(path: Path | None) -> Config:
+    """The settings of a file, or of the nearest one where ``path`` is None. Raises `ConfigError`."""
+    path = path or find(Path.cwd())
+    if path is None:
+        return Config()
+    table = _load(path)
+    if path.name == "pyproject.toml":
+        table = table.get("tool", {}).get("grpo-doctor", {})
+    table = {key.replace("-", "_"): value for key, value in table.items()}
+    known = [f for f in Config.__struct_fields__ if f != "origin"]
+    for key in table:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, 1)
+            raise ConfigError(f"{path}: unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    try:
+        config = msgspec.convert(table, Config, strict=True, dec_hook=lambda kind, value: kind(value))
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    config.checks = [path.parent / folder for folder in config.checks]
+    config.origin = str(path)
+    return config

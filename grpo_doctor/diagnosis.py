@@ -1,0 +1,255 @@
+"""From findings to a diagnosis: causes apart from symptoms, rivals, withheld remedies, verdict, coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from .check import Confidence, Finding, Fires, Severity, Withheld
+from .remedies import REMEDIES
+from .run import Run, RunType, Table
+
+if TYPE_CHECKING:
+    from .catalogue import Catalogue
+
+Verdict = Literal["failing", "suspect", "healthy", "unjudged"]
+
+ENOUGH = 8
+"""Rows below which silence is no health: no rule about trends can have spoken."""
+SLACK = 5
+"""Rows by which the onset of a cause may come after that of its effect: both are blurred by their holds."""
+RECENT = 0.1
+"""Share of the run at its end within which a cleared finding still counts as active."""
+
+
+class Coverage(msgspec.Struct, kw_only=True):
+    """What the verdict rests on."""
+
+    ran: int
+    fired: int
+    passed: int
+    skipped: list[dict[str, Any]]
+    unread_keys: list[str]
+
+
+class Diagnosis(msgspec.Struct, kw_only=True):
+    """What is wrong with one run. ``cause`` is the code of the headline finding, None where there is none."""
+
+    source: str
+    format: str
+    run_type: RunType
+    steps: int
+    first_step: int | None
+    last_step: int | None
+    settings: dict[str, Any]
+    verdict: Verdict
+    cause: str | None
+    headline: str
+    findings: list[Finding]
+    coverage: Coverage
+    notes: list[str]
+    tables: list[Table]
+    run: Run
+
+    @property
+    def worst(self) -> Severity | None:
+        """Highest severity that counts: a note weighs at most as a warning."""
+        levels = [_weight(f) for f in self.findings if counts(f, self.first_step, self.last_step)]
+        return max(levels, default=None)
+
+    def finding(self, code: str) -> Finding | None:
+        """The finding with this code."""
+        return next((f for f in self.findings if f.code == code), None)
+
+    def __repr__(self) -> str:
+        return f"<Diagnosis of {self.source}: {self.verdict}. {self.headline}>"
+
+
+def _weight(finding: Finding) -> Severity:
+    return min(finding.level, Severity.WARNING) if finding.role == "note" else finding.level
+
+
+def counts(finding: Finding, first_step: int | None, last_step: int | None) -> bool:
+    """Whether a finding still held at the end of the run, or shortly before it."""
+    if not finding.cleared or first_step is None or last_step is None:
+        return True
+    return finding.last_step >= last_step - RECENT * (last_step - first_step)
+
+
+def conclude_all(catalogue: Catalogue, found: dict[str, Finding]) -> None:
+    """Adds what can be concluded from the findings, and from conclusions, until nothing is added."""
+    waiting = [c for c in catalogue.checks.values() if c.conclusion is not None and c.code not in found]
+    grown = True
+    while grown:
+        grown = False
+        for check in list(waiting):
+            if any(required and code not in found for code, required in check.premises.items()):
+                continue
+            assert check.conclusion is not None
+            fires: Fires | None = check.conclusion(*(found.get(code) for code in check.premises))
+            if fires is None or not fires.when:
+                continue
+            premises = [found[code] for code in check.premises if code in found]
+            confidence = check.confidence if fires.confidence is None else fires.confidence
+            levels = [level for level, condition in fires.levels if condition]
+            found[check.code] = Finding(
+                code=check.code,
+                name=check.name,
+                severity=str(max(levels, default=check.severity)),
+                confidence=str(confidence),
+                onset_step=min(p.onset_step for p in premises),
+                detected_step=max(p.detected_step for p in premises),
+                last_step=max(p.last_step for p in premises),
+                cleared=all(p.cleared for p in premises),
+                message=fires.message.format(**fires.evidence),
+                evidence=fires.evidence,
+                columns=list(dict.fromkeys(c for p in premises for c in p.columns)),
+            )
+            waiting.remove(check)
+            grown = True
+
+
+def _link(catalogue: Catalogue, findings: list[Finding], slack: float) -> None:
+    """Fills ``explained_by``: a finding explains another that its check names and that does not begin before it."""
+    for finding in findings:
+        finding.explained_by = [
+            other.code
+            for other in findings
+            if finding.code in catalogue.checks[other.code].explains
+            and other.onset_step <= finding.onset_step + slack
+            and (other.level >= Severity.WARNING or other.level >= finding.level)
+        ]
+
+
+def _roots(finding: Finding, by_code: Mapping[str, Finding]) -> list[Finding]:
+    """The findings at the start of every chain of explanations that ends in this one."""
+    seen: dict[str, Finding] = {}
+    waiting = [finding]
+    while waiting:
+        current = waiting.pop()
+        if current.code in seen:
+            continue
+        seen[current.code] = current
+        waiting += [by_code[code] for code in current.explained_by]
+    return [f for f in seen.values() if not f.explained_by and f is not finding]
+
+
+def _strength(finding: Finding) -> tuple[Confidence, Severity, int]:
+    return finding.sureness, finding.level, -finding.onset_step
+
+
+def _assign_roles(catalogue: Catalogue, findings: list[Finding], active: list[Finding]) -> Finding | None:
+    """Gives every finding its role and returns the one to headline."""
+    by_code = {f.code: f for f in findings}
+    outcomes = [f for f in active if catalogue.checks[f.code].outcome and f.level >= Severity.WARNING]
+    proven = [f for f in active if f.sureness is Confidence.HIGH and f.level >= Severity.ERROR and not f.explained_by]
+    roots = {outcome.code: _roots(outcome, by_code) for outcome in outcomes}
+    causes = {f.code: f for f in (*(r for rs in roots.values() for r in rs), *proven)}
+    explaining = set(causes)
+    for finding in findings:
+        if finding.code in causes and not catalogue.checks[finding.code].outcome:
+            finding.role = "cause"
+        elif catalogue.checks[finding.code].outcome and finding.level >= Severity.WARNING:
+            finding.role = "outcome"
+        elif finding.explained_by and any(r.code in explaining for r in _roots(finding, by_code)):
+            finding.role = "symptom"
+        else:
+            finding.role = "note"
+    worst = max((o.level for o in outcomes), default=None)
+    candidates = {f.code: f for f in proven}
+    for outcome in outcomes:
+        if outcome.level == worst:
+            candidates |= {f.code: f for f in roots[outcome.code] or [outcome]}
+    mechanisms = [f for f in candidates.values() if f.role == "cause"]
+    return max(mechanisms or candidates.values(), key=_strength, default=None)
+
+
+def _treat(catalogue: Catalogue, findings: list[Finding], active: list[Finding]) -> None:
+    """Attaches rivals and remedies; a remedy that an active finding makes senseless is withheld with the reason."""
+    withheld: dict[str, str] = {}
+    for finding in sorted(active, key=_strength, reverse=True):
+        for remedy_id, because in catalogue.checks[finding.code].withholds.items():
+            withheld.setdefault(remedy_id, f"{finding.code} {finding.name}: {because}")
+    for finding in findings:
+        check = catalogue.checks[finding.code]
+        remedies = [REMEDIES[r] if isinstance(r, str) else r for r in check.remedies]
+        finding.rivals = list(check.rivals)
+        finding.invalidates = [text.format(onset=finding.onset_step) for text in check.invalidates]
+        finding.remedies = [r for r in remedies if r.id not in withheld]
+        finding.withheld = [Withheld(r.id, r.title, withheld[r.id]) for r in remedies if r.id in withheld]
+
+
+_ORDER = {"cause": 0, "outcome": 1, "symptom": 2, "note": 3}
+
+
+def diagnosis_of(
+    run: Run, catalogue: Catalogue, findings: list[Finding], coverage: Coverage, *, rows: int | None = None
+) -> Diagnosis:
+    """The diagnosis that follows from the findings of a run."""
+    rows = len(run) if rows is None else rows
+    first, last = (int(run.steps[0]), int(run.steps[-1])) if len(run.steps) else (None, None)
+    if first is not None and last is not None and last < first:  # the log restarts
+        first, last = int(run.steps.min()), int(run.steps.max())
+    slack = SLACK * (last - first) / max(rows - 1, 1) if first is not None and last is not None else 0.0
+    active = [f for f in findings if counts(f, first, last)]
+    _link(catalogue, findings, slack)
+    headline = _assign_roles(catalogue, findings, active)
+    _treat(catalogue, findings, active)
+    _locate(run, findings)
+    findings.sort(key=lambda f: (f is not headline, _ORDER[f.role], -f.level, -f.sureness, f.onset_step, f.code))
+    verdict = _verdict(run, active, coverage, rows)
+    return Diagnosis(
+        source=run.source,
+        format=run.format,
+        run_type=run.run_type,
+        steps=rows,
+        first_step=first,
+        last_step=last,
+        settings=run.settings,
+        verdict=verdict,
+        cause=headline.code if headline is not None else None,
+        headline=_headline(verdict, headline, run, rows),
+        findings=findings,
+        coverage=coverage,
+        notes=run.notes,
+        tables=run.tables,
+        run=run,
+    )
+
+
+def _verdict(run: Run, active: list[Finding], coverage: Coverage, rows: int) -> Verdict:
+    levels = [_weight(f) for f in active]
+    if any(level >= Severity.ERROR for level in levels):
+        return "failing"
+    if any(level >= Severity.WARNING for level in levels):
+        return "suspect"
+    if run.run_type == "none" or coverage.ran == 0 or rows < ENOUGH:
+        return "unjudged"
+    return "healthy"
+
+
+def _headline(verdict: Verdict, finding: Finding | None, run: Run, rows: int) -> str:
+    if finding is not None:
+        return finding.message
+    if verdict == "unjudged":
+        if run.run_type == "none" or not rows:
+            return "No training metrics were found, so nothing could be judged."
+        if rows < ENOUGH:
+            return f"{rows} step{'s' * (rows != 1)}, too few to judge."
+        return "None of the checks found the metrics that it needs, so nothing could be judged."
+    if verdict == "suspect":
+        return "Nothing that the run suffers from was found; the warnings below are worth a look."
+    return "No sign of collapse, stall or broken plumbing was found in what was recorded."
+
+
+def _locate(run: Run, findings: list[Finding]) -> None:
+    """Source lines of onset and detection, where the log has lines."""
+    if not len(run.lines):
+        return
+    for finding in findings:
+        for step in dict.fromkeys((finding.onset_step, finding.detected_step)):
+            rows = (run.steps == step).nonzero()[0]
+            if len(rows) and run.lines[rows[0]]:
+                finding.lines.append(int(run.lines[rows[0]]))

@@ -1,0 +1,439 @@
+"""Runs the checks over a run: all at once, or row by row while it trains, with the same findings."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from .catalogue import Catalogue, load
+from .check import Check, Finding, Fires, Severity
+from .diagnosis import Coverage, Diagnosis, conclude_all, diagnosis_of
+from .record import NUMBER_FIELDS, OBJECT_FIELDS, TEXT_FIELDS, StepRecord
+from .run import BROADCAST, CORE, DERIVED, Run, Sample, non_finite, restarted
+from .stats import Memory
+
+BLOCK = 8192
+"""Rows that are held at once: bounded memory, and small enough for the cache."""
+
+_NAN = np.float64("nan")
+
+
+class _Episode:
+    """From the row on which a condition began to hold to the last on which it held."""
+
+    __slots__ = ("detected_step", "evidence", "last_row", "last_step", "onset_row", "onset_step")
+
+    def __init__(self, onset: tuple[int, int], detected_step: int) -> None:
+        self.onset_row, self.onset_step = onset
+        self.detected_step = self.last_step = detected_step
+        self.last_row = onset[0]
+        self.evidence: dict[str, Any] = {}
+
+    @property
+    def rows(self) -> int:
+        return self.last_row - self.onset_row + 1
+
+
+class _Alarm:
+    """One level of a check: fires after its hold, clears after its quiet rows, remembers the episode that counts."""
+
+    def __init__(self, level: Severity, hold: tuple[int, int], clear: int) -> None:
+        self.level, self.least, self.clear = level, hold[0], clear
+        self.recent: deque[tuple[bool, int, int]] = deque(maxlen=hold[1])
+        self.held = 0
+        self.quiet = 0
+        self.active = False
+        self.episode: _Episode | None = None
+        self.longest: _Episode | None = None
+        self.episodes = 0
+
+    def push(self, flag: bool, row: int, step: int) -> bool:
+        """Takes one row; whether the alarm began to ring on it."""
+        if len(self.recent) == self.recent.maxlen and self.recent[0][0]:
+            self.held -= 1
+        self.recent.append((flag, row, step))
+        self.held += flag
+        if self.active and self.episode is not None:
+            if flag:
+                self.quiet, self.episode.last_row, self.episode.last_step = 0, row, step
+            else:
+                self.quiet += 1
+                self.active = self.quiet < self.clear
+            return False
+        if flag and self.held >= self.least:
+            self._ring(row, step)
+            return True
+        return False
+
+    def _ring(self, row: int, step: int) -> None:
+        self.active, self.quiet = True, 0
+        onset = next((r, s) for f, r, s in self.recent if f)
+        before = self.episode
+        if before is not None and onset[0] - before.last_row <= max(2 * self.clear, before.rows):
+            before.last_row, before.last_step = row, step  # the same illness after a short pause
+            return
+        if before is not None and (self.longest is None or before.rows > self.longest.rows):
+            self.longest = before
+        self.episode = _Episode(onset, step)
+        self.episode.last_row = row
+        self.episodes += 1
+
+    def block(self, flags: np.ndarray, rows: np.ndarray, steps: np.ndarray) -> Iterator[int]:
+        """Takes many rows; yields the position of every row on which the episode's last row moved."""
+        i, n = 0, len(flags)
+        while i < n:
+            if self.active and self.episode is not None and not self.quiet and flags[i]:
+                run = int(np.argmin(flags[i:])) or n - i
+                self.episode.last_row, self.episode.last_step = int(rows[i + run - 1]), int(steps[i + run - 1])
+                for k in range(max(i, i + run - (self.recent.maxlen or 1)), i + run):
+                    self._remember(True, int(rows[k]), int(steps[k]))
+                i += run
+                yield i - 1
+            elif not self.active and not self.held and not flags[i]:
+                run = int(np.argmax(flags[i:])) or n - i
+                for k in range(max(i, i + run - (self.recent.maxlen or 1)), i + run):
+                    self._remember(False, int(rows[k]), int(steps[k]))
+                i += run
+            else:
+                flag = bool(flags[i])
+                self.push(flag, int(rows[i]), int(steps[i]))
+                if flag and self.active:
+                    yield i
+                i += 1
+
+    def _remember(self, flag: bool, row: int, step: int) -> None:
+        if len(self.recent) == self.recent.maxlen and self.recent[0][0]:
+            self.held -= 1
+        self.recent.append((flag, row, step))
+        self.held += flag
+
+    @property
+    def main(self) -> _Episode | None:
+        """The episode that still lasts, else the longest."""
+        if self.active or self.longest is None or self.episode is None:
+            return self.episode
+        return max(self.episode, self.longest, key=lambda e: e.rows)
+
+
+class _Examined:
+    """One check on one run: its memory, its alarms, and how many rows it has seen."""
+
+    def __init__(self, check: Check, thresholds: Mapping[str, Any]) -> None:
+        self.check = check
+        self.thresholds = {**check.thresholds, **thresholds}
+        self.memory = Memory()
+        self.rows = 0
+        self.known: set[str] = set()
+        self.alarms: list[_Alarm] = []
+        self.message = ""
+        self.confidence = check.confidence
+        self.onsets: dict[int, float] = {}
+
+    def call(self, arguments: list[Any]) -> Fires:
+        assert self.check.predicate is not None
+        found: Fires = self.memory.call(self.check.predicate, arguments, self.thresholds)
+        if not self.alarms:
+            levels = (self.check.severity, *(level for level, _ in found.levels))
+            self.alarms = [_Alarm(level, found.hold, found.clear) for level in levels]
+            self.message = found.message
+        if found.confidence is not None:
+            self.confidence = found.confidence
+        return found
+
+    def push(self, arguments: list[Any], row: int, step: int) -> bool:
+        """Takes one row; whether any alarm began to ring."""
+        found = self.call(arguments)
+        self.rows += 1
+        rang = False
+        for alarm, when in zip(self.alarms, (found.when, *(c for _, c in found.levels)), strict=True):
+            flag = bool(when)
+            rang |= alarm.push(flag, row, step)
+            if flag and alarm.active and alarm.episode is not None:
+                alarm.episode.evidence = found.evidence
+                if found.onset is not None and row == alarm.episode.last_row:
+                    self._backdate(alarm.episode, found.onset)
+        return rang
+
+    def block(self, arguments: list[Any], rows: np.ndarray, steps: np.ndarray) -> None:
+        """Takes many rows."""
+        found = self.call(arguments)
+        self.rows += len(rows)
+        for alarm, when in zip(self.alarms, (found.when, *(c for _, c in found.levels)), strict=True):
+            flags = np.broadcast_to(np.asarray(when, bool), rows.shape)
+            for i in alarm.block(flags, rows, steps):
+                assert alarm.episode is not None
+                alarm.episode.evidence = _Row(found.evidence, i)
+                if found.onset is not None:
+                    self._backdate(alarm.episode, np.broadcast_to(found.onset, rows.shape)[i])
+            for episode in (alarm.episode, alarm.longest):
+                if episode is not None:
+                    episode.evidence = _plain(episode.evidence)
+
+    @staticmethod
+    def _backdate(episode: _Episode, onset: Any) -> None:
+        if onset == onset and episode.onset_step != int(onset):
+            episode.onset_step = int(onset)
+
+    def finding(self) -> Finding | None:
+        """What the check has found so far."""
+        rung = [a for a in self.alarms if a.main is not None]
+        if not rung:
+            return None
+        active = [a for a in rung if a.active]
+        main = (active or rung)[0].main
+        assert main is not None
+        evidence = _plain(main.evidence)
+        last = max((a.main for a in rung if a.main is not None), key=lambda e: e.last_row)
+        return Finding(
+            code=self.check.code,
+            name=self.check.name,
+            severity=str(max(a.level for a in active or rung)),
+            confidence=str(self.confidence),
+            onset_step=main.onset_step,
+            detected_step=main.detected_step,
+            last_step=last.last_step,
+            cleared=not active,
+            message=self.message.format(**evidence),
+            evidence=evidence,
+            columns=[c for c in self.check.columns if c in self.known],
+        )
+
+
+class _Row(dict[str, Any]):
+    """Evidence columns with the row to take of them, so that nothing is copied for rows that do not count."""
+
+    def __init__(self, columns: Mapping[str, Any], index: int) -> None:
+        super().__init__(columns)
+        self.index = index
+
+
+def _plain(evidence: Mapping[str, Any]) -> dict[str, Any]:
+    """Evidence as Python numbers and words."""
+    index = evidence.index if isinstance(evidence, _Row) else None
+    out: dict[str, Any] = {}
+    for name, value in evidence.items():
+        if index is not None and isinstance(value, np.ndarray) and value.ndim:
+            value = value[index]
+        if isinstance(value, np.ndarray):
+            value = value[()]
+        value = value.item() if isinstance(value, np.generic) else value
+        whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
+        out[name] = int(value) if whole else value
+    return out
+
+
+class _Rows:
+    """The columns of some rows, as a check asks for them."""
+
+    def __init__(self, get: Callable[[str], Any], size: int, settings: Mapping[str, Any]) -> None:
+        self.get, self.size, self.settings = get, size, settings
+        self._cache: dict[str, Any] = {}
+
+    def field(self, name: str) -> Any:
+        """The field's column, all unknown where the run has none."""
+        if name not in self._cache:
+            value = self.get(name)
+            if value is None:
+                value = np.full(self.size, None if name in OBJECT_FIELDS else math.nan)
+            self._cache[name] = value
+        return self._cache[name]
+
+    def argument(self, fields: tuple[str, ...]) -> Any:
+        """The first known of some alternatives, row by row."""
+        if fields[0] == "settings":
+            return self.settings
+        out = self.field(fields[0])
+        for name in fields[1:]:
+            out = np.where(np.isnan(out), self.field(name), out)
+        return out
+
+
+def _unknown(column: np.ndarray) -> np.ndarray:
+    return np.array([v is None for v in column], bool) if column.dtype == object else np.isnan(column)
+
+
+class Examination:
+    """Every check of a catalogue on one run."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        settings: Mapping[str, Any],
+        thresholds: Mapping[str, Mapping[str, Any]],
+        run_type: str = "rl",
+    ) -> None:
+        self.catalogue, self.settings = catalogue, settings
+        self.examined = [
+            _Examined(check, thresholds.get(check.code, {}))
+            for check in catalogue.checks.values()
+            if check.predicate is not None and run_type in check.run_types
+        ]
+
+    def block(self, run: Run, start: int, stop: int) -> None:
+        """Rows ``start:stop`` of a run."""
+
+        def get(name: str) -> Any:
+            if name == "step":
+                return run.steps[start:stop].astype(float)
+            if name in ("events", "samples"):
+                happened: Mapping[int, list[Any]] = run.events if name == "events" else run.samples
+                column = np.full(stop - start, None, object)
+                for row in range(start, stop):
+                    column[row - start] = happened.get(row, ())
+                return column
+            return run.column(name, start, stop)
+
+        rows = _Rows(get, stop - start, self.settings)
+        numbers = np.arange(start, stop)
+        for examined in self.examined:
+            self._block_one(examined, rows, numbers, run.steps[start:stop])
+
+    @staticmethod
+    def _block_one(examined: _Examined, rows: _Rows, numbers: np.ndarray, steps: np.ndarray) -> None:
+        needed = [rows.argument(fields) for fields in examined.check.needs]
+        keep = np.ones(len(numbers), bool)
+        for fields, column in zip(examined.check.needs, needed, strict=True):
+            keep &= ~_unknown(column)
+            if not keep.any():
+                return
+            examined.known.update(fields)
+        arguments = [rows.argument(fields) for fields in examined.check.arguments]
+        if not keep.all():
+            arguments = [a[keep] if isinstance(a, np.ndarray) else a for a in arguments]
+            numbers, steps = numbers[keep], steps[keep]
+        examined.block(arguments, numbers, steps)
+
+    def row(self, values: Mapping[str, Any], row: int, step: int) -> list[_Examined]:
+        """One row of a training run; the checks whose alarm began to ring on it."""
+        rang = []
+        for examined in self.examined:
+            arguments = []
+            for fields in examined.check.arguments:
+                value = self.settings if fields[0] == "settings" else _NAN
+                for name in fields if value is _NAN else ():
+                    value = values.get(name, _NAN)
+                    if value is not None and value == value:
+                        break
+                arguments.append(value)
+            if self._needs_met(examined, values) and examined.push(arguments, row, step):
+                rang.append(examined)
+        return rang
+
+    @staticmethod
+    def _needs_met(examined: _Examined, values: Mapping[str, Any]) -> bool:
+        for fields in examined.check.needs:
+            if not any((v := values.get(f, _NAN)) is not None and v == v for f in fields):
+                return False
+        for fields in examined.check.needs:
+            examined.known.update(fields)
+        return True
+
+    def findings(self) -> list[Finding]:
+        """What the checks have found, conclusions from them included."""
+        found = {f.code: f for examined in self.examined if (f := examined.finding()) is not None}
+        conclude_all(self.catalogue, found)
+        return list(found.values())
+
+    def coverage(self, unread: Mapping[str, int]) -> Coverage:
+        """What ran, fired, passed and was skipped, and what nobody read."""
+        fired = {f.code for f in self.findings()}
+        ran = [e.check.code for e in self.examined if e.rows]
+        skipped = [
+            {"code": e.check.code, "needs": [" or ".join(f) for f in e.check.needs if not set(f) & e.known]}
+            for e in self.examined
+            if not e.rows and e.check.code not in fired
+        ]
+        passed = len([c for c in ran if c not in fired])
+        return Coverage(ran=len(ran), fired=len(fired), passed=passed, skipped=skipped, unread_keys=list(unread))
+
+
+def diagnose(
+    run: Run,
+    *,
+    catalogue: Catalogue | None = None,
+    thresholds: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Diagnosis:
+    """Examines a whole run and says what is wrong with it, since when, how sure, and what to change."""
+    catalogue = catalogue or load()
+    examination = Examination(catalogue, run.settings, thresholds or {}, run.run_type)
+    with np.errstate(all="ignore"):
+        for start in range(0, len(run), BLOCK):
+            examination.block(run, start, min(start + BLOCK, len(run)))
+    return diagnosis_of(run, catalogue, examination.findings(), examination.coverage(run.unread))
+
+
+class LiveDoctor:
+    """The same examination while a run trains: one record at a time, cost independent of the run's length."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        source: str = "live",
+        catalogue: Catalogue | None = None,
+        thresholds: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        self.catalogue = catalogue or load()
+        self.summary = Run(source)
+        self.summary.settings = dict(settings or {})
+        self.examination = Examination(self.catalogue, self.summary.settings, thresholds or {})
+        self._broadcast = {
+            name: np.float64(value)
+            for name, value in self.summary.settings.items()
+            if name in BROADCAST and isinstance(value, int | float)
+        }
+        self._rows = 0
+        self._last_step = -math.inf
+        self._known: dict[str, str] = {}
+
+    def push(self, record: StepRecord, samples: list[Sample] | None = None) -> list[Finding]:
+        """Takes the record of a step; returns the findings that are new or have become worse with it."""
+        values = self._values(record, samples or [])
+        with np.errstate(all="ignore"):
+            rang = self.examination.row(values, self._rows, record.step)
+        self.summary.steps = np.append(self.summary.steps[:1], record.step)
+        self._rows += 1
+        if not rang:
+            return []
+        fresh = []
+        for finding in self.findings():
+            before = self._known.get(finding.code)
+            if before is None or Severity.of(before) < finding.level:
+                self._known[finding.code] = finding.severity
+                fresh.append(finding)
+        return fresh
+
+    def findings(self) -> list[Finding]:
+        """Everything found so far, with roles, remedies and rivals."""
+        return self.diagnosis().findings
+
+    def diagnosis(self) -> Diagnosis:
+        """The diagnosis of the run so far."""
+        found, coverage = self.examination.findings(), self.examination.coverage({})
+        return diagnosis_of(self.summary, self.catalogue, found, coverage, rows=self._rows)
+
+    def _values(self, record: StepRecord, samples: list[Sample]) -> dict[str, Any]:
+        values: dict[str, Any] = dict(self._broadcast)
+        events = list(record.events or ())
+        for name in NUMBER_FIELDS:
+            value = getattr(record, name)
+            if value is not None:
+                values[name] = np.float64(value)
+                if name in CORE and not math.isfinite(value):
+                    events.append(non_finite(name, value))
+        for name in OBJECT_FIELDS:
+            values[name] = getattr(record, name)
+        for name in TEXT_FIELDS:
+            if (text := getattr(record, name)) is not None:
+                self.summary.settings.setdefault(name, text)
+        for name, (inputs, function, _) in DERIVED.items():
+            values[name] = np.float64(function(*(values.get(field, _NAN) for field in inputs)))
+        if record.step < self._last_step:
+            events.append(restarted(int(self._last_step), record.step))
+        self._last_step = record.step
+        values.update(step=np.float64(record.step), events=events, samples=samples)
+        return values

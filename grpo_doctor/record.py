@@ -1,0 +1,247 @@
+"""One training step as one flat record, and its JSONL codec.
+
+A missing value is unknown, never 0. JSON has no NaN and fast encoders write it as ``null``, which would
+lose the very thing a doctor looks for; so non-finite numbers are written as the strings ``"NaN"``,
+``"Infinity"`` and ``"-Infinity"``, and bare ``NaN`` written by others is read too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, get_args, get_type_hints
+
+import msgspec
+
+SCHEMA = 1
+
+Number = float | None
+Count = int | None
+Flag = bool | None
+Text = str | None
+Numbers = list[float] | None
+
+
+class Event(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Something that happened at a step; ``kind`` is update, collapse, recovery, log-warning, restart or nan."""
+
+    kind: str
+    message: str = ""
+    line: int | None = None
+
+
+class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Everything known about one training step. Every field but ``step`` may be unknown (``None``)."""
+
+    step: Annotated[int, "the trainer's own step number"]
+
+    # time
+    epoch: Annotated[Number, "epochs of the prompt set seen"] = None
+    wall_time: Annotated[Number, "seconds since the start of training"] = None
+    tokens_seen: Annotated[Number, "prompt and response tokens since the start"] = None
+    optimizer_step: Annotated[Count, "optimizer steps taken so far"] = None
+
+    # sharpness, over response positions, before processors and temperature
+    logit_max: Annotated[Number, "mean of the largest logit"] = None
+    logit_gap: Annotated[Number, "mean of largest minus second largest logit"] = None
+    topk_probs: Annotated[Numbers, "mean probabilities of the five likeliest tokens"] = None
+    top1_prob: Annotated[Number, "mean probability of the likeliest token, 0 to 1"] = None
+
+    # entropy
+    entropy_mean: Annotated[Number, "nats per token, full vocabulary, T=1, mean over response tokens"] = None
+    entropy_min: Annotated[Number, "nats per token, smallest of the step"] = None
+    entropy_max: Annotated[Number, "nats per token, largest of the step"] = None
+    entropy_coef: Annotated[Number, "coefficient of the entropy bonus"] = None
+    entropy_loss: Annotated[Number, "logged entropy term of the loss"] = None
+
+    # advantage
+    advantage_mean: Annotated[Number, "mean advantage of the batch"] = None
+    advantage_std: Annotated[Number, "standard deviation of the advantages of the batch"] = None
+    advantage_min: Annotated[Number, "smallest advantage"] = None
+    advantage_max: Annotated[Number, "largest advantage"] = None
+    advantage_abs_values: Annotated[Numbers, "distinct |A| of live groups, at most 8 of them"] = None
+    advantage_rms_live: Annotated[Number, "root mean square of A over groups with reward variance"] = None
+    group_size: Annotated[Number, "responses per prompt, K"] = None
+    groups: Annotated[Number, "prompts (groups) in the step"] = None
+    zero_variance_groups: Annotated[Number, "groups whose rewards are all equal"] = None
+    all_correct_groups: Annotated[Number, "zero-variance groups at the highest reward"] = None
+    all_wrong_groups: Annotated[Number, "zero-variance groups at the lowest reward"] = None
+    live_groups: Annotated[Number, "groups whose rewards differ"] = None
+    group_rewards: Annotated[list[list[float]] | None, "raw rewards, one list of K per group"] = None
+    normaliser: Annotated[Text, "group, batch, none or rank: what the advantage is divided by"] = None
+    advantage_ddof: Annotated[Count, "0 or 1: degrees of freedom of the group standard deviation"] = None
+    advantage_rank_mode: Annotated[Text, "how ties are ranked: index, average"] = None
+
+    # reward
+    reward_mean: Annotated[Number, "mean reward of the batch, before any shaping by advantages"] = None
+    reward_std: Annotated[Number, "standard deviation of the rewards over the whole batch"] = None
+    reward_min: Annotated[Number, "smallest reward"] = None
+    reward_max: Annotated[Number, "largest reward"] = None
+    reward_components: Annotated[dict[str, float] | None, "reward function: its mean"] = None
+    success_rate: Annotated[Number, "share of responses judged right, 0 to 1"] = None
+    valid_rate: Annotated[Number, "share of responses in the asked form, 0 to 1"] = None
+    fallback_rate: Annotated[Number, "share of responses replaced by a default, 0 to 1"] = None
+    eval_score: Annotated[Number, "score on held-out prompts or of a metric that is not rewarded"] = None
+    judge_failure_rate: Annotated[Number, "share of rewards that the judge could not give, 0 to 1"] = None
+
+    # KL
+    kl: Annotated[Number, "KL to the reference policy, nats per token"] = None
+    kl_k1: Annotated[Number, "the same by the k1 estimator"] = None
+    kl_k3: Annotated[Number, "the same by the k3 estimator"] = None
+    kl_estimator: Annotated[Text, "k1, k2, k3 or full: the estimator behind kl"] = None
+    kl_coef: Annotated[Number, "coefficient of the KL term, beta"] = None
+    kl_loss_share: Annotated[Number, "share of the KL term in the value of the loss, 0 to 1"] = None
+    kl_grad_share: Annotated[Number, "share of the KL term in the gradient norm, 0 to 1"] = None
+
+    # loss
+    loss: Annotated[Number, "value of the whole loss"] = None
+    policy_loss: Annotated[Number, "value of the policy-gradient term"] = None
+    kl_loss: Annotated[Number, "value of the KL term, coefficient included"] = None
+    grad_norm: Annotated[Number, "gradient norm before clipping"] = None
+    learning_rate: Annotated[Number, "learning rate of this update"] = None
+    clip_fraction: Annotated[Number, "share of tokens whose ratio was clipped, 0 to 1"] = None
+    ratio_mean: Annotated[Number, "mean probability ratio of new to old policy"] = None
+    ratio_max: Annotated[Number, "largest probability ratio of new to old policy"] = None
+    ratio_first_minibatch: Annotated[Number, "mean |ratio - 1| before any step on the rollout"] = None
+
+    # agreement
+    rollout_mismatch_kl: Annotated[Number, "k3 of trainer against generator's final scores, nats per token"] = None
+    rollout_mismatch_raw_kl: Annotated[Number, "k3 of trainer against generator's raw logits, nats per token"] = None
+    policy_movement_kl: Annotated[Number, "k3 of the policy before against after the update, nats per token"] = None
+    first_token_valid_rate: Annotated[Number, "share of responses whose first token may start a valid one"] = None
+    reward_recomputed_gap: Annotated[Number, "validity as scored minus validity recomputed from response ids"] = None
+    logp_advantage_cov: Annotated[Number, "covariance of token log-probability and advantage"] = None
+
+    # update
+    update_applied: Annotated[Flag, "the optimizer stepped"] = None
+    update_skipped_reason: Annotated[Text, "why it did not"] = None
+    weight_delta: Annotated[Number, "norm of the weight change of this update"] = None
+
+    # length
+    response_length_mean: Annotated[Number, "tokens"] = None
+    response_length_median: Annotated[Number, "tokens"] = None
+    response_length_min: Annotated[Number, "tokens"] = None
+    response_length_max: Annotated[Number, "tokens"] = None
+    truncated_rate: Annotated[Number, "share of responses cut at the limit, 0 to 1"] = None
+    eos_rate: Annotated[Number, "share of responses that ended by themselves, 0 to 1"] = None
+    eos_suppressed_rate: Annotated[Number, "share in which EOS would have come before min_new_tokens, 0 to 1"] = None
+    eos_probability: Annotated[Number, "mean probability of EOS over response positions, 0 to 1"] = None
+
+    # boundary
+    prompt_tokens_in_mask: Annotated[Number, "prompt tokens inside the completion mask"] = None
+    pad_tokens_in_mask: Annotated[Number, "padding tokens inside the completion mask"] = None
+    response_tokens_outside_mask: Annotated[Number, "response tokens that the mask leaves out"] = None
+    eot_per_response: Annotated[Number, "end-of-turn tokens per response"] = None
+    chat_header_rate: Annotated[Number, "share of responses that hold a template token, 0 to 1"] = None
+
+    # generation state
+    generation_training_mode: Annotated[Flag, "the model was in train mode while it generated"] = None
+    generation_checkpointing: Annotated[Flag, "gradient checkpointing was on while it generated"] = None
+    temperature: Annotated[Number, "sampling temperature"] = None
+    top_p: Annotated[Number, "nucleus sampling, 1 is off"] = None
+    top_k: Annotated[Number, "top-k sampling, 0 is off"] = None
+    min_new_tokens: Annotated[Number, "tokens before EOS is allowed"] = None
+    max_new_tokens: Annotated[Number, "limit of the response, tokens"] = None
+
+    # diversity
+    unique_rate: Annotated[Number, "distinct responses by all responses, 0 to 1"] = None
+    top_pattern_share: Annotated[Number, "share of the most frequent response, 0 to 1"] = None
+    pattern_entropy: Annotated[Number, "entropy of the distribution of responses, nats"] = None
+
+    # the same fields for each task, and what happened
+    by_task: Annotated[dict[str, dict[str, Any]] | None, "task name: the same fields for that task alone"] = None
+    events: Annotated[list[Event] | None, "what happened at this step"] = None
+
+
+_hints = get_type_hints(StepRecord, include_extras=True)
+FIELDS: dict[str, str] = {name: get_args(hint)[1] for name, hint in _hints.items()}
+"""Every field and its one line of meaning and unit."""
+
+_kinds = {name: get_args(hint)[0] for name, hint in _hints.items()}
+NUMBER_FIELDS = tuple(n for n, kind in _kinds.items() if kind in (Number, Count, Flag))
+TEXT_FIELDS = tuple(n for n, kind in _kinds.items() if kind == Text)
+OBJECT_FIELDS = tuple(n for n in FIELDS if n not in (*NUMBER_FIELDS, *TEXT_FIELDS, "step", "events"))
+
+ADDED_UP = frozenset(
+    "groups zero_variance_groups all_correct_groups all_wrong_groups live_groups "
+    "prompt_tokens_in_mask pad_tokens_in_mask response_tokens_outside_mask".split()
+)
+"""Fields that are counts: rows of one step add up."""
+
+LARGEST = frozenset({"grad_norm", "ratio_max", "response_length_max", "reward_max", "advantage_max"})
+"""Fields of which rows of one step keep the largest."""
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(StepRecord, strict=False)
+
+
+class RecordError(ValueError):
+    """A line that is no record; the message says which and why."""
+
+
+def portable(value: Any) -> Any:
+    """The value with non-finite floats as strings, so that JSON keeps them."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, list):
+        return [portable(item) for item in value]
+    if isinstance(value, dict):
+        return {key: portable(item) for key, item in value.items()}
+    return value
+
+
+def encode(record: StepRecord) -> bytes:
+    """One JSON line without its newline; unknown fields are left out."""
+    known = {
+        name: value if name == "events" else portable(value)
+        for name in record.__struct_fields__
+        if (value := getattr(record, name)) is not None
+    }
+    return _encoder.encode({"schema": SCHEMA, **known})
+
+
+def decode(line: bytes | str) -> StepRecord:
+    """The record of one JSON line. Raises `RecordError`."""
+    try:
+        return _decoder.decode(line)
+    except msgspec.DecodeError as failed:
+        try:  # others write bare NaN, which strict JSON refuses
+            return msgspec.convert(json.loads(line), StepRecord, strict=False)
+        except (ValueError, RecursionError):
+            raise RecordError(str(failed)) from None
+
+
+class RecordWriter:
+    """Appends records to a file, one flushed line a step, so that a killed process loses no finished step."""
+
+    def __init__(self, path: Path, *, append: bool = False) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file: BinaryIO = open(path, "ab" if append else "wb")  # noqa: SIM115 - lives as long as the writer
+
+    def write(self, record: StepRecord) -> None:
+        self._file.write(encode(record) + b"\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> RecordWriter:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def read_records(path: Path) -> Iterator[StepRecord]:
+    """The records of a file that `RecordWriter` wrote; a torn last line is left out. Raises `RecordError`."""
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                return
+            if line.strip():
+                try:
+                    yield decode(line)
+                except RecordError as error:
+                    raise RecordError(f"{path}:{number}: not a record: {error}") from None

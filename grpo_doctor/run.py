@@ -1,0 +1,291 @@
+"""A whole run: columns over steps, declared settings, events, samples, and where each row came from."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import numpy as np
+
+from .record import ADDED_UP, FIELDS, LARGEST, NUMBER_FIELDS, OBJECT_FIELDS, TEXT_FIELDS, Event, StepRecord
+
+if TYPE_CHECKING:
+    import pandas
+
+RunType = Literal["rl", "supervised", "preference", "evaluation", "none"]
+
+CORE = frozenset(
+    "loss policy_loss kl_loss grad_norm kl kl_k1 kl_k3 entropy_mean reward_mean ratio_mean advantage_mean "
+    "advantage_std weight_delta".split()
+)
+"""Fields in which a NaN or an infinity is an event; elsewhere it is a gap in an auxiliary metric."""
+
+BROADCAST = frozenset(
+    "group_size groups temperature top_p top_k min_new_tokens max_new_tokens "
+    "entropy_coef kl_coef advantage_ddof".split()
+)
+"""Settings that hold at every step, so that a check may read them as a column where no record names them."""
+
+
+def non_finite(name: str, value: float, line: int | None = None) -> Event:
+    """The event of a core field that was recorded as NaN or infinite."""
+    return Event(kind="nan", message=f"{name} is {'NaN' if math.isnan(value) else 'infinite'}", line=line)
+
+
+def restarted(before: int, after: int, line: int | None = None) -> Event:
+    """The event of a step counter that goes back: a resumed run, or two runs in one log."""
+    return Event(kind="restart", message=f"step goes back from {before} to {after}", line=line)
+
+
+class Sample(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One response of the policy. Texts come from models and users: escape them wherever they are shown."""
+
+    step: int
+    response: str
+    prompt: str | None = None
+    reward: float | None = None
+    valid: bool | None = None
+    task: str | None = None
+
+
+def _first_known(*columns: np.ndarray | np.float64) -> Any:
+    out = columns[0]
+    for column in columns[1:]:
+        out = np.where(np.isnan(out), column, out)
+    return out
+
+
+DERIVED: dict[str, tuple[tuple[str, ...], Callable[..., Any], str]] = {
+    "invalid_rate": (
+        ("fallback_rate", "valid_rate"),
+        lambda fallback, valid: _first_known(fallback, 1 - valid),
+        "share of responses that are invalid or were replaced by a default, 0 to 1",
+    ),
+    "dead_share": (
+        ("zero_variance_groups", "groups", "live_groups"),
+        lambda dead, groups, live: _first_known(dead / groups, 1 - live / groups),
+        "share of groups whose rewards are all equal, 0 to 1",
+    ),
+    "cut_share": (
+        ("truncated_rate", "eos_rate"),
+        lambda cut, eos: _first_known(cut, 1 - eos),
+        "share of responses cut at the limit, 0 to 1",
+    ),
+}
+"""Columns computed row by row from others: name, inputs, function, meaning."""
+
+MEANINGS = {**FIELDS, **{name: meaning for name, (_, _, meaning) in DERIVED.items()}}
+
+
+class Run:
+    """A run as columns. Unknown values are NaN; recorded NaN and infinities of core fields are ``nan`` events.
+
+    Attributes:
+        steps: int64, the trainer's step of each row; goes back where a log restarts.
+        lines: int64, the source's line of each row, 0 where there is none.
+        settings: what the run declares or its log prints: field or setting name to value.
+        events: row number to the events of that row.
+        samples: row number to the samples of that row.
+        unread: keys that stood in the log and that no field took, with how often.
+        mapping: foreign key to record field, as read.
+        notes: what the reader has to say: torn lines, merged rows, guesses that it refused.
+    """
+
+    def __init__(self, source: str = "", format: str = "records", run_type: RunType = "rl") -> None:
+        self.source, self.format, self.run_type = source, format, run_type
+        self.steps = np.empty(0, np.int64)
+        self.lines = np.empty(0, np.int64)
+        self.columns: dict[str, np.ndarray] = {}
+        self.settings: dict[str, Any] = {}
+        self.events: dict[int, list[Event]] = {}
+        self.samples: dict[int, list[Sample]] = {}
+        self.unread: dict[str, int] = {}
+        self.mapping: dict[str, str] = {}
+        self.notes: list[str] = []
+        self.tables: list[Table] = []
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def column(self, name: str, start: int = 0, stop: int | None = None) -> np.ndarray | None:
+        """Rows ``start:stop`` of a recorded, derived or declared field; None where nothing is known of it."""
+        stop = len(self) if stop is None else stop
+        if name in self.columns:
+            return self.columns[name][start:stop]
+        if name in DERIVED:
+            inputs, function, _ = DERIVED[name]
+            known = [self.column(field, start, stop) for field in inputs]
+            if all(c is None for c in known):
+                return None
+            with np.errstate(all="ignore"):
+                return np.asarray(function(*(np.full(stop - start, math.nan) if c is None else c for c in known)))
+        if name in BROADCAST and isinstance(self.settings.get(name), int | float):
+            return np.full(stop - start, float(self.settings[name]))
+        return None
+
+    def all_events(self) -> Iterable[tuple[int, Event]]:
+        """Every event with the step at which it happened."""
+        for row in sorted(self.events):
+            for event in self.events[row]:
+                yield int(self.steps[row]), event
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The columns as a pandas frame indexed by step, for notebooks."""
+        import pandas
+
+        return pandas.DataFrame(self.columns, index=pandas.Index(self.steps, name="step"))
+
+
+class Table(msgspec.Struct, kw_only=True):
+    """A table that a source adds to the report, such as the most frequent responses."""
+
+    title: str
+    head: list[str]
+    rows: list[list[str]]
+    note: str = ""
+
+
+class RunBuilder:
+    """Collects rows in the order of the log and turns them into a `Run`.
+
+    Rows of one step that follow each other are merged: the last value wins, counts add up, the gradient norm
+    keeps its largest, and a non-finite value always wins. A step that goes back starts a new segment.
+    """
+
+    def __init__(self, source: str = "", format: str = "records") -> None:
+        self.run = Run(source, format)
+        self._steps = array("q")
+        self._lines = array("q")
+        self._numbers: dict[str, array[float]] = {}
+        self._recorded: dict[str, list[int]] = {}
+        self._objects: dict[str, dict[int, Any]] = {}
+        self._events: dict[int, list[Event]] = {}
+        self._samples: dict[int, list[Sample]] = {}
+        self._pending_events: list[Event] = []
+
+    def add(self, row: Mapping[str, Any] | StepRecord, line: int = 0) -> None:
+        """One row: record fields to values, ``step`` among them. Unknown fields are an error of the reader."""
+        values = msgspec.structs.asdict(row) if isinstance(row, StepRecord) else row
+        index = len(self._steps)
+        self._steps.append(int(values["step"]))
+        self._lines.append(line)
+        for name, value in values.items():
+            if value is None or name == "step":
+                continue
+            if name == "events":
+                self._events.setdefault(index, []).extend(value)
+            elif name in _NUMBERS:
+                self._number(name, index, float(value))
+            elif name in TEXT_FIELDS:
+                self.run.settings.setdefault(name, value)
+            elif name in OBJECT_FIELDS:
+                self._objects.setdefault(name, {})[index] = value
+            else:
+                raise KeyError(f"{name!r} is not a record field")
+        if self._pending_events:
+            self._events.setdefault(index, []).extend(self._pending_events)
+            self._pending_events = []
+
+    def extend(self, steps: np.ndarray, columns: Mapping[str, np.ndarray], lines: np.ndarray | None = None) -> None:
+        """Many rows at once: columns of record fields, NaN where unknown; ``recorded`` NaN goes through `add`."""
+        start = len(self._steps)
+        self._steps.frombytes(np.ascontiguousarray(steps, np.int64).tobytes())
+        self._lines.frombytes(
+            np.ascontiguousarray(np.zeros(len(steps)) if lines is None else lines, np.int64).tobytes()
+        )
+        for name, values in columns.items():
+            column = self._numbers.setdefault(name, array("d"))
+            column.extend([math.nan] * (start - len(column)))
+            column.frombytes(np.ascontiguousarray(values, np.float64).tobytes())
+
+    def _number(self, name: str, index: int, value: float) -> None:
+        column = self._numbers.setdefault(name, array("d"))
+        if len(column) < index:
+            column.extend([math.nan] * (index - len(column)))
+        column.append(value)
+        if not math.isfinite(value):
+            self._recorded.setdefault(name, []).append(index)
+
+    def event(self, kind: str, message: str, line: int | None = None, *, next_row: bool = True) -> None:
+        """Something between rows: it belongs to the row that follows, or to the last one if none does."""
+        event = Event(kind=kind, message=message, line=line)
+        if next_row or not self._steps:
+            self._pending_events.append(event)
+        else:
+            self._events.setdefault(len(self._steps) - 1, []).append(event)
+
+    def sample(self, sample: Sample) -> None:
+        """A response; it belongs to the last row of its step, which must have been added."""
+        self._samples.setdefault(len(self._steps) - 1, []).append(sample)
+
+    def finish(self) -> Run:
+        """The run, with rows of one step merged and non-finite values of core fields as events."""
+        run, n = self.run, len(self._steps)
+        if self._pending_events and n:
+            self._events.setdefault(n - 1, []).extend(self._pending_events)
+        steps = np.frombuffer(self._steps, np.int64) if n else np.empty(0, np.int64)
+        starts = np.flatnonzero(np.concatenate(([True], steps[1:] != steps[:-1]))) if n else np.empty(0, int)
+        owner = np.zeros(n, np.int64)
+        owner[starts[1:]] = 1
+        owner = np.cumsum(owner)
+        run.steps = steps[starts].copy()
+        last = np.concatenate((starts[1:], [n])) - 1 if n else starts
+        run.lines = np.frombuffer(self._lines, np.int64)[last].copy() if n else np.empty(0, np.int64)
+        for name, values in self._numbers.items():
+            values.extend([math.nan] * (n - len(values)))
+            run.columns[name] = self._merge(name, np.frombuffer(values, float), owner, starts)
+        for name, objects in self._objects.items():
+            column = np.full(len(starts), None, object)
+            for index, value in objects.items():
+                column[owner[index]] = value
+            run.columns[name] = column
+        for index, events in self._events.items():
+            run.events.setdefault(int(owner[index]), []).extend(events)
+        for index, samples in self._samples.items():
+            run.samples.setdefault(int(owner[index]), []).extend(samples)
+        self._note_non_finite(owner)
+        self._note_restarts()
+        return run
+
+    def _merge(self, name: str, values: np.ndarray, owner: np.ndarray, starts: np.ndarray) -> np.ndarray:
+        if len(starts) == len(values):
+            merged = values.copy()
+        elif name in ADDED_UP:
+            merged = np.add.reduceat(np.nan_to_num(values), starts)
+            merged[np.logical_and.reduceat(np.isnan(values), starts)] = math.nan
+        elif name in LARGEST:
+            merged = np.fmax.reduceat(values, starts)
+        else:
+            merged = np.full(len(starts), math.nan)
+            known = np.flatnonzero(~np.isnan(values))
+            merged[owner[known]] = values[known]
+        for index in self._recorded.get(name, ()):
+            merged[owner[index]] = values[index]
+        return merged
+
+    def _note_non_finite(self, owner: np.ndarray) -> None:
+        for name in sorted(CORE & self._recorded.keys()):
+            rows = sorted({int(owner[index]) for index in self._recorded[name]})
+            for row in rows:
+                event = non_finite(name, self.run.columns[name][row], int(self.run.lines[row]) or None)
+                self.run.events.setdefault(row, []).append(event)
+
+    def _note_restarts(self) -> None:
+        for row in (np.flatnonzero(np.diff(self.run.steps) < 0) + 1).tolist():
+            event = restarted(self.run.steps[row - 1], self.run.steps[row], int(self.run.lines[row]) or None)
+            self.run.events.setdefault(row, []).append(event)
+
+
+_NUMBERS = frozenset(NUMBER_FIELDS)
+
+
+def run_of(records: Iterable[StepRecord], source: str = "", settings: Mapping[str, Any] | None = None) -> Run:
+    """The run of these records."""
+    builder = RunBuilder(source)
+    builder.run.settings.update(settings or {})
+    for record in records:
+        builder.add(record)
+    return builder.finish()

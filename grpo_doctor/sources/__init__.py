@@ -1,0 +1,157 @@
+"""Reads whatever log there is into a `Run`. One format a file; the content picks the file, not the extension.
+
+A format is a module with three names: ``FORMAT``, ``sniff(head) -> int`` (0 no, 1 possible, 2 likely, 3 certain)
+and ``read(file) -> list[Run]``. Formats are asked in the order of `FORMATS` and the surest wins.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Protocol, cast
+
+from ..run import Run
+
+FORMATS = ("records",)
+"""Modules of this package that read a format, surest first where they tie."""
+
+HEAD = 1 << 16
+"""Bytes that sniffing looks at."""
+LONGEST = 1 << 22
+"""Characters of a line beyond which it is passed over with a note: no metric line is that long."""
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class ReadError(ValueError):
+    """Input that cannot be read; the message names the file, the line where known, and what to do."""
+
+
+@dataclass
+class Input:
+    """One file of a run."""
+
+    path: Path
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def source(self) -> str:
+        return str(self.path)
+
+    def open(self) -> BinaryIO:
+        """The file's bytes, decompressed. Raises `ReadError`."""
+        if str(self.path) == "-":
+            return sys.stdin.buffer
+        try:
+            file = open(self.path, "rb")  # noqa: SIM115 - the caller closes it
+        except OSError as error:
+            raise ReadError(f"{self.path}: {error.strerror}") from None
+        magic = file.read(4)
+        file.seek(0)
+        if magic[:2] == b"\x1f\x8b":
+            return cast(BinaryIO, gzip.open(file))
+        return file
+
+    def head(self) -> Head:
+        """The beginning of the file, for sniffing."""
+        try:
+            with self.open() as file:
+                raw = file.read(HEAD)
+        except (OSError, EOFError) as error:
+            raise ReadError(f"{self.path}: {error}") from None
+        return Head(self.path.name, raw)
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        r"""Line number and text, without ANSI codes and NULs; a ``\r`` ends a text but not a line."""
+        with self.open() as file:
+            yield from self._split(file)
+
+    def _split(self, file: BinaryIO) -> Iterator[tuple[int, str]]:
+        number, rest, skipping = 1, b"", False
+        while chunk := file.read(1 << 20):
+            *whole, rest = (rest + chunk).split(b"\n")
+            for line in whole:
+                if not skipping:
+                    yield from self._texts(number, line)
+                skipping = False
+                number += 1
+            if len(rest) > LONGEST:
+                if not skipping:
+                    self.notes.append(f"line {number} is longer than {LONGEST >> 20} MB and was passed over")
+                rest, skipping = b"", True
+        if rest and not skipping:
+            yield from self._texts(number, rest)
+
+    @staticmethod
+    def _texts(number: int, line: bytes) -> Iterator[tuple[int, str]]:
+        text = line.decode("utf-8", "replace")
+        if "\x1b" in text:
+            text = _ANSI.sub("", text)
+        if "\0" in text:
+            text = text.replace("\0", "")
+        if "\r" not in text:
+            yield number, text
+            return
+        for part in text.split("\r"):
+            if part:
+                yield number, part
+
+
+class Head:
+    """The beginning of a file as bytes, text and lines."""
+
+    def __init__(self, name: str, raw: bytes) -> None:
+        self.name, self.raw = name, raw
+        self.text = raw.decode("utf-8", "replace")
+        self.lines = self.text.splitlines()
+
+    @property
+    def binary(self) -> bool:
+        """Whether it holds bytes that no log of text holds."""
+        control = sum(byte < 32 and byte not in b"\t\n\r\f\x1b\0" for byte in self.raw[:4096])
+        return control > len(self.raw[:4096]) / 50
+
+
+class Format(Protocol):
+    """What the modules of this package provide."""
+
+    FORMAT: str
+
+    def sniff(self, head: Head) -> int: ...
+    def read(self, file: Input) -> list[Run]: ...
+
+
+def formats() -> list[Format]:
+    """The modules that read a format."""
+    return [cast(Format, importlib.import_module(f"{__name__}.{name}")) for name in FORMATS]
+
+
+def read(path: Path, mapping: Mapping[str, str] | None = None) -> list[Run]:
+    """The runs in a file. Raises `ReadError` for what cannot be read at all.
+
+    Text in which no format recognises a metric gives one empty run of type ``none``, which is unjudged.
+    """
+    file = Input(path, mapping or {})
+    if path.is_dir():
+        raise ReadError(f"{path}: is a folder; name the log in it")
+    head = file.head()
+    if not head.raw:
+        return [_nothing(file, "the file is empty")]
+    score, best = max(((f.sniff(head), -i) for i, f in enumerate(formats())), default=(0, 0))
+    if score:
+        return formats()[-best].read(file)
+    if head.binary:
+        raise ReadError(f"{path}: binary data of no format that grpo-doctor reads")
+    return [_nothing(file, "no line of it looks like a training metric")]
+
+
+def _nothing(file: Input, why: str) -> Run:
+    run = Run(file.source, "unknown", "none")
+    run.notes.append(why)
+    return run

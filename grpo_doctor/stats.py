@@ -1,0 +1,383 @@
+"""Transforms with memory, and the few statistics that checks share.
+
+A check is a plain function over columns. It is called with whole blocks of rows (numpy arrays) when a log is
+analysed and with one row at a time (numpy scalars) while a run trains, and must find the same. Whatever has to
+remember earlier rows is therefore a transform of this module: it keeps its state between calls, and gives the
+same values pushed row by row or block by block. Unknown values are NaN, and no comparison with NaN holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+Column: TypeAlias = Any
+"""The values of one field: an array over rows, or the scalar of one row."""
+
+_NAN = np.float64("nan")
+
+
+class _State(Protocol):
+    def push(self, *row: Any) -> Any: ...
+    def block(self, *rows: Any) -> Any: ...
+
+
+class Memory:
+    """The states of the transforms that one check calls, in the order in which it calls them."""
+
+    _current: Memory
+
+    def __init__(self) -> None:
+        self._states: list[_State] = []
+        self._cursor = 0
+
+    def call(self, function: Callable[..., Any], arguments: Sequence[Any], thresholds: dict[str, Any]) -> Any:
+        """Calls the check with this memory; rows follow those of the calls before."""
+        Memory._current, self._cursor = self, 0
+        return function(*arguments, **thresholds)
+
+    def next(self, make: Callable[..., _State], *arguments: Any) -> _State:
+        if self._cursor == len(self._states):
+            self._states.append(make(*arguments))
+        self._cursor += 1
+        return self._states[self._cursor - 1]
+
+
+Memory._current = Memory()
+
+
+def _apply(make: Callable[..., _State], arguments: tuple[Any, ...], *inputs: Any) -> Any:
+    state = Memory._current.next(make, *arguments)
+    if any(isinstance(x, np.ndarray) and x.ndim for x in inputs):
+        return state.block(*inputs)
+    return state.push(*inputs)
+
+
+# -- one value remembered ------------------------------------------------------------------------------------
+
+
+class _Running:
+    """A running reduction by a ufunc: largest, smallest or sum so far; NaN is passed over."""
+
+    def __init__(self, ufunc: np.ufunc, start: float) -> None:
+        self.ufunc, self.value = ufunc, np.float64(start)
+
+    def push(self, x: Any) -> Any:
+        if x == x:
+            self.value = self.ufunc(self.value, x)
+        return self.value
+
+    def block(self, xs: Any) -> Any:
+        xs = np.asarray(xs, float)
+        if self.ufunc is np.add:
+            xs = np.where(np.isnan(xs), 0.0, xs)
+        out = self.ufunc.accumulate(np.concatenate(([self.value], xs)))[1:]
+        if len(out):
+            self.value = out[-1]
+        return out
+
+
+def best(x: Column) -> Column:
+    """Largest value so far."""
+    return _apply(_Running, (np.fmax, math.nan), x)
+
+
+def lowest(x: Column) -> Column:
+    """Smallest value so far."""
+    return _apply(_Running, (np.fmin, math.nan), x)
+
+
+def total(x: Column) -> Column:
+    """Sum so far; of a condition, how often it held."""
+    return _apply(_Running, (np.add, 0.0), x)
+
+
+class _Latest:
+    def __init__(self) -> None:
+        self.value = _NAN
+
+    def push(self, x: Any) -> Any:
+        if x == x:
+            self.value = x
+        return self.value
+
+    def block(self, xs: Any) -> Any:
+        padded = np.concatenate(([self.value], xs))
+        known = np.where(np.isnan(padded), 0, np.arange(len(padded)))
+        out = padded[np.maximum.accumulate(known)][1:]
+        if len(out):
+            self.value = out[-1]
+        return out
+
+
+def latest(x: Column) -> Column:
+    """The last known value: for a field that is recorded on some rows only."""
+    return _apply(_Latest, (), x)
+
+
+class _Baseline:
+    def __init__(self, rows: int) -> None:
+        self.rows, self.first, self.value = rows, list[float](), _NAN
+
+    def push(self, x: Any) -> Any:
+        if x == x and len(self.first) < self.rows:
+            self.first.append(float(x))
+            if len(self.first) == self.rows:
+                self.value = np.float64(np.median(self.first))
+        return self.value
+
+    def block(self, xs: Any) -> Any:
+        out = np.full(len(xs), self.value)
+        for i, x in enumerate(xs):
+            if len(self.first) == self.rows:
+                out[i:] = self.value
+                break
+            out[i] = self.push(x)
+        return out
+
+
+def baseline(x: Column, rows: int = 5) -> Column:
+    """Median of the first ``rows`` known values; NaN until there are so many."""
+    return _apply(_Baseline, (rows,), x)
+
+
+# -- windows ---------------------------------------------------------------------------------------------------
+
+
+class _Window:
+    """A reduction of the last ``rows`` values, NaN until there are so many."""
+
+    def __init__(self, rows: int, reduce: Callable[[Sequence[Any]], Any]) -> None:
+        self.rows, self.reduce = rows, reduce
+        self.tail: deque[Any] = deque(maxlen=rows)
+
+    def push(self, x: Any) -> Any:
+        self.tail.append(x)
+        return self.reduce(self.tail) if len(self.tail) == self.rows else _NAN
+
+    def block(self, xs: Any) -> Any:
+        padded = np.concatenate(
+            (
+                np.full(self.rows - 1 - min(len(self.tail), self.rows - 1), math.nan),
+                list(self.tail)[-(self.rows - 1) :] if self.rows > 1 else [],
+                xs,
+            )
+        ).astype(float)
+        early = max(0, self.rows - 1 - len(self.tail))
+        self.tail.extend(np.asarray(xs, float)[-self.rows :])
+        shifted = [padded[k : k + len(xs)] for k in range(self.rows)]
+        out = np.asarray(self.reduce(shifted), float)
+        out[:early] = math.nan
+        return out
+
+
+# The reductions below take the values oldest first, each a scalar or a shifted column, and add in that order,
+# so that a window has the same last digit whichever way it was fed.
+
+
+def _sum(values: Sequence[Any]) -> Any:
+    out: Any = 0.0
+    for value in values:
+        out = out + value
+    return out
+
+
+def _mean(values: Sequence[Any]) -> Any:
+    return _sum(values) / len(values)
+
+
+def _std(values: Sequence[Any]) -> Any:
+    middle = _mean(values)
+    return np.sqrt(_sum([(v - middle) ** 2 for v in values]) / len(values))
+
+
+def _largest(values: Sequence[Any]) -> Any:
+    out = values[0]
+    for value in values:
+        out = np.maximum(out, value)
+    return out
+
+
+def _smallest(values: Sequence[Any]) -> Any:
+    out = values[0]
+    for value in values:
+        out = np.minimum(out, value)
+    return out
+
+
+def _median(values: Sequence[Any]) -> Any:
+    ordered = np.sort(np.stack([np.asarray(v, float) for v in values]), axis=0)
+    middle = (ordered[(len(values) - 1) // 2] + ordered[len(values) // 2]) / 2
+    return np.where(np.isnan(ordered[-1]), math.nan, middle)[()]
+
+
+def _oldest(values: Sequence[Any]) -> Any:
+    return values[0]
+
+
+def _tau(values: Sequence[Any]) -> Any:
+    rows = np.stack([np.asarray(v, float) for v in values])
+    score = np.zeros(rows.shape[1:])
+    for k in range(1, len(rows)):
+        score = score + np.sign(rows[k:] - rows[:-k]).sum(axis=0)
+    return (score / (len(rows) * (len(rows) - 1) / 2))[()]
+
+
+def _slope(values: Sequence[Any]) -> Any:
+    middle = (len(values) - 1) / 2
+    scale = sum((k - middle) ** 2 for k in range(len(values)))
+    return _sum([(k - middle) * v for k, v in enumerate(values)]) / scale
+
+
+def moving_sum(x: Column, rows: int) -> Column:
+    """Sum of the last ``rows`` rows; of a condition, how often it held there."""
+    return _apply(_Window, (rows, _sum), x)
+
+
+def moving_mean(x: Column, rows: int) -> Column:
+    """Mean of the last ``rows`` rows."""
+    return _apply(_Window, (rows, _mean), x)
+
+
+def moving_std(x: Column, rows: int) -> Column:
+    """Population standard deviation of the last ``rows`` rows."""
+    return _apply(_Window, (rows, _std), x)
+
+
+def moving_max(x: Column, rows: int) -> Column:
+    """Largest of the last ``rows`` rows."""
+    return _apply(_Window, (rows, _largest), x)
+
+
+def moving_min(x: Column, rows: int) -> Column:
+    """Smallest of the last ``rows`` rows."""
+    return _apply(_Window, (rows, _smallest), x)
+
+
+def moving_median(x: Column, rows: int) -> Column:
+    """Median of the last ``rows`` rows."""
+    return _apply(_Window, (rows, _median), x)
+
+
+def kendall_tau(x: Column, rows: int) -> Column:
+    """Kendall's tau-a of the last ``rows`` rows against time: -1 falls throughout, 1 rises throughout."""
+    return _apply(_Window, (rows, _tau), x)
+
+
+def slope(x: Column, rows: int) -> Column:
+    """Least-squares change a row over the last ``rows`` rows."""
+    return _apply(_Window, (rows, _slope), x)
+
+
+def previous(x: Column, rows: int = 1) -> Column:
+    """The value ``rows`` rows ago, NaN before that."""
+    return _apply(_Window, (rows + 1, _oldest), x)
+
+
+def row(x: Column) -> Column:
+    """How many rows the check has seen, this one included."""
+    return total(np.ones_like(x, dtype=float) if isinstance(x, np.ndarray) else np.float64(1.0))
+
+
+# -- anything else, row by row ---------------------------------------------------------------------------------
+
+
+class _Fold:
+    def __init__(self, function: Callable[..., tuple[Any, Any]], start: Callable[[], Any]) -> None:
+        self.function, self.value = function, start()
+
+    def push(self, *row: Any) -> Any:
+        self.value, out = self.function(self.value, *row)
+        return np.float64(out)
+
+    def block(self, *rows: Any) -> Any:
+        return np.array([self.push(*row) for row in zip(*rows, strict=True)], float)
+
+
+def fold(function: Callable[..., tuple[Any, float]], start: Callable[[], Any], *columns: Column) -> Column:
+    """``function(state, *row) -> (state, value)`` over the rows: for rules that no other transform fits."""
+    return _apply(_Fold, (function, start), *columns)
+
+
+def each(function: Callable[..., float], *columns: Column) -> Column:
+    """``function`` of the row's values, row by row: for lists, dictionaries and events."""
+    if isinstance(columns[0], np.ndarray) and columns[0].ndim:
+        return np.array([function(*row) for row in zip(*columns, strict=True)], float)
+    return np.float64(function(*columns))
+
+
+def seen(events: Column, kind: str, *texts: str) -> Column:
+    """How many events of this kind whose message holds all ``texts`` the row has."""
+
+    def count(row: Iterable[Any] | None) -> float:
+        return float(sum(e.kind == kind and all(t in e.message for t in texts) for e in row or ()))
+
+    return each(count, events)
+
+
+# -- collapse: derived here and nowhere else -------------------------------------------------------------------
+
+COLLAPSED = 0.9
+"""Share of invalid responses from which a rollout counts as collapsed."""
+HEALTHY = 0.5
+"""Share of invalid responses up to which a rollout counts as healthy."""
+NEAR_FLOOR = 0.1
+"""Share of the run's own range of reward, above its floor, that counts as collapsed where validity is unknown."""
+
+
+def collapse(invalid: Column, reward: Column) -> tuple[Column, Column]:
+    """``(healthy, collapsed)`` by the share of invalid responses, else by the run's own range of reward."""
+    known = ~np.isnan(invalid)
+    top, floor = best(reward), lowest(reward)
+    span = top - floor
+    ranged = span > 0.05 * np.maximum(np.abs(top), np.abs(floor))
+    collapsed = np.where(known, invalid >= COLLAPSED, ranged & (reward <= floor + NEAR_FLOOR * span))
+    healthy = np.where(known, invalid <= HEALTHY, ranged & (reward >= floor + HEALTHY * span))
+    return healthy, collapsed
+
+
+# -- statistics of counts --------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def fisher(hit: float, missed: float, hit_else: float, missed_else: float) -> float:
+    """One-sided Fisher p that the first row of a 2x2 table hits no more often than the second."""
+    a, b, c, d = int(hit), int(missed), int(hit_else), int(missed_else)
+    n, exposed, hits = a + b + c + d, a + b, a + c
+    if exposed == 0 or exposed == n or hits == 0 or hits == n:
+        return 1.0
+    if n > 2000:  # the normal approximation; the exact sum would grow with the run
+        z = (a - exposed * hits / n) / math.sqrt(exposed * (n - exposed) * hits * (n - hits) / n**2 / (n - 1))
+        return math.erfc(z / math.sqrt(2)) / 2
+    ways = sum(math.comb(exposed, k) * math.comb(n - exposed, hits - k) for k in range(a, min(exposed, hits) + 1))
+    return ways / math.comb(n, hits)
+
+
+def shift_p(exposed: Sequence[float], outcome: Sequence[float]) -> float:
+    """Exact p of the risk difference over all circular shifts of the exposure, which keep its autocorrelation."""
+    x, y = np.asarray(exposed, float), np.asarray(outcome, float)
+    ones = x.sum()
+    if len(x) < 2 or ones in (0, len(x)):
+        return 1.0
+    hits = np.array([np.roll(x, k) @ y for k in range(len(x))])
+    difference = hits / ones - (y.sum() - hits) / (len(x) - ones)
+    return float(np.mean(difference >= difference[0] - 1e-12))
+
+
+def wilson_low(hits: Column, n: Column, z: float = 1.96) -> Column:
+    """Lower bound of the Wilson interval of a share; 0 where ``n`` is 0."""
+    n_safe = np.maximum(n, 1)
+    share = hits / n_safe
+    middle = share + z * z / (2 * n_safe)
+    spread = z * np.sqrt(share * (1 - share) / n_safe + z * z / (4 * n_safe * n_safe))
+    return np.where(n > 0, (middle - spread) / (1 + z * z / n_safe), 0.0)[()]
+
+
+def homogeneous(p: Column, k: Column) -> Column:
+    """Expected share of groups whose ``k`` binary rewards are all equal when each is right with chance ``p``."""
+    return p**k + (1 - p) ** k

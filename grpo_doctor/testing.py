@@ -1,0 +1,101 @@
+"""For tests of checks, ours and users': series written as words, and one check on its own.
+
+>>> series("1.0x3 0.02x2")
+[1.0, 1.0, 1.0, 0.02, 0.02]
+>>> series("1..3 ?x2 NaN")
+[1.0, 2.0, 3.0, None, None, nan]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .catalogue import Catalogue, load
+from .check import Check, Finding, take_loaded
+from .doctor import LiveDoctor, diagnose
+from .record import StepRecord
+from .run import Run, Sample, run_of
+
+
+def series(words: str) -> list[float | None]:
+    """Numbers from words: ``0.5``, ``0.5x10`` ten times, ``1..5`` counted up, ``?`` unknown, ``NaN``, ``inf``."""
+    out: list[float | None] = []
+    for word in words.split():
+        value, _, times = word.partition("x")
+        if ".." in value:
+            low, high = value.split("..")
+            values: list[float | None] = [float(n) for n in range(int(low), int(high) + 1)]
+        else:
+            values = [None if value == "?" else float(value)]
+        out += values * int(times or 1)
+    return out
+
+
+def records_of(first_step: int = 1, /, **columns: Any) -> list[StepRecord]:
+    """Records from columns: words for `series`, or any values. Unequal lengths are an error."""
+    values: dict[str, list[Any]] = {n: list(series(c) if isinstance(c, str) else c) for n, c in columns.items()}
+    lengths = {len(v) for v in values.values()}
+    if len(lengths) != 1:
+        raise ValueError(f"columns differ in length: { {name: len(v) for name, v in values.items()} }")
+    return [StepRecord(step=first_step + i, **{name: v[i] for name, v in values.items()}) for i in range(lengths.pop())]
+
+
+def make_run(settings: Mapping[str, Any] | None = None, **columns: Any) -> Run:
+    """A run from columns."""
+    return run_of(records_of(**columns), "test", settings)
+
+
+def check_of(code_or_function: str | Callable[..., Any]) -> Check:
+    """A check by its code or name, or the check that a function declares (in a test, without a catalogue)."""
+    if isinstance(code_or_function, str):
+        found = load().find(code_or_function)
+        if found is None:
+            raise ValueError(f"no check is called {code_or_function!r}")
+        return found
+    for declared in take_loaded():
+        if code_or_function in (declared.predicate, declared.conclusion):
+            return declared
+    raise ValueError(f"{code_or_function.__name__} is not decorated with @check or @conclude")
+
+
+def run_check(
+    code_or_function: str | Callable[..., Any],
+    settings: Mapping[str, Any] | None = None,
+    *,
+    samples: Mapping[int, list[Sample]] | None = None,
+    thresholds: Mapping[str, Any] | None = None,
+    **columns: Any,
+) -> Finding | None:
+    """What one check finds in a run of these columns, fed whole and row by row: both must find the same."""
+    check = check_of(code_or_function)
+    alone = Catalogue([check])
+    limits = {check.code: thresholds or {}}
+    records = records_of(**columns)
+    run = run_of(records, "test", settings)
+    for row, step in enumerate(run.steps.tolist()):
+        if samples and step in samples:
+            run.samples[row] = samples[step]
+    whole = diagnose(run, catalogue=alone, thresholds=limits).finding(check.code)
+    live = LiveDoctor(settings, catalogue=alone, thresholds=limits)
+    for record in records:
+        live.push(record, (samples or {}).get(record.step))
+    stepwise = live.diagnosis().finding(check.code)
+    if _essence(whole) != _essence(stepwise):
+        raise AssertionError(f"{check.code} fed whole: {whole}\nfed step by step: {stepwise}")
+    return whole
+
+
+def _essence(finding: Finding | None) -> str:
+    """What must not depend on how a run was fed, as text, so that NaN equals NaN."""
+    if finding is None:
+        return ""
+    return repr(
+        (
+            finding.code, finding.severity, finding.confidence, finding.onset_step, finding.detected_step,
+            finding.last_step, finding.cleared, finding.message, sorted(finding.evidence.items(), key=lambda kv: kv[0]),
+        )
+    )  # fmt: skip
+
+
+__all__ = ["check_of", "make_run", "records_of", "run_check", "series"]
