@@ -41,7 +41,7 @@ class Severity(IntEnum):
 
 
 class Confidence(IntEnum):
-    """How sure: high is proven (a log line, a probe, an identity), medium a test plus order in time, low a threshold."""
+    """How sure: high is proven (log line, probe, identity), medium a test and the order in time, low a threshold."""
 
     LOW = 0
     MEDIUM = 1
@@ -232,9 +232,9 @@ class Check:
             if unknown := [f for f in fields if f not in MEANINGS and f not in SPECIAL]:
                 raise self._fail(f"{unknown[0]!r} is no record field; fields stand in grpo_doctor/record.py")
             arguments.append(fields)
-            if parameter.default is parameter.empty or isinstance(parameter.default, AnyOf):
-                if fields[0] not in SPECIAL:
-                    needs.append(fields)
+            required = parameter.default is parameter.empty or isinstance(parameter.default, AnyOf)
+            if required and fields[0] not in SPECIAL:
+                needs.append(fields)
         self.predicate, self.needs, self.arguments = function, tuple(needs), tuple(arguments)
 
     def take_conclusion(self, function: Callable[..., Any]) -> None:

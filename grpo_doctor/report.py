@@ -23,20 +23,21 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     figures: Path | None = None
 
 
-class UnknownFormat(ValueError):
+class UnknownFormatError(ValueError):
     """A report format that no leaf of ``reports/`` writes."""
 
 
 def render(name: str, diagnoses: Sequence[Diagnosis], options: Options) -> str:
-    """The report in one format. Raises `UnknownFormat`."""
+    """The report in one format. Raises `UnknownFormatError`."""
     if name not in report_names():
-        raise UnknownFormat(f"no report format is called {name!r}; there are {', '.join(report_names())}")
+        raise UnknownFormatError(f"no report format is called {name!r}; there are {', '.join(report_names())}")
     text: str = report(name).render(diagnoses, options)
     return redact(text)
 
 
 _SECRET = re.compile(
-    r"\b(?:sk|pk|hf|ghp|gho|ghs|glpat|xox[abp]|AKIA|wandb|api|key)[-_]?[A-Za-z0-9_\-]{16,128}\b|\bBearer [A-Za-z0-9._\-]{16,256}"
+    r"\b(?:sk|pk|hf|ghp|gho|ghs|glpat|xox[abp]|AKIA|wandb|api|key)[-_]?[A-Za-z0-9_\-]{16,128}\b"
+    r"|\bBearer [A-Za-z0-9._\-]{16,256}"
 )
 
 

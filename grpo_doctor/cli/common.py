@@ -15,7 +15,7 @@ from ..catalogue import Catalogue, load
 from ..check import CheckError, Severity
 from ..config import Config, ConfigError
 from ..config import read as read_config
-from ..report import Options, UnknownFormat, render
+from ..report import Options, UnknownFormatError, render
 from ..run import MEANINGS
 from ..sources import ReadError
 
@@ -47,7 +47,7 @@ def plain_errors() -> Iterator[None]:
     """Turns what the user can mend into one line and exit code 2; anything else is a bug and shows itself."""
     try:
         yield
-    except (ReadError, CheckError, ConfigError, UnknownFormat) as error:
+    except (ReadError, CheckError, ConfigError, UnknownFormatError) as error:
         fail(str(error))
 
 
