@@ -39,7 +39,7 @@ _SHARED = (
         verl="actor_rollout_ref.rollout.n=8",
         openrlhf="--rollout.n_samples_per_prompt 8",
         by_hand="K = 8; keep prompts × K constant only if at least 32 groups with differing rewards remain",
-        evidence="K=2 keeps 97.6 % of what K=16 reaches where nothing is broken: K is about signal a step, not collapse",
+        evidence="K=2 keeps 97.6 % of what K=16 reaches where nothing is broken: K is signal a step, not collapse",
         source="arXiv 2510.00977; TRL, verl and OpenRLHF documentation",
     ),
     remedy(
