@@ -65,8 +65,8 @@ DERIVED: dict[str, tuple[tuple[str, ...], Callable[..., Any], str]] = {
         "share of responses that are invalid or were replaced by a default, 0 to 1",
     ),
     "dead_share": (
-        ("zero_variance_groups", "groups", "live_groups"),
-        lambda dead, groups, live: _first_known(dead / groups, 1 - live / groups),
+        ("zero_variance_groups", "groups", "live_groups", "zero_variance_share"),
+        lambda dead, groups, live, share: _first_known(dead / groups, 1 - live / groups, share),
         "share of groups whose rewards are all equal, 0 to 1",
     ),
     "cut_share": (
@@ -189,8 +189,17 @@ class RunBuilder:
             self._events.setdefault(index, []).extend(self._pending_events)
             self._pending_events = []
 
-    def extend(self, steps: np.ndarray, columns: Mapping[str, np.ndarray], lines: np.ndarray | None = None) -> None:
-        """Many rows at once: columns of record fields, NaN where unknown; ``recorded`` NaN goes through `add`."""
+    def extend(
+        self,
+        steps: np.ndarray,
+        columns: Mapping[str, np.ndarray],
+        lines: np.ndarray | None = None,
+        recorded: Mapping[str, Iterable[int]] | None = None,
+    ) -> None:
+        """Many rows at once: columns of record fields, NaN where unknown.
+
+        ``recorded`` names for each field the rows, counted from 0 here, whose non-finite value stood in the log.
+        """
         start = len(self._steps)
         self._steps.frombytes(np.ascontiguousarray(steps, np.int64).tobytes())
         self._lines.frombytes(
@@ -200,6 +209,8 @@ class RunBuilder:
             column = self._numbers.setdefault(name, array("d"))
             column.extend([math.nan] * (start - len(column)))
             column.frombytes(np.ascontiguousarray(values, np.float64).tobytes())
+        for name, rows in (recorded or {}).items():
+            self._recorded.setdefault(name, []).extend(start + row for row in rows)
 
     def _number(self, name: str, index: int, value: float) -> None:
         column = self._numbers.setdefault(name, array("d"))
@@ -234,7 +245,8 @@ class RunBuilder:
         run.steps = steps[starts].copy()
         last = np.concatenate((starts[1:], [n])) - 1 if n else starts
         run.lines = np.frombuffer(self._lines, np.int64)[last].copy() if n else np.empty(0, np.int64)
-        for name, values in self._numbers.items():
+        for name in list(self._numbers):  # one column at a time leaves, so that a long run is not held twice
+            values = self._numbers.pop(name)
             values.extend([math.nan] * (n - len(values)))
             run.columns[name] = self._merge(name, np.frombuffer(values, float), owner, starts)
         for name, objects in self._objects.items():
