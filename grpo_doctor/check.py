@@ -22,6 +22,8 @@ Role = Literal["cause", "outcome", "symptom", "note"]
 HEADINGS = ("What it sees", "Why it matters", "Known false alarms", "Remedy", "Sources")
 SPECIAL = ("settings", "events", "samples", "step")
 """Parameter names that are no record field: the declared settings, and the row's events, samples and step."""
+DECLARED = "settings."
+"""Prefix, among the alternatives of `any_of`, of what a run declares: ``settings.learning_rate``."""
 
 
 class Severity(IntEnum):
@@ -168,11 +170,15 @@ class AnyOf(msgspec.Struct, frozen=True):
     """Alternatives for one parameter: the first field that is known on a row."""
 
     fields: tuple[str, ...]
+    optional: bool = False
 
 
-def any_of(*fields: str) -> Any:
-    """Default of a parameter that any of these fields can fill; they must mean the same in the same unit."""
-    return AnyOf(fields)
+def any_of(*fields: str, optional: bool = False) -> Any:
+    """Default of a parameter that any of these fields can fill; they must mean the same in the same unit.
+
+    ``settings.name`` stands for what the run declares under that name: its number or words on every row.
+    """
+    return AnyOf(fields, optional)
 
 
 class CheckError(ValueError):
@@ -229,10 +235,11 @@ class Check:
                 self.thresholds[parameter.name] = parameter.default
                 continue
             fields = parameter.default.fields if isinstance(parameter.default, AnyOf) else (parameter.name,)
-            if unknown := [f for f in fields if f not in MEANINGS and f not in SPECIAL]:
+            if unknown := [f for f in fields if f not in (*MEANINGS, *SPECIAL) and not f.startswith(DECLARED)]:
                 raise self._fail(f"{unknown[0]!r} is no record field; fields stand in grpo_doctor/record.py")
             arguments.append(fields)
-            required = parameter.default is parameter.empty or isinstance(parameter.default, AnyOf)
+            default = parameter.default
+            required = not default.optional if isinstance(default, AnyOf) else default is parameter.empty
             if required and fields[0] not in SPECIAL:
                 needs.append(fields)
         self.predicate, self.needs, self.arguments = function, tuple(needs), tuple(arguments)
@@ -246,7 +253,8 @@ class Check:
     @property
     def columns(self) -> list[str]:
         """Fields worth drawing beside a finding of this check."""
-        return [f for alternatives in self.arguments for f in alternatives if f not in SPECIAL]
+        fields = [f for alternatives in self.arguments for f in alternatives]
+        return [f for f in fields if f not in SPECIAL and not f.startswith(DECLARED)]
 
 
 _loading: dict[str, Check] = {}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .catalogue import Catalogue, load
-from .check import Check, Finding, Fires, Severity
+from .check import DECLARED, Check, Finding, Fires, Severity
 from .diagnosis import Coverage, Diagnosis, conclude_all, diagnosis_of
 from .record import NUMBER_FIELDS, OBJECT_FIELDS, TEXT_FIELDS, StepRecord
 from .run import BROADCAST, CORE, DERIVED, Run, Sample, non_finite, restarted
@@ -236,11 +236,15 @@ class _Rows:
     def field(self, name: str) -> Any:
         """The field's column, all unknown where the run has none."""
         if name not in self._cache:
-            value = self.get(name)
+            value = self._repeated(name) if name.startswith(DECLARED) else self.get(name)
             if value is None:
                 value = np.full(self.size, None if name in OBJECT_FIELDS else math.nan)
             self._cache[name] = value
         return self._cache[name]
+
+    def _repeated(self, name: str) -> np.ndarray:
+        value = _declared(self.settings, name)
+        return np.full(self.size, value, object if isinstance(value, str) else float)
 
     def argument(self, fields: tuple[str, ...]) -> Any:
         """The first known of some alternatives, row by row."""
@@ -248,8 +252,16 @@ class _Rows:
             return self.settings
         out = self.field(fields[0])
         for name in fields[1:]:
-            out = np.where(np.isnan(out), self.field(name), out)
+            out = np.where(_unknown(out), self.field(name), out)
         return out
+
+
+def _declared(settings: Mapping[str, Any], name: str) -> Any:
+    """The number or word that a run declares under ``settings.name``; NaN where it declares neither."""
+    value = settings.get(name.removeprefix(DECLARED))
+    if isinstance(value, str):
+        return value
+    return np.float64(value) if isinstance(value, int | float) else _NAN
 
 
 def _unknown(column: np.ndarray) -> np.ndarray:
@@ -272,6 +284,8 @@ class Examination:
             for check in catalogue.checks.values()
             if check.predicate is not None and run_type in check.run_types
         ]
+        fields = {f for e in self.examined for alternatives in e.check.arguments for f in alternatives}
+        self.declared = sorted(f for f in fields if f.startswith(DECLARED))
 
     def block(self, run: Run, start: int, stop: int) -> None:
         """Rows ``start:stop`` of a run."""
@@ -310,6 +324,7 @@ class Examination:
     def row(self, values: Mapping[str, Any], row: int, step: int) -> list[_Examined]:
         """One row of a training run; the checks whose alarm began to ring on it."""
         rang = []
+        values = {**{name: _declared(self.settings, name) for name in self.declared}, **values}
         for examined in self.examined:
             arguments = []
             for fields in examined.check.arguments:

@@ -1,0 +1,40 @@
+"""What a run declares, asked for as a column: numbers and words, whole and step by step, skipped where unknown."""
+
+from grpo_doctor import Fires, any_of, check, diagnose, fires
+from grpo_doctor.catalogue import Catalogue
+from grpo_doctor.stats import Column, each
+from grpo_doctor.testing import check_of, make_run, run_check
+
+PAGE = "x\n\n## What it sees\n## Why it matters\n## Known false alarms\n## Remedy\n## Sources\n"
+
+
+def steep(
+    kl: Column,
+    rate: Column = any_of("learning_rate", "settings.learning_rate"),
+    kind: Column = any_of("settings.loss_type", optional=True),
+) -> Fires:
+    named = each(lambda k: k == "grpo", kind)
+    return fires((rate > 1) & (named > 0), "{rate:.1f}", hold=(1, 1), rate=rate)
+
+
+steep.__doc__ = PAGE
+CHECK = check_of(check("ZZZ001")(steep))
+
+
+def finding(**settings: object) -> str | None:
+    check("ZZZ001")(steep)
+    found = run_check(steep, settings, kl="0x3")
+    return found.message if found else None
+
+
+def test_numbers_and_words_of_the_settings_stand_on_every_row() -> None:
+    assert finding(learning_rate=2, loss_type="grpo") == "2.0"
+    assert finding(learning_rate=1, loss_type="grpo") is None
+    assert finding(learning_rate=2, loss_type="dapo") is None
+    assert finding(learning_rate=2) is None
+
+
+def test_a_setting_that_is_not_declared_is_skipped_and_named() -> None:
+    coverage = diagnose(make_run({}, kl="0x3"), catalogue=Catalogue([CHECK])).coverage
+    assert coverage.skipped == [{"code": "ZZZ001", "needs": ["learning_rate or settings.learning_rate"]}]
+    assert CHECK.columns == ["kl", "learning_rate"]
