@@ -1,26 +1,45 @@
-"""What every report format shares: its options, how it is called, and what must not leak into it."""
+"""What every report format shares: its options, the order in which a diagnosis is told, and what must not leak."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 
 from .catalogue import report, report_names
-from .check import Finding
+from .check import Finding, Step
 from .diagnosis import Diagnosis
+from .run import Sample, Table
+
+CLIP = 2000
+"""Characters of one text beyond which it is cut: nobody reads on, and a log line may have 100 KB."""
+
+SHOWN = 4
+"""Responses that a report shows at most."""
+
+SURE = {
+    "high": "proven by a log line, a probe or an identity",
+    "medium": "a statistical test and the order in time",
+    "low": "a threshold was crossed; look before you act",
+}
+"""What each confidence means, in words."""
+
+FRAMEWORKS = {"trl": "TRL", "verl": "verl", "openrlhf": "OpenRLHF", "by-hand": "by hand"}
+"""How the frameworks of remedies are written."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How a report is written."""
+    """How a report is written. ``excused`` maps (source, code) to why a finding does not fail the gate."""
 
     samples: bool = True
     color: bool = False
     width: int = 100
     verbose: bool = False
     figures: Path | None = None
+    excused: Mapping[tuple[str, str], str] = {}
 
 
 class UnknownFormatError(ValueError):
@@ -31,25 +50,215 @@ def render(name: str, diagnoses: Sequence[Diagnosis], options: Options) -> str:
     """The report in one format. Raises `UnknownFormatError`."""
     if name not in report_names():
         raise UnknownFormatError(f"no report format is called {name!r}; there are {', '.join(report_names())}")
-    text: str = report(name).render(diagnoses, options)
-    return redact(text)
+    text: str = report(name).render([presentable(d, samples=options.samples) for d in diagnoses], options)
+    return text
 
 
 _SECRET = re.compile(
-    r"\b(?:sk|pk|hf|ghp|gho|ghs|glpat|xox[abp]|AKIA|wandb|api|key)[-_]?[A-Za-z0-9_\-]{16,128}\b"
-    r"|\bBearer [A-Za-z0-9._\-]{16,256}"
+    r"""\bsk-[A-Za-z0-9_\-]{16,256}                                                # OpenAI, Anthropic
+    | \bhf_[A-Za-z0-9]{16,128} | \bgh[pousr]_[A-Za-z0-9]{16,256} | \bgithub_pat_[A-Za-z0-9_]{16,256}
+    | \bglpat-[A-Za-z0-9_\-]{16,128} | \bxox[abprs]-[A-Za-z0-9\-]{10,256} | \bA(?:KIA|SIA)[0-9A-Z]{16}\b
+    | \bAIza[A-Za-z0-9_\-]{30,64} | \beyJ[A-Za-z0-9_\-]{10,2000}\.[A-Za-z0-9_\-]{10,2000}(?:\.[A-Za-z0-9_\-]{0,2000})?
+    | (?i:\bbearer)\ [A-Za-z0-9._~+/\-]{16,2000}
+    | (?<=://)[^/\s:@]{1,128}:[^/\s@]{1,256}(?=@)                                   # user:password in an address
+    | -----BEGIN\ [A-Z ]{0,32}PRIVATE\ KEY-----""",
+    re.VERBOSE,
 )
+_NAMED_SECRET = re.compile(
+    r"(?i)((?:api|access|auth|secret|private|wandb|hf|hub)[_-]?(?:api[_-]?)?(?:key|token)|password|passwd|secret)"
+    r"(['\"]?\s{0,4}[:=]\s{0,4})(['\"]?)[^\s'\",;&\[]{6,512}"
+)
+_SECRET_NAME = re.compile(
+    r"(?i)(?:api|access|auth|secret|private|wandb|hf|hub)_?(?:api_?)?(?:key|token)$|password|secret$"
+)
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 
 def redact(text: str) -> str:
     """The text without anything that looks like a key or a token."""
-    return _SECRET.sub("[redacted]", text)
+    return _NAMED_SECRET.sub(r"\1\2\3[redacted]", _SECRET.sub("[redacted]", text))
+
+
+def clean(text: str) -> str:
+    """Text that is safe to show: keys redacted, control and direction characters visible, the overlong cut."""
+    shown = redact(text[: 2 * CLIP]) if len(text) > CLIP else redact(text)
+    shown = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", shown.replace("\r\n", "\n"))
+    return shown if len(text) <= CLIP else f"{shown[:CLIP]}… ({len(text)} characters)"
+
+
+def presentable(diagnosis: Diagnosis, *, samples: bool) -> Diagnosis:
+    """A copy in which every text is cleaned, without texts of responses where ``samples`` is false."""
+    names = [n for n in diagnosis.__struct_fields__ if n != "run"]
+    shown = {name: _cleaned(getattr(diagnosis, name)) for name in names}
+    shown["source"] = " ".join(shown["source"].split())
+    if not samples:
+        shown["tables"] = [table for table in shown["tables"] if not table.texts]
+    return Diagnosis(run=diagnosis.run, **shown)
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {
+            clean(str(key)): "[redacted]" if _SECRET_NAME.search(str(key)) and item else _cleaned(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return type(value)(_cleaned(item) for item in value)
+    if isinstance(value, msgspec.Struct):
+        return type(value)(**{name: _cleaned(getattr(value, name)) for name in value.__struct_fields__})
+    return value
+
+
+class Story(NamedTuple):
+    """The findings of a diagnosis in the order in which they are told."""
+
+    main: Finding | None
+    effects: list[Finding]
+    others: list[Finding]
+    notes: list[Finding]
+
+
+def story(diagnosis: Diagnosis) -> Story:
+    """The headline, what it explains, what it does not explain, and the notes."""
+    main = diagnosis.finding(diagnosis.cause) if diagnosis.cause else None
+    explained = {main.code} if main else set()
+    before = 0
+    while len(explained) > before:
+        before = len(explained)
+        explained |= {f.code for f in diagnosis.findings if explained & set(f.explained_by)}
+    rest = [f for f in diagnosis.findings if f is not main]
+    effects = [f for f in rest if f.code in explained]
+    others = [f for f in rest if f.code not in explained and f.role != "note"]
+    notes = [f for f in rest if f.code not in explained and f.role == "note"]
+    return Story(main, effects, others, notes)
 
 
 def since(finding: Finding) -> str:
     """Since when, in words."""
-    if finding.onset_step == finding.last_step:
-        return f"at step {finding.onset_step}"
+    if finding.cleared and finding.onset_step == finding.last_step:
+        return f"at step {finding.onset_step}, cleared"
     if finding.cleared:
         return f"steps {finding.onset_step} to {finding.last_step}, cleared"
     return f"since step {finding.onset_step}"
+
+
+def when(finding: Finding) -> str:
+    """Since when, with the line of the log and the step at which it could be known."""
+    words = since(finding)
+    if finding.lines:
+        words += f" (line {finding.lines[0]})"
+    if finding.detected_step != finding.onset_step:
+        words += f", detectable at step {finding.detected_step}"
+    return words
+
+
+def first_step_to_take(finding: Finding) -> str:
+    """What to do about it before anything else."""
+    if finding.remedies:
+        return finding.remedies[0].title
+    if finding.rivals:
+        return f"Find out first which explanation holds: {finding.rivals[0].separated_by}"
+    return f"Read what is known about it: grpo-doctor explain {finding.code}"
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 step``, ``2 steps``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def facts(diagnosis: Diagnosis) -> list[tuple[str, str]]:
+    """The header of a run: name and value."""
+    steps = counted(diagnosis.steps, "step")
+    if diagnosis.steps > 1:
+        steps += f" ({diagnosis.first_step} to {diagnosis.last_step})"
+    rows = [
+        ("source", diagnosis.source),
+        ("format", diagnosis.format),
+        ("run type", diagnosis.run_type),
+        ("steps", steps),
+    ]
+    times = diagnosis.run.columns.get("wall_time")
+    known = times[times == times] if times is not None else ()
+    if len(known):
+        rows.append(("duration", duration(float(known.max() - min(known.min(), 0.0)))))
+    return rows
+
+
+def duration(seconds: float) -> str:
+    """``3 h 20 min``, ``4 min 5 s``, ``12 s``."""
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def number(value: Any) -> str:
+    """A value of the evidence or the settings, short."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def coverage(diagnosis: Diagnosis) -> str:
+    """What the verdict rests on, in one sentence."""
+    known = diagnosis.coverage
+    fired = f"{counted(known.ran, 'check')} ran: {known.fired} fired, {known.passed} passed"
+    return f"{fired}; {len(known.skipped)} could not run for want of records."
+
+
+def missing(diagnosis: Diagnosis) -> list[tuple[str, list[str]]]:
+    """What the skipped checks lack, with their codes; the record that most of them lack comes first."""
+    lacking: dict[str, list[str]] = {}
+    for skipped in diagnosis.coverage.skipped:
+        lacking.setdefault(", ".join(skipped["needs"]) or "nothing recorded", []).append(skipped["code"])
+    return sorted(lacking.items(), key=lambda item: (-len(item[1]), item[0]))
+
+
+def markdown(text: str) -> str:
+    """Text as one line of Markdown that shows exactly that text: no markup, no HTML, no mention, no link."""
+    plain = " ".join(text.split())
+    for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("@", "&#64;"), ("://", "&#58;//")):
+        plain = plain.replace(character, entity)
+    plain = re.sub(r"([\\`*\[\]|~$!])|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\\g<0>", plain)
+    return re.sub(r"^(?=[#+=-])|(?<=^\d)(?=[.)])", r"\\", plain)
+
+
+def authored(text: str) -> str:
+    """Text that a check's author wrote, as Markdown: words between backticks stay code."""
+    pieces = text.split("`")
+    if len(pieces) % 2 == 0:
+        return markdown(text)
+    return "".join(f"`{' '.join(p.split())}`" if i % 2 else _spaced(p) for i, p in enumerate(pieces))
+
+
+def _spaced(text: str) -> str:
+    before, after = text[:1].isspace(), text[-1:].isspace()
+    return " " * before + markdown(text) + " " * (after and bool(text.strip()))
+
+
+def is_prose(step: Step) -> bool:
+    """Whether a step is a sentence to read rather than settings or code to copy."""
+    return "\n" not in step.do and step.do.endswith(".")
+
+
+def fenced(text: str) -> str:
+    """Text as a code block of Markdown, whatever backticks it holds."""
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return f"{fence}\n{text}\n{fence}"
+
+
+def responses(diagnosis: Diagnosis) -> list[Sample]:
+    """A few responses from where the headline could be known, invalid ones first."""
+    run = diagnosis.run
+    main = diagnosis.finding(diagnosis.cause) if diagnosis.cause else None
+    if main is None or not run.samples:
+        return []
+    row = min(run.samples, key=lambda row: abs(int(run.steps[row]) - main.detected_step))
+    chosen: list[Sample] = sorted(run.samples[row], key=lambda s: (s.valid is not False, s.reward or 0.0))[:SHOWN]
+    return [_cleaned(sample) for sample in chosen]
+
+
+def settings_table(diagnosis: Diagnosis) -> Table:
+    """The declared settings as a table."""
+    rows = [[name, number(value)] for name, value in sorted(diagnosis.settings.items())]
+    return Table(title="Declared settings", head=["setting", "value"], rows=rows)

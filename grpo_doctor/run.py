@@ -140,12 +140,13 @@ class Run:
 
 
 class Table(msgspec.Struct, kw_only=True):
-    """A table that a source adds to the report, such as the most frequent responses."""
+    """A table that a source adds to the report; ``texts`` where it holds prompts or responses."""
 
     title: str
     head: list[str]
     rows: list[list[str]]
     note: str = ""
+    texts: bool = False
 
 
 class RunBuilder:

@@ -1,4 +1,4 @@
-"""The report as JSON: a versioned contract, schema ``grpo-doctor/report/1``."""
+"""The report as JSON: a versioned contract, schema ``grpo-doctor/report/1``, held to ``report.schema.json``."""
 
 from __future__ import annotations
 
@@ -8,29 +8,26 @@ from typing import Any
 
 import msgspec
 
-from grpo_doctor import Diagnosis
+from grpo_doctor import Diagnosis, __version__
 from grpo_doctor.record import portable
-from grpo_doctor.report import Options
+from grpo_doctor.report import Options, responses
 
-_HIDDEN = ("columns",)
+SCHEMA = "grpo-doctor/report/1"
 
 
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
     """One object with a list of runs; non-finite numbers are strings."""
-    import grpo_doctor
-
-    tool = {"name": "grpo-doctor", "version": grpo_doctor.__version__}
-    report = {"schema": "grpo-doctor/report/1", "tool": tool, "runs": [_run(d) for d in diagnoses]}
+    tool = {"name": "grpo-doctor", "version": __version__}
+    report = {"schema": SCHEMA, "tool": tool, "runs": [_run(d, options) for d in diagnoses]}
     return json.dumps(portable(report), indent=2, ensure_ascii=False, allow_nan=False)
 
 
-def _run(diagnosis: Diagnosis) -> dict[str, Any]:
+def _run(diagnosis: Diagnosis, options: Options) -> dict[str, Any]:
     plain: dict[str, Any] = {
-        name: msgspec.to_builtins(getattr(diagnosis, name))
-        for name in diagnosis.__struct_fields__
-        if name not in ("run", "tables")
+        name: msgspec.to_builtins(getattr(diagnosis, name)) for name in diagnosis.__struct_fields__ if name != "run"
     }
     for finding in plain["findings"]:
-        for name in _HIDDEN:
-            del finding[name]
+        del finding["columns"]  # what the charts draw, no part of the contract
+    if options.samples:
+        plain["samples"] = [msgspec.to_builtins(sample) for sample in responses(diagnosis)]
     return plain

@@ -4,18 +4,186 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table as Grid
 from rich.text import Text
 
-from grpo_doctor import Diagnosis
-from grpo_doctor.report import Options
+from grpo_doctor import Diagnosis, Finding, Remedy
+from grpo_doctor.report import (
+    FRAMEWORKS,
+    SURE,
+    Options,
+    counted,
+    coverage,
+    facts,
+    first_step_to_take,
+    missing,
+    number,
+    responses,
+    story,
+    when,
+)  # fmt: skip
+from grpo_doctor.run import Table
+
+VERDICT = {"failing": "bold white on red", "suspect": "bold black on yellow", "healthy": "bold white on green"}
+LEVEL = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "cyan"}
+ROWS = 12
+"""Rows of a table that are shown; the other formats show them all."""
 
 
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
-    """One block a run."""
+    """One block a run, and a summary before them where there are several."""
     console = Console(width=options.width, force_terminal=options.color, no_color=not options.color, highlight=False)
     with console.capture() as capture:
+        if len(diagnoses) > 1:
+            console.print(_summary(diagnoses))
         for diagnosis in diagnoses:
-            console.print(Text(f"{diagnosis.verdict.upper()}  {diagnosis.source}", style="bold"))
-            console.print(Text(diagnosis.headline))
-    return capture.get().rstrip("\n")
+            console.print(_head(diagnosis))
+            console.print(Padding(Group(*_body(diagnosis, options)), (0, 0, 1, 2)))
+    return "\n".join(line.rstrip() for line in capture.get().splitlines()).rstrip("\n")
+
+
+def _head(diagnosis: Diagnosis) -> Text:
+    verdict = Text(f" {diagnosis.verdict.upper()} ", style=VERDICT.get(diagnosis.verdict, "bold reverse"))
+    about = ", ".join(value for name, value in facts(diagnosis) if name != "source")
+    return Text.assemble(verdict, "  ", (diagnosis.source, "bold"), "  ", (about, "dim"))
+
+
+def _body(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:
+    main, effects, others, notes = story(diagnosis)
+    parts: list[RenderableType] = [Text()]
+    if main is None:
+        parts.append(Text(diagnosis.headline))
+    else:
+        parts += [_first_screen(main), *_remedies(main)]
+        if effects:
+            parts += [_title(f"What {main.code} explains"), _findings(effects)]
+        parts += _doubts(main)
+    if others:
+        parts += [_title("Found besides"), _findings(others)]
+    if notes:
+        parts += [_title("Notes" if main else "Worth a look"), _findings(notes, remedies=True)]
+    for table in diagnosis.tables:
+        parts += _table(table, options)
+    if options.samples and (shown := responses(diagnosis)):
+        parts.append(_title(f"Responses at step {shown[0].step}"))
+        parts += [_bullet(sample.response.replace("\n", " ⏎ ")[:300]) for sample in shown]
+    return [*parts, *_coverage(diagnosis, options)]
+
+
+def _first_screen(main: Finding) -> Grid:
+    grid = _grid()
+    grid.add_row("what", Text(main.message, style="bold"))
+    name = Text.assemble(
+        (main.code, LEVEL[main.severity]), f" {main.name} ", (f"({main.severity})", LEVEL[main.severity])
+    )
+    grid.add_row("cause" if main.role == "cause" else "finding", name)
+    grid.add_row("when", Text(when(main)))
+    grid.add_row("how sure", Text(f"{main.confidence}: {SURE[main.confidence]}"))
+    grid.add_row("do this", Text(first_step_to_take(main), style="bold"))
+    return grid
+
+
+def _remedies(main: Finding) -> list[RenderableType]:
+    parts: list[RenderableType] = [part for remedy in main.remedies for part in _remedy(remedy)]
+    parts += [_bullet(f"withheld: {w.title}. {w.because}", "yellow") for w in main.withheld]
+    return [_title("What to change"), *parts] if parts else []
+
+
+def _doubts(main: Finding) -> list[RenderableType]:
+    parts: list[RenderableType] = []
+    if main.rivals:
+        parts.append(_title("What else it could be"))
+        for rival in main.rivals:
+            parts.append(_bullet(f"{rival.name}: {rival.why}"))
+            parts.append(Padding(Text(f"to tell them apart: {rival.separated_by}", style="italic"), (0, 0, 0, 4)))
+    if main.invalidates:
+        parts.append(_title("No longer to be trusted"))
+        parts += [_bullet(text) for text in main.invalidates]
+    if main.evidence:
+        words = ", ".join(f"{name.replace('_', ' ')} {number(value)}" for name, value in main.evidence.items())
+        parts += [_title("Evidence"), Padding(Text(words), (0, 0, 0, 2))]
+    return parts
+
+
+def _remedy(remedy: Remedy) -> list[RenderableType]:
+    grid = _grid()
+    for step in remedy.steps:
+        grid.add_row(FRAMEWORKS.get(step.who, step.who), Text(step.do))
+    grid.add_row("evidence", Text(remedy.evidence, style="dim"))
+    grid.add_row("source", Text(remedy.source, style="dim"))
+    return [_bullet(remedy.title, "bold green"), Padding(grid, (0, 0, 0, 2))]
+
+
+def _findings(findings: Sequence[Finding], *, remedies: bool = False) -> Grid:
+    grid = Grid.grid(padding=(0, 2, 0, 0))
+    grid.add_column(width=8, no_wrap=True)
+    grid.add_column(ratio=1)
+    for finding in findings:
+        about = Text.assemble(finding.name, (f"  {finding.severity}, {when(finding)}", "dim"), "\n", finding.message)
+        if remedies and finding.remedies:
+            about.append("\n→ " + "; ".join(remedy.title for remedy in finding.remedies), style="green")
+        grid.add_row(Text(finding.code, style=LEVEL[finding.severity]), about)
+    return grid
+
+
+def _table(table: Table, options: Options) -> list[RenderableType]:
+    grid = Grid(show_header=True, box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name in table.head:
+        grid.add_column(Text(name), overflow="fold")
+    shown = table.rows if options.verbose else table.rows[:ROWS]
+    for row in shown:
+        grid.add_row(*(Text(cell) for cell in row))
+    parts: list[RenderableType] = [_title(table.title), Padding(grid, (0, 0, 0, 2))]
+    if len(shown) < len(table.rows):
+        parts.append(Text(f"  … and {counted(len(table.rows) - len(shown), 'row')} more (--verbose)", style="dim"))
+    return [*parts, Padding(Text(table.note, style="dim"), (0, 0, 0, 2))] if table.note else parts
+
+
+def _coverage(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:
+    parts: list[RenderableType] = [_title("What this rests on"), Padding(Text(coverage(diagnosis)), (0, 0, 0, 2))]
+    lacking = missing(diagnosis)
+    for needs, codes in lacking if options.verbose else lacking[:3]:
+        parts.append(_bullet(f"without {needs}: {', '.join(codes)}", "dim"))
+    if unread := diagnosis.coverage.unread_keys:
+        keys = unread if options.verbose else unread[:8]
+        more = f" and {len(unread) - len(keys)} more" if len(keys) < len(unread) else ""
+        parts.append(_bullet(f"keys in the log that nobody read: {', '.join(keys)}{more}", "dim"))
+    if len(lacking) > 3 and not options.verbose:
+        parts.append(_bullet("--verbose names everything that was skipped or not read", "dim"))
+    if options.verbose and diagnosis.run.mapping:
+        pairs = ", ".join(f"{key} → {field}" for key, field in diagnosis.run.mapping.items())
+        parts.append(_bullet(f"read as: {pairs}", "dim"))
+    return parts + [_bullet(note) for note in diagnosis.notes]
+
+
+def _summary(diagnoses: Sequence[Diagnosis]) -> Grid:
+    grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("verdict", "run", "cause", "since"):
+        grid.add_column(name, overflow="fold")
+    for diagnosis in diagnoses:
+        main = story(diagnosis).main
+        verdict = Text(diagnosis.verdict, style=VERDICT.get(diagnosis.verdict, "bold"))
+        cause = f"{main.code} {main.name}" if main else ""
+        grid.add_row(verdict, Text(diagnosis.source), Text(cause), Text(str(main.onset_step) if main else ""))
+    return grid
+
+
+def _grid() -> Grid:
+    grid = Grid.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="dim", width=9, no_wrap=True)
+    grid.add_column(ratio=1)
+    return grid
+
+
+def _title(words: str) -> Text:
+    return Text(f"\n{words}", style="bold underline")
+
+
+def _bullet(words: str, style: str = "") -> Grid:
+    grid = Grid.grid(padding=(0, 1, 0, 0))
+    grid.add_column(width=1)
+    grid.add_column(ratio=1)
+    grid.add_row("·", Text(words, style=style))
+    return grid

@@ -1,0 +1,145 @@
+"""The report as Markdown, for an issue, a pull request or a notebook. Texts of the log are escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from grpo_doctor import Diagnosis, Finding, Remedy
+from grpo_doctor.report import (
+    FRAMEWORKS,
+    SURE,
+    Options,
+    authored,
+    counted,
+    coverage,
+    facts,
+    fenced,
+    first_step_to_take,
+    is_prose,
+    markdown,
+    missing,
+    number,
+    responses,
+    settings_table,
+    story,
+    when,
+)  # fmt: skip
+from grpo_doctor.run import Table
+
+
+def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
+    """One chapter a run, and a summary before them where there are several."""
+    parts = _summary(diagnoses) if len(diagnoses) > 1 else []
+    for index, diagnosis in enumerate(diagnoses):
+        parts += _chapter(diagnosis, index, options)
+    return "\n\n".join(parts)
+
+
+def _chapter(diagnosis: Diagnosis, index: int, options: Options) -> list[str]:
+    main, effects, others, notes = story(diagnosis)
+    parts = [f"# {diagnosis.verdict.capitalize()}: {markdown(diagnosis.source)}", f"**{markdown(diagnosis.headline)}**"]
+    if main is not None:
+        parts += [_first_screen(main), *_remedies(main)]
+    if options.figures is not None:
+        parts += _figures(diagnosis, index, options)
+    if main is not None:
+        if effects:
+            parts += [f"## What {main.code} explains", _bullets(map(_finding, effects))]
+        parts += _doubts(main)
+    if others:
+        parts += ["## Found besides", _bullets(map(_finding, others))]
+    if notes:
+        parts += ["## Notes" if main else "## Worth a look", _bullets(_finding(f, remedies=True) for f in notes)]
+    for table in diagnosis.tables:
+        parts += [f"## {markdown(table.title)}", _table(table), *([markdown(table.note)] if table.note else [])]
+    if options.samples and (shown := responses(diagnosis)):
+        parts += [f"## Responses at step {shown[0].step}", *(fenced(sample.response) for sample in shown)]
+    return [*parts, *_basis(diagnosis)]
+
+
+def _first_screen(main: Finding) -> str:
+    rows = [
+        [f"**{main.role}**", f"`{main.code}` {main.name} ({main.severity})"],
+        ["**when**", when(main)],
+        ["**how sure**", f"{main.confidence}: {SURE[main.confidence]}"],
+        ["**do this**", f"**{authored(first_step_to_take(main))}**"],
+    ]
+    return _rows(["", ""], rows)
+
+
+def _remedies(main: Finding) -> list[str]:
+    parts = [part for remedy in main.remedies for part in _remedy(remedy)]
+    if main.withheld:
+        parts.append(_bullets(f"Withheld: {authored(w.title)}. {authored(w.because)}" for w in main.withheld))
+    return ["## What to change", *parts] if parts else []
+
+
+def _remedy(remedy: Remedy) -> list[str]:
+    parts = [f"### {authored(remedy.title)}"]
+    for step in remedy.steps:
+        who = f"**{FRAMEWORKS.get(step.who, step.who)}**"
+        parts += [f"{who}: {authored(step.do)}"] if is_prose(step) else [f"{who}:", fenced(step.do)]
+    return [*parts, f"Evidence: {authored(remedy.evidence)}. Source: {authored(remedy.source)}."]
+
+
+def _doubts(main: Finding) -> list[str]:
+    parts = []
+    if main.rivals:
+        rivals = [[authored(r.name), authored(r.why), authored(r.separated_by)] for r in main.rivals]
+        parts += ["## What else it could be", _rows(["explanation", "why", "the test that tells"], rivals)]
+    if main.invalidates:
+        parts += ["## No longer to be trusted", _bullets(map(authored, main.invalidates))]
+    if main.evidence:
+        evidence = [
+            [markdown(name.replace("_", " ")), markdown(number(value))] for name, value in main.evidence.items()
+        ]
+        parts += [f"## Evidence of {main.code}", _rows(["", ""], evidence)]
+    return parts
+
+
+def _finding(finding: Finding, *, remedies: bool = False) -> str:
+    words = f"`{finding.code}` {finding.name} ({finding.severity}, {when(finding)}): {markdown(finding.message)}"
+    if remedies and finding.remedies:
+        words += " → " + "; ".join(authored(remedy.title) for remedy in finding.remedies)
+    return words
+
+
+def _figures(diagnosis: Diagnosis, index: int, options: Options) -> list[str]:
+    from grpo_doctor.charts import file_name, panels
+
+    folder = options.figures
+    assert folder is not None
+    return [f"![{markdown(p.alt)}]({folder.as_posix()}/{file_name(p, index)})" for p in panels(diagnosis)]
+
+
+def _basis(diagnosis: Diagnosis) -> list[str]:
+    lines = [f"without {markdown(needs)}: {', '.join(codes)}" for needs, codes in missing(diagnosis)]
+    if unread := diagnosis.coverage.unread_keys:
+        lines.append(f"keys in the log that nobody read: {', '.join(map(markdown, unread))}")
+    lines += map(markdown, diagnosis.notes)
+    parts = ["## What this rests on", _bullets(f"{name}: {markdown(value)}" for name, value in facts(diagnosis))]
+    if diagnosis.settings:
+        parts.append(_table(settings_table(diagnosis)))
+    return [*parts, coverage(diagnosis), *([_bullets(lines)] if lines else [])]
+
+
+def _summary(diagnoses: Sequence[Diagnosis]) -> list[str]:
+    rows = []
+    for diagnosis in diagnoses:
+        main = story(diagnosis).main
+        cause = [f"`{main.code}` {main.name}", when(main)] if main else ["", ""]
+        rows.append([diagnosis.verdict, markdown(diagnosis.source), *cause])
+    return [f"# {counted(len(diagnoses), 'run')}", _rows(["verdict", "run", "cause", "when"], rows)]
+
+
+def _table(table: Table) -> str:
+    return _rows([markdown(name) for name in table.head], [[markdown(cell) for cell in row] for row in table.rows])
+
+
+def _rows(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def _bullets(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)

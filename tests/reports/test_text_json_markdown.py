@@ -1,0 +1,105 @@
+"""The first three formats: text, JSON and Markdown."""
+
+import json
+import re
+
+import pytest
+from jsonschema import Draft202012Validator
+from syrupy.assertion import SnapshotAssertion
+
+from grpo_doctor.catalogue import home
+from grpo_doctor.report import Options, clean, fenced, markdown, redact, render
+from tests.reports import example
+
+SCHEMA = json.loads((home("reports") / "report.schema.json").read_text(encoding="utf-8"))
+CASES = ("diagnosis", "healthy", "unjudged")
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", ["text", "markdown", "json"])
+def test_snapshot(name: str, case: str, snapshot: SnapshotAssertion) -> None:
+    assert render(name, [getattr(example, case)()], Options()) == snapshot
+
+
+@pytest.mark.parametrize("case", [*CASES, "hostile"])
+def test_json_keeps_its_contract(case: str) -> None:
+    report = json.loads(render("json", [getattr(example, case)()], Options()))
+    assert not [e.message for e in Draft202012Validator(SCHEMA).iter_errors(report)]
+
+
+@pytest.mark.parametrize("name", ["text", "markdown"])
+def test_the_first_screen_answers_what_since_when_how_sure_and_what_to_do(name: str) -> None:
+    first = "\n".join(render(name, [example.diagnosis()], Options()).splitlines()[:11])
+    for answer in (
+        "37 of 38 updates broke",
+        "GEN001",
+        "since step 5 (line 50)",
+        "high: proven",
+        "Generate in eval mode",
+    ):
+        assert answer in first
+
+
+@pytest.mark.parametrize("name", ["text", "markdown", "json"])
+def test_hostile_text_is_shown_and_does_nothing(name: str) -> None:
+    report = render(name, [example.hostile()], Options())
+    assert not {c for c in report if ord(c) < 32 and c not in "\n\t"}
+    assert "\u202e" not in report
+    assert "abcdefghij0123456789" not in report
+    assert "0123456789abcdef" not in report
+    assert len(report) < 100_000
+
+
+def test_markdown_of_hostile_text_is_no_markup() -> None:
+    report = render("markdown", [example.hostile()], Options(samples=False))
+    outside_code = report.split("```")[0::2]
+    assert not any("<script" in part or "<img" in part or re.search(r"(?<!\\)\]\(", part) for part in outside_code)
+
+
+@pytest.mark.parametrize("name", ["text", "markdown", "json"])
+def test_no_samples_leaves_texts_of_responses_out(name: str) -> None:
+    assert "user user user" in render(name, [example.diagnosis()], Options())
+    report = render(name, [example.diagnosis()], Options(samples=False))
+    assert "user user user" not in report
+    assert "Most frequent responses" not in report
+
+
+def test_several_runs_begin_with_a_summary() -> None:
+    report = render("text", [example.diagnosis(), example.healthy(), example.unjudged()], Options())
+    assert [line.split()[:2] for line in report.splitlines()[1:4]] == [
+        ["failing", "logs/training.log"],
+        ["healthy", "logs/training.log"],
+        ["unjudged", "empty.log"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("sk-proj-abcdefghij0123456789", "[redacted]"),
+        ("token hf_abcdefghijklmnopqrstuvwxyz", "token [redacted]"),
+        ("Authorization: Bearer abcdefghijklmnop.q", "Authorization: [redacted]"),
+        ("WANDB_API_KEY=0123456789abcdef0123", "WANDB_API_KEY=[redacted]"),
+        ('"api_key": "abc12345"', '"api_key": "[redacted]"'),
+        ("https://me:hunter2@host/x", "https://[redacted]@host/x"),
+        ("AKIAABCDEFGHIJKLMNOP", "[redacted]"),
+        ("generation-in-train-mode-with-checkpointing", "generation-in-train-mode-with-checkpointing"),
+        ("skip-update-because-of-a-collapse", "skip-update-because-of-a-collapse"),
+        ("max_new_tokens: 1234567890", "max_new_tokens: 1234567890"),
+        ("eos_token = <|endoftext|>", "eos_token = <|endoftext|>"),
+    ],
+)
+def test_redact(text: str, shown: str) -> None:
+    assert redact(text) == shown
+
+
+def test_a_key_across_the_cut_is_redacted() -> None:
+    assert "abcdefghij" not in clean("x" * 1985 + " sk-proj-abcdefghij0123456789XYZ " + "y" * 100_000)
+
+
+def test_markdown_escapes() -> None:
+    assert markdown("*a* _b_ reward_mean |c| <d> @e http://f [g](h) `i` ~j~") == (
+        "\\*a\\* \\_b\\_ reward_mean \\|c\\| &lt;d&gt; &#64;e http&#58;//f \\[g\\](h) \\`i\\` \\~j\\~"
+    )
+    assert markdown("# a\n- b") == "\\# a - b"
+    assert fenced("a\n```\nb").startswith("````\n")
