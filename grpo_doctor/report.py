@@ -180,9 +180,8 @@ def facts(diagnosis: Diagnosis) -> list[tuple[str, str]]:
         ("steps", steps),
     ]
     times = diagnosis.run.columns.get("wall_time")
-    known = times[times == times] if times is not None else ()
-    if len(known):
-        rows.append(("duration", duration(float(known.max() - min(known.min(), 0.0)))))
+    if times is not None and (known := times[times == times]).size:
+        rows.append(("duration", duration(float(known.max()))))
     return rows
 
 

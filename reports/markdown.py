@@ -30,19 +30,16 @@ from grpo_doctor.run import Table
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
     """One chapter a run, and a summary before them where there are several."""
     parts = _summary(diagnoses) if len(diagnoses) > 1 else []
-    for index, diagnosis in enumerate(diagnoses):
-        parts += _chapter(diagnosis, index, options)
+    for diagnosis in diagnoses:
+        parts += _chapter(diagnosis, options)
     return "\n\n".join(parts)
 
 
-def _chapter(diagnosis: Diagnosis, index: int, options: Options) -> list[str]:
+def _chapter(diagnosis: Diagnosis, options: Options) -> list[str]:
     main, effects, others, notes = story(diagnosis)
     parts = [f"# {diagnosis.verdict.capitalize()}: {markdown(diagnosis.source)}", f"**{markdown(diagnosis.headline)}**"]
     if main is not None:
         parts += [_first_screen(main), *_remedies(main)]
-    if options.figures is not None:
-        parts += _figures(diagnosis, index, options)
-    if main is not None:
         if effects:
             parts += [f"## What {main.code} explains", _bullets(map(_finding, effects))]
         parts += _doubts(main)
@@ -102,14 +99,6 @@ def _finding(finding: Finding, *, remedies: bool = False) -> str:
     if remedies and finding.remedies:
         words += " → " + "; ".join(authored(remedy.title) for remedy in finding.remedies)
     return words
-
-
-def _figures(diagnosis: Diagnosis, index: int, options: Options) -> list[str]:
-    from grpo_doctor.charts import file_name, panels
-
-    folder = options.figures
-    assert folder is not None
-    return [f"![{markdown(p.alt)}]({folder.as_posix()}/{file_name(p, index)})" for p in panels(diagnosis)]
 
 
 def _basis(diagnosis: Diagnosis) -> list[str]:

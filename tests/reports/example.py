@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from grpo_doctor import Diagnosis, Finding, Rival, Run
-from grpo_doctor.check import Withheld
+from grpo_doctor.check import Role, Withheld
 from grpo_doctor.diagnosis import Coverage
 from grpo_doctor.record import Event
 from grpo_doctor.remedies import REMEDIES
@@ -60,7 +60,7 @@ def run(steps: int = 95, source: str = "logs/training.log") -> Run:
     return made
 
 
-def finding(code: str, name: str, role: str, severity: str, **changes: Any) -> Finding:
+def finding(code: str, name: str, role: Role, severity: str, **changes: Any) -> Finding:
     known: dict[str, Any] = {
         "confidence": "medium",
         "onset_step": 6,
