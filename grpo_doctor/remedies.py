@@ -82,6 +82,61 @@ _SHARED = (
         evidence="low temperature makes the K responses of a group alike, so that their rewards tie",
         source="TRL, verl and OpenRLHF defaults",
     ),
+    remedy(
+        "clip-higher",
+        "Raise the upper clip bound",
+        trl="epsilon=0.2, epsilon_high=0.28",
+        verl="actor_rollout_ref.actor.clip_ratio_low=0.2 clip_ratio_high=0.28",
+        openrlhf="--actor.eps_clip_low_high 0.2 0.28",
+        by_hand="ratio.clamp(1 - 0.2, 1 + 0.28); needs more than one update per rollout, else every ratio is 1",
+        evidence="AIME24 36 → 38 in DAPO; Qwen2.5-32B average 45.8 → 47.2 in verl's entropy recipe",
+        source="arXiv 2503.14476; verl docs/algo/entropy.md",
+    ),
+    remedy(
+        "lower-kl-coefficient",
+        "Lower the KL coefficient, do not remove it",
+        trl="beta=0.001 to 0.04 (or a third of the present value)",
+        verl="actor_rollout_ref.actor.kl_loss_coef=0.001",
+        openrlhf="--algo.kl.init_coef 0.001",
+        by_hand="beta /= 3 until the KL term has less than 0.3 of the gradient norm",
+        evidence="beta 10 → 0.02 at step 31: reward 0.26 → 0.52 at step 70 in the throw-away engine; leaving the term "
+        "out altogether gave Lever-Plus a KL of 17",
+        source="ENGINE-NOTES section 7; arXiv 2402.03300 (0.04); verl default 0.001",
+    ),
+    remedy(
+        "correct-rollout-mismatch",
+        "Correct for the generator's other probabilities, or make them equal",
+        trl='vllm_importance_sampling_correction=True, vllm_importance_sampling_mode="sequence_mask", cap 3.0; '
+        "cast_lm_head_to_fp32=True",
+        verl="algorithm.rollout_correction.rollout_is=token rollout_is_threshold=2.0; "
+        "actor_rollout_ref.rollout.calculate_log_probs=True",
+        openrlhf="--algo.advantage.is_correction_enable --algo.advantage.is_correction_threshold 0.5 5.0",
+        by_hand="weight = (logp_trainer - logp_generator).exp().clamp(max=2.0).detach(); loss = weight * loss; "
+        "use one temperature and one precision on both sides",
+        evidence="stale rollouts mended at step 31: reward 0.26 → 0.63 at step 70 in the throw-away engine",
+        source="verl docs/algo/rollout_corr.md; NeMo-RL guide; arXiv 2510.26788; ENGINE-NOTES section 7",
+    ),
+    remedy(
+        "centre-per-group",
+        "Subtract the mean reward of the prompt's own group",
+        trl='scale_rewards="batch" (keeps the group mean) or "group"',
+        verl="algorithm.adv_estimator=grpo or reinforce_plus_plus_baseline; one uid per prompt, set before the repeat",
+        openrlhf="--algo.advantage.estimator reinforce_baseline",
+        by_hand="A = r.view(-1, K) - r.view(-1, K).mean(1, keepdim=True), before any shuffle of the batch",
+        evidence="Search-R1 trained again once its groups were put together by prompt instead of by sample",
+        source="PeterGriffinJin/Search-R1#88; arXiv 2501.03262",
+    ),
+    remedy(
+        "roll-back",
+        "Mend the setting, go back to the last healthy checkpoint, and start the optimizer afresh",
+        trl="trainer.train() from the healthy checkpoint with its optimizer.pt and scheduler.pt left out",
+        verl="trainer.resume_mode=resume_path trainer.resume_from_path=.../global_step_N; "
+        "actor checkpoint contents without optimizer",
+        openrlhf="--ckpt.load_enable with the checkpoint before the onset",
+        by_hand="model.load_state_dict(healthy); optimizer = AdamW(model.parameters(), lr=lr)",
+        evidence="after lr x100 mending in place left the reward at 0.00; with the rollback it came to 0.54 in 40 steps",
+        source="ENGINE-NOTES section 7",
+    ),
 )
 
 REMEDIES: dict[str, Remedy] = {r.id: r for r in _SHARED}

@@ -216,6 +216,11 @@ def _median(values: Sequence[Any]) -> Any:
     return np.where(np.isnan(ordered[-1]), math.nan, middle)[()]
 
 
+def _mad(values: Sequence[Any]) -> Any:
+    middle = _median(values)
+    return _median([np.abs(v - middle) for v in values])
+
+
 def _oldest(values: Sequence[Any]) -> Any:
     return values[0]
 
@@ -264,6 +269,11 @@ def moving_median(x: Column, rows: int) -> Column:
     return _apply(_Window, (rows, _median), x)
 
 
+def moving_mad(x: Column, rows: int) -> Column:
+    """Median absolute deviation from the median of the last ``rows`` rows."""
+    return _apply(_Window, (rows, _mad), x)
+
+
 def kendall_tau(x: Column, rows: int) -> Column:
     """Kendall's tau-a of the last ``rows`` rows against time: -1 falls throughout, 1 rises throughout."""
     return _apply(_Window, (rows, _tau), x)
@@ -277,6 +287,27 @@ def slope(x: Column, rows: int) -> Column:
 def previous(x: Column, rows: int = 1) -> Column:
     """The value ``rows`` rows ago, NaN before that."""
     return _apply(_Window, (rows + 1, _oldest), x)
+
+
+def known_median(x: Column, rows: int) -> Column:
+    """Median of the last ``rows`` known values: for a field recorded every few rows; NaN until there are so many."""
+
+    def step(tail: deque[float], value: Any) -> tuple[deque[float], float]:
+        if value == value:
+            tail.append(float(value))
+        return tail, float(np.median(tail)) if len(tail) == rows else math.nan
+
+    return fold(step, lambda: deque(maxlen=rows), x)
+
+
+def lost(x: Column, rows: int = 5) -> Column:
+    """Share of its own range that ``x`` has given up, by means of ``rows`` rows: 0 at its best, 1 at its lowest.
+
+    Robust to negative values, and to rows on which ``x`` is not recorded: there its last value stands.
+    """
+    level = moving_mean(latest(x), rows)
+    top = best(level)
+    return (top - level) / (top - lowest(level))
 
 
 def row(x: Column) -> Column:
@@ -376,6 +407,17 @@ def wilson_low(hits: Column, n: Column, z: float = 1.96) -> Column:
     middle = share + z * z / (2 * n_safe)
     spread = z * np.sqrt(share * (1 - share) / n_safe + z * z / (4 * n_safe * n_safe))
     return np.where(n > 0, (middle - spread) / (1 + z * z / n_safe), 0.0)[()]
+
+
+def rms_on_ties(std: Column, mean: Column, rms_live: Column, dead: Column, n: Column) -> Column:
+    """Root mean square advantage over the groups with equal rewards, which should be 0; NaN where there are none.
+
+    From the identity mean(A^2) = (1 - dead) rms_live^2 + dead rms_tied^2. ``std`` may have one degree of freedom
+    less: with ``n`` advantages it is read as the smaller one, so that the result is a lower bound.
+    """
+    square = std**2 * (n - 1) / n + mean**2
+    excess = np.maximum(square - (1 - dead) * np.where(dead >= 1, 0.0, rms_live) ** 2, 0.0)
+    return np.sqrt(np.where(dead > 0, excess / np.maximum(dead, 1e-12), math.nan))[()]
 
 
 def homogeneous(p: Column, k: Column) -> Column:
