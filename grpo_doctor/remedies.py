@@ -101,7 +101,7 @@ _SHARED = (
         by_hand="beta /= 3 until the KL term has less than 0.3 of the gradient norm",
         evidence="beta 10 → 0.02 at step 31: reward 0.26 → 0.52 at step 70 in the throw-away engine; leaving the term "
         "out altogether gave Lever-Plus a KL of 17",
-        source="ENGINE-NOTES section 7; arXiv 2402.03300 (0.04); verl default 0.001",
+        source="throw-away engine, remedies table; arXiv 2402.03300 (0.04); verl default 0.001",
     ),
     remedy(
         "correct-rollout-mismatch",
@@ -114,7 +114,7 @@ _SHARED = (
         by_hand="weight = (logp_trainer - logp_generator).exp().clamp(max=2.0).detach(); loss = weight * loss; "
         "use one temperature and one precision on both sides",
         evidence="stale rollouts mended at step 31: reward 0.26 → 0.63 at step 70 in the throw-away engine",
-        source="verl docs/algo/rollout_corr.md; NeMo-RL guide; arXiv 2510.26788; ENGINE-NOTES section 7",
+        source="verl docs/algo/rollout_corr.md; NeMo-RL guide; arXiv 2510.26788",
     ),
     remedy(
         "centre-per-group",
@@ -123,7 +123,8 @@ _SHARED = (
         verl="algorithm.adv_estimator=grpo or reinforce_plus_plus_baseline; one uid per prompt, set before the repeat",
         openrlhf="--algo.advantage.estimator reinforce_baseline",
         by_hand="A = r.view(-1, K) - r.view(-1, K).mean(1, keepdim=True), before any shuffle of the batch",
-        evidence="Search-R1 trained again once its groups were put together by prompt instead of by sample",
+        evidence="Search-R1 v0.1 made every sample its own group and degraded; mended upstream (a later collapse near "
+        "step 160 had another cause)",
         source="PeterGriffinJin/Search-R1#88; arXiv 2501.03262",
     ),
     remedy(
@@ -134,8 +135,8 @@ _SHARED = (
         "actor checkpoint contents without optimizer",
         openrlhf="--ckpt.load_enable with the checkpoint before the onset",
         by_hand="model.load_state_dict(healthy); optimizer = AdamW(model.parameters(), lr=lr)",
-        evidence="after lr x100 mending in place left the reward at 0.00; with the rollback it came to 0.54 in 40 steps",
-        source="ENGINE-NOTES section 7",
+        evidence="after lr x100 mending in place left the reward at 0.00; the rollback took it to 0.54 in 40 steps",
+        source="remedies table of the throw-away engine",
     ),
 )
 
