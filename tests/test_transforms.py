@@ -1,6 +1,8 @@
 """Transforms of stats.py that spikes, joins with the reward, and advantages on ties need."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from hypothesis import given
@@ -13,7 +15,7 @@ VALUES = st.lists(st.floats(-9, 9) | st.just(math.nan) | st.just(math.inf), min_
 
 @given(VALUES, st.integers(1, 39))
 def test_pushed_row_by_row_they_give_what_they_give_in_blocks(values: list[float], cut: int) -> None:
-    def all_of_them(x):  # type: ignore[no-untyped-def]
+    def all_of_them(x: Any) -> Any:
         return moving_mad(x, 4), known_median(x, 3), lost(x, 3)
 
     xs = np.array(values)
@@ -26,9 +28,10 @@ def test_pushed_row_by_row_they_give_what_they_give_in_blocks(values: list[float
         np.testing.assert_array_equal(np.concatenate([p[k] for p in parts]), np.array([r[k] for r in rows], float))
 
 
-def of(function, xs, *arguments):  # type: ignore[no-untyped-def]
+def of(function: Callable[..., Any], xs: list[float], *arguments: int) -> list[float]:
     with np.errstate(all="ignore"):
-        return Memory().call(lambda x: function(x, *arguments), [np.array(xs, float)], {}).tolist()
+        out: list[float] = Memory().call(lambda x: function(x, *arguments), [np.array(xs, float)], {}).tolist()
+    return out
 
 
 def test_median_absolute_deviation_stands_one_infinity() -> None:
