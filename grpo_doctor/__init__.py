@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from .check import Confidence, Finding, Fires, Remedy, Rival, Severity, any_of, check, conclude, fires, probe
+from .check import (
+    Confidence,
+    Finding,
+    Fires,
+    Remedy,
+    Rival,
+    Severity,
+    any_of,
+    check,
+    conclude,
+    fires,
+    once_known,
+    probe,
+)
 from .diagnosis import Diagnosis
 from .doctor import LiveDoctor, diagnose
 from .record import StepRecord
@@ -26,5 +39,6 @@ __all__ = [
     "conclude",
     "diagnose",
     "fires",
+    "once_known",
     "probe",
 ]

@@ -171,6 +171,7 @@ class AnyOf(msgspec.Struct, frozen=True):
 
     fields: tuple[str, ...]
     optional: bool = False
+    sparse: bool = False
 
 
 def any_of(*fields: str, optional: bool = False) -> Any:
@@ -179,6 +180,12 @@ def any_of(*fields: str, optional: bool = False) -> Any:
     ``settings.name`` stands for what the run declares under that name: its number or words on every row.
     """
     return AnyOf(fields, optional)
+
+
+def once_known(*fields: str) -> Any:
+    """Default of a parameter that is recorded on some rows only: the check sees every row from the first on which
+    one of these fields is known, and NaN where none is."""
+    return AnyOf(fields, sparse=True)
 
 
 class CheckError(ValueError):
@@ -206,7 +213,7 @@ class Check:
         self.predicate: Callable[..., Any] | None = None
         self.conclusion: Callable[..., Any] | None = None
         self.probe: Callable[..., Any] | None = None
-        self.needs: tuple[tuple[str, ...], ...] = ()
+        self.needs: tuple[AnyOf, ...] = ()
         self.arguments: tuple[tuple[str, ...], ...] = ()
         self.thresholds: dict[str, Any] = {}
         self.premises: dict[str, bool] = {}
@@ -234,14 +241,14 @@ class Check:
             if parameter.kind is parameter.KEYWORD_ONLY:
                 self.thresholds[parameter.name] = parameter.default
                 continue
-            fields = parameter.default.fields if isinstance(parameter.default, AnyOf) else (parameter.name,)
+            default = parameter.default
+            named = default if isinstance(default, AnyOf) else AnyOf((parameter.name,), default is not parameter.empty)
+            fields = named.fields
             if unknown := [f for f in fields if f not in (*MEANINGS, *SPECIAL) and not f.startswith(DECLARED)]:
                 raise self._fail(f"{unknown[0]!r} is no record field; fields stand in grpo_doctor/record.py")
             arguments.append(fields)
-            default = parameter.default
-            required = not default.optional if isinstance(default, AnyOf) else default is parameter.empty
-            if required and fields[0] not in SPECIAL:
-                needs.append(fields)
+            if not named.optional and fields[0] not in SPECIAL:
+                needs.append(named)
         self.predicate, self.needs, self.arguments = function, tuple(needs), tuple(arguments)
 
     def take_conclusion(self, function: Callable[..., Any]) -> None:

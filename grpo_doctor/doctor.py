@@ -128,6 +128,7 @@ class _Examined:
         self.memory = Memory()
         self.rows = 0
         self.known: set[str] = set()
+        self.begun: set[tuple[str, ...]] = set()
         self.alarms: list[_Alarm] = []
         self.message = ""
         self.confidence = check.confidence
@@ -177,6 +178,10 @@ class _Examined:
     def _backdate(episode: _Episode, onset: Any) -> None:
         if onset == onset and episode.onset_step != int(onset):
             episode.onset_step = int(onset)
+
+    def missing(self) -> list[str]:
+        """The fields without which it could not run."""
+        return [" or ".join(need.fields) for need in self.check.needs if not self.known.intersection(need.fields)]
 
     def finding(self) -> Finding | None:
         """What the check has found so far."""
@@ -308,13 +313,18 @@ class Examination:
 
     @staticmethod
     def _block_one(examined: _Examined, rows: _Rows, numbers: np.ndarray, steps: np.ndarray) -> None:
-        needed = [rows.argument(fields) for fields in examined.check.needs]
         keep = np.ones(len(numbers), bool)
-        for fields, column in zip(examined.check.needs, needed, strict=True):
-            keep &= ~_unknown(column)
-            if not keep.any():
-                return
-            examined.known.update(fields)
+        for need in examined.check.needs:
+            known = ~_unknown(rows.argument(need.fields))
+            if known.any():
+                examined.known.update(need.fields)
+            if need.sparse:
+                known = np.logical_or.accumulate(known) | (need.fields in examined.begun)
+                if known.any():
+                    examined.begun.add(need.fields)
+            keep &= known
+        if not keep.any():
+            return
         arguments = [rows.argument(fields) for fields in examined.check.arguments]
         if not keep.all():
             arguments = [a[keep] if isinstance(a, np.ndarray) else a for a in arguments]
@@ -340,12 +350,14 @@ class Examination:
 
     @staticmethod
     def _needs_met(examined: _Examined, values: Mapping[str, Any]) -> bool:
-        for fields in examined.check.needs:
-            if not any((v := values.get(f, _NAN)) is not None and v == v for f in fields):
-                return False
-        for fields in examined.check.needs:
-            examined.known.update(fields)
-        return True
+        met = True
+        for need in examined.check.needs:
+            if any((v := values.get(f, _NAN)) is not None and v == v for f in need.fields):
+                examined.known.update(need.fields)
+                examined.begun.add(need.fields)
+            elif not need.sparse or need.fields not in examined.begun:
+                met = False
+        return met
 
     def findings(self) -> list[Finding]:
         """What the checks have found, conclusions from them included."""
@@ -358,7 +370,7 @@ class Examination:
         fired = {f.code for f in self.findings()}
         ran = [e.check.code for e in self.examined if e.rows]
         skipped = [
-            {"code": e.check.code, "needs": [" or ".join(f) for f in e.check.needs if not set(f) & e.known]}
+            {"code": e.check.code, "needs": e.missing()}
             for e in self.examined
             if not e.rows and e.check.code not in fired
         ]

@@ -69,6 +69,11 @@ DERIVED: dict[str, tuple[tuple[str, ...], Callable[..., Any], str]] = {
         lambda dead, groups, live, share: _first_known(dead / groups, 1 - live / groups, share),
         "share of groups whose rewards are all equal, 0 to 1",
     ),
+    "live_count": (
+        ("live_groups", "groups", "zero_variance_groups"),
+        lambda live, groups, dead: _first_known(live, groups - dead),
+        "groups whose rewards differ",
+    ),
     "cut_share": (
         ("truncated_rate", "eos_rate"),
         lambda cut, eos: _first_known(cut, 1 - eos),

@@ -423,3 +423,25 @@ def rms_on_ties(std: Column, mean: Column, rms_live: Column, dead: Column, n: Co
 def homogeneous(p: Column, k: Column) -> Column:
     """Expected share of groups whose ``k`` binary rewards are all equal when each is right with chance ``p``."""
     return p**k + (1 - p) ** k
+
+
+class Pairs:
+    """The last 200 transitions, for a permutation test whose cost must not grow with the run."""
+
+    ROWS = 200
+
+    def __init__(self) -> None:
+        self.exposed: deque[float] = deque(maxlen=self.ROWS)
+        self.outcome: deque[float] = deque(maxlen=self.ROWS)
+        self.seen, self.p = 0, 1.0
+
+    @staticmethod
+    def shift_p(pairs: Pairs, known: Any, exposed: Any, outcome: Any, wanted: Any) -> tuple[Pairs, float]:
+        """Step of a `fold`: the circular-shift p of the transitions so far, computed where it is wanted."""
+        if known:
+            pairs.exposed.append(float(exposed == 1))
+            pairs.outcome.append(float(outcome))
+            pairs.seen += 1
+            if wanted and (pairs.seen <= Pairs.ROWS or pairs.seen % 50 == 0):
+                pairs.p = shift_p(pairs.exposed, pairs.outcome)
+        return pairs, pairs.p

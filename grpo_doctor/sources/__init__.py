@@ -17,7 +17,7 @@ from typing import BinaryIO, Protocol, cast
 
 from ..run import Run
 
-FORMATS = ("records",)
+FORMATS = ("records", "aflow")
 """Modules of this package that read a format, surest first where they tie."""
 
 HEAD = 1 << 16

@@ -1,0 +1,57 @@
+import numpy as np
+
+from grpo_doctor import Fires, any_of, check, fires, once_known
+from grpo_doctor.stats import Column, collapse, previous, total
+
+
+@check(
+    "UPD007",
+    severity="error",
+    confidence="medium",
+    explains=("DIV004", "REW009"),
+    withholds={
+        "lower-learning-rate": "a rollout collapsed after an update that moved no weight, so the step size is not its cause",
+        "raise-group-size": "a rollout collapsed after an update that moved no weight, so advantages are not its cause",
+        "drop-std-normalisation": "a rollout collapsed after an update that moved no weight, so advantages are not its cause",
+    },
+)
+def collapse_after_zero_step(
+    update_applied: Column,
+    judged: Column = any_of("invalid_rate", "reward_mean"),
+    size: Column = once_known("weight_delta", "learning_rate", "grad_norm"),
+    invalid_rate: Column = None,
+    reward_mean: Column = None,
+    learning_rate: Column = None,
+    grad_norm: Column = None,
+    weight_delta: Column = None,
+) -> Fires:
+    """A rollout collapsed right after an update that could not have changed the weights.
+
+    ## What it sees
+    A healthy rollout, an update whose learning rate, gradient norm or weight change was exactly 0, and then a rollout
+    of which at least 90 % is invalid. A linear warm-up gives the first update of most runs a learning rate of 0.
+
+    ## Why it matters
+    It is a placebo test that a run makes for free: the weights are the same before and after, the output is not. So
+    no property of the optimisation (learning rate, group size, advantages, KL) can be the cause.
+
+    ## Known false alarms
+    A gradient norm printed as 0.0 because it was rounded. A collapse that the prompts of one batch cause.
+
+    ## Remedy
+    Look at what else an update does: the mode of the model, gradient checkpointing, the transfer of weights (GEN001,
+    GEN002).
+
+    ## Sources
+    Document 002's log: step 4 updates at learning rate 0, step 5 is 6 of 6 fallback; P28 and P29 alike at step 2.
+    """
+    healthy, collapsed = collapse(invalid_rate, reward_mean)
+    still = (learning_rate == 0) | (grad_norm == 0) | (weight_delta == 0)
+    placebo = (previous(update_applied) == 1) & (previous(still) == 1) & (previous(healthy) == 1)
+    happened = total(placebo & collapsed & ~np.isnan(judged))
+    return fires(
+        happened > 0,
+        "The rollout collapsed after an update that moved no weight ({times} time(s)): optimisation cannot be the cause.",
+        hold=(1, 1),
+        times=happened,
+    )

@@ -1,0 +1,67 @@
+import numpy as np
+
+from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor.stats import Column, collapse, previous, total
+
+
+@check(
+    "UPD003",
+    severity="error",
+    confidence="medium",
+    explains=("DIV004", "REW009"),
+    withholds={
+        "lower-learning-rate": "the collapse goes away without any change of the weights, so the step size is not its cause",
+        "raise-group-size": "the collapse goes away without any change of the weights, so advantages are not its cause",
+        "drop-std-normalisation": "the collapse goes away without any change of the weights, so advantages are not its cause",
+    },
+    rivals=(
+        Rival("generation in train mode with checkpointing (GEN001)", "the mode outlives the update", "probe GEN001"),
+        Rival(
+            "an adapter or engine that is out of step (GEN002)", "it is refreshed at some steps only", "probe GEN002"
+        ),
+        Rival("batches of two kinds", "some prompts never get a valid answer", "validity per task over the same steps"),
+    ),
+)
+def collapse_heals_without_update(
+    update_applied: Column,
+    judged: Column = any_of("invalid_rate", "reward_mean"),
+    invalid_rate: Column = None,
+    reward_mean: Column = None,
+    *,
+    least: int = 3,
+    share: float = 0.8,
+) -> Fires:
+    """Collapsed rollouts become healthy again although no weight has changed in between.
+
+    ## What it sees
+    Every end of a collapse (at least 90 % invalid responses, then fewer) and whether an update lies between. It fires
+    when three or more collapses ended without one, and they are at least 80 % of all that ended.
+
+    ## Why it matters
+    Weights that have collapsed do not recover by themselves. What recovers without an update is state: train or eval
+    mode, the KV cache, an adapter, the rollout engine, or the mix of prompts. No learning rate, group size or
+    advantage can be the cause.
+
+    ## Known false alarms
+    A log that marks updates wrongly (an accumulation step called an update). A very unequal mix of tasks.
+
+    ## Remedy
+    Run the probes of the generation state: GEN001, GEN002. Do not change the optimisation.
+
+    ## Sources
+    Document 002's log: 27 episodes, 26 healed directly after a step without an update, the 27th is cut by the end.
+    """
+    _, collapsed = collapse(invalid_rate, reward_mean)
+    was = (previous(collapsed) == 1) & ~np.isnan(judged)
+    healed = was & ~collapsed.astype(bool)
+    alone = healed & (previous(update_applied) == 0)
+    ended, without = total(healed), total(alone)
+    return fires(
+        (without >= least) & (without >= share * ended),
+        "{without} of {ended} collapses healed at a step before which no weight had changed: a state is broken, not "
+        "the weights.",
+        hold=(1, 1),
+        ended=ended,
+        without=without,
+        onset=None,
+    )

@@ -1,0 +1,56 @@
+import numpy as np
+
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.stats import Column, collapse, previous, total
+
+
+@check("UPD006", severity="warning")
+def skip_update_oscillation(
+    update_applied: Column,
+    judged: Column = any_of("invalid_rate", "reward_mean"),
+    invalid_rate: Column = None,
+    reward_mean: Column = None,
+    *,
+    autocorrelation: float = -0.15,
+    share: float = 0.8,
+    least: int = 3,
+) -> Fires:
+    """Collapse and recovery alternate in step with a rule that skips updates.
+
+    ## What it sees
+    The lag-1 autocorrelation of collapse (below -0.15), or at least 80 % of three or more collapses ending at the
+    first step that skipped its update, in a run that skips some updates and applies others.
+
+    ## Why it matters
+    The skip rule makes a permanent fault look like an unstable policy: every skip hides the fault for one rollout.
+    The mean of reward or validity over such a run is a mixture of two states and describes neither.
+
+    ## Known false alarms
+    Two kinds of batches that alternate by themselves.
+
+    ## Remedy
+    Report validity separately after an update and after a skip; then look for what the update leaves behind (GEN001).
+    A skip rule must not call `train()` or the scheduler.
+
+    ## Sources
+    Document 002's log: autocorrelation -0.18, fallback 99.6 % after an update and 5.1 % after a skip.
+    """
+    _, collapsed = collapse(invalid_rate, reward_mean)
+    z = np.where(np.isnan(judged), 0.0, collapsed * 1.0)
+    n, ones = total(np.ones_like(z)), total(z)
+    together = total(z * np.where(np.isnan(previous(z)), 0.0, previous(z)))
+    mean = ones / n
+    lag = (together - mean * (2 * ones - z) + (n - 1) * mean**2) / (n * mean * (1 - mean))
+    ended = total((previous(z) == 1) & (z == 0))
+    skipped = total((previous(z) == 1) & (z == 0) & (previous(update_applied) == 0))
+    applied, omitted = total(update_applied == 1), total(update_applied == 0)
+    mixed = (applied >= least) & (omitted >= least) & (skipped >= least)
+    return fires(
+        mixed & ((lag < autocorrelation) | (skipped >= share * ended)),
+        "Collapse alternates with skipped updates: {skipped} of {ended} collapses ended at a skip, and its lag-1 "
+        "autocorrelation is {lag:.2f}.",
+        hold=(1, 1),
+        skipped=skipped,
+        ended=ended,
+        lag=lag,
+    )

@@ -1,0 +1,110 @@
+import numpy as np
+
+from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor.stats import Column, Pairs, collapse, each, fisher, fold, previous, total
+
+
+@check(
+    "UPD001",
+    severity="warning",
+    confidence="medium",
+    explains=("DIV004", "REW009"),
+    remedies=("lower-learning-rate", "raise-group-size", "drop-std-normalisation"),
+    rivals=(
+        Rival(
+            "the rollout runs in another mode after an update (GEN001)",
+            "a trainer that leaves train mode and gradient checkpointing on generates without its KV cache",
+            "probe GEN001: greedy generation as it is against eval mode; or look for the caching warning in the log",
+        ),
+        Rival(
+            "the update moves the policy too far",
+            "a large learning rate or advantages that are all of one size",
+            "policy_movement_kl of the update (above 0.05 nats per token), or the same run at a tenth of the rate",
+        ),
+        Rival(
+            "the rollout engine receives broken weights (GEN002)",
+            "a faulty weight transfer happens exactly once an update",
+            "rollout_mismatch_raw_kl, or probe GEN002 on a canary prompt",
+        ),
+    ),
+)
+def update_collapse_association(
+    update_applied: Column,
+    judged: Column = any_of("invalid_rate", "reward_mean"),
+    invalid_rate: Column = None,
+    reward_mean: Column = None,
+    *,
+    p_value: float = 0.01,
+    least_exposed: int = 5,
+    risk_ratio: float = 3.0,
+    certain: float = 0.5,
+) -> Fires:
+    """Rollouts collapse after updates and not after steps without one.
+
+    ## What it sees
+    The transitions from one step to the next, as a table of update or none against collapse or none. A rollout is
+    collapsed when at least 90 % of its responses are invalid (or its reward is near the run's own floor) and healthy
+    when at most half are. Only transitions out of a healthy step count for the test, because skip rules and floors
+    fabricate the table otherwise. It fires when Fisher's one-sided p is below 0.01 over at least 5 exposed
+    transitions, the relative risk is 3 or more, and the circular-shift permutation of the updates agrees (its p
+    cannot be smaller than 1/(n-1)). It is an error when the risk differs by 0.5 or more.
+
+    ## Why it matters
+    It says that whatever breaks the rollouts happens at the update. It does not say what: a share of updates that are
+    followed by a collapse, without the steps that had no update, is no evidence at all, and with them it is an
+    association, not a cause. Read UPD003, UPD007 and GEN001 before changing any hyper-parameter.
+
+    ## Known false alarms
+    A run that updates on every step has no second row of the table, so the check stays silent. A trainer that skips
+    updates *because* rollouts are bad is handled by counting only transitions out of healthy steps.
+
+    ## Remedy
+    Find the cause first: GEN001 (generation mode), GEN002 (weights of the rollout engine), then the step size. A lower
+    learning rate, a larger group or other advantages help only if the collapse grows with the size of the step.
+
+    ## Sources
+    Document 002 and its log (38 updates, 37 collapses; the document blamed K=2, the log shows the generation mode).
+    """
+    healthy, collapsed = collapse(invalid_rate, reward_mean)
+    known = ~np.isnan(judged) & ~np.isnan(previous(judged))
+    exposed = known & (previous(update_applied) == 1)
+    spared = known & (previous(update_applied) == 0)
+    from_health = previous(healthy) == 1
+    after, after_else = total(exposed & collapsed), total(spared & collapsed)
+    updates, others = total(exposed), total(spared)
+    hit, at_risk = total(exposed & from_health & collapsed), total(exposed & from_health)
+    hit_else, at_risk_else = total(spared & from_health & collapsed), total(spared & from_health)
+    p = each(fisher, hit, at_risk - hit, hit_else, at_risk_else - hit_else)
+    shift = fold(Pairs.shift_p, Pairs, known, previous(update_applied), collapsed, p < p_value)
+    ratio = (hit + 0.5) / (at_risk + 1) / ((hit_else + 0.5) / (at_risk_else + 1))
+    difference = hit / at_risk - hit_else / at_risk_else
+    found = (
+        (at_risk >= least_exposed)
+        & (p < p_value)
+        & (ratio >= risk_ratio)
+        & (shift <= np.maximum(0.05, 1 / (updates + others - 1)))
+    )
+    return fires(
+        found,
+        "{collapses} of {exposed} updates were followed by a collapsed rollout, against {collapses_else} of "
+        "{unexposed} steps without an update (out of a healthy step {hit} of {at_risk} against {hit_else} of "
+        "{at_risk_else}, Fisher p = {p:.1e}).",
+        hold=(1, 1),
+        error=found & (difference >= certain),
+        steps=total(np.ones_like(judged)),
+        updates=total(update_applied),
+        collapses=after,
+        exposed=updates,
+        collapses_else=after_else,
+        unexposed=others,
+        hit=hit,
+        at_risk=at_risk,
+        hit_else=hit_else,
+        at_risk_else=at_risk_else,
+        p=p,
+        shift_p=shift,
+        risk_ratio=ratio,
+        risk_difference=difference,
+        invalid_after_update=total(np.where(exposed, invalid_rate, 0.0)) / updates,
+        invalid_otherwise=total(np.where(spared, invalid_rate, 0.0)) / others,
+    )
