@@ -3,6 +3,8 @@ import numpy as np
 from grpo_doctor import Fires, any_of, check, fires, once_known
 from grpo_doctor.stats import Column, collapse, previous, total
 
+_WHY = "a rollout collapsed after an update that moved no weight"
+
 
 @check(
     "UPD007",
@@ -10,9 +12,9 @@ from grpo_doctor.stats import Column, collapse, previous, total
     confidence="medium",
     explains=("DIV004", "REW009"),
     withholds={
-        "lower-learning-rate": "a rollout collapsed after an update that moved no weight, so the step size is not its cause",
-        "raise-group-size": "a rollout collapsed after an update that moved no weight, so advantages are not its cause",
-        "drop-std-normalisation": "a rollout collapsed after an update that moved no weight, so advantages are not its cause",
+        "lower-learning-rate": f"{_WHY}, so the step size is not its cause",
+        "raise-group-size": f"{_WHY}, so advantages are not its cause",
+        "drop-std-normalisation": f"{_WHY}, so advantages are not its cause",
     },
 )
 def collapse_after_zero_step(
@@ -51,7 +53,7 @@ def collapse_after_zero_step(
     happened = total(placebo & collapsed & ~np.isnan(judged))
     return fires(
         happened > 0,
-        "The rollout collapsed after an update that moved no weight ({times} time(s)): optimisation cannot be the cause.",
+        "The rollout collapsed after an update that moved no weight, {times} time(s): optimisation is not the cause.",
         hold=(1, 1),
         times=happened,
     )

@@ -3,6 +3,8 @@ import numpy as np
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.stats import Column, collapse, previous, total
 
+_WHY = "the collapse goes away without any change of the weights"
+
 
 @check(
     "UPD003",
@@ -10,15 +12,13 @@ from grpo_doctor.stats import Column, collapse, previous, total
     confidence="medium",
     explains=("DIV004", "REW009"),
     withholds={
-        "lower-learning-rate": "the collapse goes away without any change of the weights, so the step size is not its cause",
-        "raise-group-size": "the collapse goes away without any change of the weights, so advantages are not its cause",
-        "drop-std-normalisation": "the collapse goes away without any change of the weights, so advantages are not its cause",
+        "lower-learning-rate": f"{_WHY}, so the step size is not its cause",
+        "raise-group-size": f"{_WHY}, so advantages are not its cause",
+        "drop-std-normalisation": f"{_WHY}, so advantages are not its cause",
     },
     rivals=(
         Rival("generation in train mode with checkpointing (GEN001)", "the mode outlives the update", "probe GEN001"),
-        Rival(
-            "an adapter or engine that is out of step (GEN002)", "it is refreshed at some steps only", "probe GEN002"
-        ),
+        Rival("an adapter or engine that is out of step (GEN002)", "refreshed at some steps only", "probe GEN002"),
         Rival("batches of two kinds", "some prompts never get a valid answer", "validity per task over the same steps"),
     ),
 )
