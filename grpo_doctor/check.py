@@ -21,7 +21,10 @@ Role = Literal["cause", "outcome", "symptom", "note"]
 
 HEADINGS = ("What it sees", "Why it matters", "Known false alarms", "Remedy", "Sources")
 SPECIAL = ("settings", "events", "samples", "step")
-"""Parameter names that are no record field: the declared settings, and the row's events, samples and step."""
+"""Parameter names that are no record field: the declared settings, and the row's events, samples and step.
+
+``samples`` without a default is a need like any field: the check sees only rows that have some.
+"""
 DECLARED = "settings."
 """Prefix, among the alternatives of `any_of`, of what a run declares: ``settings.learning_rate``."""
 
@@ -247,7 +250,7 @@ class Check:
             if unknown := [f for f in fields if f not in (*MEANINGS, *SPECIAL) and not f.startswith(DECLARED)]:
                 raise self._fail(f"{unknown[0]!r} is no record field; fields stand in grpo_doctor/record.py")
             arguments.append(fields)
-            if not named.optional and fields[0] not in SPECIAL:
+            if not named.optional and fields[0] not in ("settings", "events", "step"):
                 needs.append(named)
         self.predicate, self.needs, self.arguments = function, tuple(needs), tuple(arguments)
 

@@ -302,7 +302,7 @@ class Examination:
                 happened: Mapping[int, list[Any]] = run.events if name == "events" else run.samples
                 column = np.full(stop - start, None, object)
                 for row in range(start, stop):
-                    column[row - start] = happened.get(row, ())
+                    column[row - start] = happened.get(row, () if name == "events" else None)
                 return column
             return run.column(name, start, stop)
 
@@ -462,5 +462,5 @@ class LiveDoctor:
         if record.step < self._last_step:
             events.append(restarted(int(self._last_step), record.step))
         self._last_step = record.step
-        values.update(step=np.float64(record.step), events=events, samples=samples)
+        values.update(step=np.float64(record.step), events=events, samples=samples or None)
         return values

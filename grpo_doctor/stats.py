@@ -315,6 +315,77 @@ def row(x: Column) -> Column:
     return total(np.ones_like(x, dtype=float) if isinstance(x, np.ndarray) else np.float64(1.0))
 
 
+# -- how a sparse, noisy score stands ----------------------------------------------------------------------------
+
+
+class _OnKnown:
+    """Another transform that sees the known values only; between them it keeps its last value, or is unknown."""
+
+    def __init__(self, make: Callable[..., _State], arguments: tuple[Any, ...], keep: bool) -> None:
+        self.inner, self.keep, self.value = make(*arguments), keep, _NAN
+
+    def push(self, x: Any) -> Any:
+        if x == x:
+            self.value = self.inner.push(x)
+            return self.value
+        return self.value if self.keep else _NAN
+
+    def block(self, xs: Any) -> Any:
+        xs = np.asarray(xs, float)
+        known = np.flatnonzero(~np.isnan(xs))
+        out = np.full(len(xs), math.nan)
+        if len(known):
+            values = np.asarray(self.inner.block(xs[known]), float)
+            if self.keep:
+                last = np.searchsorted(known, np.arange(len(xs)), side="right")
+                out = np.concatenate(([self.value], values))[last]
+            else:
+                out[known] = values
+            self.value = values[-1]
+        elif self.keep:
+            out[:] = self.value
+        return out
+
+
+def recent_mean(x: Column, rows: int = 5) -> Column:
+    """Mean of the last ``rows`` known values, kept where the field is not recorded."""
+    return _apply(_OnKnown, (_Window, (rows, _mean), True), x)
+
+
+def noise(x: Column) -> Column:
+    """Standard deviation of one known value about its trend, from the differences of neighbours so far."""
+    apart = np.abs(x - _apply(_OnKnown, (_Window, (2, _oldest), False), x))
+    return math.sqrt(math.pi) / 2 * total(apart) / total(apart == apart)
+
+
+def gained(x: Column, rows: int = 5, z: float = 2.5) -> Column:
+    """Whether the recent mean lies ``z`` standard errors above the first value, or above the first such mean.
+
+    The first row stands before any update, but may be a fluke of a small batch; the first mean is steady, but
+    hides what the first updates did. Either will do, over ``rows`` rows or, for a slow gain, over four times as many.
+    """
+    scatter, first = noise(x), baseline(x, 1)
+    over = []
+    for window in (rows, 4 * rows):
+        now = recent_mean(x, window)
+        over += [(now - first) / math.sqrt(1 + 1 / window), (now - baseline(now, 1)) / math.sqrt(2 / window)]
+    return np.fmax(np.fmax(over[0], over[1]), np.fmax(over[2], over[3])) > z * scatter
+
+
+def fallen(x: Column, rows: int = 5, z: float = 5.0, part: float = 0.3) -> Column:
+    """Whether the recent mean lies ``z`` standard errors and ``part`` of the range so far below its own best."""
+    now, scatter = recent_mean(x, rows), noise(x)
+    top = best(now)
+    return (top - now > z * scatter * math.sqrt(2 / rows)) & (top - now > part * (top - lowest(x)))
+
+
+def solved(reward: Column, reward_max: Column, rows: int = 5, share: float = 0.9) -> Column:
+    """Whether the recent mean reward is ``share`` of the best single reward, or of 1 where rewards stay in 0 to 1."""
+    now, most = recent_mean(reward, rows), best(reward_max)
+    most = np.where(np.isnan(most), np.where((best(reward) <= 1) & (lowest(reward) >= 0), 1.0, math.nan), most)
+    return now >= share * most
+
+
 # -- anything else, row by row ---------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from grpo_doctor import Fires, any_of, check, diagnose, fires
 from grpo_doctor.catalogue import Catalogue
+from grpo_doctor.run import Sample
 from grpo_doctor.stats import Column, each
 from grpo_doctor.testing import check_of, make_run, run_check
 
@@ -38,3 +39,22 @@ def test_a_setting_that_is_not_declared_is_skipped_and_named() -> None:
     coverage = diagnose(make_run({}, kl="0x3"), catalogue=Catalogue([CHECK])).coverage
     assert coverage.skipped == [{"code": "ZZZ001", "needs": ["learning_rate or settings.learning_rate"]}]
     assert CHECK.columns == ["kl", "learning_rate"]
+
+
+def talks(samples: Column, kl: Column = None) -> Fires:
+    return fires(each(len, samples) > 0, "{n:g} samples", hold=(1, 1), n=each(len, samples))
+
+
+talks.__doc__ = PAGE
+check("ZZZ002")(talks)
+TALKS = check_of(talks)
+
+
+def test_samples_without_a_default_are_a_need() -> None:
+    alone = Catalogue([TALKS])
+    run = make_run(kl="0x3")
+    assert diagnose(run, catalogue=alone).coverage.skipped == [{"code": "ZZZ002", "needs": ["samples"]}]
+    run.samples[1] = [Sample(step=2, response="a")]
+    found = diagnose(run, catalogue=alone).finding("ZZZ002")
+    assert found is not None
+    assert (found.onset_step, found.message) == (2, "1 samples")
