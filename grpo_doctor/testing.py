@@ -86,6 +86,16 @@ def run_check(
     return whole
 
 
+def find(
+    code_or_function: str | Callable[..., Any], settings: Mapping[str, Any] | None = None, **columns: Any
+) -> Finding:
+    """What `run_check` finds, where it must find something."""
+    found = run_check(code_or_function, settings, **columns)
+    if found is None:
+        raise AssertionError(f"{code_or_function} finds nothing")
+    return found
+
+
 def _essence(finding: Finding | None) -> str:
     """What must not depend on how a run was fed, as text, so that NaN equals NaN."""
     if finding is None:
@@ -98,4 +108,4 @@ def _essence(finding: Finding | None) -> str:
     )  # fmt: skip
 
 
-__all__ = ["check_of", "make_run", "records_of", "run_check", "series"]
+__all__ = ["check_of", "find", "make_run", "records_of", "run_check", "series"]

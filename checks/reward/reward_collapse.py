@@ -70,13 +70,14 @@ def reward_collapse(
     step 137 of 200), clip run (0 from step 196 after NaN at 195) and broad_e16_tb256 (0 from about step 7).
     """
     floor = lowest(reward_mean)
-    seen = row(reward_mean)
-    noise = np.sqrt(total((reward_mean - previous(reward_mean)) ** 2) / np.maximum(seen - 1, 1) / 2)
+    # the root mean square and not stats.noise: a reward that is mostly zero jumps seldom, and then far
+    jumps = total((reward_mean - previous(reward_mean)) ** 2)
+    scatter = np.sqrt(jumps / np.maximum(row(reward_mean) - 1, 1) / 2)
     now, long_now = moving_mean(reward_mean, rows), moving_mean(reward_mean, long)
     top, long_top = best(now), best(long_now)
-    wide = (seen >= 3 * rows) & (top - floor > least * np.maximum(np.abs(top), np.abs(floor)))
-    fell = wide & (top - now > sigmas * noise * np.sqrt(2 / rows))
-    long_fell = wide & (long_top - long_now > sigmas * noise * np.sqrt(2 / long))
+    wide = (row(reward_mean) >= 3 * rows) & (top - floor > least * np.maximum(np.abs(top), np.abs(floor)))
+    fell = wide & (top - now > sigmas * scatter * np.sqrt(2 / rows))
+    long_fell = wide & (long_top - long_now > sigmas * scatter * np.sqrt(2 / long))
     gone = fell & (now <= top - lost * (top - floor))
     long_gone = long_fell & (long_now <= long_top - lost * (long_top - floor))
     half = long_fell & (long_now <= floor + (long_top - floor) / 2)
@@ -95,5 +96,5 @@ def reward_collapse(
         now=now,
         floor=floor,
         since=onset,
-        noise=noise,
+        noise=scatter,
     )

@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 
-from grpo_doctor.testing import run_check
+from grpo_doctor.testing import find, run_check
 
 RISE = "0.10 0.22 0.28 0.41 0.47 0.61 0.58 0.60 0.62 0.59 0.61 0.60"
 
 
-def test_a_cliff_to_the_floor_is_found_when_five_rewards_lie_there():
+def test_a_cliff_to_the_floor_is_found_when_five_rewards_lie_there() -> None:
     assert run_check("REW009", reward_mean=f"{RISE} 0.1x4") is None
-    found = run_check("REW009", reward_mean=f"{RISE} 0.1x5")
+    found = find("REW009", reward_mean=f"{RISE} 0.1x5")
     assert found.severity == "error"
     assert (found.onset_step, found.detected_step) == (13, 17)
     assert found.message == (
@@ -16,19 +16,19 @@ def test_a_cliff_to_the_floor_is_found_when_five_rewards_lie_there():
     )
 
 
-def test_it_becomes_critical_when_most_of_twenty_rewards_lie_there():
+def test_it_becomes_critical_when_most_of_twenty_rewards_lie_there() -> None:
     rise = " ".join([RISE, "0.6x20"])
-    assert run_check("REW009", reward_mean=f"{rise} 0.05x17").severity == "error"
-    assert run_check("REW009", reward_mean=f"{rise} 0.05x19").severity == "critical"
+    assert find("REW009", reward_mean=f"{rise} 0.05x17").severity == "error"
+    assert find("REW009", reward_mean=f"{rise} 0.05x19").severity == "critical"
 
 
-def test_half_of_the_range_lost_is_a_warning():
-    found = run_check("REW009", reward_mean=f"{RISE} 0.6x20 0.3x25")
+def test_half_of_the_range_lost_is_a_warning() -> None:
+    found = find("REW009", reward_mean=f"{RISE} 0.6x20 0.3x25")
     assert (found.severity, found.cleared) == ("warning", False)
 
 
-def test_negative_rewards_collapse_too():
-    found = run_check("REW009", reward_mean="-1.0 -0.8 -0.6 -0.5 -0.4 -0.3 -0.2x10 -1.0x6")
+def test_negative_rewards_collapse_too() -> None:
+    found = find("REW009", reward_mean="-1.0 -0.8 -0.6 -0.5 -0.4 -0.3 -0.2x10 -1.0x6")
     assert (found.severity, found.onset_step) == ("error", 17)
 
 
@@ -42,12 +42,12 @@ def test_negative_rewards_collapse_too():
         pytest.param("0.6x4 0.0x3", id="too short to have a range"),
     ],
 )
-def test_silent(rewards):
+def test_silent(rewards: str) -> None:
     assert run_check("REW009", reward_mean=rewards) is None
 
 
 @pytest.mark.parametrize("right", [0.1, 0.3, 0.5, 0.9])
 @pytest.mark.parametrize("seed", range(3))
-def test_rewards_of_eight_responses_are_noise(right, seed):
+def test_rewards_of_eight_responses_are_noise(right: float, seed: int) -> None:
     rewards = np.random.default_rng(seed).binomial(8, right, 200) / 8
     assert run_check("REW009", reward_mean=rewards.tolist()) is None
