@@ -17,7 +17,7 @@ from typing import BinaryIO, Protocol, cast
 
 from ..run import Run
 
-FORMATS = ("records", "aflow")
+FORMATS = ("records", "aflow", "dual", "lever")
 """Modules of this package that read a format, surest first where they tie."""
 
 HEAD = 1 << 16
