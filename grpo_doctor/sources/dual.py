@@ -325,9 +325,9 @@ def _top1(log: _Log, value: str) -> None:
 @_on(" Logits]", r"\[Step (\d+) Logits\](.*)")
 def _one_line(log: _Log, step: str, rest: str) -> None:
     log.zero_based(step)
-    for field, pattern in (("logit_max", r"Max logit=" + _NUMBER), ("logit_gap", r"Gap=" + _NUMBER)):
+    for name, pattern in (("logit_max", r"Max logit=" + _NUMBER), ("logit_gap", r"Gap=" + _NUMBER)):
         if found := re.search(pattern, rest):
-            log.fields[field] = _number(found[1])
+            log.fields[name] = _number(found[1])
     if (top := re.search(r"Top5=\[([^\]]*)", rest)) and (values := _numbers(top[1])):
         log.fields["topk_probs"], log.fields["top1_prob"] = values, values[0]
 
@@ -653,9 +653,9 @@ def _progress(log: _Log, done: str, rest: str) -> None:
     values = {name: float(value) for name, value in _POSTFIX.findall(rest)}
     if values and log.step.number is None:
         log.at(max(int(done), 1))
-    for name, field in (("loss", "loss"), ("kl", "kl")):
+    for name in ("loss", "kl"):
         if name in values:
-            log.fields[field] = values[name]
+            log.fields[name] = values[name]
     for name, task in (("β_f", FAIRNESS), ("β_h", HALLUCINATION)):
         if name in values:
             log.tasks[task]["kl_coef"] = values[name]
@@ -740,7 +740,9 @@ def _read_metrics(file: Input, rows: Iterator[tuple[int, dict[str, Any]]]) -> Ru
             file.notes.append(f"line {number} has no step and was left out")
             continue
         tasks: dict[str, dict[str, Any]] = {
-            task: {field: values[name.format(letter)] for name, field in _BY_TASK.items() if name.format(letter) in values}
+            task: {
+                field: values[name.format(letter)] for name, field in _BY_TASK.items() if name.format(letter) in values
+            }
             for task, letter in ((FAIRNESS, "f"), (HALLUCINATION, "h"))
         }
         fields: dict[str, Any] = {field: values[name] for name, field in _FLAT.items() if name in values}
@@ -754,5 +756,7 @@ def _read_metrics(file: Input, rows: Iterator[tuple[int, dict[str, Any]]]) -> Ru
         builder.add({"step": values["step"], **fields, "by_task": tasks}, number)
         for name in values.keys() - taken:
             builder.run.unread[name] = builder.run.unread.get(name, 0) + 1
-    builder.run.notes.append("the rewards of the two tasks are those after the trainer's normalisation by moving averages")
+    builder.run.notes.append(
+        "the rewards of the two tasks are those after the trainer's normalisation by moving averages"
+    )
     return builder.finish()

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.corpus_path import CORPUS, needs_corpus
 
 from grpo_doctor.run import Run
 from grpo_doctor.sources import read
+from tests.corpus_path import CORPUS, needs_corpus
 
 LOGITS = """
 🔍 [Step {step}] Logits Distribution Debug ({label}):
@@ -132,8 +132,11 @@ def column(run: Run, name: str) -> list[float]:
     return [round(value, 10) for value in run.columns[name].tolist()]
 
 
-def test_logits_block_counts_from_zero_and_is_averaged_before_clipping(tmp_path):
-    blocks = [LOGITS.format(step=0, label="raw", logit=31.0, gap=8.0), LOGITS.format(step=0, label="raw", logit=33, gap=9.0)]
+def test_logits_block_counts_from_zero_and_is_averaged_before_clipping(tmp_path: Path) -> None:
+    blocks = [
+        LOGITS.format(step=0, label="raw", logit=31.0, gap=8.0),
+        LOGITS.format(step=0, label="raw", logit=33, gap=9.0),
+    ]
     clipped = LOGITS.format(step=0, label="post-clip", logit=0.0, gap=99.0)
     later = LOGITS.format(step=1, label="before clip", logit=20.5, gap=3.25)
     run = console(tmp_path, "".join(blocks) + clipped + "[Fairness诊断@step1] Entropy: mean=0.032\n" + later)
@@ -145,7 +148,7 @@ def test_logits_block_counts_from_zero_and_is_averaged_before_clipping(tmp_path)
     assert column(run, "temperature") == [1.1, 1.1]
 
 
-def test_boundary_block(tmp_path):
+def test_boundary_block(tmp_path: Path) -> None:
     run = console(tmp_path, BOUNDARY + "[Fairness诊断@step1] Entropy: mean=0.032\n")
     assert run.steps.tolist() == [1]
     assert column(run, "eot_per_response") == [2.0]
@@ -158,7 +161,7 @@ def test_boundary_block(tmp_path):
     ]
 
 
-def test_generation_a(tmp_path):
+def test_generation_a(tmp_path: Path) -> None:
     run = console(tmp_path, GENERATION_A)
     assert run.steps.tolist() == [1]
     assert [column(run, f"entropy_{name}")[0] for name in ("mean", "min", "max")] == [1.0, 0.1, 1.9]
@@ -173,7 +176,7 @@ def test_generation_a(tmp_path):
     assert [sample.response for sample in run.samples[0]] == ["I cannot tell.", "I cannot"]
 
 
-def test_generation_b_first_step(tmp_path):
+def test_generation_b_first_step(tmp_path: Path) -> None:
     run = console(tmp_path, GENERATION_B)
     assert run.steps.tolist() == [1, 2, 20]
     first = {name: run.columns[name][0] for name in run.columns if name != "by_task"}
@@ -209,7 +212,7 @@ def test_generation_b_first_step(tmp_path):
     assert [(s.task, s.response) for s in run.samples[0]] == [("fairness", "Answer: C\nJustification: none")]
 
 
-def test_generation_b_by_task(tmp_path):
+def test_generation_b_by_task(tmp_path: Path) -> None:
     fairness, other = console(tmp_path, GENERATION_B).columns["by_task"][0].values()
     assert fairness["group_rewards"] == [[0.616, 0.616, 0.616, 0.28]]
     assert (fairness["groups"], fairness["zero_variance_groups"]) == (1.0, 0.0)
@@ -219,27 +222,29 @@ def test_generation_b_by_task(tmp_path):
     assert (fairness["reward_std"], other["reward_std"], other["truncated_rate"]) == (0.168, 0.0, 0.25)
 
 
-def test_a_step_read_to_its_end_without_the_line_about_dead_groups_has_none(tmp_path):
+def test_a_step_read_to_its_end_without_the_line_about_dead_groups_has_none(tmp_path: Path) -> None:
     run = console(tmp_path, GENERATION_B)
     assert column(run, "zero_variance_groups")[:2] == [1.0, 0.0]
     assert column(run, "groups")[:2] == [2.0, 2.0]
     assert np.isnan(run.columns["zero_variance_groups"][2])
 
 
-def test_kl_control_and_quick_eval(tmp_path):
+def test_kl_control_and_quick_eval(tmp_path: Path) -> None:
     run = console(tmp_path, GENERATION_B)
-    last = {name: run.columns[name][2] for name in ("eval_score", "truncated_rate", "response_length_mean", "kl", "kl_coef")}
+    last = {
+        name: run.columns[name][2] for name in ("eval_score", "truncated_rate", "response_length_mean", "kl", "kl_coef")
+    }
     assert last == pytest.approx(
         {"eval_score": 0.475, "truncated_rate": 0.2, "response_length_mean": 58.0, "kl": 0.065, "kl_coef": 0.21315}
     )
 
 
-def test_the_monitor_of_zero_gradient_groups_is_passed_over_and_said_so(tmp_path):
+def test_the_monitor_of_zero_gradient_groups_is_passed_over_and_said_so(tmp_path: Path) -> None:
     run = console(tmp_path, GENERATION_B)
     assert any("monitor of zero-gradient groups takes each response for a group" in note for note in run.notes)
 
 
-def test_nothing_is_read_from_the_tautology_of_the_eos_suppressor(tmp_path):
+def test_nothing_is_read_from_the_tautology_of_the_eos_suppressor(tmp_path: Path) -> None:
     text = (
         "[EOS Suppressor] 初始化: min_new_tokens=5, eos_token_ids=[128001, 128009]\n"
         "[EOS Suppressor] 首次调用: prompt_len=200, batch=8, min=5\n"
@@ -258,7 +263,7 @@ EOS Suppressor 触发率: {percent}% ({blocked}/8)
 """
 
 
-def test_one_line_form(tmp_path):
+def test_one_line_form(tmp_path: Path) -> None:
     rows = [(1, 31, 8.2, 0.999, 0.005, 50, 4), (2, "30-32", "7-10", "0.70-0.90", "0.005-0.05", 100, 8)]
     names = ("step", "logit", "gap", "top", "entropy", "percent", "blocked")
     run = console(tmp_path, "".join(ONE_LINE.format(**dict(zip(names, row, strict=True))) for row in rows))
@@ -270,7 +275,7 @@ def test_one_line_form(tmp_path):
     assert column(run, "eos_suppressed_rate") == [0.5, 1.0]
 
 
-def test_one_line_form_without_steps_counts_them(tmp_path):
+def test_one_line_form_without_steps_counts_them(tmp_path: Path) -> None:
     run = console(tmp_path, "".join(f"[Fairness诊断] Entropy(mean)={value}\n" for value in (0.5, 0.4, 0.3)))
     assert run.steps.tolist() == [1, 2, 3]
     assert column(run, "entropy_mean") == [0.5, 0.4, 0.3]
@@ -279,7 +284,7 @@ def test_one_line_form_without_steps_counts_them(tmp_path):
 HEADER = "step,loss,kl_f,kl_h,kl_overall,beta_f,beta_h,grad_cosine_sim,reward_f_mean,gen_len_f_mean,gen_len_h_mean,provider_openai,provider_heuristic,nan_inf_hits,lr\n"
 
 
-def test_step_metrics_as_csv(tmp_path):
+def test_step_metrics_as_csv(tmp_path: Path) -> None:
     path = tmp_path / "train_step_metrics.csv"
     path.write_text(HEADER + "1,nan,1.0,0.5,0.75,0.05,0.15,-0.2,0.1,40,60,6,2,1,5e-06\n2,0.5\n", encoding="utf-8")
     (run,) = read(path)
@@ -298,9 +303,11 @@ def test_step_metrics_as_csv(tmp_path):
     assert run.notes[-1] == "line 3 has 2 cells where the header has 15; left out"
 
 
-def test_step_metrics_as_jsonl(tmp_path):
+def test_step_metrics_as_jsonl(tmp_path: Path) -> None:
     path = tmp_path / "train_step_metrics.jsonl"
-    row = '{"step": 7, "loss": NaN, "kl_f": 1.0, "kl_h": 0.5, "kl_overall": 0.75, "beta_f": 0.1, "grad_cosine_sim": 0.0}'
+    row = (
+        '{"step": 7, "loss": NaN, "kl_f": 1.0, "kl_h": 0.5, "kl_overall": 0.75, "beta_f": 0.1, "grad_cosine_sim": 0.0}'
+    )
     path.write_text(row + "\n{torn", encoding="utf-8")
     (run,) = read(path)
     assert (run.format, run.steps.tolist(), column(run, "kl")) == ("dual-metrics", [7], [0.75])
@@ -308,12 +315,14 @@ def test_step_metrics_as_jsonl(tmp_path):
 
 
 @needs_corpus
-def test_the_log_of_6075bf1():
+def test_the_log_of_6075bf1() -> None:
     (run,) = read(CORPUS / "seed-dual" / "Logging_6075bf1.txt")
     assert run.steps.tolist() == [1, 2, 3, 4]
     assert column(run, "entropy_mean") == [0.032, 0.059, 0.05, 0.055]
     assert column(run, "zero_variance_groups") == [2.0, 1.0, 2.0, 2.0]
-    dead = [[row[task]["zero_variance_groups"] for task in ("fairness", "hallucination")] for row in run.columns["by_task"]]
+    dead = [
+        [row[task]["zero_variance_groups"] for task in ("fairness", "hallucination")] for row in run.columns["by_task"]
+    ]
     assert dead == [[2.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 2.0]]
     for row in run.columns["by_task"]:  # the rewards themselves say the same as the trainer's lines
         alike = sum(max(group) - min(group) < 1e-8 for group in row["fairness"]["group_rewards"])

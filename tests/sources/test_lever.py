@@ -1,11 +1,12 @@
 """The pointer selector's epoch tables: printed in fixed width, and several runs as CSV."""
 
 import math
+from pathlib import Path
 
 import pytest
-from tests.corpus_path import CORPUS, needs_corpus
 
 from grpo_doctor.sources import read
+from tests.corpus_path import CORPUS, needs_corpus
 
 TABLE = """阶段2：RCE预热
 ================================================================================
@@ -25,28 +26,36 @@ TABLE = """阶段2：RCE预热
 """
 
 
-def test_fixed_width_table(tmp_path):
+def test_fixed_width_table(tmp_path: Path) -> None:
     path = tmp_path / "train.log"
     path.write_text(TABLE, encoding="utf-8")
     (run,) = read(path)
-    assert (run.format, run.run_type, run.steps.tolist(), run.lines.tolist()) == ("lever-epochs", "rl", [1, 2, 3], [11, 12, 13])
+    assert (run.format, run.run_type, run.steps.tolist(), run.lines.tolist()) == (
+        "lever-epochs",
+        "rl",
+        [1, 2, 3],
+        [11, 12, 13],
+    )
     assert run.columns["loss"].tolist() == [0.01162, -0.001, 0.00982]
     assert run.columns["kl"].tolist() == [0.094, math.inf, 0.07414]
     assert run.columns["eval_loss"].tolist() == pytest.approx([5.11661, math.nan, math.nan], nan_ok=True)
     assert run.columns["kl_loss_share"].tolist() == pytest.approx([0.970740, math.nan, 0.906283], abs=1e-6, nan_ok=True)
-    assert [(step, e.kind, e.message) for step, e in run.all_events()] == [(2, "nan", "kl is infinite"), (2, "nan", "kl_loss is infinite")]
+    assert [(step, e.kind, e.message) for step, e in run.all_events()] == [
+        (2, "nan", "kl is infinite"),
+        (2, "nan", "kl_loss is infinite"),
+    ]
     assert run.tables[0].rows == [["1", "4.1", "5.2", "2"], ["2", "3.9", "5.1", "1"]]
     assert run.notes[-1] == "line 14 is a torn row of the table and was left out"
 
 
-def test_the_supervised_phase_alone_is_no_rl(tmp_path):
+def test_the_supervised_phase_alone_is_no_rl(tmp_path: Path) -> None:
     path = tmp_path / "train.log"
     path.write_text(TABLE.split("阶段3")[0], encoding="utf-8")
     (run,) = read(path)
     assert (run.run_type, run.steps.tolist(), run.columns["eval_loss"].tolist()) == ("supervised", [1, 2], [5.2, 5.1])
 
 
-def test_csv_has_one_run_for_each_value_of_run(tmp_path):
+def test_csv_has_one_run_for_each_value_of_run(tmp_path: Path) -> None:
     path = tmp_path / "epochs.csv"
     path.write_text(
         "run,kl_beta,lr,epoch,train_loss,ppo_loss,kl,adv_std,beta\n"
@@ -65,9 +74,11 @@ def test_csv_has_one_run_for_each_value_of_run(tmp_path):
 
 
 @needs_corpus
-def test_the_eleven_runs():
+def test_the_eleven_runs() -> None:
     runs = {run.source.rpartition("#")[2]: run for run in read(CORPUS / "seed-lever" / "epochs.csv")}
-    assert list(runs) == "kl012_frozen plan5 plan6 v4_strictEval kl0145 kl0155 plan7 plan7_1 plan7_2 plan5+8 v4_9".split()
+    assert (
+        list(runs) == "kl012_frozen plan5 plan6 v4_strictEval kl0145 kl0155 plan7 plan7_1 plan7_2 plan5+8 v4_9".split()
+    )
     assert runs["kl012_frozen"].columns["advantage_std"].tolist() == [0.0063, 0.0062, 0.0062]
     assert runs["plan6"].steps.tolist() == [1, 2, 3, 4, 5, 22, 49, 50]
     assert runs["plan7"].columns["kl"].tolist() == [17.34]
