@@ -231,8 +231,8 @@ class Check:
         return CheckError(f"{self.file}: {self.code}: {why}")
 
     def _validate_page(self) -> None:
-        if not re.fullmatch(r"[A-Z]{3}\d{3}", self.code):
-            raise self._fail("a code is three capitals and three digits, such as ENT001")
+        if not re.fullmatch(r"[A-Z]{2,3}\d{3}", self.code):
+            raise self._fail("a code is two or three capitals and three digits, such as ENT001")
         found = [h for h in HEADINGS if f"## {h}" in self.page]
         if missing := [h for h in HEADINGS if h not in found]:
             raise self._fail(f"the docstring lacks the heading '## {missing[0]}'; see .github/CONTRIBUTING.md")
@@ -324,7 +324,7 @@ check = _decorator("predicate")
 check.__doc__ = """Declares a predicate over columns for the illness ``code``.
 
 Args:
-    code: three capitals and three digits; never used twice, never reused.
+    code: two or three capitals and three digits; never used twice, never reused.
     severity: info, warning, error or critical, where `fires` names no other.
     confidence: low (a threshold), medium (a test and the order in time) or high (proven).
     outcome: what the user suffers (a finding that others explain), not a mechanism.

@@ -413,6 +413,13 @@ def each(function: Callable[..., float], *columns: Column) -> Column:
     return np.float64(function(*columns))
 
 
+def words(function: Callable[..., str], *columns: Column) -> Any:
+    """Text of the row's values, row by row, for messages."""
+    if isinstance(columns[0], np.ndarray) and columns[0].ndim:
+        return np.array([function(*row) for row in zip(*columns, strict=True)], object)
+    return function(*columns)
+
+
 def seen(events: Column, kind: str, *texts: str) -> Column:
     """How many events of this kind whose message holds all ``texts`` the row has."""
 

@@ -1,7 +1,5 @@
-import numpy as np
-
-from grpo_doctor import Fires, any_of, check, fires, once_known
-from grpo_doctor.stats import Column, collapse, previous, total
+from grpo_doctor import Fires, check, fires, once_known
+from grpo_doctor.stats import COLLAPSED, HEALTHY, Column, previous, total
 
 _WHY = "a rollout collapsed after an update that moved no weight"
 
@@ -19,10 +17,8 @@ _WHY = "a rollout collapsed after an update that moved no weight"
 )
 def collapse_after_zero_step(
     update_applied: Column,
-    judged: Column = any_of("invalid_rate", "reward_mean"),
+    invalid_rate: Column,
     size: Column = once_known("weight_delta", "learning_rate", "grad_norm"),
-    invalid_rate: Column = None,
-    reward_mean: Column = None,
     learning_rate: Column = None,
     grad_norm: Column = None,
     weight_delta: Column = None,
@@ -47,10 +43,10 @@ def collapse_after_zero_step(
     ## Sources
     Document 002's log: step 4 updates at learning rate 0, step 5 is 6 of 6 fallback; P28 and P29 alike at step 2.
     """
-    healthy, collapsed = collapse(invalid_rate, reward_mean)
+    healthy, collapsed = invalid_rate <= HEALTHY, invalid_rate >= COLLAPSED
     still = (learning_rate == 0) | (grad_norm == 0) | (weight_delta == 0)
     placebo = (previous(update_applied) == 1) & (previous(still) == 1) & (previous(healthy) == 1)
-    happened = total(placebo & collapsed & ~np.isnan(judged))
+    happened = total(placebo & collapsed)
     return fires(
         happened > 0,
         "The rollout collapsed after an update that moved no weight, {times} time(s): optimisation is not the cause.",

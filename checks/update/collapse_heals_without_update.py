@@ -1,7 +1,5 @@
-import numpy as np
-
-from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.stats import Column, collapse, previous, total
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.stats import COLLAPSED, Column, previous, total
 
 _WHY = "the collapse goes away without any change of the weights"
 
@@ -24,9 +22,7 @@ _WHY = "the collapse goes away without any change of the weights"
 )
 def collapse_heals_without_update(
     update_applied: Column,
-    judged: Column = any_of("invalid_rate", "reward_mean"),
-    invalid_rate: Column = None,
-    reward_mean: Column = None,
+    invalid_rate: Column,
     *,
     least: int = 3,
     share: float = 0.8,
@@ -51,9 +47,9 @@ def collapse_heals_without_update(
     ## Sources
     Document 002's log: 27 episodes, 26 healed directly after a step without an update, the 27th is cut by the end.
     """
-    _, collapsed = collapse(invalid_rate, reward_mean)
-    was = (previous(collapsed) == 1) & ~np.isnan(judged)
-    healed = was & ~collapsed.astype(bool)
+    collapsed = invalid_rate >= COLLAPSED
+    was = previous(collapsed) == 1
+    healed = was & (collapsed == 0)
     alone = healed & (previous(update_applied) == 0)
     ended, without = total(healed), total(alone)
     return fires(
@@ -63,5 +59,4 @@ def collapse_heals_without_update(
         hold=(1, 1),
         ended=ended,
         without=without,
-        onset=None,
     )

@@ -1,15 +1,13 @@
 import numpy as np
 
-from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.stats import Column, collapse, previous, total
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.stats import COLLAPSED, Column, previous, total
 
 
 @check("UPD006", severity="warning")
 def skip_update_oscillation(
     update_applied: Column,
-    judged: Column = any_of("invalid_rate", "reward_mean"),
-    invalid_rate: Column = None,
-    reward_mean: Column = None,
+    invalid_rate: Column,
     *,
     autocorrelation: float = -0.15,
     share: float = 0.8,
@@ -35,8 +33,8 @@ def skip_update_oscillation(
     ## Sources
     Document 002's log: autocorrelation -0.18, fallback 99.6 % after an update and 5.1 % after a skip.
     """
-    _, collapsed = collapse(invalid_rate, reward_mean)
-    z = np.where(np.isnan(judged), 0.0, collapsed * 1.0)
+    collapsed = invalid_rate >= COLLAPSED
+    z = collapsed * 1.0
     n, ones = total(np.ones_like(z)), total(z)
     together = total(z * np.where(np.isnan(previous(z)), 0.0, previous(z)))
     mean = ones / n

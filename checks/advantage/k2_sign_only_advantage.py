@@ -1,0 +1,61 @@
+from typing import Any
+
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.stats import Column, each, total
+
+
+@check(
+    "ADV001",
+    severity="warning",
+    explains=("ADV002",),
+    remedies=("raise-group-size", "drop-std-normalisation"),
+    rivals=(
+        Rival(
+            "anything else that the run suffers from",
+            "K=2 runs learn: 2-GRPO keeps 97.6 % of what 16-GRPO reaches",
+            "the same run at K=8: if it fails alike, the group size was not the cause",
+        ),
+    ),
+)
+def k2_sign_only_advantage(
+    group_size: Column, advantage_abs_values: Column, *, share: float = 0.95, near: float = 0.02, hold: int = 8
+) -> Fires:
+    """Groups of two reduce every advantage to its sign.
+
+    ## What it sees
+    Two responses per prompt, and in at least 95 % of eight or more steps with a live group every nonzero |A| within
+    0.02 of 1 (standard deviation with ddof 0) or of 0.7071 (ddof 1, as in TRL, verl and OpenRLHF).
+
+    ## Why it matters
+    For two samples the z-score keeps only the sign: a reward gap of 0.001 pushes as hard as one of 1. With graded
+    rewards that is lost signal. It is **not** a cause of collapse: the bound on |A| grows with K, not shrinks, and a
+    K=2 run that breaks is broken by something else.
+
+    ## Known false alarms
+    Binary rewards have one gap size, so nothing is lost. Never more than a warning.
+
+    ## Remedy
+    With graded rewards sample more responses per prompt or do not divide by the standard deviation; if K must stay
+    2, use at least 32 live groups an update.
+
+    ## Sources
+    Document 002 (which blamed it; its log shows GEN001); arXiv 2510.00977; arXiv 2503.20783.
+    """
+    signs = each(lambda values: _signs_only(values, near), advantage_abs_values)
+    live, alike = total(signs >= 0), total(signs == 1)
+    return fires(
+        (group_size == 2) & (live >= hold) & (alike >= share * live),
+        "Two responses per prompt leave only the sign of the advantage (in {alike} of {live} steps with a live group); "
+        "this loses signal but does not by itself make a run collapse.",
+        hold=(1, 1),
+        alike=alike,
+        live=live,
+    )
+
+
+def _signs_only(values: Any, near: float) -> float:
+    """1 where every |A| is one of the two signs' sizes, 0 where not, -1 where the step has no live group."""
+    sizes = [abs(v) for v in values or () if abs(v) > 1e-6]
+    if not sizes:
+        return -1.0
+    return float(any(all(abs(v - size) < near for v in sizes) for size in (1.0, 0.5**0.5)))

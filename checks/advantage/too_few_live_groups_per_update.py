@@ -1,0 +1,33 @@
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.stats import Column, moving_mean, moving_median
+
+
+@check("ADV012", severity="warning", remedies=("filter-dead-groups",))
+def too_few_live_groups_per_update(live_count: Column, *, rows: int = 10, few: float = 4.0, none: float = 1.0) -> Fires:
+    """An update rests on the signal of too few groups.
+
+    ## What it sees
+    Groups whose rewards differ, per step: the median of 10 steps below 4, an error where their mean is below 1.
+
+    ## Why it matters
+    The direction of the step is then that of one or two prompts, while Adam still makes a step of full size.
+
+    ## Known false alarms
+    A solved task has few live groups left. Trainers that accumulate several rollouts per update count per rollout
+    here: multiply by the number of rollouts.
+
+    ## Remedy
+    At least 32 / (1 - dead share) prompts per step, or accumulate until 8 live groups are in the update. A rule that
+    skips updates must not call `train()` or the scheduler.
+
+    ## Sources
+    Document 002's log: 3 groups of which 82.5 % are dead, 0.53 live groups a step; catalogue of checks, ADV012.
+    """
+    typical, mean = moving_median(live_count, rows), moving_mean(live_count, rows)
+    return fires(
+        typical < few,
+        "Only {live:.2g} groups a step have rewards that differ (mean of the last {rows} steps).",
+        error=mean < none,
+        live=mean,
+        rows=rows,
+    )

@@ -1,0 +1,36 @@
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.stats import Column, baseline
+
+
+@check("CFG004", severity="warning", explains=("DIV001",), remedies=("temperature-one",))
+def rollout_temperature_out_of_range(
+    temperature: Column, *, cold: float = 0.6, hot: float = 1.5, frozen: float = 0.5
+) -> Fires:
+    """Rollouts are sampled much colder or hotter than the policy that is trained.
+
+    ## What it sees
+    A sampling temperature below 0.6 or above 1.5; an error where it is lowered during the run to below 0.5.
+
+    ## Why it matters
+    Cold sampling makes the responses of a group alike, so that their rewards tie; hot sampling writes noise that the
+    loss then treats as the policy's own. Either way the log-probabilities of the loss are not those of the sampler,
+    unless the same temperature is applied there.
+
+    ## Known false alarms
+    A high temperature against an instruct model with very low entropy can be deliberate.
+
+    ## Remedy
+    Temperature 1.0, and the same temperature in the loss.
+
+    ## Sources
+    TRL, verl and OpenRLHF defaults (1.0); document 002 (0.30 lowered to 0.16); document 001 (0.75 and 2.0).
+    """
+    lowered = (temperature < frozen) & (temperature < baseline(temperature, 1) - 0.05)
+    return fires(
+        (temperature < cold) | (temperature > hot),
+        "Rollouts are sampled at temperature {temperature:.2f} (at the start {start:.2f}).",
+        hold=(1, 1),
+        error=lowered,
+        temperature=temperature,
+        start=baseline(temperature, 1),
+    )

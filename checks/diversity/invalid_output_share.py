@@ -1,0 +1,76 @@
+import numpy as np
+
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column, baseline, moving_mean, previous, row, total
+
+
+@check(
+    "DIV004",
+    severity="warning",
+    outcome=True,
+    invalidates=("rewards of invalid responses since step {onset}, where a default answered in their place",),
+    remedies=(
+        remedy(
+            "split-by-event",
+            "Report validity separately after an update and after a step without one, and read ten invalid responses",
+            by_hand="after = valid[1:][updated[:-1]].mean(); otherwise = valid[1:][~updated[:-1]].mean()",
+            trl="log it from a reward function: log_metric('valid', share)",
+            evidence="42.8 % invalid overall was 99.6 % after an update and 5.1 % otherwise in the P30 run",
+            source="document 002's log",
+        ),
+    ),
+    rivals=(
+        Rival("the policy forgot the form", "an update moved it too far", "greedy generation of the last checkpoint"),
+        Rival(
+            "generation is broken (GEN001, GEN002)", "the weights are right", "probe GEN001, rollout_mismatch_raw_kl"
+        ),
+        Rival("responses are cut at the limit (LEN003)", "a torn response is invalid", "truncated_rate"),
+    ),
+)
+def invalid_output_share(
+    invalid_rate: Column,
+    update_applied: Column = None,
+    *,
+    rows: int = 10,
+    some: float = 0.1,
+    many: float = 0.3,
+    most: float = 0.8,
+    worse: float = 0.1,
+    patience: int = 40,
+) -> Fires:
+    """Much of the output is not in the asked form, or a default was put in its place.
+
+    ## What it sees
+    The mean share of invalid or replaced responses over 10 steps: a warning above 0.1, an error above 0.3, critical
+    above 0.8, where it is at least 0.1 worse than at the run's start, or has not become 0.05 better after 40 steps.
+
+    ## Why it matters
+    Invalid responses teach nothing but their own invalidity, and where a default answers in their place the reward
+    belongs to the default. A mean over a run that alternates describes neither state: look at it by event.
+
+    ## Known false alarms
+    The first steps of a policy that still learns the form: invalid responses that become fewer are not reported.
+
+    ## Remedy
+    Split the share by the preceding event (update or none), read the invalid responses, and find the mechanism:
+    GEN001, LEN003 or a template (TOK001).
+
+    ## Sources
+    Document 002's log; catalogue of checks, DIV004.
+    """
+    share, start = moving_mean(invalid_rate, rows), baseline(invalid_rate, 5)
+    wrong = (share >= start + worse) | ((row(invalid_rate) >= patience) & (share >= start - 0.05))
+    exposed, spared = previous(update_applied) == 1, previous(update_applied) == 0
+    return fires(
+        wrong & (share > some),
+        "{share:.0%} of the responses of the last {rows} steps are invalid or were replaced by a default "
+        "({start:.0%} at the start).",
+        error=wrong & (share > many),
+        critical=wrong & (share > most),
+        share=share,
+        start=start,
+        rows=rows,
+        after_update=total(np.where(exposed, invalid_rate, 0.0)) / total(exposed),
+        otherwise=total(np.where(spared, invalid_rate, 0.0)) / total(spared),
+    )

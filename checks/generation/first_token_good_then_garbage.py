@@ -1,0 +1,88 @@
+from collections import Counter
+from typing import Any
+
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.stats import Column, fold
+
+LOOKED_AT = 400
+"""Characters of a response that are looked at."""
+
+
+@check(
+    "GEN003",
+    severity="error",
+    explains=("DIV004",),
+    rivals=(
+        Rival("generation without its KV cache (GEN001)", "each token sees one token", "probe GEN001"),
+        Rival("wrong position ids or a RoPE offset", "the first token needs no distance", "probe PAD004"),
+        Rival("a policy that was trained into repetition", "the weights hold it", "greedy generation in eval mode"),
+    ),
+)
+def first_token_good_then_garbage(samples: Column, *, least: int = 10, share: float = 0.6, junk: float = 0.5) -> Fires:
+    """Invalid responses begin like valid ones and then turn into noise.
+
+    ## What it sees
+    The invalid responses so far: the share that begins with a word with which valid responses begin, and whose
+    remainder is mostly digits, spaces and punctuation or repeats the same two words. It fires at 60 % of ten or more.
+
+    ## Why it matters
+    The first token is predicted from the whole prompt, the rest from what the generator remembers. A right start with
+    noise behind it is the mark of a lost KV cache or of wrong positions: the plumbing, not the policy.
+
+    ## Known false alarms
+    Tasks whose valid responses are themselves mostly numbers.
+
+    ## Remedy
+    Run probe GEN001 (generation as it is against eval mode) and probe PAD004 (positions under padding).
+
+    ## Sources
+    Document 002's log: "Programmer's 11. 11. 1.", "Customizing the 11. 1. 1."; a tiny model in this mode has its
+    first token right in 100 % and later tokens in 4.5 % of positions.
+    """
+    share_now = fold(_Starts.share, _Starts, samples)
+    count = fold(_Starts.count, _Starts, samples)
+    return fires(
+        (count >= least) & (share_now >= share),
+        "{marked:.0%} of {invalid} invalid responses begin like a valid one and go on as noise.",
+        hold=(1, 1),
+        marked=share_now,
+        invalid=count,
+    )
+
+
+class _Starts:
+    """First words of valid responses, and how many invalid ones begin like them and go on as noise."""
+
+    def __init__(self) -> None:
+        self.words: Counter[str] = Counter()
+        self.invalid = self.marked = 0
+
+    def take(self, samples: Any) -> None:
+        for sample in samples or ():
+            words = sample.response[:LOOKED_AT].split()
+            if sample.valid and words and len(self.words) < 1000:
+                self.words[words[0]] += 1
+        for sample in samples or ():
+            if sample.valid is False and sample.response:
+                self.invalid += 1
+                self.marked += self._begins_well(sample.response[:LOOKED_AT])
+
+    def _begins_well(self, text: str) -> bool:
+        start = next((w for w, n in self.words.most_common(50) if n >= 2 and len(w) > 2 and text.startswith(w)), None)
+        if start is None:
+            return False
+        rest = text[len(start) :]
+        letters = sum(c.isalpha() for c in rest)
+        pairs = list(zip(rest.split(), rest.split()[1:], strict=False))
+        repeated = len(pairs) >= 4 and len(set(pairs)) < len(pairs) / 2
+        return len(rest) >= 3 and (letters < len(rest) / 2 or repeated)
+
+    @staticmethod
+    def share(state: "_Starts", samples: Any) -> tuple["_Starts", float]:
+        state.take(samples)
+        return state, state.marked / state.invalid if state.invalid else 0.0
+
+    @staticmethod
+    def count(state: "_Starts", samples: Any) -> tuple["_Starts", float]:
+        state.invalid += sum(s.valid is False and bool(s.response) for s in samples or ())
+        return state, float(state.invalid)

@@ -1,0 +1,136 @@
+from typing import Any
+
+from grpo_doctor import Finding, Fires, Rival, check, conclude, fires
+from grpo_doctor.stats import COLLAPSED, Column, fold, total
+
+_PROOF = "the rollouts are broken by the mode of generation, not by the optimisation"
+
+
+@check(
+    "GEN001",
+    severity="critical",
+    confidence="high",
+    explains=(
+        *("UPD001", "UPD003", "UPD004", "UPD006", "UPD007", "GEN003", "DIV004", "REW009", "REW010", "RAT003", "RAT004"),
+        *("ENT003", "KL001", "LEN001", "LEN002", "LEN003", "STL001", "PAD005", "DIV001", "DIV003"),
+    ),
+    withholds={
+        "raise-group-size": _PROOF,
+        "drop-std-normalisation": _PROOF,
+        "lower-learning-rate": _PROOF,
+        "temperature-one": f"{_PROOF}; temperature 1 changed nothing in the engine that reproduces this fault",
+    },
+    remedies=("generate-in-eval-mode",),
+    invalidates=(
+        "rewards of every rollout that followed an update since step {onset}",
+        "checkpoints since step {onset}: trained on garbage, so roll back or prove them by a clean evaluation",
+    ),
+    rivals=(
+        Rival(
+            "two responses per prompt and advantages of ±1 (ADV001)",
+            "every advantage is a sign, so that each update pushes with full force",
+            "a learning rate of 0 or a skipped update: if rollouts collapse at rate 0 or heal without an update, "
+            "no advantage can be the cause",
+        ),
+        Rival(
+            "a learning rate that is too high",
+            "one step could erase the output format",
+            "policy_movement_kl of the update, or a tenfold lower rate: the collapse rate must fall with it",
+        ),
+        Rival(
+            "stale or broken weights in the rollout engine (GEN002)",
+            "it too breaks at the update",
+            "probe GEN002 on a canary prompt; with transformers' own generate there is no second copy of the weights",
+        ),
+    ),
+)
+def generation_in_train_mode_with_checkpointing(
+    events: Column,
+    invalid_rate: Column = None,
+    generation_training_mode: Column = None,
+    generation_checkpointing: Column = None,
+    rollout_mismatch_raw_kl: Column = None,
+    *,
+    agrees: float = 1e-4,
+    within: int = 3,
+) -> Fires:
+    """Responses are generated in train mode with gradient checkpointing on, which drops the KV cache.
+
+    ## What it sees
+    Any of two proofs. (1) The log holds the warning of transformers that caching is incompatible with gradient
+    checkpointing and `past_key_values` was dropped, and the rollout of that step or of the two after it is collapsed
+    (at least 90 % invalid). (2) The records say that the model was in train mode with
+    checkpointing on while it generated, and the generator's raw log-probabilities disagree with the trainer's (or
+    were not recorded). Without either it is concluded, with medium confidence, from UPD001 (collapse follows
+    updates), UPD003 (and heals without one) and UPD007 (also after an update that moved no weight).
+
+    ## Why it matters
+    With `self.training and gradient_checkpointing` transformers drops the cache inside every layer, but `generate`
+    still feeds only the newest token: the first token is right and every later one is predicted from one token. A
+    trainer that calls `model.train()` for the update and does not call `eval()` before the next rollout alternates
+    between garbage and health; where nothing ever heals it, the policy adapts to the broken generator.
+
+    ## Known false alarms
+    The warning alone is harmless: newer transformers print it in the training forward too, so the check waits for a
+    collapsed rollout. vLLM and SGLang rollouts are immune. `generate(use_cache=False)` is slow but right.
+
+    ## Remedy
+    Call `eval()` and switch checkpointing off around generation, and restore both afterwards; or pass
+    `use_cache=False`. Raising K, lowering the learning rate or changing the advantages does nothing here.
+
+    ## Sources
+    huggingface/transformers#36051 and #21737, huggingface/trl#3683; document 002's log, lines 1840 and 1877 of
+    training_p30.log; a tiny model agrees with its eval generation on 12.5 % of the tokens in this mode, first token
+    100 %, and on all of them in every other.
+    """
+    collapsed = invalid_rate >= COLLAPSED
+    line = fold(_Warned.line, _Warned, events)
+    warned = fold(_Warned.rows_ago, _Warned, events) < within
+    recorded = (generation_training_mode == 1) & (generation_checkpointing == 1) & ~(rollout_mismatch_raw_kl <= agrees)
+    broken = total((warned & collapsed) | recorded)
+    return fires(
+        broken > 0,
+        "Responses are generated in train mode with gradient checkpointing on: the KV cache is dropped and everything "
+        "after the first token is garbage.",
+        hold=(1, 1),
+        line=line,
+        broken_rollouts=total(collapsed * 1.0),
+    )
+
+
+class _Warned:
+    """Where the log warned that the cache was dropped, and how many rows ago it last did."""
+
+    def __init__(self) -> None:
+        self.first, self.rows = float("nan"), float("inf")
+
+    def take(self, events: Any) -> "_Warned":
+        self.rows += 1
+        for event in events or ():
+            if "Caching is incompatible with gradient checkpointing" in event.message:
+                self.rows = 0.0
+                self.first = self.first if self.first == self.first else float(event.line or "nan")
+        return self
+
+    @staticmethod
+    def line(state: "_Warned", events: Any) -> tuple["_Warned", float]:
+        return state.take(events), state.first
+
+    @staticmethod
+    def rows_ago(state: "_Warned", events: Any) -> tuple["_Warned", float]:
+        return state.take(events), state.rows
+
+
+@conclude("GEN001")
+def generation_mode_from_alternation(UPD001: Finding, UPD003: Finding, UPD007: Finding) -> Fires:
+    """Collapse follows updates, heals without one, and also followed an update that moved no weight."""
+    return fires(
+        True,
+        "Rollouts collapse after an update, heal without one, and collapsed after an update that moved no weight: "
+        "generation most likely runs in train mode with gradient checkpointing on.",
+        confidence="medium",
+        updates=UPD001.evidence["updates"],
+        collapses=UPD001.evidence["collapses"],
+        healed=UPD003.evidence["without"],
+        placebo=UPD007.evidence["times"],
+    )

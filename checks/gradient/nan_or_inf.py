@@ -1,0 +1,73 @@
+from typing import Any
+
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column, each, total
+
+
+@check(
+    "GRD001",
+    severity="critical",
+    confidence="high",
+    outcome=True,
+    explains=("REW009", "DIV004", "GRD005", "LEN002", "LEN003", "LEN001"),
+    run_types=("rl", "supervised", "preference"),
+    invalidates=("checkpoints since step {onset}: their weights may hold NaN",),
+    withholds={"lower-learning-rate": "the weights hold NaN: go back to the last finite checkpoint first"},
+    remedies=(
+        remedy(
+            "stop-on-non-finite",
+            "Go back to the last finite checkpoint and refuse updates whose gradient is not finite",
+            by_hand="norm = clip_grad_norm_(params, 1.0)\nif torch.isfinite(norm):\n    optimizer.step()\n"
+            "optimizer.zero_grad(set_to_none=True)",
+            trl="grpo_doctor.attach(trainer, on={'error': 'stop'}); watch grad_norm: TRL logs a NaN loss as 0.0",
+            verl="clamp the log-ratio before exp in the KL term; actor.grad_clip=1.0; raise a non-finite guard",
+            openrlhf="--algo.kl.estimator k2, and bf16 instead of fp16",
+            evidence="verl#721: one step of NaN, then nothing but '!!!!'",
+            source="verl#721, verl#891; huggingface/trl logging_nan_inf_filter",
+        ),
+    ),
+    rivals=(
+        Rival(
+            "exp of a large log-ratio in the KL term", "k3 of a difference of 10 is 22 015", "ratio_max, kl before it"
+        ),
+        Rival("a group of one, or equal rewards divided by a zero deviation", "0/0", "advantage_std, group_size"),
+        Rival("fp16 overflow", "an isolated infinity under a loss scaler", "the same step in bf16 or float32"),
+    ),
+)
+def nan_or_inf(events: Column, *, isolated: int = 2) -> Fires:
+    """A loss, gradient, KL, entropy or reward is NaN or infinite.
+
+    ## What it sees
+    Recorded NaN or infinities in the core series only: loss, gradient norm, KL, entropy, reward, ratios, advantages.
+    A NaN is critical at once. Infinite gradients are a warning while they are isolated and an error from the third on.
+
+    ## Why it matters
+    One update with a NaN gradient turns every weight to NaN; generation then dies or emits token 0 for ever. TRL logs
+    a NaN loss as 0.0, so the gradient norm is the witness.
+
+    ## Known false alarms
+    NaN in auxiliary metrics is not counted. A loss scaler under fp16 meets an infinite gradient now and then and
+    skips the step.
+
+    ## Remedy
+    Stop, go back to the last finite checkpoint, and guard the optimizer step.
+
+    ## Sources
+    verl#721, verl#891, verl#1197; CS336 run R028: gradients infinite at steps 113 and 184, NaN at 195, reward 0 after.
+    """
+    nan = total(each(lambda happened: float(_count(happened, "NaN") > 0), events))
+    infinite = total(each(lambda happened: float(_count(happened, "infinite") > 0), events))
+    return fires(
+        nan > 0,
+        "A core metric is NaN in {nan} step(s) and infinite in {infinite}.",
+        hold=(1, 1),
+        warning=infinite > 0,
+        error=infinite > isolated,
+        nan=nan,
+        infinite=infinite,
+    )
+
+
+def _count(events: Any, what: str) -> int:
+    return sum(event.kind == "nan" and event.message.endswith(what) for event in events or ())

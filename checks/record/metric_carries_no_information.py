@@ -1,0 +1,66 @@
+from typing import Any
+
+import numpy as np
+
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.stats import Column, fold, words
+
+WATCHED = ("kl", "eos_suppressed_rate", "clip_fraction", "advantage_mean", "judge_failure_rate", "top1_prob")
+
+
+@check("REC001", severity="info", run_types=("rl", "supervised", "preference"))
+def metric_carries_no_information(
+    any_of_them: Column = any_of(*WATCHED),
+    kl: Column = None,
+    eos_suppressed_rate: Column = None,
+    clip_fraction: Column = None,
+    advantage_mean: Column = None,
+    judge_failure_rate: Column = None,
+    top1_prob: Column = None,
+    *,
+    least: int = 10,
+) -> Fires:
+    """A metric has had one value throughout, so it can show nothing.
+
+    ## What it sees
+    Ten or more equal values of a metric that people read as a sign: KL, EOS suppression, clip fraction, mean
+    advantage, judge failures, top-1 probability.
+
+    ## Why it matters
+    A number that cannot move proves nothing. An EOS suppressor that counts its own work is always at 100 %; a mean
+    advantage is 0 by construction; a clip fraction is 0 when each rollout is used once.
+
+    ## Known false alarms
+    None: it makes no claim about health.
+
+    ## Remedy
+    Log what can move instead: P(EOS) before suppression, raw rewards instead of advantages, KL before its coefficient.
+
+    ## Sources
+    Documents 001 (EOS suppressor 8/8) and 002 (kl_div 0.0000, avg_reward that is an advantage).
+    """
+    columns = (kl, eos_suppressed_rate, clip_fraction, advantage_mean, judge_failure_rate, top1_prob)
+    rows = [fold(_Constant.rows, _Constant, column) for column in columns]
+    longest = np.maximum.reduce(rows)
+    return fires(
+        longest >= least,
+        "Always the same value, so it can show nothing: {metrics} ({rows} times).",
+        hold=(1, 1),
+        rows=longest,
+        metrics=words(lambda *n: ", ".join(w for w, k in zip(WATCHED, n, strict=True) if k >= least), *rows),
+    )
+
+
+class _Constant:
+    """How many values a metric has had, while they are all the same."""
+
+    def __init__(self) -> None:
+        self.value, self.n = float("nan"), 0
+
+    @staticmethod
+    def rows(state: "_Constant", value: Any) -> tuple["_Constant", float]:
+        """0 from the first value that differs."""
+        if value == value and state.n >= 0:
+            state.value = state.value if state.n else float(value)
+            state.n = state.n + 1 if state.value == value else -1
+        return state, float(max(state.n, 0))
