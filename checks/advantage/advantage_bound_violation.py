@@ -1,0 +1,69 @@
+import numpy as np
+
+from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor.stats import Column, each
+
+
+@check(
+    "ADV007",
+    severity="info",
+    confidence="medium",
+    explains=("GRD002",),
+    rivals=(
+        Rival("normalised over the batch", "the bound holds for a group of K only", "the declared normaliser"),
+        Rival("mixed groups", "rows of several prompts in one group", "prompts within a group must be equal"),
+        Rival(
+            "division by a rounding error",
+            "rewards equal but for the last bit have a deviation of 1e-4 to 1e-16",
+            "max minus min of the rewards of the group with the largest advantage",
+        ),
+    ),
+    remedies=("centre-per-group", "drop-std-normalisation"),
+)
+def advantage_bound_violation(
+    advantage_max: Column,
+    group_size: Column,
+    advantage_min: Column = None,
+    advantage_ddof: Column = None,
+    normaliser: Column = any_of("settings.normaliser", "settings.scale_rewards", optional=True),
+    *,
+    slack: float = 1e-3,
+    absurd: float = 10.0,
+) -> Fires:
+    """An advantage is larger than any group of K can give, so it is not normalised as declared.
+
+    ## What it sees
+    The largest |A| above (K-1)/sqrt(K) (one degree of freedom: TRL, verl, OpenRLHF) or sqrt(K-1) (none, or unknown:
+    numpy), on 3 of 5 rows. K = 2: 0.707 / 1; 4: 1.5 / 1.73; 8: 2.47 / 2.65; 16: 3.75 / 3.87. Error where the run
+    declares that it divides by the group's standard deviation; info where nothing is declared, warning there when
+    the bound is passed tenfold.
+
+    ## Why it matters
+    The bound is an identity, so one of the assumptions is false: the normalisation runs over the batch, groups are
+    mixed up, something is scaled twice, or a standard deviation is a rounding error. NeMo-RL saw an advantage of
+    7428 and a loss of -26 from a group whose rewards differed in the last bit.
+
+    ## Known false alarms
+    A declared K that is not the K of the log (filtered or padded groups). Batch normalisation by intent: declare it.
+
+    ## Remedy
+    Centre and scale per prompt; treat a group as dead when max minus min of its rewards is below 1e-8, not when its
+    standard deviation is 0.
+
+    ## Sources
+    Derived (Samuelson's inequality); NVIDIA-NeMo/RL#4161.
+    """
+    largest = np.fmax(np.abs(advantage_max), np.abs(advantage_min))
+    bound = np.where(advantage_ddof == 1, (group_size - 1) / np.sqrt(group_size), np.sqrt(group_size - 1))
+    declared = each(lambda n: n in ("group", 1.0), normaliser) > 0
+    undeclared = each(lambda n: n != n, normaliser) > 0
+    over = (group_size >= 2) & (largest > bound + slack)
+    return fires(
+        over & (declared | undeclared),
+        "An advantage of {largest:.3g} is beyond {bound:.3g}, the largest that a group of {k:.0f} can give.",
+        warning=over & undeclared & (largest > absurd * bound),
+        error=over & declared,
+        largest=largest,
+        bound=bound,
+        k=group_size,
+    )

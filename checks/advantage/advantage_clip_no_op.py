@@ -1,0 +1,40 @@
+import numpy as np
+
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.stats import Column
+
+
+@check("ADV008", severity="info", confidence="high", remedies=("raise-group-size",))
+def advantage_clip_no_op(
+    group_size: Column,
+    clip: Column = any_of("settings.advantage_clip", "settings.adv_clip", "settings.advantage_clip_range"),
+    advantage_ddof: Column = None,
+) -> Fires:
+    """The clip on the advantages never acts, because no group of this size reaches it.
+
+    ## What it sees
+    A declared clip of the advantages at or above the largest value that a group of K can have: (K-1)/sqrt(K) with
+    one degree of freedom, sqrt(K-1) with none (the larger of the two where the run does not say).
+
+    ## Why it matters
+    A setting that does nothing misleads: founding document 2 lists a clip at 3 among its cures for K = 2, where no
+    advantage can be larger than 1. A clip at 3 first acts from K = 11 on.
+
+    ## Known false alarms
+    Estimators that do not divide by the group's standard deviation: the bound does not hold for them.
+
+    ## Remedy
+    Leave the clip out, or set it below the bound if outliers are to be cut: 2.0 for K = 8.
+
+    ## Sources
+    Derived; founding document 2, options B and D.
+    """
+    bound = np.where(advantage_ddof == 1, (group_size - 1) / np.sqrt(group_size), np.sqrt(group_size - 1))
+    return fires(
+        (group_size >= 2) & (clip >= bound),
+        "Advantages are clipped at {clip:.3g}, but a group of {k:.0f} gives {bound:.3g} at most.",
+        hold=(1, 1),
+        clip=clip,
+        k=group_size,
+        bound=bound,
+    )

@@ -1,0 +1,76 @@
+import math
+
+import numpy as np
+
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.stats import Column, each, latest, moving_max, moving_min, moving_sum
+
+
+def gaps(groups: list[list[float]]) -> list[float]:
+    """Largest minus smallest reward of each group whose rewards differ."""
+    return [gap for group in groups if group and (gap := max(group) - min(group)) > 1e-8]
+
+
+@check(
+    "ADV002",
+    severity="info",
+    confidence="medium",
+    rivals=(
+        Rival(
+            "binary rewards",
+            "with rewards of 0 and 1 there is only one gap, and nothing to lose",
+            "the coefficient of variation of the gaps; the rule asks for more than 0.5",
+        ),
+    ),
+    remedies=("drop-std-normalisation", "raise-group-size"),
+)
+def advantage_magnitude_uninformative(
+    group_rewards: Column,
+    advantage_abs_values: Column,
+    group_size: Column = None,
+    *,
+    rows: int = 10,
+    least: int = 20,
+    variation: float = 0.5,
+    spread: float = 1.02,
+) -> Fires:
+    """The size of the advantage says nothing about the size of the reward gap.
+
+    ## What it sees
+    Over ten rows: at least 20 groups whose rewards differ, with a coefficient of variation of the reward gap
+    (largest minus smallest reward of a group) above 0.5, while all distinct absolute advantages of live groups lie
+    within 2 % of each other. Info; warning for groups of two or three.
+
+    ## Why it matters
+    Dividing by the group's standard deviation removes the scale of the rewards: a gap of 0.001, which may be the
+    noise of a judge, pushes the policy as hard as a gap of 1.0. For two samples the z-score keeps only the sign.
+    Dr. GRPO calls the same effect question-level difficulty bias.
+
+    ## Known false alarms
+    This is what standardisation is for: it is a defect only where the size of the reward carries meaning. It has
+    never been seen to make a run collapse: runs with K = 2 learn, more slowly for want of samples (0.27 to 0.50
+    where K = 8 comes to 0.63 in the same steps).
+
+    ## Remedy
+    Leave out the division (TRL `scale_rewards="none"`, verl `algorithm.norm_adv_by_std_in_grpo=False`, OpenRLHF
+    `--algo.advantage.estimator dr_grpo`, by hand `A = r - r.mean()`), or take groups of eight.
+
+    ## Sources
+    arXiv 2503.20783 (Dr. GRPO); founding document 2, option A; TRL documentation of `scale_rewards`.
+    """
+    live = moving_sum(each(lambda g: len(gaps(g)), group_rewards), rows)
+    first = moving_sum(each(lambda g: sum(gaps(g)), group_rewards), rows)
+    second = moving_sum(each(lambda g: sum(x * x for x in gaps(g)), group_rewards), rows)
+    varies = np.sqrt(np.maximum(live * second / first**2 - 1, 0))
+    largest = moving_max(latest(each(lambda a: max(a, default=math.nan), advantage_abs_values)), rows)
+    smallest = moving_min(latest(each(lambda a: min(a, default=math.nan), advantage_abs_values)), rows)
+    blind = (live >= least) & (varies > variation) & (largest <= spread * smallest)
+    return fires(
+        blind,
+        "Every advantage of {live:.0f} live groups is {size:.3g} in size, although their reward gaps vary "
+        "(coefficient of variation {varies:.2f}).",
+        warning=blind & (group_size <= 3),
+        live=live,
+        size=largest,
+        varies=varies,
+    )

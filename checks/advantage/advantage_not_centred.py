@@ -1,0 +1,83 @@
+import numpy as np
+
+from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor.stats import Column, each
+
+
+@check(
+    "ADV006",
+    severity="warning",
+    confidence="medium",
+    explains=("ADV007",),
+    rivals=(
+        Rival(
+            "an estimator without a baseline",
+            "REINFORCE without a baseline, and training on positives only, are not centred by intent",
+            "the declared estimator",
+        ),
+        Rival(
+            "a mean over tokens",
+            "verl averages advantages over tokens: long wrong answers pull the mean below 0",
+            "the rule asks for a mean beyond one standard deviation, or for advantages of one sign",
+        ),
+    ),
+    remedies=("centre-per-group",),
+)
+def advantage_not_centred(
+    advantage_mean: Column,
+    advantage_std: Column = None,
+    advantage_min: Column = None,
+    advantage_max: Column = None,
+    reward_mean: Column = None,
+    reward_std: Column = None,
+    normaliser: Column = any_of("settings.normaliser", "settings.scale_rewards", optional=True),
+    *,
+    same: float = 0.02,
+) -> Fires:
+    """Advantages are not centred on the group of their prompt: each sample is pushed by its reward as such.
+
+    ## What it sees
+    On 3 of 5 rows one of: all advantages have one sign (and differ from 0), which no centred group allows; their
+    mean is further from 0 than their standard deviation; mean and standard deviation equal those of the rewards
+    within 2 %, so that A = r. Error where the run declares a group-relative normaliser, warning otherwise.
+
+    ## Why it matters
+    If every sample is its own group, its mean is itself: verl then takes mean 0 and deviation 1, so the raw reward
+    becomes the advantage and every response with a positive reward is reinforced, right or wrong. Search-R1 v0.1
+    had this bug in its uids ("GRPO degrades"). The gradient's variance grows with the square of the mean reward.
+
+    ## Known false alarms
+    REINFORCE without a baseline and training on positives only, by intent. Overlong masking or filtering after the
+    normalisation leaves a small remainder, far below the limit. Uncentred advantages alone did not make a run
+    collapse (0.65 against 0.63, 3 seeds), so this is a note unless something suffers from it.
+
+    ## Remedy
+    One uid per prompt, set before the batch is repeated K times; compute advantages before any shuffle. TRL:
+    nothing to set. By hand: `A = r.view(-1, K) - r.view(-1, K).mean(1, keepdim=True)`.
+
+    ## Sources
+    PeterGriffinJin/Search-R1#88; verl `core_algos.py` (a group of one); notes of the throw-away engine (fault uncentred).
+    """
+    up = (advantage_min >= 0) & (advantage_max > 0.01)
+    down = (advantage_max <= 0) & (advantage_min < -0.01)
+    far = np.abs(advantage_mean) > np.maximum(advantage_std, 0.01)
+    equal = (
+        (np.abs(advantage_mean - reward_mean) <= same * np.abs(reward_mean))
+        & (np.abs(advantage_std - reward_std) <= same * reward_std)
+        & (np.abs(reward_mean) > 0.1 * reward_std)
+        & (reward_std > 0)
+    )
+    off = up | down | far | equal
+    relative = each(lambda n: n in ("group", "batch", "rank", 1.0), normaliser) > 0
+    return fires(
+        off,
+        "The advantages have a mean of {mean:.3g} with a standard deviation of {std:.3g}: {why}.",
+        error=off & relative,
+        mean=advantage_mean,
+        std=advantage_std,
+        why=np.where(
+            equal,
+            "they are the rewards themselves",
+            np.where(up | down, "all have one sign, which no centred group allows", "they are not centred"),
+        ),
+    )

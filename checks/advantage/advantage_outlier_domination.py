@@ -1,0 +1,64 @@
+import numpy as np
+
+from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column, each
+
+
+@check(
+    "ADV009",
+    severity="warning",
+    explains=("GRD002",),
+    rivals=(
+        Rival("a rare true success", "one right answer in a batch of wrong ones is the signal", "read that response"),
+    ),
+    remedies=(
+        remedy(
+            "winsorise-rewards",
+            "Cut the rewards at their 1st and 99th percentile before normalising",
+            trl="clip inside the reward function",
+            verl="clip inside the reward function (custom_reward_function)",
+            openrlhf="--reward.clip_range -10 10 (its default)",
+            by_hand="lo, hi = r.quantile(0.01), r.quantile(0.99); r = r.clamp(lo, hi)",
+            evidence="bounds the share of one sample in the update; no controlled figure is known",
+            source="OpenRLHF default clip_range",
+        ),
+        "centre-per-group",
+    ),
+)
+def advantage_outlier_domination(
+    advantage_max: Column,
+    advantage_min: Column = None,
+    advantage_std: Column = None,
+    normaliser: Column = any_of("settings.normaliser", "settings.scale_rewards"),
+    *,
+    limit: float = 5.0,
+) -> Fires:
+    """Single outliers dominate batch-normalised advantages.
+
+    ## What it sees
+    The largest |A| above 5 (and above 5 standard deviations where that is recorded) on 5 of 10 rows, in runs that
+    declare normalisation over the batch.
+
+    ## Why it matters
+    With one mean and deviation for the whole batch nothing bounds an advantage: a single extreme reward takes a
+    large part of the update and squeezes the others towards 0. Within a group |A| is bounded by sqrt(K-1).
+
+    ## Known false alarms
+    Sparse rewards: with 1 right answer in 64 the one success has A = 8, and that is the signal. The share of the
+    top 1 % of samples would tell more, but needs every advantage, which no record holds.
+
+    ## Remedy
+    Cut extreme rewards, or centre per group.
+
+    ## Sources
+    arXiv 2501.03262 (REINFORCE++); OpenRLHF `--reward.clip_range`.
+    """
+    largest = np.fmax(np.abs(advantage_max), np.abs(advantage_min))
+    batch = each(lambda n: n == "batch", normaliser) > 0
+    return fires(
+        batch & (largest > limit) & ~(largest <= limit * advantage_std),
+        "The largest advantage of the batch is {largest:.3g}: single samples dominate the update.",
+        hold=(5, 10),
+        largest=largest,
+    )

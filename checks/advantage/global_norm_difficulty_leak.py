@@ -1,0 +1,67 @@
+import numpy as np
+
+from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor.stats import Column, each, rms_on_ties
+
+
+@check(
+    "ADV010",
+    severity="warning",
+    confidence="medium",
+    rivals=(
+        Rival(
+            "ranks with random ties",
+            "they too give tied groups an advantage",
+            "max |A|: exactly 1 for ranks; the declared normaliser",
+        ),
+    ),
+    remedies=("centre-per-group",),
+)
+def global_norm_difficulty_leak(
+    advantage_std: Column,
+    dead_share: Column,
+    groups: Column,
+    group_size: Column,
+    advantage_rms_live: Column = None,
+    advantage_mean: Column = None,
+    normaliser: Column = any_of("settings.normaliser", "settings.scale_rewards"),
+    *,
+    leak: float = 0.3,
+) -> Fires:
+    """Advantages are normalised over the batch without centring per prompt, so easy prompts are praised as such.
+
+    ## What it sees
+    The run declares normalisation over the batch, and groups whose rewards are all equal have advantages of more
+    than 0.3 root mean square on 3 of 5 rows. That root mean square follows from the identity mean(A^2) = live share
+    x rms_live^2 + dead share x rms_tied^2; with a centred group it is 0.
+
+    ## Why it matters
+    Every response to an easy prompt gets a positive advantage and every response to a hard one a negative one,
+    whatever it did: in the example of founding document 2 (rewards 1, 1, 1, 0.2, 0.2, 0.2) the recommended global
+    norm gives exactly +1 and -1 to groups in which nothing differs.
+
+    ## Known false alarms
+    TRL's `scale_rewards="batch"` and OpenRLHF's `reinforce_baseline` subtract the group mean first: tied groups then
+    have A = 0 and this stays silent. In the throw-away engine the leak did no visible harm (0.64 against 0.63).
+
+    ## Remedy
+    Centre per group, scale per batch: OpenRLHF `reinforce_baseline`, TRL `scale_rewards="batch"`, verl
+    `algorithm.adv_estimator=reinforce_plus_plus_baseline`.
+
+    ## Sources
+    arXiv 2501.03262, 2508.08221; founding document 2, option C; notes of the throw-away engine (fault global).
+    """
+    tied = rms_on_ties(
+        advantage_std,
+        np.where(np.isnan(advantage_mean), 0.0, advantage_mean),
+        advantage_rms_live,
+        dead_share,
+        groups * group_size,
+    )
+    batch = each(lambda n: n == "batch", normaliser) > 0
+    return fires(
+        batch & (tied > leak),
+        "Groups of equal rewards, {dead:.0%} of all, have advantages of {tied:.2f} root mean square instead of 0.",
+        dead=dead_share,
+        tied=tied,
+    )

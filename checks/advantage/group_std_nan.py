@@ -1,0 +1,77 @@
+import numpy as np
+
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column, each, seen
+
+
+def holds_nan(groups: list[list[float]] | None) -> bool:
+    return any(reward != reward for group in groups or () for reward in group)
+
+
+@check(
+    "ADV013",
+    severity="critical",
+    confidence="high",
+    explains=("GRD001",),
+    rivals=(
+        Rival(
+            "NaN from the model", "NaN log-probabilities do not reach the advantage", "which series turned NaN first"
+        ),
+    ),
+    remedies=(
+        remedy(
+            "guard-group-std",
+            "Take at least two responses per prompt, add an epsilon, and drop failed rewards",
+            trl="num_generations >= 2; a reward function returns None, not NaN, for what it cannot judge",
+            verl="actor_rollout_ref.rollout.n >= 2; check the rewards with isfinite",
+            openrlhf="--rollout.n_samples_per_prompt 2 or more",
+            by_hand="assert torch.isfinite(r).all(); A = (r - r.mean()) / (r.std() + 1e-4); A[r.max() == r.min()] = 0",
+            evidence="0 / 0 = NaN for every group of equal rewards in the code that founding document 2 prints",
+            source="derived; founding document 2; zero-variance threads volcengine/verl#1197 and #2505",
+        ),
+    ),
+    invalidates=("every checkpoint since step {onset}: one NaN advantage makes all weights NaN",),
+)
+def group_std_nan(
+    events: Column, group_rewards: Column = None, group_size: Column = None, advantage_ddof: Column = None
+) -> Fires:
+    """Advantages are NaN: a standard deviation of one sample, 0 / 0, or a NaN reward.
+
+    ## What it sees
+    A NaN or infinity recorded as the mean or standard deviation of the advantages, or a NaN among the rewards of a
+    group: critical at once. Groups of one with a deviation of one degree of freedom, without a NaN in the records:
+    warning, since TRL turns such NaN into 0 silently.
+
+    ## Why it matters
+    The standard deviation of one value with one degree of freedom is 0 / 0. So is the z-score of equal rewards
+    without an epsilon. One NaN advantage makes the loss, the gradient and after the update all weights NaN.
+
+    ## Known false alarms
+    A log that prints NaN for a step without any group, such as a skipped one.
+
+    ## Remedy
+    K of at least 2, an epsilon in the division, A = 0 where max minus min of the rewards is below 1e-8, and no NaN
+    from the reward function.
+
+    ## Sources
+    Founding document 2 (code as printed); TRL `nanstd`; volcengine/verl#1197, #2505.
+    """
+    recorded = seen(events, "nan", "advantage_") > 0
+    rewards = each(holds_nan, group_rewards) > 0
+    alone = (group_size <= 1) & (advantage_ddof == 1)
+    return fires(
+        recorded | rewards,
+        "{what}",
+        hold=(1, 1),
+        warning=alone,
+        what=np.where(
+            recorded,
+            "Advantages are NaN or infinite.",
+            np.where(
+                rewards,
+                "A group holds a NaN reward.",
+                "Groups of one response have a standard deviation of 0 / 0 and no signal.",
+            ),
+        ),
+    )

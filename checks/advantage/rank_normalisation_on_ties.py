@@ -1,0 +1,91 @@
+import numpy as np
+
+from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column, each, rms_on_ties
+
+
+@check(
+    "ADV005",
+    severity="warning",
+    confidence="medium",
+    explains=("REW009", "STL001"),
+    rivals=(
+        Rival(
+            "advantages centred over the batch",
+            "a group of equal rewards then keeps its distance from the batch mean",
+            "max |A|: exactly 1 for ranks; call compute_advantage(ones), which must give zeros",
+        ),
+    ),
+    remedies=(
+        remedy(
+            "rank-ties-by-average",
+            "Give tied rewards their average rank, and groups of equal rewards the advantage 0",
+            by_hand="ranks = scipy.stats.rankdata(r); A = 2 * (ranks - 1) / (len(r) - 1) - 1; if r.max() - r.min() < "
+            "1e-8: A[:] = 0. Never argsort(argsort(r)): it breaks ties by position",
+            trl='scale_rewards="group" instead of ranks',
+            verl="algorithm.adv_estimator=grpo instead of ranks",
+            openrlhf="--algo.advantage.estimator group_norm instead of ranks",
+            evidence="constant reward: true reward 0.27 → 0.11 and 0.22 → 0.07 in 60 steps with index ranks, "
+            "unchanged with z-scores",
+            source="fault rank_const of the throw-away engine (2 seeds)",
+        ),
+    ),
+)
+def rank_normalisation_on_ties(
+    advantage_std: Column,
+    dead_share: Column,
+    groups: Column,
+    group_size: Column,
+    advantage_rms_live: Column = None,
+    advantage_mean: Column = None,
+    advantage_max: Column = None,
+    advantage_min: Column = None,
+    normaliser: Column = any_of("settings.normaliser", optional=True),
+    *,
+    noise: float = 0.3,
+    many: float = 0.5,
+) -> Fires:
+    """Ranks give tied rewards different advantages, so groups that carry no signal push the policy at random.
+
+    ## What it sees
+    The root mean square advantage over groups of equal rewards, which should be 0, from the identity
+    mean(A^2) = live share x rms_live^2 + dead share x rms_tied^2. Above 0.3 on 3 of 5 rows, where the run declares
+    `normaliser = rank`, or declares nothing and the advantages reach exactly -1 and 1 with more than two samples a
+    group. Error while more than half of the groups are tied.
+
+    ## Why it matters
+    `argsort(argsort(r))` breaks ties by position: a group whose rewards are all equal gets advantages from -1 to 1
+    that have nothing to do with its responses. While rewards differ this costs little (0.61 against 0.63); once
+    most groups are tied it destroys the policy, which a z-score leaves alone.
+
+    ## Known false alarms
+    The rule needs the number of groups and the deviation over the whole batch; rounded logs blur it, hence the wide
+    limit of 0.3 (index ranks of eight give 0.65). The opposite claim, that ranks compress advantages to 0.006, is
+    arithmetically impossible: untied ranks in [-1, 1] have a standard deviation of sqrt((n+1)/(3(n-1))) > 0.577.
+
+    ## Remedy
+    Average ranks for ties and zero for groups without a difference, or z-scores.
+
+    ## Sources
+    Derived; founding document 4 and its follow-up report; notes of the throw-away engine, section 5 (rank_ties, rank_const).
+    """
+    tied = rms_on_ties(
+        advantage_std,
+        np.where(np.isnan(advantage_mean), 0.0, advantage_mean),
+        advantage_rms_live,
+        dead_share,
+        groups * group_size,
+    )
+    declared = each(lambda n: n == "rank", normaliser) > 0
+    undeclared = each(lambda n: n != n, normaliser) > 0
+    exact = (np.abs(advantage_max - 1) < 1e-3) & (np.abs(advantage_min + 1) < 1e-3) & (group_size > 2)
+    noisy = (declared | (undeclared & exact)) & (tied > noise)
+    return fires(
+        noisy,
+        "Groups of equal rewards, {dead:.0%} of all, have advantages of {tied:.2f} root mean square instead of 0: "
+        "ranks break their ties at random.",
+        error=noisy & (dead_share > many),
+        dead=dead_share,
+        tied=tied,
+    )

@@ -1,0 +1,97 @@
+import numpy as np
+
+from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column, each, known_median
+
+
+@check(
+    "ADV004",
+    severity="warning",
+    confidence="medium",
+    explains=("KL002", "STL001"),
+    rivals=(
+        Rival(
+            "no standardisation",
+            "A = r - mean has the size of the rewards themselves",
+            "the declared normaliser; standard deviation of A against that of the rewards (equal there, ten times "
+            "apart with a floor of 0.1)",
+        ),
+        Rival("dead groups", "advantages of 0 pull the batch's standard deviation down", "record advantage_rms_live"),
+    ),
+    remedies=(
+        remedy(
+            "lower-std-floor",
+            "Lower the floor under the group's standard deviation to 1e-4",
+            trl="leave it: TRL adds 1e-4",
+            verl="leave it: verl adds 1e-6",
+            openrlhf="leave it: OpenRLHF adds 1e-9",
+            by_hand="A = (r - r.mean()) / (r.std() + 1e-4). First score the same response twice: lower the floor only "
+            "if the rewards differ by more than twice the judge's own noise",
+            evidence="floor 0.1 over a raw deviation of 4e-4: reward 0.27 with a KL term, 0.60 without one (3 seeds)",
+            source="TRL, verl and OpenRLHF source; fault std_floor of the throw-away engine",
+        ),
+        "lower-kl-coefficient",
+    ),
+)
+def std_floor_dominates(
+    known: Column = any_of("advantage_rms_live", "advantage_std"),
+    advantage_rms_live: Column = None,
+    advantage_std: Column = None,
+    dead_share: Column = None,
+    group_size: Column = None,
+    reward_std: Column = None,
+    kl_grad_share: Column = None,
+    normaliser: Column = any_of("settings.normaliser", "settings.scale_rewards", optional=True),
+    *,
+    small: float = 0.5,
+    tiny: float = 0.1,
+    kl_share: float = 0.5,
+) -> Fires:
+    """Advantages are far smaller than standardisation makes them: a floor under the deviation does the dividing.
+
+    ## What it sees
+    The root mean square of the advantages over live groups (`advantage_rms_live`, else the batch's standard
+    deviation corrected for the share of dead groups) against sqrt((K-1)/K), what a group standard deviation gives.
+    Below 0.5 of that on 5 of 10 rows where the run declares `normaliser = group`; below 0.1 where it declares
+    nothing and the advantages are larger than the rewards' own deviation. Error below 0.1 if at the same time the
+    KL term has more than half of the gradient norm (median of its last three records).
+
+    ## Why it matters
+    `clamp(std, min=0.1)`, or a large epsilon, turns z-scores into r / 0.1. Lever-Plus logged standard deviations
+    of 0.0062: a raw deviation of 6e-4 over a floor of 0.1. Adam cancels the scale, so this alone does no harm (0.60
+    in the throw-away engine without a KL term); with one, the KL gradient is not scaled down and pulls the policy
+    back to the reference (0.27, a stall).
+
+    ## Known false alarms
+    Dr. GRPO and other estimators that do not divide: declare `normaliser = none`. Rewards whose differences are
+    nothing but noise: there a floor is right, and the rewards are the defect. Rank normalisation cannot give such
+    values: its smallest standard deviation is 0.577.
+
+    ## Remedy
+    Floor at most 1e-4; make the rewards finer first. Lower the KL coefficient if the floor has to stay.
+
+    ## Sources
+    Founding document 4 (its recommended floor is the cause, and changed nothing); SEEDS;
+    notes of the throw-away engine, section 5.
+    """
+    spread = np.sqrt(advantage_std**2 / (1 - np.where(dead_share < 1, dead_share, 0.0)))
+    rms = np.where(np.isnan(advantage_rms_live), spread, advantage_rms_live)
+    k = np.where(group_size > 1, group_size, 2.0)
+    expected = np.sqrt((k - 1) / k)
+    declared = each(lambda n: n in ("group", 1.0), normaliser) > 0
+    undeclared = each(lambda n: n != n, normaliser) > 0
+    live = ~((rms <= 0) | (dead_share >= 1))
+    plain = advantage_std <= 1.05 * reward_std
+    below = (declared & (rms < small * expected)) | (undeclared & (rms < tiny * expected) & ~plain)
+    pulled = known_median(kl_grad_share, 3) > kl_share
+    return fires(
+        live & below,
+        "The advantages of live groups have a root mean square of {rms:.2g} where the group's standard deviation "
+        "would give {expected:.2f}.",
+        hold=(5, 10),
+        error=live & declared & (rms < tiny * expected) & pulled,
+        rms=rms,
+        expected=expected,
+        kl_grad_share=kl_grad_share,
+    )

@@ -1,0 +1,42 @@
+import pytest
+
+from grpo_doctor.testing import run_check
+
+
+def severity(normaliser: str | None = None, **columns: str) -> str | None:
+    found = run_check("ADV006", {"normaliser": normaliser} if normaliser else {}, **columns)
+    return found.severity if found else None
+
+
+def test_rewards_as_advantages() -> None:
+    found = run_check(
+        "ADV006",
+        {"normaliser": "group"},
+        advantage_mean="0.4x3",
+        advantage_std="0.49x3",
+        reward_mean="0.4x3",
+        reward_std="0.49x3",
+    )
+    assert found is not None
+    assert (found.severity, found.onset_step, found.detected_step) == ("error", 1, 3)
+    assert found.message == (
+        "The advantages have a mean of 0.4 with a standard deviation of 0.49: they are the rewards themselves."
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"advantage_mean": "0.94x3", "advantage_std": "0.94x3"}, None),  # a token mean may come so far
+        ({"advantage_mean": "1.36x3", "advantage_std": "0.94x3"}, "warning"),
+        ({"advantage_mean": "1.36x2", "advantage_std": "0.94x2"}, None),
+        ({"advantage_mean": "0.2x3", "advantage_min": "0x3", "advantage_max": "1x3"}, "warning"),
+        ({"advantage_mean": "0x3", "advantage_min": "0x3", "advantage_max": "0x3"}, None),  # every group is dead
+        ({"advantage_mean": "-0.5x3", "advantage_min": "-1x3", "advantage_max": "0x3"}, "warning"),
+        ({"advantage_mean": "0.0002x3", "advantage_min": "-1.9x3", "advantage_max": "2.47x3"}, None),
+        ({"advantage_mean": "0x3", "advantage_std": "0.4x3", "reward_mean": "0x3", "reward_std": "0.4x3"}, None),
+        ({"advantage_mean": "0.4x3", "advantage_std": "0.49x3", "reward_mean": "0.41x3", "reward_std": "0.49x3"}, None),
+    ],
+)
+def test_boundary(columns: dict[str, str], expected: str | None) -> None:
+    assert severity(**columns) == expected

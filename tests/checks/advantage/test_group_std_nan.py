@@ -1,0 +1,39 @@
+import math
+from typing import Any
+
+import pytest
+
+from grpo_doctor.testing import run_check
+
+
+@pytest.mark.parametrize(
+    ("settings", "columns", "severity", "message"),
+    [
+        ({}, {"advantage_mean": "0x3 NaN"}, "critical", "Advantages are NaN or infinite."),
+        ({}, {"advantage_std": "1x3 inf"}, "critical", "Advantages are NaN or infinite."),
+        ({}, {"group_rewards": [[[0.0, math.nan]]]}, "critical", "A group holds a NaN reward."),
+        (
+            {"group_size": 1, "advantage_ddof": 1},
+            {"loss": "0"},
+            "warning",
+            "Groups of one response have a standard deviation of 0 / 0 and no signal.",
+        ),
+    ],
+)
+def test_fires(settings: dict[str, Any], columns: dict[str, Any], severity: str, message: str) -> None:
+    found = run_check("ADV013", settings, **columns)
+    assert found is not None
+    assert (found.severity, found.message) == (severity, message)
+
+
+@pytest.mark.parametrize(
+    ("settings", "columns"),
+    [
+        ({"group_size": 1, "advantage_ddof": 0}, {"loss": "0"}),
+        ({"group_size": 2, "advantage_ddof": 1}, {"loss": "0"}),
+        ({}, {"entropy_mean": "NaN", "advantage_std": "0.9"}),
+        ({}, {"group_rewards": [[[0.0, 1.0]]]}),
+    ],
+)
+def test_silent(settings: dict[str, Any], columns: dict[str, Any]) -> None:
+    assert run_check("ADV013", settings, **columns) is None

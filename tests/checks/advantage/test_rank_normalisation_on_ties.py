@@ -1,0 +1,45 @@
+from typing import Any
+
+import pytest
+
+from grpo_doctor.testing import run_check
+
+RANK = {"normaliser": "rank", "group_size": 8, "groups": 8}
+
+
+def severity(settings: dict[str, Any], **columns: str) -> str | None:
+    found = run_check("ADV005", settings, **columns)
+    return found.severity if found else None
+
+
+def test_message_when_every_group_is_tied() -> None:
+    found = run_check("ADV005", RANK, advantage_std="0.66x3", zero_variance_groups="8x3")
+    assert found is not None
+    assert (found.severity, found.detected_step) == ("error", 3)
+    assert found.message == (
+        "Groups of equal rewards, 100% of all, have advantages of 0.65 root mean square instead of 0: ranks break "
+        "their ties at random."
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "std", "live", "dead", "expected"),
+    [
+        (RANK, "0.303x3", "?x3", "8x3", "error"),
+        (RANK, "0.302x3", "?x3", "8x3", None),  # 0.302 * sqrt(63/64) < 0.3
+        (RANK, "0.66x3", "0.65x3", "4x3", "warning"),
+        (RANK, "0.66x3", "0.65x3", "5x3", "error"),
+        (RANK, "0.47x3", "0.65x3", "4x3", None),  # tied groups have A = 0
+        (RANK, "0.66x2", "?x2", "8x2", None),
+        ({**RANK, "normaliser": "group"}, "0.66x3", "?x3", "8x3", None),
+    ],
+)
+def test_boundary(settings: dict[str, Any], std: str, live: str, dead: str, expected: str | None) -> None:
+    assert severity(settings, advantage_std=std, advantage_rms_live=live, zero_variance_groups=dead) == expected
+
+
+@pytest.mark.parametrize(("largest", "expected"), [("1x3", "error"), ("0.99x3", None)])
+def test_undeclared_ranks_show_by_exact_ones(largest: str, expected: str | None) -> None:
+    settings = {"group_size": 8, "groups": 8}
+    columns = {"advantage_std": "0.66x3", "zero_variance_groups": "8x3", "advantage_min": "-1x3"}
+    assert severity(settings, advantage_max=largest, **columns) == expected

@@ -1,0 +1,47 @@
+from typing import Any
+
+import pytest
+
+from grpo_doctor.testing import run_check
+
+GROUP = {"normaliser": "group", "group_size": 8}
+
+
+def severity(settings: dict[str, Any], **columns: str) -> str | None:
+    found = run_check("ADV004", settings, **columns)
+    return found.severity if found else None
+
+
+def test_message_and_onset() -> None:
+    found = run_check("ADV004", GROUP, advantage_rms_live="0.9x3 0.0043x5")
+    assert found is not None
+    assert (found.severity, found.onset_step, found.detected_step) == ("warning", 4, 8)
+    assert found.message == (
+        "The advantages of live groups have a root mean square of 0.0043 where the group's standard deviation would "
+        "give 0.94."
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "columns", "expected"),
+    [
+        (GROUP, {"advantage_rms_live": "0.004x4 0.94x9"}, None),  # four of ten rows
+        (GROUP, {"advantage_rms_live": "0.467x10"}, "warning"),
+        (GROUP, {"advantage_rms_live": "0.468x10"}, None),  # half of sqrt(7/8)
+        (GROUP, {"advantage_rms_live": "0.09x10", "kl_grad_share": "0.57x10"}, "error"),
+        (GROUP, {"advantage_rms_live": "0.09x10", "kl_grad_share": "0.5x10"}, "warning"),
+        (GROUP, {"advantage_rms_live": "0.094x10", "kl_grad_share": "0.57x10"}, "warning"),
+        ({"scale_rewards": True}, {"advantage_rms_live": "0.3x10"}, "warning"),
+        ({"normaliser": "none"}, {"advantage_rms_live": "0.004x10"}, None),
+        ({}, {"advantage_std": "0.0062x10"}, "warning"),  # Lever-Plus
+        ({}, {"advantage_std": "0.08x10"}, None),
+        ({}, {"advantage_std": "0.006x10", "reward_std": "0.0057x10"}, "warning"),
+        ({}, {"advantage_std": "0.006x10", "reward_std": "0.006x10"}, None),  # A = r - mean
+        (GROUP, {"advantage_std": "0.5x10", "dead_share_": "0.7x10"}, None),  # dead groups, not a floor
+        (GROUP, {"advantage_std": "0x10", "dead_share_": "1x10"}, None),
+    ],
+)
+def test_boundary(settings: dict[str, Any], columns: dict[str, str], expected: str | None) -> None:
+    if dead := columns.pop("dead_share_", None):
+        columns |= {"zero_variance_groups": dead, "groups": "1x10"}
+    assert severity(settings, **columns) == expected
