@@ -68,7 +68,8 @@ def rank_normalisation_on_ties(
     Average ranks for ties and zero for groups without a difference, or z-scores.
 
     ## Sources
-    Derived; founding document 4 and its follow-up report; notes of the throw-away engine, section 5 (rank_ties, rank_const).
+    Derived; founding document 4 and its follow-up report; faults rank_ties and rank_const
+    of the throw-away engine.
     """
     tied = rms_on_ties(
         advantage_std,
