@@ -289,27 +289,6 @@ def previous(x: Column, rows: int = 1) -> Column:
     return _apply(_Window, (rows + 1, _oldest), x)
 
 
-def known_median(x: Column, rows: int) -> Column:
-    """Median of the last ``rows`` known values: for a field recorded every few rows; NaN until there are so many."""
-
-    def step(tail: deque[float], value: Any) -> tuple[deque[float], float]:
-        if value == value:
-            tail.append(float(value))
-        return tail, float(np.median(tail)) if len(tail) == rows else math.nan
-
-    return fold(step, lambda: deque(maxlen=rows), x)
-
-
-def lost(x: Column, rows: int = 5) -> Column:
-    """Share of its own range that ``x`` has given up, by means of ``rows`` rows: 0 at its best, 1 at its lowest.
-
-    Robust to negative values, and to rows on which ``x`` is not recorded: there its last value stands.
-    """
-    level = moving_mean(latest(x), rows)
-    top = best(level)
-    return (top - level) / (top - lowest(level))
-
-
 def row(x: Column) -> Column:
     """How many rows the check has seen, this one included."""
     return total(np.ones_like(x, dtype=float) if isinstance(x, np.ndarray) else np.float64(1.0))
@@ -350,6 +329,11 @@ class _OnKnown:
 def recent_mean(x: Column, rows: int = 5) -> Column:
     """Mean of the last ``rows`` known values, kept where the field is not recorded."""
     return _apply(_OnKnown, (_Window, (rows, _mean), True), x)
+
+
+def known_median(x: Column, rows: int) -> Column:
+    """Median of the last ``rows`` known values, kept where the field is not recorded."""
+    return _apply(_OnKnown, (_Window, (rows, _median), True), x)
 
 
 def noise(x: Column) -> Column:

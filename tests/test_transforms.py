@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grpo_doctor.stats import Memory, known_median, lost, moving_mad, rms_on_ties
+from grpo_doctor.stats import Memory, known_median, moving_mad, rms_on_ties
 
 VALUES = st.lists(st.floats(-9, 9) | st.just(math.nan) | st.just(math.inf), min_size=1, max_size=40)
 
@@ -16,7 +16,7 @@ VALUES = st.lists(st.floats(-9, 9) | st.just(math.nan) | st.just(math.inf), min_
 @given(VALUES, st.integers(1, 39))
 def test_pushed_row_by_row_they_give_what_they_give_in_blocks(values: list[float], cut: int) -> None:
     def all_of_them(x: Any) -> Any:
-        return moving_mad(x, 4), known_median(x, 3), lost(x, 3)
+        return moving_mad(x, 4), known_median(x, 3)
 
     xs = np.array(values)
     with np.errstate(all="ignore"):
@@ -24,7 +24,7 @@ def test_pushed_row_by_row_they_give_what_they_give_in_blocks(values: list[float
         parts = [blocks.call(all_of_them, [x], {}) for x in (xs[:cut], xs[cut:]) if len(x)]
         memory = Memory()
         rows = [memory.call(all_of_them, [np.float64(x)], {}) for x in xs]
-    for k in range(3):
+    for k in range(2):
         np.testing.assert_array_equal(np.concatenate([p[k] for p in parts]), np.array([r[k] for r in rows], float))
 
 
@@ -40,10 +40,6 @@ def test_median_absolute_deviation_stands_one_infinity() -> None:
 
 def test_known_median_passes_over_unknown_rows() -> None:
     assert of(known_median, [1, math.nan, 5, math.nan, 2], 3)[-1] == 2.0
-
-
-def test_lost_is_the_share_of_the_own_range_for_negative_values_too() -> None:
-    assert of(lost, [-3, -1, -2], 1)[1:] == [0.0, 0.5]
 
 
 def test_advantages_of_tied_groups_from_the_identity() -> None:

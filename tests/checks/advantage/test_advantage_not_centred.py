@@ -1,9 +1,11 @@
+from typing import Any
+
 import pytest
 
 from grpo_doctor.testing import run_check
 
 
-def severity(normaliser: str | None = None, **columns: str) -> str | None:
+def severity(normaliser: str | None = None, **columns: Any) -> str | None:
     found = run_check("ADV006", {"normaliser": normaliser} if normaliser else {}, **columns)
     return found.severity if found else None
 
@@ -38,5 +40,5 @@ def test_rewards_as_advantages() -> None:
         ({"advantage_mean": "0.4x3", "advantage_std": "0.49x3", "reward_mean": "0.41x3", "reward_std": "0.49x3"}, None),
     ],
 )
-def test_boundary(columns: dict[str, str], expected: str | None) -> None:
+def test_boundary(columns: dict[str, Any], expected: str | None) -> None:
     assert severity(**columns) == expected

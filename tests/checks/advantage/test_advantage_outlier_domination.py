@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from grpo_doctor.testing import run_check
@@ -22,5 +24,5 @@ def test_message() -> None:
     ],
 )
 def test_boundary(normaliser: str, largest: str, smallest: str, std: str, fires: bool) -> None:
-    columns = {"advantage_max": largest, "advantage_min": smallest, "advantage_std": std}
+    columns: dict[str, Any] = {"advantage_max": largest, "advantage_min": smallest, "advantage_std": std}
     assert (run_check("ADV009", {"normaliser": normaliser}, **columns) is not None) is fires

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from grpo_doctor.testing import run_check
@@ -23,10 +25,10 @@ def test_the_example_of_the_second_founding_document() -> None:
     [("batch", "0.302x3", False), ("batch", "0.303x3", True), ("batch", "0.303x2", False), ("group", "0.9x3", False)],
 )
 def test_boundary(normaliser: str, std: str, fires: bool) -> None:
-    columns = {"advantage_std": std, "zero_variance_groups": std.replace(std.split("x")[0], "8")}
+    columns: dict[str, Any] = {"advantage_std": std, "zero_variance_groups": std.replace(std.split("x")[0], "8")}
     assert (run_check("ADV010", settings(normaliser), **columns) is not None) is fires
 
 
 def test_a_group_mean_that_is_taken_off_first_is_left_in_peace() -> None:
-    columns = {"advantage_std": "0.71x9", "advantage_rms_live": "1x9", "zero_variance_groups": "4x9"}
+    columns: dict[str, Any] = {"advantage_std": "0.71x9", "advantage_rms_live": "1x9", "zero_variance_groups": "4x9"}
     assert run_check("ADV010", settings("batch"), **columns) is None

@@ -7,7 +7,7 @@ from grpo_doctor.testing import run_check
 RANK = {"normaliser": "rank", "group_size": 8, "groups": 8}
 
 
-def severity(settings: dict[str, Any], **columns: str) -> str | None:
+def severity(settings: dict[str, Any], **columns: Any) -> str | None:
     found = run_check("ADV005", settings, **columns)
     return found.severity if found else None
 
@@ -41,5 +41,5 @@ def test_boundary(settings: dict[str, Any], std: str, live: str, dead: str, expe
 @pytest.mark.parametrize(("largest", "expected"), [("1x3", "error"), ("0.99x3", None)])
 def test_undeclared_ranks_show_by_exact_ones(largest: str, expected: str | None) -> None:
     settings = {"group_size": 8, "groups": 8}
-    columns = {"advantage_std": "0.66x3", "zero_variance_groups": "8x3", "advantage_min": "-1x3"}
+    columns: dict[str, Any] = {"advantage_std": "0.66x3", "zero_variance_groups": "8x3", "advantage_min": "-1x3"}
     assert severity(settings, advantage_max=largest, **columns) == expected

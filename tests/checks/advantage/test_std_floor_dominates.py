@@ -7,7 +7,7 @@ from grpo_doctor.testing import run_check
 GROUP = {"normaliser": "group", "group_size": 8}
 
 
-def severity(settings: dict[str, Any], **columns: str) -> str | None:
+def severity(settings: dict[str, Any], **columns: Any) -> str | None:
     found = run_check("ADV004", settings, **columns)
     return found.severity if found else None
 
@@ -41,7 +41,7 @@ def test_message_and_onset() -> None:
         (GROUP, {"advantage_std": "0x10", "dead_share_": "1x10"}, None),
     ],
 )
-def test_boundary(settings: dict[str, Any], columns: dict[str, str], expected: str | None) -> None:
+def test_boundary(settings: dict[str, Any], columns: dict[str, Any], expected: str | None) -> None:
     if dead := columns.pop("dead_share_", None):
         columns |= {"zero_variance_groups": dead, "groups": "1x10"}
     assert severity(settings, **columns) == expected
