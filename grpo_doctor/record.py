@@ -67,6 +67,9 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     groups: Annotated[Number, "prompts (groups) in the step"] = None
     zero_variance_groups: Annotated[Number, "groups whose rewards are all equal"] = None
     zero_variance_share: Annotated[Number, "share of groups with equal rewards, where no counts are known"] = None
+    all_correct_groups: Annotated[Number, "zero-variance groups at the highest reward"] = None
+    all_wrong_groups: Annotated[Number, "zero-variance groups at the lowest reward"] = None
+    live_groups: Annotated[Number, "groups whose rewards differ"] = None
     group_rewards: Annotated[list[list[float]] | None, "raw rewards, one list of K per group"] = None
     normaliser: Annotated[Text, "group, batch, none or rank: what the advantage is divided by"] = None
     advantage_ddof: Annotated[Count, "0 or 1: degrees of freedom of the group standard deviation"] = None
