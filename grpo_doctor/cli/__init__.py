@@ -8,6 +8,9 @@ from typing import Annotated
 import typer
 
 from .analyze import analyze
+from .checks import checks
+from .explain import explain
+from .new_check import new_check
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -30,6 +33,9 @@ def about(
 
 
 app.command()(analyze)
+app.command()(explain)
+app.command()(checks)
+app.command("new-check")(new_check)
 
 
 def main() -> None:

@@ -1,0 +1,33 @@
+"""``grpo-doctor explain``: the page of one check."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Annotated
+
+import typer
+
+from . import common
+
+
+def explain(
+    word: Annotated[str, typer.Argument(help="Code or name of a check, such as GEN001 or zero-variance-groups.")],
+    config: common.ConfigFile = None,
+) -> None:
+    """Prints the page of a check: what it sees, why it matters, false alarms, remedy, sources."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    from ..catalogue import load
+    from ..config import read as read_config
+    from ..pages import page
+
+    with common.plain_errors():
+        catalogue = load(tuple(read_config(config).checks))
+    check = catalogue.find(word)
+    if check is None:
+        near = difflib.get_close_matches(word.upper(), catalogue.checks, 3, 0.6)
+        near += difflib.get_close_matches(word.lower(), [c.name for c in catalogue.checks.values()], 3, 0.5)
+        hint = f"; did you mean {' or '.join(near)}?" if near else "; `grpo-doctor checks` lists them"
+        common.fail(f"no check is called {word!r}{hint}")
+    Console(width=min(100, Console().width)).print(Markdown(page(catalogue, check)))

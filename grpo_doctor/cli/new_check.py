@@ -1,0 +1,92 @@
+"""``grpo-doctor new-check``: a leaf and its test to start from."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import common
+
+LEAF = '''from grpo_doctor import Fires, check, fires
+from grpo_doctor.stats import Column, baseline
+
+
+@check("{code}", severity="warning")
+def {function}(entropy_mean: Column, *, share: float = 0.5) -> Fires:
+    """One sentence that says what is wrong.
+
+    ## What it sees
+    The fields that it reads, the rule with its numbers and units, and how long it must hold.
+
+    ## Why it matters
+    The mechanism: what this does to the run.
+
+    ## Known false alarms
+    When it fires on a healthy run, and how to tell.
+
+    ## Remedy
+    What to change, with the setting in TRL, verl and OpenRLHF, or lines of code.
+
+    ## Sources
+    A paper, an issue thread or a document.
+    """
+    start = baseline(entropy_mean, 1)
+    return fires(
+        entropy_mean < share * start,
+        "Entropy is {{now:.3g}} nats, less than {{share:.0%}} of the {{start:.3g}} at the start.",
+        now=entropy_mean,
+        share=share,
+        start=start,
+    )
+'''
+TEST = """import pytest
+
+from grpo_doctor.testing import run_check
+
+
+@pytest.mark.parametrize(
+    ("entropy", "message"),
+    [
+        ("1.0 0.5x10", None),
+        ("1.0 0.49x10", "Entropy is 0.49 nats, less than 50% of the 1 at the start."),
+    ],
+)
+def test_fires_below_its_share_of_the_start(entropy: str, message: str | None) -> None:
+    finding = run_check("{code}", entropy_mean=entropy)
+    assert (finding and finding.message) == message
+
+
+def test_a_healthy_run_is_left_in_peace() -> None:
+    assert run_check("{code}", entropy_mean="1.0 0.95 0.9 0.88x20") is None
+"""
+
+
+def new_check(
+    code: Annotated[str, typer.Argument(help="A free code, such as ENT050.")],
+    name: Annotated[str, typer.Argument(help="The illness in hyphenated words, such as entropy-halved.")],
+    family: Annotated[str, typer.Argument(help="The family, which is the folder.")],
+    folder: Annotated[Path, typer.Option(help="Folder of checks.")] = Path("checks"),
+    tests: Annotated[Path, typer.Option(help="Folder of their tests.")] = Path("tests/checks"),
+) -> None:
+    """Writes a new check and its test, ready to run and to be changed."""
+    from ..catalogue import load
+
+    function = name.lower().replace("-", "_")
+    if not (re.fullmatch(r"[A-Z]{2,3}\d{3}", code) and function.isidentifier() and family.isidentifier()):
+        common.fail("write a code such as ENT050, a name such as entropy-halved and a family such as entropy")
+    with common.plain_errors():
+        taken = load().find(code) or load().find(name)
+    if taken is not None:
+        common.fail(f"{code} {name}: {taken.code} {taken.name} exists already in {taken.file}; choose another")
+    for path, text in (
+        (folder / family / f"{function}.py", LEAF),
+        (tests / family / f"test_{function}.py", TEST),
+    ):
+        if path.exists():
+            common.fail(f"{path}: exists already; nothing was written over it")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.format(code=code, function=function), encoding="utf-8")
+        typer.echo(f"wrote {path}")
