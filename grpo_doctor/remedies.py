@@ -138,6 +138,63 @@ _SHARED = (
         evidence="after lr x100 mending in place left the reward at 0.00; the rollback took it to 0.54 in 40 steps",
         source="remedies table of the throw-away engine",
     ),
+    remedy(
+        "prove-entropy-sign",
+        "Prove the sign of the entropy term before touching its coefficient",
+        by_hand="set all advantages and beta to 0, take one step, and measure entropy on the same tokens before and "
+        "after: it must rise (grpo-doctor probe, ENT006). loss = policy_loss - coef * entropy.mean(); never "
+        "loss - coef * (-entropy.mean())",
+        trl="Nothing to do in GRPOTrainer (loss - coef * entropy); probe a subclass that overrides compute_loss.",
+        verl="Nothing to do in the built-in actor (policy_loss -= entropy_agg * entropy_coeff); probe a custom loss.",
+        openrlhf="Nothing to do in the built-in actor (loss -= entropy_loss * coef); probe a custom loss.",
+        evidence="cosine of the applied step with the gradient of entropy +1.00 right, -1.00 flipped; in grpo-dual the "
+        "coefficient went 0.2 → 6.0 while the entropy stayed at 0.03, because the applied sign was flipped",
+        source="documents 001 and 003; BoBaCai/grpo-dual; throw-away engine, probes",
+    ),
+    remedy(
+        "entropy-bonus",
+        "Hold entropy at a target with an adaptive coefficient",
+        trl="use_adaptive_entropy=True, entropy_target=0.2, entropy_coef_delta=0.005, entropy_coef_max=0.05",
+        verl="actor_rollout_ref.actor.entropy_coeff=0.001, or policy_loss.loss_mode=kl_cov (or clip_cov)",
+        openrlhf="--actor.entropy_coef 0.001",
+        by_hand="coef += 0.005 * sign(target - entropy), clamped to [0, 0.05]; loss = policy_loss - coef * entropy",
+        evidence="Qwen2.5-7B average 38.6 → 40.6 and 32B 45.8 → 52.2 with KL-Cov; a fixed 0.3 exploded the "
+        "policy in the throw-away engine",
+        source="arXiv 2505.22617; verl docs/algo/entropy.md",
+    ),
+    remedy(
+        "drop-entropy-bonus",
+        "Take the entropy bonus out",
+        trl="entropy_coef=0.0, use_adaptive_entropy=False",
+        verl="actor_rollout_ref.actor.entropy_coeff=0",
+        openrlhf="leave --actor.entropy_coef out",
+        by_hand="coef = 0; after an explosion also go back to the last healthy checkpoint with a fresh optimizer",
+        evidence="coefficient 1.0 → 0 in place left the reward at 0.00; with a rollback it reached 0.55 in 40 steps",
+        source="throw-away engine, remedies table; verl PR #781; rllm#116",
+    ),
+    remedy(
+        "raise-response-limit",
+        "Raise the response limit, and count a cut response as wrong",
+        trl="max_completion_length=2x, mask_truncated_completions=True",
+        verl="data.max_response_length=2x; reward_model.overlong_buffer.enable=True overlong_buffer.len=4096 "
+        "overlong_buffer.penalty_factor=1.0",
+        openrlhf="--rollout.max_new_tokens 2x; --reward.overlong_buffer_len 4096 --reward.overlong_penalty_factor 1",
+        by_hand="max_new_tokens at least the 95th percentile of supervised targets; reward 0 where no EOS was sampled",
+        evidence="AIME24 30 → 36 by the overlong filter, 38 → 41 by the soft penalty (DAPO); in the throw-away engine "
+        "a limit of 5 was exploited: valid 0.97 at the limit, clean evaluation 0.00-0.51",
+        source="arXiv 2503.14476; verl docs/algo/dapo.md; trl PR#5759",
+    ),
+    remedy(
+        "measure-at-one-place",
+        "Take logits, probabilities and entropy from one place",
+        by_hand="raw logits of the trainer's forward, float32, response positions, before processors and T: "
+        "p = logits.softmax(-1); H = -(p * p.log()).sum(-1); top = logits.topk(2); average all over one mask",
+        trl="use the logged `entropy`; grpo_doctor.attach(trainer) records gap and probabilities of the same positions",
+        verl="actor_rollout_ref.actor.calculate_entropy=True; log logit statistics in the same forward",
+        openrlhf="log them in the actor's loss beside its own entropy",
+        evidence="probed entropy against TRL's own: 5.7562 and 5.7563 nats on a tiny model, 2.79 and 2.80 on SmolLM2",
+        source="prototype of attach on TRL 0.24 to 1.16",
+    ),
 )
 
 REMEDIES: dict[str, Remedy] = {r.id: r for r in _SHARED}

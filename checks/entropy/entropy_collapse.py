@@ -1,0 +1,149 @@
+import numpy as np
+
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column, baseline, fallen, gained, recent_mean, solved
+
+
+@check(
+    "ENT001",
+    severity="info",
+    confidence="medium",
+    outcome=True,
+    explains=("SHP001", "SHP002", "ENT002", "DIV001", "DIV003"),
+    rivals=(
+        Rival(
+            "a supervised stage, template or sampling temperature that left no entropy to spend",
+            "entropy is already low on the first row, before any update: neither the entropy coefficient nor K did it",
+            "measure entropy of the supervised checkpoint on RL prompts at T=1, with and without the RL template",
+        ),
+        Rival(
+            "an entropy term with the wrong sign",
+            "the optimiser then spends entropy on purpose",
+            "the probe ENT006: one step on the entropy term alone must raise entropy",
+        ),
+        Rival(
+            "legitimate sharpening on a task that is being solved",
+            "73 % of the entropy is spent for 76 % of the gain in arXiv 2505.22617",
+            "a held-out score that still rises, and samples of one prompt that still differ",
+        ),
+        Rival(
+            "the entropy is measured over other tokens or after top-k and penalties",
+            "masked or truncated responses change which tokens are averaged",
+            "entropy at T=1 over all response tokens of one fixed batch",
+        ),
+    ),
+    remedies=(
+        "prove-entropy-sign",
+        "temperature-one",
+        "clip-higher",
+        remedy(
+            "covariance-clipping",
+            "Clip or penalise the few tokens that drain entropy",
+            verl="actor_rollout_ref.actor.policy_loss.loss_mode=kl_cov (ratio 2e-4, ppo_kl_coef 0.1) or clip_cov",
+            trl='no setting in core: loss_type="cispo", or the by-hand form in a subclass',
+            openrlhf="no setting: the by-hand form in a custom policy loss",
+            by_hand="cov = (logp - logp.mean()) * (A - A.mean()); detach the 0.02 % of tokens with the largest cov",
+            evidence="Qwen2.5-7B average 38.6 → 40.4 (Clip-Cov) and 40.6 (KL-Cov); 32B 45.8 → 50.3 and 52.2",
+            source="arXiv 2505.22617; verl docs/algo/entropy.md",
+        ),
+        "entropy-bonus",
+        "filter-dead-groups",
+        "roll-back",
+    ),
+    invalidates=("checkpoints since step {onset}: their responses to one prompt hardly differ",),
+)
+def entropy_collapse(
+    entropy_mean: Column,
+    reward_mean: Column = None,
+    reward_max: Column = None,
+    reward_std: Column = None,
+    dead_share: Column = None,
+    unique_rate: Column = None,
+    response_length_mean: Column = None,
+    invalid_rate: Column = None,
+    cut_share: Column = None,
+    top1_prob: Column = None,
+    logit_gap: Column = None,
+    *,
+    part: float = 0.1,
+    floor: float = 0.05,
+    born: float = 0.1,
+    dead: float = 0.8,
+    unique: float = 0.25,
+    shorter: float = 0.25,
+    worse: float = 0.2,
+    sure: float = 0.99,
+    apart: float = 7.0,
+) -> Fires:
+    """The policy has hardly any entropy left, and it did not buy reward with it.
+
+    ## What it sees
+    Token-mean entropy H in nats, against the first row H0 (before any update). *Low from the start*: H0 below 0.15 and
+    H below 0.1. *Spent*: H0 at least 0.15 and H below a tenth of it or below 0.05. Low from the start is an info, and
+    a warning while the reward has not gained. Spent is a warning where the reward is known and has not gained, and an
+    error when something besides entropy says that the policy is stuck: the reward has fallen from its best, responses
+    have shrunk to less than a quarter without a gain in reward; or, without one, at least 80 % of the groups are dead,
+    the rewards' standard deviation is a tenth of its first value, at most a quarter of the responses differ, or invalid
+    responses rose by 0.2. Mean top-1 probability above 0.99 with a logit gap above 7 is an error too, low from the
+    start or spent; critical below 0.02 nats. It fires on 3 of 5 rows and clears after 5 rows without.
+
+    ## Why it matters
+    With no entropy the K responses to a prompt are copies: their rewards tie, the groups are dead and no gradient is
+    left. The drop per update is about lr x Cov(log p, A): likely tokens with positive advantage drain it.
+
+    ## Known false alarms
+    Low entropy alone is none of the three: a CS336 run ends at 0.023 nats with its best accuracy, a TRL run starts at
+    0.05 and learns (11 → 37 %), and a finished small task has 0.08 nats with half of its groups dead. So a gain in
+    reward, or a reward near its top, silences the warning. All responses cut at the limit with masking of cut
+    responses makes a trainer print an entropy of exactly 0: such rows are left out. Entropies below 0 are summed
+    log-probabilities and are left out. First-token probabilities are often near 1: average over response positions.
+
+    ## Remedy
+    In this order: prove the sign of the entropy term; sample at temperature 1; raise the upper clip bound (only with
+    more than one update per rollout); covariance clipping; an adaptive bonus; fill the batch with live groups. If
+    entropy was low on the first row, look at the supervised stage and the template first: nothing in RL did it. A
+    collapsed policy does not heal in place: go back to a checkpoint from before the onset.
+
+    ## Sources
+    arXiv 2505.22617 (law and effect sizes), 2503.14476 (clip-higher); document 001, whose log is low from step 1;
+    real runs R006, R121, R166; throw-away engine: flipped sign at 0.5 ends at 0.029 nats with 84 % dead groups.
+    """
+    entropy = np.where((entropy_mean < 0) | ((entropy_mean == 0) & (cut_share >= 1)), np.nan, entropy_mean)
+    first = baseline(entropy, 1)
+    low_born = (first < 1.5 * born) & (entropy < born)
+    spent = (first >= 1.5 * born) & (entropy < np.maximum(part * first, floor))
+    better = gained(reward_mean)
+    fell = fallen(reward_mean)
+    better = better & ~fell
+    done = solved(reward_mean, reward_max)
+    shrunk = ~better & ~done & (response_length_mean < shorter * baseline(response_length_mean, 1))
+    tied = (recent_mean(dead_share) >= dead) | (recent_mean(reward_std) <= part * baseline(reward_std, 1))
+    broken = invalid_rate - baseline(invalid_rate, 1) >= worse
+    stuck = ~better & ~done & (tied | (recent_mean(unique_rate) <= unique) | broken)
+    saturated = (top1_prob > sure) & (logit_gap > apart) & ~better & ~done
+    known = recent_mean(reward_mean) == recent_mean(reward_mean)
+    joined = (spent & (fell | shrunk | stuck)) | ((spent | low_born) & saturated)
+    return fires(
+        low_born | (spent & ~better & ~done),
+        "Entropy is {entropy:.3g} nats, {first:.3g} on the first row{beside}.",
+        warning=(low_born | (spent & known)) & ~better & ~done,
+        error=joined,
+        critical=joined & (entropy < 0.02) & (top1_prob > sure),
+        entropy=entropy,
+        first=first,
+        beside=_BESIDE[np.select([fell, shrunk, stuck, saturated, low_born], [1, 2, 3, 4, 5], 0)],
+    )
+
+
+_BESIDE = np.array(
+    [
+        "",
+        "; the reward fell from its best",
+        "; responses shrank to less than a quarter and the reward gained nothing",
+        "; the reward gained nothing, and responses or rewards are all alike or invalid",
+        "; the likeliest token has nearly all of the probability",
+        ", so before any update: neither the entropy coefficient nor K did this",
+    ],
+    object,
+)

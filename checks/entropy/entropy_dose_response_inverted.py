@@ -1,0 +1,79 @@
+from typing import Any
+
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.stats import Column, fold
+
+WAIT = 20
+"""Rows that a raise is given to show."""
+
+
+@check(
+    "ENT005",
+    severity="warning",
+    confidence="medium",
+    explains=("ENT004",),
+    withholds={"entropy-bonus": "the coefficient was raised before and entropy did not answer; prove its sign first"},
+    rivals=(
+        Rival(
+            "a flipped sign",
+            "each raise then makes entropy fall faster",
+            "the probe ENT006, or the same segment with coefficient 0: entropy must fall less",
+        ),
+        Rival(
+            "an entropy term that is not in the optimised loss",
+            "a knob that is not wired changes nothing",
+            "ENT007, or a coefficient of 10 for five steps on a copy",
+        ),
+    ),
+    remedies=("prove-entropy-sign", "drop-entropy-bonus"),
+)
+def entropy_dose_response_inverted(entropy_mean: Column, entropy_coef: Column, *, raises: int = 2) -> Fires:
+    """The entropy coefficient was raised again and again, and entropy never answered.
+
+    ## What it sees
+    A raise is a coefficient at least 1.5 times that of the last raise (or of the first row). A raise is unanswered
+    when entropy on none of the next 20 rows is 5 % above its value at the raise. Two unanswered raises are a warning;
+    one answered raise starts the count anew. This is the form for one run; the comparison of runs that differ in the
+    coefficient alone belongs to `compare`.
+
+    ## Why it matters
+    Dose and response are the cheapest experiment on a sign: with a right sign and a growing dose entropy must rise in
+    the end. Escalation without an answer is the history of document 001.
+
+    ## Known false alarms
+    An adaptive coefficient that rises in small steps counts once per factor 1.5. Other settings that change with the
+    coefficient (temperature, clip bounds) may hide an answer.
+
+    ## Remedy
+    Prove the sign of the term before the next raise; meanwhile take the bonus out.
+
+    ## Sources
+    BoBaCai/grpo-dual: coefficient 0.2 → 0.5 → 2.5 → 6.0 with entropy 0.21-0.47, sign flipped throughout.
+    """
+    unanswered = fold(_watch, lambda: [None, 0.0, 0, 0.0], entropy_mean, entropy_coef)
+    return fires(
+        unanswered >= raises,
+        "The entropy coefficient was raised {raises} times, to {coef:.3g}; entropy ({entropy:.3g} nats) never rose.",
+        hold=(1, 1),
+        raises=unanswered,
+        coef=entropy_coef,
+        entropy=entropy_mean,
+    )
+
+
+def _watch(state: list[Any], entropy: float, coef: float) -> tuple[list[Any], float]:
+    """State: coefficient of the last raise, entropy at it, rows since (0: none is watched), unanswered raises."""
+    dose, at, since, unanswered = state
+    if dose is None or dose == 0:
+        return [coef, at, since, unanswered], unanswered
+    if coef >= 1.5 * dose:
+        unanswered += since > 0
+        return [coef, entropy, 1, unanswered], unanswered
+    if since:
+        if entropy > 1.05 * at:
+            since, unanswered = 0, 0.0
+        elif since == WAIT:
+            since, unanswered = 0, unanswered + 1
+        else:
+            since += 1
+    return [dose, at, since, unanswered], unanswered

@@ -1,0 +1,90 @@
+import numpy as np
+
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.stats import Column, baseline, fallen, gained
+
+
+@check(
+    "ENT003",
+    severity="warning",
+    confidence="medium",
+    outcome=True,
+    explains=("REW009", "DIV004", "KL001"),
+    rivals=(
+        Rival(
+            "an entropy bonus that is too large",
+            "the bonus pays for random tokens once rewards tie",
+            "the entropy coefficient (ENT008); the same run with coefficient 0",
+        ),
+        Rival(
+            "generator and trainer disagree",
+            "entropy and the mismatch then spike on the same rows",
+            "k3 of trainer against generator log-probs (RAT004), raw logits and final scores apart",
+        ),
+        Rival(
+            "many updates on one rollout, or too large a learning rate",
+            "stale samples push probability away from what was sampled",
+            "one update per rollout, or a tenth of the learning rate",
+        ),
+        Rival(
+            "noise in the reward",
+            "a judge that scores at random flattens the policy",
+            "the same response scored twice",
+        ),
+    ),
+    remedies=("drop-entropy-bonus", "correct-rollout-mismatch", "lower-learning-rate", "roll-back"),
+    invalidates=("checkpoints since step {onset}: the policy drifts towards random tokens",),
+)
+def entropy_explosion(
+    entropy_mean: Column,
+    reward_mean: Column = None,
+    response_length_mean: Column = None,
+    cut_share: Column = None,
+    invalid_rate: Column = None,
+    *,
+    times: float = 2.0,
+    least: float = 1.0,
+    longer: float = 1.5,
+    worse: float = 0.2,
+) -> Fires:
+    """Entropy has exploded: the policy spreads its probability over ever more tokens.
+
+    ## What it sees
+    Token-mean entropy above twice that of the first row and above 1.0 nat, on 5 of 10 rows: a warning. An error where
+    the reward is known and has not gained, or has fallen from its best. Critical where besides that responses are 50 %
+    longer than on the first row, or cut or invalid responses rose by 0.2.
+
+    ## Why it matters
+    Above about 1 nat per token text falls apart: answers run to the limit, become invalid, all groups tie at the
+    lowest reward, and no gradient is left to lead back.
+
+    ## Known false alarms
+    Reasoning runs may rise from 0.3 to 0.8 nats while they learn: the limit of 1.0 leaves them alone. Where the reward
+    gains, it stays a warning. A base model that starts above 1.0 must double. Entropy at a sampling temperature above
+    1 is larger than at T=1.
+
+    ## Remedy
+    Set the entropy coefficient to 0; correct the generator's mismatch; halve the learning rate. None of these heals an
+    exploded policy in place: with every group dead there is no gradient. Go back to the last checkpoint with less than
+    1.5 times the first entropy, with a fresh optimizer.
+
+    ## Sources
+    rllm#116 ("fine as long as it is < 1"; 2.0 with falling scores), verl PR #781, verl#2738; real run R014 (0.9 → 7
+    nats at 16 updates per rollout); throw-away engine: coefficients 0.3 and 1.0 reach 4.5 of ln 96 = 4.56 by step 8-20.
+    """
+    first = baseline(np.where(entropy_mean > 0, entropy_mean, np.nan), 1)
+    high = (entropy_mean > times * first) & (entropy_mean > least)
+    better, fell = gained(reward_mean), fallen(reward_mean)
+    poor = high & ((~better & (reward_mean == reward_mean)) | fell)
+    long = response_length_mean > longer * baseline(response_length_mean, 1)
+    cut = cut_share - baseline(cut_share, 1) >= worse
+    broken = invalid_rate - baseline(invalid_rate, 1) >= worse
+    return fires(
+        high,
+        "Entropy has risen from {first:.3g} to {entropy:.3g} nats.",
+        hold=(5, 10),
+        error=poor,
+        critical=poor & (long | cut | broken),
+        entropy=entropy_mean,
+        first=first,
+    )

@@ -1,0 +1,69 @@
+import numpy as np
+
+from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor.stats import Column
+
+
+@check(
+    "ENT009",
+    severity="warning",
+    rivals=(
+        Rival("entropy in bits", "base-2 logarithms are 1.44 times larger", "divide by 1.4427 and compare again"),
+        Rival(
+            "entropy and probabilities come from different tokens",
+            "prompt or padding positions in one of the two means, or the first token only",
+            "both from one batch, masked alike",
+        ),
+        Rival(
+            "entropy and probabilities come from different temperatures",
+            "one before, one after the division by T",
+            "both from the raw logits",
+        ),
+        Rival("entropy is summed over the response", "then it grows with the length", "divide by the length"),
+    ),
+    remedies=("measure-at-one-place",),
+)
+def entropy_measurement_inconsistent(
+    entropy_mean: Column,
+    top1_prob: Column,
+    vocabulary: Column = any_of("settings.vocab_size", optional=True),
+    *,
+    slack: float = 0.1,
+    sharp: float = 0.99,
+) -> Fires:
+    """The logged entropy cannot belong to the logged top-1 probability.
+
+    ## What it sees
+    With mean top-1 probability p and V tokens the mean entropy must lie between -ln p and
+    h(p) + (1 - p) ln(V - 1), where h is the entropy of a coin (Jensen's inequality keeps both bounds for means). It
+    fires when entropy lies more than 10 % outside on 5 of 10 rows. V is the declared `vocab_size`, else 300,000. Rows
+    with p above 0.99 are left out: there the printed digits decide.
+
+    ## Why it matters
+    Every rule about entropy collapse rests on this number. An entropy over padding, in bits, or after top-k says
+    nothing about the policy.
+
+    ## Known false alarms
+    Probabilities of the first token beside an entropy over the whole response, which some trainers print: true, but
+    harmless if known. Strong rounding.
+
+    ## Remedy
+    Take entropy and probabilities from the same raw logits, over the same response tokens, at temperature 1, in nats.
+
+    ## Sources
+    Algebra (Jensen); verl's and TRL's definition of entropy: full vocabulary, mean over response tokens.
+    """
+    p, tokens = top1_prob, np.where(np.isnan(vocabulary), 300_000.0, vocabulary)
+    low = -np.log(p)
+    high = low * p - (1 - p) * np.log(1 - p) + (1 - p) * np.log(tokens - 1)
+    outside = (entropy_mean < (1 - slack) * low) | (entropy_mean > (1 + slack) * high)
+    return fires(
+        outside & (p <= sharp) & (entropy_mean >= 0),
+        "Entropy of {entropy:.3g} nats does not fit a top-1 probability of {p:.3g}: it must lie within {low:.3g} and "
+        "{high:.3g}.",
+        hold=(5, 10),
+        entropy=entropy_mean,
+        p=p,
+        low=low,
+        high=high,
+    )

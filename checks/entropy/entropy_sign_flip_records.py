@@ -1,0 +1,86 @@
+import numpy as np
+
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.stats import Column, baseline, kendall_tau, total
+
+
+@check(
+    "ENT004",
+    severity="warning",
+    explains=("ENT001", "ENT002", "SHP001", "SHP002"),
+    withholds={
+        "entropy-bonus": "entropy falls against the bonus that is already there; with a flipped sign a larger "
+        "coefficient makes it fall faster, so prove the sign first"
+    },
+    rivals=(
+        Rival(
+            "a right sign that the reward's own pull outweighs",
+            "likely tokens with positive advantage drain entropy whatever the bonus",
+            "the probe ENT006: one step on the entropy term alone, all advantages and beta 0",
+        ),
+        Rival(
+            "an entropy term without gradient",
+            "the mean of -log p of sampled tokens has no expected gradient",
+            "ENT006: the cosine with the gradient of entropy is near 0 (ENT011)",
+        ),
+        Rival(
+            "the logged loss is not the optimised one",
+            "gradient surgery may flip a sign that the printed loss has right, as in grpo-dual",
+            "ENT007: gradient of the logged loss against the applied gradient",
+        ),
+    ),
+    remedies=("prove-entropy-sign",),
+)
+def entropy_sign_flip_records(
+    entropy_mean: Column,
+    entropy_coef: Column,
+    top1_prob: Column = None,
+    logit_gap: Column = None,
+    entropy_loss: Column = None,
+    *,
+    rows: int = 12,
+    tau: float = -0.6,
+    rises: float = 0.4,
+    strong: float = 0.05,
+    part: float = 0.3,
+) -> Fires:
+    """Entropy falls against a strong entropy bonus, as if the bonus had the wrong sign.
+
+    ## What it sees
+    All of: a coefficient above 0 on at least 8 rows; entropy falls over the last 12 rows (Kendall's tau below -0.6);
+    the logit gap or the top-1 probability rises there (tau above 0.4); and the coefficient is at
+    least 0.05 (the value of the policy loss is no yardstick: on-policy it is about 0). That is a warning; an error when entropy has also fallen below 30 % of its first value, or when the logged entropy term equals +coef x H within
+    5 %: a term that is added to the loss must be -coef x H. Held on 3 of 5 rows.
+
+    ## Why it matters
+    With the sign flipped every step spends entropy on purpose, and the usual remedy, a larger coefficient, makes it
+    worse: grpo-dual went from 0.2 to 6.0 that way.
+
+    ## Known false alarms
+    No record proves a sign. Up to a coefficient of 0.1 one run's records cannot tell a flipped sign from a healthy
+    fall (final entropy 0.09-0.14 against 0.17-0.20 in the throw-away engine): silence here is no proof. TRL, verl and
+    OpenRLHF subtract coef x H and log `entropy_loss` = +H; a logged term is read as a loss term only where it matches
+    coef x H and the coefficient is not 1. A minus in the source proves nothing: -H.mean() is right when it is added.
+
+    ## Remedy
+    Run the probe ENT006 on the gradient that is really applied. Do not raise the coefficient before.
+
+    ## Sources
+    Documents 001 and 003, BoBaCai/grpo-dual (printed loss right, applied gradient wrong); trl#5584; throw-away engine.
+    """
+    bonus = (entropy_coef >= strong) & (total(entropy_coef > 0) >= 8)
+    falls = kendall_tau(entropy_mean, rows) < tau
+    sharper = (kendall_tau(logit_gap, rows) > rises) | (kendall_tau(top1_prob, rows) > rises)
+    first = baseline(entropy_mean, 1)
+    suspect = bonus & falls & sharper
+    term = entropy_coef * entropy_mean
+    added = (np.abs(entropy_loss - term) <= 0.05 * term) & (np.abs(entropy_coef - 1) > 0.1)
+    return fires(
+        suspect,
+        "Entropy falls ({first:.3g} to {entropy:.3g} nats) against a bonus of {coef:.3g}; only a probe can say whether "
+        "its sign is flipped.",
+        error=suspect & ((entropy_mean < part * first) | added),
+        entropy=entropy_mean,
+        first=first,
+        coef=entropy_coef,
+    )

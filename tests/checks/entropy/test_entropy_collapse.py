@@ -1,0 +1,55 @@
+import pytest
+
+from grpo_doctor.testing import run_check
+
+FLAT = "0.3 0.31 0.29 0.3 0.31 0.3 0.29 0.31 0.3 0.3 0.31 0.29"
+RISE = "0.1 0.15 0.2 0.26 0.3 0.34 0.41 0.45 0.5 0.55 0.61 0.66"
+SPENT = "1.0x7 0.099x5"
+
+
+def severity(**columns: str) -> str | None:
+    found = run_check("ENT001", **columns)
+    return found.severity if found else None
+
+
+def test_one_row_before_and_at_the_boundary() -> None:
+    assert run_check("ENT001", entropy_mean="1.0x7 0.099x2 0.1x3", reward_mean=FLAT) is None
+    found = run_check("ENT001", entropy_mean="1.0x7 0.099x3 0.1x2", reward_mean=FLAT, zero_variance_share="0.8x12")
+    assert found is not None
+    assert (found.severity, found.onset_step, found.detected_step) == ("error", 8, 10)
+    assert found.message == (
+        "Entropy is 0.099 nats, 1 on the first row; the reward gained nothing, and responses or rewards are all alike "
+        "or invalid."
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"entropy_mean": SPENT}, "info"),
+        ({"entropy_mean": SPENT, "reward_mean": FLAT}, "warning"),
+        ({"entropy_mean": SPENT, "reward_mean": RISE}, None),
+        ({"entropy_mean": SPENT, "reward_mean": FLAT, "unique_rate": "0.25x12"}, "error"),
+        ({"entropy_mean": SPENT, "reward_mean": FLAT, "unique_rate": "0.26x12"}, "warning"),
+        ({"entropy_mean": SPENT, "reward_mean": FLAT, "fallback_rate": "0.1x6 0.5x6"}, "error"),
+        ({"entropy_mean": SPENT, "reward_mean": FLAT, "response_length_mean": "100x6 24x6"}, "error"),
+        ({"entropy_mean": SPENT, "reward_mean": RISE, "response_length_mean": "100x6 24x6"}, None),
+        ({"entropy_mean": "1.0x7 0.01x5", "top1_prob": "0.7x7 0.999x5", "logit_gap": "3x7 8x5"}, "critical"),
+        ({"entropy_mean": "0.03x6", "top1_prob": "0.999x6", "logit_gap": "8.2x6"}, "error"),
+        ({"entropy_mean": "0.03x6", "reward_mean": "0.3x6"}, "warning"),
+        ({"entropy_mean": "0.03x12", "reward_mean": RISE}, "info"),
+        ({"entropy_mean": "0.15x12", "reward_mean": FLAT}, None),
+        ({"entropy_mean": "0.9x4 0x8", "reward_mean": FLAT, "truncated_rate": "0.5x4 1x8"}, None),
+        ({"entropy_mean": "-90x12", "reward_mean": FLAT}, None),
+        ({"entropy_mean": SPENT, "reward_mean": "0.95x12"}, None),
+    ],
+)
+def test_low_entropy_is_judged_by_what_stands_beside_it(columns: dict[str, str], expected: str | None) -> None:
+    assert severity(**columns) == expected
+
+
+def test_low_from_the_start_says_that_no_update_did_it() -> None:
+    found = run_check("ENT001", entropy_mean="0.032 0.059 0.05 0.055", reward_mean="0.5 0.51 0.44 0.52")
+    assert found is not None
+    assert (found.severity, found.onset_step) == ("warning", 1)
+    assert "before any update: neither the entropy coefficient nor K did this" in found.message

@@ -1,0 +1,17 @@
+from grpo_doctor.testing import run_check
+
+
+def test_two_unanswered_raises_fire_on_the_row_after_the_wait() -> None:
+    coef = "0.2x5 0.5x25 2.5x{}"
+    assert run_check("ENT005", entropy_coef=coef.format(20), entropy_mean="0.3x50") is None
+    found = run_check("ENT005", entropy_coef=coef.format(21), entropy_mean="0.3x51")
+    assert found is not None
+    assert (found.severity, found.onset_step) == ("warning", 51)
+    assert found.message == "The entropy coefficient was raised 2 times, to 2.5; entropy (0.3 nats) never rose."
+
+
+def test_an_answer_starts_the_count_anew_and_small_raises_do_not_count() -> None:
+    coef = "0.2x5 0.5x25 2.5x21"
+    assert run_check("ENT005", entropy_coef=coef, entropy_mean="0.3x40 0.32x11") is None
+    assert run_check("ENT005", entropy_coef="0.2x5 0.29x25 0.29x21", entropy_mean="0.3x51") is None
+    assert run_check("ENT005", {"entropy_coef": 0.01}, entropy_mean="0.3x51") is None

@@ -1,0 +1,36 @@
+import pytest
+
+from grpo_doctor.testing import run_check
+
+DROP = "0.3 0.31 0.29 0.3 0.2 0.1 0x9"
+
+
+def test_one_row_before_and_at_the_boundary() -> None:
+    assert run_check("ENT003", entropy_mean="0.8x5 1.61x4 0.8x6") is None
+    assert run_check("ENT003", entropy_mean="0.8x5 1.6x10") is None
+    assert run_check("ENT003", entropy_mean="0.3x5 1.0x10") is None
+    found = run_check("ENT003", entropy_mean="0.8x5 1.61x5 0.8x5")
+    assert found is not None
+    assert (found.severity, found.onset_step, found.detected_step) == ("warning", 6, 10)
+    assert found.message == "Entropy has risen from 0.8 to 1.61 nats."
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"reward_mean": DROP}, "error"),
+        ({"reward_mean": "0.1 0.2 0.3 0.4 0.5 0.6 0.65 0.7 0.72 0.75 0.77 0.8 0.82 0.84 0.86"}, "warning"),
+        ({"reward_mean": DROP, "response_length_mean": "100x5 151x10"}, "critical"),
+        ({"reward_mean": DROP, "response_length_mean": "100x5 150x10"}, "error"),
+        ({"reward_mean": DROP, "truncated_rate": "0x5 0.2x10"}, "critical"),
+        ({"reward_mean": DROP, "fallback_rate": "0.1x5 0.4x10"}, "critical"),
+    ],
+)
+def test_severity_follows_reward_and_text(columns: dict[str, str], expected: str) -> None:
+    found = run_check("ENT003", entropy_mean="0.8x5 3x10", **columns)
+    assert found is not None
+    assert found.severity == expected
+
+
+def test_a_healthy_rise_below_one_nat_is_left_in_peace() -> None:
+    assert run_check("ENT003", entropy_mean="0.3x5 0.5x5 0.8x5", reward_mean="0.3x15") is None

@@ -1,0 +1,34 @@
+import pytest
+
+from grpo_doctor.testing import run_check
+
+
+def test_boundary_and_message() -> None:
+    low = "-ln 0.5 is 0.693: a tenth below it is 0.624"
+    assert run_check("ENT009", top1_prob="0.5x10", entropy_mean="0.624x10") is None, low
+    assert run_check("ENT009", top1_prob="0.5x10", entropy_mean="0.623x4 0.7x6") is None
+    found = run_check("ENT009", top1_prob="0.5x10", entropy_mean="0.623x5 0.7x5")
+    assert found is not None
+    assert found.message == (
+        "Entropy of 0.623 nats does not fit a top-1 probability of 0.5: it must lie within 0.693 and 7."
+    )
+
+
+@pytest.mark.parametrize(
+    ("p", "entropy", "vocabulary", "fires"),
+    [
+        ("0.95", "1.0", 96, True),
+        ("0.95", "0.48", 96, True),
+        ("0.95", "0.46", 96, False),
+        ("0.69", "0.84", 96, False),
+        ("0.985", "0.08", 96, False),
+        ("0.85", "1.5", None, False),
+        ("0.6", "0.5", None, False),
+        ("0.999", "0.05", None, False),
+        ("0.5", "-90", None, False),
+    ],
+)
+def test_bounds(p: str, entropy: str, vocabulary: int | None, fires: bool) -> None:
+    settings = {"vocab_size": vocabulary} if vocabulary else {}
+    found = run_check("ENT009", settings, top1_prob=f"{p}x10", entropy_mean=f"{entropy}x10")
+    assert (found is not None) is fires

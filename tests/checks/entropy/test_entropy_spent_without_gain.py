@@ -1,0 +1,19 @@
+from grpo_doctor.testing import run_check
+
+FLAT = "0.3 0.31 0.29 0.3 "
+
+
+def test_boundary_and_message() -> None:
+    assert run_check("ENT002", entropy_mean="1.0x5 0.3x34", reward_mean=FLAT * 9 + "0.3x3") is None
+    found = run_check("ENT002", entropy_mean="1.0x5 0.3x35", reward_mean=FLAT * 10)
+    assert found is not None
+    assert (found.onset_step, found.detected_step) == (36, 40)
+    assert found.message == "70% of the entropy is gone (1 to 0.3 nats) and the reward has gained nothing."
+    assert run_check("ENT002", entropy_mean="1.0x5 0.301x35", reward_mean=FLAT * 10) is None
+
+
+def test_entropy_that_buys_reward_or_leaves_a_solved_task_is_left_in_peace() -> None:
+    rise = " ".join(str(round(0.1 + 0.015 * i + 0.02 * (i % 2), 3)) for i in range(44))
+    assert run_check("ENT002", entropy_mean="1.0x5 0.1x39", reward_mean=rise) is None
+    assert run_check("ENT002", entropy_mean="1.0x5 0.1x39", reward_mean="0.95 0.96 " * 22) is None
+    assert run_check("ENT002", entropy_mean="1.0x5 0x39", reward_mean=FLAT, truncated_rate="0x5 1x39") is None
