@@ -84,9 +84,9 @@ def entropy_collapse(
     a warning while the reward has not gained. Spent is a warning where the reward is known and has not gained, and an
     error when something besides entropy says that the policy is stuck: the reward has fallen from its best, responses
     have shrunk to less than a quarter without a gain in reward; or, without one, at least 80 % of the groups are dead,
-    the rewards' standard deviation is a tenth of its first value, at most a quarter of the responses differ, or invalid
-    responses rose by 0.2. Mean top-1 probability above 0.99 with a logit gap above 7 is an error too, low from the
-    start or spent; critical below 0.02 nats. It fires on 3 of 5 rows and clears after 5 rows without.
+    the rewards' standard deviation is a tenth of its first value, at most a quarter of the responses differ, or
+    invalid responses rose by 0.2. Mean top-1 probability above 0.99 with a logit gap above 7 is an error too, low from
+    the start or spent; critical below 0.02 nats. It fires on 3 of 5 rows and clears after 5 rows without.
 
     ## Why it matters
     With no entropy the K responses to a prompt are copies: their rewards tie, the groups are dead and no gradient is
@@ -106,8 +106,8 @@ def entropy_collapse(
     collapsed policy does not heal in place: go back to a checkpoint from before the onset.
 
     ## Sources
-    arXiv 2505.22617 (law and effect sizes), 2503.14476 (clip-higher); document 001, whose log is low from step 1;
-    real runs R006, R121, R166; throw-away engine: flipped sign at 0.5 ends at 0.029 nats with 84 % dead groups.
+    arXiv 2505.22617 (law and effect sizes), 2503.14476 (clip-higher); document 001, whose log is low from step 1; real
+    runs R006, R121, R166; throw-away engine: flipped sign at 0.5 ends at 0.029 nats with 84 % dead groups.
     """
     entropy = np.where((entropy_mean < 0) | ((entropy_mean == 0) & (cut_share >= 1)), np.nan, entropy_mean)
     first = baseline(entropy, 1)

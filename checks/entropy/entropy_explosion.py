@@ -70,7 +70,8 @@ def entropy_explosion(
 
     ## Sources
     rllm#116 ("fine as long as it is < 1"; 2.0 with falling scores), verl PR #781, verl#2738; real run R014 (0.9 → 7
-    nats at 16 updates per rollout); throw-away engine: coefficients 0.3 and 1.0 reach 4.5 of ln 96 = 4.56 by step 8-20.
+    nats at 16 updates per rollout); throw-away engine: coefficients 0.3 and 1.0 reach 4.5 of ln 96 = 4.56 by step
+    8-20.
     """
     first = baseline(np.where(entropy_mean > 0, entropy_mean, np.nan), 1)
     high = (entropy_mean > times * first) & (entropy_mean > least)

@@ -34,10 +34,10 @@ def entropy_measurement_inconsistent(
     """The logged entropy cannot belong to the logged top-1 probability.
 
     ## What it sees
-    With mean top-1 probability p and V tokens the mean entropy must lie between -ln p and
-    h(p) + (1 - p) ln(V - 1), where h is the entropy of a coin (Jensen's inequality keeps both bounds for means). It
-    fires when entropy lies more than 10 % outside on 5 of 10 rows. V is the declared `vocab_size`, else 300,000. Rows
-    with p above 0.99 are left out: there the printed digits decide.
+    With mean top-1 probability p and V tokens the mean entropy must lie between -ln p and h(p) + (1 - p) ln(V - 1),
+    where h is the entropy of a coin (Jensen's inequality keeps both bounds for means). It fires when entropy lies more
+    than 10 % outside on 5 of 10 rows. V is the declared `vocab_size`, else 300,000. Rows with p above 0.99 are left
+    out: there the printed digits decide.
 
     ## Why it matters
     Every rule about entropy collapse rests on this number. An entropy over padding, in bits, or after top-k says

@@ -48,9 +48,10 @@ def entropy_sign_flip_records(
 
     ## What it sees
     All of: a coefficient above 0 on at least 8 rows; entropy falls over the last 12 rows (Kendall's tau below -0.6);
-    the logit gap or the top-1 probability rises there (tau above 0.4); and the coefficient is at
-    least 0.05 (the value of the policy loss is no yardstick: on-policy it is about 0). That is a warning; an error when entropy has also fallen below 30 % of its first value, or when the logged entropy term equals +coef x H within
-    5 %: a term that is added to the loss must be -coef x H. Held on 3 of 5 rows.
+    the logit gap or the top-1 probability rises there (tau above 0.4); and the coefficient is at least 0.05 (the value
+    of the policy loss is no yardstick: on-policy it is about 0). That is a warning; an error when entropy has also
+    fallen below 30 % of its first value, or when the logged entropy term equals +coef x H within 5 %: a term that is
+    added to the loss must be -coef x H. Held on 3 of 5 rows.
 
     ## Why it matters
     With the sign flipped every step spends entropy on purpose, and the usual remedy, a larger coefficient, makes it

@@ -34,8 +34,8 @@ def entropy_spent_without_gain(
 
     ## What it sees
     From row 36 on: the mean entropy of the last 5 rows is at most 30 % of the first row's, and the mean reward stands
-    neither 2.5 standard errors above its first value nor above the mean of the first rows. Rewards near their top
-    (90 % of the best single reward, or of 1 where rewards lie in 0 to 1) are left out. It fires on 5 of 10 rows.
+    neither 2.5 standard errors above its first value nor above the mean of the first rows. Rewards near their top (90
+    % of the best single reward, or of 1 where rewards lie in 0 to 1) are left out. It fires on 5 of 10 rows.
 
     ## Why it matters
     Reward is bought with entropy: R = b - a exp(H) fits many runs, so a policy that has spent its entropy has little

@@ -16,4 +16,4 @@ def test_entropy_that_buys_reward_or_leaves_a_solved_task_is_left_in_peace() -> 
     rise = " ".join(str(round(0.1 + 0.015 * i + 0.02 * (i % 2), 3)) for i in range(44))
     assert run_check("ENT002", entropy_mean="1.0x5 0.1x39", reward_mean=rise) is None
     assert run_check("ENT002", entropy_mean="1.0x5 0.1x39", reward_mean="0.95 0.96 " * 22) is None
-    assert run_check("ENT002", entropy_mean="1.0x5 0x39", reward_mean=FLAT, truncated_rate="0x5 1x39") is None
+    assert run_check("ENT002", entropy_mean="1.0x5 0x39", reward_mean=FLAT * 11, truncated_rate="0x5 1x39") is None
