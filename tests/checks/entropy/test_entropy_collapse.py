@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from grpo_doctor.testing import run_check
@@ -7,7 +9,7 @@ RISE = "0.1 0.15 0.2 0.26 0.3 0.34 0.41 0.45 0.5 0.55 0.61 0.66"
 SPENT = "1.0x7 0.099x5"
 
 
-def severity(**columns: str) -> str | None:
+def severity(**columns: Any) -> str | None:
     found = run_check("ENT001", **columns)
     return found.severity if found else None
 
@@ -44,7 +46,7 @@ def test_one_row_before_and_at_the_boundary() -> None:
         ({"entropy_mean": SPENT, "reward_mean": "0.95x12"}, None),
     ],
 )
-def test_low_entropy_is_judged_by_what_stands_beside_it(columns: dict[str, str], expected: str | None) -> None:
+def test_low_entropy_is_judged_by_what_stands_beside_it(columns: dict[str, Any], expected: str | None) -> None:
     assert severity(**columns) == expected
 
 

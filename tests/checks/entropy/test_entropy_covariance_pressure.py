@@ -1,3 +1,5 @@
+from typing import Any
+
 from grpo_doctor.testing import run_check
 
 RISING = " ".join(str(round(0.001 * (i + 1), 4)) for i in range(24))
@@ -13,9 +15,9 @@ def test_fires_as_info_and_warns_where_the_forecast_is_empty() -> None:
         "The covariance of log-probability and advantage rises (0.024); along its slope entropy goes from 1 to 1 nats "
         "in 50 rows."
     )
-    columns = {"logp_advantage_cov": RISING, "entropy_mean": FALLING}
+    columns: dict[str, Any] = {"logp_advantage_cov": RISING, "entropy_mean": FALLING}
     assert (run_check("ENT010", **columns) or found).severity == "info"
-    steep = {**columns, "entropy_mean": " ".join(str(round(1 - 0.016 * i, 4)) for i in range(24))}
+    steep: dict[str, Any] = {**columns, "entropy_mean": " ".join(str(round(1 - 0.016 * i, 4)) for i in range(24))}
     worst = run_check("ENT010", **steep)
     assert worst is not None
     assert worst.severity == "warning"

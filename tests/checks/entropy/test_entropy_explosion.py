@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from grpo_doctor.testing import run_check
@@ -26,7 +28,7 @@ def test_one_row_before_and_at_the_boundary() -> None:
         ({"reward_mean": DROP, "fallback_rate": "0.1x5 0.4x10"}, "critical"),
     ],
 )
-def test_severity_follows_reward_and_text(columns: dict[str, str], expected: str) -> None:
+def test_severity_follows_reward_and_text(columns: dict[str, Any], expected: str) -> None:
     found = run_check("ENT003", entropy_mean="0.8x5 3x10", **columns)
     assert found is not None
     assert found.severity == expected

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from grpo_doctor.testing import run_check
@@ -27,7 +29,7 @@ def test_boundary_and_message() -> None:
         ({"entropy_mean": FALL, "top1_prob": FALL}, None),
     ],
 )
-def test_severity(columns: dict[str, str], expected: str | None) -> None:
+def test_severity(columns: dict[str, Any], expected: str | None) -> None:
     found = run_check("ENT004", {"entropy_coef": 0.5}, **columns)
     assert (found.severity if found else None) == expected
 
