@@ -10,6 +10,7 @@ import msgspec
 from .check import Confidence, Finding, Fires, Severity, Withheld
 from .remedies import REMEDIES
 from .run import Run, RunType, Table
+from .tables import before_next_run, tables_of
 
 if TYPE_CHECKING:
     from .catalogue import Catalogue
@@ -51,6 +52,7 @@ class Diagnosis(msgspec.Struct, kw_only=True):
     coverage: Coverage
     notes: list[str]
     tables: list[Table]
+    next_run: list[str] = []
     run: Run
 
     @property
@@ -214,7 +216,8 @@ def diagnosis_of(
         findings=findings,
         coverage=coverage,
         notes=run.notes,
-        tables=run.tables,
+        tables=[*run.tables, *tables_of(run)],
+        next_run=before_next_run(findings),
         run=run,
     )
 

@@ -47,6 +47,8 @@ def _chapter(diagnosis: Diagnosis, options: Options) -> list[str]:
         parts += ["## Found besides", _bullets(map(_finding, others))]
     if notes:
         parts += ["## Notes" if main else "## Worth a look", _bullets(_finding(f, remedies=True) for f in notes)]
+    if diagnosis.next_run:
+        parts += ["## Before the next run", _bullets(map(authored, diagnosis.next_run))]
     for table in diagnosis.tables:
         parts += [f"## {markdown(table.title)}", _table(table), *([markdown(table.note)] if table.note else [])]
     if options.samples and (shown := responses(diagnosis)):
