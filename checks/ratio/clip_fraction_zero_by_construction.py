@@ -1,0 +1,46 @@
+import numpy as np
+
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.stats import Column, total
+
+
+@check(
+    "RAT002",
+    severity="info",
+    confidence="high",
+    withholds={
+        "clip-higher": "no token has been clipped: with one update per rollout the ratio is 1 and the bound never acts"
+    },
+)
+def clip_fraction_zero_by_construction(
+    clip_fraction: Column, ratio_mean: Column = None, ratio_max: Column = None, *, least: int = 10
+) -> Fires:
+    """No token is ever clipped: with one update per rollout the ratio is 1, and clip bounds do nothing.
+
+    ## What it sees
+    Ten or more recorded clip fractions, all exactly 0, and no ratio that differs from 1 by more than the clip
+    bound could hide (mean within 1e-3 of 1, largest at most 1.2, where recorded).
+
+    ## Why it matters
+    It is no defect. But the clip fraction and the ratio carry no information then, and remedies that act through the
+    clip bound (clip-higher, a smaller epsilon, dual clip) cannot change anything: they are withheld.
+
+    ## Known false alarms
+    A loss without clipping logs 0 too; the conclusion is the same. A log that rounds to two digits hides fractions
+    below 0.005.
+
+    ## Remedy
+    None is needed. Judge step size by the KL before against after the update instead.
+
+    ## Sources
+    TRL documentation of `num_iterations`; verl (`actor/ppo_kl` is exactly 0 on-policy).
+    """
+    rows, clipped = total(np.ones_like(clip_fraction)), total(clip_fraction != 0)
+    moved = total((np.abs(ratio_mean - 1) > 1e-3) | (ratio_max > 1.2))
+    return fires(
+        (rows >= least) & (clipped == 0) & (moved == 0),
+        "No token was clipped in {rows} rows: clip bounds and ratios say nothing about this run.",
+        hold=(1, 1),
+        clear=1,
+        rows=rows,
+    )

@@ -1,0 +1,48 @@
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.stats import Column, moving_median
+
+
+@check(
+    "RAT005",
+    severity="warning",
+    explains=("GRD002",),
+    rivals=(
+        Rival("a mean over sequences", "products of token ratios leave 0.5 to 2 quickly", "how the log averages"),
+        Rival("stale rollouts", "many updates or a long queue since sampling", "updates per rollout (RAT006)"),
+    ),
+    remedies=("correct-rollout-mismatch",),
+)
+def is_weight_degenerate(
+    ratio_mean: Column,
+    ratio_max: Column = None,
+    *,
+    low: float = 0.5,
+    high: float = 2.0,
+    rows: int = 5,
+) -> Fires:
+    """The importance weights have a mean far from 1, so they no longer correct anything.
+
+    ## What it sees
+    The mean probability ratio of new to old policy, median of five rows, below 0.5 or above 2.
+
+    ## Why it matters
+    Under the old policy the expected ratio is exactly 1. A mean far from it says that a few samples carry all the
+    weight, or that the two policies hardly overlap: the estimate of the gradient is then noise.
+
+    ## Known false alarms
+    Sequence-level ratios. Standard deviation, effective sample size and chi-square would tell more, but no record
+    holds them, so this never becomes an error.
+
+    ## Remedy
+    Truncate or mask the weights, sample again more often, or mend the mismatch (RAT004).
+
+    ## Sources
+    verl docs/algo/rollout_corr.md (mean outside 0.5 to 2); identity E[ratio] = 1.
+    """
+    middle = moving_median(ratio_mean, rows)
+    return fires(
+        (middle < low) | (middle > high),
+        "The mean importance ratio is {mean:.3g} where it must be near 1.",
+        mean=middle,
+        largest=ratio_max,
+    )

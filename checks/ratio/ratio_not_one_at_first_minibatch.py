@@ -1,0 +1,61 @@
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column
+
+
+@check(
+    "RAT003",
+    severity="warning",
+    confidence="medium",
+    explains=("RAT001", "RAT005"),
+    rivals=(
+        Rival("dropout", "two forward passes in train mode never agree", "disable_dropout=True: the gap is 0"),
+        Rival(
+            "old log-probabilities from the generator",
+            "another engine, precision, temperature or processor",
+            "rollout_mismatch_kl; recompute the old log-probabilities with the trainer",
+        ),
+        Rival("another mask or padding", "positions shifted between the two passes", "probe padding-invariance"),
+    ),
+    remedies=(
+        remedy(
+            "recompute-old-logprobs",
+            "Take the old log-probabilities from the trainer itself, without dropout",
+            trl="disable_dropout=True; num_iterations=1 makes old = new.detach() exactly",
+            verl="actor_rollout_ref.rollout.calculate_log_probs=True with algorithm.rollout_correction; dropout 0",
+            openrlhf="leave the actor's own forward pass for old log-probabilities; dropout 0",
+            by_hand="model.eval() for both passes (or dropout 0), same temperature, same attention_mask, same dtype",
+            evidence="exactly 1 in TRL when old = new.detach(); KL at step 1 was dropout in huggingface/trl#3500",
+            source="TRL source; huggingface/trl#3500",
+        ),
+        "correct-rollout-mismatch",
+    ),
+)
+def ratio_not_one_at_first_minibatch(ratio_first_minibatch: Column, *, warn: float = 1e-2, bad: float = 5e-2) -> Fires:
+    """The probability ratio differs from 1 before any update was made on the rollout.
+
+    ## What it sees
+    The mean of |ratio - 1| on the first minibatch of a rollout, before any optimizer step on it, on 3 of 5 rows:
+    warning above 0.01, error above 0.05.
+
+    ## Why it matters
+    New and old policy are the same weights at that moment, so the ratio is 1 by identity. If it is not, the two
+    log-probabilities were computed differently: importance weights and clipping then correct for a difference that
+    is not the policy's, and every gradient is biased.
+
+    ## Known false alarms
+    Old log-probabilities taken from a bf16 inference engine differ by about 0.01 a token with nothing broken, hence the
+    warning only.
+
+    ## Remedy
+    No dropout, one engine, one temperature, one mask for both passes.
+
+    ## Sources
+    Identity; huggingface/trl#3500, volcengine/verl PR#2953, modelscope/ms-swift PR#8427.
+    """
+    return fires(
+        ratio_first_minibatch > warn,
+        "Before any update the ratio of new to old policy is off by {gap:.3g} on average, where it must be 1.",
+        error=ratio_first_minibatch > bad,
+        gap=ratio_first_minibatch,
+    )

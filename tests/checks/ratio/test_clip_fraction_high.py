@@ -1,0 +1,29 @@
+from typing import Any
+
+import pytest
+
+from grpo_doctor.testing import find, run_check
+
+
+def test_message() -> None:
+    found = find("RAT001", clip_fraction="0.05x10 0.5x12")
+    assert (found.severity, found.onset_step) == ("error", 14)
+    assert found.message == "50% of the tokens were clipped over ten rows."
+
+
+@pytest.mark.parametrize(
+    ("settings", "fraction", "severity"),
+    [
+        ({}, "0.2x14", None),
+        ({}, "0.21x11", None),  # two rows of ten-row means
+        ({}, "0.21x12", "warning"),
+        ({}, "0.4x12", "warning"),
+        ({}, "0.41x12", "error"),
+        ({}, "0.05x20 0.15 0.05x20", None),  # the healthy off-policy run
+        ({"importance_sampling_level": "sequence"}, "0.6x14", None),
+        ({"loss_type": "cispo"}, "0.6x14", None),
+    ],
+)
+def test_boundary(settings: dict[str, Any], fraction: str, severity: str | None) -> None:
+    found = run_check("RAT001", settings, clip_fraction=fraction)
+    assert (found.severity if found else None) == severity

@@ -1,0 +1,32 @@
+from typing import Any
+
+import pytest
+
+from grpo_doctor.testing import find, run_check
+
+
+@pytest.mark.parametrize(
+    ("settings", "columns", "message"),
+    [
+        ({}, {"optimizer_step": [17 * k for k in range(4)]}, "More than 16 updates are made on each rollout."),
+        ({"num_iterations": 16}, {"loss": "0x3"}, "Each rollout is used for more than four passes."),
+        ({"async_level": 9}, {"loss": "0x3"}, "Rollouts lag more than eight steps behind the policy."),
+    ],
+)
+def test_message(settings: dict[str, Any], columns: dict[str, Any], message: str) -> None:
+    found = find("RAT006", settings, **columns)
+    assert (found.severity, found.message) == ("warning", message)
+
+
+@pytest.mark.parametrize(
+    ("settings", "columns"),
+    [
+        ({}, {"optimizer_step": [16 * k for k in range(9)]}),
+        ({}, {"optimizer_step": [17 * k for k in range(3)]}),  # two intervals
+        ({"num_iterations": 4}, {"loss": "0x9"}),
+        ({"async_level": 8}, {"loss": "0x9"}),
+        ({"num_iterations": 1}, {"optimizer_step": list(range(9))}),
+    ],
+)
+def test_silent(settings: dict[str, Any], columns: dict[str, Any]) -> None:
+    assert run_check("RAT006", settings, **columns) is None
