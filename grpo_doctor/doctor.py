@@ -419,8 +419,8 @@ class LiveDoctor:
 
     def push(self, record: StepRecord, samples: list[Sample] | None = None) -> list[Finding]:
         """Takes the record of a step; returns the findings that are new or have become worse with it."""
-        values = self._values(record, samples or [])
         with np.errstate(all="ignore"):
+            values = self._values(record, samples or [])
             rang = self.examination.row(values, self._rows, record.step)
         self.summary.steps = np.append(self.summary.steps[:1], record.step)
         self._rows += 1
@@ -449,7 +449,8 @@ class LiveDoctor:
         for name in NUMBER_FIELDS:
             value = getattr(record, name)
             if value is not None:
-                values[name] = np.float64(value)
+                if value == value or name not in self._broadcast:
+                    values[name] = np.float64(value)
                 if name in CORE and not math.isfinite(value):
                     events.append(non_finite(name, value))
         for name in OBJECT_FIELDS:

@@ -116,10 +116,18 @@ class Run:
         return len(self.steps)
 
     def column(self, name: str, start: int = 0, stop: int | None = None) -> np.ndarray | None:
-        """Rows ``start:stop`` of a recorded, derived or declared field; None where nothing is known of it."""
+        """Rows ``start:stop`` of a recorded, derived or declared field; None where nothing is known of it.
+
+        What is declared holds on the rows that do not record it.
+        """
         stop = len(self) if stop is None else stop
-        if name in self.columns:
-            return self.columns[name][start:stop]
+        recorded = self.columns[name][start:stop] if name in self.columns else None
+        declared = self.settings.get(name) if name in BROADCAST else None
+        if isinstance(declared, int | float):
+            filled = np.full(stop - start, float(declared))
+            return filled if recorded is None else np.where(np.isnan(recorded), filled, recorded)
+        if recorded is not None:
+            return recorded
         if name in DERIVED:
             inputs, function, _ = DERIVED[name]
             known = [self.column(field, start, stop) for field in inputs]
@@ -127,8 +135,6 @@ class Run:
                 return None
             with np.errstate(all="ignore"):
                 return np.asarray(function(*(np.full(stop - start, math.nan) if c is None else c for c in known)))
-        if name in BROADCAST and isinstance(self.settings.get(name), int | float):
-            return np.full(stop - start, float(self.settings[name]))
         return None
 
     def all_events(self) -> Iterable[tuple[int, Event]]:
