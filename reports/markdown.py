@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from grpo_doctor import Diagnosis, Finding, Remedy
+from grpo_doctor.charts import file_name, panels
 from grpo_doctor.report import (
     FRAMEWORKS,
     SURE,
@@ -30,16 +31,22 @@ from grpo_doctor.run import Table
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
     """One chapter a run, and a summary before them where there are several."""
     parts = _summary(diagnoses) if len(diagnoses) > 1 else []
-    for diagnosis in diagnoses:
-        parts += _chapter(diagnosis, options)
+    for index, diagnosis in enumerate(diagnoses):
+        parts += _chapter(diagnosis, index, options)
     return "\n\n".join(parts)
 
 
-def _chapter(diagnosis: Diagnosis, options: Options) -> list[str]:
+def _chapter(diagnosis: Diagnosis, index: int, options: Options) -> list[str]:
     main, effects, others, notes = story(diagnosis)
     parts = [f"# {diagnosis.verdict.capitalize()}: {markdown(diagnosis.source)}", f"**{markdown(diagnosis.headline)}**"]
     if main is not None:
         parts += [_first_screen(main), *_remedies(main)]
+    if options.figures is not None:
+        parts += [
+            f"![{markdown(panel.alt)}]({(options.figures / file_name(panel, index)).as_posix()}.svg)"
+            for panel in panels(diagnosis)
+        ]
+    if main is not None:
         if effects:
             parts += [f"## What {main.code} explains", _bullets(map(_finding, effects))]
         parts += _doubts(main)

@@ -26,6 +26,9 @@ def analyze(
     report: Annotated[
         list[str] | None, typer.Option("--report", help="FORMAT=FILE: one more report; repeatable.")
     ] = None,
+    figures: Annotated[
+        Path | None, typer.Option("--figures", help="Write the charts here as SVG and PNG; Markdown embeds them.")
+    ] = None,
     fail_on: Annotated[
         str | None, typer.Option("--fail-on", help="Severity from which the exit code is 1.", show_default="error")
     ] = None,
@@ -50,7 +53,7 @@ def analyze(
     """
     with common.plain_errors():
         settings = common.settings(config, select, ignore, map_, set_, fail_on)
-        options = common.options(output_format, output_file, samples, color, verbose)
+        options = common.options(output_format, output_file, samples, color, verbose, figures)
         diagnoses, unreadable = diagnose_paths(paths, settings)
         common.write(diagnoses, output_format, output_file, report or [], options)
     raise typer.Exit(exit_code(diagnoses, unreadable, Severity.of(settings.fail_on)))

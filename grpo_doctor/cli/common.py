@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 
 import typer
+from msgspec import structs
 
 from ..catalogue import Catalogue, load
 from ..check import CheckError, Severity
@@ -90,32 +92,57 @@ def _value(text: str) -> Any:
         return text
 
 
-def options(name: str, file: Path | None, samples: bool, color: bool | None, verbose: bool) -> Options:
+def options(
+    name: str, file: Path | None, samples: bool, color: bool | None, verbose: bool, figures: Path | None = None
+) -> Options:
     """How a report is written: colours only for text on a terminal, unless the user says otherwise."""
-    import os
     import shutil
 
     terminal = file is None and sys.stdout.isatty() and "NO_COLOR" not in os.environ
     width = shutil.get_terminal_size((100, 24)).columns if file is None else 100
     colored = name == "text" and (terminal if color is None else color)
-    return Options(samples=samples, color=colored, width=max(60, min(width, 120)), verbose=verbose)
+    return Options(samples=samples, color=colored, width=max(60, min(width, 120)), verbose=verbose, figures=figures)
 
 
 def write(diagnoses: list[Diagnosis], name: str, file: Path | None, more: list[str], options: Options) -> None:
     """Writes every report that was asked for; a file is replaced whole or not at all."""
     jobs = [(name, file), *((f, Path(p)) for f, p in (_pair("--report", word) for word in more))]
-    rendered = [(path, render(kind, diagnoses, options)) for kind, path in jobs]
+    rendered = [(path, render(kind, diagnoses, _beside(options, path))) for kind, path in jobs]
+    if options.figures is not None:
+        _save_figures(diagnoses, options.figures)
     for path, text in rendered:
         if path is None:
             typer.echo(text)
-            continue
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            draft = path.with_name(path.name + ".part")
-            draft.write_text(text + "\n", encoding="utf-8")
-            draft.replace(path)
-        except OSError as error:
-            raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
+        else:
+            replace_file(path, text + "\n")
+
+
+def _beside(options: Options, path: Path | None) -> Options:
+    """The options for a report at ``path``, from where its links to the figures start."""
+    if options.figures is None or path is None:
+        return options
+    return structs.replace(options, figures=Path(os.path.relpath(options.figures, path.parent)))
+
+
+def _save_figures(diagnoses: list[Diagnosis], folder: Path) -> None:
+    from ..charts import save
+
+    try:
+        for _ in save(diagnoses, folder):
+            pass
+    except OSError as error:
+        raise ConfigError(f"{folder}: figures cannot be written: {error.strerror}") from None
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Writes a file whole or not at all. Raises `ConfigError`."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(path.name + ".part")
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def chosen(config: Config) -> Catalogue:

@@ -50,7 +50,7 @@ def run(steps: int = 95, source: str = "logs/training.log") -> Run:
     for row in np.flatnonzero(broken).tolist():
         made.events[row - 1] = [Event(kind="update", message="update", line=row * 10)]
         made.events[row] = [Event(kind="collapse", message="all responses replaced", line=row * 10 + 10)]
-    made.events[60] = [Event(kind="restart", message="step goes back")]
+    made.events[steps * 2 // 3] = [Event(kind="restart", message="step goes back")]
     made.samples = {
         5: [
             Sample(step=6, response="user user user", prompt="Solve 1+1", reward=0.1, valid=False),
