@@ -2,7 +2,7 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, each, known_median
+from grpo_doctor.stats import Column, each, known_median, words
 
 
 @check(
@@ -17,7 +17,18 @@ from grpo_doctor.stats import Column, each, known_median
             "the declared normaliser; standard deviation of A against that of the rewards (equal there, ten times "
             "apart with a floor of 0.1)",
         ),
-        Rival("dead groups", "advantages of 0 pull the batch's standard deviation down", "record advantage_rms_live"),
+        Rival(
+            "dead groups",
+            "advantages of 0 pull the batch's standard deviation down",
+            "the share of groups whose rewards differ: with a floor alone nearly all do; record groups, "
+            "zero_variance_groups and advantage_rms_live",
+        ),
+        Rival(
+            "rank normalisation",
+            "often blamed for small advantages, but it cannot give them: ranks in [-1, 1] without ties have a standard "
+            "deviation above 0.577 and a largest size of exactly 1",
+            "call compute_advantage with four different rewards: ranks give 1, 0.33, -0.33 and -1",
+        ),
     ),
     remedies=(
         remedy(
@@ -85,13 +96,22 @@ def std_floor_dominates(
     plain = advantage_std <= 1.05 * reward_std
     below = (declared & (rms < small * expected)) | (undeclared & (rms < tiny * expected) & ~plain)
     pulled = known_median(kl_grad_share, 3) > kl_share
+    uncounted = np.where(np.isnan(advantage_rms_live) & np.isnan(dead_share), rms / expected, np.nan)
     return fires(
         live & below,
         "The advantages of live groups have a root mean square of {rms:.2g} where the group's standard deviation "
-        "would give {expected:.2f}.",
+        "would give {expected:.2f}{unless}.",
         hold=(5, 10),
         error=live & declared & (rms < tiny * expected) & pulled,
         rms=rms,
         expected=expected,
+        unless=words(_unless, uncounted),
         kl_grad_share=kl_grad_share,
     )
+
+
+def _unless(live: float) -> str:
+    """What dead groups alone would need, where nobody counted them."""
+    if live != live:
+        return ""
+    return f"; dead groups alone would explain that only if at most {live:.1%} of the groups had rewards that differ"
