@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from importlib.machinery import ModuleSpec
 from importlib.metadata import entry_points
@@ -43,8 +43,11 @@ def leaves(folder: Path) -> list[Path]:
     return sorted(p for p in folder.rglob("*.py") if not p.name.startswith("_"))
 
 
-def _load_folder(package: str, folder: Path) -> Iterator[Check]:
+@cache
+def _load_folder(package: str, folder: Path) -> tuple[Check, ...]:
+    """The checks of a folder; a leaf declares them only when it is imported, which Python does once."""
     mount(package, folder)
+    found: list[Check] = []
     for path in leaves(folder):
         parts = path.relative_to(folder).with_suffix("").parts
         for depth in range(1, len(parts)):
@@ -53,7 +56,18 @@ def _load_folder(package: str, folder: Path) -> Iterator[Check]:
         importlib.import_module(".".join((package, *parts)))
         for check in take_loaded():
             check.family = parts[0] if len(parts) > 1 else folder.name
-            yield check
+            found.append(check)
+    return tuple(found)
+
+
+@cache
+def _load_installed() -> tuple[Check, ...]:
+    found: list[Check] = []
+    for entry in entry_points(group="grpo_doctor.checks"):
+        take_loaded()
+        entry.load()
+        found += take_loaded()
+    return tuple(found)
 
 
 class Catalogue:
@@ -105,19 +119,12 @@ class Catalogue:
 @cache
 def load(folders: tuple[Path, ...] = ()) -> Catalogue:
     """The built-in checks, those of installed entry points, and those of the user's ``folders``."""
-    return Catalogue(_all_checks(folders))
-
-
-def _all_checks(folders: tuple[Path, ...]) -> Iterator[Check]:
-    yield from _load_folder("grpo_doctor.checks", home("checks"))
-    for entry in entry_points(group="grpo_doctor.checks"):
-        take_loaded()
-        entry.load()
-        yield from take_loaded()
+    checks = [*_load_folder("grpo_doctor.checks", home("checks")), *_load_installed()]
     for folder in folders:
         if not folder.is_dir():
             raise CheckError(f"{folder}: not a folder of checks; see checks in [tool.grpo-doctor]")
-        yield from _load_folder(f"grpo_doctor.user_{abs(hash(folder.resolve())):x}", folder)
+        checks += _load_folder(f"grpo_doctor.user_{abs(hash(folder.resolve())):x}", folder)
+    return Catalogue(checks)
 
 
 def report_names() -> list[str]:

@@ -122,8 +122,9 @@ class _Alarm:
 class _Examined:
     """One check on one run: its memory, its alarms, and how many rows it has seen."""
 
-    def __init__(self, check: Check, thresholds: Mapping[str, Any]) -> None:
+    def __init__(self, check: Check, thresholds: Mapping[str, Any], averaged: bool) -> None:
         self.check = check
+        self.averaged = averaged
         self.thresholds = {**check.thresholds, **thresholds}
         self.memory = Memory()
         self.rows = 0
@@ -139,7 +140,8 @@ class _Examined:
         found: Fires = self.memory.call(self.check.predicate, arguments, self.thresholds)
         if not self.alarms:
             levels = (self.check.severity, *(level for level, _ in found.levels))
-            self.alarms = [_Alarm(level, found.hold, found.clear) for level in levels]
+            hold, clear = ((1, 1), 1) if self.averaged else (found.hold, found.clear)
+            self.alarms = [_Alarm(level, hold, clear) for level in levels]
             self.message = found.message
         if found.confidence is not None:
             self.confidence = found.confidence
@@ -284,8 +286,9 @@ class Examination:
         run_type: str = "rl",
     ) -> None:
         self.catalogue, self.settings = catalogue, settings
+        averaged = settings.get("rows") == "epochs"  # a row is a mean over many steps: no need to wait for more
         self.examined = [
-            _Examined(check, thresholds.get(check.code, {}))
+            _Examined(check, thresholds.get(check.code, {}), averaged)
             for check in catalogue.checks.values()
             if check.predicate is not None and run_type in check.run_types
         ]
@@ -419,8 +422,8 @@ class LiveDoctor:
 
     def push(self, record: StepRecord, samples: list[Sample] | None = None) -> list[Finding]:
         """Takes the record of a step; returns the findings that are new or have become worse with it."""
-        values = self._values(record, samples or [])
         with np.errstate(all="ignore"):
+            values = self._values(record, samples or [])
             rang = self.examination.row(values, self._rows, record.step)
         self.summary.steps = np.append(self.summary.steps[:1], record.step)
         self._rows += 1
@@ -449,7 +452,8 @@ class LiveDoctor:
         for name in NUMBER_FIELDS:
             value = getattr(record, name)
             if value is not None:
-                values[name] = np.float64(value)
+                if value == value or name not in self._broadcast:
+                    values[name] = np.float64(value)
                 if name in CORE and not math.isfinite(value):
                     events.append(non_finite(name, value))
         for name in OBJECT_FIELDS:

@@ -37,7 +37,8 @@ def non_finite(name: str, value: float, line: int | None = None) -> Event:
 
 def restarted(before: int, after: int, line: int | None = None) -> Event:
     """The event of a step counter that goes back: a resumed run, or two runs in one log."""
-    return Event(kind="restart", message=f"step goes back from {before} to {after}", line=line)
+    said = f"step goes back from {before} to {after}" if after < before else f"step {after} comes again"
+    return Event(kind="restart", message=said, line=line)
 
 
 class Sample(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -116,10 +117,18 @@ class Run:
         return len(self.steps)
 
     def column(self, name: str, start: int = 0, stop: int | None = None) -> np.ndarray | None:
-        """Rows ``start:stop`` of a recorded, derived or declared field; None where nothing is known of it."""
+        """Rows ``start:stop`` of a recorded, derived or declared field; None where nothing is known of it.
+
+        What is declared holds on the rows that do not record it.
+        """
         stop = len(self) if stop is None else stop
-        if name in self.columns:
-            return self.columns[name][start:stop]
+        recorded = self.columns[name][start:stop] if name in self.columns else None
+        declared = self.settings.get(name) if name in BROADCAST else None
+        if isinstance(declared, int | float):
+            filled = np.full(stop - start, float(declared))
+            return filled if recorded is None else np.where(np.isnan(recorded), filled, recorded)
+        if recorded is not None:
+            return recorded
         if name in DERIVED:
             inputs, function, _ = DERIVED[name]
             known = [self.column(field, start, stop) for field in inputs]
@@ -127,8 +136,6 @@ class Run:
                 return None
             with np.errstate(all="ignore"):
                 return np.asarray(function(*(np.full(stop - start, math.nan) if c is None else c for c in known)))
-        if name in BROADCAST and isinstance(self.settings.get(name), int | float):
-            return np.full(stop - start, float(self.settings[name]))
         return None
 
     def all_events(self) -> Iterable[tuple[int, Event]]:
@@ -171,6 +178,7 @@ class RunBuilder:
         self._events: dict[int, list[Event]] = {}
         self._samples: dict[int, list[Sample]] = {}
         self._pending_events: list[Event] = []
+        self._again: list[int] = []
 
     def add(self, row: Mapping[str, Any] | StepRecord, line: int = 0) -> None:
         """One row: record fields to values, ``step`` among them. Unknown fields are an error of the reader."""
@@ -201,10 +209,13 @@ class RunBuilder:
         columns: Mapping[str, np.ndarray],
         lines: np.ndarray | None = None,
         recorded: Mapping[str, Iterable[int]] | None = None,
+        events: Mapping[int, list[Event]] | None = None,
+        again: Iterable[int] = (),
     ) -> None:
-        """Many rows at once: columns of record fields, NaN where unknown.
+        """Many rows at once: columns of record fields, NaN (None in columns of objects) where unknown.
 
-        ``recorded`` names for each field the rows, counted from 0 here, whose non-finite value stood in the log.
+        ``recorded`` names for each field the rows, counted from 0 here, whose non-finite value stood in the log;
+        ``events`` holds what happened at which of these rows; a row in ``again`` starts its step anew.
         """
         start = len(self._steps)
         self._steps.frombytes(np.ascontiguousarray(steps, np.int64).tobytes())
@@ -212,11 +223,18 @@ class RunBuilder:
             np.ascontiguousarray(np.zeros(len(steps)) if lines is None else lines, np.int64).tobytes()
         )
         for name, values in columns.items():
+            if values.dtype == object:
+                known = {start + row: value for row, value in enumerate(values) if value is not None}
+                self._objects.setdefault(name, {}).update(known)
+                continue
             column = self._numbers.setdefault(name, array("d"))
             column.extend([math.nan] * (start - len(column)))
             column.frombytes(np.ascontiguousarray(values, np.float64).tobytes())
         for name, rows in (recorded or {}).items():
             self._recorded.setdefault(name, []).extend(start + row for row in rows)
+        for row, happened in (events or {}).items():
+            self._events.setdefault(start + row, []).extend(happened)
+        self._again.extend(start + row for row in again)
 
     def _number(self, name: str, index: int, value: float) -> None:
         column = self._numbers.setdefault(name, array("d"))
@@ -244,7 +262,9 @@ class RunBuilder:
         if self._pending_events and n:
             self._events.setdefault(n - 1, []).extend(self._pending_events)
         steps = np.frombuffer(self._steps, np.int64) if n else np.empty(0, np.int64)
-        starts = np.flatnonzero(np.concatenate(([True], steps[1:] != steps[:-1]))) if n else np.empty(0, int)
+        fresh = np.concatenate(([True], steps[1:] != steps[:-1])) if n else np.empty(0, bool)
+        fresh[self._again] = True
+        starts = np.flatnonzero(fresh)
         owner = np.zeros(n, np.int64)
         owner[starts[1:]] = 1
         owner = np.cumsum(owner)
@@ -292,7 +312,7 @@ class RunBuilder:
                 self.run.events.setdefault(row, []).append(event)
 
     def _note_restarts(self) -> None:
-        for row in (np.flatnonzero(np.diff(self.run.steps) < 0) + 1).tolist():
+        for row in (np.flatnonzero(np.diff(self.run.steps) <= 0) + 1).tolist():
             event = restarted(self.run.steps[row - 1], self.run.steps[row], int(self.run.lines[row]) or None)
             self.run.events.setdefault(row, []).append(event)
 

@@ -17,7 +17,7 @@ from typing import BinaryIO, Protocol, cast
 
 from ..run import Run
 
-FORMATS = ("records", "aflow", "dual", "lever")
+FORMATS = ("records", "aflow", "dual", "lever", "json_rows", "jsonl", "console")
 """Modules of this package that read a format, surest first where they tie."""
 
 HEAD = 1 << 16
@@ -66,6 +66,11 @@ class Input:
         except (OSError, EOFError) as error:
             raise ReadError(f"{self.path}: {error}") from None
         return Head(self.path.name, raw)
+
+    def text(self) -> str:
+        """The whole file, for formats that are one document."""
+        with self.open() as file:
+            return file.read().decode("utf-8", "replace").replace("\0", "")
 
     def lines(self) -> Iterator[tuple[int, str]]:
         r"""Line number and text, without ANSI codes and NULs; a ``\r`` ends a text but not a line."""

@@ -56,6 +56,7 @@ def read(file: Input) -> list[Run]:
 def _read_table(file: Input) -> list[Run]:
     supervised, names = RunBuilder(file.source, FORMAT), [""]
     grpo = RunBuilder(file.source, FORMAT)
+    grpo.run.settings["rows"] = "epochs"
     builder = None
     for number, text in file.lines():
         if _GRPO.match(text) or _SUPERVISED.match(text):
@@ -115,6 +116,7 @@ def _run_of(file: Input, name: str, rows: list[tuple[int, dict[str, str]]]) -> R
     builder = RunBuilder(f"{file.source}#{name}" if name else file.source, FORMAT)
     settings = builder.run.settings
     settings.update(_declared(rows[0][1]))
+    settings["rows"] = "epochs"
     printed = {float(row["beta"]) for _, row in rows if _NUMBER.fullmatch(row.get("beta", ""))}
     if printed and printed != {settings.get("kl_coef")}:  # the table is right about the run, the title is not
         declared = settings.pop("kl_coef", "none")

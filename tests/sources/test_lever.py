@@ -64,7 +64,7 @@ def test_csv_has_one_run_for_each_value_of_run(tmp_path: Path) -> None:
     )
     a, b, c = read(path)
     assert [run.source.rpartition("#")[2] for run in (a, b, c)] == ["a", "b", "c"]
-    assert a.settings == {"kl_coef": 0.1, "learning_rate": 5e-6}
+    assert a.settings == {"kl_coef": 0.1, "learning_rate": 5e-6, "rows": "epochs"}
     assert a.columns["kl_loss_share"].tolist() == pytest.approx([0.004 / 0.0041])
     assert "loss" not in a.columns
     assert (b.settings["kl_coef"], math.isnan(b.columns["loss"][0])) == (0.0, True)

@@ -1,0 +1,321 @@
+"""What the keys of other trainers mean: foreign key to record field, with its unit. Meaning, not names.
+
+Two tables, asked in this order. `FRAMEWORKS` holds the exact keys of known trainers, and `TRAPS` those whose
+name misleads. `WORDS` holds names by hand as sets of words, so that ``mean_rew``, ``Avg Reward`` and
+``reward/mean`` are one entry. What stands in neither is unread: an ambiguous key is reported, never guessed.
+Keys further left are preferred where several of one log mean the same field.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+
+class Alias(NamedTuple):
+    """A field and how its value is computed: ``offset + scale * value``; a lower rank is preferred."""
+
+    field: str
+    scale: float = 1.0
+    offset: float = 0.0
+    rank: int = 0
+
+
+FRAMEWORKS = """
+reward_mean         critic/score/mean objective/scores rollout/raw_reward env/all/reward/total reward reward/mean
+                    reward/all/mean scores critic/rewards/mean
+reward_std          reward_std reward/std
+reward_min          critic/score/min critic/rewards/min reward/min
+reward_max          critic/score/max critic/rewards/max reward/max
+success_rate        env/all/correct objective/verifiable_correct_rate
+valid_rate          env/all/format
+loss                loss actor/loss loss/total_avg loss/mean
+policy_loss         policy_loss actor/pg_loss loss/policy_avg pg_loss act_loss
+kl_loss             loss/kl_avg
+grad_norm           grad_norm actor/grad_norm actor_grad_norm optim/grad_norm grad_norm/actor
+learning_rate       learning_rate actor/lr actor_lr act_lr optim/lr lr
+kl                  kl actor/kl_loss critic/kl actor/reward_kl_penalty objective/kl_avg objective/kl3_avg
+                    objective/kl2_avg objective/kl1_avg objective/kl0_avg kl_policy_base kl_divergence
+kl_coef             actor/kl_coef critic/kl_coeff actor/reward_kl_penalty_coeff beta
+entropy_mean        entropy actor/entropy actor/entropy_loss policy/entropy_avg approx_entropy entropy/mean
+                    entropy/all/mean optim/entropy
+entropy_min         entropy/min entropy/all/min
+entropy_max         entropy/max entropy/all/max
+clip_fraction       clip_ratio/region_mean actor/pg_clipfrac policy/clipfrac_avg train/pg_clipfrac ppo_clip_ratio
+                    clip_ratio
+ratio_mean          probs_ratio val/ratio
+ratio_max           probs_ratio_max
+rollout_mismatch_kl rollout_corr/k3_kl gen_kl_error mismatch_kl/all/mean mismatch_kl/mean vllm_kl
+                    optim/kl_sample_train_v2 rollout_corr/kl
+advantage_mean      critic/advantages/mean advantages/mean val/advantages_mean rollout/advantages
+advantage_std       advantages/std val/advantages_std
+advantage_min       critic/advantages/min advantages/min val/advantages_min
+advantage_max       critic/advantages/max advantages/max val/advantages_max
+zero_variance_share frac_reward_zero_std 1-env/all/by_group/frac_mixed 1-baseline_reward/pct_mixed
+                    1-dynamic_filtering_pass_rate
+response_length_mean completions/mean_length response_length/mean response_length val/sequence_lengths
+                    rollout/response_len/mean rollout/response_lengths mean_gen_tokens_per_sample completion_length
+                    env/all/ac_tokens_per_turn gen_len
+response_length_min completions/min_length response_length/min val/sequence_lengths_min rollout/response_len/min
+response_length_max completions/max_length response_length/max val/sequence_lengths_max rollout/response_len/max
+truncated_rate      completions/clipped_ratio response_length/clip_ratio truncated rollout/truncated_ratio
+                    truncation_rate is_truncated/all/mean is_truncated/mean
+eos_rate            1-completions/clipped_ratio val/stop_rate natural_termination_rate
+tokens_seen         num_tokens
+wall_time           _runtime wall_time
+epoch               epoch training/epoch progress/epoch train/epoch
+optimizer_step      optimizer_step
+entropy_coef        entropy_coef actor/entropy_coeff
+temperature         temperature
+group_size          group_size num_generations
+groups              num_groups
+update_applied      update_applied 1-skipped
+eval_score          eval_reward eval/reward eval_rewards/mean eval_score eval_accuracy eval/accuracy
+                    eval/answer_accuracy
+                    eval/score eval/pass@1 test/env/all/reward/total test/env/all/correct
+"""
+"""Field, then the keys of trainers that hold it; ``1-key`` is the complement of a share."""
+
+TRAPS = frozenset(
+    "objective/kl objective/entropy objective/rlhf_reward objective/non_score_reward policy/approxkl_avg "
+    "actor/ppo_kl train/ppo_kl ppo_kl approx_kl approxkl total_reward kl_penalty_sum train_loss seq_len "
+    "critic/grad_norm critic/lr critic/entropy policy/kl actor/kl".split()
+)
+"""Keys that look like a field and are another thing: sums over the sequence (``objective/kl``), the movement within
+an update (``ppo_kl``, exactly 0 on-policy), values after shaping, another network."""
+
+WORDS = """
+reward_mean         reward | reward mean | batch reward | batch mean reward | train reward | train mean reward
+reward_std          reward std | batch reward std
+reward_min          reward min
+reward_max          reward max
+success_rate        answer accuracy | accuracy | success rate | success | correct rate | correct | pass rate
+                    solve rate
+                    exact match | exact match rate | accuracy mean | train accuracy | train answer accuracy
+valid_rate          valid rate | 1-invalid rate | valid | format accuracy | format rate | format correct | format
+                    parse rate
+                    parse success rate | train format accuracy
+fallback_rate       fallback rate | fallback
+loss                loss | total loss | train loss | loss mean
+policy_loss         policy loss | policy grad loss | grpo loss | ppo loss | surrogate loss
+kl_loss             kl loss
+grad_norm           grad norm | total grad norm
+learning_rate       learning rate
+kl                  kl | kl ref | kl mean | kl ref mean | kl token | kl token mean
+kl_coef             kl coef | kl beta
+kl_k3               kl k3
+kl_k1               kl k1
+kl_loss_share       kl rate | kl loss rate
+entropy_mean        entropy | entropy mean | entropy token | entropy token mean | entropy policy | entropy policy mean
+entropy_min         entropy min
+entropy_max         entropy max
+entropy_loss        entropy loss
+entropy_coef        entropy coef
+clip_fraction       clip rate
+ratio_mean          ratio | ratio mean | importance ratio | importance ratio mean | policy ratio | policy ratio mean
+ratio_max           ratio max | importance ratio max
+advantage_mean      advantage mean | advantage
+advantage_std       advantage std
+advantage_min       advantage min
+advantage_max       advantage max
+zero_variance_share zero std rate | zero variance rate | zero std group rate | zero variance group rate
+                    dead group rate | zero variance share | degenerate group rate | reward zero std rate
+zero_variance_groups zero variance group | dead group | zero std group | degenerate group
+response_length_mean response length mean | response length | length mean | length | response token length
+                    response length token mean | length token mean | response token mean
+response_length_median response length median | length median
+response_length_min response length min | length min
+response_length_max response length max | length max
+truncated_rate      truncated rate | truncated | truncated response rate | cut rate
+eos_rate            eos rate | stop rate | finished rate | terminated rate
+unique_rate         unique rate | distinct rate | unique response rate
+logit_max           logit max
+logit_gap           logit gap
+top1_prob           top1 prob | max prob
+eval_score          eval reward | eval reward mean | eval accuracy | eval answer accuracy | eval score
+                    eval success rate
+                    eval pass rate | eval correct | eval exact match | eval score mean | eval accuracy mean
+temperature         temperature
+group_size          group size | num response
+groups              num group | group
+epoch               epoch
+weight_delta        weight delta | weight change
+judge_failure_rate  judge failure rate
+"""
+"""Field, then names by hand as sets of canonical words."""
+
+_SAME = {
+    "reward": "rew rewards rwd récompense récompenses recompensa recompensas belohnung ricompensa награда",
+    "mean": "avg average mu moyenne media médio média medio promedio mittel mittlere mittlerer durchschnitt средняя "
+    "среднее средний",
+    "std": "stddev stdev sd sigma",
+    "min": "minimum",
+    "max": "maximum",
+    "entropy": "ent entropies entropie entropía entropia энтропия",
+    "length": "len lens lengths länge longueur longitud longitude comprimento lunghezza длина",
+    "response": "resp responses completion completions gen generated generation generations output outputs antwort "
+    "réponse respuesta resposta ответа",
+    "token": "tokens tok toks",
+    "loss": "losses perte pérdida perda perdita verlust потери лосс",
+    "grad": "gradient gradients gradiente",
+    "norm": "norme norma",
+    "accuracy": "acc accuracies précision precisión genauigkeit точность acurácia",
+    "policy": "pg actor",
+    "kl": "kld",
+    "ref": "reference",
+    "coef": "coeff coefficient",
+    "beta": "β",
+    "advantage": "adv advs advantages vorteil avantage ventaja vantagem",
+    "rate": "frac fraction share pct percent percentage proportion",
+    "truncated": "truncation trunc",
+    "format": "fmt",
+    "temperature": "temp",
+    "group": "groups",
+    "variance": "var",
+    "num": "n number",
+    "eval": "val validation test testing dev evaluation",
+    "logit": "logits",
+    "train": "training",
+    "valid": "validity",
+    "response length": "reslen resplen genlen",
+    "learning rate": "lr lernrate",
+    "grad norm": "gnorm gradnorm",
+    "clip rate": "clipfrac",
+    "policy loss": "pgloss",
+    "step": "schritt paso étape passo шаг",
+}
+_CANONICAL = {word: canon for canon, words in _SAME.items() for word in words.split()}
+_DROPPED = frozenset("div divergence of the per to current cur".split())
+_NAMESPACES = frozenset(
+    "train training metrics metric rl grpo ppo actor policy optim rollout rollouts charts stats log logs "
+    "progress".split()
+)
+_UNSPACED = {
+    "梯度范数": "grad norm", "学习率": "learning rate", "學習率": "learning rate", "学習率": "learning rate",
+    "平均": "mean", "奖励": "reward", "獎勵": "reward", "報酬": "reward", "损失": "loss", "損失": "loss",
+    "熵": "entropy", "エントロピー": "entropy", "准确率": "accuracy", "正确率": "accuracy", "準確率": "accuracy",
+    "正解率": "accuracy", "长度": "length", "長度": "length", "長さ": "length", "生成": "response", "回复": "response",
+    "响应": "response", "回答": "response", "応答": "response", "散度": "", "优势": "advantage", "優勢": "advantage",
+    "标准差": "std", "標準偏差": "std", "方差": "variance", "最大": "max", "最小": "min", "截断率": "truncated rate",
+    "截断": "truncated", "零方差组": "zero variance group", "温度": "temperature",
+    "梯度": "grad", "勾配ノルム": "grad norm",
+    "策略": "policy", "总": "total", "验证": "eval", "测试": "eval", "值": "", "有效率": "valid rate",
+    "回退率": "fallback rate", "格式": "format", "训练": "train",
+    "평균": "mean", "보상": "reward", "손실": "loss", "엔트로피": "entropy", "학습률": "learning rate",
+    "길이": "length",
+    "정확도": "accuracy", "기울기": "grad",
+}  # fmt: skip
+"""Words of languages that put no space between them, longest first where one holds another."""
+
+_CAMEL = re.compile(r"([a-z])([A-Z])")
+_SCALE = re.compile(r"\((\d+(?:\.\d+)?e[-+]?\d+)\)")
+_WORD = re.compile(r"[^\W_]+", re.UNICODE)
+
+
+def _entries(table: str) -> list[tuple[str, list[str]]]:
+    fields: list[tuple[str, list[str]]] = []
+    for line in table.strip().splitlines():
+        head, _, rest = line.partition(" ") if not line.startswith(" ") else ("", "", line)
+        if head:
+            fields.append((head, []))
+        fields[-1][1].append(rest.strip())
+    return fields
+
+
+def _exact() -> dict[str, tuple[Alias, ...]]:
+    found: dict[str, tuple[Alias, ...]] = {}
+    for name, lines in _entries(FRAMEWORKS):
+        for rank, key in enumerate(" ".join(lines).split()):
+            alias = Alias(name, -1.0, 1.0, rank) if key.startswith("1-") else Alias(name, rank=rank)
+            found[key.removeprefix("1-")] = (*found.get(key.removeprefix("1-"), ()), alias)
+    return found
+
+
+def _worded() -> dict[frozenset[str], Alias]:
+    found: dict[frozenset[str], Alias] = {}
+    for name, lines in _entries(WORDS):
+        for rank, entry in enumerate(" | ".join(lines).split(" | ")):
+            alias = Alias(name, rank=100 + rank)
+            if entry.startswith("1-"):
+                alias = alias._replace(scale=-1.0, offset=1.0)
+            found[frozenset(entry.removeprefix("1-").split())] = alias
+    return found
+
+
+_EXACT = _exact()
+_WORDED = _worded()
+STEP_KEYS = tuple(
+    "step global_step train/global_step training/global_step trainer/global_step grpo_step train_step training_step "
+    "rl_step ppo_step rollout_step policy_step progress/step progress/batch train/step training_iteration iteration "
+    "iter update it rollout_id rollout/step _step".split()
+)
+"""Keys that count the rows, the surest first."""
+WEAK_STEP_KEYS = ("episode", "batch", "round", "epoch")
+"""Keys that may count the rows where no other key does and no value comes twice."""
+
+PREFERENCE_KEYS = frozenset(
+    "rewards/chosen rewards/rejected rewards/margins rewards/accuracies logps/chosen logps/rejected dpo_loss "
+    "logits/chosen logits/rejected orpo_loss simpo_loss kto_loss cpo_loss nll_loss/chosen margin".split()
+)
+"""Keys that only preference training and reward models write."""
+
+
+def words(key: str) -> frozenset[str]:
+    """The canonical words of a key: ``Avg-Rew`` and ``reward/mean`` both give {mean, reward}."""
+    for foreign, canon in _UNSPACED.items():
+        if foreign in key:
+            key = key.replace(foreign, f" {canon} ")
+    found: list[str] = []
+    for word in _WORD.findall(_CAMEL.sub(r"\1 \2", key)):
+        low = word.lower()
+        found += _CANONICAL.get(low, low).split()
+    return frozenset(found) - _DROPPED
+
+
+def plain(key: str) -> tuple[str, float]:
+    """The key in lower case without a scale in parentheses, and that scale: ``actor/lr(1e-4)`` is (actor/lr, 1e-4)."""
+    low = key.strip().lower()
+    scale = 1.0
+    if "(" in low and (match := _SCALE.search(low)):
+        scale, low = float(match[1]), low.replace(match[0], "")
+    return low, scale
+
+
+_HELD_OUT = ("val/test_score/", "val-core/")
+"""verl's scores on held-out data, a key for each data set."""
+
+
+@lru_cache(maxsize=4096)
+def resolve(key: str) -> tuple[Alias, ...]:
+    """What a key means; empty where that is unknown or ambiguous. Usually one field, sometimes a share and its rest."""
+    low, scale = plain(key)
+    for name in _candidates(low):
+        if name in TRAPS:
+            return ()
+        if name in _EXACT:
+            return tuple(a._replace(scale=a.scale * scale) for a in _EXACT[name])
+    if low.startswith(_HELD_OUT) and (low.startswith("val/") or "/mean@" in low):
+        return (Alias("eval_score", rank=50),)
+    head, _, tail = low.rpartition("/")
+    namespaces = [part for part in head.split("/") if part and part not in _NAMESPACES]
+    for text in (key.strip(), "/".join((*namespaces, tail))):
+        alias = _WORDED.get(_rates(words(_SCALE.sub("", text))))
+        if alias is not None:
+            return (alias._replace(scale=alias.scale * scale),)
+    return ()
+
+
+def _candidates(low: str) -> list[str]:
+    names = [low]
+    for prefix in ("train/", "training/", "metrics/", "train_", "rl/", "grpo/"):
+        if low.startswith(prefix):
+            names.append(low[len(prefix) :])
+    return names
+
+
+def _rates(found: frozenset[str]) -> frozenset[str]:
+    """A ratio is a share, except the importance ratio."""
+    if "ratio" in found and len(found) > 1 and not found & {"importance", "policy", "mean", "max", "min"}:
+        return found - {"ratio"} | {"rate"}
+    return found

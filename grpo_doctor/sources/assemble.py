@@ -1,0 +1,231 @@
+"""From gathered rows to a `Run`: which key a field takes, which rows are one step, what the run is."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..run import Run, RunBuilder
+from .rows import MANY, SHARES, SINGLE_PROMPT, run_type
+
+if TYPE_CHECKING:
+    from .rows import Rows
+
+_EQUAL = 1e-6
+"""Rewards closer than this are the same reward."""
+_ENOUGH = 5
+"""Rows from which a metric that never enters the reward can be told from one that does."""
+_FARTHEST = 2.0**53
+
+Columns = dict[str, np.ndarray]
+
+
+def assemble(rows: Rows) -> Run:
+    """The run of these rows."""
+    builder = RunBuilder(rows.file.source, rows.format)
+    n = len(rows)
+    trained: set[str] = set()
+    if n:
+        columns, recorded = _fields(rows, builder.run, n)
+        _listed(rows, columns, n)
+        _components(rows, builder.run, columns, n)
+        _eos_of_counts(rows, builder.run, columns)
+        trains = np.frombuffer(rows.trains, np.uint8).astype(bool)
+        trained = {name for name, c in columns.items() if _holds(c, trains, recorded.get(name, ()))}
+        trained |= {"eval_score"} & columns.keys()
+        events = {min(row, n - 1): happened for row, happened in rows.events.items()}
+        steps, lines = _steps(rows, trains), np.frombuffer(rows.lines, np.int64)
+        if rows.dropped:
+            keep = np.ones(n, bool)
+            keep[rows.dropped] = False
+            place = np.cumsum(keep) - 1
+            columns = {name: column[keep] for name, column in columns.items()}
+            recorded = {name: place[[r for r in at if keep[r]]].tolist() for name, at in recorded.items()}
+            events = {int(max(place[row], 0)): happened for row, happened in events.items()}
+            steps, lines = steps[keep], lines[keep]
+        builder.extend(steps, columns, lines, recorded, events, _repeated(steps, columns))
+    run = builder.finish()
+    run.settings.update(rows.settings)
+    run.unread.update(rows.unread)
+    run.notes += rows.file.notes + rows.notes
+    run.run_type = run_type(trained, rows.seen)
+    if run.run_type == "none":
+        run.notes.append("no metric was found in it")
+    return run
+
+
+def _holds(column: np.ndarray, trains: np.ndarray, recorded: list[int] | tuple[()]) -> bool:
+    if column.dtype == object:
+        return True
+    return bool((~np.isnan(column) & trains).any()) or any(trains[row] for row in recorded)
+
+
+def _steps(rows: Rows, trains: np.ndarray) -> np.ndarray:
+    """The step of each row: rows without one belong to the row before; rows of an evaluation join a training row."""
+    steps = np.frombuffer(rows.steps, float).copy()
+    steps[~(np.abs(steps) < _FARTHEST)] = math.nan
+    known = ~np.isnan(steps)
+    if not known.any():
+        weak = rows.weak.full(len(steps))
+        if len(steps) > 1 and (np.diff(weak) > 0).all() and (weak == np.floor(weak)).all():
+            return np.asarray(weak, np.int64)
+        counted = np.cumsum(trains if trains.any() else np.ones(len(steps)))
+        return np.asarray(np.maximum(counted, 1), np.int64)
+    last = np.maximum.accumulate(np.where(known, np.arange(len(steps)), -1))
+    steps = np.asarray(np.where(last >= 0, steps[last], steps[np.argmax(known)]))
+    if trains.any():
+        at = np.flatnonzero(trains)
+        for row in np.flatnonzero(~trains).tolist():
+            after = int(np.searchsorted(at, row))
+            if after and (steps[at[after - 1]] == steps[row] or after == len(at)):
+                steps[row] = steps[at[after - 1]]
+            elif after < len(at):
+                steps[row] = steps[at[after]]
+    return np.asarray(steps, np.int64)
+
+
+def _repeated(steps: np.ndarray, columns: Columns) -> list[int]:
+    """Rows that log their step a second time, which is a run started again; where many do, it is how the log is."""
+    same = np.flatnonzero(steps[1:] == steps[:-1]) + 1
+    again = [row for row in same.tolist() if any(_both(column, row) for column in columns.values())]
+    return again if len(again) <= 0.1 * len(steps) else []
+
+
+def _both(column: np.ndarray, row: int) -> bool:
+    return column.dtype != object and not math.isnan(column[row]) and not math.isnan(column[row - 1])
+
+
+def _fields(rows: Rows, run: Run, n: int) -> tuple[Columns, dict[str, list[int]]]:
+    """The best key of every field; the others are unread."""
+    best: dict[str, tuple[int, str]] = {}
+    for name, column in rows.columns.items():
+        for alias in column.aliases:
+            if alias.field not in best or alias.rank < best[alias.field][0]:
+                best[alias.field] = (alias.rank, name)
+    columns: Columns = {}
+    recorded: dict[str, list[int]] = {}
+    for field, (_, name) in best.items():
+        column = rows.columns[name]
+        alias = next(a for a in column.aliases if a.field == field)
+        values = column.full(n)
+        if alias.scale != 1.0 or alias.offset:
+            values = alias.offset + alias.scale * values
+        known = values[np.isfinite(values)]
+        if field in SHARES and len(known) and 1.5 < known.max() <= 100 and known.min() >= 0:
+            values = values / 100
+            run.notes.append(f"{name} is read as percent: it goes up to {known.max():g}")
+        columns[field] = values
+        if column.non_finite:
+            recorded[field] = column.non_finite
+        run.mapping[name] = f"{run.mapping[name]}, {field}" if name in run.mapping else field
+    for name, column in rows.columns.items():
+        if name not in run.mapping:
+            rows.unread[name] = int(np.count_nonzero(~np.isnan(column.full(n))))
+    return columns, recorded
+
+
+def _listed(rows: Rows, columns: Columns, n: int) -> None:
+    """Statistics of rewards and advantages that are logged one by one."""
+    one_prompt = bool(rows.seen & SINGLE_PROMPT)
+    derived: dict[str, dict[int, float]] = {}
+    groups: dict[int, list[list[float]]] = {}
+    for row, (values, grouped) in rows.lists.get("rewards", {}).items():
+        whole = [v for group in values for v in group] if grouped else values
+        _summarise(derived, "reward", row, whole)
+        if grouped or one_prompt:
+            groups[row] = values if grouped else [values]
+    for row, held in groups.items():
+        dead = sum(max(group) - min(group) < _EQUAL for group in held)
+        counts = {"groups": len(held), "zero_variance_groups": dead, "live_groups": len(held) - dead}
+        sizes = {len(group) for group in held}
+        for name, value in (*counts.items(), *([("group_size", max(sizes))] if len(sizes) == 1 else [])):
+            derived.setdefault(name, {})[row] = value
+    distinct: dict[int, list[float]] = {}
+    for row, (values, grouped) in rows.lists.get("advantages", {}).items():
+        whole = [v for group in values for v in group] if grouped else values
+        _summarise(derived, "advantage", row, whole)
+        distinct[row] = sorted({round(abs(v), 6) for v in whole if abs(v) > _EQUAL})[:8]
+    for name, known in derived.items():
+        if name not in columns:
+            columns[name] = np.full(n, math.nan)
+            columns[name][list(known)] = list(known.values())
+    objects: dict[str, dict[int, Any]] = {"group_rewards": groups, "advantage_abs_values": distinct}
+    for name, held_at in objects.items():
+        if held_at:
+            columns[name] = np.full(n, None, object)
+            for row, figures in held_at.items():
+                columns[name][row] = figures
+
+
+def _summarise(derived: dict[str, dict[int, float]], name: str, row: int, values: list[float]) -> None:
+    figures = np.asarray(values, float)
+    with np.errstate(all="ignore"):
+        found = {"mean": figures.mean(), "std": figures.std(), "min": figures.min(), "max": figures.max()}
+    for statistic, value in found.items():
+        derived.setdefault(f"{name}_{statistic}", {})[row] = float(value)
+
+
+def _components(rows: Rows, run: Run, columns: Columns, n: int) -> None:
+    """The reward functions, and which metric among them is logged beside the reward without being rewarded."""
+    if not rows.components or len(rows.components) * n > MANY:
+        rows.unread.update(dict.fromkeys(rows.components, n))
+        return
+    names = [column.label for column in rows.components.values()]
+    table = np.column_stack([column.full(n) for column in rows.components.values()])
+    column = np.full(n, None, object)
+    for row in np.flatnonzero(~np.isnan(table).all(axis=1)).tolist():
+        column[row] = {name: v for name, v in zip(names, table[row].tolist(), strict=True) if not math.isnan(v)}
+    columns["reward_components"] = column
+    for key, name in zip(rows.components, names, strict=True):
+        run.mapping[key] = f"reward_components.{name}"
+    if "reward_mean" in columns and "eval_score" not in columns:
+        beside = _unrewarded(table, columns["reward_mean"])
+        if beside is not None:
+            columns["eval_score"] = table[:, beside]
+            run.mapping[list(rows.components)[beside]] = "eval_score"
+            run.notes.append(f"{names[beside]} is logged but not rewarded: the reward is made of the others alone")
+
+
+def _unrewarded(table: np.ndarray, reward: np.ndarray) -> int | None:
+    """The one metric that has no part in the reward; None where there is none, several, or it cannot be told.
+
+    A linear fit that is exact gives each component its weight. Metrics that are differences of others say
+    nothing new and are left out first.
+    """
+    known = ~np.isnan(table).any(axis=1) & np.isfinite(reward)
+    table, reward = table[known], reward[known]
+    kept = [i for i in range(table.shape[1]) if np.ptp(table[:, i]) > _EQUAL] if len(reward) >= _ENOUGH else []
+    equal = [i for i in kept if np.abs(table[:, i] - reward).max() < _EQUAL]
+    parts = [i for i in kept if i not in equal[1:] and not _is_difference(table, i, kept)]
+    if len(parts) < 2 or len(reward) <= len(parts):
+        return None
+    weights, _, rank, _ = np.linalg.lstsq(table[:, parts], reward, rcond=1e-9)
+    exact = np.abs(table[:, parts] @ weights - reward).max() < _EQUAL * max(1.0, np.abs(reward).max())
+    if rank < len(parts) or not exact:
+        return None
+    idle = [i for i, weight in zip(parts, weights, strict=True) if abs(weight) < 1e-3]
+    return idle[0] if len(idle) == 1 else None
+
+
+def _is_difference(table: np.ndarray, column: int, kept: list[int]) -> bool:
+    others = [i for i in kept if i != column]
+    return any(
+        np.abs(table[:, a] - table[:, b] - table[:, column]).max() < _EQUAL
+        for a in others
+        for b in others
+        if a != b and a < column and b < column
+    )
+
+
+def _eos_of_counts(rows: Rows, run: Run, columns: Columns) -> None:
+    """TRL's PPO logs how many EOS tokens a batch held; the episodes since the last row say how many there could be."""
+    count, episode = rows.extra.get("val/num_eos_tokens"), rows.extra.get("episode")
+    if count is None or episode is None or "eos_rate" in columns:
+        return
+    eos, seen = count.full(len(rows)), episode.full(len(rows))
+    batch = np.diff(seen, prepend=0.0)
+    with np.errstate(all="ignore"):
+        columns["eos_rate"] = np.where(batch > 0, np.minimum(eos / batch, 1.0), math.nan)
+    run.mapping["val/num_eos_tokens"] = "eos_rate"

@@ -1,0 +1,82 @@
+"""The console of a trainer: each line goes to the format that knows it, and the surest format wins.
+
+Lines of known trainers are read first; while none has shown up, the general reader looks at every line that has a
+number in it. Completions are printed between the metrics, so a line must look like its neighbours to count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..run import Run
+from . import Head, Input, keyvalue, trl_console, verl_console
+from .rows import Rows
+
+FORMAT = "console"
+_LONGEST = 1 << 16
+"""Characters of a metrics line at most; longer ones are texts."""
+
+
+def sniff(head: Head) -> int:
+    return 0 if head.binary else 1
+
+
+def read(file: Input) -> list[Run]:
+    console = _Console(file)
+    for line, text in file.lines():
+        if len(text) <= _LONGEST:
+            console.see(line, text)
+    return [console.best()]
+
+
+class _Console:
+    def __init__(self, file: Input) -> None:
+        self.trl = Rows(file, trl_console.FORMAT)
+        self.verl = Rows(file, verl_console.FORMAT)
+        self.general = keyvalue.General(file)
+        self.config = verl_console.Config()
+        self.bars = trl_console.Bars()
+        self.last = ""
+        self.epochs = False
+
+    def see(self, line: int, text: str) -> None:
+        if "step:" in text and " - " in text and (found := verl_console.row(text)):
+            self.verl.add(found[0], line, found[1])
+            return
+        if "{" in text or self.config.open:
+            if (dictionary := trl_console.row(text)) is not None:
+                self._mapping(line, text, *dictionary)
+                return
+            if (self.config.open or "{'" in text) and (config := self.config.see(text)):
+                self.declare(config)
+            if self.config.open:
+                return
+        if "%|" in text:
+            self.bars.see(text)
+        if "actor_rollout_ref." in text:
+            self.declare(verl_console.overrides(text))
+        if not (self.trl or self.verl):
+            self.general.see(line, text)
+
+    def _mapping(self, line: int, text: str, row: dict[str, object], step: float | None) -> None:
+        if text == self.last:  # every process of a job prints the same row
+            return
+        self.last = text
+        if step is None and self.epochs and "epoch" not in row:  # a mapping in a completion
+            return
+        if self.trl.add(row, line, step if step is not None else self.bars.position):
+            self.epochs |= "epoch" in row
+        else:
+            self.declare(row)
+
+    def declare(self, config: Mapping[str, object]) -> None:
+        for rows in (self.trl, self.verl, self.general.rows):
+            rows.declare(config)
+
+    def best(self) -> Run:
+        """The run of the format that understood most."""
+        known = max((self.verl, self.trl), key=lambda rows: len(rows) * len(rows.columns))
+        if len(known.columns) > 1 and len(known):
+            known.settle()
+            return known.run()
+        return self.general.finish()

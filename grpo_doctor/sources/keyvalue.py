@@ -1,0 +1,266 @@
+"""The general reader: metrics that a trainer written by hand prints as ``key: value``, ``key=value`` or ``key value``.
+
+It knows no trainer. A line with numbers has a shape: the names before its numbers. Shapes that come again and again
+and whose names mean record fields are metrics; names are understood in any language of the alias table. The step
+stands in the line itself (``iter 12``, ``[12/500]``, ``第12步``) or in a headline above it. Headlines must count up,
+which ``Step 1: … Step 2: …`` in the answers of a model do not.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from functools import lru_cache
+
+import numpy as np
+
+from ..run import Run
+from . import Input
+from .aliases import resolve, words
+from .rows import Rows
+from .settings import declared
+
+FORMAT = "key-value-console"
+
+_NUMBER = re.compile(
+    r"(?<![A-Za-z0-9_.])([-+]?(?>\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan\b|inf\b))([A-Za-z]*)",
+    re.IGNORECASE,
+)
+_ATTACHED = re.compile(r"(step|iter|iteration|update|epoch)(?=\d)", re.IGNORECASE)
+_EDGES = re.compile(r"^[\W_]+|[^\w%)]+$")
+_CUTS = re.compile(r"[,|;\t()\[\]{}<>·•→│┃║*#、，；。]|\s-\s|\s{2,}")
+_STEPS = frozenset("step steps iter iteration it update rollout 步 步骤 步数 第 ステップ 스텝 단계 轮".split())
+_BESIDE = frozenset("global train grpo rl ppo policy num idx index count id".split())
+_STATISTICS = frozenset("mean std min max median".split())
+_LOG_WORDS = frozenset("info debug warning warn error trainer main rank0 logger result results stats metrics".split())
+_LONGEST_LINE = 4096
+_MOST_SHAPES = 20_000
+_MOST_NUMBERS = 200
+
+
+class _Shape:
+    """Lines of one shape: names, and a row of numbers for each line."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+        self.order = array("q")
+        self.lines = array("q")
+        self.values = array("d")
+        self.fields = tuple(i for i, name in enumerate(names) if _field(name))
+        self.step = next((i for i, name in enumerate(names) if is_step(name)), None)
+        self.position = [i for i, name in enumerate(names) if name == "#"]
+        self.setting = tuple((i, s) for i, name in enumerate(names) if (s := declared(name)) and not _field(name))
+
+    def table(self) -> np.ndarray:
+        return np.frombuffer(self.values, float).reshape(len(self.lines), len(self.names))
+
+
+@lru_cache(maxsize=4096)
+def _field(name: str) -> bool:
+    """Whether a name means a field that tells of training; epochs and temperatures alone do not."""
+    return any(alias.field not in ("epoch", "temperature", "wall_time") for alias in resolve(name))
+
+
+@lru_cache(maxsize=4096)
+def is_step(name: str) -> bool:
+    found = words(name)
+    return bool(found & _STEPS) and not found - _STEPS - _BESIDE
+
+
+def pairs(text: str) -> tuple[tuple[str, ...], list[float]]:
+    """The names and numbers of a line; ``#`` is a position such as ``12/500`` that has no name."""
+    names: list[str] = []
+    values: list[float] = []
+    subject, end, total = "", 0, False
+    for match in _NUMBER.finditer(text):
+        gap, end_before = text[end : match.start()], end
+        end = match.end()
+        value = float(match[1])
+        if match[2] and not math.isfinite(value):
+            continue
+        if text[end : end + 1] == "%":
+            value, end = value / 100, end + 1
+        bare = gap.strip()
+        if bare == "/" and end_before:
+            if names and not total:
+                names[-1] = names[-1] or "#"
+            total = True
+            continue
+        total = False
+        if bare in ("±", "+/-", "+-", "(±") and names:
+            name = f"{subject or names[-1]} std"
+        else:
+            name, subject = _name(gap, text[end : end + 1], subject)
+        names.append(name)
+        values.append(value)
+        if len(names) >= _MOST_NUMBERS:
+            break
+    return tuple(names), values
+
+
+def _name(gap: str, after: str, subject: str) -> tuple[str, str]:
+    """The name that the text before a number gives it, and the subject that a bare statistic belongs to."""
+    text = gap[-200:].rstrip()
+    if text.endswith("第") and after in "步轮次":
+        return "step", subject
+    separated = text[-1:] in (":", "=", "：", "＝")
+    text = text.rstrip(":=：＝ ")
+    qualifier = ""
+    if text.endswith(")") and (open_ := text.rfind("(")) > 0:
+        qualifier, text = text[open_ + 1 : -1], text[:open_].rstrip()
+    piece = _CUTS.split(text)[-1] if text else ""
+    head, colon, tail = piece.replace("：", ":").replace("=", ":").rpartition(":")
+    if colon:
+        head, piece = _EDGES.sub("", head.rpartition(":")[2]), tail
+    piece = _EDGES.sub("", piece)
+    if not piece or len(piece) > 60 or (not separated and not gap[-1:].isspace() and piece.isascii()):
+        return "", subject
+    listed = piece.split()
+    if len(listed) > 5:
+        return "", subject
+    while len(listed) > 1 and listed[0].lower() in _LOG_WORDS:
+        listed = listed[1:]
+    name = " ".join(listed)
+    if words(name) <= _STATISTICS and (head or subject):
+        subject = head or subject
+        return f"{subject} {name}", subject
+    if qualifier and words(qualifier) <= _STATISTICS:
+        return f"{name} {qualifier}", name
+    return name, name
+
+
+class General:
+    """Collects the lines of a console that no known trainer printed."""
+
+    def __init__(self, file: Input) -> None:
+        self.rows = Rows(file, FORMAT)
+        self._shapes: dict[tuple[str, ...], _Shape] = {}
+        self._heads: dict[str, tuple[array[int], array[float]]] = {}
+        self._order = 0
+
+    def see(self, line: int, text: str) -> None:
+        if len(text) > _LONGEST_LINE or not _NUMBER.search(text):
+            return
+        names, values = pairs(_ATTACHED.sub(r"\1 ", text))
+        if not any(names):
+            return
+        self._order += 1
+        kept = [
+            i
+            for i, name in enumerate(names)
+            if name and (name == "#" or _field(name) or is_step(name) or declared(name) or name.lower() == "epoch")
+        ]
+        if any(_field(names[i]) for i in kept):
+            shape = self._shape(names)
+            if shape is not None:
+                shape.order.append(self._order)
+                shape.lines.append(line)
+                shape.values.extend(values)
+            return
+        for i in kept:
+            if is_step(names[i]):
+                self._head(text, values[i])
+                return
+        for i in kept:
+            if (setting := declared(names[i])) and not self._shapes:
+                self.rows.settings.setdefault(setting, values[i])
+
+    def _shape(self, names: tuple[str, ...]) -> _Shape | None:
+        shape = self._shapes.get(names)
+        if shape is None and len(self._shapes) < _MOST_SHAPES:
+            shape = self._shapes[names] = _Shape(names)
+        return shape
+
+    def _head(self, text: str, step: float) -> None:
+        match = _NUMBER.search(_ATTACHED.sub(r"\1 ", text))
+        kind = text[: match.start() if match else 24][-24:]
+        if kind in self._heads or len(self._heads) < _MOST_SHAPES:
+            order, steps = self._heads.setdefault(kind, (array("q"), array("d")))
+            order.append(self._order)
+            steps.append(step)
+
+    def finish(self) -> Run:
+        """The run of the shapes that come again and again."""
+        shapes = self._regular()
+        timeline = self._timeline(shapes)
+        if timeline is not None:
+            order, steps = timeline
+            found = [item for shape in shapes for item in self._items(shape, order, steps)]
+            for _, line, step, row in sorted(found, key=lambda item: item[0]):
+                self.rows.add(row, line, step)
+        return self.rows.run()
+
+    def _regular(self) -> list[_Shape]:
+        """Shapes that come often enough to be printed by a program; a line of a completion comes once."""
+        most = max((len(shape.lines) for shape in self._shapes.values()), default=0)
+        return [shape for shape in self._shapes.values() if len(shape.lines) >= min(3, 0.5 * most)]
+
+    def _timeline(self, shapes: list[_Shape]) -> tuple[np.ndarray, np.ndarray] | None:
+        """Which step it is from which line on; None where the lines are no log of training."""
+        own = [(shape, column) for shape in shapes if (column := _own_step(shape)) is not None]
+        if own:
+            order = np.concatenate([np.frombuffer(shape.order, np.int64) for shape, _ in own])
+            steps = np.concatenate([shape.table()[:, column] for shape, column in own])
+            at = np.argsort(order, kind="stable")
+            order, steps = order[at], steps[at]
+            keep = ~excursions(steps)
+            return order[keep], steps[keep]
+        heads = [(len(steps), order, steps) for order, steps in self._heads.values() if _counts_up(np.array(steps))]
+        if heads and shapes:
+            _, places, counted = max(heads, key=lambda head: head[0])
+            return np.array(places), np.array(counted)
+        main = max(shapes, key=lambda shape: len(shape.lines) * len(shape.fields), default=None)
+        if main is None or len(main.fields) < 2 or len(main.lines) < 2:
+            return None
+        return np.array(main.order), np.arange(1.0, len(main.order) + 1)
+
+    @staticmethod
+    def _items(shape: _Shape, order: np.ndarray, steps: np.ndarray) -> list[tuple[int, int, float, dict[str, float]]]:
+        """Place, line, step and metrics of the rows of a shape; several lines a step without a step are averaged."""
+        table, places = shape.table(), np.array(shape.order)
+        at = np.maximum(np.searchsorted(order, places, side="right") - 1, 0)
+        step, lines = steps[at], np.array(shape.lines)
+        skipped = {_own_step(shape)} | set(shape.position)
+        named = [(i, name) for i, name in enumerate(shape.names) if name and i not in skipped]
+        if _own_step(shape) is not None:
+            inside = np.isin(places, order)
+            table, places, step, lines = table[inside], places[inside], step[inside], lines[inside]
+        else:
+            turns = np.flatnonzero(np.diff(at, prepend=-1))
+            if len(turns) < 0.67 * len(at):
+                counts = np.diff(np.append(turns, len(at)))[:, None]
+                table = np.add.reduceat(table, turns, axis=0) / counts
+                places, step, lines = places[turns], step[turns], lines[turns]
+        rows = []
+        for place, line, number, values in zip(
+            places.tolist(), lines.tolist(), step.tolist(), table.tolist(), strict=True
+        ):
+            rows.append((place, line, number, {name: values[i] for i, name in reversed(named)}))
+        return rows
+
+
+def _own_step(shape: _Shape) -> int | None:
+    """The column of a shape that counts its rows."""
+    table = shape.table()
+    epochs = [i for i, name in enumerate(shape.names) if name.lower() == "epoch"]
+    for column in (*([shape.step] if shape.step is not None else []), *shape.position, *epochs):
+        if _counts_up(table[:, column]) or (column == shape.step and len(table) == 1):
+            return column
+    return None
+
+
+def _counts_up(steps: np.ndarray) -> bool:
+    """Whether numbers are those of a counter: whole, and rarely going back."""
+    moves = np.diff(steps)
+    whole = bool((steps == np.floor(steps)).all())
+    return whole and bool((moves > 0).any()) and (moves < 0).sum() <= 0.2 * np.count_nonzero(moves)
+
+
+def excursions(steps: np.ndarray) -> np.ndarray:
+    """Rows whose step leaves a count that goes on right after them: a line that is not the trainer's."""
+    out = np.zeros(len(steps), bool)
+    if len(steps) > 2:
+        before, here, after = steps[:-2], steps[1:-1], steps[2:]
+        out[1:-1] = (before < after) & ((here < before) | (here > after))
+    return out

@@ -1,0 +1,315 @@
+"""Rows of other trainers, gathered by key and turned into a `Run`: step, merging, meaning, run type, settings.
+
+Every format hands its rows here as they stand; what they mean is decided once the whole log is known, because
+only then is it clear which of several keys for one field to take and whether a share is printed in percent.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..record import FIELDS, NUMBER_FIELDS, TEXT_FIELDS, Event
+from ..run import Run, RunType
+from . import Input
+from .aliases import PREFERENCE_KEYS, STEP_KEYS, TRAPS, WEAK_STEP_KEYS, Alias, resolve
+from .settings import declared
+
+EVAL = frozenset("eval evaluation val valid validation test testing dev".split())
+_LABELS = ("type", "row_type", "event", "phase", "split", "mode", "kind", "stage", "prefix")
+_WRAPPERS = frozenset("data metrics logs log stats scalars values".split())
+_CONFIGS = frozenset("config args hparams header meta settings".split())
+SINGLE_PROMPT = frozenset("ground_truth prompt question problem gold target".split())
+"""Keys that hold one prompt or its answer: the rewards beside them are one group."""
+SHARES = frozenset(name for name, meaning in FIELDS.items() if meaning.endswith("0 to 1"))
+_COMMON = frozenset(
+    "loss grad_norm learning_rate epoch tokens_seen wall_time optimizer_step eval_score success_rate entropy_mean "
+    "temperature weight_delta".split()
+)
+"""Fields that supervised training logs too: they do not make a run RL."""
+_STATISTICS = frozenset("mean std min max median total sum count".split())
+_COUNTS = ("val/num_eos_tokens", "episode")
+"""Keys that mean something only together."""
+_TARGETS = {"dead_share": "zero_variance_share", "cut_share": "truncated_rate", "invalid_rate": "fallback_rate"}
+MANY = 2_000_000
+"""Values of reward components beyond which they are left out: they are kept as one mapping a row."""
+
+
+def number(value: Any) -> float | None:
+    """The number that a value or its text holds: ``np.float64(0.5)``, ``12.5%``, ``'-7.4e-09'``; None if none."""
+    if isinstance(value, bool | int | float):
+        return float(value)
+    if not isinstance(value, str) or len(value) > 80:
+        return None
+    text = value.strip().strip("'\"")
+    if text.endswith(")") and "(" in text:
+        text = text[text.index("(") + 1 : -1].split(",")[0]
+    percent = text.endswith("%")
+    try:
+        return float(text.rstrip("%")) / (100 if percent else 1)
+    except ValueError:
+        return None
+
+
+def flat(row: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, Any]:
+    """Nested mappings as slash keys; wrappers such as ``data`` leave no trace."""
+    out: dict[str, Any] = {}
+    for key, value in row.items():
+        name = f"{prefix}/{key}" if prefix else str(key)
+        if isinstance(value, Mapping):
+            if depth < 8:
+                out.update(flat(value, prefix if key in _WRAPPERS else name, depth + 1))
+        else:
+            out[name] = value
+    return out
+
+
+def _plain(value: str | int | float | bool) -> str | int | float | bool:
+    """A setting's value: numbers and truth values that stand as text are read."""
+    if not isinstance(value, str):
+        return value
+    if value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    figure = number(value)
+    return value if figure is None else int(figure) if figure.is_integer() else figure
+
+
+class _Column:
+    """The values of one key, a row each, NaN where it is missing; and the rows that recorded a non-finite value."""
+
+    __slots__ = ("aliases", "label", "non_finite", "values")
+
+    def __init__(self, label: str, aliases: tuple[Alias, ...]) -> None:
+        self.label, self.aliases = label, aliases
+        self.values = array("d")
+        self.non_finite: list[int] = []
+
+    def put(self, row: int, value: float) -> None:
+        missing = row - len(self.values)
+        if missing > 0:
+            self.values.extend([math.nan] * missing)
+        elif missing < 0:
+            self.values.pop()
+        self.values.append(value)
+        if not math.isfinite(value):
+            self.non_finite.append(row)
+
+    def full(self, rows: int) -> np.ndarray:
+        values = np.full(rows, math.nan)
+        values[: len(self.values)] = np.frombuffer(self.values, float)
+        return values
+
+
+class Rows:
+    """Collects the rows of a log."""
+
+    def __init__(self, file: Input, format: str) -> None:
+        self.file, self.format = file, format
+        self.settings: dict[str, Any] = {}
+        self.events: dict[int, list[Event]] = {}
+        self.notes: list[str] = []
+        self.unread: dict[str, int] = {}
+        self.steps = array("d")
+        self.lines = array("q")
+        self.trains = bytearray()
+        self.columns: dict[str, _Column] = {}
+        self.components: dict[str, _Column] = {}
+        self.lists: dict[str, dict[int, Any]] = {}
+        self.extra: dict[str, _Column] = {}
+        self.seen: set[str] = set()
+        self._known: dict[str, _Column] = {}
+        self.weak = _Column("", ())
+        self._step_key: str | None = None
+        self.dropped: list[int] = []
+        self._unreadable = 0
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def add(self, row: Mapping[str, Any], line: int = 0, step: float | None = None) -> bool:
+        """One row with its keys as they stand; whether it held anything that was understood."""
+        if any(isinstance(value, Mapping) for value in row.values()):
+            row = flat(row)
+        label = self._label(row)
+        if label in _CONFIGS:
+            self.declare(row)
+            return False
+        if step is None:
+            step = self._step(row)
+        index = len(self.steps)
+        trains = known = False
+        for key, value in row.items():
+            if value is None or key == self._step_key:
+                continue
+            column = self._take(label, key, value, index)
+            known |= column
+            trains |= column and label != "eval" and not is_eval(key)
+        if not known:
+            return False
+        self.steps.append(math.nan if step is None else step)
+        self.lines.append(line)
+        self.trains.append(trains)
+        return True
+
+    def _label(self, row: Mapping[str, Any]) -> str:
+        for key in _LABELS:
+            value = row.get(key)
+            if isinstance(value, str) and len(value) < 40:
+                low = value.lower()
+                return "eval" if low.split("_")[0] in EVAL else low
+        return ""
+
+    def _step(self, row: Mapping[str, Any]) -> float | None:
+        if self._step_key is not None and (step := number(row.get(self._step_key))) is not None:
+            return step
+        for key in STEP_KEYS:
+            if key in row and (step := number(row[key])) is not None and math.isfinite(step):
+                self._step_key = self._step_key or key
+                return step
+        for key in WEAK_STEP_KEYS:
+            if key in row and (step := number(row[key])) is not None:
+                self.weak.put(len(self.steps), step)
+                break
+        return None
+
+    def _take(self, label: str, key: str, value: Any, index: int) -> bool:
+        name = f"{label}.{key}" if label and key not in _LABELS else key
+        column = self._known.get(name)
+        if column is None:
+            if isinstance(value, list):
+                return self._list(key, value, index)
+            if name in self.unread:
+                self.unread[name] += 1
+                return False
+            column = self._open(label, name, key, value)
+            if column is None:
+                return False
+            self._known[name] = column
+        figure = number(value)
+        if figure is None:
+            return False
+        column.put(index, figure)
+        return True
+
+    def _open(self, label: str, name: str, key: str, value: Any) -> _Column | None:
+        """A new column for a key that is understood."""
+        self.seen.add(key)
+        aliases = self._meaning(f"eval/{key}" if label == "eval" else key)
+        if key in _COUNTS:
+            self.extra[key] = _Column(label, ())
+            return self.extra[key]
+        if not aliases:
+            setting = declared(key)
+            if setting is not None and label != "eval":
+                self.settings.setdefault(setting, value)
+            if label != "eval" and key not in TRAPS and component(key) and number(value) is not None:
+                self.components[name] = _Column(component(key), ())
+                return self.components[name]
+            self.unread[name] = 1
+            return None
+        if number(value) is None:
+            return None
+        column = self.columns[name] = _Column(label, aliases)
+        return column
+
+    def _meaning(self, key: str) -> tuple[Alias, ...]:
+        if key in self.file.mapping:
+            field = self.file.mapping[key]
+            return (Alias(_TARGETS.get(field, field), rank=-1),)
+        found = resolve(key)
+        if found and key.startswith("eval/") and any(a.field != "eval_score" for a in found):
+            return ()
+        return tuple(a for a in found if a.field in NUMBER_FIELDS)
+
+    def _list(self, key: str, values: list[Any], index: int) -> bool:
+        """Rewards or advantages of the step as a list, or as lists of groups."""
+        name = key.rpartition("/")[2].lower()
+        if name not in ("rewards", "advantages", "group_rewards", "reward"):
+            self.unread[key] = self.unread.get(key, 0) + 1
+            return False
+        grouped = bool(values) and all(isinstance(group, list) for group in values)
+        figures = [number(v) for group in values for v in group] if grouped else [number(v) for v in values]
+        if not figures or any(f is None for f in figures):
+            return False
+        self.lists.setdefault("advantages" if name == "advantages" else "rewards", {})[index] = (
+            values if grouped else figures,
+            grouped,
+        )
+        return True
+
+    def declare(self, config: Mapping[str, Any]) -> None:
+        """Settings that the log prints: known names only, under the names that checks use."""
+        for key, value in flat(config).items():
+            if isinstance(value, str | int | float | bool) and (setting := declared(key)) is not None:
+                self.settings.setdefault(setting, _plain(value))
+
+    def unreadable(self, line: int) -> None:
+        """A line that should have been a row and is none."""
+        self._unreadable += 1
+        if self._unreadable == 1:
+            self.notes.append(f"line {line} is not a row and was left out")
+
+    def event(self, kind: str, message: str, line: int | None = None) -> None:
+        """Something that happened before the next row."""
+        self.events.setdefault(len(self.steps), []).append(Event(kind=kind, message=message, line=line))
+
+    def settle(self) -> None:
+        """Mends the steps of a console: lines that are not the trainer's go, positions of a wrong bar are forgotten."""
+        from .keyvalue import excursions
+
+        steps = np.array(self.steps)
+        self.dropped = np.flatnonzero(excursions(steps)).tolist()
+        if self.dropped:
+            self.notes.append(f"{len(self.dropped)} lines with a step out of order were left out")
+        moves = np.diff(np.delete(steps, self.dropped))
+        if np.count_nonzero(moves <= 0) > 0.2 * len(moves) and np.count_nonzero(moves < 0):
+            self.steps = array("d", [math.nan] * len(steps))
+
+    def run(self) -> Run:
+        """The run of these rows."""
+        from .assemble import assemble
+
+        return assemble(self)
+
+
+def is_eval(key: str) -> bool:
+    """Whether a key names an evaluation: ``eval_reward``, ``val-core/…``."""
+    head = key.lower().replace("-", "_").replace("/", "_").split("_", 1)[0]
+    return head in EVAL and head != "valid" and not key.startswith("val/")
+
+
+def component(key: str) -> str:
+    """The name of a reward function in a key such as ``rewards/format/mean`` or ``format_reward``; else empty."""
+    for prefix in ("rewards/", "reward/", "train/rewards/", "train/reward/"):
+        if key.startswith(prefix):
+            name = key[len(prefix) :].removesuffix("/mean")
+            last = name.rpartition("/")[2]
+            return "" if last in _STATISTICS or name in _NOT_FUNCTIONS else name
+    low = key.rpartition("/")[2]
+    for name in (low.removesuffix("_reward"), low.removeprefix("reward_")):
+        if name != low and name not in _STATISTICS and not set(name.split("_")) & _NOT_REWARDS:
+            return name
+    return ""
+
+
+_NOT_FUNCTIONS = frozenset("chosen rejected margins accuracies total_reward".split())
+_NOT_REWARDS = frozenset(
+    "mean std min max median time seconds weight scale model lr total best running baseline ema eval val test "
+    "norm count workers timeout threshold train avg sum delta gap".split()
+)
+
+
+def run_type(fields: Iterable[str], keys: Iterable[str]) -> RunType:
+    """What kind of training the fields and keys of a log speak of."""
+    if PREFERENCE_KEYS & set(keys):
+        return "preference"
+    known = set(fields)
+    if known - _COMMON - set(TEXT_FIELDS):
+        return "rl"
+    if known - {"eval_score", "epoch", "success_rate", "wall_time", "temperature", "optimizer_step"}:
+        return "supervised"
+    return "evaluation" if known & {"eval_score", "success_rate"} else "none"

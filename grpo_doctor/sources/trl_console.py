@@ -1,0 +1,58 @@
+"""Rows that trainers print as a Python or JSON mapping on one line: TRL, Transformers, slime, accelerate."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from .jsonl import loaded
+from .rows import number
+
+FORMAT = "trl-console"
+
+_BEFORE = re.compile(r"(?:step|iteration|iter|update|rollout)\s*[:=#]?\s*(\d{1,12})\W*$", re.IGNORECASE)
+_BAR = re.compile(r"\|\s*(\d{1,12})/(\d{1,12}) \[")
+
+
+def row(text: str) -> tuple[dict[str, Any], float | None] | None:
+    """The mapping that ends a line, and the step before it where there is one; None where there is no mapping."""
+    text = text.rstrip()
+    start = text.find("{")
+    if start < 0 or not text.endswith("}") or text[start + 1 : start + 2] not in ("'", '"'):
+        return None
+    body = text[start:]
+    value = loaded(body.replace("'", '"') if body[1] == "'" else body)
+    if not isinstance(value, dict):
+        value = _loose(body)
+    if len(value) < 2 or "train_runtime" in value:
+        return None
+    before = _BEFORE.search(text[max(0, start - 40) : start])
+    return value, float(before[1]) if before else None
+
+
+def _loose(body: str) -> dict[str, Any]:
+    """The pairs of a mapping that is no JSON: ``nan``, ``None``, ``np.float64(0.5)`` and the like among its values."""
+    quote = body[1]
+    found = {}
+    for part in body[2:-1].split(f", {quote}"):
+        key, colon, value = part.partition(f"{quote}:")
+        figure = number(value) if colon else None
+        if figure is not None:
+            found[key] = figure
+    return found
+
+
+class Bars:
+    """Positions of progress bars: the first bar without a description is the trainer's own."""
+
+    def __init__(self) -> None:
+        self._total: str | None = None
+        self.position: float | None = None
+
+    def see(self, text: str) -> None:
+        percent = text.find("%|")
+        if percent < 0 or text[:percent].strip().rstrip("0123456789"):
+            return
+        match = _BAR.search(text, percent + 2, percent + 400)
+        if match and (self._total is None or match[2] == self._total):
+            self._total, self.position = match[2], float(match[1])

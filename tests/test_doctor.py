@@ -1,0 +1,212 @@
+"""The doctor: fed whole or step by step it finds the same; alarms hold, clear and pause; causes come first."""
+
+from __future__ import annotations
+
+import math
+import random
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from grpo_doctor import LiveDoctor, StepRecord, diagnose
+from grpo_doctor.catalogue import Catalogue, load
+from grpo_doctor.check import CheckError, Finding, Severity, take_loaded
+from grpo_doctor.doctor import _Alarm
+from grpo_doctor.record import NUMBER_FIELDS, Event
+from grpo_doctor.run import Sample, run_of
+
+RATES = {name for name in NUMBER_FIELDS if name.endswith(("_rate", "_share", "_prob", "_fraction"))}
+FLAGS = {"update_applied", "generation_training_mode", "generation_checkpointing"}
+COUNTS = {"group_size", "groups", "zero_variance_groups", "all_correct_groups", "all_wrong_groups", "live_groups"}
+
+
+def made_up_records(seed: int, steps: int) -> list[StepRecord]:
+    """A run of nonsense: missing columns, gaps, NaN, infinities, jumps, plateaus, restarts, events."""
+    rng = random.Random(seed)
+    fields = [f for f in NUMBER_FIELDS if f != "step" and rng.random() < 0.8]
+    level = {f: rng.choice([0.0, 0.01, 0.3, 0.95, 3.0, 40.0]) for f in fields}
+    sparse = {f: rng.choice([0.0, 0.0, 0.3, 0.8]) for f in fields}
+    records = []
+    for i in range(steps):
+        row: dict[str, Any] = {}
+        for f in fields:
+            if rng.random() < 0.03:
+                level[f] = rng.choice([0.0, 0.02, 0.5, 1.0, 8.0, 100.0])
+            value = level[f] * rng.choice([1.0, 1.0, rng.uniform(0.8, 1.2)])
+            value = min(value, 1.0) if f in RATES else float(value > 0.4) if f in FLAGS else value
+            value = math.floor(value) if f in COUNTS else value
+            if rng.random() >= sparse[f]:
+                row[f] = rng.choice([math.nan, math.inf]) if rng.random() < 0.003 else value
+        if "advantage_std" in row and rng.random() < 0.7:
+            row["advantage_abs_values"] = rng.choice([[1.0], [0.7071], [0.3, 1.2], []])
+        if rng.random() < 0.1:
+            row["events"] = [Event(kind="log-warning", message="Caching is incompatible with gradient checkpointing")]
+        records.append(StepRecord(step=i if rng.random() > 0.01 else max(0, i - 5), **row))
+    return records
+
+
+def samples_of(seed: int, steps: int) -> list[list[Sample]]:
+    rng = random.Random(seed)
+    texts = ("Custom -> Review", "Custom 11. 1. 1. 11.", "a b a b a b a b a b", "Program -> done", "")
+    return [
+        [Sample(step=i, response=rng.choice(texts), valid=rng.random() < 0.5) for _ in range(rng.choice([0, 4]))]
+        for i in range(steps)
+    ]
+
+
+def essence(findings: list[Finding]) -> dict[str, tuple[Any, ...]]:
+    return {
+        f.code: (f.severity, f.confidence, f.role, f.onset_step, f.detected_step, f.last_step, f.cleared, f.message)
+        for f in findings
+    }
+
+
+@pytest.mark.parametrize("declared", [{}, {"group_size": 2, "temperature": 0.4, "kl_coef": 0.2, "learning_rate": 1e-4}])
+@given(seed=st.integers(0, 10**6), steps=st.integers(1, 70), block=st.sampled_from([1, 3, 16, 8192]))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_step_by_step_finds_what_the_whole_finds(declared: dict[str, Any], seed: int, steps: int, block: int) -> None:
+    records, samples = made_up_records(seed, steps), samples_of(seed, steps)
+    run = run_of([], settings=declared)
+    # a run of distinct rows: rows of one step that follow each other would be merged by the builder
+    records = [r for i, r in enumerate(records) if i == 0 or r.step != records[i - 1].step]
+    run = run_of(records, settings=declared)
+    run.samples = dict(enumerate(samples[: len(records)]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("grpo_doctor.doctor.BLOCK", block)
+        whole = diagnose(run)
+    live = LiveDoctor(declared)
+    for record, texts in zip(records, samples, strict=False):
+        live.push(record, texts)
+    assert essence(live.diagnosis().findings) == essence(whole.findings)
+    assert live.diagnosis().cause == whole.cause
+
+
+@given(
+    flags=st.lists(st.booleans(), max_size=80),
+    hold=st.sampled_from([(1, 1), (3, 5), (2, 2), (5, 10)]),
+    clear=st.integers(1, 6),
+    cuts=st.lists(st.integers(0, 80), max_size=5),
+)
+def test_an_alarm_fed_in_blocks_is_the_alarm_fed_by_rows(
+    flags: list[bool], hold: tuple[int, int], clear: int, cuts: list[int]
+) -> None:
+    by_row, by_block = _Alarm(Severity.ERROR, hold, clear), _Alarm(Severity.ERROR, hold, clear)
+    for i, flag in enumerate(flags):
+        by_row.push(flag, i, i + 1)
+    edges = sorted({0, len(flags), *(c for c in cuts if c < len(flags))})
+    for start, stop in pairwise(edges):
+        rows = np.arange(start, stop)
+        for _ in by_block.block(np.array(flags[start:stop], bool), rows, rows + 1):
+            pass
+    for name in ("active", "quiet", "held", "episodes"):
+        assert getattr(by_row, name) == getattr(by_block, name), name
+    one, other = by_row.main, by_block.main
+    assert (one is None) == (other is None)
+    if one is not None and other is not None:
+        assert (one.onset_row, one.detected_step, one.last_row) == (
+            other.onset_row,
+            other.detected_step,
+            other.last_row,
+        )
+
+
+@pytest.mark.parametrize(
+    ("flags", "onset", "detected", "last", "active"),
+    [
+        ("..x.x.....", None, None, None, False),  # two of five are not three
+        ("..x.x.x...", 3, 7, 7, True),
+        ("..xxx.....", 3, 5, 5, False),  # five quiet rows clear it
+        ("..xxx....x", 3, 5, 10, True),
+        ("..xxxxxxx......xxx", 3, 5, 18, True),  # a pause shorter than the episode does not start a new one
+        ("..xxx............xxx", 18, 20, 20, True),  # a longer one does
+    ],
+)
+def test_hold_clear_and_pause(
+    flags: str, onset: int | None, detected: int | None, last: int | None, active: bool
+) -> None:
+    alarm = _Alarm(Severity.WARNING, (3, 5), 5)
+    for i, flag in enumerate(flags):
+        alarm.push(flag == "x", i, i + 1)
+    episode = alarm.main
+    found = (episode.onset_step, episode.detected_step, episode.last_step) if episode else (None, None, None)
+    assert (*found, alarm.active) == (onset, detected, last, active)
+
+
+def leaf(folder: Path, body: str, name: str = "rate_too_low") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.py").write_text("from grpo_doctor import any_of, check, fires\n" + body, encoding="utf-8")
+    return folder
+
+
+PAGE = '"""Low.\n\n## What it sees\nx\n\n## Why it matters\nx\n\n## Known false alarms\nx\n\n## Remedy\nx\n\n## Sources\nx\n"""'
+
+
+def test_a_users_folder_of_checks_loads_by_the_same_path(tmp_path: Path) -> None:
+    folder = leaf(
+        tmp_path / "mine" / "own",
+        f'@check("OWN001", severity="error")\ndef rate_too_low(valid_rate, *, low=0.5):\n    {PAGE}\n'
+        '    return fires(valid_rate < low, "Valid is {valid:.2f}.", valid=valid_rate)\n',
+    )
+    catalogue = load((folder.parent,))
+    assert catalogue.checks["OWN001"].family == "own"
+    run = run_of([StepRecord(step=i, valid_rate=0.4) for i in range(10)])
+    finding = diagnose(run, catalogue=catalogue).finding("OWN001")
+    assert finding is not None
+    assert finding.message == "Valid is 0.40."
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ('@check("OWN002")\ndef f(valid_rate):\n    """No headings."""\n', "lacks the heading '## What it sees'"),
+        (f'@check("OWN003")\ndef f(valid_ratio):\n    {PAGE}\n', "'valid_ratio' is no record field"),
+        (f'@check("GEN001")\ndef f(valid_rate):\n    {PAGE}\n', "GEN001 is taken by"),
+        (f'@check("own4")\ndef f(valid_rate):\n    {PAGE}\n', "a code is two or three capitals"),
+        (f'@check("OWN005", remedies=("none-such",))\ndef f(valid_rate):\n    {PAGE}\n', "no remedy 'none-such'"),
+        (
+            f'@check("OWN006", explains=("OWN007",))\ndef f(valid_rate):\n    {PAGE}\n'
+            f'@check("OWN007", explains=("OWN006",))\ndef g(valid_rate):\n    {PAGE}\n',
+            "explains runs in a circle: OWN006 -> OWN007 -> OWN006",
+        ),
+    ],
+)
+def test_a_leaf_that_cannot_load_says_file_code_and_mend(tmp_path: Path, body: str, said: str) -> None:
+    folder = leaf(tmp_path / f"bad{abs(hash(said))}", body)
+    with pytest.raises(CheckError) as failed:
+        load((folder,))
+    take_loaded()
+    assert said in str(failed.value)
+    assert "rate_too_low.py" in str(failed.value)
+
+
+def test_select_and_ignore_by_code_name_and_family() -> None:
+    catalogue = load()
+    assert set(catalogue.select(["GEN001", "zero-variance-groups"]).checks) == {"GEN001", "ADV003"}
+    assert all(c.family == "update" for c in catalogue.select(["update"], ["UPD001"]).checks.values())
+    assert "UPD001" not in catalogue.select([], ["UPD"]).checks
+    with pytest.raises(CheckError, match="no check, name or family is called 'entropy-colapse'"):
+        catalogue.select(["entropy-colapse"])
+
+
+def test_an_unknown_field_is_a_skip_that_names_it() -> None:
+    coverage = diagnose(run_of([StepRecord(step=i, loss=0.1) for i in range(20)])).coverage
+    skipped = {s["code"]: s["needs"] for s in coverage.skipped}
+    assert skipped["UPD003"] == ["update_applied", "invalid_rate"]
+
+
+def test_too_few_steps_are_unjudged_and_many_are_not() -> None:
+    few = diagnose(run_of([StepRecord(step=i, loss=0.1, reward_mean=0.5) for i in range(2)]))
+    assert (few.verdict, few.headline) == ("unjudged", "2 steps, too few to judge.")
+
+
+def test_live_cost_needs_no_growing_state() -> None:
+    alone = Catalogue([load().checks["ADV003"]])
+    doctor = LiveDoctor(catalogue=alone)
+    for i in range(500):
+        doctor.push(StepRecord(step=i, groups=4, zero_variance_groups=1, reward_mean=0.5))
+    assert len(doctor.summary.steps) == 2
