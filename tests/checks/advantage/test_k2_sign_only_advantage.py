@@ -1,0 +1,22 @@
+import pytest
+
+from grpo_doctor.testing import find, run_check
+
+
+@pytest.mark.parametrize("size", [1.0, 0.7071])
+def test_eight_live_steps_with_one_size(size: float) -> None:
+    assert run_check("ADV001", {"group_size": 2}, advantage_abs_values=[[size]] * 7) is None
+    found = find("ADV001", {"group_size": 2}, advantage_abs_values=[[size], [], [0.0]] * 8)
+    assert found.severity == "warning"
+    assert found.message == (
+        "Two responses per prompt leave only the sign of the advantage (in 8 of 8 steps with a live group); this "
+        "loses signal but does not by itself make a run collapse."
+    )
+
+
+@pytest.mark.parametrize(
+    ("k", "values"),
+    [(2, [[0.3], [0.7]] * 10), (4, [[1.0]] * 20), (8, [[0.4, 1.1, 2.0]] * 20), (2, [[]] * 20)],
+)
+def test_it_stays_silent(k: int, values: list[list[float]]) -> None:
+    assert run_check("ADV001", {"group_size": k}, advantage_abs_values=values) is None

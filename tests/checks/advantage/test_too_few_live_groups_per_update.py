@@ -1,0 +1,12 @@
+import pytest
+
+from grpo_doctor.testing import run_check
+
+
+@pytest.mark.parametrize(("live", "severity"), [("4", None), ("3", "warning"), ("1", "warning"), ("0", "error")])
+def test_levels_over_ten_steps(live: str, severity: str | None) -> None:
+    found = run_check("ADV012", live_groups=f"{live}x20")
+    assert (found and found.severity) == severity
+    if live == "3":
+        assert found is not None
+        assert found.message == "Only 3 groups a step have rewards that differ (mean of the last 10 steps)."

@@ -1,0 +1,12 @@
+import pytest
+
+from grpo_doctor.testing import run_check
+
+
+@pytest.mark.parametrize(("k", "severity"), [(1, "error"), (2, "warning"), (3, "warning"), (4, None), (64, None)])
+def test_levels(k: int, severity: str | None) -> None:
+    found = run_check("CFG001", {"group_size": k}, reward_mean="0.5x10")
+    assert (found and found.severity) == severity
+    if k == 2:
+        assert found is not None
+        assert found.message == "2 response(s) per prompt: the group mean is a poor baseline."

@@ -1,0 +1,18 @@
+import pytest
+
+from grpo_doctor.testing import find, run_check
+
+
+@pytest.mark.parametrize(
+    ("temperature", "severity"),
+    [("0.6x9", None), ("0.59x9", "warning"), ("1.5x9", None), ("1.51x9", "warning"), ("0.6x5 0.49x9", "error")],
+)
+def test_levels(temperature: str, severity: str | None) -> None:
+    found = run_check("CFG004", temperature=temperature)
+    assert (found and found.severity) == severity
+
+
+def test_its_message() -> None:
+    assert find("CFG004", temperature="0.30 0.2 0.16").message == (
+        "Rollouts are sampled at temperature 0.16 (at the start 0.30)."
+    )

@@ -1,0 +1,33 @@
+import pytest
+
+from grpo_doctor.testing import find, run_check
+
+
+@pytest.mark.parametrize(
+    ("rate", "severity"), [("0.1", None), ("0.11", "warning"), ("0.31", "error"), ("0.81", "critical")]
+)
+def test_levels_over_ten_steps(rate: str, severity: str | None) -> None:
+    found = run_check("DIV004", fallback_rate=f"0x5 {rate}x20")
+    assert (found and found.severity) == severity
+    if severity == "error":
+        assert found is not None
+        assert found.message == (
+            "31% of the responses of the last 10 steps are invalid or were replaced by a default (0% at the start)."
+        )
+
+
+def test_a_policy_that_learns_the_form_is_left_in_peace() -> None:
+    assert run_check("DIV004", valid_rate="0.2x10 0.4x10 0.6x10 0.8x20") is None
+
+
+def test_a_form_that_is_never_learnt_is_found_after_forty_steps() -> None:
+    assert run_check("DIV004", valid_rate="0.2x41") is None
+    found = find("DIV004", valid_rate="0.2x42")
+    assert (found.severity, found.detected_step) == ("error", 42)
+
+
+def test_evidence_is_split_by_what_happened_before() -> None:
+    found = find(
+        "DIV004", fallback_rate="0 0 0 0 0 0 1 0 1 0 1 0 1 0 1 0", update_applied="0 0 0 0 0 1 0 1 0 1 0 1 0 1 0 0"
+    )
+    assert (found.evidence["after_update"], found.evidence["otherwise"]) == (1, 0)

@@ -1,0 +1,21 @@
+from typing import Any
+
+import pytest
+
+from grpo_doctor.testing import find, run_check
+
+
+def test_a_nan_is_critical_at_once() -> None:
+    found = find("GRD001", loss="0.1 0.1 NaN 0.1")
+    assert (found.severity, found.confidence, found.onset_step, found.cleared) == ("critical", "high", 3, False)
+    assert found.message == "A core metric is NaN in 1 step(s) and infinite in 0."
+
+
+@pytest.mark.parametrize(("norms", "severity"), [("1 inf 1 inf 1", "warning"), ("1 inf 1 inf inf", "error")])
+def test_infinite_gradients_are_counted(norms: str, severity: str) -> None:
+    assert find("GRD001", grad_norm=norms).severity == severity
+
+
+@pytest.mark.parametrize("columns", [{"loss": "0.1x30"}, {"entropy_max": "NaNx30"}, {"grad_norm": "1 2.9e9 1x20"}])
+def test_it_stays_silent(columns: dict[str, Any]) -> None:
+    assert run_check("GRD001", **columns) is None

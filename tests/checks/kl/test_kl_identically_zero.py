@@ -1,0 +1,21 @@
+import pytest
+
+from grpo_doctor.testing import find, run_check
+
+
+def test_the_first_value_may_be_zero_and_five_more_may_not() -> None:
+    assert run_check("KL003", kl="0x5") is None
+    found = find("KL003", kl="0x6")
+    assert found.severity == "warning"
+    assert found.message == "The logged KL was 0 in all 6 of its values: it measures nothing and protects nothing."
+
+
+def test_an_error_where_a_coefficient_is_declared() -> None:
+    assert find("KL003", {"kl_coef": 0.02}, kl="0x6").severity == "error"
+
+
+@pytest.mark.parametrize(
+    ("settings", "kl"), [({}, "0 1e-8 0x9"), ({}, "0 0.001 0.002x20"), ({"kl_coef": 0}, "0x20"), ({}, "0 ? ? 0 ? 0")]
+)
+def test_it_stays_silent(settings: dict[str, float], kl: str) -> None:
+    assert run_check("KL003", settings, kl=kl) is None

@@ -1,0 +1,50 @@
+from typing import Any
+
+import pytest
+
+from grpo_doctor.testing import find, run_check
+
+
+def alternating(times: int) -> dict[str, Any]:
+    """A run in which every update is followed by a collapse and every skip by a healthy rollout, then rest."""
+    return {
+        "invalid_rate": " ".join(["0 1"] * times + ["0x6"]),
+        "update_applied": " ".join(["1 0"] * times + ["0x6"]),
+    }
+
+
+def test_it_needs_five_updates_out_of_health() -> None:
+    four = alternating(4)
+    assert run_check("UPD001", fallback_rate=four["invalid_rate"], update_applied=four["update_applied"]) is None
+    five = alternating(5)
+    found = find("UPD001", fallback_rate=five["invalid_rate"], update_applied=five["update_applied"])
+    assert (found.severity, found.confidence, found.detected_step) == ("error", "medium", 15)
+    assert found.message == (
+        "5 of 5 updates were followed by a collapsed rollout, against 0 of 10 steps without an update "
+        "(out of a healthy step 5 of 5 against 0 of 5, Fisher p = 4.0e-03)."
+    )
+
+
+def test_collapses_after_skips_are_held_against_it() -> None:
+    """One collapse after a skip too: p rises to 0.024 and nothing is claimed."""
+    rates = " ".join(["0 1"] * 5 + ["0 1 0x4"])
+    updates = " ".join(["1 0"] * 5 + ["0x6"])
+    assert run_check("UPD001", fallback_rate=rates, update_applied=updates) is None
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        pytest.param({"fallback_rate": "0.05x60", "update_applied": "1x60"}, id="healthy, every step updates"),
+        pytest.param({"fallback_rate": "0 1x59", "update_applied": "1x60"}, id="collapsed for good: no other row"),
+        pytest.param({"fallback_rate": "0.1x60", "update_applied": "1 1 0 1 1 0x55"}, id="healthy, some skips"),
+    ],
+)
+def test_it_stays_silent(columns: dict[str, Any]) -> None:
+    assert run_check("UPD001", **columns) is None
+
+
+def test_where_validity_is_unknown_the_reward_speaks() -> None:
+    rewards, updates = " ".join(["0.8 0.1"] * 6 + ["0.8x9"]), " ".join(["1 0"] * 6 + ["0x9"])
+    found = find("UPD001", reward_mean=rewards, update_applied=updates)
+    assert found.severity == "error"
