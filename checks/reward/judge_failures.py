@@ -1,0 +1,58 @@
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column, moving_mean
+
+
+@check(
+    "REW004",
+    severity="warning",
+    explains=("REW009", "REW001", "STL001"),
+    rivals=(
+        Rival(
+            "the responses cannot be judged",
+            "garbage or truncated text makes the judge fail, so the policy is the cause",
+            "score the saved responses of a healthy step again: the judge must not fail on them",
+        ),
+    ),
+    remedies=(
+        remedy(
+            "drop-failed-judgements",
+            "Leave out what could not be judged, and retry with a time-out",
+            trl="return None for that sample: GRPOTrainer leaves None out of the mean over reward functions",
+            verl="raise and retry in the reward function; sandbox_fusion with a time-out; mask the sample's response",
+            openrlhf="retry in the remote reward model; return NaN and mask it, never 0",
+            by_hand="retries with back-off; reward = nan, and leave the sample out of its group's mean and of the loss",
+            evidence="a failure scored 0 is a wrong label: it pushes away from the response with full force",
+            source="TRL GRPOTrainer docs, multi-task rewards",
+        ),
+    ),
+)
+def judge_failures(judge_failure_rate: Column, *, rows: int = 10, warn: float = 0.02, bad: float = 0.10) -> Fires:
+    """The judge could not score part of the responses.
+
+    ## What it sees
+    The mean of judge_failure_rate over the last 10 recorded steps: **warning** above 2 %, **error** above 10 %.
+    Failures are time-outs, unparsable verdicts, refused calls and scores by a fallback heuristic.
+
+    ## Why it matters
+    A failure that counts as 0 is a wrong label. Within a group it makes the advantage of a good response negative, and
+    since failures follow load and length they are not even random.
+
+    ## Known false alarms
+    A short outage in a long run; the finding clears. Failures that are left out of the loss do no harm beyond the
+    smaller batch.
+
+    ## Remedy
+    Retry, then leave the sample out. Never score a failure with 0 or with the batch mean.
+
+    ## Sources
+    BoBaCai/grpo-dual warns from 10 % heuristic scores on. TRL drops None from reward functions.
+    """
+    failing = moving_mean(judge_failure_rate, rows)
+    return fires(
+        failing > warn,
+        "The judge failed on {failing:.1%} of the responses of the last {rows} steps.",
+        error=failing > bad,
+        failing=failing,
+        rows=rows,
+    )

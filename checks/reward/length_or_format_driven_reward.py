@@ -1,0 +1,78 @@
+import numpy as np
+
+from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column, fallen, gained, moving_mean, previous
+
+
+@check(
+    "REW003",
+    severity="warning",
+    confidence="medium",
+    explains=("REW002", "LEN002"),
+    rivals=(
+        Rival(
+            "longer answers are better answers",
+            "reasoning that grows with success is healthy",
+            "the success rate at equal length: compare long and short responses of one prompt",
+        ),
+    ),
+    remedies=(
+        remedy(
+            "pay-no-length",
+            "Take length out of the reward",
+            trl="drop length rewards; get_soft_overlong_punishment for the limit only; loss_type='dr_grpo' or 'dapo'",
+            verl="reward_model.reward_manager=dapo with overlong_buffer only; actor.loss_agg_mode=token-mean",
+            openrlhf="--reward.overlong_buffer_len with --reward.overlong_penalty_factor 1 only",
+            by_hand="subtract the least-squares effect of length within the group, or pay length only on right answers",
+            evidence="a bonus of 0.1 a token on any text was exploited within 13-19 steps: valid 0.65 → 0.00",
+            source="engine fault rew_len; arXiv 2310.03716",
+        ),
+    ),
+)
+def length_or_format_driven_reward(
+    reward_mean: Column,
+    length: Column = any_of("response_length_mean", "response_length_median"),
+    *,
+    rows: int = 30,
+    share: float = 0.5,
+) -> Fires:
+    """The reward follows the length of the responses.
+
+    ## What it sees
+    The **changes** from row to row of the mean reward and the mean response length over the last 30 rows that hold
+    both. It fires when one explains more than half of the variance of the other (squared correlation above 0.5), in the
+    direction in which the length has really gone since the start, while the reward has grown. Changes and not levels:
+    two series that both rise correlate in levels whatever ties them.
+
+    ## Why it matters
+    A reward for length alone reproduces most of what RLHF gains by a learned reward model, and a policy finds such a
+    bonus within some tens of steps. Then validity goes, and the reward still rises until the limit cuts every response.
+
+    ## Known false alarms
+    Tasks whose answer is a length (counting, listing), and graded rewards where a longer answer holds more right parts.
+    With 30 rows a squared correlation of 0.5 comes about by chance in fewer than 1 of 10,000 windows.
+
+    ## Remedy
+    Pay for length on no text that is not right, and punish only the approach to the limit.
+
+    ## Sources
+    arXiv 2310.03716 (length explains most of the gain). Engine fault rew_len: correlation within the batch 0.70 against
+    -0.13 in healthy runs.
+    """
+    reward_step, length_step = reward_mean - previous(reward_mean), length - previous(length)
+    mean_reward, mean_length = moving_mean(reward_step, rows), moving_mean(length_step, rows)
+    together = moving_mean(reward_step * length_step, rows) - mean_reward * mean_length
+    reward_var = moving_mean(reward_step**2, rows) - mean_reward**2
+    length_var = moving_mean(length_step**2, rows) - mean_length**2
+    correlation = together / np.sqrt(reward_var * length_var)
+    rose = gained(reward_mean)
+    longer, shorter = gained(length), fallen(length)
+    driven = ((correlation > 0) & longer) | ((correlation < 0) & shorter)
+    return fires(
+        rose & driven & (correlation**2 > share),
+        "Changes of the response length explain {explained:.0%} of the changes of the reward over {rows} steps.",
+        hold=(5, 8),
+        explained=correlation**2,
+        rows=rows,
+    )

@@ -1,0 +1,61 @@
+import numpy as np
+
+from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor.stats import Column, total
+
+
+@check(
+    "REW010",
+    severity="error",
+    confidence="medium",
+    rivals=(
+        Rival(
+            "the metric is measured elsewhere",
+            "accuracy on a held-out set with another sampler, which is sound",
+            "compute the metric from the responses that the step recorded",
+        ),
+    ),
+    remedies=("fail-invalid-responses",),
+    invalidates=("the success rate of every step with fallbacks",),
+)
+def outcome_hides_fallback(
+    invalid_rate: Column,
+    outcome: Column = any_of("success_rate", "eval_score"),
+    *,
+    least: int = 5,
+    bad: float = 0.9,
+    good: float = 0.3,
+    share: float = 0.5,
+) -> Fires:
+    """The success rate stays up while the policy's output is nearly all invalid.
+
+    ## What it sees
+    The mean of success_rate (or eval_score) over all steps with at least 90 % invalid or replaced responses against
+    that over all steps with at most 30 %, once there are five of each; it fires when the former is more than half of
+    the latter.
+
+    ## Why it matters
+    The number that everyone watches is not made by the policy: a default workflow, a retry or a template answers in its
+    place. Such a curve cannot show a collapse, so nothing that was concluded from it holds.
+
+    ## Known false alarms
+    A success rate that is measured by another process on another prompt set.
+
+    ## Remedy
+    Count an invalid response as a failure, and report the fallback rate in the same line as the success rate.
+
+    ## Sources
+    beita6969/colab-grpo P30: accuracy 36.0 % on steps that are 99.6 % fallback, 47.3 % on the others.
+    """
+    is_bad, is_good = invalid_rate >= bad, invalid_rate <= good
+    bads, goods = total(is_bad), total(is_good)
+    hidden = total(np.where(is_bad, outcome, 0.0)) / np.maximum(bads, 1)
+    shown = total(np.where(is_good, outcome, 0.0)) / np.maximum(goods, 1)
+    return fires(
+        (bads >= least) & (goods >= least) & (shown > 0) & (hidden > share * shown),
+        "Steps whose responses are nearly all invalid still report a success of {hidden:.1%}, valid ones {shown:.1%}.",
+        hold=(1, 1),
+        hidden=hidden,
+        shown=shown,
+        steps=bads,
+    )

@@ -1,0 +1,102 @@
+import numpy as np
+
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column, baseline, best, lowest, moving_max, moving_mean, moving_min
+
+
+@check(
+    "REW001",
+    severity="info",
+    confidence="high",
+    explains=("ADV003", "ADV012", "STL001", "GRD003"),
+    rivals=(
+        Rival(
+            "the judge answers the same for everything",
+            "a parse error or a time-out that is turned into a number",
+            "score one right and one wrong answer by hand: the rewards must differ",
+        ),
+        Rival(
+            "the answers are never found",
+            "the extraction reads the wrong part of the text, or the limit cuts the answer off",
+            "read five responses with their rewards; truncated_rate and the extraction probe",
+        ),
+    ),
+    remedies=(
+        "filter-dead-groups",
+        remedy(
+            "match-difficulty",
+            "Give the policy prompts that it solves sometimes",
+            trl="filter the dataset to prompts whose success rate over 8 samples lies between 0.05 and 0.95",
+            verl="algorithm.filter_groups.enable=True metric=acc; or filter the parquet files by a sampling pass",
+            openrlhf="--algo.dynamic_filtering_enable --algo.dynamic_filtering_range 0 1",
+            by_hand="sample each prompt 8 times once, keep those with 1 to 7 right; stop a run that is solved",
+            evidence="AIME24 42 → 50 by dropping prompts that are always right or always wrong",
+            source="arXiv 2503.14476",
+        ),
+    ),
+)
+def reward_constant_or_saturated(
+    reward_mean: Column,
+    reward_std: Column = None,
+    reward_min: Column = None,
+    reward_max: Column = None,
+    success_rate: Column = None,
+    *,
+    rows: int = 20,
+    share: float = 0.9,
+    top: float = 0.98,
+    low: float = 0.5,
+) -> Fires:
+    """Every response gets the same reward, so there is nothing to learn from.
+
+    ## What it sees
+    The last 20 recorded rewards. **Constant**: on 90 % of the rows the rewards of the batch have no spread
+    (reward_std, or reward_max less reward_min, at most 1e-6), or the 20 batch means are one and the same number.
+    **Solved**: the success rate, or the reward where all rewards of the run lie in 0 to 1, is at least 0.98. The level
+    separates the two ends: constant at or below 0.5 of a 0-to-1 reward, or with a success rate of at most 0.02, is
+    dead (**error**); constant elsewhere, or solved since the first five rows, is a **warning**; a run that became
+    solved while it trained is an **info**: it has finished.
+
+    ## Why it matters
+    The advantage is the reward less the group's mean: equal rewards make it zero for every response, by identity.
+    What still moves the weights then is the KL term and weight decay. A run that starts solved spends its whole budget
+    on that; a run that starts dead will not come alive by waiting.
+
+    ## Known false alarms
+    A finished run of a small task ends here, which is why reaching the top is an info. A reward scale that ends above
+    1 is not known to the check, so a solved run with rewards up to 2.5 is called constant, a warning.
+
+    ## Remedy
+    Solved: stop, or take harder prompts. Dead: first prove the reward function on one right and one wrong answer by
+    hand; then easier prompts, a supervised start, or a graded reward.
+
+    ## Sources
+    Dawn-Of-Justice/Fair-RLVR, run grpo_correctness_only: reward 1.0 and spread 0 from the first row to step 1000.
+    huggingface/trl#3857: grad_norm 0.0 with frac_reward_zero_std 1.0. Engine fault rew_const: 60 steps without a
+    gradient.
+    """
+    spread = np.where(np.isnan(reward_std), reward_max - reward_min, reward_std)
+    repeated = moving_max(reward_mean, rows) - moving_min(reward_mean, rows)
+    constant = (moving_mean(spread <= 1e-6, rows) >= share) | (repeated <= 1e-6)
+    level, right = moving_mean(reward_mean, rows), moving_mean(success_rate, rows)
+    unit = (best(reward_mean) <= 1) & (lowest(reward_mean) >= 0)
+    solved = (unit & (level >= top)) | (right >= top)
+    began = solved & ((unit & (baseline(reward_mean) >= top)) | (baseline(success_rate) >= top))
+    dead = constant & ~solved & ((unit & (level <= low)) | (level <= 0) | (right <= 1 - top))
+    why = np.where(
+        solved,
+        "the task is solved and nothing is left to learn",
+        np.where(dead, "no response is better than another, so there is no gradient", "there is no gradient"),
+    )
+    return fires(
+        constant | solved,
+        "The reward has been {level:.3g} for {rows} rewards in a row: {why}.",
+        warning=began | (constant & ~solved),
+        error=dead,
+        hold=(1, 1),
+        clear=rows,
+        level=level,
+        rows=rows,
+        why=why,
+    )

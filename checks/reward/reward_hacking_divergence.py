@@ -1,0 +1,128 @@
+import math
+from typing import Any
+
+import numpy as np
+
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column, baseline, best, fold, lowest, noise, recent_mean, row, total
+
+
+def unrewarded(alone: set[str] | None, reward: float, components: Any) -> tuple[set[str] | None, float]:
+    """The lowest component that is no part of the reward: one other component has equalled it on every row."""
+    if not components:
+        return alone, math.nan
+    close = {name for name, value in components.items() if abs(value - reward) <= 1e-6 * max(1.0, abs(reward))}
+    alone = close if alone is None else alone & close
+    rest = [value for name, value in components.items() if name not in alone]
+    return alone, min(rest) if alone and rest else math.nan
+
+
+@check(
+    "REW002",
+    severity="info",
+    confidence="medium",
+    outcome=True,
+    rivals=(
+        Rival(
+            "the second metric lags",
+            "form is learnt before content, so the reward for form rises first",
+            "train on: content must follow within about as many steps as form took",
+        ),
+        Rival(
+            "the held-out set differs",
+            "another distribution, another temperature or another prompt than in training",
+            "score the training responses of the last steps with the second metric",
+        ),
+    ),
+    remedies=(
+        remedy(
+            "hold-out-metric",
+            "Log a metric that is not rewarded, and stop by it",
+            trl="add the check as a reward function with reward_weights=[…, 0.0], so that it is logged and not trained on",
+            verl="return it under reward_extra_info of the reward function; trainer.test_freq=5",
+            openrlhf="--eval.dataset with its own scorer every few steps",
+            by_hand="score every batch with the second metric, record it as eval_score, save the best checkpoint by it",
+            evidence="the gold reward peaks and then falls while the proxy still rises, at every model size",
+            source="arXiv 2210.10760",
+        ),
+        "roll-back",
+    ),
+    invalidates=("the reward as a measure of success since step {onset}",),
+)
+def reward_hacking_divergence(
+    reward_mean: Column,
+    eval_score: Column = None,
+    success_rate: Column = None,
+    valid_rate: Column = None,
+    reward_components: Column = None,
+    *,
+    rows: int = 5,
+    early: int = 20,
+    sigmas: float = 5.0,
+    gain: float = 0.3,
+    fall: float = 0.2,
+    floor: float = 0.05,
+) -> Fires:
+    """The reward rises while a metric that is not rewarded falls or stays at nothing.
+
+    ## What it sees
+    From the 20th reward on: the mean of the last 5 rewards lies 5 standard errors and 30 % of its size above the first
+    such mean, and within a tenth of the run's best. Beside it four second metrics, each only where it is not the
+    reward itself: eval_score, success_rate, valid_rate, and the lowest reward component where another component alone
+    has equalled the reward on every row. **error**: the second metric has fallen from its own best by 5 standard
+    errors and 20 % of its range's larger end. **warning**: it has never risen above 0.05. **info**: no second metric was
+    recorded, so hacking cannot be excluded: a reward curve alone looks excellent while it is being hacked.
+
+    ## Why it matters
+    The optimizer finds what the reward function pays for, not what was meant. The best checkpoint by reward is then the
+    worst by everything else, and nothing in loss, KL or entropy says so.
+
+    ## Known false alarms
+    Where form pays first and content later, the second metric stays near zero for a while: a warning, no error. A
+    held-out score measured five times or fewer is not judged.
+
+    ## Remedy
+    Read ten responses of the last steps. Close the hole in the reward function, log what it pays for beside what was
+    meant, and go back to the checkpoint that is best by the second metric.
+
+    ## Sources
+    rohunagrawal/reward-hacking-entropy (compilability rewarded, correctness only logged: 0.2 → 0.7 against 0.00-0.02).
+    arXiv 2210.10760 (over-optimisation of a proxy). Engine fault rew_len: logged reward 1.1 → 2.0, valid 0.65 → 0.
+    """
+    now = recent_mean(reward_mean, rows)
+    first, top = baseline(now, 1), best(now)
+    beyond = sigmas * math.sqrt(2 / rows)
+    rose = (now - first > beyond * noise(reward_mean)) & (now - first > gain * np.maximum(np.abs(now), np.abs(first)))
+    rose = rose & (now >= top - 0.1 * (top - first)) & (row(reward_mean) >= early)
+    component = fold(unrewarded, lambda: None, reward_mean, reward_components)
+    fell, flat, alone, low, high = False, False, True, np.nan, np.nan
+    for metric in (eval_score, success_rate, valid_rate, component):
+        other = np.where(np.abs(metric - reward_mean) <= 1e-9, np.nan, metric)[()]
+        level = recent_mean(other, rows)
+        peak, least = best(level), lowest(level)
+        sinks = (peak - level > beyond * noise(other)) & (
+            peak - level > fall * np.maximum(np.abs(peak), np.abs(least))
+        )
+        lies = (peak <= floor) & (least >= 0)
+        worse = rose & (sinks | lies)
+        low, high = np.where(worse, level, low)[()], np.where(worse, peak, high)[()]
+        fell, flat, alone = fell | sinks, flat | lies, alone & (total(other == other) < 1)
+    what = np.where(
+        fell,
+        "a metric that is not rewarded fell from its best",
+        np.where(flat, "a metric that is not rewarded stays at nothing", "no metric that is not rewarded is recorded"),
+    )
+    words = np.where(fell | flat, "the policy earns it in another way than was meant", "hacking cannot be excluded")
+    return fires(
+        rose & (fell | flat | alone),
+        "The reward rose from {first:.3g} to {now:.3g}, and {what}: {words}.",
+        warning=rose & flat,
+        error=rose & fell,
+        first=first,
+        now=now,
+        what=what,
+        words=words,
+        metric=low,
+        metric_best=high,
+    )
