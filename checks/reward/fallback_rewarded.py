@@ -1,7 +1,6 @@
 import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.remedies import remedy
 from grpo_doctor.stats import Column, lowest, total
 
 
@@ -16,18 +15,7 @@ from grpo_doctor.stats import Column, lowest, total
             "the rewards of single invalid responses: partial credit differs between them, a fallback's does not",
         ),
     ),
-    remedies=(
-        remedy(
-            "fail-invalid-responses",
-            "Give an invalid response the lowest reward, whatever a default would have earned",
-            trl="in the reward function: return 0.0 (the scale's minimum) before anything is executed",
-            verl="the same in compute_score; log the share of defaults in reward_extra_info",
-            openrlhf="the same in reward_func; return the share of defaults in extra_logs",
-            by_hand="reward = judge(run(text)) if parses(text) else LOWEST; record fallback_rate beside the reward",
-            evidence="P30 paid garbage 0.50 against 0.56 for valid workflows, because a default ran in its place",
-            source="beita6969/colab-grpo, logs/training_p30.log",
-        ),
-    ),
+    remedies=("fail-invalid-responses",),
     invalidates=("the reward of every step with fallbacks",),
 )
 def fallback_rewarded(

@@ -44,15 +44,15 @@ def reward_constant_or_saturated(
     success_rate: Column = None,
     *,
     rows: int = 20,
-    share: float = 0.9,
     top: float = 0.98,
     low: float = 0.5,
 ) -> Fires:
     """Every response gets the same reward, so there is nothing to learn from.
 
     ## What it sees
-    The last 20 recorded rewards. **Constant**: on 90 % of the rows the rewards of the batch have no spread
-    (reward_std, or reward_max less reward_min, at most 1e-6), or the 20 batch means are one and the same number.
+    The last 20 recorded rewards. **Constant**: on each of them the rewards of the batch have no spread
+    (reward_std, or reward_max less reward_min, at most 1e-6), or, where no spread is recorded, the 20 batch means are
+    one and the same number.
     **Solved**: the success rate, or the reward where all rewards of the run lie in 0 to 1, is at least 0.98. The level
     separates the two ends: constant at or below 0.5 of a 0-to-1 reward, or with a success rate of at most 0.02, is
     dead (**error**); constant elsewhere, or solved since the first five rows, is a **warning**; a run that became
@@ -64,8 +64,10 @@ def reward_constant_or_saturated(
     on that; a run that starts dead will not come alive by waiting.
 
     ## Known false alarms
-    A finished run of a small task ends here, which is why reaching the top is an info. A reward scale that ends above
-    1 is not known to the check, so a solved run with rewards up to 2.5 is called constant, a warning.
+    A finished run of a small task ends here, which is why reaching the top is an info. A small batch on a task with
+    rare success (8 responses, 2 % right) has 20 empty steps in a row by chance; the finding clears at the first
+    success. A reward scale that ends above 1 is not known to the check, so a solved run with rewards up to 2.5 is
+    called constant, a warning.
 
     ## Remedy
     Solved: stop, or take harder prompts. Dead: first prove the reward function on one right and one wrong answer by
@@ -78,7 +80,7 @@ def reward_constant_or_saturated(
     """
     spread = np.where(np.isnan(reward_std), reward_max - reward_min, reward_std)
     repeated = moving_max(reward_mean, rows) - moving_min(reward_mean, rows)
-    constant = (moving_mean(spread <= 1e-6, rows) >= share) | (repeated <= 1e-6)
+    constant = np.where(np.isnan(spread), repeated <= 1e-6, moving_mean(spread <= 1e-6, rows) >= 1)[()]
     level, right = moving_mean(reward_mean, rows), moving_mean(success_rate, rows)
     unit = (best(reward_mean) <= 1) & (lowest(reward_mean) >= 0)
     solved = (unit & (level >= top)) | (right >= top)

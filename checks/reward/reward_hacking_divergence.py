@@ -12,9 +12,10 @@ def unrewarded(alone: set[str] | None, reward: float, components: Any) -> tuple[
     """The lowest component that is no part of the reward: one other component has equalled it on every row."""
     if not components:
         return alone, math.nan
-    close = {name for name, value in components.items() if abs(value - reward) <= 1e-6 * max(1.0, abs(reward))}
+    parts = {name: value for name, value in components.items() if isinstance(value, int | float) and value == value}
+    close = {name for name, value in parts.items() if abs(value - reward) <= 1e-6 * max(1.0, abs(reward))}
     alone = close if alone is None else alone & close
-    rest = [value for name, value in components.items() if name not in alone]
+    rest = [value for name, value in parts.items() if name not in alone]
     return alone, min(rest) if alone and rest else math.nan
 
 
@@ -39,7 +40,7 @@ def unrewarded(alone: set[str] | None, reward: float, components: Any) -> tuple[
         remedy(
             "hold-out-metric",
             "Log a metric that is not rewarded, and stop by it",
-            trl="add the check as a reward function with reward_weights=[…, 0.0], so that it is logged and not trained on",
+            trl="add the check as a reward function with reward_weights=[…, 0.0], so that it is logged only",
             verl="return it under reward_extra_info of the reward function; trainer.test_freq=5",
             openrlhf="--eval.dataset with its own scorer every few steps",
             by_hand="score every batch with the second metric, record it as eval_score, save the best checkpoint by it",
@@ -71,8 +72,8 @@ def reward_hacking_divergence(
     such mean, and within a tenth of the run's best. Beside it four second metrics, each only where it is not the
     reward itself: eval_score, success_rate, valid_rate, and the lowest reward component where another component alone
     has equalled the reward on every row. **error**: the second metric has fallen from its own best by 5 standard
-    errors and 20 % of its range's larger end. **warning**: it has never risen above 0.05. **info**: no second metric was
-    recorded, so hacking cannot be excluded: a reward curve alone looks excellent while it is being hacked.
+    errors and 20 % of its range's larger end. **warning**: it has never risen above 0.05. **info**: no second metric
+    was recorded, so hacking cannot be excluded: a reward curve alone looks excellent while it is being hacked.
 
     ## Why it matters
     The optimizer finds what the reward function pays for, not what was meant. The best checkpoint by reward is then the
@@ -101,9 +102,7 @@ def reward_hacking_divergence(
         other = np.where(np.abs(metric - reward_mean) <= 1e-9, np.nan, metric)[()]
         level = recent_mean(other, rows)
         peak, least = best(level), lowest(level)
-        sinks = (peak - level > beyond * noise(other)) & (
-            peak - level > fall * np.maximum(np.abs(peak), np.abs(least))
-        )
+        sinks = (peak - level > beyond * noise(other)) & (peak - level > fall * np.maximum(np.abs(peak), np.abs(least)))
         lies = (peak <= floor) & (least >= 0)
         worse = rose & (sinks | lies)
         low, high = np.where(worse, level, low)[()], np.where(worse, peak, high)[()]

@@ -1,0 +1,69 @@
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.stats import Column, homogeneous, moving_mean
+
+
+@check(
+    "DAT001",
+    severity="warning",
+    confidence="medium",
+    explains=("ADV003", "ADV012", "STL001"),
+    rivals=(
+        Rival(
+            "too few responses a prompt",
+            "with small K even a prompt of middling difficulty often ties",
+            "the expected share at this success rate, p^K + (1-p)^K, is printed beside the share",
+        ),
+        Rival("duplicates", "the K responses are the same text", "unique_rate within the group (DIV001), temperature"),
+    ),
+    remedies=("filter-dead-groups",),
+)
+def difficulty_out_of_band(
+    groups: Column,
+    all_correct_groups: Column,
+    all_wrong_groups: Column,
+    group_size: Column,
+    *,
+    rows: int = 20,
+    share: float = 0.6,
+    each_side: float = 0.15,
+    excess: float = 0.2,
+    least: int = 4,
+) -> Fires:
+    """Most prompts are always solved or never solved.
+
+    ## What it sees
+    Over the last 20 steps: the share of groups that are all right and of groups that are all wrong. It fires when
+    together they exceed 60 %, each side holds at least 15 %, and the sum lies 20 points above what prompts of one equal
+    difficulty would give (p^K + (1-p)^K at the mean success p). Groups of fewer than 4 responses are not judged: they
+    tie at any difficulty.
+
+    ## Why it matters
+    Both kinds carry no gradient, so the batch is mostly paid for and not used; and the step is made by the few prompts
+    in between.
+
+    ## Known false alarms
+    Late in training the solved side grows by itself; that is why both sides are asked for.
+
+    ## Remedy
+    Keep prompts with a success rate between 0.05 and 0.95 over 8 samples, or sample until enough groups are live.
+
+    ## Sources
+    arXiv 2503.14476 (dynamic sampling, AIME24 42 → 50). arXiv 2509.21880.
+    """
+    right = moving_mean(all_correct_groups / groups, rows)
+    wrong = moving_mean(all_wrong_groups / groups, rows)
+    tied = right + wrong
+    middle = right + (1 - tied) / 2
+    expected = homogeneous(middle, group_size)
+    return fires(
+        (tied > share)
+        & (right >= each_side)
+        & (wrong >= each_side)
+        & (tied > expected + excess)
+        & (group_size >= least),
+        "{right:.0%} of the prompts are always solved and {wrong:.0%} never (prompts of one difficulty would "
+        "give {expected:.0%} together): few are left to learn from.",
+        right=right,
+        wrong=wrong,
+        expected=expected,
+    )

@@ -1,0 +1,33 @@
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.stats import Column, seen, total
+
+
+@check("REC002", severity="info", confidence="high", run_types=("rl", "supervised", "preference", "evaluation"))
+def step_counter_restarts(step: Column, events: Column) -> Fires:
+    """The step counter goes back: the log holds a resumed run, or more than one.
+
+    ## What it sees
+    Every row whose step is lower than that of the row before.
+
+    ## Why it matters
+    Trends and baselines run through the seam: what stands before it and after it may be two runs with other settings,
+    or one run from a checkpoint with a fresh optimizer. The onset of a finding behind the seam names the second
+    counter.
+
+    ## Known false alarms
+    None: it makes no claim about health. A counter that starts again with every epoch looks the same.
+
+    ## Remedy
+    Analyse the parts on their own if they are different runs: cut the log at the line that the finding names.
+
+    ## Sources
+    anjaustin/autoresearch grpo_log.jsonl (three restarts), rohunagrawal/reward-hacking-entropy Hard (one).
+    """
+    times = total(seen(events, "restart"))
+    return fires(
+        seen(events, "restart") > 0,
+        "The step counter goes back {times} times, last to step {step}: judge the parts on their own.",
+        hold=(1, 1),
+        times=times,
+        step=step,
+    )

@@ -1,0 +1,123 @@
+import math
+from typing import Any
+
+import numpy as np
+
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column, fallen, fold, lowest, recent_mean, row
+
+ROWS = 5
+"""Rows whose mean counts as the level of a part."""
+
+
+class _Parts:
+    """Per part (reward function or task): mean of its last rows, its best such mean, and its noise."""
+
+    def __init__(self) -> None:
+        self.last: dict[str, list[float]] = {}
+        self.best: dict[str, float] = {}
+        self.jumps: dict[str, float] = {}
+        self.rows: dict[str, int] = {}
+
+    def take(self, name: str, value: float) -> float:
+        """Standard errors by which the part now lies below its best; NaN while that is unknown or small."""
+        tail = self.last.setdefault(name, [])
+        if tail:
+            self.jumps[name] = self.jumps.get(name, 0.0) + (value - tail[-1]) ** 2
+            self.rows[name] = self.rows.get(name, 0) + 1
+        tail.append(value)
+        del tail[:-ROWS]
+        if len(tail) < ROWS:
+            return math.nan
+        now = sum(tail) / ROWS
+        top = self.best[name] = max(self.best.get(name, now), now)
+        error = math.sqrt(self.jumps[name] / self.rows[name] / ROWS)
+        large = top - now > 0.5 * max(abs(top), abs(now))
+        return (top - now) / error if large and error > 0 else math.nan
+
+
+def sinking(state: _Parts, parts: dict[str, float] | None) -> tuple[_Parts, float]:
+    """The largest fall of any part, in standard errors; NaN where no part has fallen by half."""
+    falls = [state.take(n, float(v)) for n, v in (parts or {}).items() if isinstance(v, int | float) and v == v]
+    return state, max((f for f in falls if f == f), default=math.nan)
+
+
+def task_rewards(tasks: Any) -> Any:
+    """Task to its mean reward."""
+    return {n: f["reward_mean"] for n, f in (tasks or {}).items() if f.get("reward_mean") is not None}
+
+
+@check(
+    "REW007",
+    severity="warning",
+    confidence="medium",
+    rivals=(
+        Rival(
+            "the part is no part of the reward",
+            "a component that is only logged, with weight 0",
+            "the weights of the reward functions (REW002 looks at such components)",
+        ),
+        Rival("the mix of prompts changed", "fewer prompts of that task", "the number of prompts per task over time"),
+    ),
+    remedies=(
+        remedy(
+            "normalise-each-reward",
+            "Normalise each reward within its group before they are added",
+            trl='multi_objective_aggregation="normalize_then_sum", or other reward_weights',
+            verl="compute the group z-score per reward in a custom reward manager",
+            openrlhf="compute it in reward_func before the sum",
+            by_hand="A = sum(w * (r - r.mean(1, True)) / (r.std(1, keepdim=True) + 1e-4) for w, r in rewards)",
+            evidence="distinct reward vectors no longer map to equal advantages",
+            source="arXiv 2601.05242 (GDPO)",
+        ),
+    ),
+)
+def multi_task_or_multi_reward_imbalance(
+    reward_mean: Column,
+    reward_components: Column = None,
+    by_task: Column = None,
+    *,
+    sigmas: float = 5.0,
+    early: int = 20,
+) -> Fires:
+    """One reward function or task is bought with another.
+
+    ## What it sees
+    From the 20th reward on: a component of the reward, or the mean reward of a task, whose mean of 5 rows has lost half
+    of its best and 5 standard errors, while the reward as a whole has not fallen.
+
+    ## Why it matters
+    The sum hides it: the part with the larger variance sets the advantage, and the policy pays for it with the smaller
+    one. Distinct reward vectors that add up to the same number get equal advantages.
+
+    ## Known false alarms
+    A shaping term that is faded out on purpose. A penalty that is counted as a component with a negative sign.
+
+    ## Remedy
+    Normalise each reward within its group before adding; for tasks, give each its share of the batch.
+
+    ## Sources
+    arXiv 2601.05242. JuncyLu/trl_DAPO: the format reward goes 0.15 → 0 while the total stays at 2.4.
+    """
+    of_components = fold(sinking, _Parts, reward_components)
+    of_tasks = fold(sinking, _Parts, _tasks(by_task))
+    worst = np.fmax(of_components, of_tasks)
+    level = recent_mean(reward_mean)
+    held = ~fallen(reward_mean) & (level > lowest(reward_mean)) & (row(reward_mean) >= early)
+    return fires(
+        held & (worst > sigmas),
+        "A reward function or task has lost more than half of its best ({worst:.0f} standard errors) while the reward "
+        "as a whole stands at {level:.3g}.",
+        worst=worst,
+        level=level,
+    )
+
+
+def _tasks(by_task: Column) -> Column:
+    if isinstance(by_task, np.ndarray) and by_task.ndim:
+        out = np.full(len(by_task), None, object)
+        for i, tasks in enumerate(by_task):
+            out[i] = task_rewards(tasks)
+        return out
+    return task_rewards(by_task)

@@ -1,0 +1,66 @@
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column, moving_median, previous
+
+
+@check(
+    "REW006",
+    severity="warning",
+    rivals=(
+        Rival(
+            "the policy really changed",
+            "reward and spread rise together when a sparse, unbounded reward is learnt",
+            "score saved responses of a step before the shift again: they must get their old reward",
+        ),
+    ),
+    remedies=(
+        remedy(
+            "fix-reward-scale",
+            "Keep the scale of the reward fixed for the whole run",
+            trl='fixed reward_weights; scale_rewards="group" needs no scaling before it',
+            verl="no running normalisation in the reward manager; norm_adv_by_std_in_grpo=True",
+            openrlhf="leave out --reward.normalize_enable where the estimator normalises within the group",
+            by_hand="drop the running (EMA) mean and variance; a constant factor before the group z-score cancels ",
+            evidence="dividing the rewards by a constant before a group z-score leaves every advantage as it was",
+            source="algebra of the z-score; engine control with rewards x 0.002: reward 0.66, healthy 0.63",
+        ),
+    ),
+)
+def reward_scale_or_ema_shift(
+    reward_mean: Column, reward_std: Column, *, rows: int = 10, factor: float = 2.0, agree: float = 0.2
+) -> Fires:
+    """The scale of the reward changed in the middle of the run.
+
+    ## What it sees
+    The medians of mean and spread of the reward over the last 10 rows against the 10 rows before. It fires when both
+    changed by the same factor of at least 2 (or to at most a half), equal within 20 %. A policy that becomes better
+    does not do that: the spread of a 0-to-1 reward grows by the square root of the mean and then shrinks.
+
+    ## Why it matters
+    Reward curves before and after cannot be compared, and every threshold in reward units (KL against reward, filters,
+    the floor of a standard deviation) means something else. A running (EMA) normaliser does this by itself.
+
+    ## Known false alarms
+    A sparse and unbounded reward, where few responses earn nearly everything: mean and spread then rise together.
+
+    ## Remedy
+    One scale for the whole run; normalise within the group only.
+
+    ## Sources
+    BoBaCai/grpo-dual: per-task EMA (decay 0.99) with a variance floor took the spread from 0.069 to 0.689 at one step.
+    """
+    mean, spread = moving_median(reward_mean, rows), moving_median(reward_std, rows)
+    mean_factor, spread_factor = mean / previous(mean, rows), spread / previous(spread, rows)
+    ratio = mean_factor / spread_factor
+    alike = (ratio > 1 - agree) & (ratio < 1 + agree)
+    far = ((mean_factor >= factor) & (spread_factor >= factor)) | (
+        (mean_factor > 0) & (mean_factor <= 1 / factor) & (spread_factor <= 1 / factor) & (spread_factor > 0)
+    )
+    return fires(
+        alike & far,
+        "Mean and spread of the reward changed by the same factor, {mean_factor:.3g} and {spread_factor:.3g}, "
+        "within {rows} steps: the scale moved, not the policy.",
+        mean_factor=mean_factor,
+        spread_factor=spread_factor,
+        rows=rows,
+    )

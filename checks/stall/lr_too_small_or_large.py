@@ -1,0 +1,70 @@
+import numpy as np
+
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.stats import Column, moving_max, moving_median
+
+
+@check(
+    "STL003",
+    severity="warning",
+    explains=("STL001", "REW009", "KL001", "ENT003"),
+    rivals=(
+        Rival(
+            "the update is computed on the wrong tokens",
+            "a shifted mask or another prompt moves the policy as far",
+            "probes PAD002 and TOK001: movement with the right mask",
+        ),
+        Rival(
+            "rollouts that the policy did not write",
+            "their tokens are unlikely under it, so every update is large",
+            "rollout_mismatch_kl (RAT004, GEN001, GEN002)",
+        ),
+        Rival("dead groups", "without signal nothing moves at any learning rate", "the share of dead groups (ADV003)"),
+    ),
+    remedies=("lower-learning-rate", "roll-back"),
+)
+def lr_too_small_or_large(
+    policy_movement_kl: Column,
+    learning_rate: Column = None,
+    dead_share: Column = None,
+    *,
+    rows: int = 5,
+    far: float = 0.05,
+    torn: float = 0.5,
+    still: float = 1e-8,
+) -> Fires:
+    """The learning rate moves the policy too far in one update, or not at all.
+
+    ## What it sees
+    policy_movement_kl, the k3 divergence of the policy before and after an update on its own samples. Too far: the
+    median of 5 updates is above 0.05 nats a token (**error** above 0.5). Not at all: the largest of 5 updates is below
+    1e-8 nats although the learning rate is not 0 and fewer than 90 % of the groups are dead. The movement is judged and
+    not the number: 4e-5 is sound for one model and 1e-6 too much for another, and LoRA needs ten times more.
+
+    ## Why it matters
+    An update that moves the policy by half a nat a token has left the region where its gradient was true: the policy
+    is destroyed in a few steps and does not come back when the rate is mended. One that moves nothing costs as much as
+    one that learns.
+
+    ## Known false alarms
+    The first updates after a change of template, where the policy catches up. Movement measured on other tokens than
+    the policy's own.
+
+    ## Remedy
+    Full fine-tuning 5e-7 to 3e-6, LoRA 5e-6 to 5e-5 (TRL: 1e-5 against 1e-6), small models more. After torn updates
+    go back to a healthy checkpoint.
+
+    ## Sources
+    Throw-away engine: healthy 0.00001-0.018, lr x100 5.9, lr / 1000 0. TRL, verl and OpenRLHF default 1e-6.
+    """
+    usual, largest = moving_median(policy_movement_kl, rows), moving_max(policy_movement_kl, rows)
+    too_far = usual > far
+    nothing = (largest < still) & ~(learning_rate == 0) & ~(dead_share >= 0.9)
+    return fires(
+        too_far | nothing,
+        "One update moves the policy by {moved:.2g} nats a token: the step is {what}.",
+        error=usual > torn,
+        moved=usual,
+        what=np.where(too_far, "too large", "too small to learn"),
+        learning_rate=learning_rate,
+    )

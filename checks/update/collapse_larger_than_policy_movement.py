@@ -1,0 +1,68 @@
+import numpy as np
+
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.stats import Column, previous, total
+
+_WHY = "the policy has hardly moved between the healthy and the collapsed rollout"
+
+
+@check(
+    "UPD004",
+    severity="error",
+    confidence="medium",
+    explains=("DIV004", "REW009"),
+    withholds={
+        "lower-learning-rate": _WHY,
+        "raise-group-size": _WHY,
+        "drop-std-normalisation": _WHY,
+    },
+    rivals=(
+        Rival(
+            "generation state (GEN001) or stale weights (GEN002)",
+            "the generator no longer writes what the policy would",
+            "rollout_mismatch_kl, and probes GEN001 and GEN002",
+        ),
+        Rival(
+            "the movement was measured on other text",
+            "on tokens that the update did not touch",
+            "score the collapsed responses under the policy before and after the update",
+        ),
+        Rival("batches of two kinds", "the next prompts are of a task without valid answers", "validity per task"),
+    ),
+)
+def collapse_larger_than_policy_movement(
+    invalid_rate: Column, policy_movement_kl: Column, *, drop: float = 0.5, small: float = 0.01, least: int = 3
+) -> Fires:
+    """The output collapses from one step to the next although the policy hardly moved.
+
+    ## What it sees
+    Steps whose share of invalid responses is at least 50 points above that of the step before, while the update between
+    them moved the policy by less than 0.01 nats a token (policy_movement_kl: before against after, on its own samples).
+    It fires at the third such step.
+
+    ## Why it matters
+    A policy that is nearly the same writes nearly the same text. What changed must lie between policy and text:
+    generation mode, cache, engine weights, prompt, processors.
+
+    ## Known false alarms
+    Batches whose tasks differ much in validity.
+
+    ## Remedy
+    Prove the generator: probes GEN001, GEN002, PAD001. Leave the optimisation as it is.
+
+    ## Sources
+    CATALOGUE.md UPD004. Throw-away engine: healthy movement 0.00001-0.018; generation in train mode makes nearly every
+    rollout after an update invalid while the first update has learning rate 0.
+    """
+    before = previous(policy_movement_kl)
+    jump = (invalid_rate - previous(invalid_rate) >= drop) & (before < small)
+    times = total(jump)
+    return fires(
+        jump & (times >= least),
+        "Invalid responses rose by {rise:.0%} in one step, {times} times, though the update before moved the policy by "
+        "{moved:.2g} nats a token.",
+        hold=(1, 1),
+        rise=invalid_rate - previous(invalid_rate),
+        times=times,
+        moved=np.fmax(before, 0.0),
+    )

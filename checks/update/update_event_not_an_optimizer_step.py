@@ -1,0 +1,64 @@
+import numpy as np
+
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.stats import Column, previous
+
+
+@check(
+    "UPD002",
+    severity="error",
+    confidence="medium",
+    explains=("STL001", "KL003"),
+    withholds={
+        "lower-learning-rate": "the weights do not change at all",
+        "raise-group-size": "the weights do not change at all",
+    },
+    rivals=(
+        Rival(
+            "gradient accumulation",
+            "the log calls every micro-batch an update",
+            "the optimizer's own step counter, or weight_delta summed over the accumulation",
+        ),
+        Rival("a loss scaler", "fp16 skips steps whose gradient is not finite", "the scale of torch.amp.GradScaler"),
+        Rival("a schedule at 0", "the first updates of a warm-up have learning rate 0", "learning_rate of those rows"),
+    ),
+    invalidates=("any count of updates in this log",),
+)
+def update_event_not_an_optimizer_step(
+    update_applied: Column,
+    step: Column,
+    weight_delta: Column = None,
+    optimizer_step: Column = None,
+    learning_rate: Column = None,
+    grad_norm: Column = None,
+) -> Fires:
+    """What the log calls an update changes no weight.
+
+    ## What it sees
+    Steps that are recorded as updates (update_applied) although weight_delta is exactly 0, or although the optimizer's
+    step counter stands where it stood on the row before. It fires when 3 of the last 5 such rows are of that kind;
+    updates with a learning rate or a gradient of exactly 0 do not count, since they change nothing lawfully.
+
+    ## Why it matters
+    Every statement about "after an update" rests on this label. If nothing was stepped, optimisation cannot be the
+    cause of what follows, and the run does not learn.
+
+    ## Known false alarms
+    Logs that count micro-batches of an accumulation as updates.
+
+    ## Remedy
+    Log the update where optimizer.step() returns, with the norm of the weight change. Check that the optimizer holds
+    the parameters of the model that is trained (it must be built after wrapping).
+
+    ## Sources
+    Founding document 002: its first "update" had learning rate 0. PyTorch GradScaler documentation.
+    """
+    moved = np.where(np.isnan(weight_delta), optimizer_step - previous(optimizer_step), weight_delta)
+    empty = (update_applied == 1) & (moved == 0) & ~(learning_rate == 0) & ~(grad_norm == 0)
+    return fires(
+        empty,
+        "Steps that are logged as updates change no weight (at step {step}: change {moved:.3g}).",
+        hold=(3, 5),
+        moved=moved,
+        step=step,
+    )

@@ -1,0 +1,18 @@
+from grpo_doctor.testing import find, run_check
+
+REWARD = [0.2 + 0.02 * i for i in range(30)]
+EPOCH = [i / 2 for i in range(30)]
+FLAT = [0.3 + 0.01 * (i % 2) for i in range(30)]
+
+
+def test_ten_passes_without_gain_on_held_out_prompts() -> None:
+    assert run_check("DAT002", reward_mean=REWARD[:22], epoch=EPOCH[:22], eval_score=FLAT[:22]) is None
+    found = find("DAT002", reward_mean=REWARD, epoch=EPOCH, eval_score=FLAT)
+    assert (found.severity, found.onset_step) == ("warning", 21)
+    assert found.message == (
+        "After 14 passes over the prompts the reward has risen while the held-out score went from 0.304 to 0.306."
+    )
+
+
+def test_held_out_gain() -> None:
+    assert run_check("DAT002", reward_mean=REWARD, epoch=EPOCH, eval_score=REWARD) is None

@@ -1,0 +1,16 @@
+from grpo_doctor.doctor import diagnose
+from grpo_doctor.record import StepRecord
+from grpo_doctor.run import run_of
+from grpo_doctor.testing import run_check
+
+
+def test_a_counter_that_goes_back() -> None:
+    run = run_of([StepRecord(step=n, reward_mean=0.5) for n in (1, 2, 3, 1, 2, 1)])
+    found = diagnose(run).finding("REC002")
+    assert found is not None
+    assert found.severity == "info"
+    assert found.message == "The step counter goes back 2 times, last to step 1: judge the parts on their own."
+
+
+def test_a_counter_that_goes_on() -> None:
+    assert run_check("REC002", reward_mean="0.5x20") is None

@@ -1,0 +1,19 @@
+from grpo_doctor.testing import find, run_check
+
+
+def test_five_invalid_steps_that_earn_more_than_half() -> None:
+    assert run_check("REW005", reward_mean="0.6x5 0.5x4", fallback_rate="0.05x5 1x4") is None
+    found = find("REW005", reward_mean="0.6x5 0.5x5", fallback_rate="0.05x5 1x5")
+    assert (found.severity, found.detected_step) == ("error", 10)
+    assert found.message == (
+        "Steps whose responses are nearly all invalid earn 0.5, valid ones 0.6: a default is rewarded in their place."
+    )
+
+
+def test_half_is_not_more_than_half() -> None:
+    assert run_check("REW005", reward_mean="0.6x5 0.3x5", valid_rate="0.95x5 0x5") is None
+
+
+def test_the_scale_may_be_negative() -> None:
+    assert run_check("REW005", reward_mean="1x5 -1x5", reward_min="-1x10", valid_rate="1x5 0x5") is None
+    assert find("REW005", reward_mean="1x5 0.5x5", reward_min="-1x10", valid_rate="1x5 0x5").severity == "error"

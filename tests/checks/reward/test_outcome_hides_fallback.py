@@ -1,0 +1,14 @@
+from grpo_doctor.testing import find, run_check
+
+
+def test_success_that_survives_a_collapse() -> None:
+    assert run_check("REW010", success_rate="0.47x5 0.36x4", fallback_rate="0.05x5 1x4") is None
+    found = find("REW010", success_rate="0.47x5 0.36x5", fallback_rate="0.05x5 1x5")
+    assert (found.severity, found.detected_step) == ("error", 10)
+    assert found.message == (
+        "Steps whose responses are nearly all invalid still report a success of 36.0%, valid ones 47.0%."
+    )
+
+
+def test_success_that_falls_with_the_output_is_honest() -> None:
+    assert run_check("REW010", success_rate="0.47x5 0.0x5", fallback_rate="0.05x5 1x5") is None

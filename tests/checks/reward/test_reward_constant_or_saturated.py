@@ -1,0 +1,48 @@
+import pytest
+
+from grpo_doctor.testing import find, run_check
+
+
+def test_solved_from_the_start_is_a_warning_at_the_twentieth_reward() -> None:
+    assert run_check("REW001", reward_mean="1.0x19", reward_std="0x19") is None
+    found = find("REW001", reward_mean="1.0x20", reward_std="0x20")
+    assert found.severity == "warning"
+    assert found.message == (
+        "The reward has been 1 for 20 rewards in a row: the task is solved and nothing is left to learn."
+    )
+
+
+def test_solved_while_it_trained_has_finished() -> None:
+    found = find("REW001", reward_mean="0.2 0.4 0.6 0.8 0.9x10 0.99x20")
+    assert (found.severity, found.detected_step) == ("info", 32)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        pytest.param({"reward_mean": "0x20"}, id="zero"),
+        pytest.param({"reward_mean": "0.3x20", "reward_std": "0x20"}, id="low, no spread"),
+        pytest.param({"reward_mean": "-0.1x20", "reward_min": "-0.1x20", "reward_max": "-0.1x20"}, id="negative"),
+        pytest.param({"reward_mean": "2.0x20", "success_rate": "0x20"}, id="form without success"),
+    ],
+)
+def test_dead_is_an_error(columns: dict[str, str]) -> None:
+    found = find("REW001", **columns)
+    assert found.severity == "error"
+    assert found.message.endswith("no response is better than another, so there is no gradient.")
+
+
+def test_a_constant_of_unknown_scale_is_a_warning() -> None:
+    assert find("REW001", reward_mean="2.5x20").severity == "warning"
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        pytest.param({"reward_mean": "0.7 0.71x10 0.69x10", "reward_std": "0.2x21"}, id="plateau with spread"),
+        pytest.param({"reward_mean": "0.95x30", "reward_std": "0.1x30"}, id="below the top"),
+        pytest.param({"reward_mean": "0x10 0.1 0.2 0x9", "reward_std": "0x10 0.3 0.4 0x9"}, id="sparse"),
+    ],
+)
+def test_silent(columns: dict[str, str]) -> None:
+    assert run_check("REW001", **columns) is None

@@ -1,0 +1,55 @@
+import pytest
+
+from grpo_doctor.testing import find, run_check
+
+UP = [0.2 + 0.02 * i + 0.01 * (i % 2) for i in range(30)]
+DOWN = [0.8 - 0.02 * i + 0.01 * (i % 2) for i in range(30)]
+FLAT = [0.30 + 0.01 * (i % 2) for i in range(30)]
+
+
+@pytest.mark.parametrize("metric", ["eval_score", "success_rate", "valid_rate"])
+def test_a_second_metric_that_falls_is_an_error(metric: str) -> None:
+    found = find("REW002", reward_mean=UP, **{metric: DOWN})
+    assert found.severity == "error"
+    assert found.message == (
+        "The reward rose from 0.244 to 0.746, and a metric that is not rewarded fell from its best: the policy earns "
+        "it in another way than was meant."
+    )
+
+
+def test_a_component_that_is_only_logged_and_stays_at_nothing_is_a_warning() -> None:
+    parts = [{"g": g, "f": 0.001, "g_minus_f": g - 0.001} for g in UP]
+    found = find("REW002", reward_mean=UP, reward_components=parts)
+    assert found.severity == "warning"
+    assert "stays at nothing" in found.message
+
+
+def test_without_a_second_metric_hacking_cannot_be_excluded() -> None:
+    assert run_check("REW002", reward_mean=UP[:21]) is None
+    found = find("REW002", reward_mean=UP[:22])
+    assert found.severity == "info"
+    assert found.message.endswith("no metric that is not rewarded is recorded: hacking cannot be excluded.")
+
+
+def test_the_reward_itself_is_no_second_metric() -> None:
+    assert find("REW002", reward_mean=UP, success_rate=UP).severity == "info"
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        pytest.param({"reward_mean": UP, "eval_score": FLAT}, id="level"),
+        pytest.param({"reward_mean": UP, "valid_rate": [0.5 + u / 2 for u in UP]}, id="rises too"),
+        pytest.param({"reward_mean": FLAT, "eval_score": DOWN}, id="the reward does not rise"),
+        pytest.param(
+            {"reward_mean": UP, "success_rate": UP, "reward_components": [{"a": u, "b": 0.0} for u in UP]}
+            | {
+                "valid_rate": [0.9 + 0.01 * (i % 2) for i in range(30)],
+                "reward_components": [{"a": u / 2, "b": u / 2} for u in UP],
+            },
+            id="every component is rewarded",
+        ),
+    ],
+)
+def test_silent(columns: dict[str, list[float]]) -> None:
+    assert run_check("REW002", **columns) is None

@@ -1,0 +1,40 @@
+import numpy as np
+import pytest
+
+from grpo_doctor.testing import find, run_check
+
+
+def test_a_flat_reward_is_a_warning_at_the_fortieth() -> None:
+    assert run_check("STL001", reward_mean="0.05 0.06x40") is None
+    found = find("STL001", reward_mean="0.05 0.06x41")
+    assert (found.severity, found.onset_step, found.detected_step) == ("warning", 40, 42)
+    assert found.message == "The reward has not moved in 42 rewards: 0.0595 at the start, 0.06 now."
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"zero_variance_groups": "7x60", "groups": "10x60"}, "now, and most groups are dead."),
+        ({"truncated_rate": "0.9x60"}, "now, and most responses are cut off."),
+    ],
+)
+def test_without_signal_it_is_an_error(columns: dict[str, str], words: str) -> None:
+    found = find("STL001", reward_mean="-0.1x60", **columns)
+    assert found.severity == "error"
+    assert found.message.endswith(words)
+
+
+@pytest.mark.parametrize(
+    "rewards",
+    [
+        pytest.param(np.linspace(0.2, 0.6, 60).tolist(), id="learns"),
+        pytest.param([0.9] * 60, id="solved from the start"),
+        pytest.param((np.linspace(0.02, 0.06, 80)).tolist(), id="rare success that grows"),
+        pytest.param([0.2] * 39, id="too short"),
+        pytest.param(np.random.default_rng(0).normal(0.3, 0.3, 80).tolist(), id="noise would hide learning"),
+        pytest.param([*np.linspace(0.1, 0.6, 60).tolist(), *[0.1] * 40], id="collapsed, not stalled"),
+        pytest.param((0.002 * np.linspace(0.3, 0.7, 60)).tolist(), id="tiny rewards"),
+    ],
+)
+def test_silent(rewards: list[float]) -> None:
+    assert run_check("STL001", reward_mean=rewards, reward_max=[max(rewards)] * len(rewards)) is None

@@ -1,0 +1,14 @@
+from grpo_doctor.testing import find, run_check
+
+
+def test_no_gradient_with_live_groups() -> None:
+    assert run_check("STL004", grad_norm="0x7", zero_variance_groups="2x7", groups="8x7") is None
+    found = find("STL004", grad_norm="0x8", zero_variance_groups="2x8", groups="8x8")
+    assert found.severity == "error"
+    assert found.message == (
+        "The gradient norm is exactly 0 on 8 steps in a row, although at most 25% of the groups were dead."
+    )
+
+
+def test_dead_groups_explain_it() -> None:
+    assert run_check("STL004", grad_norm="0x20", zero_variance_groups="8x20", groups="8x20") is None

@@ -1,0 +1,15 @@
+from grpo_doctor.testing import find, run_check
+
+
+def test_the_third_jump() -> None:
+    assert run_check("UPD004", valid_rate="1 0 1 0 1", policy_movement_kl="0.001x5") is None
+    found = find("UPD004", valid_rate="1 0 1 0 1 0", policy_movement_kl="0.001x6")
+    assert (found.severity, found.detected_step) == ("error", 6)
+    assert found.message == (
+        "Invalid responses rose by 100% in one step, 3 times, though the update before moved the policy by 0.001 "
+        "nats a token."
+    )
+
+
+def test_a_policy_that_moved_may_collapse() -> None:
+    assert run_check("UPD004", valid_rate="1 0 1 0 1 0", policy_movement_kl="0.02x6") is None

@@ -1,0 +1,19 @@
+from grpo_doctor.testing import find, run_check
+
+
+def test_three_of_five_updates_change_nothing() -> None:
+    assert run_check("UPD002", update_applied="1x5", weight_delta="0.1 0 0.1 0 0.1") is None
+    found = find("UPD002", update_applied="1x5", weight_delta="0.1 0 0.1 0 0")
+    assert (found.severity, found.onset_step, found.detected_step) == ("error", 2, 5)
+    assert found.message == "Steps that are logged as updates change no weight (at step 5: change 0)."
+
+
+def test_by_the_counter_of_the_optimizer() -> None:
+    assert find("UPD002", update_applied="1x5", optimizer_step="1 1 1 1 1").onset_step == 2
+
+
+def test_lawful_zeros() -> None:
+    assert run_check("UPD002", update_applied="1x8", weight_delta="0x8", learning_rate="0x8") is None
+    assert run_check("UPD002", update_applied="1x8", weight_delta="0x8", grad_norm="0x8") is None
+    assert run_check("UPD002", update_applied="0x8", weight_delta="0x8") is None
+    assert run_check("UPD002", update_applied="1x8") is None
