@@ -97,7 +97,9 @@ def reward_hacking_divergence(
     rose = (now - first > beyond * noise(reward_mean)) & (now - first > gain * np.maximum(np.abs(now), np.abs(first)))
     rose = rose & (now >= top - 0.1 * (top - first)) & (row(reward_mean) >= early)
     component = fold(unrewarded, lambda: None, reward_mean, reward_components)
-    fell, flat, alone, low, high = False, False, True, np.nan, np.nan
+    fell, flat, alone = False, False, True
+    low: Column = math.nan
+    high: Column = math.nan
     for metric in (eval_score, success_rate, valid_rate, component):
         other = np.where(np.abs(metric - reward_mean) <= 1e-9, np.nan, metric)[()]
         level = recent_mean(other, rows)

@@ -1,7 +1,9 @@
+from typing import Any
+
 from grpo_doctor.testing import find, run_check
 
 
-def dead(right: int, wrong: int, size: int = 8, rows: int = 24) -> dict[str, str]:
+def dead(right: int, wrong: int, size: int = 8, rows: int = 24) -> dict[str, Any]:
     return {
         "groups": f"20x{rows}",
         "all_correct_groups": f"{right}x{rows}",

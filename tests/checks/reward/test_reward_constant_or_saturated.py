@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from grpo_doctor.testing import find, run_check
@@ -26,7 +28,7 @@ def test_solved_while_it_trained_has_finished() -> None:
         pytest.param({"reward_mean": "2.0x20", "success_rate": "0x20"}, id="form without success"),
     ],
 )
-def test_dead_is_an_error(columns: dict[str, str]) -> None:
+def test_dead_is_an_error(columns: dict[str, Any]) -> None:
     found = find("REW001", **columns)
     assert found.severity == "error"
     assert found.message.endswith("no response is better than another, so there is no gradient.")
@@ -44,5 +46,5 @@ def test_a_constant_of_unknown_scale_is_a_warning() -> None:
         pytest.param({"reward_mean": "0x10 0.1 0.2 0x9", "reward_std": "0x10 0.3 0.4 0x9"}, id="sparse"),
     ],
 )
-def test_silent(columns: dict[str, str]) -> None:
+def test_silent(columns: dict[str, Any]) -> None:
     assert run_check("REW001", **columns) is None

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from grpo_doctor.testing import find, run_check
@@ -9,7 +11,8 @@ FLAT = [0.30 + 0.01 * (i % 2) for i in range(30)]
 
 @pytest.mark.parametrize("metric", ["eval_score", "success_rate", "valid_rate"])
 def test_a_second_metric_that_falls_is_an_error(metric: str) -> None:
-    found = find("REW002", reward_mean=UP, **{metric: DOWN})
+    columns: dict[str, Any] = {metric: DOWN}
+    found = find("REW002", reward_mean=UP, **columns)
     assert found.severity == "error"
     assert found.message == (
         "The reward rose from 0.244 to 0.746, and a metric that is not rewarded fell from its best: the policy earns "
@@ -51,5 +54,5 @@ def test_the_reward_itself_is_no_second_metric() -> None:
         ),
     ],
 )
-def test_silent(columns: dict[str, list[float]]) -> None:
+def test_silent(columns: dict[str, Any]) -> None:
     assert run_check("REW002", **columns) is None

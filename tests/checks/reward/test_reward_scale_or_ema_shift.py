@@ -1,8 +1,10 @@
+from typing import Any
+
 from grpo_doctor.testing import find, run_check
 
 
 def test_mean_and_spread_by_one_factor() -> None:
-    columns = {"reward_mean": "0.3x10 0.6x{n}", "reward_std": "0.1x10 0.2x{n}"}
+    columns: dict[str, Any] = {"reward_mean": "0.3x10 0.6x{n}", "reward_std": "0.1x10 0.2x{n}"}
     assert run_check("REW006", **{k: v.format(n=7) for k, v in columns.items()}) is None
     found = find("REW006", **{k: v.format(n=12) for k, v in columns.items()})
     assert found.severity == "warning"

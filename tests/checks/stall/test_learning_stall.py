@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -18,7 +20,7 @@ def test_a_flat_reward_is_a_warning_at_the_fortieth() -> None:
         ({"truncated_rate": "0.9x60"}, "now, and most responses are cut off."),
     ],
 )
-def test_without_signal_it_is_an_error(columns: dict[str, str], words: str) -> None:
+def test_without_signal_it_is_an_error(columns: dict[str, Any], words: str) -> None:
     found = find("STL001", reward_mean="-0.1x60", **columns)
     assert found.severity == "error"
     assert found.message.endswith(words)
