@@ -19,6 +19,9 @@ def unrewarded(alone: set[str] | None, reward: float, components: Any) -> tuple[
     return alone, min(rest) if alone and rest else math.nan
 
 
+METRICS = ("eval_score", "success_rate", "valid_rate", "a component that is not rewarded")
+
+
 @check(
     "REW002",
     severity="info",
@@ -98,32 +101,35 @@ def reward_hacking_divergence(
     rose = rose & (now >= top - 0.1 * (top - first)) & (row(reward_mean) >= early)
     component = fold(unrewarded, lambda: None, reward_mean, reward_components)
     fell, flat, alone = False, False, True
-    low: Column = math.nan
-    high: Column = math.nan
-    for metric in (eval_score, success_rate, valid_rate, component):
-        other = np.where(np.abs(metric - reward_mean) <= 1e-9, np.nan, metric)[()]
+    level_of: Column = math.nan
+    best_of: Column = math.nan
+    name: Column = ""
+    for field, metric in zip(METRICS, (eval_score, success_rate, valid_rate, component), strict=True):
+        other = np.where(np.abs(metric - reward_mean) <= 1e-9, np.nan, metric)
         level = recent_mean(other, rows)
         peak, least = best(level), lowest(level)
         sinks = (peak - level > beyond * noise(other)) & (peak - level > fall * np.maximum(np.abs(peak), np.abs(least)))
         lies = (peak <= floor) & (least >= 0)
-        worse = rose & (sinks | lies)
-        low, high = np.where(worse, level, low)[()], np.where(worse, peak, high)[()]
+        worse = sinks | lies
+        name = np.where(worse, field, name)
+        level_of, best_of = np.where(worse, level, level_of), np.where(worse, peak, best_of)
         fell, flat, alone = fell | sinks, flat | lies, alone & (total(other == other) < 1)
-    what = np.where(
+    verb = np.where(
         fell,
-        "a metric that is not rewarded fell from its best",
-        np.where(flat, "a metric that is not rewarded stays at nothing", "no metric that is not rewarded is recorded"),
+        " has fallen from its best",
+        np.where(flat, " stays at nothing", "no metric outside the reward is recorded"),
     )
     words = np.where(fell | flat, "the policy earns it in another way than was meant", "hacking cannot be excluded")
     return fires(
         rose & (fell | flat | alone),
-        "The reward rose from {first:.3g} to {now:.3g}, and {what}: {words}.",
+        "The reward rose from {first:.3g} to {now:.3g}, and {name}{verb}: {words}.",
         warning=rose & flat,
         error=rose & fell,
         first=first,
         now=now,
-        what=what,
+        name=name,
+        verb=verb,
         words=words,
-        metric=low,
-        metric_best=high,
+        level=level_of,
+        best=best_of,
     )

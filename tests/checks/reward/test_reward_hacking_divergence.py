@@ -15,8 +15,8 @@ def test_a_second_metric_that_falls_is_an_error(metric: str) -> None:
     found = find("REW002", reward_mean=UP, **columns)
     assert found.severity == "error"
     assert found.message == (
-        "The reward rose from 0.244 to 0.746, and a metric that is not rewarded fell from its best: the policy earns "
-        "it in another way than was meant."
+        f"The reward rose from 0.244 to 0.746, and {metric} has fallen from its best: the policy earns it in another "
+        "way than was meant."
     )
 
 
@@ -31,7 +31,7 @@ def test_without_a_second_metric_hacking_cannot_be_excluded() -> None:
     assert run_check("REW002", reward_mean=UP[:21]) is None
     found = find("REW002", reward_mean=UP[:22])
     assert found.severity == "info"
-    assert found.message.endswith("no metric that is not rewarded is recorded: hacking cannot be excluded.")
+    assert found.message.endswith("no metric outside the reward is recorded: hacking cannot be excluded.")
 
 
 def test_the_reward_itself_is_no_second_metric() -> None:
