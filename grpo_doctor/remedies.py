@@ -204,6 +204,15 @@ _SHARED = (
         by_hand="reward = judge(run(text)) if parses(text) else LOWEST; record fallback_rate beside the reward",
         evidence="P30 paid garbage 0.50 against 0.56 for valid workflows, because a default ran in its place",
         source="beita6969/colab-grpo, logs/training_p30.log",
+        "lower-min-new-tokens",
+        "Lower the minimum length",
+        by_hand="min_new_tokens=0, or at most the 25th percentile of supervised answers; leave forced positions out of "
+        "the loss",
+        trl='generation_kwargs={"min_new_tokens": 0}',
+        verl="actor_rollout_ref.rollout: no min_tokens in the sampling parameters",
+        openrlhf="leave min_tokens out of the sampling parameters",
+        evidence="minimum 14 → 0 at step 31: reward 0.00 → 0.57, valid 0.00 → 0.95 at step 70",
+        source="throw-away engine, remedies table; BoBaCai/grpo-dual (30 → 5, since 30 forced garbage)",
     ),
 )
 

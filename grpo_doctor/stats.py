@@ -364,8 +364,12 @@ def fallen(x: Column, rows: int = 5, z: float = 5.0, part: float = 0.3) -> Colum
 
 
 def solved(reward: Column, reward_max: Column, rows: int = 5, share: float = 0.9) -> Column:
-    """Whether the recent mean reward is ``share`` of the best single reward, or of 1 where rewards stay in 0 to 1."""
+    """Whether the reward is ``share`` of the best single reward, or of 1 where rewards stay in 0 to 1.
+
+    By its recent mean; until there is one, by its last value.
+    """
     now, most = recent_mean(reward, rows), best(reward_max)
+    now = np.where(np.isnan(now), latest(reward), now)
     most = np.where(np.isnan(most), np.where((best(reward) <= 1) & (lowest(reward) >= 0), 1.0, math.nan), most)
     return now >= share * most
 

@@ -1,0 +1,54 @@
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.stats import Column
+
+
+@check(
+    "LEN004",
+    severity="warning",
+    confidence="medium",
+    explains=("GEN004", "RAT004", "STL001", "ADV003", "REW001", "REW009", "DIV004", "LEN005"),
+    rivals=(
+        Rival(
+            "the counter counts its own rule",
+            "a processor that sets EOS to -inf below the minimum and then counts rows at -inf prints 8/8 always",
+            "count rows whose likeliest or sampled token was EOS before the processor ran",
+        ),
+        Rival(
+            "a policy that ends at once",
+            "then the suppressor hides a length collapse",
+            "the probability of EOS at the first position without the suppressor",
+        ),
+    ),
+    remedies=("lower-min-new-tokens",),
+    invalidates=("log-probabilities of the forced positions: the loss sees tokens that no policy chose",),
+)
+def eos_suppressor_saturated(
+    eos_suppressed_rate: Column, min_new_tokens: Column = None, *, warn: float = 0.5, bad: float = 0.9
+) -> Fires:
+    """Most responses would have ended before the minimum length and are forced on.
+
+    ## What it sees
+    The share of responses in which EOS would have been chosen before `min_new_tokens`: above 0.5 a warning, above 0.9
+    an error, on 3 of 5 rows. For a fixed policy this share can only grow with the minimum.
+
+    ## Why it matters
+    Forced tokens have a log-probability near -15 under the policy; they make text invalid and gradients large, and the
+    trainer's probabilities no longer fit those that sampled.
+
+    ## Known false alarms
+    "Blocked 8 of 8" as document 001 quotes it is a tautology of its code and must not be read into this field. Very
+    short minima (2 or 3 tokens) block only degenerate answers.
+
+    ## Remedy
+    Lower the minimum. Raising it, as document 001 advises, cannot lower the share.
+
+    ## Sources
+    Algebra; throw-away engine (minimum 14 for answers of 8: reward 0, mismatch 0.68 from step 1); BoBaCai/grpo-dual.
+    """
+    return fires(
+        eos_suppressed_rate > warn,
+        "{rate:.0%} of the responses would have ended before the minimum length and were forced on.",
+        error=eos_suppressed_rate > bad,
+        rate=eos_suppressed_rate,
+        minimum=min_new_tokens,
+    )

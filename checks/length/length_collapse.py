@@ -1,0 +1,97 @@
+from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column, baseline, fallen, gained, moving_sum, solved
+
+
+@check(
+    "LEN001",
+    severity="warning",
+    confidence="medium",
+    outcome=True,
+    explains=("ENT001", "ENT002", "DIV001", "DIV003", "ADV003"),
+    rivals=(
+        Rival(
+            "a penalty that counts the prompt",
+            "tokens of the prompt become impossible and EOS wins by e^8",
+            "the probe TOK006: the same response after two prompts must get the same scores",
+        ),
+        Rival(
+            "an EOS set that ends answers early, or a turn terminator inside the answer",
+            "generation stops at the first of them",
+            "decode the last token of short responses; the probe TOK004",
+        ),
+        Rival(
+            "a reward that favours short answers",
+            "a format reward is earned by the shortest text that has the form",
+            "the correlation of reward and length within a group",
+        ),
+        Rival(
+            "answers that became concise",
+            "a policy that learns to leave out filler is shorter and better",
+            "a held-out score that rises while the length falls",
+        ),
+    ),
+    remedies=(
+        remedy(
+            "reward-needs-substance",
+            "Make the short answer worth nothing",
+            by_hand="score the answer, not the form: format reward only where the answer is right; print ten responses "
+            "of the collapsed step first",
+            trl="reward_weights so that the correctness function outweighs the format function; look at "
+            "log_completions=True",
+            verl="the same in the reward function (reward_score); min_tokens stays 0",
+            openrlhf="the same in the remote reward function",
+            evidence="R007 and R121: format reward intact at 14 and 2.6 tokens while accuracy stays where it was",
+            source="real runs R007, R121; arXiv 2310.03716",
+        ),
+        "roll-back",
+    ),
+    invalidates=("checkpoints since step {onset}: the policy answers with almost nothing",),
+)
+def length_collapse(
+    length: Column = any_of("response_length_median", "response_length_mean"),
+    reward_mean: Column = None,
+    reward_max: Column = None,
+    *,
+    part: float = 0.25,
+    shortest: float = 2.0,
+    single: float = 1.5,
+    ordinary: float = 8.0,
+) -> Fires:
+    """Responses have shrunk to a fraction of what they were.
+
+    ## What it sees
+    The length (median, else mean) is below a quarter of that of the first row, before any update, on 3 of 5 rows: a
+    warning. It is an error when the reward is known, has not gained and is not near its top on 8 of the last 10 rows,
+    or when the length is at most 2 tokens; at most 1.5 tokens is critical. Runs whose first row has fewer than 8
+    tokens are left out: there short answers are the task.
+
+    ## Why it matters
+    A policy of two or three tokens has nothing left to explore: its responses are alike, groups tie, and no gradient
+    leads back. It often happens at once, on the second row.
+
+    ## Known false alarms
+    A dip that recovers clears (R029: 305 → 30 → 400 tokens, a healthy run). A gain in reward keeps it at a warning:
+    leaving out filler is learning. A first row that is long by accident of its batch.
+
+    ## Remedy
+    Read ten responses first. Then, in this order: penalties over the prompt, the EOS set, a reward that pays for the
+    form alone. A collapsed policy needs a rollback.
+
+    ## Sources
+    Real runs R121 (53 → 2.6 tokens on the second row), R007 (305 → 14); document 003 (one-token answers under a
+    penalty over the prompt).
+    """
+    first = baseline(length, 1)
+    short = (length < part * first) & (first >= ordinary)
+    known = reward_mean == reward_mean
+    better = (gained(reward_mean) & ~fallen(reward_mean)) | solved(reward_mean, reward_max)
+    useless = short & (moving_sum(short & known & ~better, 10) >= 6)
+    return fires(
+        short,
+        "Responses have shrunk from {first:.4g} to {length:.3g} tokens.",
+        error=useless | (short & (length <= shortest)),
+        critical=short & (length <= single),
+        first=first,
+        length=length,
+    )

@@ -1,0 +1,88 @@
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.stats import Column, baseline, fallen, gained, recent_mean
+
+
+@check(
+    "LEN002",
+    severity="warning",
+    confidence="medium",
+    outcome=True,
+    explains=("LEN003", "ENT003", "REW009", "DIV004"),
+    rivals=(
+        Rival(
+            "reasoning that grows with the reward",
+            "longer answers that are right more often are what reasoning training does",
+            "a held-out score; truncation that stays low",
+        ),
+        Rival(
+            "EOS is not learnt or not allowed",
+            "a mask by token identity with pad == eos never trains EOS",
+            "the probability of EOS at the end of right answers; the probe PAD003",
+        ),
+        Rival(
+            "a reward that pays by length",
+            "each further token earns",
+            "the correlation of reward and length within a group (REW003)",
+        ),
+        Rival(
+            "exploding entropy",
+            "a policy of random tokens does not stop by itself",
+            "whether entropy rose before the length did",
+        ),
+    ),
+    remedies=("raise-response-limit", "drop-entropy-bonus", "lower-learning-rate", "roll-back"),
+    invalidates=("rewards since step {onset}, where responses were cut before their answer",),
+)
+def length_explosion(
+    response_length_mean: Column,
+    cut_share: Column = None,
+    reward_mean: Column = None,
+    invalid_rate: Column = None,
+    max_new_tokens: Column = None,
+    *,
+    times: float = 2.0,
+    more: float = 0.15,
+    near: float = 0.75,
+    worse: float = 0.3,
+) -> Fires:
+    """Responses run towards the limit and the reward does not follow.
+
+    ## What it sees
+    The mean length of the last 5 rows is above twice that of the first row, and either cut responses rose by 0.15, or
+    the mean length exceeds 75 % of `max_new_tokens`: a warning. Above twice the first length it is an error where the
+    reward has fallen from its best, where cut responses rose and the reward is known and gained nothing, or where
+    invalid responses rose by 0.3. Held on 3 of 5 rows.
+
+    ## Why it matters
+    Cut responses have no answer, so rewards drop to the floor and all groups tie; generation time grows with the
+    length. Length grows because long wrong answers are punished less per token, because EOS is not trained, or because
+    the policy has become random.
+
+    ## Known false alarms
+    Growth with growing reward is what reasoning runs show, and stays silent below the limit. A short first row of a
+    small batch. A restart with another limit.
+
+    ## Remedy
+    Count cut responses as wrong and raise the limit; take out an entropy bonus; see that EOS is inside the mask. An
+    exploded policy needs the rollback too.
+
+    ## Sources
+    Real runs R014 (305 → 900 of 1024 tokens, reward 0), R028 (1024 after NaN); DAPO (arXiv 2503.14476), Dr. GRPO
+    (2503.20783); throw-away engine: a length bonus on any text is exploited within 13-19 steps.
+    """
+    first = baseline(response_length_mean, 1)
+    now = recent_mean(response_length_mean)
+    long = now > times * first
+    cut = recent_mean(cut_share) - baseline(cut_share, 1) >= more
+    full = now > near * max_new_tokens
+    known = reward_mean == reward_mean
+    poor = known & ~gained(reward_mean)
+    broken = invalid_rate - baseline(invalid_rate, 1) >= worse
+    bad = long & (fallen(reward_mean) | ((cut | full) & poor) | broken)
+    return fires(
+        (long & (cut | full)) | bad,
+        "Responses have grown from {first:.4g} to {now:.4g} tokens without a gain to show for it.",
+        error=bad,
+        first=first,
+        now=now,
+    )

@@ -1,0 +1,92 @@
+from typing import Any
+
+import numpy as np
+
+from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column, baseline, each, kendall_tau
+
+
+@check(
+    "LEN007",
+    severity="info",
+    rivals=(
+        Rival(
+            "hard prompts need long answers and are failed more often",
+            "the correlation then lies between prompts, not in the loss",
+            "lengths of right and wrong answers to the same prompt",
+        ),
+        Rival("truncation", "cut answers are long and wrong", "leave cut responses out"),
+    ),
+    remedies=(
+        remedy(
+            "token-mean-loss",
+            "Average the loss over tokens, not over sequences",
+            trl='loss_type="dapo" (or "dr_grpo")',
+            verl='actor_rollout_ref.actor.loss_agg_mode="token-mean"',
+            openrlhf="the token-level loss is the default",
+            by_hand="(loss * mask).sum() / mask.sum() over the whole batch, instead of a mean per response",
+            evidence="TRL calls the sequence mean 'not recommended due to length bias'",
+            source="arXiv 2503.20783, 2503.14476; TRL 1.16 documentation",
+        ),
+    ),
+)
+def length_normalisation_bias(
+    samples: Column,
+    loss: Column = any_of("settings.loss_type", "settings.loss_agg_mode", optional=True),
+    *,
+    rows: int = 12,
+    tau: float = 0.5,
+    longer: float = 1.25,
+) -> Fires:
+    """Wrong answers grow and right ones do not.
+
+    ## What it sees
+    From the samples of each step: the mean length in characters of responses above and below the step's mean reward.
+    It fires where the ratio wrong to right rises over 12 rows with samples (Kendall's tau above 0.5) and wrong answers
+    are 25 % longer than on the first such row, on 3 of 5 rows. An info; a warning where the run declares a loss that
+    averages per sequence (TRL `grpo`, verl `seq-mean-...`).
+
+    ## Why it matters
+    With a mean per response each token of a long wrong answer is punished less than each of a short one, so wrong
+    answers grow: length rises without reasoning.
+
+    ## Known false alarms
+    Few samples a step. Prompts whose difficulty drifts. Characters instead of tokens: fine within one language.
+
+    ## Remedy
+    Average over all tokens of the batch, or divide by a constant.
+
+    ## Sources
+    Dr. GRPO (arXiv 2503.20783), DAPO (2503.14476).
+    """
+    wrong, right = each(_wrong, samples), each(_right, samples)
+    known = ~np.isnan(wrong) & ~np.isnan(right)
+    ratio = np.where(known, wrong / right, np.nan)
+    biased = (kendall_tau(ratio, rows) > tau) & (wrong > longer * baseline(wrong, 1)) & (ratio > 1)
+    per_sequence = each(lambda name: name == "grpo" or str(name).startswith("seq-mean-token-mean"), loss)
+    return fires(
+        biased,
+        "Wrong answers have grown from {first:.0f} to {wrong:.0f} characters, right ones are {right:.0f} long.",
+        warning=biased & (per_sequence > 0),
+        first=baseline(wrong, 1),
+        wrong=wrong,
+        right=right,
+    )
+
+
+def _mean_length(row: list[Any], above: bool) -> float:
+    scored = [s for s in row if s.reward is not None]
+    if not scored:
+        return np.nan
+    middle = sum(s.reward or 0.0 for s in scored) / len(scored)
+    lengths = [len(s.response) for s in scored if s.reward != middle and (s.reward > middle) is above]
+    return sum(lengths) / len(lengths) if lengths else np.nan
+
+
+def _wrong(row: list[Any]) -> float:
+    return _mean_length(row, False)
+
+
+def _right(row: list[Any]) -> float:
+    return _mean_length(row, True)

@@ -1,0 +1,46 @@
+from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor.stats import Column
+
+
+@check(
+    "LEN005",
+    severity="warning",
+    rivals=(
+        Rival(
+            "a task whose answers have that length",
+            "then the floor is just below what the policy writes anyway",
+            "the share of responses in which EOS was suppressed (LEN004)",
+        ),
+    ),
+    remedies=("lower-min-new-tokens",),
+)
+def min_new_tokens_vs_target(
+    min_new_tokens: Column,
+    length: Column = any_of("response_length_median", "response_length_mean"),
+    *,
+    near: float = 1.2,
+) -> Fires:
+    """The minimum length decides how long responses are.
+
+    ## What it sees
+    A minimum of at least 2 tokens, and a length (median, else mean) within 20 % of it on 3 of 5 rows: most responses
+    stop as soon as they may. Lengths of the supervised answers would settle it, and are not in the records.
+
+    ## Why it matters
+    Answers that want to be shorter get a tail of forced tokens, which are scored and trained on.
+
+    ## Known false alarms
+    Answers of one fixed length, such as a date or a code.
+
+    ## Remedy
+    A minimum of at most the 25th percentile, and a limit of at least the 95th percentile, of supervised answers.
+
+    ## Sources
+    Document 001 and its repository (minimum 5 → 30 → 5); throw-away engine (minimum 14: mean length 16).
+    """
+    return fires(
+        (min_new_tokens >= 2) & (length <= near * min_new_tokens),
+        "Responses of {length:.3g} tokens end as soon as the minimum of {minimum:g} lets them.",
+        length=length,
+        minimum=min_new_tokens,
+    )

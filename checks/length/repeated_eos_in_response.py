@@ -1,0 +1,65 @@
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column
+
+
+@check(
+    "LEN006",
+    severity="error",
+    explains=("PAD005",),
+    rivals=(
+        Rival(
+            "padding that is counted",
+            "with pad == eot every padded position looks like an end of turn",
+            "count up to the first end of turn by the mask, not by identity",
+        ),
+        Rival(
+            "a response cut at the wrong place",
+            "then the prompt's own end of turn stands in it",
+            "the probe PAD001",
+        ),
+        Rival(
+            "a terminator that does not stop generation",
+            "the turn ends and the model writes the next one",
+            "the generation's EOS ids against the template's terminator (TOK004)",
+        ),
+    ),
+    remedies=(
+        remedy(
+            "complete-eos-set",
+            "Stop at every end-of-turn token, and cut there",
+            by_hand="eos_token_id=[eos, eot] in generate; mask = cumsum(is_end).shift(1) == 0, so that the first end "
+            "token is inside and all after it are outside",
+            trl='generation_kwargs={"eos_token_id": [128001, 128009]} for Llama-3',
+            verl="generation_config.json of the model directory: eos_token_id as a list; vLLM stop_token_ids",
+            openrlhf="generation_config.json of the model directory: eos_token_id as a list",
+            evidence="Llama-3 needs 128001 and 128009; Qwen writes <|im_end|> while the config says <|endoftext|>",
+            source="open-r1 PR#663, Qwen3#927, unsloth#3721, ms-swift#3113",
+        ),
+    ),
+    invalidates=("rewards since step {onset}: text after the end of the turn was scored",),
+)
+def repeated_eos_in_response(eot_per_response: Column, *, most: float = 1.05) -> Fires:
+    """Responses hold more than one end-of-turn token.
+
+    ## What it sees
+    More than 1.05 end-of-turn tokens per response on 3 of 5 rows: at least one response in twenty goes on after its
+    end, or carries a piece of the prompt or of the padding.
+
+    ## Why it matters
+    Text after the end of the turn is scored and trained on, and the policy learns to write both sides of the dialogue.
+
+    ## Known false alarms
+    A trainer that counts padding with pad == eot. Tool use, where a response holds several turns by design.
+
+    ## Remedy
+    Give generation the complete EOS set, and build the mask from positions, up to and with the first end.
+
+    ## Sources
+    Documents 003 and 001 (Llama-3, pad == eot); catalogue LEN006; threads named in the remedy.
+    """
+    return fires(
+        eot_per_response > most,
+        "Responses hold {count:.3g} end-of-turn tokens on average; one is the end.",
+        count=eot_per_response,
+    )

@@ -1,0 +1,53 @@
+import numpy as np
+
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.stats import Column
+
+
+@check(
+    "SHP003",
+    severity="warning",
+    rivals=(
+        Rival(
+            "probabilities at a temperature below 1",
+            "the gap is then of the logits before it",
+            "probability against 1 / (1 + exp(-gap / T))",
+        ),
+        Rival(
+            "probabilities after top-k or top-p",
+            "the removed tail is handed to the rest",
+            "softmax over the full vocabulary",
+        ),
+        Rival("other positions", "one mean over all tokens, one over the first", "both from one mask"),
+    ),
+    remedies=("measure-at-one-place",),
+)
+def gap_vs_top1_inconsistent(logit_gap: Column, top1_prob: Column, *, slack: float = 0.02) -> Fires:
+    """The top-1 probability is larger than its logit gap allows.
+
+    ## What it sees
+    For one token p1 <= 1 / (1 + exp(-gap)), with equality when only two tokens count; the function is concave for a
+    gap above 0, so means obey it too. It fires where the mean probability lies more than 0.02 above the bound, on 3 of
+    5 rows. Gap 3 allows 0.953, gap 5 allows 0.993.
+
+    ## Why it matters
+    Gap and probability then come from different temperatures, processors or positions, and no rule about either says
+    what it seems to say.
+
+    ## Known false alarms
+    None by algebra, if both are means over the same tokens; printed digits stay within the slack.
+
+    ## Remedy
+    Take both from the same raw logits over the same positions.
+
+    ## Sources
+    Algebra; document 001's trainer takes the gap before and the probability after the temperature.
+    """
+    bound = 1 / (1 + np.exp(-logit_gap))
+    return fires(
+        (top1_prob > bound + slack) & (logit_gap >= 0),
+        "A top-1 probability of {p:.3g} does not fit a logit gap of {gap:.3g}, which allows {bound:.3g} at most.",
+        p=top1_prob,
+        gap=logit_gap,
+        bound=bound,
+    )

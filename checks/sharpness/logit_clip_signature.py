@@ -1,0 +1,75 @@
+import numpy as np
+
+from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column, previous
+
+
+@check(
+    "SHP004",
+    severity="error",
+    confidence="medium",
+    explains=("GEN004", "RAT004", "DIV004", "REW009", "ADV003", "PAD005", "LEN003"),
+    rivals=(
+        Rival(
+            "the printed digits",
+            "a probability with two decimals is easily constant",
+            "the same column with six decimals",
+        ),
+        Rival(
+            "a policy that does not change on prompts that do not change",
+            "greedy rollouts of a frozen model repeat themselves",
+            "the reward and the lengths on the same rows",
+        ),
+    ),
+    remedies=(
+        remedy(
+            "drop-logit-clip",
+            "Take the clip of the logits out, or scale it with the vocabulary",
+            by_hand="remove logits.clamp(-C, C) from generation; if a bound is needed, C >= ln(V) + 7 leaves 0.999 to "
+            "the likeliest token",
+            trl="no such setting in core: look for a LogitsProcessor that clamps, in generation_kwargs or a subclass",
+            verl="no such setting: look for a processor in the rollout's sampling parameters",
+            openrlhf="no such setting: look for a processor in the rollout's sampling parameters",
+            evidence="C = 2.8 at V = 96: valid 0.00 from the first step; C = 10 at V = 96: reward 0.60 against 0.63",
+            source="throw-away engine; BoBaCai/grpo-dual (C = 10 at V = 128,256: probability 0.1466)",
+        ),
+    ),
+)
+def logit_clip_signature(
+    top1_prob: Column,
+    vocabulary: Column = any_of("settings.vocab_size", optional=True),
+    *,
+    within: float = 1e-4,
+    below: float = 0.99,
+) -> Fires:
+    """The top-1 probability is pinned, as it is when logits are clipped.
+
+    ## What it sees
+    The top-1 probability lies between 0.01 and 0.99 and moves by less than 0.0001 from row to row, 7 times in a row.
+    With every logit clipped to [-C, C] or [0, C] the likeliest token gets at most 1 / (1 + (V - 1) exp(-C)): the clip
+    C that fits the pinned value is reported for the declared `vocab_size` (unknown without it).
+
+    ## Why it matters
+    A clip that does not grow with ln V leaves most of the probability to the tail: with V = 128,256 and C = 10 the
+    surest token has 0.147, and samples are noise, whatever the policy has learnt.
+
+    ## Known false alarms
+    A column printed with two or three decimals. A frozen policy on a fixed batch. A mean over sampled positions of a
+    policy that learns varies by more than 0.001 from row to row.
+
+    ## Remedy
+    Remove the clip, or set it to ln V + 7 at least.
+
+    ## Sources
+    Algebra; throw-away engine (C = 2.8 at V = 96 pins 0.1476); BoBaCai/grpo-dual.
+    """
+    still = np.abs(top1_prob - previous(top1_prob)) < within
+    clip = np.log((vocabulary - 1) * top1_prob / (1 - top1_prob))
+    return fires(
+        still & (top1_prob < below) & (top1_prob > 0.01),
+        "The top-1 probability is pinned at {p:.4f}, as by a clip of the logits.",
+        hold=(7, 7),
+        p=top1_prob,
+        clip=clip,
+    )

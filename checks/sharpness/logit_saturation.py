@@ -1,0 +1,76 @@
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.stats import Column, fallen, gained, solved
+
+
+@check(
+    "SHP001",
+    severity="warning",
+    explains=("DIV001",),
+    rivals=(
+        Rival(
+            "one position instead of all",
+            "the first token after a template is often certain",
+            "the mean over at least 32 response positions",
+        ),
+        Rival(
+            "probabilities after temperature, top-k or penalties",
+            "processors sharpen what they show",
+            "softmax of the raw logits at T=1",
+        ),
+        Rival(
+            "a supervised stage that was trained too long",
+            "the policy is saturated on the first row already",
+            "gap and top-1 probability of the supervised checkpoint",
+        ),
+    ),
+    remedies=("measure-at-one-place", "prove-entropy-sign", "temperature-one", "entropy-bonus", "roll-back"),
+)
+def logit_saturation(
+    logit_gap: Column,
+    top1_prob: Column,
+    reward_mean: Column = None,
+    reward_max: Column = None,
+    entropy_mean: Column = None,
+    *,
+    gap: float = 5.0,
+    prob: float = 0.95,
+    wide: float = 7.0,
+    sure: float = 0.99,
+    certain: float = 0.999,
+    spent: float = 0.02,
+) -> Fires:
+    """The policy is certain of nearly every token: the logits are saturated.
+
+    ## What it sees
+    Mean logit gap (largest minus second) and mean top-1 probability over response positions, on 3 of 5 rows: gap above
+    5 with probability above 0.95 is a warning, gap above 7 with probability above 0.99 an error, and probability above
+    0.999 with entropy below 0.02 nats critical. While the reward gains or stands near its top nothing is said. Healthy
+    instruct models have a gap of 1.5 to 5 and a probability of 0.43 to 0.85.
+
+    ## Why it matters
+    At p = 0.999 a token and 200 tokens, 82 % of the responses to a prompt are the same text. Rewards tie, and the
+    gradient of log p is nearly 0 for the token that is taken anyway.
+
+    ## Known false alarms
+    Short structured answers are nearly certain when they are right: a finished small task has a gap of 6.6 and 0.985.
+    The largest logit itself is not shift-invariant and says nothing across models (see SHP002). A single position.
+
+    ## Remedy
+    Measure over all response positions first. Then as for entropy collapse: the sign of the entropy term, temperature
+    1, an adaptive bonus; from a saturated policy go back to an earlier checkpoint.
+
+    ## Sources
+    Document 001 (broken: gap 7-10, probability above 0.999; healthy: 3-5, 0.60-0.85); throw-away engine, healthy
+    ranges; SmolLM2-135M: gap 1.5-1.8, probability 0.43-0.53.
+    """
+    better = (gained(reward_mean) & ~fallen(reward_mean)) | solved(reward_mean, reward_max)
+    saturated = (logit_gap > wide) & (top1_prob > sure) & ~better
+    return fires(
+        (logit_gap > gap) & (top1_prob > prob) & ~better,
+        "The likeliest token has probability {p:.4g} and a logit gap of {gap:.3g}: the policy is certain of nearly "
+        "every token.",
+        error=saturated,
+        critical=saturated & (top1_prob > certain) & (entropy_mean < spent),
+        p=top1_prob,
+        gap=logit_gap,
+    )

@@ -1,0 +1,44 @@
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.stats import Column, baseline, kendall_tau
+
+
+@check(
+    "SHP002",
+    severity="warning",
+    rivals=(
+        Rival(
+            "a shift of all logits together",
+            "adding a constant to every logit changes no probability",
+            "the logit gap and the top-1 probability on the same rows",
+        ),
+    ),
+    remedies=("lower-learning-rate", "entropy-bonus"),
+)
+def max_logit_drift(logit_max: Column, *, above: float = 8.0, rows: int = 10, tau: float = 0.4) -> Fires:
+    """The largest logit climbs away from where the run began.
+
+    ## What it sees
+    The mean largest logit lies more than 8 above its baseline (median of the first 5 rows) and rises over the last 10
+    rows (Kendall's tau above 0.4), on 3 of 5 rows. There is no absolute limit: a healthy SmolLM2 has 25 to 27, a
+    healthy tiny model 7 to 9.
+
+    ## Why it matters
+    Growing logits precede saturation, overflow in half precision, and a generator that disagrees with the trainer.
+
+    ## Known false alarms
+    Logits are defined up to a constant, so a common shift does no harm. A model with a final softcap cannot drift
+    beyond it. Healthy tiny runs drift by about 2.3 in 100 steps.
+
+    ## Remedy
+    Lower the learning rate, or hold entropy at a target; check the gap and the top-1 probability before either.
+
+    ## Sources
+    Document 001 (20-25 healthy, 30 and more broken, one model); throw-away engine (6.9 → 9.2 in a healthy run).
+    """
+    first = baseline(logit_max, 5)
+    return fires(
+        (logit_max > first + above) & (kendall_tau(logit_max, rows) > tau),
+        "The largest logit has climbed from {first:.3g} to {now:.3g}.",
+        first=first,
+        now=logit_max,
+    )

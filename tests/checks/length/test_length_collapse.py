@@ -1,0 +1,47 @@
+from typing import Any
+
+import pytest
+
+from grpo_doctor.testing import run_check
+
+FLAT = "0.3 0.31 0.29 0.3 0.31 0.3 0.29 0.31 0.3 0.3 0.31 0.29 0.3 0.31"
+RISE = "0.02 0.15 0.2 0.26 0.3 0.34 0.41 0.45 0.5 0.55 0.61 0.66 0.7 0.72"
+
+
+def test_one_row_before_and_at_the_boundary() -> None:
+    assert run_check("LEN001", response_length_mean="100x4 24.9x2 100x4") is None
+    assert run_check("LEN001", response_length_mean="100x4 25x6") is None
+    found = run_check("LEN001", response_length_mean="100x4 24.9x3 100x3")
+    assert found is not None
+    assert (found.severity, found.onset_step, found.detected_step) == ("warning", 5, 7)
+    assert found.message == "Responses have shrunk from 100 to 24.9 tokens."
+
+
+@pytest.mark.parametrize(
+    ("length", "reward", "expected"),
+    [
+        ("53x1 2.6x13", FLAT, "error"),
+        ("53x1 5x13", FLAT, "error"),
+        ("53x6 5x8", FLAT, "error"),
+        ("53x7 5x7", FLAT, "warning"),
+        ("53x1 5x13", RISE, "warning"),
+        ("53x1 2x13", RISE, "error"),
+        ("53x1 1.5x13", RISE, "critical"),
+        ("53x1 1.6x13", RISE, "error"),
+        ("7x1 1x13", FLAT, None),
+        ("100x14", FLAT, None),
+    ],
+)
+def test_levels(length: str, reward: str, expected: str | None) -> None:
+    found = run_check("LEN001", response_length_mean=length, reward_mean=reward)
+    assert (found.severity if found else None) == expected
+
+
+def test_the_second_row_and_a_dip_that_recovers() -> None:
+    collapse: dict[str, Any] = {"response_length_mean": "53x1 2.6x13", "reward_mean": FLAT}
+    found = run_check("LEN001", **collapse)
+    assert found is not None
+    assert found.onset_step == 2
+    dip = run_check("LEN001", response_length_mean="305 131 50 31 30 30 45 77x7", reward_mean=RISE)
+    assert dip is not None
+    assert (dip.severity, dip.cleared) == ("warning", True)

@@ -1,0 +1,37 @@
+from typing import Any
+
+import pytest
+
+from grpo_doctor.testing import run_check
+
+DROP = "0.3 0.31 0.29 0.3 0.31 0.3 0.25 0.1 0.05 0x6"
+RISE = "0.02 0.15 0.2 0.26 0.3 0.34 0.41 0.45 0.5 0.55 0.61 0.66 0.7 0.72 0.74"
+
+
+def test_one_row_before_and_at_the_boundary() -> None:
+    cut = "0x4 0.15x11"
+    assert run_check("LEN002", response_length_mean="100x4 200x11", truncated_rate=cut) is None
+    assert run_check("LEN002", response_length_mean="100x4 201x6 100x5", truncated_rate=cut) is None
+    found = run_check("LEN002", response_length_mean="100x4 201x7 100x4", truncated_rate=cut)
+    assert found is not None
+    assert (found.severity, found.onset_step, found.detected_step) == ("warning", 9, 11)
+    assert found.message == "Responses have grown from 100 to 201 tokens without a gain to show for it."
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"truncated_rate": "0x4 0.14x11"}, None),
+        ({"max_new_tokens": "400x15"}, None),
+        ({"max_new_tokens": "399x15"}, "warning"),
+        ({"reward_mean": DROP}, "error"),
+        ({"reward_mean": RISE}, None),
+        ({"reward_mean": RISE, "truncated_rate": "0x4 0.9x11"}, "warning"),
+        ({"reward_mean": "0.3x15", "truncated_rate": "0x4 0.9x11"}, "error"),
+        ({"reward_mean": RISE, "valid_rate": "0.9x4 0.6x11"}, "error"),
+        ({"reward_mean": RISE, "valid_rate": "0.9x4 0.61x11"}, None),
+    ],
+)
+def test_levels(columns: dict[str, Any], expected: str | None) -> None:
+    found = run_check("LEN002", response_length_mean="100x4 300x11", **columns)
+    assert (found.severity if found else None) == expected

@@ -1,0 +1,32 @@
+from grpo_doctor.run import Sample
+from grpo_doctor.testing import run_check
+
+
+def steps(wrong: list[int], right: int = 50) -> dict[int, list[Sample]]:
+    return {
+        i: [Sample(step=i, response="w" * n, reward=0.0), Sample(step=i, response="r" * right, reward=1.0)]
+        for i, n in enumerate(wrong, 1)
+    }
+
+
+GROWING = [60 + 2 * i for i in range(14)]
+
+
+def test_wrong_answers_that_grow_fire_as_info_and_warn_under_a_sequence_mean() -> None:
+    assert run_check("LEN007", samples=steps([60 + i for i in range(14)]), loss="0x14") is None
+    found = run_check("LEN007", samples=steps(GROWING), loss="0x14")
+    assert found is not None
+    assert (found.severity, found.onset_step, found.detected_step) == ("info", 12, 14)
+    assert found.message == "Wrong answers have grown from 60 to 86 characters, right ones are 50 long."
+    declared = run_check("LEN007", {"loss_type": "grpo"}, samples=steps(GROWING), loss="0x14")
+    assert declared is not None
+    assert declared.severity == "warning"
+    dapo = run_check("LEN007", {"loss_type": "dapo"}, samples=steps(GROWING), loss="0x14")
+    assert dapo is not None
+    assert dapo.severity == "info"
+
+
+def test_wrong_answers_of_steady_length_and_equal_rewards_are_left_in_peace() -> None:
+    assert run_check("LEN007", samples=steps([60] * 14), loss="0x14") is None
+    ties = {i: [Sample(step=i, response="x" * i, reward=1.0)] for i in range(1, 15)}
+    assert run_check("LEN007", samples=ties, loss="0x14") is None

@@ -1,0 +1,41 @@
+from typing import Any
+
+import pytest
+
+from grpo_doctor.testing import run_check
+
+FLOOR = "-0.1x16"
+RISE = " ".join(str(round(0.02 + 0.045 * i, 3)) for i in range(16))
+
+
+def test_one_row_before_and_at_the_boundary() -> None:
+    assert run_check("LEN003", truncated_rate="0.1x8") is None
+    assert run_check("LEN003", truncated_rate="0x3 0.2x2 0x3") is None
+    found = run_check("LEN003", truncated_rate="0x3 0.2x3 0x3")
+    assert found is not None
+    assert (found.severity, found.onset_step, found.detected_step) == ("warning", 4, 6)
+    assert found.message == "20% of the responses are cut at the length limit."
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"eos_rate": "0x16", "reward_mean": FLOOR}, "error"),
+        ({"truncated_rate": "0.26x16", "reward_mean": FLOOR}, "error"),
+        ({"truncated_rate": "0.25x16", "reward_mean": FLOOR}, "warning"),
+        ({"truncated_rate": "1x16"}, "warning"),
+        ({"truncated_rate": "1x16", "reward_mean": "0.9x16"}, "warning"),
+        ({"truncated_rate": "1x16", "reward_mean": RISE}, "warning"),
+        ({"truncated_rate": "0.05x16", "reward_mean": FLOOR}, None),
+    ],
+)
+def test_levels(columns: dict[str, Any], expected: str | None) -> None:
+    found = run_check("LEN003", **columns)
+    assert (found.severity if found else None) == expected
+
+
+def test_a_start_that_recovers_clears() -> None:
+    falling = " ".join(str(round(0.7 - 0.05 * i, 2)) for i in range(14))
+    found = run_check("LEN003", truncated_rate=f"{falling} 0.05x8", reward_mean="0.3x22")
+    assert found is not None
+    assert (found.severity, found.cleared) == ("warning", True)

@@ -1,0 +1,16 @@
+import pytest
+
+from grpo_doctor.testing import run_check
+
+
+def test_boundary_and_message() -> None:
+    assert run_check("SHP003", logit_gap="2x5", top1_prob="0.9x5") is None
+    assert run_check("SHP003", logit_gap="2x5", top1_prob="0.902x2 0.8x3") is None
+    found = run_check("SHP003", logit_gap="2x5", top1_prob="0.902x3 0.8x2")
+    assert found is not None
+    assert found.message == "A top-1 probability of 0.902 does not fit a logit gap of 2, which allows 0.881 at most."
+
+
+@pytest.mark.parametrize(("gap", "p"), [("2.99", "0.69"), ("6.65", "0.989"), ("8.2", "0.999"), ("1.8", "0.53")])
+def test_healthy_pairs(gap: str, p: str) -> None:
+    assert run_check("SHP003", logit_gap=f"{gap}x8", top1_prob=f"{p}x8") is None

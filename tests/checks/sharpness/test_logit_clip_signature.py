@@ -1,0 +1,16 @@
+from grpo_doctor.testing import run_check
+
+
+def test_boundary_message_and_clip() -> None:
+    assert run_check("SHP004", {"vocab_size": 96}, top1_prob="0.3 0.1476x7 0.3") is None
+    found = run_check("SHP004", {"vocab_size": 96}, top1_prob="0.3 0.1476x8 0.3")
+    assert found is not None
+    assert (found.severity, found.onset_step) == ("error", 3)
+    assert found.message == "The top-1 probability is pinned at 0.1476, as by a clip of the logits."
+    assert abs(found.evidence["clip"] - 2.8) < 0.01
+
+
+def test_what_varies_or_is_saturated_is_left_in_peace() -> None:
+    assert run_check("SHP004", top1_prob="0.7 0.702 0.699 0.701 0.698 0.703 0.7 0.701 0.699") is None
+    assert run_check("SHP004", top1_prob="0.7 0.7002 " * 6) is None
+    assert run_check("SHP004", top1_prob="0.999x12") is None

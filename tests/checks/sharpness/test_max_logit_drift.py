@@ -1,0 +1,18 @@
+from grpo_doctor.testing import run_check
+
+
+def climb(to: float) -> str:
+    return "20x5 " + " ".join(str(round(20 + (to - 20) * i / 20, 3)) for i in range(1, 21))
+
+
+def test_boundary_and_message() -> None:
+    assert run_check("SHP002", logit_max=climb(28.4)) is None
+    found = run_check("SHP002", logit_max=climb(29.0))
+    assert found is not None
+    assert (found.onset_step, found.detected_step) == (23, 25)
+    assert found.message == "The largest logit has climbed from 20 to 29."
+
+
+def test_a_level_without_drift_and_a_healthy_drift_are_left_in_peace() -> None:
+    assert run_check("SHP002", logit_max="27x30") is None
+    assert run_check("SHP002", logit_max=climb(22.3)) is None
