@@ -204,6 +204,8 @@ _SHARED = (
         by_hand="reward = judge(run(text)) if parses(text) else LOWEST; record fallback_rate beside the reward",
         evidence="P30 paid garbage 0.50 against 0.56 for valid workflows, because a default ran in its place",
         source="beita6969/colab-grpo, logs/training_p30.log",
+    ),
+    remedy(
         "lower-min-new-tokens",
         "Lower the minimum length",
         by_hand="min_new_tokens=0, or at most the 25th percentile of supervised answers; leave forced positions out of "
