@@ -1,0 +1,40 @@
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.stats import Column, moving_mean
+
+
+@check("GRD004", severity="info")
+def grad_clip_always_on(
+    grad_norm: Column,
+    limit: Column = any_of("settings.max_grad_norm", "settings.grad_clip"),
+    *,
+    rows: int = 20,
+    share: float = 0.9,
+) -> Fires:
+    """Nearly every gradient is clipped, so the clip limit and not the gradient sets the length of a step.
+
+    ## What it sees
+    The gradient norm before clipping above the declared limit on more than 90 % of the last 20 rows.
+
+    ## Why it matters
+    Every update then has the same gradient norm; differences between hard and easy batches are lost. With Adam the
+    scale cancels anyway, so this explains why a change of the loss's scale changed nothing. It is no defect as such.
+
+    ## Known false alarms
+    Logs that print the norm after clipping never exceed the limit, and are never named here.
+
+    ## Remedy
+    Nothing, or a higher limit: TRL `max_grad_norm=1.0`, verl `actor.grad_clip=1.0`. Do not tune the learning rate
+    by the gradient norm meanwhile.
+
+    ## Sources
+    Derived; TRL and verl log the norm before clipping.
+    """
+    clipped = moving_mean((grad_norm > limit) * 1.0, rows)
+    return fires(
+        clipped > share,
+        "{clipped:.0%} of the gradients of the last {rows} rows were longer than the clip limit of {limit:.3g}.",
+        hold=(1, 1),
+        clipped=clipped,
+        rows=rows,
+        limit=limit,
+    )

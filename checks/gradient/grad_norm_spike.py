@@ -1,0 +1,94 @@
+import numpy as np
+
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column, fallen, latest, moving_mad, moving_max, moving_median, moving_sum, previous, total
+
+
+@check(
+    "GRD002",
+    severity="warning",
+    confidence="medium",
+    explains=("GRD001",),
+    rivals=(
+        Rival(
+            "the loss scaler of fp16",
+            "it meets an infinite gradient now and then, and skips that step",
+            "isolated infinities with the scale halved after each; the same run in bf16 has none",
+        ),
+        Rival(
+            "generator and trainer disagree",
+            "unlikely tokens get huge ratios",
+            "rollout_mismatch_kl spikes on the same steps (RAT004)",
+        ),
+        Rival(
+            "one freak sample", "an absurd advantage or a very short response", "advantage_max of that step (ADV007)"
+        ),
+    ),
+    remedies=(
+        remedy(
+            "skip-exploding-updates",
+            "Skip updates whose gradient norm is far beyond the usual, and clip lower",
+            trl="max_grad_norm=0.2; grpo_doctor.attach(trainer, on={'error': 'skip-update'})",
+            verl="actor_rollout_ref.actor.grad_clip=0.2",
+            openrlhf="--max_norm 0.2",
+            by_hand="norm = clip_grad_norm_(params, 0.2)\nif norm < 10 * median(last_20_norms): optimizer.step()\n"
+            "optimizer.zero_grad(set_to_none=True)",
+            evidence="a clipped spike of 2.9e9 left a run healthy (78 %); infinities at steps 113, 184, 193 and 194 "
+            "came before NaN at 195",
+            source="ShibukiZero/assignment5-alignment, no-clip and clip runs of the early stack",
+        ),
+        "lower-learning-rate",
+    ),
+)
+def grad_norm_spike(
+    grad_norm: Column,
+    reward_mean: Column = None,
+    *,
+    rows: int = 20,
+    mads: float = 8.0,
+    times: float = 5.0,
+    near: int = 100,
+    after: int = 5,
+) -> Fires:
+    """The gradient norm leaps far beyond anything the run has seen lately.
+
+    ## What it sees
+    The norm before clipping above five times the largest of the 20 rows before it, and above their median plus 8
+    median absolute deviations; or infinite. That alone is a warning. Error when a second infinity comes within 100
+    rows, or when the reward has fallen (five standard errors, 30 % of its range) within five rows of a leap. The
+    first 20 rows are not judged.
+
+    ## Why it matters
+    One step along an exploded gradient can undo what all others learned; Adam's second moment then stays large for
+    hundreds of steps. Repeated infinities are the last sign before NaN: a public run had them at steps 113, 184, 193
+    and 194, NaN at 195, and a reward of exactly 0 after that. RAGEN reports spikes before irreversible collapse.
+
+    ## Known false alarms
+    Clipping absorbs most of them: a run with a single 2.9e9 ended healthy at 78 %. Its norms were beyond five times
+    the median in 37 of 200 rows, so this rule compares with the largest of the last 20 rows instead of the median.
+    Isolated infinities are normal under an fp16 loss scaler.
+
+    ## Remedy
+    Skip such updates; max norm 0.1 to 0.5; half the learning rate; look at RAT004 and at the largest advantage.
+
+    ## Sources
+    arXiv 2504.20073 (RAGEN); huggingface/trl#2980; public CS336 runs as above.
+    """
+    highest, middle = previous(moving_max(grad_norm, rows)), previous(moving_median(grad_norm, rows))
+    infinite = np.isinf(grad_norm) & (highest == highest)
+    leap = (grad_norm > times * highest) & (grad_norm > middle + mads * previous(moving_mad(grad_norm, rows)))
+    spike = leap | infinite
+    count = total(infinite)
+    again = infinite & (count - np.nan_to_num(previous(count, near + 1)) > 1)
+    hurt = (moving_sum(spike * 1.0, after) > 0) & fallen(reward_mean)
+    return fires(
+        spike | hurt,
+        "The gradient norm leapt to {norm:.3g}; the largest of the {rows} rows before was {highest:.3g}.",
+        error=again | hurt,
+        hold=(1, 1),
+        norm=latest(np.where(spike, grad_norm, np.nan)),
+        highest=latest(np.where(spike, highest, np.nan)),
+        median=middle,
+        rows=rows,
+    )

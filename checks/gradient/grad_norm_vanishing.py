@@ -1,0 +1,64 @@
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column, baseline
+
+
+@check(
+    "GRD003",
+    severity="warning",
+    explains=("STL001",),
+    rivals=(
+        Rival("dead groups", "equal rewards give no gradient", "the share of zero-variance groups (ADV003)"),
+        Rival(
+            "parameters that are not trained",
+            "gradients are None or the optimizer holds other tensors",
+            "requires_grad, p.grad and optimizer.param_groups (STL004)",
+        ),
+        Rival("every token is clipped", "clipped tokens have no gradient", "clip_fraction (RAT001)"),
+    ),
+    remedies=(
+        remedy(
+            "restore-gradient-flow",
+            "Find where the gradient is lost",
+            trl="log frac_reward_zero_std and grad_norm together; if groups die, filter prompts",
+            verl="log critic/advantages/max and actor/pg_clipfrac beside actor/grad_norm",
+            openrlhf="log dynamic_filtering_pass_rate; --algo.dynamic_filtering_enable",
+            by_hand="print((advantages != 0).float().mean(), mask.sum(), sum(p.grad is not None for p in params)) "
+            "after backward",
+            evidence="huggingface/trl#3857: loss 0, grad norm 0 and frac_reward_zero_std 1.0 were dead groups",
+            source="huggingface/trl#3857, #3452",
+        ),
+        "filter-dead-groups",
+    ),
+)
+def grad_norm_vanishing(
+    grad_norm: Column, dead_share: Column = None, *, part: float = 1e-3, dead: float = 0.9, rows: int = 10
+) -> Fires:
+    """The gradient norm has fallen to nothing although groups still differ.
+
+    ## What it sees
+    Ten rows in a row below a thousandth of the run's first level (median of its first five), while less than 90 %
+    of the groups are known to be dead.
+
+    ## Why it matters
+    Without a gradient nothing is learnt, whatever the loss says: a loss near 0 is normal on-policy, and only the
+    gradient norm tells the two apart.
+
+    ## Known false alarms
+    A run that logs no share of dead groups may simply have solved its task. A warm-up whose first gradients are huge
+    raises the level it is compared with.
+
+    ## Remedy
+    Look at the share of live groups, the mask, the clip fraction and the list of trained parameters, in this order.
+
+    ## Sources
+    huggingface/trl#3452, #2703 (loss 0 with a gradient: healthy), #3857 (dead groups).
+    """
+    level = baseline(grad_norm, 5)
+    return fires(
+        (grad_norm < part * level) & ~(dead_share >= dead),
+        "The gradient norm is {norm:.2g}; it began at {level:.2g}.",
+        hold=(rows, rows),
+        norm=grad_norm,
+        level=level,
+    )

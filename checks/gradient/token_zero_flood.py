@@ -1,0 +1,63 @@
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.stats import Column, each
+
+
+@check(
+    "GRD005",
+    severity="critical",
+    confidence="medium",
+    outcome=True,
+    explains=("REW009", "DIV004"),
+    rivals=(
+        Rival(
+            "a repetition loop of a living policy",
+            "the reward favours length, or the response has no end",
+            "which token: '!' is id 0 of Qwen and GPT-2, the argmax over NaN logits; any other is a loop",
+        ),
+    ),
+    remedies=("roll-back",),
+    invalidates=("every checkpoint since step {onset}", "rewards since step {onset}"),
+)
+def token_zero_flood(samples: Column, *, share: float = 0.9, most: float = 0.5, least: int = 4) -> Fires:
+    """Responses consist of one token over and over, as when the weights are NaN.
+
+    ## What it sees
+    Among the four or more responses saved for a step, more than half of which over 90 % is one character (of ten or
+    more, spaces aside) or one word (of ten or more).
+
+    ## Why it matters
+    The argmax over NaN logits is token 0, which is "!" in the vocabularies of Qwen and GPT-2: "!!!!!!" means that
+    the weights are NaN, even where the trainer prints a loss of 0.0. Nothing after that step can be used.
+
+    ## Known false alarms
+    A task whose right answer is a row of one character. Fewer than four responses a step are not judged.
+
+    ## Remedy
+    Go back to the last finite checkpoint with a fresh optimizer, and refuse updates whose gradient is not finite.
+
+    ## Sources
+    volcengine/verl#721 (step 59: kl_loss, entropy_loss and grad_norm nan, outputs "!!!!"), verl#751, verl#891.
+    """
+    flooded = each(lambda row: _flooded(row, share, least), samples)
+    return fires(
+        flooded > most,
+        "{flooded:.0%} of the saved responses repeat a single token.",
+        hold=(1, 1),
+        flooded=flooded,
+    )
+
+
+def _flooded(samples: Sequence[Any], share: float, least: int) -> float:
+    if len(samples) < least:
+        return 0.0
+    return sum(_one_token(sample.response, share) for sample in samples) / len(samples)
+
+
+def _one_token(text: str, share: float) -> bool:
+    words = text.split()
+    units = words if len(words) >= 10 else list("".join(words))
+    return len(units) >= 10 and Counter(units).most_common(1)[0][1] > share * len(units)

@@ -1,0 +1,58 @@
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column, kendall_tau, previous
+
+
+@check(
+    "KL007",
+    severity="warning",
+    confidence="medium",
+    explains=("KL002",),
+    rivals=(
+        Rival("a target that cannot be met", "the first rows are already above it", "the KL of the first rows (KL006)"),
+        Rival("a KL that the coefficient does not reach", "the term is detached", "KL share of the gradient norm"),
+    ),
+    remedies=(
+        remedy(
+            "fix-the-kl-coefficient",
+            "Use a fixed coefficient",
+            trl="beta=0.001 to 0.04",
+            verl="algorithm.kl_ctrl.type=fixed algorithm.kl_ctrl.kl_coef=0.001",
+            openrlhf="--algo.kl.init_coef 0.01 without --algo.kl.target",
+            by_hand="beta = 0.01; bound an adaptive one: beta = min(beta, 0.1)",
+            evidence="an adaptive beta stood at 10 with a KL of 20.7 after one epoch, and at 0.001 from the fifth on",
+            source="yunsoft2019/Lever-Plus, v4_strictEval; TRL, verl and OpenRLHF defaults",
+        ),
+        "lower-learning-rate",
+    ),
+)
+def kl_controller_runaway(
+    kl_coef: Column, kl: Column, *, rows: int = 20, steady: float = 0.9, rising: float = 0.4
+) -> Fires:
+    """The KL controller raises its coefficient step after step, and the KL rises all the same.
+
+    ## What it sees
+    Over 20 rows a coefficient that rises nearly throughout (Kendall's tau above 0.9) and has grown by more than a
+    tenth, while the KL rises too (tau above 0.4), on 3 of 5 rows.
+
+    ## Why it matters
+    The controller has lost: what drives the KL is not what beta multiplies, or the drive grows faster. When the KL
+    finally gives way, beta is so large that it dominates the objective (KL002).
+
+    ## Known false alarms
+    The first rows of a run whose target is above the KL of a policy that has only begun to move.
+
+    ## Remedy
+    A fixed coefficient, a bound, a lower learning rate.
+
+    ## Sources
+    arXiv 1909.08593 (adaptive KL controller); founding documents 3 and 4.
+    """
+    grows = (kendall_tau(kl_coef, rows) > steady) & (kl_coef > 1.1 * previous(kl_coef, rows - 1))
+    return fires(
+        grows & (kendall_tau(kl, rows) > rising),
+        "The KL coefficient has risen to {beta:.3g} over {rows} rows, and the KL with it, to {kl:.3g}.",
+        beta=kl_coef,
+        kl=kl,
+        rows=rows,
+    )

@@ -1,0 +1,71 @@
+from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor.stats import Column, best, gained, kendall_tau, known_median, latest, moving_min
+
+
+@check(
+    "KL002",
+    severity="warning",
+    confidence="medium",
+    explains=("STL001",),
+    rivals=(
+        Rival(
+            "the advantages are too small",
+            "a floor under the standard deviation or dead groups leave only the KL term",
+            "root mean square of A over live groups (ADV004); share of dead groups (ADV003)",
+        ),
+        Rival("converged", "nothing is left to learn, and the KL term is what remains", "the reward's level"),
+    ),
+    remedies=("lower-kl-coefficient",),
+)
+def kl_dominates_objective(
+    known: Column = any_of("kl_grad_share", "kl_loss_share"),
+    kl_grad_share: Column = None,
+    kl_loss_share: Column = None,
+    kl: Column = None,
+    reward_mean: Column = None,
+    *,
+    warn: float = 0.5,
+    bad: float = 0.8,
+    value: float = 0.8,
+    back: float = 0.9,
+) -> Fires:
+    """The KL term outweighs the reward: updates pull the policy back to its reference.
+
+    ## What it sees
+    The median of the last three recorded shares of the KL term in the gradient norm above 0.5: warning; above 0.8
+    while the reward has gained nothing: error. Where only the share in the loss's value is known, a warning at most,
+    and only if three values in a row exceed 0.8 **and** the KL falls from one to the next, to below 90 % of its
+    highest, **and** the reward has gained nothing.
+
+    ## Why it matters
+    With beta too large, or with advantages that a floor has shrunk, each update mostly undoes the last: the KL falls
+    back while the reward stands still. Engine runs with beta 10 had a gradient share of 0.62 and stayed at 0.26;
+    healthy runs had 0 to 0.34 and came to 0.69.
+
+    ## Known false alarms
+    The value share as such proves nothing: on-policy the policy term's value is 0 by construction (mean A = 0, ratio
+    = 1) while its gradient is not. "KL is 92 % of the loss" in founding document 4 is 0.0111 / 0.0120; the same beta
+    gave value shares of 0.003 and 0.9994 at gradient shares of 0.0003 and 0.001 within one TRL run. While the KL is
+    near 0 (steps 1 to 10) the gradient share is noise, hence the median of three.
+
+    ## Remedy
+    Divide beta by three until its gradient share is below 0.3; mend ADV004 first. Do not drop the term: that gave
+    the run of founding document 4 a KL of 17.
+
+    ## Sources
+    huggingface/trl#2703, #3452; framework notes 1.4; engine notes (beta_1, beta_10, std_floor); founding document 4.
+    """
+    share, weight = known_median(kl_grad_share, 3), latest(kl_loss_share)
+    learnt = gained(reward_mean)
+    falls = (kendall_tau(kl, 3) <= -1) & (kl < back * best(kl))
+    by_value = ~(share == share) & (moving_min(weight, 3) > value) & falls & ~learnt
+    return fires(
+        (share > warn) | by_value,
+        "The KL term has {share:.0%} of the gradient norm and {weight:.0%} of the loss's value (nan: not recorded), "
+        "so updates pull the policy back to the reference.",
+        hold=(1, 1),
+        error=(share > bad) & ~learnt,
+        share=share,
+        weight=weight,
+        kl=kl,
+    )

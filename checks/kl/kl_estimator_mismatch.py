@@ -1,0 +1,68 @@
+import numpy as np
+
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column, each
+
+
+@check(
+    "KL005",
+    severity="info",
+    confidence="high",
+    remedies=(
+        remedy(
+            "kl-estimator-by-place",
+            "Use k1 in the reward, and k2, or k3 with its importance ratio, in the loss",
+            trl="use_bias_correction_kl=True (default since 1.16)",
+            verl="actor.kl_loss_type=k3+ (straight-through k2 gradient), or algorithm.use_kl_in_reward=True with "
+            "kl_penalty=kl",
+            openrlhf="--algo.kl.estimator k1 without --algo.kl.use_loss, k2 or k3 with it",
+            by_hand="loss += beta * 0.5 * (new - ref) ** 2, or reward -= beta * (new - ref).detach()",
+            evidence="k1 in the reward is unbiased and did best; k1 in the loss and k3 in the reward are biased",
+            source="arXiv 2506.09477, 2512.21852",
+        ),
+    ),
+)
+def kl_estimator_mismatch(
+    known: Column = any_of("settings.kl_estimator", "settings.kl_penalty"),
+    estimator: Column = any_of("settings.kl_estimator", optional=True),
+    penalty: Column = any_of("settings.kl_penalty", "settings.kl_estimator", optional=True),
+    in_loss: Column = any_of("settings.use_kl_loss", optional=True),
+    in_reward: Column = any_of("settings.use_kl_in_reward", optional=True),
+    kl_coef: Column = None,
+) -> Fires:
+    """The KL estimator does not suit the place where it is used.
+
+    ## What it sees
+    Declared settings only: k1 in the loss (`use_kl_loss` with `k1` or verl's `kl`): warning. k3 in the reward
+    (`low_var_kl`, `k3`): info. Silent where the coefficient is 0.
+
+    ## Why it matters
+    The value of k1 is unbiased, but as a loss its gradient has mean zero: the term adds noise and pulls nowhere. k3 as
+    a loss has the gradient of another divergence, and k3 in the reward is biased. Only k1 in the reward, or k2 in the
+    loss, has the gradient of the reverse KL.
+
+    ## Known false alarms
+    Every common placement has trained models; this matters once the KL has to hold the policy.
+
+    ## Remedy
+    Move the term or change the estimator, as listed.
+
+    ## Sources
+    arXiv 2506.09477 and 2512.21852; verl `kl_penalty_forward`; TRL `use_bias_correction_kl`; arXiv 2402.03300 eq. 4.
+    """
+    on = ~(kl_coef == 0)
+    loss = on & (in_loss == 1) & (each(lambda name: name in ("k1", "kl"), estimator) > 0)
+    rewarded = (in_reward == 1) | ((in_loss == 0) & ~(in_reward == in_reward))
+    reward = on & rewarded & (each(lambda name: name in ("k3", "low_var_kl"), penalty) > 0)
+    return fires(
+        loss | reward,
+        "{what}",
+        warning=loss,
+        hold=(1, 1),
+        what=np.where(
+            loss,
+            "The KL term in the loss is k1, whose gradient has mean zero: it adds noise and no pull.",
+            "The KL term in the reward is k3, whose gradient there is biased.",
+        ),
+    )

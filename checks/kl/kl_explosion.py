@@ -1,0 +1,67 @@
+import numpy as np
+
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.stats import Column, baseline, fallen, moving_median, previous
+
+
+@check(
+    "KL001",
+    severity="warning",
+    explains=("REW009",),
+    rivals=(
+        Rival(
+            "single tokens",
+            "k3 of a log-ratio of 10 is 22 015 in one direction and 9 in the other",
+            "median of k3 over tokens beside the mean; k1 of the same batch",
+        ),
+        Rival("a broken generator", "garbage is far from the reference", "rollout_mismatch_kl (RAT004, GEN001)"),
+        Rival("a wrong reference", "the KL is large from the first row on", "KL before the first update (KL006)"),
+        Rival("a sum over the sequence", "100 times the value per token", "whether it scales with response length"),
+    ),
+    remedies=("lower-learning-rate", "roll-back"),
+    invalidates=("checkpoints since step {onset}",),
+)
+def kl_explosion(
+    kl: Column,
+    reward_mean: Column = None,
+    *,
+    high: float = 1.5,
+    times: float = 10.0,
+    least: float = 0.1,
+    extreme: float = 10.0,
+) -> Fires:
+    """The policy has left its reference: the KL per token explodes.
+
+    ## What it sees
+    On 3 of 5 rows a KL above 1.5 nats per token and above ten times the run's first level (median of its first five
+    rows): warning. The same as error once the reward has fallen (five standard errors and 30 % of its range), and
+    then also a KL above 0.1 that is ten times the median of the 20 rows before. Critical above 10 with a fallen reward.
+
+    ## Why it matters
+    The reference is where fluent text lives. A policy far from it has found the reward's loopholes, or has been thrown
+    out by one update that was too large: the KL says that it moved, the reward whether it moved for the better.
+
+    ## Known false alarms
+    The usual limits of 0.1 and 0.5 fire on healthy runs: a small model that learns from 0.29 to 0.69 ends at 0.4 to
+    0.6 nats per token (5 of 5 seeds), hence 1.5 and the join with the reward. Runs without a KL term drift by intent.
+    Sums over the sequence (TRL PPO `objective/kl`, 5 to 10 from the start) are another thing and not read as this.
+
+    ## Remedy
+    Half the learning rate and a checkpoint from before the onset. Raise beta only if it is below 1e-3 (0.001 in R1,
+    0.04 in DeepSeekMath); TRL `sync_ref_model=True` moves the reference instead.
+
+    ## Sources
+    Engine notes section 2 and 4; NeMo-RL guide on k3; arXiv 2402.03300; OpenRLHF#931, volcengine/verl#5274.
+    """
+    first, before = baseline(kl, 5), previous(moving_median(kl, 20))
+    fell = fallen(reward_mean)
+    far = (kl > high) & (kl > times * np.abs(first))
+    sudden = (kl > least) & (kl > times * np.abs(before)) & fell
+    return fires(
+        far | sudden,
+        "The KL to the reference is {kl:.3g} nats per token; it began at {first:.2g}.",
+        error=far & fell | sudden,
+        critical=far & fell & (kl > extreme),
+        kl=kl,
+        first=first,
+    )

@@ -1,0 +1,75 @@
+import numpy as np
+
+from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column, each
+
+
+@check(
+    "KL004",
+    severity="warning",
+    confidence="medium",
+    rivals=(
+        Rival("noise of one batch", "the k1 estimate is signed and small batches scatter", "the mean of many batches"),
+        Rival(
+            "generated with other settings than scored",
+            "top-k, penalties or a temperature make the samples unlikely under the policy",
+            "generate with top_p=1, top_k=0, T as in the loss",
+        ),
+    ),
+    remedies=(
+        remedy(
+            "sample-from-the-policy",
+            "Sample from the very distribution whose KL is estimated",
+            trl="top_p=1.0, top_k=0, min_p=None, repetition_penalty=1.0; no min_new_tokens in generation_kwargs",
+            verl="rollout.top_p=1.0 rollout.top_k=-1 rollout.temperature=1.0",
+            openrlhf="--rollout.top_p 1.0 --rollout.temperature 1.0",
+            by_hand="d = ref - new; k3 = d.exp() - d - 1 per token, never negative; new is the policy that sampled",
+            evidence="negative KL was 'almost always a precursor for failed training', 3 of 10 runs",
+            source="huggingface/trl#235, #417",
+        ),
+    ),
+)
+def kl_negative(
+    known: Column = any_of("kl", "kl_k1", "kl_k3"),
+    kl: Column = None,
+    kl_k1: Column = None,
+    kl_k3: Column = None,
+    estimator: Column = any_of("settings.kl_estimator", optional=True),
+    *,
+    warn: float = -0.05,
+    bad: float = -1.0,
+    impossible: float = -1e-3,
+) -> Fires:
+    """The estimated KL is negative, which the true KL never is.
+
+    ## What it sees
+    On 3 of 5 rows: a signed (k1) estimate, or one of unknown kind, below -0.05 (warning) or below -1 (error); an
+    estimate that the log calls k2 or k3 below -0.001 (critical: these are never negative).
+
+    ## Why it matters
+    k1 is unbiased only for samples of the policy itself. A mean clearly below 0 says that the samples come from
+    somewhere else: sampling filters, another temperature, forced tokens, stale weights. A penalty on it then rewards
+    the policy for moving away.
+
+    ## Known false alarms
+    Single batches of k1 scatter around small values. In bf16 rounding makes k3 slightly negative, hence the limit of
+    -0.001 instead of 0.
+
+    ## Remedy
+    Plain sampling (no top-k, top-p, penalties or minimum length), and a k3 or k2 estimate.
+
+    ## Sources
+    huggingface/trl#235, #417; Schulman, "Approximating KL divergence" (k1, k2, k3).
+    """
+    positive = each(lambda name: name in ("k2", "k3", "mse", "low_var_kl", "full"), estimator) > 0
+    signed = np.fmin(np.where(positive, np.nan, kl), kl_k1)
+    never = np.fmin(np.where(positive, kl, np.nan), kl_k3)
+    value = np.fmin(signed, never)
+    return fires(
+        (signed < warn) | (never < impossible),
+        "The KL to the reference is estimated as {value:.3g} nats per token.",
+        error=(signed < bad) | (never < impossible),
+        critical=never < impossible,
+        value=value,
+    )

@@ -1,0 +1,38 @@
+from typing import Any
+
+import pytest
+
+from grpo_doctor.testing import find, run_check
+
+
+def test_message_of_a_single_leap() -> None:
+    found = find("GRD002", grad_norm="0.4x10 1.0x10 2900 1.0x3")
+    assert (found.severity, found.onset_step, found.last_step) == ("warning", 21, 21)
+    assert found.message == "The gradient norm leapt to 2.9e+03; the largest of the 20 rows before was 1."
+
+
+@pytest.mark.parametrize(
+    ("norms", "severity"),
+    [
+        ("1x20 5", None),
+        ("1x20 5.01", "warning"),
+        ("1x19 900", None),  # the first twenty rows are not judged
+        ("inf 1x30", None),
+        ("1x10 50 1x9 60", None),  # the run has seen the like: R029 has it in 37 of 200 rows
+        ("1x20 inf", "warning"),  # a loss scaler
+        ("1x20 inf 1x99 inf", "error"),
+        ("1x20 inf 1x100 inf", "warning"),
+        ("1x20 inf inf", "error"),
+    ],
+)
+def test_boundary(norms: str, severity: str | None) -> None:
+    found = run_check("GRD002", grad_norm=norms)
+    assert (found.severity if found else None) == severity
+
+
+@pytest.mark.parametrize(
+    ("reward", "severity"), [("0.5x40", "warning"), ("0x5 0.5x15 0.5 0x19", "error"), ("0x5 0.5x25 0x10", "warning")]
+)
+def test_a_leap_with_a_falling_reward_is_an_error(reward: str, severity: str) -> None:
+    columns: dict[str, Any] = {"grad_norm": "1x20 90 1x19", "reward_mean": reward}
+    assert find("GRD002", **columns).severity == severity

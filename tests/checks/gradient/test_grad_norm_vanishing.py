@@ -1,0 +1,25 @@
+from typing import Any
+
+import pytest
+
+from grpo_doctor.testing import find, run_check
+
+
+def test_message() -> None:
+    found = find("GRD003", grad_norm="2x5 0.0001x10")
+    assert (found.severity, found.onset_step, found.detected_step) == ("warning", 6, 15)
+    assert found.message == "The gradient norm is 0.0001; it began at 2."
+
+
+@pytest.mark.parametrize(
+    ("columns", "fires"),
+    [
+        ({"grad_norm": "2x5 0x9"}, False),
+        ({"grad_norm": "2x5 0.002x10"}, False),
+        ({"grad_norm": "2x5 0.00199x10"}, True),
+        ({"grad_norm": "2x5 0x10", "zero_variance_groups": "9x15", "groups": "10x15"}, False),
+        ({"grad_norm": "2x5 0x10", "zero_variance_groups": "8x15", "groups": "10x15"}, True),
+    ],
+)
+def test_boundary(columns: dict[str, Any], fires: bool) -> None:
+    assert (run_check("GRD003", **columns) is not None) is fires

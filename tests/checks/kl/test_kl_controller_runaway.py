@@ -1,0 +1,26 @@
+from typing import Any
+
+import pytest
+
+from grpo_doctor.testing import find, run_check
+
+RISING = [0.01 * k for k in range(1, 31)]
+
+
+def test_message() -> None:
+    found = find("KL007", kl=RISING[:22], kl_coef=RISING[:22])
+    assert (found.severity, found.onset_step, found.detected_step) == ("warning", 20, 22)
+    assert found.message == "The KL coefficient has risen to 0.22 over 20 rows, and the KL with it, to 0.22."
+
+
+@pytest.mark.parametrize(
+    ("kl", "beta"),
+    [
+        (RISING[:21], RISING[:21]),
+        (RISING, "0.04x30"),
+        (RISING[::-1], RISING),
+        (RISING, [1 + 0.004 * k for k in range(30)]),  # has grown by less than a tenth
+    ],
+)
+def test_silent(kl: Any, beta: Any) -> None:
+    assert run_check("KL007", kl=kl, kl_coef=beta) is None

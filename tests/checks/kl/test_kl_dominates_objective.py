@@ -1,0 +1,37 @@
+from typing import Any
+
+import pytest
+
+from grpo_doctor.testing import find, run_check
+
+
+def test_message() -> None:
+    found = find("KL002", kl_grad_share="0.62 ?x9 0.62 ?x9 0.62 ?x3")
+    assert (found.severity, found.onset_step) == ("warning", 21)
+    assert found.message == (
+        "The KL term has 62% of the gradient norm and nan% of the loss's value (nan: not recorded), so updates pull "
+        "the policy back to the reference."
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "severity"),
+    [
+        ({"kl_grad_share": "0.34x9"}, None),
+        ({"kl_grad_share": "0.5x9"}, None),
+        ({"kl_grad_share": "0.51x2"}, None),
+        ({"kl_grad_share": "0.51x3"}, "warning"),
+        ({"kl_grad_share": "0 0.9 0 0 0.9"}, None),  # noise while the KL is near 0
+        ({"kl_grad_share": "0.81x3"}, "error"),
+        ({"kl_grad_share": "0.81x20", "reward_mean": "0.1x5 0.2x5 0.3x5 0.4x5"}, "warning"),
+        ({"kl_loss_share": "0.92x3", "kl": "0.094 0.0813 0.0741"}, "warning"),  # Lever-Plus
+        ({"kl_loss_share": "0.92x3", "kl": "0.094 0.0813 0.0850"}, None),
+        ({"kl_loss_share": "0.92x3", "kl": "0.094 0.0913 0.0870"}, None),  # above 90 % of its highest
+        ({"kl_loss_share": "0.92 0.8 0.92", "kl": "0.094 0.0813 0.0741"}, None),
+        ({"kl_loss_share": "0.999x9", "kl": "0.1x9"}, None),  # the value share alone proves nothing
+        ({"kl_loss_share": "0.92x3", "kl": "0.094 0.0813 0.0741", "kl_grad_share": "0.1x3"}, None),
+    ],
+)
+def test_boundary(columns: dict[str, Any], severity: str | None) -> None:
+    found = run_check("KL002", **columns)
+    assert (found.severity if found else None) == severity

@@ -1,0 +1,37 @@
+from typing import Any
+
+import pytest
+
+from grpo_doctor.testing import find, run_check
+
+GOOD = "0.1x5 0.5x25 0.5x10"
+BAD = "0.1x5 0.5x25 0.05x10"
+
+
+def test_message() -> None:
+    found = find("KL001", kl="0.03x30 3x10", reward_mean=BAD)
+    assert (found.severity, found.onset_step, found.detected_step) == ("error", 31, 33)
+    assert found.message == "The KL to the reference is 3 nats per token; it began at 0.03."
+
+
+@pytest.mark.parametrize(
+    ("kl", "reward", "severity"),
+    [
+        ("0.02x5 0.1x10 0.3x10 0.6x15", GOOD, None),  # a healthy small model
+        ("0.03x37 1.51x3", GOOD, "warning"),
+        ("0.03x38 1.51x2", GOOD, None),
+        ("0.03x30 1.5x10", GOOD, None),
+        ("0.2x30 2x10", GOOD, None),  # not above ten times the first level
+        ("0.2x30 2.1x10", GOOD, "warning"),
+        ("7x40", BAD, None),  # a sum over the sequence, by its level from the start
+        ("0.01x30 0.101x10", BAD, "error"),  # sudden, with a fallen reward
+        ("0.01x30 0.1x10", BAD, None),
+        ("0.01x30 0.101x10", GOOD, None),
+        ("0.03x30 10.1x10", BAD, "critical"),
+        ("0.03x30 10.1x10", "?x40", "warning"),
+    ],
+)
+def test_boundary(kl: str, reward: str, severity: str | None) -> None:
+    columns: dict[str, Any] = {"kl": kl, "reward_mean": reward}
+    found = run_check("KL001", **columns)
+    assert (found.severity if found else None) == severity

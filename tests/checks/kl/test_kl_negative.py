@@ -1,0 +1,32 @@
+from typing import Any
+
+import pytest
+
+from grpo_doctor.testing import find, run_check
+
+
+def test_message() -> None:
+    found = find("KL004", kl_k1="0.1x5 -0.3x3")
+    assert (found.severity, found.onset_step, found.detected_step) == ("warning", 6, 8)
+    assert found.message == "The KL to the reference is estimated as -0.3 nats per token."
+
+
+@pytest.mark.parametrize(
+    ("settings", "columns", "severity"),
+    [
+        ({}, {"kl": "-0.05x9"}, None),
+        ({}, {"kl": "-0.051x2"}, None),
+        ({}, {"kl": "-0.051x3"}, "warning"),
+        ({}, {"kl": "-1x3"}, "warning"),
+        ({}, {"kl": "-1.01x3"}, "error"),
+        ({"kl_estimator": "k3"}, {"kl": "-0.001x3"}, None),  # bf16 rounding
+        ({"kl_estimator": "k3"}, {"kl": "-0.0011x3"}, "critical"),
+        ({"kl_estimator": "low_var_kl"}, {"kl": "-0.01x3"}, "critical"),
+        ({"kl_estimator": "k1"}, {"kl": "-0.01x9"}, None),
+        ({}, {"kl_k3": "-0.002x3"}, "critical"),
+        ({}, {"kl": "0.02x9", "kl_k3": "0.02x9"}, None),
+    ],
+)
+def test_boundary(settings: dict[str, Any], columns: dict[str, Any], severity: str | None) -> None:
+    found = run_check("KL004", settings, **columns)
+    assert (found.severity if found else None) == severity

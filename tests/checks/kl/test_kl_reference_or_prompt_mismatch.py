@@ -1,0 +1,35 @@
+import pytest
+
+from grpo_doctor import StepRecord, diagnose
+from grpo_doctor.catalogue import Catalogue
+from grpo_doctor.run import run_of
+from grpo_doctor.testing import check_of, find, run_check
+
+
+def test_message_and_that_it_lasts() -> None:
+    found = find("KL006", kl="3.57 3.6x20")
+    assert (found.severity, found.onset_step, found.detected_step, found.cleared) == ("error", 1, 1, False)
+    assert found.message == (
+        "The KL to the reference was 3.57 nats per token on the first row, where policy and reference are the same."
+    )
+
+
+@pytest.mark.parametrize(
+    ("kl", "severity"),
+    [
+        ("0x9", None),
+        ("0 0.5x9", None),
+        ("0.02 0x9", None),
+        ("0.021 0x9", "warning"),
+        ("0.5", "warning"),
+        ("0.51", "error"),
+    ],
+)
+def test_boundary(kl: str, severity: str | None) -> None:
+    found = run_check("KL006", kl=kl)
+    assert (found.severity if found else None) == severity
+
+
+def test_a_log_that_begins_later_is_not_judged() -> None:
+    run = run_of([StepRecord(step=10, kl=0.4), StepRecord(step=20, kl=0.5)])
+    assert diagnose(run, catalogue=Catalogue([check_of("KL006")])).findings == []
