@@ -139,7 +139,7 @@ def _dead_row(task: str, column: _Columns, size: float) -> list[str] | None:
         return None
     chance = _finite(_chance(column))
     expected = homogeneous(chance, size)
-    return [task, *counted, _share(expected), _words(float(chance.mean()) if len(chance) else math.nan), _words(size)]
+    return [task, *counted, _share(expected), f"{chance.mean():.2f}" if len(chance) else "unknown", _words(size)]
 
 
 def _finite(column: np.ndarray | None) -> np.ndarray:
