@@ -45,7 +45,7 @@ def test_a_supervised_run_has_no_tables() -> None:
 def test_groups_without_gradient_expected_and_actual() -> None:
     run = make_run({"group_size": 4.0}, zero_variance_groups="2 1", groups="4x2", success_rate="0.5 0.9")
     # (0.5^4 + 0.5^4 + 0.9^4 + 0.1^4) / 2
-    assert table(run, "Groups").rows == [["all", "8", "3 (37.5%)", "39.1%", "0.7", "4"]]
+    assert table(run, "Groups").rows == [["all", "8", "3 (37.5%)", "39.1%", "0.70", "4"]]
 
 
 def test_groups_without_gradient_by_task_and_what_is_unknown() -> None:
@@ -62,7 +62,7 @@ def test_a_mean_reward_is_a_chance_only_between_0_and_1(low: str, expected: str)
         {"group_size": 2}, live_groups="1x2", groups="4x2", reward_mean="0.5x2", reward_min=low, reward_max="1x2"
     )
     assert table(run, "Groups").rows == [
-        ["all", "unknown", "75.0%", expected, "0.5" if low == "0x2" else "unknown", "2"]
+        ["all", "unknown", "75.0%", expected, "0.50" if low == "0x2" else "unknown", "2"]
     ]
 
 

@@ -99,12 +99,13 @@ def std_floor_dominates(
     uncounted = np.where(np.isnan(advantage_rms_live) & np.isnan(dead_share), rms / expected, np.nan)
     return fires(
         live & below,
-        "The advantages of live groups have a root mean square of {rms:.2g} where the group's standard deviation "
-        "would give {expected:.2f}{unless}.",
+        "The advantages{whose} have a root mean square of {rms:.2g} where the group's standard deviation would give "
+        "{expected:.2f}{unless}.",
         hold=(5, 10),
         error=live & declared & (rms < tiny * expected) & pulled,
         rms=rms,
         expected=expected,
+        whose=words(lambda live: "" if live == live else " of live groups", uncounted),
         unless=words(_unless, uncounted),
         kl_grad_share=kl_grad_share,
     )

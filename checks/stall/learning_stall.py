@@ -2,8 +2,8 @@ import math
 
 import numpy as np
 
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, baseline, best, latest, lowest, moving_mean, noise, recent_mean, row
+from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor.stats import Column, baseline, best, each, latest, lowest, noise, recent_mean, total, words
 
 
 @check(
@@ -37,10 +37,15 @@ from grpo_doctor.stats import Column, baseline, best, latest, lowest, moving_mea
     remedies=("filter-dead-groups", "raise-group-size"),
 )
 def learning_stall(
-    reward_mean: Column,
+    known: Column = any_of("reward_mean", "advantage_rms_live", "advantage_std"),
+    reward_mean: Column = None,
     reward_max: Column = None,
     dead_share: Column = None,
     cut_share: Column = None,
+    advantage_rms_live: Column = None,
+    advantage_std: Column = None,
+    kl: Column = None,
+    rows_are: Column = any_of("settings.rows", optional=True),
     *,
     early: int = 40,
     rows: int = 20,
@@ -48,8 +53,12 @@ def learning_stall(
     done: float = 0.8,
     dead: float = 0.5,
     cut: float = 0.5,
+    tiny: float = 0.1,
+    same: float = 0.25,
+    rise: float = 0.1,
+    epochs: int = 3,
 ) -> Fires:
-    """The policy does not learn: the reward has not moved since the start.
+    """The policy does not learn: the reward, or without one the distance to the reference, has not moved.
 
     ## What it sees
     From the 40th recorded reward on: the best mean of 20 rewards against the first such mean. It fires (**warning**)
@@ -59,6 +68,10 @@ def learning_stall(
     the same time most groups are dead or most responses are cut off: then no patience helps. A run that begins at 80 %
     of its top is solved, not stalled.
 
+    Where no reward is recorded at all: advantages whose size is below 0.1 and has stayed within 25 % of its first
+    value, while the KL to the reference has risen by no more than a tenth of its first, on 40 rows, or 3 rows that are
+    means over an epoch (`rows = epochs`): nothing pushes the policy, and it goes nowhere (**warning**).
+
     ## Why it matters
     A stalled run costs what a learning run costs. A loss near 0 says nothing: it is 0 by construction in an on-policy
     group-centred update, learning or not.
@@ -67,6 +80,8 @@ def learning_stall(
     Tasks with rare success, where nothing happens for hundreds of steps and then much. Rewards on a scale far below 1
     whose largest value is not recorded.
 
+    Without rewards: A = r - mean with rewards that hardly differ has small advantages by design.
+
     ## Remedy
     In this order: is there signal (live groups), does the update arrive (weight change, learning rate), does the answer
     fit (truncation), is the KL term stronger than the reward. Only then the learning rate.
@@ -74,7 +89,8 @@ def learning_stall(
     ## Sources
     kartikmunjal/rlhf-and-reward-modelling-alt, ppo_grpo_v1: 0 of 400 exact matches, 70 % dead groups, all responses at
     the cap. rohunagrawal/reward-hacking-entropy, Hard: 0.05 → 0.07 in 54 rows. Throw-away engine: lr / 1000, beta 10
-    and a std floor end at 0.25-0.27 (healthy 0.63).
+    and a std floor end at 0.25-0.27 (healthy 0.63). Founding document 4: advantages of 0.0063, 0.0062, 0.0062 and KL
+    0.094, 0.081, 0.074 in three epochs, the same choices at every setting.
     """
     level = recent_mean(reward_mean, rows)
     first, top = baseline(level, 1), best(level)
@@ -85,20 +101,39 @@ def learning_stall(
     grown = top - first + blur
     flat = (grown < gain * (most - first)) & ((first <= 0) | (grown < first))
     unsolved = first < lowest(reward_mean) + done * (most - lowest(reward_mean))
-    stalled = flat & unsolved & (row(reward_mean) >= early)
-    none, ended = latest(moving_mean(dead_share, rows)), latest(moving_mean(cut_share, rows))
+    seen = total(reward_mean == reward_mean)
+    stalled = flat & unsolved & (seen >= early)
+    none, ended = recent_mean(dead_share, rows), recent_mean(cut_share, rows)
     hopeless = (none > dead) | (ended > cut)
+    size = latest(np.where(np.isnan(advantage_rms_live), advantage_std, advantage_rms_live))
+    size_first, kl_first, kl_now = baseline(size, 1), baseline(kl, 1), latest(kl)
+    enough = np.where(each(lambda unit: unit == "epochs", rows_are) > 0, epochs, early)
+    still = (size < tiny) & (np.abs(size - size_first) <= same * size_first) & (kl_now <= (1 + rise) * kl_first)
+    unmoved = (seen == 0) & still & (total(kl == kl) >= enough)
     return fires(
-        stalled,
-        "The reward has not moved in {seen} rewards: {first:.3g} at the start, {level:.3g} now{more}.",
+        stalled | unmoved,
+        "The {what}{more}.",
         error=stalled & hopeless,
         clear=rows,
-        seen=row(reward_mean),
-        first=first,
-        level=level,
+        what=words(_what, seen, first, level, size, kl_first, kl_now),
         more=np.where(
             none > dead,
             ", and most groups are dead",
             np.where(ended > cut, ", and most responses are cut off", ""),
         ),
+        seen=seen,
+        first=first,
+        level=level,
+        size=size,
+        kl_first=kl_first,
+        kl=kl_now,
+    )
+
+
+def _what(seen: float, first: float, level: float, size: float, kl_first: float, kl: float) -> str:
+    if seen:
+        return f"reward has not moved in {seen:.0f} rewards: {first:.3g} at the start, {level:.3g} now"
+    return (
+        f"policy is not learning: advantages stay at {size:.2g}, and its KL to the reference has not risen "
+        f"({kl_first:.3g} at the start, {kl:.3g} now)"
     )
