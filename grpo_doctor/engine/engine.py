@@ -1,0 +1,366 @@
+"""The seams of the trainer: short functions, in the words of `grpo_doctor.probes.seams`.
+
+N responses, G groups of K; prompts of width P, responses of width R, T = P + R. A fault (`faults.py`) is a
+subclass that replaces one of these methods by its sick twin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..probes.seams import Batch, Ids
+from .generation import Generated, enable_checkpointing, generate, generation_state
+from .logits import LogitStatistics, logit_statistics
+from .losses import Terms, advantages, objective_terms
+from .settings import Settings
+from .task import Dialogue, Example, Score, Task
+
+
+class Prepared(NamedTuple):
+    """A batch with everything that its update needs. The last R tokens of each row are scored."""
+
+    batch: Batch
+    response: Tensor  # [N, T] of bool: where the drawn tokens stand, whatever the mask says
+    mask: Tensor  # [N, R] float
+    old: Tensor  # [N, R] log-probabilities before the update
+    raw: Tensor  # [N, R] the same at temperature 1
+    reference: Tensor | None  # [N, R]
+    advantages: Tensor  # [N]
+    statistics: LogitStatistics | None  # over M response tokens, row by row
+    rows: Tensor | None  # [M] row of each of those M tokens
+    eos_probability: Tensor | None  # [M]
+
+    @property
+    def scored(self) -> int:
+        return self.mask.shape[1]
+
+    def last(self, wide: Tensor) -> Tensor:
+        """The scored columns [N, R] of [N, T]."""
+        return wide[:, wide.shape[1] - self.scored :]
+
+
+class Engine:
+    """One policy, its reference and its task, as seams."""
+
+    def __init__(self, settings: Settings, model: Any, tokenizer: Any, task: Task) -> None:
+        self.settings, self.model, self.tokenizer, self.task = settings, model, tokenizer, task
+        self.adapted = hasattr(model, "disable_adapter")
+        self.device = next(model.parameters()).device
+        self.base = model if self.adapted else deepcopy(model).requires_grad_(False).eval()
+        if settings.gradient_checkpointing:
+            enable_checkpointing(model)
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.AdamW(
+            self.parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay
+        )
+        self.eos: Ids = end_ids(model, tokenizer)
+        self.pad: int = tokenizer.pad_token_id
+        self.step_number = 0
+        self.optimizer_step = 0
+        self.generated: Generated | None = None
+
+    # -- rollout ------------------------------------------------------------------------------------------------
+
+    def render(self, prompt: Dialogue) -> Ids:
+        """Ids of a prompt with the header of the answer, by the tokenizer's chat template."""
+        return list(self.tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=False))
+
+    def render_sft(self, prompt: Dialogue, answer: str) -> Ids:
+        """Ids of a supervised example: the same prompt, the answer, and the end of the turn."""
+        text = self.tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False)
+        return list(self.tokenizer(text + answer, add_special_tokens=False)["input_ids"]) + self.eos[:1]
+
+    def pad_left(self, prompts: Sequence[Ids]) -> tuple[Tensor, Tensor]:
+        """Ids [N, P] and attention mask [N, P], the prompts at the right edge."""
+        width = max(map(len, prompts))
+        ids = [[self.pad] * (width - len(p)) + p for p in prompts]
+        mask = [[0] * (width - len(p)) + [1] * len(p) for p in prompts]
+        return torch.tensor(ids, device=self.device), torch.tensor(mask, device=self.device)
+
+    def generating(self) -> AbstractContextManager[None]:
+        """The state in which responses are drawn."""
+        return generation_state(self.model)
+
+    def sample(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Prompts [N, P] to tokens [N, P + R] and the log-probabilities [N, R] under which they were drawn."""
+        with self.generating(), self.precision():
+            self.generated = generate(
+                self.model, input_ids, attention_mask, self.settings, self.eos, self.pad, self.penalize
+            )
+        return self.generated.tokens, self.generated.logprobs
+
+    def penalize(self, tokens: Tensor, logits: Tensor, prompt_length: int) -> Tensor:
+        """Penalties on the logits [N, V] of one step of generation: none."""
+        return logits
+
+    def extract(self, tokens: Tensor, input_ids: Tensor, attention_mask: Tensor) -> list[Ids]:
+        """The responses behind the padded width of the prompts, each up to its first EOS."""
+        return [self.until_eos(row) for row in tokens[:, input_ids.shape[1] :].tolist()]
+
+    def until_eos(self, ids: Ids) -> Ids:
+        """The ids up to the first EOS, which is kept."""
+        end = next((i for i, token in enumerate(ids) if token in self.eos), len(ids) - 1)
+        return ids[: end + 1]
+
+    def text(self, response: Ids) -> str:
+        """What the reward reads."""
+        return str(self.tokenizer.decode(response, skip_special_tokens=True))
+
+    def reward(self, examples: Sequence[Example], texts: Sequence[str], finished: Sequence[bool]) -> list[Score]:
+        """The judgement of each response, which the policy is trained on."""
+        return self.task.score(examples, texts, finished)
+
+    def rollout(self, prompts: Sequence[Dialogue]) -> list[Ids]:
+        """Renders, samples and extracts: one response a prompt."""
+        ids, mask = self.pad_left([self.render(prompt) for prompt in prompts])
+        tokens, _ = self.sample(ids, mask)
+        return self.extract(tokens, ids, mask)
+
+    # -- what is trained ----------------------------------------------------------------------------------------
+
+    def mask(self, prompts: Sequence[Ids], responses: Sequence[Ids]) -> Batch:
+        """Prompts padded on the left and responses on the right: ids, attention [N, T], and the responses' tokens."""
+        p, r = max(map(len, prompts)), max(map(len, responses))
+        pairs = list(zip(prompts, responses, strict=True))
+        ids = [[self.pad] * (p - len(a)) + a + b + [self.pad] * (r - len(b)) for a, b in pairs]
+        attention = [[0] * (p - len(a)) + [1] * (len(a) + len(b)) + [0] * (r - len(b)) for a, b in pairs]
+        trained = [[0] * p + [1] * len(b) + [0] * (r - len(b)) for _, b in pairs]
+        return Batch(*(torch.tensor(rows, device=self.device) for rows in (ids, attention, trained)))
+
+    def forward(self, model: Any, input_ids: Tensor, attention_mask: Tensor, scored: int) -> Tensor:
+        """Logits [N, R, V] in float32 that predict the last R = ``scored`` tokens of each row."""
+        positions = (attention_mask.cumsum(1) - 1).clamp(min=0)
+        with self.precision():
+            out = model(
+                input_ids=input_ids,
+                attention_mask=attention_mask,
+                position_ids=positions,
+                logits_to_keep=scored + 1,
+                use_cache=False,
+            )
+        logits: Tensor = out.logits[:, :-1].float()
+        return logits
+
+    def token_logprobs(self, logits: Tensor, input_ids: Tensor, temperature: float) -> Tensor:
+        """Log-probabilities [N, R] of the last R tokens from the logits [N, R, V] that predict them."""
+        labels = input_ids[:, input_ids.shape[1] - logits.shape[1] :]
+        scaled = logits if temperature == 1 else logits / temperature
+        return scaled.log_softmax(-1).gather(2, labels[:, :, None]).squeeze(2)
+
+    def logprobs(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """The policy's log-probabilities [N, T-1] at the sampling temperature, with gradient."""
+        logits = self.forward(self.model, input_ids, attention_mask, input_ids.shape[1] - 1)
+        return self.token_logprobs(logits, input_ids, self.settings.temperature)
+
+    @torch.no_grad()
+    def old_logprobs(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """The same as taken before the update."""
+        return self.logprobs(input_ids, attention_mask)
+
+    def reference_logprobs(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """The same under the reference."""
+        return self._reference(input_ids, attention_mask, input_ids.shape[1] - 1)
+
+    @torch.no_grad()
+    def _reference(self, input_ids: Tensor, attention_mask: Tensor, scored: int) -> Tensor:
+        with self.model.disable_adapter() if self.adapted else nullcontext():
+            logits = self.forward(self.base, input_ids, attention_mask, scored)
+        return self.token_logprobs(logits, input_ids, self.settings.temperature)
+
+    def advantages(self, rewards: Tensor) -> Tensor:
+        """Advantages [G, K] of rewards [G, K]."""
+        return advantages(rewards, self.settings)
+
+    def terms(
+        self, logprobs: Tensor, old: Tensor, reference: Tensor | None, a: Tensor, mask: Tensor, entropy: Tensor
+    ) -> Terms:
+        """The terms of the objective, apart."""
+        return objective_terms(logprobs, old, reference, a, mask, entropy, self.settings)
+
+    def objective(
+        self,
+        logprobs: Tensor,
+        old_logprobs: Tensor,
+        reference_logprobs: Tensor | None,
+        advantages: Tensor,
+        mask: Tensor,
+        entropy: Tensor,
+    ) -> Tensor:
+        """The scalar to minimise, from [N, R] tensors and advantages [N]."""
+        terms = self.terms(logprobs, old_logprobs, reference_logprobs, advantages, mask, entropy)
+        return terms.policy + self.settings.beta * terms.kl - self.settings.entropy_coef * terms.entropy
+
+    def precision(self) -> AbstractContextManager[Any]:
+        """bf16 arithmetic where the settings ask for it."""
+        return torch.autocast(self.device.type, torch.bfloat16) if self.settings.bf16 else nullcontext()
+
+    # -- update -------------------------------------------------------------------------------------------------
+
+    def prepare(
+        self,
+        prompts: Sequence[Ids],
+        responses: Sequence[Ids],
+        a: Tensor,
+        drawn: Sequence[Ids] | None = None,
+        tokens: int | None = None,
+    ) -> Prepared:
+        """Assembles the batch and takes its log-probabilities before the update, in eval mode.
+
+        Args:
+            prompts, responses, a: ids of each, and advantages [N].
+            drawn: what the generator really drew, where it may differ from ``responses``.
+            tokens: response tokens to take logit statistics of, 0 for all, None for none.
+        """
+        batch = self.mask(prompts, responses)
+        response = self.drawn_positions(batch, responses if drawn is None else drawn)
+        width = batch.input_ids.shape[1]
+        first = int((batch.mask.bool() | response).any(0).int().argmax())
+        scored = width - max(first, 1)
+        self.model.eval()
+        parts = [self._score(batch, response, rows, scored, tokens) for rows in self.micro_batches(len(responses))]
+        old, raw, reference, *measured = (
+            None if column[0] is None else torch.cat(column) for column in zip(*parts, strict=True)
+        )
+        statistics = None if measured[0] is None else LogitStatistics(*measured[:5])
+        mask = batch.mask[:, width - scored :].float()
+        assert old is not None and raw is not None
+        return Prepared(batch, response, mask, old, raw, reference, a, statistics, measured[5], measured[6])
+
+    def micro_batches(self, count: int, parts: int | None = None) -> Iterator[slice]:
+        """Equal parts of ``count`` samples."""
+        size = -(-count // (parts or self.settings.gradient_accumulation_steps))
+        yield from (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+    @staticmethod
+    def drawn_positions(batch: Batch, responses: Sequence[Ids]) -> Tensor:
+        """Where the responses stand: the last attended tokens of each row, [N, T] of bool."""
+        place = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)
+        end = (batch.attention_mask * (place + 1)).amax(1)  # one behind the last attended token
+        lengths = torch.tensor([len(r) for r in responses], device=end.device)
+        return (place < end[:, None]) & (place >= (end - lengths)[:, None])
+
+    @torch.no_grad()
+    def _score(self, batch: Batch, response: Tensor, rows: slice, scored: int, tokens: int | None) -> tuple[Any, ...]:
+        """Log-probabilities of some rows under policy and reference, and statistics of the policy's logits."""
+        ids, attention = batch.input_ids[rows], batch.attention_mask[rows]
+        logits = self.forward(self.model, ids, attention, scored)
+        old = self.token_logprobs(logits, ids, self.settings.temperature)
+        raw = old if self.settings.temperature == 1 else self.token_logprobs(logits, ids, 1.0)
+        reference = self._reference(ids, attention, scored) if self.settings.beta else None
+        if tokens is None:
+            return (old, raw, reference, *([None] * 7))
+        row, column = response[rows, response.shape[1] - scored :].nonzero(as_tuple=True)
+        if tokens and len(row) > tokens:
+            kept = torch.linspace(0, len(row) - 1, tokens, device=row.device).long()
+            row, column = row[kept], column[kept]
+        at = logits[row, column]  # [M, V]
+        statistics = logit_statistics(at)
+        eos = (at[:, self.eos] - statistics.normaliser[:, None]).exp().sum(1)
+        return (old, raw, reference, *statistics, row + (rows.start or 0), eos)
+
+    def accumulate(self, prepared: Prepared, parts: int | None = None) -> tuple[float, Tensor]:
+        """Adds the gradient of the whole objective to ``p.grad``, micro-batch by micro-batch.
+
+        Returns its value and the log-probabilities [N, R] that it was computed from.
+        """
+        value, seen = 0.0, []
+        for rows in self.micro_batches(len(prepared.mask), parts):
+            loss, logprobs = self.micro_loss(prepared, rows)
+            loss.backward()  # type: ignore[no-untyped-call]
+            value += float(loss.detach())
+            seen.append(logprobs.detach())
+        return value, torch.cat(seen)
+
+    def micro_loss(self, prepared: Prepared, rows: slice) -> tuple[Tensor, Tensor]:
+        """What some samples contribute to the objective (the parts add up to it), and their log-probabilities."""
+        mask = prepared.mask[rows]
+        logprobs, entropy = self.current(prepared, rows)
+        reference = None if prepared.reference is None else prepared.reference[rows]
+        loss = self.objective(logprobs, prepared.old[rows], reference, prepared.advantages[rows], mask, entropy)
+        return loss * self.share(prepared, rows), logprobs
+
+    def share(self, prepared: Prepared, rows: slice) -> float:
+        """Weight of some samples in the mean over all: by tokens, or by responses."""
+        if self.settings.loss_type == "dapo":
+            return float(prepared.mask[rows].sum() / prepared.mask.sum().clamp(min=1))
+        return len(prepared.mask[rows]) / len(prepared.mask)
+
+    def current(self, prepared: Prepared, rows: slice) -> tuple[Tensor, Tensor]:
+        """Log-probabilities and entropy [n, R] of the policy as it is now, with gradient."""
+        ids, attention = prepared.batch.input_ids[rows], prepared.batch.attention_mask[rows]
+        logits = self.forward(self.model, ids, attention, prepared.scored)
+        logprobs = self.token_logprobs(logits, ids, self.settings.temperature)
+        if not self.settings.entropy_coef:
+            return logprobs, torch.zeros_like(logprobs)
+        all_logprobs = logits.log_softmax(-1)
+        return logprobs, -(all_logprobs.exp() * all_logprobs).sum(-1)
+
+    def loss(self, prompts: Sequence[Dialogue], responses: Sequence[Ids], advantages: Tensor) -> Tensor:
+        """The whole objective on these samples, with gradient."""
+        prepared = self.prepare([self.render(p) for p in prompts], responses, advantages)
+        return self.micro_loss(prepared, slice(0, len(responses)))[0]
+
+    def backward(
+        self, prompts: Sequence[Dialogue], responses: Sequence[Ids], advantages: Tensor, micro_batches: int = 1
+    ) -> float:
+        """Leaves the gradient that the optimizer would be given in ``p.grad``."""
+        prepared = self.prepare([self.render(p) for p in prompts], responses, advantages)
+        self.model.train()
+        return self.accumulate(prepared, micro_batches)[0]
+
+    def step(self, prompts: Sequence[Dialogue], responses: Sequence[Ids], advantages: Tensor) -> None:
+        """One whole update."""
+        self.backward(prompts, responses, advantages, self.settings.gradient_accumulation_steps)
+        self.clip()
+        self.apply()
+
+    def clip(self) -> float:
+        """Clips the gradient; returns its norm before that."""
+        return float(torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.max_grad_norm))
+
+    def apply(self) -> float:
+        """One optimizer step; returns the learning rate that it used."""
+        rate = self.learning_rate()
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.optimizer_step += 1
+        self.sync()
+        return rate
+
+    def learning_rate(self) -> float:
+        """Of the next optimizer step: linear warm-up from 0, then constant or falling to 0."""
+        s, done = self.settings, self.optimizer_step
+        if done < s.warmup_steps:
+            return s.learning_rate * done / s.warmup_steps
+        if s.lr_scheduler_type == "linear":
+            return s.learning_rate * max(0.0, 1 - done / (s.max_steps * s.num_iterations))
+        return s.learning_rate
+
+    def sync(self) -> None:
+        """Hands new weights to the generator: nothing to do, it is the same model."""
+
+
+def end_ids(model: Any, tokenizer: Any) -> Ids:
+    """Every token that ends a response: the tokenizer's and those of the model's generation settings."""
+    named = getattr(model.generation_config, "eos_token_id", None)
+    more = named if isinstance(named, list) else [] if named is None else [named]
+    return list(dict.fromkeys([tokenizer.eos_token_id, *more]))
+
+
+@contextmanager
+def undisturbed(model: Any) -> Iterator[None]:
+    """Eval mode that leaves no trace: a measurement must not heal a model that was left in train mode."""
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)

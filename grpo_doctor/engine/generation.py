@@ -1,0 +1,112 @@
+"""Rollouts through transformers' ``generate``, in a state that does not spoil them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
+
+from .settings import Settings
+
+
+def checkpointing(model: Any) -> bool:
+    """Whether gradient checkpointing is on."""
+    return any(getattr(module, "gradient_checkpointing", False) for module in model.modules())
+
+
+@contextmanager
+def generation_state(model: Any) -> Iterator[None]:
+    """Eval mode with gradient checkpointing off; both are put back, also after an error.
+
+    In train mode with checkpointing transformers drops the cache inside each layer, and ``generate``, which feeds
+    one token at a time, then writes with no memory of what it wrote.
+    """
+    was_training, was_checkpointing = model.training, checkpointing(model)
+    model.eval()
+    if was_checkpointing:
+        model.gradient_checkpointing_disable()
+    try:
+        yield
+    finally:
+        if was_checkpointing:
+            enable_checkpointing(model)
+        model.train(was_training)
+
+
+def enable_checkpointing(model: Any) -> None:
+    """Gradient checkpointing in the form that recomputes without re-entering autograd."""
+    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+
+
+class Generated(NamedTuple):
+    """What came out of a generator that was given prompts of width P: at most R tokens for each of N."""
+
+    tokens: Tensor  # [N, P + R] prompt and response, padded behind the end of a response
+    logprobs: Tensor  # [N, R] of each drawn token under the final scores
+    raw_logprobs: Tensor  # [N, R] of each drawn token under the untouched logits
+    eos_suppressed: Tensor  # [N] of bool: EOS was the likeliest token before it was allowed
+    training_mode: bool
+    checkpointing: bool
+
+
+class _Penalty(LogitsProcessor):
+    """Calls the trainer's penalties inside ``generate``."""
+
+    def __init__(self, penalize: Callable[[Tensor, Tensor, int], Tensor], prompt_length: int) -> None:
+        self.penalize, self.prompt_length = penalize, prompt_length
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        return self.penalize(input_ids, scores, self.prompt_length)
+
+
+@torch.no_grad()
+def generate(
+    model: Any,
+    input_ids: Tensor,
+    attention_mask: Tensor,
+    settings: Settings,
+    eos: list[int],
+    pad: int,
+    penalize: Callable[[Tensor, Tensor, int], Tensor],
+) -> Generated:
+    """Draws one response for each left-padded prompt [N, P], in whatever mode the model is."""
+    config = GenerationConfig(
+        do_sample=True,
+        temperature=settings.temperature,
+        top_p=settings.top_p,
+        top_k=settings.top_k,
+        min_new_tokens=settings.min_new_tokens or None,
+        max_new_tokens=settings.max_completion_length,
+        eos_token_id=eos,
+        pad_token_id=pad,
+        return_dict_in_generate=True,
+        output_logits=True,
+        output_scores=True,
+    )
+    width = input_ids.shape[1]
+    state = (bool(model.training), checkpointing(model))
+    out = model.generate(
+        input_ids=input_ids,
+        attention_mask=attention_mask,
+        generation_config=config,
+        logits_processor=LogitsProcessorList([_Penalty(penalize, width)]),
+    )
+    drawn = out.sequences[:, width:]
+    early = out.logits[: settings.min_new_tokens]
+    suppressed = torch.zeros(len(drawn), dtype=torch.bool, device=drawn.device)
+    for logits in early:
+        suppressed |= torch.isin(logits.argmax(-1), torch.tensor(eos, device=drawn.device))
+    return Generated(out.sequences, _drawn(out.scores, drawn), _drawn(out.logits, drawn), suppressed, *state)
+
+
+def _drawn(logits: tuple[Tensor, ...], drawn: Tensor) -> Tensor:
+    """Log-probabilities [N, R] of the drawn tokens, from R tensors [N, V]."""
+    columns = []
+    for t, step in enumerate(logits):
+        step = step.float()
+        columns.append(step.gather(1, drawn[:, t : t + 1]).squeeze(1) - step.logsumexp(-1))
+    return torch.stack(columns, 1)

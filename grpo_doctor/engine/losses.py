@@ -1,0 +1,116 @@
+"""The formulas of group-relative policy optimisation, each a pure function.
+
+G groups of K responses, N = G x K responses of R token columns; a mask [N, R] says which tokens are trained.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from .settings import Settings
+
+EPSILON = 1e-4
+"""Added to the standard deviation, as in TRL."""
+EQUAL = 1e-8
+"""Rewards of a group within this range are equal. A test of their advantages would not do: the float32 mean of
+eight equal rewards differs from them in the last bit, so that their z-scores are not 0."""
+
+
+def live_groups(rewards: Tensor) -> Tensor:
+    """Whether the rewards [G, K] of each group differ: [G] of bool."""
+    return rewards.amax(1) - rewards.amin(1) > EQUAL
+
+
+def advantages(rewards: Tensor, settings: Settings) -> Tensor:
+    """Advantages [G, K] of rewards [G, K]; 0 in a group whose rewards are equal, for estimators relative to it.
+
+    ``grpo`` centres on the group (2402.03300) and scales by its standard deviation, by the batch's, or not at all
+    (Dr. GRPO, 2503.20783). ``rloo`` centres each response on the mean of the others (2402.14740).
+    ``reinforce++-baseline`` centres on the group and scales by the batch (2501.03262). ``rank`` replaces rewards by
+    their ranks, ties averaged, before the group's z-score.
+    """
+    k = rewards.shape[1]
+    if settings.advantage_estimator == "rank":
+        rewards = average_ranks(rewards)
+    centred = rewards - rewards.mean(1, keepdim=True)
+    if settings.advantage_estimator == "rloo":
+        centred = centred * (k / (k - 1))
+    elif settings.advantage_estimator == "reinforce++-baseline":
+        centred = centred / (centred.std() + EPSILON)
+    elif settings.scale_rewards == "group":
+        centred = centred / (rewards.std(1, correction=settings.advantage_ddof, keepdim=True) + EPSILON)
+    elif settings.scale_rewards == "batch":
+        centred = centred / (rewards.std(correction=settings.advantage_ddof) + EPSILON)
+    return torch.where(live_groups(rewards)[:, None], centred, 0.0)
+
+
+def average_ranks(rewards: Tensor) -> Tensor:
+    """Ranks 0 to K-1 within each group [G, K]; equal rewards share the mean of their ranks."""
+    below = (rewards[:, :, None] > rewards[:, None, :]).sum(-1)
+    equal = (rewards[:, :, None] == rewards[:, None, :]).sum(-1)
+    return below + (equal - 1) / 2
+
+
+def kl_tokens(logprobs: Tensor, reference: Tensor, estimator: str) -> Tensor:
+    """KL of the policy to the reference at each sampled token [N, R], in nats (Schulman's k1, k2, k3)."""
+    log_ratio = reference - logprobs
+    if estimator == "k1":
+        return -log_ratio
+    if estimator == "k2":
+        return log_ratio.square() / 2
+    return log_ratio.exp() - 1 - log_ratio
+
+
+def mean_over(tokens: Tensor, mask: Tensor, settings: Settings) -> Tensor:
+    """One number of per-token values [N, R] under ``loss_type``.
+
+    ``dapo``: mean over all trained tokens. ``grpo``: mean of each response's mean. ``dr_grpo``: sums over the
+    tokens, divided by the constant length limit.
+    """
+    tokens = torch.where(mask > 0, tokens, 0.0)  # a product would keep the NaN of a column that is not trained
+    if settings.loss_type == "dapo":
+        return tokens.sum() / mask.sum().clamp(min=1)
+    if settings.loss_type == "grpo":
+        return (tokens.sum(1) / mask.sum(1).clamp(min=1)).mean()
+    return tokens.sum() / (len(tokens) * settings.max_completion_length)
+
+
+class Terms(NamedTuple):
+    """The terms of the objective, scalars, before their signs and coefficients; and what the ratio did."""
+
+    policy: Tensor
+    kl: Tensor
+    entropy: Tensor
+    ratio: Tensor  # [N, R]
+    clipped: Tensor  # [N, R] of bool: the clipped branch was the smaller one
+
+
+def objective_terms(
+    logprobs: Tensor,
+    old: Tensor,
+    reference: Tensor | None,
+    advantages: Tensor,
+    mask: Tensor,
+    entropy: Tensor,
+    settings: Settings,
+) -> Terms:
+    """PPO's clipped surrogate with the ratio of a token or of a sequence (GSPO, 2507.18071), KL and entropy.
+
+    All of [N, R] but ``advantages`` [N].
+    """
+    log_ratio = logprobs - old
+    if settings.importance_sampling_level == "sequence":
+        mean = torch.where(mask > 0, log_ratio, 0.0).sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
+        log_ratio = mean.expand_as(log_ratio)
+    ratio = log_ratio.exp()
+    high = settings.epsilon if settings.epsilon_high is None else settings.epsilon_high
+    a = advantages[:, None]
+    free, bound = ratio * a, ratio.clamp(1 - settings.epsilon, 1 + high) * a
+    policy = -mean_over(torch.minimum(free, bound), mask, settings)
+    kl = torch.zeros((), device=policy.device)
+    if reference is not None:
+        kl = mean_over(kl_tokens(logprobs, reference, settings.kl_estimator), mask, settings)
+    return Terms(policy, kl, mean_over(entropy, mask, settings), ratio, (bound < free) & (mask > 0))

@@ -1,0 +1,261 @@
+"""What a step says about itself: the fields of its record, from the tensors that the step has in hand."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..probes.seams import Ids
+from .engine import Engine, Prepared
+from .generation import Generated
+from .losses import kl_tokens, live_groups
+from .task import Example, Score
+
+LARGEST_K3 = 10.0
+"""Cap of k3 at one token in the agreement fields, as in verl: on tokens that the trainer would never draw it
+explodes, and one of them would drown the others."""
+
+Fields = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """What came back from the generator for one step: N responses in groups of K neighbours."""
+
+    examples: Sequence[Example]
+    prompts: Sequence[Ids]
+    responses: Sequence[Ids]  # as the trainer extracts them
+    drawn: Sequence[Ids]  # as the generator drew them
+    generated: Generated
+    texts: Sequence[str]
+    scores: Sequence[Score]
+    own: Sequence[Score]  # the task's own judgement of what was drawn, before any shaping
+    finished: Sequence[bool]  # of what was drawn
+
+
+def reward_fields(engine: Engine, rollout: Rollout, rewards: Tensor) -> Fields:
+    """Of the rewards [G, K] and what else the task knows of the responses."""
+    s, task = engine.settings, engine.task
+    live = live_groups(rewards)
+    dead = rewards[~live, 0]
+    fields: Fields = {
+        "reward_mean": float(rewards.mean()),
+        "reward_std": float(rewards.std()),
+        "reward_min": float(rewards.min()),
+        "reward_max": float(rewards.max()),
+        "reward_components": _component_means(rollout.scores),
+        "success_rate": _share([score.success for score in rollout.scores]),
+        "group_rewards": rewards.tolist(),
+        "group_size": s.num_generations,
+        "groups": len(rewards),
+        "live_groups": int(live.sum()),
+        "zero_variance_groups": len(dead),
+    }
+    if task.bounds is not None:
+        low, high = task.bounds
+        fields["all_wrong_groups"] = int((dead <= low).sum())
+        fields["all_correct_groups"] = int((dead >= high).sum())
+    valid = _share([score.valid for score in rollout.scores])
+    if valid is not None:
+        fields["valid_rate"] = valid
+        fields["reward_recomputed_gap"] = valid - (_share([score.valid for score in rollout.own]) or 0.0)
+        if task.fallback:
+            fields["fallback_rate"] = 1 - valid
+    if type(engine).reward is not Engine.reward:  # the task's own score is then a metric that is not rewarded
+        fields["eval_score"] = statistics.fmean(score.reward for score in rollout.own)
+    return fields
+
+
+def _share(flags: Sequence[bool | None]) -> float | None:
+    known = [flag for flag in flags if flag is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _component_means(scores: Sequence[Score]) -> dict[str, float] | None:
+    names = dict.fromkeys(name for score in scores for name in score.components)
+    return {name: statistics.fmean(score.components.get(name, 0.0) for score in scores) for name in names} or None
+
+
+def advantage_fields(engine: Engine, rewards: Tensor, a: Tensor) -> Fields:
+    """Of the advantages [G, K]."""
+    live = a[live_groups(rewards)]
+    declared = engine.settings.declared()
+    return {
+        "advantage_mean": float(a.mean()),
+        "advantage_std": float(a.std()),
+        "advantage_min": float(a.min()),
+        "advantage_max": float(a.max()),
+        "advantage_abs_values": sorted({round(abs(x), 4) for x in live.flatten().tolist()})[:8],
+        "advantage_rms_live": float(live.square().mean().sqrt()) if len(live) else None,
+        "normaliser": declared["normaliser"],
+        "advantage_ddof": engine.settings.advantage_ddof,
+        "advantage_rank_mode": "average" if engine.settings.advantage_estimator == "rank" else None,
+    }
+
+
+def text_fields(engine: Engine, rollout: Rollout) -> Fields:
+    """Of the responses: lengths, ends, headers, variety."""
+    s = engine.settings
+    lengths = [len(ids) for ids in rollout.drawn]
+    patterns = Counter(rollout.texts)
+    shares = [count / len(lengths) for count in patterns.values()]
+    template = set(engine.tokenizer.all_special_ids) - set(engine.eos) - {engine.pad, engine.tokenizer.unk_token_id}
+    ended = sum(rollout.finished) / len(lengths)
+    fields: Fields = {
+        "response_length_mean": statistics.fmean(lengths),
+        "response_length_median": statistics.median(lengths),
+        "response_length_min": min(lengths),
+        "response_length_max": max(lengths),
+        "eos_rate": ended,
+        "truncated_rate": 1 - ended,
+        "eot_per_response": sum(sum(t in engine.eos for t in ids) for ids in rollout.responses) / len(lengths),
+        "chat_header_rate": sum(bool(template & set(ids)) for ids in rollout.responses) / len(lengths),
+        "unique_rate": len(patterns) / len(lengths),
+        "top_pattern_share": max(shares),
+        "pattern_entropy": -sum(p * math.log(p) for p in shares),
+        "temperature": s.temperature,
+        "top_p": s.top_p,
+        "top_k": s.top_k,
+        "min_new_tokens": s.min_new_tokens,
+        "max_new_tokens": s.max_completion_length,
+        "generation_training_mode": rollout.generated.training_mode,
+        "generation_checkpointing": rollout.generated.checkpointing,
+    }
+    if s.min_new_tokens:
+        fields["eos_suppressed_rate"] = float(rollout.generated.eos_suppressed.float().mean())
+    if engine.task.first_words is not None:
+        first = engine.tokenizer.convert_ids_to_tokens([ids[0] for ids in rollout.drawn])
+        fields["first_token_valid_rate"] = sum(word in engine.task.first_words for word in first) / len(first)
+    return fields
+
+
+def boundary_fields(prepared: Prepared) -> Fields:
+    """Tokens of the batch that stand on the wrong side of the mask."""
+    trained, attended = prepared.batch.mask.bool(), prepared.batch.attention_mask.bool()
+    return {
+        "prompt_tokens_in_mask": int((trained & attended & ~prepared.response).sum()),
+        "pad_tokens_in_mask": int((trained & ~attended).sum()),
+        "response_tokens_outside_mask": int((prepared.response & ~trained).sum()),
+    }
+
+
+def k3(sampled: Tensor, other: Tensor) -> float:
+    """KL from the policy that drew the tokens to the other, nats per token, from log-probabilities [M]."""
+    return float(kl_tokens(sampled, other, "k3").clamp(max=LARGEST_K3).mean())
+
+
+def agreement_fields(rollout: Rollout, prepared: Prepared) -> Fields:
+    """The trainer's log-probabilities beside the generator's, on the drawn tokens."""
+    drawn = prepared.last(prepared.response)
+    lengths = torch.tensor([len(ids) for ids in rollout.drawn], device=drawn.device)
+    width = rollout.generated.logprobs.shape[1]
+    there = torch.arange(width, device=drawn.device) < lengths[:, None]
+    if int(there.sum()) != int(drawn.sum()):  # the batch has lost tokens that were drawn: nothing to lay side by side
+        return {}
+    return {
+        "rollout_mismatch_kl": k3(rollout.generated.logprobs[there], prepared.old[drawn]),
+        "rollout_mismatch_raw_kl": k3(rollout.generated.raw_logprobs[there], prepared.raw[drawn]),
+    }
+
+
+def sharpness_fields(engine: Engine, prepared: Prepared) -> Fields:
+    """Of the logits over response positions, before processors and temperature."""
+    measured, eos = prepared.statistics, prepared.eos_probability
+    if measured is None or eos is None:
+        return {}
+    coef = engine.settings.entropy_coef
+    entropy = float(measured.entropy.mean())
+    return {
+        "logit_max": float(measured.largest.mean()),
+        "logit_gap": float(measured.gap.mean()),
+        "topk_probs": measured.top_probs.mean(0).tolist(),
+        "top1_prob": float(measured.top_probs[:, 0].mean()),
+        "entropy_mean": entropy,
+        "entropy_min": float(measured.entropy.min()),
+        "entropy_max": float(measured.entropy.max()),
+        "entropy_coef": coef,
+        "entropy_loss": -coef * entropy if coef else None,
+        "eos_probability": float(eos.mean()),
+    }
+
+
+def reference_fields(engine: Engine, prepared: Prepared) -> Fields:
+    """KL to the reference over the trained tokens, before the update."""
+    fields: Fields = {"kl_coef": engine.settings.beta}
+    drawn = prepared.last(prepared.response)
+    spread = prepared.advantages[:, None].expand_as(prepared.old)[drawn]
+    logprobs = prepared.old[drawn]
+    fields["logp_advantage_cov"] = float(((logprobs - logprobs.mean()) * (spread - spread.mean())).mean())
+    if prepared.reference is not None:
+        trained = prepared.mask > 0
+        pair = prepared.old[trained], prepared.reference[trained]
+        estimator = engine.settings.kl_estimator
+        fields["kl"] = float(kl_tokens(*pair, estimator).mean())
+        fields["kl_estimator"] = estimator
+        fields["kl_k1"] = float(kl_tokens(*pair, "k1").mean())
+        fields["kl_k3"] = float(kl_tokens(*pair, "k3").mean())
+    return fields
+
+
+def task_fields(rollout: Rollout, rewards: Tensor, prepared: Prepared) -> dict[str, Fields] | None:
+    """The main fields for each sub-task alone."""
+    k = rewards.shape[1]
+    members: dict[str, list[int]] = defaultdict(list)
+    for i, example in enumerate(rollout.examples):
+        if example.kind is not None:
+            members[example.kind].append(i)
+    return {kind: _one_task(rollout, rewards, prepared, rows, k) for kind, rows in sorted(members.items())} or None
+
+
+def _one_task(rollout: Rollout, rewards: Tensor, prepared: Prepared, rows: list[int], k: int) -> Fields:
+    groups = rewards[sorted({i // k for i in rows})]
+    live = int(live_groups(groups).sum())
+    fields: Fields = {
+        "reward_mean": float(groups.mean()),
+        "reward_std": float(groups.std()),
+        "groups": len(groups),
+        "live_groups": live,
+        "zero_variance_groups": len(groups) - live,
+        "response_length_mean": statistics.fmean(len(rollout.drawn[i]) for i in rows),
+    }
+    valid = _share([rollout.scores[i].valid for i in rows])
+    if valid is not None:
+        fields["valid_rate"] = valid
+    if prepared.statistics is not None and prepared.rows is not None:
+        of_task = torch.isin(prepared.rows, torch.tensor(rows, device=prepared.rows.device))
+        if of_task.any():
+            fields["entropy_mean"] = float(prepared.statistics.entropy[of_task].mean())
+    return fields
+
+
+def loss_fields(engine: Engine, prepared: Prepared, seen: Tensor, value: float) -> Fields:
+    """Of the objective at the log-probabilities [N, R] that it was computed from."""
+    s = engine.settings
+    zero = torch.zeros_like(seen)
+    terms = engine.terms(seen, prepared.old, prepared.reference, prepared.advantages, prepared.mask, zero)
+    trained = prepared.mask > 0
+    ratio = terms.ratio[trained]
+    policy, kl = float(terms.policy), s.beta * float(terms.kl)
+    size = abs(policy) + abs(kl)
+    return {
+        "loss": value,
+        "policy_loss": policy,
+        "kl_loss": kl if s.beta else None,
+        "kl_loss_share": abs(kl) / size if s.beta and size else None,
+        "clip_fraction": float(terms.clipped.sum() / trained.sum().clamp(min=1)),
+        "ratio_mean": float(ratio.mean()),
+        "ratio_max": float(ratio.max()),
+        "ratio_first_minibatch": float((ratio - 1).abs().mean()),
+    }
+
+
+def known(fields: Mapping[str, Any]) -> Fields:
+    """The fields that are known."""
+    return {name: value for name, value in fields.items() if value is not None}

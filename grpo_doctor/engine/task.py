@@ -1,0 +1,289 @@
+"""What is trained on: prompts and a verifiable reward. The embedded task, and tasks of the user."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import random
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from ..config import ConfigError
+
+Dialogue = list[dict[str, str]]
+"""Turns of a chat: ``{"role": ..., "content": ...}``."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """One prompt, what its reward needs to know, and the sub-task it belongs to."""
+
+    dialogue: Dialogue
+    kind: str | None = None
+    columns: dict[str, Any] = field(default_factory=dict)
+
+
+class Score(NamedTuple):
+    """The judgement of one response; ``valid`` and ``success`` are None where the task does not know them."""
+
+    reward: float
+    valid: bool | None = None
+    success: bool | None = None
+    components: dict[str, float] = {}
+
+
+class Task(Protocol):
+    """Prompts and their reward.
+
+    Attributes:
+        examples: the prompts; batches walk through them in an order that the seed decides.
+        first_words: tokens that may begin a valid response, None where the task does not know.
+        bounds: lowest and highest reward that there can be, None where the task does not know.
+        fallback: whether something else runs in the place of an invalid response.
+    """
+
+    examples: Sequence[Example]
+    first_words: frozenset[str] | None
+    bounds: tuple[float, float] | None
+    fallback: bool
+
+    def score(self, examples: Sequence[Example], texts: Sequence[str], finished: Sequence[bool]) -> list[Score]:
+        """The judgement of each response; ``finished`` says whether it ended by itself."""
+        ...
+
+    def show(self, text: str) -> str:
+        """The response as a person wants to read it."""
+        ...
+
+
+# -- the embedded task: write a workflow for a kind of problem -------------------------------------------------
+
+PIECES = ("ka", "lo", "mi", "tu")
+"""Operators are spelled in three pieces of this alphabet, so that no model without a memory can write them."""
+OPERATORS = {
+    "Custom": ("ka", "lo", "mi"),
+    "Programmer": ("lo", "ka", "tu"),
+    "Review": ("mi", "tu", "ka"),
+    "Revise": ("tu", "mi", "lo"),
+    "Test": ("ka", "tu", "lo"),
+    "Plan": ("lo", "mi", "ka"),
+    "Ensemble": ("mi", "lo", "tu"),
+    "Search": ("tu", "ka", "mi"),
+}
+NAMES = {pieces: name for name, pieces in OPERATORS.items()}
+JUDGES = ("Review", "Test")
+"""Operators after which ``? OP : done`` may follow."""
+KINDS = ("math", "code", "qa")
+LEVELS = ("easy", "medium", "hard")
+LONGEST = 5
+"""Operators that a workflow may have."""
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """``OP (-> OP)* -> done``, or with the tail ``? OP : done`` after a judge; an operator may be named once."""
+
+    operators: tuple[str, ...]
+    otherwise: str | None = None
+    """The operator of the tail ``? OP : done``."""
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        return self.operators + ((self.otherwise,) if self.otherwise else ())
+
+    def words(self) -> list[str]:
+        """The tokens that spell it."""
+        out: list[str] = []
+        for operator in self.operators:
+            out += ["->"] * bool(out) + list(OPERATORS[operator])
+        return out + (["?", *OPERATORS[self.otherwise], ":", "done"] if self.otherwise else ["->", "done"])
+
+
+TARGETS = {
+    ("math", "easy"): Workflow(("Custom",)),
+    ("math", "medium"): Workflow(("Programmer", "Review"), "Revise"),
+    ("math", "hard"): Workflow(("Plan", "Programmer", "Review"), "Revise"),
+    ("code", "easy"): Workflow(("Programmer",)),
+    ("code", "medium"): Workflow(("Programmer", "Test"), "Revise"),
+    ("code", "hard"): Workflow(("Plan", "Programmer", "Test"), "Revise"),
+    ("qa", "easy"): Workflow(("Search",)),
+    ("qa", "medium"): Workflow(("Search", "Custom", "Ensemble")),
+    ("qa", "hard"): Workflow(("Search", "Custom", "Review"), "Revise"),
+}
+"""The best workflow for each kind of problem."""
+
+FALLBACK = Workflow(("Custom",))
+"""What runs in the place of an invalid response."""
+
+DISTRACTORS = tuple(f"w{n}" for n in range(24))
+
+
+def parse(text: str) -> Workflow | None:
+    """The workflow that a text spells, None if it is invalid."""
+    words = text.split()
+    operators: list[str] = []
+    i = 0
+    while True:
+        name = NAMES.get(tuple(words[i : i + 3]))
+        if name is None:
+            return None
+        operators.append(name)
+        rest = words[i + 3 :]
+        if rest == ["->", "done"]:
+            return _once(Workflow(tuple(operators)))
+        if rest[:1] == ["?"]:
+            otherwise = NAMES.get(tuple(rest[1:4]))
+            ends = otherwise is not None and rest[4:] == [":", "done"] and operators[-1] in JUDGES
+            return _once(Workflow(tuple(operators), otherwise)) if ends else None
+        if rest[:1] != ["->"]:
+            return None
+        i += 4
+
+
+def _once(workflow: Workflow) -> Workflow | None:
+    named = workflow.named
+    return workflow if len(set(named)) == len(named) <= LONGEST else None
+
+
+def grade(workflow: Workflow, target: Workflow) -> Score:
+    """0.1 for a valid workflow, up to 0.5 for the right operators, 0.15 for the right tail, 1 for the best."""
+    if workflow == target:
+        return Score(1.0, True, True, {"operators": 0.5, "tail": 0.15})
+    shared = len(set(workflow.named) & set(target.named))
+    f1 = 2 * shared / (len(workflow.named) + len(target.named))
+    tail = 0.15 * (workflow.otherwise == target.otherwise)
+    return Score(0.1 + 0.5 * f1 + tail, True, False, {"operators": 0.5 * f1, "tail": tail})
+
+
+INVALID = Score(0.0, False, False, {"operators": 0.0, "tail": 0.0})
+
+
+class WorkflowTask:
+    """The embedded task: a workflow for a kind of problem, graded, with a fallback where it is invalid."""
+
+    first_words: frozenset[str] | None = frozenset(pieces[0] for pieces in OPERATORS.values())
+    bounds: tuple[float, float] | None = (0.0, 1.0)
+    fallback = True
+
+    def __init__(self, count: int = 512, seed: int = 0) -> None:
+        rng = random.Random(seed)
+        self.examples: Sequence[Example] = [make_example(rng) for _ in range(count)]
+
+    def score(self, examples: Sequence[Example], texts: Sequence[str], finished: Sequence[bool]) -> list[Score]:
+        scores = []
+        for example, text, whole in zip(examples, texts, finished, strict=True):
+            workflow = parse(text) if whole else None  # text cut at the limit is invalid even where it parses
+            target = TARGETS[example.columns["kind"], example.columns["level"]]
+            scores.append(INVALID if workflow is None else grade(workflow, target))
+        return scores
+
+    def show(self, text: str) -> str:
+        """Spelled operators by their names: ``Programmer -> Test ? Revise : done``."""
+        words, out = text.split(), []
+        while words:
+            name = NAMES.get(tuple(words[:3]))
+            out.append(name or words[0])
+            words = words[3 if name else 1 :]
+        return " ".join(out)
+
+
+def make_example(rng: random.Random) -> Example:
+    """A prompt with its kind and level among 0 to 12 distracting words."""
+    kind, level = rng.choice(KINDS), rng.choice(LEVELS)
+    words = [kind, level, *(rng.choice(DISTRACTORS) for _ in range(rng.randint(0, 12)))]
+    rng.shuffle(words)
+    dialogue = [{"role": "system", "content": "spell " + " ".join(PIECES)}, {"role": "user", "content": " ".join(words)}]
+    return Example(dialogue, kind, {"kind": kind, "level": level})
+
+
+def demonstration(rng: random.Random, target: Workflow, *, bias: float, corrupted: float) -> list[str]:
+    """Words of a response for the warm-up: valid, weakly biased to the target's operators, sometimes spoiled."""
+    weights = {name: bias if name in target.named else 1.0 for name in OPERATORS}
+    drawn: list[str] = []
+    for _ in range(rng.randint(1, LONGEST)):
+        left = [name for name in OPERATORS if name not in drawn]
+        drawn += rng.choices(left, [weights[name] for name in left])
+    judge = next((i for i, name in enumerate(drawn[:-1]) if name in JUDGES), None)
+    branch = judge is not None and rng.random() < 0.6
+    workflow = Workflow(tuple(drawn[: judge + 1]), drawn[judge + 1]) if branch and judge is not None else Workflow(tuple(drawn))
+    words = workflow.words()
+    if rng.random() < corrupted:
+        words[rng.randrange(len(words))] = rng.choice((*PIECES, "->", "?", ":", "done"))
+    return words
+
+
+# -- tasks of the user -----------------------------------------------------------------------------------------
+
+
+class RewardTask:
+    """Prompts of a JSONL file and a reward function in TRL's form: ``f(prompts, completions, **columns)``.
+
+    It returns one number a response; or `Score`, where it knows which responses are valid.
+    """
+
+    first_words: frozenset[str] | None = None
+    bounds: tuple[float, float] | None = None
+    fallback = False
+
+    def __init__(self, examples: Sequence[Example], reward: Callable[..., Sequence[Any]]) -> None:
+        self.examples = examples
+        self.reward = reward
+
+    def score(self, examples: Sequence[Example], texts: Sequence[str], finished: Sequence[bool]) -> list[Score]:
+        names = examples[0].columns
+        columns = {name: [example.columns.get(name) for example in examples] for name in names}
+        prompts = [example.dialogue for example in examples]
+        given = self.reward(prompts=prompts, completions=list(texts), **columns)
+        return [value if isinstance(value, Score) else Score(float(value)) for value in given]
+
+    def show(self, text: str) -> str:
+        return text
+
+
+def load_task(name: str, reward: str | None) -> Task:
+    """The embedded task, ``module:function`` that returns one, or a JSONL of prompts. Raises `ConfigError`."""
+    if name == "embedded":
+        return WorkflowTask()
+    if Path(name).suffix in (".jsonl", ".json"):
+        if reward is None:
+            raise ConfigError(f"--task {name}: prompts need a reward: --set reward=module:function")
+        return RewardTask(_prompts(Path(name)), _imported(reward, "reward"))
+    task: Task = _imported(name, "--task")()
+    return task
+
+
+def _prompts(path: Path) -> list[Example]:
+    examples = []
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            prompt = row.pop("prompt")
+        except (ValueError, KeyError, AttributeError):
+            raise ConfigError(f'{path}:{number}: write one JSON object a line with the key "prompt"') from None
+        dialogue = prompt if isinstance(prompt, list) else [{"role": "user", "content": str(prompt)}]
+        examples.append(Example(dialogue, row.get("task"), row))
+    if not examples:
+        raise ConfigError(f"{path}: holds no prompt")
+    return examples
+
+
+def _imported(name: str, what: str) -> Any:
+    """The object that ``module:name`` names; modules of the working folder are found too."""
+    module, colon, attribute = name.partition(":")
+    if not (module and colon and attribute):
+        raise ConfigError(f"{what} {name}: write module:function, or a file that ends in .jsonl")
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"{what} {name}: {error}") from None

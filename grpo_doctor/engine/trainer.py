@@ -1,0 +1,258 @@
+"""The training loop: rollout, advantages, update, record; and checkpoints that resume to the same records."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..probes.seams import Ids
+from ..record import StepRecord
+from ..run import Sample
+from . import measure
+from .engine import Engine, Prepared, undisturbed
+from .measure import Fields, Rollout
+from .task import Example
+
+Veto = Callable[[StepRecord], str | None]
+"""Asked before each optimizer step with the record so far: why the update is to be skipped, or None."""
+
+
+class TrainingDied(RuntimeError):  # noqa: N818 - it is what happened, not a mistake of the caller
+    """The policy can draw nothing any more; everything up to the step before is recorded."""
+
+
+@dataclass
+class Clock:
+    """What a run has used so far."""
+
+    tokens: int = 0
+    seconds: float = 0.0
+
+
+class Trainer:
+    """Steps an engine. One step is one rollout and ``num_iterations`` updates on it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.settings = engine, engine.settings
+        self.clock = Clock()
+        torch.manual_seed(self.settings.seed)
+
+    def run(self, veto: Veto | None = None) -> Iterator[tuple[StepRecord, list[Sample]]]:
+        """The steps that are left, each with its record and samples. Raises `TrainingDied`."""
+        while self.engine.step_number < self.settings.max_steps:
+            yield self.step(veto)
+
+    def step(self, veto: Veto | None = None) -> tuple[StepRecord, list[Sample]]:
+        """Draws, judges and learns from one batch."""
+        engine, began = self.engine, time.perf_counter()
+        engine.step_number += 1
+        step = engine.step_number
+        examples = self.batch(step)
+        rollout = self.rollout(examples)
+        rewards = self.rewards(rollout)  # [G, K]
+        a = engine.advantages(rewards)  # [G, K]
+        detailed = (step - 1) % self.settings.record_every == 0
+        prepared = engine.prepare(
+            rollout.prompts,
+            rollout.responses,
+            a.flatten(),
+            drawn=rollout.drawn,
+            tokens=self.settings.record_tokens if detailed else None,
+        )
+        fields: Fields = {
+            **measure.reward_fields(engine, rollout, rewards),
+            **measure.advantage_fields(engine, rewards, a),
+            **measure.text_fields(engine, rollout),
+            **measure.boundary_fields(prepared),
+            **measure.agreement_fields(rollout, prepared),
+            **measure.sharpness_fields(engine, prepared),
+            **measure.reference_fields(engine, prepared),
+            "by_task": measure.task_fields(rollout, rewards, prepared),
+            "epoch": (step * self.settings.prompts) / len(engine.task.examples),
+        }
+        self.update(prepared, a, fields, veto, detailed)
+        self.clock.tokens += int(prepared.batch.attention_mask.sum())
+        self.clock.seconds += time.perf_counter() - began
+        fields |= {"tokens_seen": self.clock.tokens, "wall_time": self.clock.seconds}
+        fields["optimizer_step"] = engine.optimizer_step
+        return StepRecord(step=step, **measure.known(fields)), self.samples(step, rollout)
+
+    # -- rollout ------------------------------------------------------------------------------------------------
+
+    def batch(self, step: int) -> list[Example]:
+        """The prompts of a step, each K times; their order depends on the seed and the step alone."""
+        examples, size = self.engine.task.examples, self.settings.prompts
+        places = range((step - 1) * size, step * size)
+        chosen = [examples[_order(len(examples), self.settings.seed, i // len(examples))[i % len(examples)]] for i in places]
+        return [example for example in chosen for _ in range(self.settings.num_generations)]
+
+    def rollout(self, examples: list[Example]) -> Rollout:
+        """One response for each prompt, judged."""
+        engine = self.engine
+        prompts = [engine.render(example.dialogue) for example in examples]
+        ids, mask = engine.pad_left(prompts)
+        try:
+            tokens, _ = engine.sample(ids, mask)
+        except RuntimeError as error:
+            if all(bool(p.isfinite().all()) for p in engine.parameters):
+                raise
+            raise TrainingDied(f"step {engine.step_number}: the weights are not finite, so nothing can be drawn") from error
+        assert engine.generated is not None
+        responses = engine.extract(tokens, ids, mask)
+        drawn = [engine.until_eos(row) for row in tokens[:, ids.shape[1] :].tolist()]
+        texts = [engine.text(ids) for ids in responses]
+        scores = engine.reward(examples, texts, [_ended(ids, engine.eos) for ids in responses])
+        finished = [_ended(ids, engine.eos) for ids in drawn]
+        own = scores
+        if responses != drawn or type(engine).reward is not Engine.reward:
+            own = engine.task.score(examples, [engine.text(ids) for ids in drawn], finished)
+        return Rollout(examples, prompts, responses, drawn, engine.generated, texts, scores, own, finished)
+
+    def rewards(self, rollout: Rollout) -> Tensor:
+        """Rewards [G, K]."""
+        flat = torch.tensor([score.reward for score in rollout.scores], device=self.engine.device)
+        return flat.view(-1, self.settings.num_generations)
+
+    def samples(self, step: int, rollout: Rollout) -> list[Sample]:
+        """The responses as a person reads them."""
+        show = self.engine.task.show
+        return [
+            Sample(
+                step=step,
+                prompt=example.dialogue[-1]["content"],
+                response=show(text),
+                reward=score.reward,
+                valid=score.valid,
+                task=example.kind,
+            )
+            for example, text, score in zip(rollout.examples, rollout.texts, rollout.scores, strict=True)
+        ]
+
+    # -- update -------------------------------------------------------------------------------------------------
+
+    def update(self, prepared: Prepared, a: Tensor, fields: Fields, veto: Veto | None, detailed: bool) -> None:
+        """The optimizer steps on one rollout, and what they did, into ``fields``."""
+        engine = self.engine
+        if self.settings.skip_zero_advantages and not bool(a.any()):
+            self.skip(fields, "all advantages are 0")
+            return
+        before = [p.detach().clone() for p in engine.parameters]
+        for iteration in range(self.settings.num_iterations):
+            engine.model.train()
+            value, seen = engine.accumulate(prepared)
+            losses = measure.loss_fields(engine, prepared, seen, value)
+            if iteration == 0:
+                fields |= losses
+                if self.measures_kl_gradient():
+                    fields["kl_grad_share"] = self.kl_gradient_share(prepared)
+            else:
+                fields |= {name: losses[name] for name in ("clip_fraction", "ratio_mean", "ratio_max")}
+            fields["grad_norm"] = engine.clip()
+            if veto is not None and (why := veto(StepRecord(step=engine.step_number, **measure.known(fields)))):
+                self.skip(fields, why)
+                return
+            fields["learning_rate"] = engine.apply()
+        fields["update_applied"] = True
+        moved = [p.detach() - b for p, b in zip(engine.parameters, before, strict=True)]
+        fields["weight_delta"] = float(torch.stack([m.norm() for m in moved]).norm())
+        if detailed:
+            fields["policy_movement_kl"] = self.movement(prepared)
+
+    def skip(self, fields: Fields, why: str) -> None:
+        """No optimizer step: without gradients not even momentum or weight decay moves a weight."""
+        for p in self.engine.parameters:
+            p.grad = None
+        fields |= {"update_applied": False, "update_skipped_reason": why, "weight_delta": 0.0}
+
+    @torch.no_grad()
+    def movement(self, prepared: Prepared) -> float:
+        """How far the update moved the policy on its own samples."""
+        engine, drawn, now = self.engine, prepared.last(prepared.response), []
+        with undisturbed(engine.model):
+            for rows in engine.micro_batches(len(prepared.mask)):
+                ids = prepared.batch.input_ids[rows]
+                logits = engine.forward(engine.model, ids, prepared.batch.attention_mask[rows], prepared.scored)
+                now.append(engine.token_logprobs(logits, ids, self.settings.temperature))
+        return measure.k3(prepared.old[drawn], torch.cat(now)[drawn])
+
+    def measures_kl_gradient(self) -> bool:
+        s = self.settings
+        return bool(s.beta) and s.kl_grad_share_every > 0 and self.engine.step_number % s.kl_grad_share_every == 0
+
+    def kl_gradient_share(self, prepared: Prepared) -> float:
+        """Norm of the KL term's gradient by the sum of its norm and that of the rest."""
+        engine = self.engine
+        share = [torch.zeros_like(p) for p in engine.parameters]
+        for rows in engine.micro_batches(len(prepared.mask)):
+            logprobs, entropy = engine.current(prepared, rows)
+            assert prepared.reference is not None
+            kl = engine.terms(
+                logprobs, prepared.old[rows], prepared.reference[rows], prepared.advantages[rows], prepared.mask[rows], entropy
+            ).kl
+            kl = kl * self.settings.beta * engine.share(prepared, rows)
+            for total, part in zip(share, torch.autograd.grad(kl, engine.parameters, allow_unused=True), strict=True):
+                if part is not None:
+                    total += part
+        rest = [p.grad - g for p, g in zip(engine.parameters, share, strict=True) if p.grad is not None]
+        of_kl, of_rest = (float(torch.stack([g.norm() for g in gs]).norm()) for gs in (share, rest))
+        return of_kl / (of_kl + of_rest) if of_kl + of_rest else 0.0
+
+    # -- checkpoints --------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Everything that the next steps depend on."""
+        model = self.engine.model
+        return {
+            "step": self.engine.step_number,
+            "optimizer_step": self.engine.optimizer_step,
+            "tokens": self.clock.tokens,
+            "seconds": self.clock.seconds,
+            "training": model.training,
+            "weights": {n: p.detach() for n, p in model.named_parameters() if p.requires_grad},
+            "optimizer": self.engine.optimizer.state_dict(),
+            "rng": torch.get_rng_state(),
+            "cuda_rng": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Goes back to a state that `state` gave."""
+        engine = self.engine
+        engine.step_number, engine.optimizer_step = state["step"], state["optimizer_step"]
+        self.clock = Clock(state["tokens"], state["seconds"])
+        named = dict(engine.model.named_parameters())
+        with torch.no_grad():
+            for name, weight in state["weights"].items():
+                named[name].copy_(weight)
+        engine.optimizer.load_state_dict(state["optimizer"])
+        engine.model.train(state["training"])
+        torch.set_rng_state(state["rng"])
+        if state["cuda_rng"]:
+            torch.cuda.set_rng_state_all(state["cuda_rng"])
+
+    def save(self, path: Path) -> None:
+        """Writes a checkpoint whole or not at all."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(".part")
+        torch.save(self.state(), draft)
+        draft.replace(path)
+
+    def load(self, path: Path) -> None:
+        """Reads a checkpoint."""
+        self.restore(torch.load(path, map_location=self.engine.device, weights_only=True))
+
+
+def _ended(ids: Ids, eos: Ids) -> bool:
+    return bool(ids) and ids[-1] in eos
+
+
+def _order(count: int, seed: int, epoch: int) -> list[int]:
+    order = list(range(count))
+    random.Random(f"{seed}/{epoch}").shuffle(order)
+    return order
