@@ -11,6 +11,7 @@ from .analyze import analyze
 from .checks import checks
 from .explain import explain
 from .new_check import new_check
+from .run import faults, run
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -36,6 +37,8 @@ app.command()(analyze)
 app.command()(explain)
 app.command()(checks)
 app.command("new-check")(new_check)
+app.command()(run)
+app.command()(faults)
 
 
 def main() -> None:

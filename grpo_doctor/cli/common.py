@@ -74,7 +74,7 @@ def settings(
             raise ConfigError(
                 f"--map {key}={name}: {name!r} is no record field; `grpo-doctor checks --fields` lists them"
             )
-    config.settings |= {k: _value(v) for k, v in (_pair("--set", word) for word in declared or [])}
+    config.settings |= assigned("--set", declared)
     return config
 
 
@@ -83,6 +83,11 @@ def _pair(option: str, word: str) -> tuple[str, str]:
     if not (key and equals and value):
         raise ConfigError(f"{option} {word}: write {option} NAME=VALUE")
     return key, value
+
+
+def assigned(option: str, words: list[str] | None) -> dict[str, Any]:
+    """``NAME=VALUE`` words as a mapping; values are JSON where they can be, else text. Raises `ConfigError`."""
+    return {name: _value(value) for name, value in (_pair(option, word) for word in words or [])}
 
 
 def _value(text: str) -> Any:

@@ -224,13 +224,11 @@ class Engine:
         scored = width - max(first, 1)
         self.model.eval()
         parts = [self._score(batch, response, rows, scored, tokens) for rows in self.micro_batches(len(responses))]
-        old, raw, reference, *measured = (
-            None if column[0] is None else torch.cat(column) for column in zip(*parts, strict=True)
-        )
-        statistics = None if measured[0] is None else LogitStatistics(*measured[:5])
+        joined: list[Any] = [None if column[0] is None else torch.cat(column) for column in zip(*parts, strict=True)]
+        old, raw, reference, rows, eos = joined[:5]
+        statistics = None if rows is None else LogitStatistics(*joined[5:])
         mask = batch.mask[:, width - scored :].float()
-        assert old is not None and raw is not None
-        return Prepared(batch, response, mask, old, raw, reference, a, statistics, measured[5], measured[6])
+        return Prepared(batch, response, mask, old, raw, reference, a, statistics, rows, eos)
 
     def micro_batches(self, count: int, parts: int | None = None) -> Iterator[slice]:
         """Equal parts of ``count`` samples."""
@@ -254,7 +252,7 @@ class Engine:
         raw = old if self.settings.temperature == 1 else self.token_logprobs(logits, ids, 1.0)
         reference = self._reference(ids, attention, scored) if self.settings.beta else None
         if tokens is None:
-            return (old, raw, reference, *([None] * 7))
+            return (old, raw, reference, None, None)
         row, column = response[rows, response.shape[1] - scored :].nonzero(as_tuple=True)
         if tokens and len(row) > tokens:
             kept = torch.linspace(0, len(row) - 1, tokens, device=row.device).long()
@@ -262,7 +260,7 @@ class Engine:
         at = logits[row, column]  # [M, V]
         statistics = logit_statistics(at)
         eos = (at[:, self.eos] - statistics.normaliser[:, None]).exp().sum(1)
-        return (old, raw, reference, *statistics, row + (rows.start or 0), eos)
+        return (old, raw, reference, row + rows.start, eos, *statistics)
 
     def accumulate(self, prepared: Prepared, parts: int | None = None) -> tuple[float, Tensor]:
         """Adds the gradient of the whole objective to ``p.grad``, micro-batch by micro-batch.

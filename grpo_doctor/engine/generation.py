@@ -74,7 +74,7 @@ def generate(
     penalize: Callable[[Tensor, Tensor, int], Tensor],
 ) -> Generated:
     """Draws one response for each left-padded prompt [N, P], in whatever mode the model is."""
-    config = GenerationConfig(
+    config: Any = GenerationConfig(  # type: ignore[no-untyped-call]
         do_sample=True,
         temperature=settings.temperature,
         top_p=settings.top_p,

@@ -6,9 +6,10 @@ import importlib
 import json
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from ..config import ConfigError
@@ -32,7 +33,7 @@ class Score(NamedTuple):
     reward: float
     valid: bool | None = None
     success: bool | None = None
-    components: dict[str, float] = {}
+    components: Mapping[str, float] = MappingProxyType({})
 
 
 class Task(Protocol):
@@ -63,7 +64,7 @@ class Task(Protocol):
 
 PIECES = ("ka", "lo", "mi", "tu")
 """Operators are spelled in three pieces of this alphabet, so that no model without a memory can write them."""
-OPERATORS = {
+OPERATORS: dict[str, tuple[str, ...]] = {
     "Custom": ("ka", "lo", "mi"),
     "Programmer": ("lo", "ka", "tu"),
     "Review": ("mi", "tu", "ka"),
@@ -73,7 +74,7 @@ OPERATORS = {
     "Ensemble": ("mi", "lo", "tu"),
     "Search": ("tu", "ka", "mi"),
 }
-NAMES = {pieces: name for name, pieces in OPERATORS.items()}
+NAMES: dict[tuple[str, ...], str] = {pieces: name for name, pieces in OPERATORS.items()}
 JUDGES = ("Review", "Test")
 """Operators after which ``? OP : done`` may follow."""
 KINDS = ("math", "code", "qa")
@@ -195,24 +196,34 @@ def make_example(rng: random.Random) -> Example:
     kind, level = rng.choice(KINDS), rng.choice(LEVELS)
     words = [kind, level, *(rng.choice(DISTRACTORS) for _ in range(rng.randint(0, 12)))]
     rng.shuffle(words)
-    dialogue = [{"role": "system", "content": "spell " + " ".join(PIECES)}, {"role": "user", "content": " ".join(words)}]
+    dialogue = [
+        {"role": "system", "content": "spell " + " ".join(PIECES)},
+        {"role": "user", "content": " ".join(words)},
+    ]
     return Example(dialogue, kind, {"kind": kind, "level": level})
 
 
-def demonstration(rng: random.Random, target: Workflow, *, bias: float, corrupted: float) -> list[str]:
-    """Words of a response for the warm-up: valid, weakly biased to the target's operators, sometimes spoiled."""
-    weights = {name: bias if name in target.named else 1.0 for name in OPERATORS}
-    drawn: list[str] = []
-    for _ in range(rng.randint(1, LONGEST)):
-        left = [name for name in OPERATORS if name not in drawn]
-        drawn += rng.choices(left, [weights[name] for name in left])
-    judge = next((i for i, name in enumerate(drawn[:-1]) if name in JUDGES), None)
-    branch = judge is not None and rng.random() < 0.6
-    workflow = Workflow(tuple(drawn[: judge + 1]), drawn[judge + 1]) if branch and judge is not None else Workflow(tuple(drawn))
-    words = workflow.words()
+def demonstration(rng: random.Random, target: Workflow, *, hint: float, bias: float, corrupted: float) -> list[str]:
+    """Words of a response for the warm-up: mostly valid, weakly biased to the target, sometimes spoiled.
+
+    ``hint`` is the chance that it is the target, ``bias`` the weight of the target's operators against the others,
+    ``corrupted`` the chance that one word is replaced by a random one.
+    """
+    words = (target if rng.random() < hint else _random_workflow(rng, target, bias)).words()
     if rng.random() < corrupted:
         words[rng.randrange(len(words))] = rng.choice((*PIECES, "->", "?", ":", "done"))
     return words
+
+
+def _random_workflow(rng: random.Random, target: Workflow, bias: float) -> Workflow:
+    drawn: list[str] = []
+    for _ in range(rng.randint(1, LONGEST)):
+        left = [name for name in OPERATORS if name not in drawn]
+        drawn += rng.choices(left, [bias if name in target.named else 1.0 for name in left])
+    judge = next((i for i, name in enumerate(drawn[:-1]) if name in JUDGES), None)
+    if judge is not None and rng.random() < 0.6:
+        return Workflow(tuple(drawn[: judge + 1]), drawn[judge + 1])
+    return Workflow(tuple(drawn))
 
 
 # -- tasks of the user -----------------------------------------------------------------------------------------

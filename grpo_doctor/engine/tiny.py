@@ -24,6 +24,7 @@ WORDS = (
     *KINDS, *LEVELS, *DISTRACTORS,
 )  # fmt: skip
 VOCABULARY = 96
+VOCABULARY_IDS = {word: i for i, word in enumerate(WORDS)}
 TEMPLATE = (
     "{% for m in messages %}{{ '<|im_start|> ' + m['role'] + ' ' + m['content'] + ' <|im_end|> ' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|> assistant ' }}{% endif %}"
@@ -40,7 +41,7 @@ MODEL = {
     "tie_word_embeddings": False,
     "attention_dropout": 0.0,
 }
-WARM_UP = {"steps": 260, "batch": 32, "learning_rate": 2e-3, "bias": 3.0, "corrupted": 0.12, "seed": 0}
+WARM_UP = {"steps": 260, "batch": 32, "learning_rate": 2e-3, "hint": 0.1, "bias": 6.0, "corrupted": 0.12, "seed": 0}
 
 
 def make_tokenizer() -> PreTrainedTokenizerFast:
@@ -48,7 +49,7 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
     words = [*WORDS, *(f"<unused{n}>" for n in range(VOCABULARY - len(WORDS)))]
     inner = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token=UNK))
     inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer = PreTrainedTokenizerFast(
+    tokenizer: PreTrainedTokenizerFast = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=inner,
         pad_token=PAD,
         unk_token=UNK,
@@ -71,16 +72,18 @@ def make_model(seed: int = 0, **changes: Any) -> LlamaForCausalLM:
 def embedded() -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
     """The warmed-up model and its tokenizer, from the cache where it is there."""
     tokenizer, model = make_tokenizer(), make_model(int(WARM_UP["seed"]))
+    model.train(False)
     path = cache_file()
     if path.is_file():
         model.load_state_dict(torch.load(path, weights_only=True))
-        return model.eval(), tokenizer
+        return model, tokenizer
     warm_up(model, tokenizer)
+    model.train(False)
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(f".{os.getpid()}.part")
     torch.save(model.state_dict(), draft)
     draft.replace(path)
-    return model.eval(), tokenizer
+    return model, tokenizer
 
 
 def cache_file() -> Path:
@@ -117,11 +120,11 @@ def _warm_up_batch(rng: random.Random, tokenizer: PreTrainedTokenizerFast, size:
     for _ in range(size):
         example = make_example(rng)
         target = TARGETS[example.columns["kind"], example.columns["level"]]
-        words = demonstration(rng, target, bias=WARM_UP["bias"], corrupted=WARM_UP["corrupted"])
+        words = demonstration(rng, target, **{name: WARM_UP[name] for name in ("hint", "bias", "corrupted")})
         prompt = tokenizer.apply_chat_template(
             example.dialogue, add_generation_prompt=True, tokenize=True, return_dict=False
         )
-        answer = tokenizer.convert_tokens_to_ids([*words, END])
+        answer: list[int] = [VOCABULARY_IDS[word] for word in (*words, END)]
         rows.append((list(prompt), answer))
     width = max(len(p) + len(a) for p, a in rows)
     ids = [[0] * (width - len(p) - len(a)) + p + a for p, a in rows]

