@@ -46,13 +46,16 @@ def entropy_explosion(
     least: float = 1.0,
     longer: float = 1.5,
     worse: float = 0.2,
+    random: float = 3.0,
 ) -> Fires:
     """Entropy has exploded: the policy spreads its probability over ever more tokens.
 
     ## What it sees
     Token-mean entropy above twice that of the first row and above 1.0 nat, on 5 of 10 rows: a warning. An error where
     the reward is known and has not gained, or has fallen from its best. Critical where besides that responses are 50 %
-    longer than on the first row, or cut or invalid responses rose by 0.2.
+    longer than on the first row, or cut or invalid responses rose by 0.2. Where responses more than doubled, cut ones
+    rose by 0.15 and entropy is at most 3 nats, it stays a warning: there the length explosion (LEN002) is what the run
+    dies of, and entropy only follows into longer contexts; above 3 nats text is noise that does not end by itself.
 
     ## Why it matters
     Above about 1 nat per token text falls apart: answers run to the limit, become invalid, all groups tie at the
@@ -77,15 +80,16 @@ def entropy_explosion(
     high = (entropy_mean > times * first) & (entropy_mean > least)
     better, fell = gained(reward_mean), fallen(reward_mean)
     poor = high & ((~better & (reward_mean == reward_mean)) | fell)
-    long = response_length_mean > longer * baseline(response_length_mean, 1)
-    cut = cut_share - baseline(cut_share, 1) >= worse
+    times_longer = response_length_mean / baseline(response_length_mean, 1)
+    cut = cut_share - baseline(cut_share, 1)
+    by_length = (times_longer > times) & (cut >= 0.15) & (entropy_mean <= random)
     broken = invalid_rate - baseline(invalid_rate, 1) >= worse
     return fires(
         high,
         "Entropy has risen from {first:.3g} to {entropy:.3g} nats.",
         hold=(5, 10),
-        error=poor,
-        critical=poor & (long | cut | broken),
+        error=poor & ~by_length,
+        critical=poor & ~by_length & ((times_longer > longer) | (cut >= worse) | broken),
         entropy=entropy_mean,
         first=first,
     )

@@ -29,9 +29,22 @@ def test_one_row_before_and_at_the_boundary() -> None:
     ],
 )
 def test_severity_follows_reward_and_text(columns: dict[str, Any], expected: str) -> None:
-    found = run_check("ENT003", entropy_mean="0.8x5 3x10", **columns)
+    found = run_check("ENT003", entropy_mean="0.8x5 3.01x10", **columns)
     assert found is not None
     assert found.severity == expected
+
+
+def test_a_length_explosion_keeps_the_headline_unless_the_text_is_noise() -> None:
+    columns: dict[str, Any] = {
+        "reward_mean": DROP,
+        "response_length_mean": "100x5 300x10",
+        "truncated_rate": "0x5 0.9x10",
+    }
+    along = run_check("ENT003", entropy_mean="0.8x5 3x10", **columns)
+    noise = run_check("ENT003", entropy_mean="0.8x5 3.01x10", **columns)
+    assert along is not None
+    assert noise is not None
+    assert (along.severity, noise.severity) == ("warning", "critical")
 
 
 def test_a_healthy_rise_below_one_nat_is_left_in_peace() -> None:
