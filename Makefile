@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test lint corpus clean
+.PHONY: run test lint corpus pages clean
 
 .venv/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -25,6 +25,9 @@ lint: .venv/.installed  ## style, types and the one-way contract
 
 corpus: .venv/.installed  ## analyze over ../shared/logs, held against labels.csv
 	$(BIN)/python -m tests.corpus
+
+pages: .venv/.installed  ## checks/README.md and checks/pages, from the docstrings
+	$(BIN)/python -m grpo_doctor.pages
 
 clean:
 	rm -rf .venv runs logs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

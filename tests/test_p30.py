@@ -66,6 +66,7 @@ def test_what_is_true_but_not_the_cause_is_a_note(report: tuple[int, dict[str, A
     assert {"raise-group-size", "lower-learning-rate", "drop-std-normalisation"} <= withheld.keys()
     assert withheld["raise-group-size"].startswith("GEN001")
     assert "DIV002" not in found
+    assert found["ADV003"]["evidence"]["whole_run"] == pytest.approx(0.825, abs=5e-4)
 
 
 def test_output_tables(report: tuple[int, dict[str, Any]]) -> None:

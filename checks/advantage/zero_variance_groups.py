@@ -1,7 +1,7 @@
 import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, best, homogeneous, latest, lowest, moving_mean
+from grpo_doctor.stats import Column, best, homogeneous, latest, lowest, moving_mean, row, total
 
 
 @check(
@@ -54,14 +54,16 @@ def zero_variance_groups(
     top, floor = best(reward), lowest(reward)
     risen = (top - floor > 0.2 * np.maximum(np.abs(top), np.abs(floor))) & (reward >= floor + solved * (top - floor))
     fine = np.where(np.isnan(right), risen & (reward >= solved * np.abs(top)), right >= solved)
+    chance = latest(moving_mean(np.where(np.isnan(right), reward, right), rows))
     alarm = (dead > half) & ~fine.astype(bool)
     return fires(
         alarm,
         "{share:.1%} of the groups of the last {rows} steps have rewards that are all equal, so they teach nothing "
-        "(expected for binary rewards at this success rate: {expected:.1%}).",
+        "({whole_run:.1%} over the run; {expected:.1%} expected for binary rewards at this success rate).",
         error=alarm & (dead > most),
         critical=alarm & (dead >= 1.0),
         share=dead,
         rows=rows,
-        expected=homogeneous(np.where(np.isnan(right), reward, right), group_size),
+        expected=homogeneous(chance, group_size),
+        whole_run=total(dead_share) / row(dead_share),
     )

@@ -14,7 +14,7 @@ from .new_check import new_check
 from .run import faults, run
 
 app = typer.Typer(
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -23,6 +23,7 @@ app = typer.Typer(
 
 @app.callback()
 def about(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
 ) -> None:
     """Finds out why a GRPO run of a language model collapses, stalls or lies, and says what to change."""
@@ -31,6 +32,9 @@ def about(
 
         typer.echo(f"grpo-doctor {__version__}")
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(2)
 
 
 app.command()(analyze)

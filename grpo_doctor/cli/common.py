@@ -117,7 +117,7 @@ def write(diagnoses: list[Diagnosis], name: str, file: Path | None, more: list[s
         _save_figures(diagnoses, options.figures)
     for path, text in rendered:
         if path is None:
-            typer.echo(text)
+            typer.echo(text, nl=bool(text))
         else:
             replace_file(path, text + "\n")
 

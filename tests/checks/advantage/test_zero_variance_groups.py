@@ -17,7 +17,7 @@ def test_levels_over_ten_steps(dead: int, severity: str | None) -> None:
         assert found is not None
         assert found.message == (
             "90.0% of the groups of the last 10 steps have rewards that are all equal, so they teach nothing "
-            "(expected for binary rewards at this success rate: 41.1%)."
+            "(90.0% over the run; 41.1% expected for binary rewards at this success rate)."
         )
 
 

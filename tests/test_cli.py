@@ -1,0 +1,184 @@
+"""The command line: bad input is one clear line and an exit code, never a traceback and never silence."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from grpo_doctor.cli import app
+from grpo_doctor.record import RecordWriter
+from grpo_doctor.testing import records_of
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def healthy(path: Path) -> Path:
+    with RecordWriter(path) as writer:
+        for record in records_of(reward_mean=[0.3 + 0.01 * i for i in range(40)], loss=[0.01] * 40):
+            writer.write(record)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code", "said"),
+    [
+        ("empty.log", b"", 3, "the file is empty"),
+        ("text.log", b"nothing but words here\n" * 200, 3, "no metric"),
+        ("binary.bin", bytes(range(256)) * 400, 2, "binary data of no format"),
+        ("nginx.log", b'127.0.0.1 - - [10/Oct/2025:13:55:36] "GET / HTTP/1.1" 200 612\n' * 200, 3, ""),
+    ],
+)
+def test_input_that_cannot_be_judged(tmp_path: Path, name: str, content: bytes, code: int, said: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    exit_code, out, err = run("analyze", str(path))
+    assert exit_code == code
+    assert said in out + err
+    if code == 2:
+        assert len(err.strip().splitlines()) == 1
+        assert name in err
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    assert run("analyze", str(tmp_path / "none.log")) == (
+        2, "", f"grpo-doctor: {tmp_path / 'none.log'}: No such file or directory\n",
+    )  # fmt: skip
+
+
+def test_an_unreadable_file() -> None:
+    exit_code, out, err = run("analyze", "/proc/self/mem")  # opens for everybody and reads for nobody, root included
+    assert (exit_code, out) == (2, "")
+    assert err.startswith("grpo-doctor: /proc/self/mem: ")
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_line_of_fifty_megabytes_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "long.log"
+    with open(path, "wb") as file:
+        file.write(b"step: 1 " + b"x" * 50_000_000 + b"\n")
+    code = (
+        "import resource, sys\nfrom typer.testing import CliRunner\nfrom grpo_doctor.cli import app\n"
+        "r = CliRunner().invoke(app, ['analyze', sys.argv[1]])\n"
+        "print(r.exit_code, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)\nprint(r.output)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    exit_code, megabytes = map(int, done.stdout.splitlines()[0].split())
+    assert exit_code == 3
+    assert megabytes < 200
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_damaged_record_names_file_and_line(tmp_path: Path) -> None:
+    path = healthy(tmp_path / "records.jsonl")
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:5], b'{"schema":1,"step":"six"}\n', *lines[6:]]))
+    exit_code, _, err = run("analyze", str(path))
+    assert exit_code == 2
+    assert f"{path}:6: not a record" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--fail-on", "never"], "--fail-on never: choose info, warning, error or critical"),
+        (["--output-format", "pdf"], "no report format is called 'pdf'"),
+        (["--select", "entropy-colapse"], "no check, name or family is called 'entropy-colapse'"),
+        (["--map", "a"], "--map a: write --map NAME=VALUE"),
+        (["--map", "a=b"], "'b' is no record field"),
+        (["--report", "json"], "--report json: write --report NAME=VALUE"),
+        (["--config", "nowhere.toml"], "nowhere.toml: No such file or directory"),
+    ],
+)
+def test_wrong_use_is_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:
+    exit_code, out, err = run("analyze", str(healthy(tmp_path / "records.jsonl")), *arguments)
+    assert (exit_code, out) == (2, "")
+    assert said in err
+    assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("toml", "said"),
+    [
+        ("slect = ['GEN']\n", "unknown key 'slect'; did you mean 'select'?"),
+        ("select = 'GEN'\n", "select"),
+        ("[thresholds.GEN099]\na = 1\n", "no check has this code"),
+        ("[thresholds.ADV003]\nhalve = 1\n", "there is no such threshold"),
+        ("not toml", "not TOML"),
+    ],
+)
+def test_settings_that_cannot_be_used(tmp_path: Path, toml: str, said: str) -> None:
+    (tmp_path / "grpo-doctor.toml").write_text(toml, encoding="utf-8")
+    arguments = ["analyze", str(healthy(tmp_path / "records.jsonl")), "--config", str(tmp_path / "grpo-doctor.toml")]
+    exit_code, _, err = run(*arguments)
+    assert exit_code == 2
+    assert said in err
+    assert "grpo-doctor.toml" in err
+
+
+def test_settings_change_a_threshold(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    with RecordWriter(path) as writer:
+        for record in records_of(zero_variance_share="0.4x20", reward_mean="0.3x20"):
+            writer.write(record)
+    config = tmp_path / "mine.toml"
+    config.write_text("select = ['ADV003']\nfail-on = 'warning'\n[thresholds.ADV003]\nhalf = 0.3\n", encoding="utf-8")
+    assert run("analyze", str(path), "--select", "ADV003")[0] == 0
+    assert run("analyze", str(path), "--config", str(config))[0] == 1
+    assert run("analyze", str(path), "--config", str(config), "--fail-on", "error")[0] == 0
+
+
+def test_a_healthy_run_exits_with_0_and_several_with_the_worst(tmp_path: Path) -> None:
+    good = healthy(tmp_path / "records.jsonl")
+    assert run("analyze", str(good))[0] == 0
+    assert run("analyze", str(good), str(tmp_path / "none.log"))[0] == 2
+    empty = tmp_path / "empty.log"
+    empty.touch()
+    assert run("analyze", str(good), str(empty))[0] == 3
+
+
+def test_explain_prints_the_page_by_code_and_by_name() -> None:
+    for word in ("GEN001", "gen001", "generation-in-train-mode-with-checkpointing"):
+        exit_code, out, _ = run("explain", word)
+        assert exit_code == 0
+        for heading in ("What it sees", "Known false alarms", "What else it could be", "Steps"):
+            assert heading in out
+    exit_code, _, err = run("explain", "GEN01")
+    assert (exit_code, "did you mean GEN001" in err) == (2, True)
+
+
+def test_checks_lists_filters_and_prints_json() -> None:
+    listed = json.loads(run("checks", "--json")[1])
+    assert {"code", "name", "family", "severity", "title"} == listed[0].keys()
+    assert {c["family"] for c in json.loads(run("checks", "update", "--json")[1])} == {"update"}
+    assert "UPD001" in run("checks", "update")[1]
+    assert "nats per token" in run("checks", "--fields")[1]
+
+
+def test_a_newcomer_adds_a_check_in_one_file_and_one_test(tmp_path: Path) -> None:
+    done = run("new-check", "ENT950", "entropy-halved", "entropy", "--folder", str(tmp_path / "mine"),
+               "--tests", str(tmp_path / "tests"))  # fmt: skip
+    assert done[0] == 0, done
+    assert (tmp_path / "mine" / "entropy" / "entropy_halved.py").is_file()
+    (tmp_path / "grpo-doctor.toml").write_text("checks = ['mine']\n", encoding="utf-8")
+    config = ["--config", str(tmp_path / "grpo-doctor.toml")]
+    path = tmp_path / "records.jsonl"
+    with RecordWriter(path) as writer:
+        for record in records_of(entropy_mean="1.0 0.4x10"):
+            writer.write(record)
+    report = json.loads(run("analyze", str(path), "-f", "json", "--select", "ENT950", *config)[1])
+    assert report["runs"][0]["findings"][0]["message"] == "Entropy is 0.4 nats, less than 50% of the 1 at the start."
+    again = run("new-check", "GEN001", "x-y", "entropy", "--folder", str(tmp_path))
+    assert (again[0], "exists already" in again[2]) == (2, True)
+
+
+def test_version() -> None:
+    assert run("--version")[1].startswith("grpo-doctor 0.")
