@@ -1,7 +1,7 @@
 import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.stats import Column, each
+from grpo_doctor.stats import Column, each, words
 
 
 @check(
@@ -72,10 +72,11 @@ def advantage_not_centred(
     relative = each(lambda n: n in ("group", "batch", "rank", 1.0), normaliser) > 0
     return fires(
         off,
-        "The advantages have a mean of {mean:.3g} with a standard deviation of {std:.3g}: {why}.",
+        "The advantages have a mean of {mean:.3g}{spread}: {why}.",
         error=off & relative,
         mean=advantage_mean,
         std=advantage_std,
+        spread=words(lambda std: f" with a standard deviation of {std:.3g}" if std == std else "", advantage_std),
         why=np.where(
             equal,
             "they are the rewards themselves",

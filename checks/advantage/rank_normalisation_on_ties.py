@@ -51,8 +51,8 @@ def rank_normalisation_on_ties(
     ## What it sees
     The root mean square advantage over groups of equal rewards, which should be 0, from the identity
     mean(A^2) = live share x rms_live^2 + dead share x rms_tied^2. Above 0.3 on 3 of 5 rows, where the run declares
-    `normaliser = rank`, or declares nothing and the advantages reach exactly -1 and 1 with more than two samples a
-    group. Error while more than half of the groups are tied.
+    `normaliser = rank`, or the advantages reach exactly -1 and 1 with more than two samples a group, whatever it
+    declares. Error while more than half of the groups are tied.
 
     ## Why it matters
     `argsort(argsort(r))` breaks ties by position: a group whose rewards are all equal gets advantages from -1 to 1
@@ -79,9 +79,8 @@ def rank_normalisation_on_ties(
         groups * group_size,
     )
     declared = each(lambda n: n == "rank", normaliser) > 0
-    undeclared = each(lambda n: n != n, normaliser) > 0
     exact = (np.abs(advantage_max - 1) < 1e-3) & (np.abs(advantage_min + 1) < 1e-3) & (group_size > 2)
-    noisy = (declared | (undeclared & exact)) & (tied > noise)
+    noisy = (declared | exact) & (tied > noise)
     return fires(
         noisy,
         "Groups of equal rewards, {dead:.0%} of all, have advantages of {tied:.2f} root mean square instead of 0: "

@@ -84,11 +84,10 @@ def grad_norm_spike(
     hurt = (moving_sum(spike * 1.0, after) > 0) & fallen(reward_mean)
     return fires(
         spike | hurt,
-        "The gradient norm leapt to {norm:.3g}; the largest of the {rows} rows before was {highest:.3g}.",
+        "The gradient norm leapt to {norm:.3g}; the median of the {rows} rows before was {median:.3g}.",
         error=again | hurt,
         hold=(1, 1),
         norm=latest(np.where(spike, grad_norm, np.nan)),
-        highest=latest(np.where(spike, highest, np.nan)),
-        median=middle,
+        median=latest(np.where(spike, middle, np.nan)),
         rows=rows,
     )

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.stats import Column, best, gained, kendall_tau, known_median, latest, moving_min
+from grpo_doctor.stats import Column, best, gained, kendall_tau, known_median, latest, moving_min, words
 
 
 @check(
@@ -61,11 +61,17 @@ def kl_dominates_objective(
     by_value = ~(share == share) & (moving_min(weight, 3) > value) & falls & ~learnt
     return fires(
         (share > warn) | by_value,
-        "The KL term has {share:.0%} of the gradient norm and {weight:.0%} of the loss's value (nan: not recorded), "
-        "so updates pull the policy back to the reference.",
+        "The KL term has {weighs}, so updates pull the policy back to the reference.",
         hold=(1, 1),
         error=(share > bad) & ~learnt,
         share=share,
         weight=weight,
         kl=kl,
+        weighs=words(
+            lambda s, w: (
+                f"{s:.0%} of the gradient norm" if s == s else f"{w:.0%} of the loss's value, and the KL falls"
+            ),
+            share,
+            weight,
+        ),
     )

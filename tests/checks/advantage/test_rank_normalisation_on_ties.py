@@ -39,7 +39,8 @@ def test_boundary(settings: dict[str, Any], std: str, live: str, dead: str, expe
 
 
 @pytest.mark.parametrize(("largest", "expected"), [("1x3", "error"), ("0.99x3", None)])
-def test_undeclared_ranks_show_by_exact_ones(largest: str, expected: str | None) -> None:
-    settings = {"group_size": 8, "groups": 8}
+@pytest.mark.parametrize("declared", [{}, {"normaliser": "group"}])
+def test_ranks_show_by_exact_ones(declared: dict[str, str], largest: str, expected: str | None) -> None:
+    settings = {"group_size": 8, "groups": 8, **declared}
     columns: dict[str, Any] = {"advantage_std": "0.66x3", "zero_variance_groups": "8x3", "advantage_min": "-1x3"}
     assert severity(settings, advantage_max=largest, **columns) == expected

@@ -8,7 +8,7 @@ from grpo_doctor.testing import find, run_check
 def test_message_of_a_single_leap() -> None:
     found = find("GRD002", grad_norm="0.4x10 1.0x10 2900 1.0x3")
     assert (found.severity, found.onset_step, found.last_step) == ("warning", 21, 21)
-    assert found.message == "The gradient norm leapt to 2.9e+03; the largest of the 20 rows before was 1."
+    assert found.message == "The gradient norm leapt to 2.9e+03; the median of the 20 rows before was 0.7."
 
 
 @pytest.mark.parametrize(
