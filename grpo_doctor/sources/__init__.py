@@ -6,10 +6,15 @@ and ``read(file) -> list[Run]``. Formats are asked in the order of `FORMATS` and
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import importlib
+import io
 import re
+import shutil
 import sys
+import tempfile
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +22,9 @@ from typing import BinaryIO, Protocol, cast
 
 from ..run import Run
 
-FORMATS = ("records", "aflow", "dual", "lever", "json_rows", "jsonl", "console")
+FORMATS = (
+    "records", "aflow", "dual", "lever", "tensorboard", "wandb", "completions", "json_rows", "table", "jsonl", "console",
+)  # fmt: skip
 """Modules of this package that read a format, surest first where they tie."""
 
 HEAD = 1 << 16
@@ -39,15 +46,14 @@ class Input:
     path: Path
     mapping: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    shown: str = ""
 
     @property
     def source(self) -> str:
-        return str(self.path)
+        return self.shown or str(self.path)
 
     def open(self) -> BinaryIO:
-        """The file's bytes, decompressed. Raises `ReadError`."""
-        if str(self.path) == "-":
-            return sys.stdin.buffer
+        """The file's bytes, decompressed, UTF-16 as UTF-8. Raises `ReadError`."""
         try:
             file = open(self.path, "rb")  # noqa: SIM115 - the caller closes it
         except OSError as error:
@@ -56,6 +62,12 @@ class Input:
         file.seek(0)
         if magic[:2] == b"\x1f\x8b":
             return cast(BinaryIO, gzip.open(file))
+        if magic == b"\x28\xb5\x2f\xfd":
+            import zstandard
+
+            return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file))
+        if magic[:2] in (b"\xff\xfe", b"\xfe\xff"):  # what PowerShell writes
+            return cast(BinaryIO, codecs.EncodedFile(file, "utf-8", "utf-16", "replace"))
         return file
 
     def head(self) -> Head:
@@ -63,8 +75,8 @@ class Input:
         try:
             with self.open() as file:
                 raw = file.read(HEAD)
-        except (OSError, EOFError) as error:
-            raise ReadError(f"{self.path}: {error}") from None
+        except _broken() as error:
+            raise ReadError(f"{self.source}: {error}") from None
         return Head(self.path.name, raw)
 
     def text(self) -> str:
@@ -77,9 +89,17 @@ class Input:
         with self.open() as file:
             yield from self._split(file)
 
+    def _chunks(self, file: BinaryIO) -> Iterator[bytes]:
+        """The file piece by piece; a compressed file that ends too early gives what it holds."""
+        try:
+            while chunk := file.read(1 << 20):
+                yield chunk
+        except _broken() as error:
+            self.notes.append(f"the compressed file is torn, what stood before was read: {error}")
+
     def _split(self, file: BinaryIO) -> Iterator[tuple[int, str]]:
         number, rest, skipping = 1, b"", False
-        while chunk := file.read(1 << 20):
+        for chunk in self._chunks(file):
             *whole, rest = (rest + chunk).split(b"\n")
             for line in whole:
                 if not skipping:
@@ -142,18 +162,52 @@ def read(path: Path, mapping: Mapping[str, str] | None = None) -> list[Run]:
 
     Text in which no format recognises a metric gives one empty run of type ``none``, which is unjudged.
     """
-    file = Input(path, mapping or {})
     if path.is_dir():
-        raise ReadError(f"{path}: is a folder; name the log in it")
+        return _folder(path, mapping or {})
+    if str(path) == "-":
+        with tempfile.NamedTemporaryFile() as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+            copy.flush()
+            return _read(Input(Path(copy.name), mapping or {}, shown="standard input"))
+    return _read(Input(path, mapping or {}))
+
+
+def _read(file: Input) -> list[Run]:
     head = file.head()
     if not head.raw:
         return [_nothing(file, "the file is empty")]
     score, best = max(((f.sniff(head), -i) for i, f in enumerate(formats())), default=(0, 0))
     if score:
-        return formats()[-best].read(file)
+        try:
+            return formats()[-best].read(file)
+        except _broken() as error:
+            raise ReadError(f"{file.source}: {error}") from None
     if head.binary:
-        raise ReadError(f"{path}: binary data of no format that grpo-doctor reads")
+        raise ReadError(f"{file.source}: binary data of no format that grpo-doctor reads")
     return [_nothing(file, "no line of it looks like a training metric")]
+
+
+def _folder(path: Path, mapping: Mapping[str, str]) -> list[Run]:
+    """The runs of a folder, each once. Raises `ReadError` where no file of it can be read."""
+    from .folder import candidates, distinct
+
+    found: list[Run] = []
+    last: ReadError | None = None
+    for log in candidates(path):
+        try:
+            found += [run for run in _read(Input(log, mapping)) if run.run_type != "none" or len(run)]
+        except ReadError as error:
+            last = error
+    if not found:
+        raise last or ReadError(f"{path}: no training log was found in this folder; name the file")
+    return distinct(found)
+
+
+def _broken() -> tuple[type[Exception], ...]:
+    """What reading a damaged file raises."""
+    zstd = sys.modules.get("zstandard")
+    known: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error)
+    return (*known, zstd.ZstdError) if zstd else known
 
 
 def _nothing(file: Input, why: str) -> Run:
