@@ -90,7 +90,8 @@ reward_mean         reward | reward mean | batch reward | batch mean reward | tr
 reward_std          reward std | batch reward std
 reward_min          reward min
 reward_max          reward max
-success_rate        answer accuracy | accuracy | success rate | success | correct rate | correct | pass rate
+success_rate        answer accuracy | accuracy | accuracy rate | success rate | success | correct rate | correct
+                    pass rate
                     solve rate
                     exact match | exact match rate | accuracy mean | train accuracy | train answer accuracy
 valid_rate          valid rate | 1-invalid rate | valid | format accuracy | format rate | format correct | format

@@ -38,14 +38,12 @@ def sniff(head: Head) -> int:
 
 def read(file: Input) -> list[Run]:
     steps: dict[int, list[Mapping[str, Any]]] = {}
-    taken = 0
-    for row in _rows(file):
+    for taken, row in enumerate(_rows(file)):
         if taken == _MOST:
             file.notes.append(f"only the first {_MOST} completions were read")
             break
         step = next((number(row[key]) for key in _STEPS if key in row), None)
         steps.setdefault(int(step) if step is not None and math.isfinite(step) else 0, []).append(row)
-        taken += 1
     builder = RunBuilder(file.source, FORMAT)
     for step in sorted(steps):
         rows = steps[step]

@@ -26,7 +26,7 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def fields(data: bytes) -> Iterator[Field]:
-    """Number and value of each field: ints of varints, floats of fixed widths, bytes of the rest. Raises `WireError`."""
+    """Number and value of each field: int of a varint, float of a fixed width, else bytes. Raises `WireError`."""
     at, end = 0, len(data)
     while at < end:
         key, at = varint(data, at)
