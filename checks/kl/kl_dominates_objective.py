@@ -61,17 +61,20 @@ def kl_dominates_objective(
     by_value = ~(share == share) & (moving_min(weight, 3) > value) & falls & ~learnt
     return fires(
         (share > warn) | by_value,
-        "The KL term has {weighs}, so updates pull the policy back to the reference.",
+        "The KL term {has}, so updates pull the policy back to the reference.",
         hold=(1, 1),
         error=(share > bad) & ~learnt,
+        has=words(_has, share, weight, best(kl), kl),
         share=share,
         weight=weight,
         kl=kl,
-        weighs=words(
-            lambda s, w: (
-                f"{s:.0%} of the gradient norm" if s == s else f"{w:.0%} of the loss's value, and the KL falls"
-            ),
-            share,
-            weight,
-        ),
+    )
+
+
+def _has(share: float, weight: float, highest: float, kl: float) -> str:
+    if share == share:
+        return f"has {share:.0%} of the gradient norm"
+    return (
+        f"is {weight:.0%} of the loss's value (weak evidence: on-policy the policy term's value is 0 by construction) "
+        f"and the KL falls from {highest:.3g} to {kl:.3g}"
     )

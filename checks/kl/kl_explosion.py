@@ -1,7 +1,7 @@
 import numpy as np
 
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, baseline, fallen, moving_median, previous
+from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor.stats import Column, baseline, each, fallen, moving_median, previous, words
 
 
 @check(
@@ -24,6 +24,7 @@ from grpo_doctor.stats import Column, baseline, fallen, moving_median, previous
 def kl_explosion(
     kl: Column,
     reward_mean: Column = None,
+    rows_are: Column = any_of("settings.rows", optional=True),
     *,
     high: float = 1.5,
     times: float = 10.0,
@@ -36,6 +37,7 @@ def kl_explosion(
     On 3 of 5 rows a KL above 1.5 nats per token and above ten times the run's first level (median of its first five
     rows): warning. The same as error once the reward has fallen (five standard errors and 30 % of its range), and
     then also a KL above 0.1 that is ten times the median of the 20 rows before. Critical above 10 with a fallen reward.
+    Where a row is the mean over an epoch (`rows = epochs`) no first level is needed: above 1.5 warning, above 10 error.
 
     ## Why it matters
     The reference is where fluent text lives. A policy far from it has found the reward's loopholes, or has been thrown
@@ -57,11 +59,19 @@ def kl_explosion(
     fell = fallen(reward_mean)
     far = (kl > high) & (kl > times * np.abs(first))
     sudden = (kl > least) & (kl > times * np.abs(before)) & fell
+    epochs = each(lambda unit: unit == "epochs", rows_are) > 0
     return fires(
-        far | sudden,
-        "The KL to the reference is {kl:.3g} nats per token; it began at {first:.2g}.",
-        error=far & fell | sudden,
+        far | sudden | (epochs & (kl > high)),
+        "The KL to the reference is {kl:.3g} nats per token{began}.",
+        error=far & fell | sudden | (epochs & (kl > extreme)),
         critical=far & fell & (kl > extreme),
+        began=words(
+            lambda level: f"; it began at {level:.2g}" if level == level else " in the mean of an epoch", first
+        ),
         kl=kl,
         first=first,
     )
+
+
+def _began(level: float) -> str:
+    return f"; it began at {level:.2g}" if level == level else " in the mean of an epoch"

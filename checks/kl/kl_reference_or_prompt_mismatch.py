@@ -1,6 +1,8 @@
-from grpo_doctor import Fires, Rival, check, fires
+import numpy as np
+
+from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline
+from grpo_doctor.stats import Column, baseline, each, latest, words
 
 
 @check(
@@ -32,11 +34,21 @@ from grpo_doctor.stats import Column, baseline
     ),
     invalidates=("the KL penalty: it pulls towards a policy that the run did not start from",),
 )
-def kl_reference_or_prompt_mismatch(kl: Column, step: Column, *, warn: float = 2e-2, bad: float = 0.5) -> Fires:
+def kl_reference_or_prompt_mismatch(
+    kl: Column,
+    step: Column,
+    rows_are: Column = any_of("settings.rows", optional=True),
+    *,
+    warn: float = 2e-2,
+    bad: float = 0.5,
+    back: float = 0.9,
+) -> Fires:
     """The KL is far from zero before anything was learnt, so policy and reference are not scored alike.
 
     ## What it sees
-    The KL of the run's first row, if that is step 0 or 1: warning above 0.02 nats per token, error above 0.5.
+    The KL of the run's first row, if that is step 0 or 1: warning above 0.02 nats per token, error above 0.5. Where a
+    row is the mean over an epoch (`rows = epochs`) the first one holds many updates: a warning, once the KL has fallen
+    below 90 % of it, for a policy that starts at its reference moves away from it and not towards it.
 
     ## Why it matters
     At the start the policy **is** the reference, so their KL is 0 by identity (below 1e-6 in float32, 1e-4 in bf16).
@@ -54,13 +66,21 @@ def kl_reference_or_prompt_mismatch(kl: Column, step: Column, *, warn: float = 2
     huggingface/trl#3500 (dropout), #3520 (BOS); NVIDIA-NeMo/RL#855 (double BOS); founding document 3, bug 3.
     """
     first, began = baseline(kl, 1), baseline(step, 1)
-    start = began <= 1
+    epochs = each(lambda unit: unit == "epochs", rows_are) > 0
+    start = (began <= 1) & ~epochs
+    nears = (began <= 1) & epochs & (latest(kl) < back * first)
     return fires(
-        start & (first > warn),
-        "The KL to the reference was {first:.3g} nats per token on the first row, where policy and reference are the "
-        "same.",
+        (start | nears) & (first > warn),
+        "The KL to the reference was {first:.3g} nats per token {where}.",
         hold=(1, 1),
         error=start & (first > bad),
         onset=began,
+        where=words(_where, np.where(epochs, kl, np.nan)),
         first=first,
     )
+
+
+def _where(kl: float) -> str:
+    if kl == kl:
+        return f"over the first epoch and fell to {kl:.3g}: the run did not start from its reference"
+    return "on the first row, where policy and reference are the same"

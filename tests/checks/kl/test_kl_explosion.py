@@ -35,3 +35,12 @@ def test_boundary(kl: str, reward: str, severity: str | None) -> None:
     columns: dict[str, Any] = {"kl": kl, "reward_mean": reward}
     found = run_check("KL001", **columns)
     assert (found.severity if found else None) == severity
+
+
+@pytest.mark.parametrize(
+    ("kl", "severity"), [("1.5", None), ("1.51", "warning"), ("10", "warning"), ("17.34", "error")]
+)
+def test_the_mean_of_an_epoch_needs_no_first_level(kl: str, severity: str | None) -> None:
+    found = run_check("KL001", {"rows": "epochs"}, kl=kl)
+    assert (found.severity if found else None) == severity
+    assert found is None or found.message.endswith("nats per token in the mean of an epoch.")

@@ -33,3 +33,17 @@ def test_boundary(kl: str, severity: str | None) -> None:
 def test_a_log_that_begins_later_is_not_judged() -> None:
     run = run_of([StepRecord(step=10, kl=0.4), StepRecord(step=20, kl=0.5)])
     assert diagnose(run, catalogue=Catalogue([check_of("KL006")])).findings == []
+
+
+@pytest.mark.parametrize(
+    ("kl", "fired"), [("17.3", False), ("0.094 0.085", False), ("0.094 0.0845", True), ("0.02 0.01", False)]
+)
+def test_the_mean_of_an_epoch_must_fall_before_it_says_anything(kl: str, fired: bool) -> None:
+    assert (run_check("KL006", {"rows": "epochs"}, kl=kl) is not None) == fired
+
+
+def test_message_for_epochs() -> None:
+    assert find("KL006", {"rows": "epochs"}, kl="0.094 0.081 0.074").message == (
+        "The KL to the reference was 0.094 nats per token over the first epoch and fell to 0.074: the run did not "
+        "start from its reference."
+    )
