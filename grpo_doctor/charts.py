@@ -14,6 +14,7 @@ import numpy as np
 from .check import Finding
 from .diagnosis import Diagnosis
 from .run import BROADCAST, DERIVED, MEANINGS, Run
+from .stats import Memory, collapse
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,6 +52,8 @@ VITALS = (
 
 MOST = 6
 """Panels of a report."""
+FEW = 60
+"""Known values up to which each is a dot, so that one between gaps is seen."""
 BINS = 240
 """Bins of a series; each keeps its smallest and its largest value."""
 MARKS = {"update": ("#6b7280", 0.0, 0.05), "collapse": ("#c2410c", 0.94, 1.0), "restart": ("#7c3aed", 0.0, 1.0)}
@@ -120,8 +123,14 @@ def _events(run: Run, x: np.ndarray) -> dict[str, np.ndarray]:
     for row, events in run.events.items():
         for event in events:
             rows.setdefault(event.kind, []).append(row)
+    applied, invalid = run.column("update_applied"), run.column("invalid_rate")
+    if applied is not None and (applied == 0).any():  # where every step updates, ticks say nothing
+        rows.setdefault("update", []).extend(np.flatnonzero(applied == 1).tolist())
+    if invalid is not None:
+        _, collapsed = Memory().call(collapse, [invalid, np.full(len(run), np.nan)], {})
+        rows.setdefault("collapse", []).extend(np.flatnonzero(collapsed).tolist())
     edges = np.linspace(x[0], x[-1], BINS)
-    places = {kind: x[np.unique(at)] for kind, at in rows.items()}
+    places = {kind: x[np.unique(at)] for kind, at in rows.items() if at}
     return {
         kind: at if len(at) <= BINS else np.unique(edges[np.searchsorted(edges, at).clip(0, BINS - 1)])
         for kind, at in places.items()
@@ -212,8 +221,9 @@ def figure(panel: Panel) -> Figure:
 def _draw_series(axes: Axes, ground: Ground, field: str) -> None:
     values = ground.diagnosis.run.column(field)
     assert values is not None
-    x, y = decimated(ground.x, np.where(np.isfinite(values), values, np.nan))
-    axes.plot(x, y, color=LINE, linewidth=1.1, marker="." if len(x) < 30 else "", markersize=4)
+    known = np.isfinite(values)
+    x, y = decimated(ground.x, np.where(known, values, np.nan))
+    axes.plot(x, y, color=LINE, linewidth=1.1, marker="." if known.sum() < FEW else "", markersize=4)
     low, high = axes.get_ylim()
     if field in HEALTHY:
         floor, ceiling = HEALTHY[field]

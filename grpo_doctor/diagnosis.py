@@ -33,6 +33,7 @@ class Coverage(msgspec.Struct, kw_only=True):
     passed: int
     skipped: list[dict[str, Any]]
     unread_keys: list[str]
+    passed_codes: list[str] = []
 
 
 class Diagnosis(msgspec.Struct, kw_only=True):
@@ -58,7 +59,7 @@ class Diagnosis(msgspec.Struct, kw_only=True):
     @property
     def worst(self) -> Severity | None:
         """Highest severity that counts: a note weighs at most as a warning."""
-        levels = [_weight(f) for f in self.findings if counts(f, self.first_step, self.last_step)]
+        levels = [weight(f) for f in self.findings if counts(f, self.first_step, self.last_step)]
         return max(levels, default=None)
 
     def finding(self, code: str) -> Finding | None:
@@ -69,7 +70,8 @@ class Diagnosis(msgspec.Struct, kw_only=True):
         return f"<Diagnosis of {self.source}: {self.verdict}. {self.headline}>"
 
 
-def _weight(finding: Finding) -> Severity:
+def weight(finding: Finding) -> Severity:
+    """How much a finding weighs in the verdict: a note at most as a warning."""
     return min(finding.level, Severity.WARNING) if finding.role == "note" else finding.level
 
 
@@ -223,7 +225,7 @@ def diagnosis_of(
 
 
 def _verdict(run: Run, active: list[Finding], coverage: Coverage, rows: int) -> Verdict:
-    levels = [_weight(f) for f in active]
+    levels = [weight(f) for f in active]
     if any(level >= Severity.ERROR for level in levels):
         return "failing"
     if any(level >= Severity.WARNING for level in levels):

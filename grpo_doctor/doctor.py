@@ -377,8 +377,15 @@ class Examination:
             for e in self.examined
             if not e.rows and e.check.code not in fired
         ]
-        passed = len([c for c in ran if c not in fired])
-        return Coverage(ran=len(ran), fired=len(fired), passed=passed, skipped=skipped, unread_keys=list(unread))
+        passed = [c for c in ran if c not in fired]
+        return Coverage(
+            ran=len(ran),
+            fired=len(fired),
+            passed=len(passed),
+            skipped=skipped,
+            unread_keys=list(unread),
+            passed_codes=passed,
+        )
 
 
 def diagnose(

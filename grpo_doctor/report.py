@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -40,6 +41,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     verbose: bool = False
     figures: Path | None = None
     excused: Mapping[tuple[str, str], str] = {}
+    fail_on: str = "error"
 
 
 class UnknownFormatError(ValueError):
@@ -71,7 +73,9 @@ _NAMED_SECRET = re.compile(
 _SECRET_NAME = re.compile(
     r"(?i)(?:api|access|auth|secret|private|wandb|hf|hub)_?(?:api_?)?(?:key|token)$|password|secret$"
 )
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff\ufffe\uffff]"
+)
 
 
 def redact(text: str) -> str:
@@ -161,6 +165,24 @@ def first_step_to_take(finding: Finding) -> str:
     if finding.rivals:
         return f"Find out first which explanation holds: {finding.rivals[0].separated_by}"
     return f"Read what is known about it: grpo-doctor explain {finding.code}"
+
+
+def fingerprint(diagnosis: Diagnosis, finding: Finding) -> str:
+    """The identity of a finding from run to run: its file and code, no step and no number."""
+    return hashlib.sha256(f"{relative(diagnosis.source)}\n{finding.code}".encode()).hexdigest()
+
+
+def location(diagnosis: Diagnosis, finding: Finding) -> tuple[str, int]:
+    """The file, and its line to look at: the first bad step's, or in a configuration the setting's."""
+    return relative(diagnosis.source), finding.lines[0] if finding.lines else 1
+
+
+def relative(source: str) -> str:
+    """A path as seen from the working directory where it lies below it, with forward slashes."""
+    path = Path(source)
+    if path.is_absolute() and path.is_relative_to(Path.cwd()):
+        path = path.relative_to(Path.cwd())
+    return path.as_posix()
 
 
 def counted(number: int, noun: str) -> str:

@@ -241,7 +241,9 @@ def _tables(reader: _Reader) -> Iterator[Table]:
     yield _shares(f"Outputs: {total}, of which {len(reader.patterns)} distinct valid", "kind", counts, total)
     if not valid:
         return
-    yield _shares("Most frequent valid outputs", "output", dict(reader.patterns.most_common(10)), valid)
+    frequent = _shares("Most frequent valid outputs", "output", dict(reader.patterns.most_common(10)), valid)
+    frequent.texts = True
+    yield frequent
     operators: Counter[str] = Counter()
     structure: Counter[str] = Counter()
     for text, n in reader.patterns.items():

@@ -1,0 +1,49 @@
+"""The findings as annotations of GitHub Actions, the worst first and no more than GitHub shows of one step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grpo_doctor import Diagnosis, Finding, Severity
+from grpo_doctor.diagnosis import weight
+from grpo_doctor.report import Options, counted, first_step_to_take, location, since
+
+MOST = 10
+"""Annotations of one step that GitHub shows."""
+COMMAND = {Severity.INFO: "notice", Severity.WARNING: "warning", Severity.ERROR: "error", Severity.CRITICAL: "error"}
+
+
+def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
+    """One workflow command a line."""
+    found = [
+        (-weight(finding), finding.code != diagnosis.cause, _annotation(diagnosis, finding))
+        for diagnosis in diagnoses
+        for finding in diagnosis.findings
+        if (diagnosis.source, finding.code) not in options.excused
+    ]
+    found += [(-Severity.WARNING, False, _unjudged(d)) for d in diagnoses if d.verdict == "unjudged"]
+    lines = [line for *_, line in sorted(found, key=lambda item: item[:2])]
+    if len(lines) > MOST:
+        more = counted(len(lines) - MOST + 1, "finding")
+        lines[MOST - 1 :] = [f"::notice title=grpo-doctor::{more} more; see the report"]
+    return "\n".join(lines)
+
+
+def _annotation(diagnosis: Diagnosis, finding: Finding) -> str:
+    path, line = location(diagnosis, finding)
+    title = f"{finding.code} {finding.name} {since(finding)}"
+    words = f"{finding.message}\n{first_step_to_take(finding)}"
+    where = f"file={_property(path)},line={line},title={_property(title)}"
+    return f"::{COMMAND[weight(finding)]} {where}::{_data(words)}"
+
+
+def _unjudged(diagnosis: Diagnosis) -> str:
+    return f"::warning title=nothing judged::{_data(f'{diagnosis.source}: {diagnosis.headline}')}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

