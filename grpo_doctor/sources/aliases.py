@@ -35,11 +35,11 @@ policy_loss         policy_loss actor/pg_loss loss/policy_avg pg_loss act_loss
 kl_loss             loss/kl_avg
 grad_norm           grad_norm actor/grad_norm actor_grad_norm optim/grad_norm grad_norm/actor
 learning_rate       learning_rate actor/lr actor_lr act_lr optim/lr lr
-kl                  kl actor/kl_loss critic/kl actor/reward_kl_penalty objective/kl_avg objective/kl3_avg
+kl                  kl actor/kl_loss train/kl_loss critic/kl actor/reward_kl_penalty objective/kl_avg objective/kl3_avg
                     objective/kl2_avg objective/kl1_avg objective/kl0_avg kl_policy_base kl_divergence
 kl_coef             actor/kl_coef critic/kl_coeff actor/reward_kl_penalty_coeff beta
 entropy_mean        entropy actor/entropy actor/entropy_loss policy/entropy_avg approx_entropy entropy/mean
-                    entropy/all/mean optim/entropy
+                    entropy/all/mean optim/entropy train/entropy_loss
 entropy_min         entropy/min entropy/all/min
 entropy_max         entropy/max entropy/all/max
 clip_fraction       clip_ratio/region_mean actor/pg_clipfrac policy/clipfrac_avg train/pg_clipfrac ppo_clip_ratio
@@ -143,6 +143,7 @@ groups              num group | group
 epoch               epoch
 weight_delta        weight delta | weight change
 judge_failure_rate  judge failure rate
+rollout_mismatch_kl kl mismatch
 """
 """Field, then names by hand as sets of canonical words."""
 

@@ -36,7 +36,7 @@ def assemble(rows: Rows) -> Run:
         trained = {name for name, c in columns.items() if _holds(c, trains, recorded.get(name, ()))}
         trained |= {"eval_score"} & columns.keys()
         events = {min(row, n - 1): happened for row, happened in rows.events.items()}
-        steps, lines = _steps(rows, trains), np.frombuffer(rows.lines, np.int64)
+        steps, lines = _continued(_steps(rows, trains), columns.get("epoch")), np.frombuffer(rows.lines, np.int64)
         if rows.dropped:
             keep = np.ones(n, bool)
             keep[rows.dropped] = False
@@ -86,6 +86,19 @@ def _steps(rows: Rows, trains: np.ndarray) -> np.ndarray:
     return np.asarray(steps, np.int64)
 
 
+def _continued(steps: np.ndarray, epoch: np.ndarray | None) -> np.ndarray:
+    """Steps that begin anew with every epoch, counted on."""
+    if epoch is None or len(epoch) != len(steps):
+        return steps
+    back = np.flatnonzero(np.diff(steps) < 0) + 1
+    turns = [row for row in back.tolist() if epoch[row] == math.floor(epoch[row]) and epoch[row] > epoch[row - 1]]
+    if not turns or len(turns) < len(back):
+        return steps
+    at = np.array(turns)
+    stride = int(np.median(np.diff(steps)[np.diff(steps) > 0])) if (np.diff(steps) > 0).any() else 1
+    return steps + np.cumsum(np.bincount(at, steps[at - 1] - steps[at] + stride, len(steps))).astype(np.int64)
+
+
 def _repeated(steps: np.ndarray, columns: Columns) -> list[int]:
     """Rows that log their step a second time, which is a run started again; where many do, it is how the log is."""
     same = np.flatnonzero(steps[1:] == steps[:-1]) + 1
@@ -113,6 +126,8 @@ def _fields(rows: Rows, run: Run, n: int) -> tuple[Columns, dict[str, list[int]]
         if alias.scale != 1.0 or alias.offset:
             values = alias.offset + alias.scale * values
         known = values[np.isfinite(values)]
+        if field == "entropy_mean" and name.endswith("entropy_loss") and len(known) and known.min() < 0:
+            field = "entropy_loss"  # the term of the loss, -coefficient * entropy
         if field in SHARES and len(known) and 1.5 < known.max() <= 100 and known.min() >= 0:
             values = values / 100
             run.notes.append(f"{name} is read as percent: it goes up to {known.max():g}")

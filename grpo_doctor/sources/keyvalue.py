@@ -17,7 +17,7 @@ import numpy as np
 
 from ..run import Run
 from . import Input
-from .aliases import resolve, words
+from .aliases import WEAK_STEP_KEYS, resolve, words
 from .rows import Rows
 from .settings import declared
 
@@ -33,8 +33,11 @@ _CUTS = re.compile(r"[,|;\t()\[\]{}<>·•→│┃║*#、，；。]|\s-\s|\s{2
 _STEPS = frozenset("step steps iter iteration it update rollout 步 步骤 步数 第 ステップ 스텝 단계 轮".split())
 _BESIDE = frozenset("global train grpo rl ppo policy num idx index count id".split())
 _STATISTICS = frozenset("mean std min max median".split())
-_LOG_WORDS = frozenset("info debug warning warn error trainer main rank0 logger result results stats metrics".split())
+_LOG_WORDS = frozenset(
+    "info debug warning warn error trainer main rank0 logger result results stats metrics 步 轮 次".split()
+)
 _LONGEST_LINE = 4096
+_RULE = re.compile(r"\W{6,}$")
 _MOST_SHAPES = 20_000
 _MOST_NUMBERS = 200
 
@@ -48,9 +51,24 @@ class _Shape:
         self.lines = array("q")
         self.values = array("d")
         self.fields = tuple(i for i, name in enumerate(names) if _field(name))
-        self.step = next((i for i, name in enumerate(names) if is_step(name)), None)
-        self.position = [i for i, name in enumerate(names) if name == "#"]
-        self.setting = tuple((i, s) for i, name in enumerate(names) if (s := declared(name)) and not _field(name))
+        self.positions = [i for i, name in enumerate(names) if name == "#"]
+        self.counter: int | None = None
+        self.averaged = False
+
+    def weight(self) -> int:
+        """How much the lines of this shape tell."""
+        return len(self.lines) * len(self.fields)
+
+    def count(self) -> int | None:
+        """Finds the column that counts the rows, the surest kind of name first."""
+        table = self.table()
+        named = [i for i, name in enumerate(self.names) if is_step(name)]
+        weak = [i for word in WEAK_STEP_KEYS for i, name in enumerate(self.names) if name.lower() == word]
+        for column in (*named, *self.positions, *weak):
+            if _counts_up(table[:, column]) or (column in named and len(table) == 1):
+                self.counter = column
+                break
+        return self.counter
 
     def table(self) -> np.ndarray:
         return np.frombuffer(self.values, float).reshape(len(self.lines), len(self.names))
@@ -74,9 +92,10 @@ def pairs(text: str) -> tuple[tuple[str, ...], list[float]]:
     values: list[float] = []
     subject, end, total = "", 0, False
     for match in _NUMBER.finditer(text):
+        if match.start() < end:
+            continue
         gap, end_before = text[end : match.start()], end
-        end = match.end()
-        value = float(match[1])
+        value, end = _decimal(text, match)
         if match[2] and not math.isfinite(value):
             continue
         if text[end : end + 1] == "%":
@@ -99,13 +118,31 @@ def pairs(text: str) -> tuple[tuple[str, ...], list[float]]:
     return tuple(names), values
 
 
+def _decimal(text: str, match: re.Match[str]) -> tuple[float, int]:
+    """The number of a match and where it ends: ``0,53`` is a decimal comma, ``1,234`` are thousands."""
+    value, end = float(match[1]), match.end()
+    if match[2] or text[end : end + 1] != "," or not text[end + 1 : end + 2].isdigit():
+        return value, end
+    stop = end + 1
+    while stop < len(text) and text[stop].isdigit() and stop < end + 20:
+        stop += 1
+    if text[match.start() - 1 : match.start()] in ("[", "(", ",") or text[stop : stop + 1] in ("]", ")", ",", "."):
+        return value, end
+    digits = text[end + 1 : stop]
+    joined = f"{match[1]}{digits}" if len(digits) == 3 and abs(value) >= 1 else f"{match[1]}.{digits}"
+    try:
+        return float(joined), stop
+    except ValueError:
+        return value, end
+
+
 def _name(gap: str, after: str, subject: str) -> tuple[str, str]:
     """The name that the text before a number gives it, and the subject that a bare statistic belongs to."""
     text = gap[-200:].rstrip()
     if text.endswith("第") and after in "步轮次":
         return "step", subject
-    separated = text[-1:] in (":", "=", "：", "＝")
-    text = text.rstrip(":=：＝ ")
+    separated = text[-1:] in (":", "=", "：", "＝", "|", "│")
+    text = text.rstrip(":=：＝|│ ")
     qualifier = ""
     if text.endswith(")") and (open_ := text.rfind("(")) > 0:
         qualifier, text = text[open_ + 1 : -1], text[:open_].rstrip()
@@ -138,9 +175,14 @@ class General:
         self._shapes: dict[tuple[str, ...], _Shape] = {}
         self._heads: dict[str, tuple[array[int], array[float]]] = {}
         self._order = 0
+        self._breaks = array("q")
 
     def see(self, line: int, text: str) -> None:
-        if len(text) > _LONGEST_LINE or not _NUMBER.search(text):
+        if len(text) > _LONGEST_LINE:
+            return
+        if not _NUMBER.search(text):
+            if (not text.strip() or _RULE.match(text)) and (not self._breaks or self._breaks[-1] != self._order):
+                self._breaks.append(self._order)
             return
         names, values = pairs(_ATTACHED.sub(r"\1 ", text))
         if not any(names):
@@ -149,7 +191,7 @@ class General:
         kept = [
             i
             for i, name in enumerate(names)
-            if name and (name == "#" or _field(name) or is_step(name) or declared(name) or name.lower() == "epoch")
+            if name and (name == "#" or _field(name) or is_step(name) or declared(name))
         ]
         if any(_field(names[i]) for i in kept):
             shape = self._shape(names)
@@ -183,11 +225,18 @@ class General:
     def finish(self) -> Run:
         """The run of the shapes that come again and again."""
         shapes = self._regular()
+        self._declare(shapes)
         timeline = self._timeline(shapes)
         if timeline is not None:
-            order, steps = timeline
-            found = [item for shape in shapes for item in self._items(shape, order, steps)]
-            for _, line, step, row in sorted(found, key=lambda item: item[0]):
+            found = [self._items(shape, timeline) for shape in shapes]
+            whole = {name for (shape, rows) in zip(shapes, found, strict=True) if not shape.averaged and rows
+                     for name in map(_means, shape.names) if name}  # fmt: skip
+            items = [
+                (place, line, step, {k: v for k, v in row.items() if not shape.averaged or _means(k) not in whole})
+                for shape, rows in zip(shapes, found, strict=True)
+                for place, line, step, row in rows
+            ]
+            for _, line, step, row in sorted(items, key=lambda item: item[0]):
                 self.rows.add(row, line, step)
         return self.rows.run()
 
@@ -196,58 +245,97 @@ class General:
         most = max((len(shape.lines) for shape in self._shapes.values()), default=0)
         return [shape for shape in self._shapes.values() if len(shape.lines) >= min(3, 0.5 * most)]
 
-    def _timeline(self, shapes: list[_Shape]) -> tuple[np.ndarray, np.ndarray] | None:
+    def _declare(self, metrics: list[_Shape]) -> None:
+        """Lines that came once and name nothing but settings, such as ``group_size = 8``, are settings."""
+        for shape in self._shapes.values():
+            if len(shape.lines) == 1 and shape not in metrics:
+                known = [declared(name) for name in shape.names]
+                if all(known):
+                    for setting, value in zip(known, shape.values, strict=True):
+                        self.rows.settings.setdefault(str(setting), int(value) if value.is_integer() else value)
+
+    def _timeline(self, shapes: list[_Shape]) -> _Timeline | None:
         """Which step it is from which line on; None where the lines are no log of training."""
-        own = [(shape, column) for shape in shapes if (column := _own_step(shape)) is not None]
-        if own:
-            order = np.concatenate([np.frombuffer(shape.order, np.int64) for shape, _ in own])
-            steps = np.concatenate([shape.table()[:, column] for shape, column in own])
-            at = np.argsort(order, kind="stable")
-            order, steps = order[at], steps[at]
-            keep = ~excursions(steps)
-            return order[keep], steps[keep]
+        breaks = np.array(self._breaks, np.int64)
+        own = sorted((s for s in shapes if s.count() is not None), key=_Shape.weight, reverse=True)
+        line: _Timeline | None = None
+        for shape in own:
+            merged = _Timeline.of(shape, breaks) if line is None else line.with_(shape)
+            if line is None or _counts_up(merged.steps):
+                line = merged
+            else:
+                shape.counter = None  # another counter than that of the main lines
+        if line is not None:
+            return line.without_excursions()
         heads = [(len(steps), order, steps) for order, steps in self._heads.values() if _counts_up(np.array(steps))]
         if heads and shapes:
             _, places, counted = max(heads, key=lambda head: head[0])
-            return np.array(places), np.array(counted)
-        main = max(shapes, key=lambda shape: len(shape.lines) * len(shape.fields), default=None)
+            return _Timeline(np.array(places), np.array(counted), breaks)
+        main = max(shapes, key=_Shape.weight, default=None)
         if main is None or len(main.fields) < 2 or len(main.lines) < 2:
             return None
-        return np.array(main.order), np.arange(1.0, len(main.order) + 1)
+        return _Timeline(np.array(main.order), np.arange(1.0, len(main.order) + 1), breaks)
 
     @staticmethod
-    def _items(shape: _Shape, order: np.ndarray, steps: np.ndarray) -> list[tuple[int, int, float, dict[str, float]]]:
+    def _items(shape: _Shape, timeline: _Timeline) -> list[tuple[int, int, float, dict[str, float]]]:
         """Place, line, step and metrics of the rows of a shape; several lines a step without a step are averaged."""
-        table, places = shape.table(), np.array(shape.order)
-        at = np.maximum(np.searchsorted(order, places, side="right") - 1, 0)
-        step, lines = steps[at], np.array(shape.lines)
-        skipped = {_own_step(shape)} | set(shape.position)
-        named = [(i, name) for i, name in enumerate(shape.names) if name and i not in skipped]
-        if _own_step(shape) is not None:
-            inside = np.isin(places, order)
-            table, places, step, lines = table[inside], places[inside], step[inside], lines[inside]
+        table, places, lines = shape.table(), np.array(shape.order), np.array(shape.lines)
+        at = timeline.at(places)
+        if shape.counter is not None:
+            inside = np.isin(places, timeline.places)
+            table, places, lines, at = table[inside], places[inside], lines[inside], at[inside]
         else:
             turns = np.flatnonzero(np.diff(at, prepend=-1))
             if len(turns) < 0.67 * len(at):
+                shape.averaged = True
                 counts = np.diff(np.append(turns, len(at)))[:, None]
                 table = np.add.reduceat(table, turns, axis=0) / counts
-                places, step, lines = places[turns], step[turns], lines[turns]
-        rows = []
-        for place, line, number, values in zip(
-            places.tolist(), lines.tolist(), step.tolist(), table.tolist(), strict=True
-        ):
-            rows.append((place, line, number, {name: values[i] for i, name in reversed(named)}))
-        return rows
+                places, lines, at = places[turns], lines[turns], at[turns]
+        skipped = {shape.counter, *shape.positions}
+        named = [(i, name) for i, name in enumerate(shape.names) if name and i not in skipped]
+        return [
+            (place, line, step, {name: values[i] for i, name in reversed(named)})
+            for place, line, step, values in zip(
+                places.tolist(), lines.tolist(), timeline.steps[at].tolist(), table.tolist(), strict=True
+            )
+        ]
 
 
-def _own_step(shape: _Shape) -> int | None:
-    """The column of a shape that counts its rows."""
-    table = shape.table()
-    epochs = [i for i, name in enumerate(shape.names) if name.lower() == "epoch"]
-    for column in (*([shape.step] if shape.step is not None else []), *shape.position, *epochs):
-        if _counts_up(table[:, column]) or (column == shape.step and len(table) == 1):
-            return column
-    return None
+class _Timeline:
+    """Places of a log and the step that begins there; ``breaks`` are the lines that part one block from the next."""
+
+    def __init__(self, places: np.ndarray, steps: np.ndarray, breaks: np.ndarray) -> None:
+        self.places, self.steps, self.breaks = places, steps, breaks
+
+    @classmethod
+    def of(cls, shape: _Shape, breaks: np.ndarray) -> _Timeline:
+        return cls(np.array(shape.order), shape.table()[:, shape.counter or 0], breaks)
+
+    def with_(self, shape: _Shape) -> _Timeline:
+        """This one with the rows of another shape between."""
+        other = _Timeline.of(shape, self.breaks)
+        places = np.concatenate((self.places, other.places))
+        order = np.argsort(places, kind="stable")
+        return _Timeline(places[order], np.concatenate((self.steps, other.steps))[order], self.breaks)
+
+    def without_excursions(self) -> _Timeline:
+        keep = ~excursions(self.steps)
+        return _Timeline(self.places[keep], self.steps[keep], self.breaks)
+
+    def at(self, places: np.ndarray) -> np.ndarray:
+        """The index of the step of each place: the last that began, or the one that its own block still names."""
+        last = np.searchsorted(self.places, places, side="right") - 1
+        block = np.searchsorted(self.breaks, places)
+        blocks = np.searchsorted(self.breaks, self.places)
+        after = np.minimum(last + 1, len(self.places) - 1)
+        named_below = (blocks[after] == block) & ((last < 0) | (blocks[np.maximum(last, 0)] != block))
+        return np.asarray(np.where(named_below, after, np.maximum(last, 0)))
+
+
+def _means(name: str) -> str:
+    """The field that a name means, empty if none."""
+    found = resolve(name)
+    return found[0].field if found else ""
 
 
 def _counts_up(steps: np.ndarray) -> bool:
