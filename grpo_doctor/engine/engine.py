@@ -134,7 +134,7 @@ class Engine:
         return Batch(*(torch.tensor(rows, device=self.device) for rows in (ids, attention, trained)))
 
     def forward(self, model: Any, input_ids: Tensor, attention_mask: Tensor, scored: int) -> Tensor:
-        """Logits [N, R, V] in float32 that predict the last R = ``scored`` tokens of each row."""
+        """Logits [N, R, V], in float32 or wider, that predict the last R = ``scored`` tokens of each row."""
         positions = (attention_mask.cumsum(1) - 1).clamp(min=0)
         with self.precision():
             out = model(
@@ -144,8 +144,8 @@ class Engine:
                 logits_to_keep=scored + 1,
                 use_cache=False,
             )
-        logits: Tensor = out.logits[:, :-1].float()
-        return logits
+        logits: Tensor = out.logits[:, :-1]
+        return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
     def token_logprobs(self, logits: Tensor, input_ids: Tensor, temperature: float) -> Tensor:
         """Log-probabilities [N, R] of the last R tokens from the logits [N, R, V] that predict them."""

@@ -221,7 +221,7 @@ class LrTooHigh(Fault):
     """
 
     named_by = ("STL003", "UPD004")
-    settings_of_fault: ClassVar = {"learning_rate": 5e-2}
+    settings_of_fault: ClassVar = {"learning_rate": 4e-2}
 
 
 class LrTooLow(Fault):
@@ -231,7 +231,7 @@ class LrTooLow(Fault):
     """
 
     named_by = ("STL003", "STL001")
-    settings_of_fault: ClassVar = {"learning_rate": 5e-7}
+    settings_of_fault: ClassVar = {"learning_rate": 4e-7}
 
 
 class OverwrittenAccumulation(Fault):

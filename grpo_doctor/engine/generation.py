@@ -28,7 +28,7 @@ def generation_state(model: Any) -> Iterator[None]:
     was_training, was_checkpointing = model.training, checkpointing(model)
     model.eval()
     if was_checkpointing:
-        model.gradient_checkpointing_disable()
+        _switch(model, "disable")
     try:
         yield
     finally:
@@ -39,7 +39,13 @@ def generation_state(model: Any) -> Iterator[None]:
 
 def enable_checkpointing(model: Any) -> None:
     """Gradient checkpointing in the form that recomputes without re-entering autograd."""
-    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    _switch(model, "enable", {"use_reentrant": False})
+
+
+def _switch(model: Any, verb: str, *options: dict[str, bool]) -> None:
+    """``enable`` or ``disable`` under the name that this transformers has for it (the old one goes with version 6)."""
+    name = "activation" if hasattr(model, "activation_checkpointing_enable") else "gradient"
+    getattr(model, f"{name}_checkpointing_{verb}")(*options)
 
 
 class Generated(NamedTuple):

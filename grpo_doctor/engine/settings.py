@@ -59,7 +59,7 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
     gradient_accumulation_steps: int = 1
 
     # optimizer
-    learning_rate: float = 5e-4
+    learning_rate: float = 4e-4
     lr_scheduler_type: Literal["constant", "linear"] = "constant"
     warmup_steps: int = 0
     weight_decay: float = 0.0

@@ -1,0 +1,43 @@
+"""A tiny engine with random weights: quick, and nothing of it depends on the warm-up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MethodType
+from typing import Any
+
+import pytest
+import torch
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+from grpo_doctor.engine.engine import Engine
+from grpo_doctor.engine.faults import sick_engine
+from grpo_doctor.engine.settings import settings_of
+from grpo_doctor.engine.task import WorkflowTask
+from grpo_doctor.engine.tiny import make_model, make_tokenizer
+
+SMALL = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+BATCH = {"generation_batch_size": 8, "num_generations": 4, "max_completion_length": 8}
+
+
+def _norm(self: Any, x: Any) -> Any:
+    return self.weight * x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.variance_epsilon)
+
+
+@pytest.fixture
+def make_engine() -> Callable[..., Engine]:
+    """``make_engine("fault", setting=value)``: settings are those of a batch of two prompts unless given."""
+
+    def make(*faults: str, dtype: torch.dtype = torch.float32, **changes: Any) -> Engine:
+        torch.set_num_threads(1)
+        kind, of_fault = sick_engine(faults)
+        model: Any = make_model(seed=3, **{**SMALL, "num_key_value_heads": 2, "initializer_range": 0.3})
+        model.to(dtype)
+        if dtype is torch.float64:
+            for module in model.modules():
+                if isinstance(module, LlamaRMSNorm):  # its own forward works in float32, whatever the model is
+                    module.forward = MethodType(_norm, module)  # type: ignore[method-assign]
+        settings = settings_of({**of_fault, **BATCH, **changes}, "test")
+        return kind(settings, model.train(False), make_tokenizer(), WorkflowTask(32))
+
+    return make
