@@ -1,7 +1,7 @@
 import re
 
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.stats import Column, best, each
+from grpo_doctor.stats import Column, best, each, previous
 
 _SIZE = re.compile(r"(?<![\d.])(\d{1,4}(?:\.\d{1,3})?)([bm])(?![a-z0-9])", re.IGNORECASE)
 
@@ -14,19 +14,20 @@ def billions(model: object) -> float:
 
 @check("CFG002", severity="info", remedies=("lower-learning-rate",))
 def learning_rate_out_of_range(
-    learning_rate: Column = any_of("learning_rate", "settings.learning_rate"),
+    learning_rate: Column = any_of("settings.learning_rate", "learning_rate"),
     lora: Column = any_of("settings.use_peft", "settings.lora_r", "settings.use_lora"),
     model: Column = any_of("settings.model", "settings.model_name_or_path", optional=True),
     *,
     full: float = 1e-5,
     adapter: float = 2e-6,
     size: float = 0.1,
+    warm: int = 10,
 ) -> Fires:
     """The learning rate is outside what works for this kind of training.
 
     ## What it sees
     The highest learning rate so far. Full fine-tuning of a model of at least 0.1 billion parameters (by its name)
-    above 1e-5: warning. LoRA at 2e-6 or below: info. A run that does not say whether it trains an adapter is skipped.
+    above 1e-5: warning. LoRA at 2e-6 or below once ten rows have not raised it: info. A run that does not say whether it trains an adapter is skipped.
 
     ## Why it matters
     Adam moves each weight by about the learning rate a step. Full fine-tuning works at 5e-7 to 3e-6 (1e-6 is the
@@ -45,8 +46,9 @@ def learning_rate_out_of_range(
     """
     peak = best(learning_rate)
     high = (lora == 0) & (peak > full) & (each(billions, model) >= size)
+    settled = peak == previous(peak, warm)
     return fires(
-        high | ((lora > 0) & (peak > 0) & (peak <= adapter)),
+        high | ((lora > 0) & settled & (peak > 0) & (peak <= adapter)),
         "The learning rate of {peak:.2g} is outside the usual range ({low:g} to {top:g}).",
         hold=(1, 1),
         warning=high,

@@ -29,5 +29,10 @@ def test_message() -> None:
     ],
 )
 def test_boundary(settings: dict[str, Any], rate: float, severity: str | None) -> None:
-    found = run_check("CFG002", {**settings, "learning_rate": rate}, loss="0")
+    found = run_check("CFG002", {**settings, "learning_rate": rate}, loss="0x11")
     assert (found.severity if found else None) == severity
+
+
+def test_a_warm_up_is_waited_for() -> None:
+    assert run_check("CFG002", {"lora_r": 16}, learning_rate="1e-6x5 2e-6x10") is None
+    assert find("CFG002", {"lora_r": 16}, learning_rate="1e-6x5 2e-6x11").onset_step == 16
