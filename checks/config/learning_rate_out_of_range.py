@@ -27,7 +27,8 @@ def learning_rate_out_of_range(
 
     ## What it sees
     The highest learning rate so far. Full fine-tuning of a model of at least 0.1 billion parameters (by its name)
-    above 1e-5: warning. LoRA at 2e-6 or below once ten rows have not raised it: info. A run that does not say whether it trains an adapter is skipped.
+    above 1e-5: warning. LoRA at 2e-6 or below once ten rows have not raised it: info. A run that does
+    not say whether it trains an adapter is skipped.
 
     ## Why it matters
     Adam moves each weight by about the learning rate a step. Full fine-tuning works at 5e-7 to 3e-6 (1e-6 is the
