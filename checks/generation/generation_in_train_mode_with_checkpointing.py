@@ -59,10 +59,10 @@ def generation_in_train_mode_with_checkpointing(
     ## What it sees
     Any of two proofs. (1) The log holds the warning of transformers that caching is incompatible with gradient
     checkpointing and `past_key_values` was dropped, and the rollout of that step or of the two after it is collapsed
-    (at least 90 % invalid). (2) The records say that the model was in train mode with
-    checkpointing on while it generated, and the generator's raw log-probabilities disagree with the trainer's (or
-    were not recorded). Without either it is concluded, with medium confidence, from UPD001 (collapse follows
-    updates), UPD003 (and heals without one) and UPD007 (also after an update that moved no weight).
+    (at least 90 % invalid). (2) The records say that the model was in train mode with checkpointing on while it
+    generated, and the generator's raw log-probabilities disagree with the trainer's (or were not recorded). Without
+    either it is concluded, with medium confidence, from UPD001 (collapse follows updates), UPD003 (and heals without
+    one) and UPD007 (also after an update that moved no weight).
 
     ## Why it matters
     With `self.training and gradient_checkpointing` transformers drops the cache inside every layer, but `generate`
