@@ -8,8 +8,7 @@ GROWS = "0x1 " + " ".join(str(round(0.02 * i, 3)) for i in range(1, 20))
 
 
 def test_one_row_before_and_at_the_boundary() -> None:
-    columns = {"rollout_mismatch_raw_kl": "0x3 0.031x4"}
-    assert run_check("GEN002", None, **columns) is None
+    assert run_check("GEN002", rollout_mismatch_raw_kl="0x3 0.031x4") is None
     found = find("GEN002", rollout_mismatch_raw_kl="0x3 0.031x5")
     assert (found.severity, found.onset_step, found.detected_step) == ("error", 6, 8)
     assert found.message == (

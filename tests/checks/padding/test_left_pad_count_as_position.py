@@ -4,8 +4,7 @@ from grpo_doctor.testing import find, run_check
 
 
 def test_one_row_before_and_at_the_boundary() -> None:
-    columns = {"reward_recomputed_gap": "0x2 -0.6x2 0x3", "chat_header_rate": "0x2 0.82x2 0x3"}
-    assert run_check("PAD001", None, **columns) is None
+    assert run_check("PAD001", reward_recomputed_gap="0x2 -0.6x2 0x3", chat_header_rate="0x2 0.82x2 0x3") is None
     found = find("PAD001", reward_recomputed_gap="0x2 -0.6x3 0x2", chat_header_rate="0x2 0.82x3 0x2")
     assert (found.severity, found.confidence, found.onset_step, found.detected_step) == ("critical", "high", 3, 5)
     assert found.message == (
