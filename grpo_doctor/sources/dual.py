@@ -75,6 +75,10 @@ _PAIRED = {
 }
 
 
+_OF_FAIRNESS = frozenset({"reward_mean", "reward_std", "response_length_mean", "truncated_rate"})
+"""Fields that stand for the run, like entropy, where the trainer prints them for the fairness samples alone."""
+
+
 def _number(text: str) -> float:
     """A printed number; the middle of a range such as ``7-10``, which only the paraphrase prints."""
     found = re.fullmatch(r"(\d+\.?\d*)-(\d+\.?\d*)", text)
@@ -237,6 +241,9 @@ class _Log:
         for name in ("truncated_rate", "response_length_mean", "kl", "kl_coef", "policy_loss", "kl_loss", "eval_score"):
             if (value := _together(tasks, name)) is not None:
                 fields.setdefault(name, value)
+        if "reward_mean" in tasks[FAIRNESS] and "reward_mean" not in tasks[HALLUCINATION]:
+            for name in _OF_FAIRNESS & tasks[FAIRNESS].keys():
+                fields.setdefault(name, tasks[FAIRNESS][name])
         if set(self.blocked) == {1.0}:
             fields.pop("eos_suppressed_rate", None)
         known = {task: values for task, values in tasks.items() if values}
@@ -246,7 +253,10 @@ class _Log:
     def _note(self) -> None:
         notes = self.run.notes
         if any("entropy_mean" in step.fields for step in self.steps):
-            notes.append("entropy is that of the fairness samples alone, as the trainer prints it")
+            notes.append(
+                "the trainer prints entropy, and with it mean and spread of the reward, for the fairness samples "
+                "alone: they stand for the run"
+            )
         if any("logit_gap" in step.fields for step in self.steps):
             notes.append(
                 "logits are those of the first generated token of the first sample; "

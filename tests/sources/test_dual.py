@@ -174,6 +174,8 @@ def test_generation_a(tmp_path: Path) -> None:
         }
     }
     assert [sample.response for sample in run.samples[0]] == ["I cannot tell.", "I cannot"]
+    alone = ("reward_mean", "response_length_mean", "truncated_rate")  # they stand for the run, as entropy does
+    assert [column(run, name)[0] for name in alone] == [0.2, 3.0, 0.5]
 
 
 def test_generation_b_first_step(tmp_path: Path) -> None:
@@ -197,6 +199,8 @@ def test_generation_b_first_step(tmp_path: Path) -> None:
             "kl_loss": 0.0321,
             "truncated_rate": 0.125,
             "max_new_tokens": 96.0,
+            "reward_mean": 0.532,
+            "reward_std": 0.168,
             "response_length_mean": math.nan,
             "eval_score": math.nan,
         },
