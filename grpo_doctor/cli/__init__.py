@@ -10,6 +10,7 @@ import typer
 from .analyze import analyze
 from .checks import checks
 from .explain import explain
+from .gate import gate
 from .new_check import new_check
 from .run import faults, run
 
@@ -38,6 +39,7 @@ def about(
 
 
 app.command()(analyze)
+app.command()(gate)
 app.command()(explain)
 app.command()(checks)
 app.command("new-check")(new_check)
