@@ -170,9 +170,10 @@ def chosen(config: Config) -> Catalogue:
     if unknown:
         raise ConfigError(f"{config.origin}: thresholds.{unknown[0]}: no check has this code; see `grpo-doctor checks`")
     for code, limits in config.thresholds.items():
+        known_limits = catalogue.checks[code].thresholds | catalogue.checks[code].probe_thresholds
         for name in limits:
-            if name not in catalogue.checks[code].thresholds:
-                known = ", ".join(catalogue.checks[code].thresholds)
+            if name not in known_limits:
+                known = ", ".join(known_limits)
                 raise ConfigError(
                     f"{config.origin}: thresholds.{code}.{name}: there is no such threshold; it has {known}"
                 )

@@ -2,6 +2,36 @@
 
 from __future__ import annotations
 
-from .seams import RESOURCES, SEAMS, Adapter, AdapterError, Batch, Seams, load_adapter
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["RESOURCES", "SEAMS", "Adapter", "AdapterError", "Batch", "Seams", "load_adapter"]
+from .seams import RESOURCES, SEAMS, Adapter, AdapterError, Batch, Seams, Unjudged, load_adapter
+
+if TYPE_CHECKING:
+    from .adapters import transformers_adapter, trl_adapter
+    from .runner import run_probes, suite
+
+_LATER = {"run_probes": "runner", "suite": "runner", "transformers_adapter": "adapters", "trl_adapter": "adapters"}
+
+__all__ = [
+    "RESOURCES",
+    "SEAMS",
+    "Adapter",
+    "AdapterError",
+    "Batch",
+    "Seams",
+    "Unjudged",
+    "load_adapter",
+    "run_probes",
+    "suite",
+    "transformers_adapter",
+    "trl_adapter",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The runner knows checks, and checks know the seams: so it is imported when it is first asked for."""
+    if name in _LATER:
+        from importlib import import_module
+
+        return getattr(import_module(f".{_LATER[name]}", __name__), name)
+    raise AttributeError(name)
