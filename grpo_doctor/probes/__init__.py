@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from .seams import RESOURCES, SEAMS, Adapter, AdapterError, Batch, Seams, Unjudged, load_adapter
 
 if TYPE_CHECKING:
+    from . import composite as composite
+    from . import craft as craft
     from .adapters import transformers_adapter, trl_adapter
     from .runner import run_probes, suite
 
@@ -30,8 +32,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """The runner knows checks, and checks know the seams: so it is imported when it is first asked for."""
-    if name in _LATER:
-        from importlib import import_module
+    from importlib import import_module
 
+    if name in ("composite", "craft"):  # need torch, which reading a log does not
+        return import_module(f".{name}", __name__)
+    if name in _LATER:
         return getattr(import_module(f".{_LATER[name]}", __name__), name)
     raise AttributeError(name)

@@ -37,7 +37,7 @@ def completed(adapter: Adapter) -> dict[str, Callable[..., Any]]:
     if "backward" not in seams and "loss" in seams:
         seams["backward"] = PlainBackward(seams["loss"])
     if "step" not in seams and adapter.optimizer is not None and "backward" in seams:
-        seams["step"] = _step_of(seams, adapter.optimizer)
+        seams["step"] = PlainStep(seams["backward"], adapter.optimizer)
     return seams
 
 
@@ -48,7 +48,7 @@ class PlainBackward:
         self.loss = loss
 
     def __call__(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor) -> None:
-        self.loss(prompts, responses, advantages).backward()
+        torch.autograd.backward(self.loss(prompts, responses, advantages))
 
 
 class _Remembering:
@@ -193,10 +193,13 @@ def _loss_of(seams: dict[str, Callable[..., Any]], adapter: Adapter) -> Callable
     return loss
 
 
-def _step_of(seams: dict[str, Callable[..., Any]], optimizer: torch.optim.Optimizer) -> Callable[..., None]:
-    def step(prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor) -> None:
-        optimizer.zero_grad(set_to_none=True)
-        seams["backward"](prompts, responses, advantages)
-        optimizer.step()
+class PlainStep:
+    """``zero_grad``, `backward`, ``optimizer.step()``, where the adapter has no `step` of its own."""
 
-    return step
+    def __init__(self, backward: Callable[..., Any], optimizer: torch.optim.Optimizer) -> None:
+        self.backward, self.optimizer = backward, optimizer
+
+    def __call__(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+        self.backward(prompts, responses, advantages)
+        self.optimizer.step()

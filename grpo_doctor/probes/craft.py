@@ -6,9 +6,11 @@ changes (weights, modes, random state) is put back by the runner.
 
 from __future__ import annotations
 
+import copy
+import math
 import random
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -53,6 +55,12 @@ def device_of(model: Any) -> torch.device:
     """Where the model's parameters are; the CPU without a model."""
     parameter = next(model.parameters(), None) if model is not None else None
     return torch.device("cpu") if parameter is None else parameter.device
+
+
+def dtype_of(model: Any) -> torch.dtype | None:
+    """The precision of the model's parameters; None without a model."""
+    parameter = next(model.parameters(), None) if model is not None else None
+    return None if parameter is None else parameter.dtype
 
 
 def flat_ids(value: Any) -> Ids:
@@ -216,14 +224,14 @@ def trainable(model: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
     return [(name, p) for name, p in model.named_parameters() if p.requires_grad]
 
 
-def gradient(model: torch.nn.Module, leave: Callable[[], Any]) -> Tensor:
-    """What a call leaves in ``p.grad``, as one vector; the gradients are empty before and after."""
+def gradient(model: torch.nn.Module, leave: Callable[..., Any], *args: Any, **kwargs: Any) -> Tensor:
+    """What a call with these arguments leaves in ``p.grad``, as one vector; before and after they are empty."""
     parameters = [p for _, p in trainable(model)]
     if not parameters:
         raise Unjudged("no parameter requires a gradient; see STL004")
     model.zero_grad(set_to_none=True)
     torch.manual_seed(0)
-    leave()
+    leave(*args, **kwargs)
     parts = [torch.zeros_like(p).flatten() if p.grad is None else p.grad.detach().flatten() for p in parameters]
     model.zero_grad(set_to_none=True)
     return torch.cat([part.float() for part in parts])
@@ -235,11 +243,11 @@ def cosine(a: Tensor, b: Tensor) -> float:
 
 
 @contextmanager
-def without_dropout(model: torch.nn.Module) -> Iterator[None]:
+def without_dropout(model: torch.nn.Module | None) -> Iterator[None]:
     """No dropout inside the block, in whatever mode the model is."""
     kept = [
         (m, name, value)
-        for m in model.modules()
+        for m in (model.modules() if model is not None else ())
         for name in ("p", "attention_dropout")
         if isinstance(value := getattr(m, name, None), float)
         and value > 0
@@ -384,12 +392,217 @@ def held_in_eval(model: torch.nn.Module) -> Iterator[None]:
             object.__setattr__(module, "gradient_checkpointing", flag)
 
 
-def sampled(sample: Callable[..., Any], ids: Tensor, real: Tensor, seed: int = 0) -> Tensor:
-    """Tokens (N, P + R) that `sample` draws from a fixed random state."""
+LONGEST = 24
+"""Tokens that a probe lets a sampler generate."""
+
+
+def _capped(kwargs: dict[str, Any]) -> dict[str, Any]:
+    config = kwargs.get("generation_config")
+    if config is not None:
+        config = copy.deepcopy(config)
+        config.max_new_tokens = min(config.max_new_tokens or LONGEST, LONGEST)
+        config.min_new_tokens = min(config.min_new_tokens or 0, LONGEST) or None
+        kwargs = {**kwargs, "generation_config": config}
+    for name in ("max_new_tokens", "min_new_tokens"):
+        if kwargs.get(name) is not None:
+            kwargs = {**kwargs, name: min(kwargs[name], LONGEST)}
+    return kwargs
+
+
+def _scores(found: Any, tokens: Tensor) -> Tensor:
+    rows = [score.float().log_softmax(-1).gather(1, tokens[:, [n]]) for n, score in enumerate(found.scores)]
+    return torch.cat(rows, 1)
+
+
+class Drawn(NamedTuple):
+    """What a sampler drew."""
+
+    tokens: Tensor
+    """(N, P + R), prompt included."""
+    logprobs: Tensor | None
+    """(N, R) under the distribution that was sampled from, after every processor; None where nothing tells it."""
+
+
+def drawn(sample: Callable[..., Any], model: Any, ids: Tensor, real: Tensor, seed: int = 0) -> Drawn:
+    """What `sample` draws from a fixed random state, at most `LONGEST` new tokens where it calls ``generate``."""
     torch.manual_seed(seed)
     random.seed(seed)
-    found = sample(ids, real)
-    found = found[0] if isinstance(found, tuple | list) else found
-    if not isinstance(found, Tensor) or found.ndim != 2 or found.shape[1] <= ids.shape[1]:
+    scores: list[Tensor] = []
+    whole = getattr(model, "generate", None)
+
+    def generate(*args: Any, **kwargs: Any) -> Any:
+        assert whole is not None
+        asked = kwargs.get("return_dict_in_generate")
+        extra = {"return_dict_in_generate": True, "output_scores": True}
+        with replaced(model, "generate", whole):
+            found = whole(*args, **{**_capped(kwargs), **extra})
+        new = found.sequences[:, -len(found.scores) :]
+        scores.append(_scores(found, new))
+        return found if asked else found.sequences
+
+    with replaced(model, "generate", generate) if whole is not None else nullcontext(), torch.no_grad():
+        found = sample(ids, real)
+    given = found[1] if isinstance(found, tuple | list) else None
+    tokens = found[0] if isinstance(found, tuple | list) else found
+    if not isinstance(tokens, Tensor) or tokens.ndim != 2 or tokens.shape[1] <= ids.shape[1]:
         raise Unjudged("sample returned no tokens (N, P + R) with the prompt in front")
-    return found.detach()
+    told = scores[0] if len(scores) == 1 and len(scores[0]) == len(ids) else given
+    return Drawn(tokens.detach(), None if told is None else torch.as_tensor(told).detach())
+
+
+def sampled(sample: Callable[..., Any], ids: Tensor, real: Tensor, model: Any = None, seed: int = 0) -> Tensor:
+    """Tokens (N, P + R) that `sample` draws from a fixed random state."""
+    return drawn(sample, model, ids, real, seed).tokens
+
+
+def finished(tokens: Tensor, width: int, end: frozenset[int] | set[int]) -> list[Ids]:
+    """The responses in (N, P + R): from the padded width of the prompts to the first end token, included."""
+    rows = []
+    for row in tokens[:, width:].tolist():
+        stop = next((n + 1 for n, i in enumerate(row) if i in end), len(row))
+        rows.append(row[:stop])
+    return rows
+
+
+def end_ids(tokenizer: Any, model: Any) -> frozenset[int]:
+    """Ids at which generation stops."""
+    config = getattr(model, "generation_config", None)
+    known = getattr(config, "eos_token_id", None)
+    listed = known if isinstance(known, list) else [known]
+    return frozenset(i for i in (*listed, special_ids(tokenizer).eos) if i is not None)
+
+
+def agreement(one: Tensor, two: Tensor, width: int) -> float:
+    """Share of equal new tokens (N, P + R) after the prompts' width; what only one of the two has counts as unequal."""
+    a, b = one[:, width:], two[:, width:]
+    shared = min(a.shape[1], b.shape[1])
+    return float((a[:, :shared] == b[:, :shared]).sum()) / (len(a) * max(a.shape[1], b.shape[1]))
+
+
+def spread(count: int, model: Any) -> Tensor:
+    """Advantages (N,) of both signs with mean 0."""
+    return torch.linspace(-1.0, 1.0, count, device=device_of(model))
+
+
+def measured_temperature(
+    sample: Callable[..., Any], model: Any, tokenizer: Any, rows: Sequence[Ids], declared: float
+) -> float:
+    """The temperature at which a sampler draws, from how often it draws tokens of scripted logits; 0 is greedy.
+
+    Six tokens whose logits lie half a declared temperature apart: filters leave the odds of those they keep alone.
+    """
+    words = plain_ids(tokenizer, model, rows)[:6]
+    ids = torch.tensor([rows[0]] * 96, device=device_of(model))
+    with torch.no_grad():
+        size = model(input_ids=ids[:1]).logits.shape[-1]
+    steps = torch.arange(len(words)) * 0.5 * declared
+    logits = torch.full((size,), -1e4)
+    logits[words] = -steps
+    with scripted_logits(model, lambda _: logits):
+        new = sampled(sample, ids, torch.ones_like(ids), model)[:, ids.shape[1] :]
+    counts = torch.tensor([float((new == w).sum()) for w in words])
+    often = counts >= 8
+    if int(often.sum()) < 2:
+        return 0.0
+    weight, x, y = counts[often], steps[often], counts[often].log()
+    mx, my = (weight * x).sum() / weight.sum(), (weight * y).sum() / weight.sum()
+    slope = float((weight * (x - mx) * (y - my)).sum() / (weight * (x - mx) ** 2).sum())
+    return -1 / slope if slope < -1e-3 else math.inf
+
+
+# trials of a loss -------------------------------------------------------------------------------------------------
+
+
+def torch_of(values: Sequence[float], model: Any) -> Tensor:
+    """A tensor on the model's device."""
+    return torch.tensor(values, device=device_of(model))
+
+
+def advantages_of(advantages: Callable[[Tensor], Any], rewards: Tensor) -> Tensor:
+    """Advantages (G, K) of rewards (G, K), also where the function returns them flat or as numpy."""
+    found = advantages(rewards.clone())
+    return torch.as_tensor(found).detach().double().reshape(rewards.shape)
+
+
+def trial(
+    render: Callable[[Prompt], Any], tokenizer: Any, model: Any, prompts: Sequence[Prompt] | None
+) -> tuple[list[Prompt], list[Ids]]:
+    """Prompts and canary responses of unequal length."""
+    pairs = rendered(render, prompts)
+    words = plain_ids(tokenizer, model, [ids for _, ids in pairs])
+    responses = canaries(words, [4, 2, 5, 3][: len(pairs)], special_ids(tokenizer).eos)
+    return [prompt for prompt, _ in pairs], responses
+
+
+class EntropyCase(NamedTuple):
+    """What is left of the applied gradient without advantages, for some samples."""
+
+    name: str
+    cosine: float
+    """Of the descent direction with the gradient of the responses' mean entropy."""
+    surrogate: float
+    """Of the descent direction with the gradient of their mean negative log-probability."""
+
+
+def entropy_cases(
+    backward: Callable[..., Any],
+    model: torch.nn.Module,
+    render: Callable[[Prompt], Any],
+    tokenizer: Any,
+    prompts: Sequence[Prompt] | None,
+    reference: torch.nn.Module | None,
+    settings: Mapping[str, Any],
+) -> list[EntropyCase]:
+    """One case for all samples and for each alone: at advantages of zero, and the part even in the advantages."""
+    made, responses = trial(render, tokenizer, model, prompts)
+    temperature = float(settings.get("temperature") or 1.0)
+    if reference is not None and reference is not model:
+        _align(reference, model)
+    cases = []
+    groups = [("all samples", list(range(len(made))))] + [(f"sample {n + 1} alone", [n]) for n in range(len(made))]
+    with without_dropout(model):
+        for name, chosen in groups:
+            some, said = [made[n] for n in chosen], [responses[n] for n in chosen]
+            ones = torch.ones(len(chosen), device=device_of(model))
+            plus = gradient(model, backward, some, said, ones)
+            minus = gradient(model, backward, some, said, -ones)
+            none = gradient(model, backward, some, said, 0 * ones)
+            least = 1e-5 * max(float(plus.norm()), float(minus.norm()), 1e-3)
+            ids = [flat_ids(render(p)) for p in some]
+            entropy, surprise = _entropy_gradients(model, ids, said, tokenizer, temperature)
+            for kind, left in (("zero advantages", none), ("even part", (plus + minus) / 2)):
+                if float(left.norm()) > least:
+                    cases.append(EntropyCase(f"{name}, {kind}", cosine(-left, entropy), cosine(-left, surprise)))
+    return cases
+
+
+def _align(reference: torch.nn.Module, model: torch.nn.Module) -> None:
+    """Gives the reference the policy's weights, so that KL has neither value nor gradient."""
+    own = dict(model.named_parameters())
+    with torch.no_grad():
+        for name, parameter in reference.named_parameters():
+            if name in own and own[name].shape == parameter.shape:
+                parameter.copy_(own[name])
+
+
+def _entropy_gradients(
+    model: torch.nn.Module, prompts: Sequence[Ids], responses: Sequence[Ids], tokenizer: Any, temperature: float
+) -> tuple[Tensor, Tensor]:
+    """Gradients of the mean entropy and of the mean negative log-probability over the tokens of the responses."""
+    rows = [[*p, *r] for p, r in zip(prompts, responses, strict=True)]
+    ids, real = pad_left(rows, special_ids(tokenizer).pad, device_of(model))
+    position = (real.cumsum(-1) - 1).clamp(min=0)
+
+    def mean(surprise: bool) -> None:
+        logits = model(input_ids=ids, attention_mask=real, position_ids=position).logits
+        table = (logits / temperature).float().log_softmax(-1)
+        parts = []
+        for n, response in enumerate(responses):
+            where = slice(ids.shape[1] - len(response) - 1, ids.shape[1] - 1)
+            if surprise:
+                parts.append(-table[n, where].gather(-1, ids[n, -len(response) :, None]).squeeze(-1))
+            else:
+                parts.append(-(table[n, where].exp() * table[n, where]).sum(-1))
+        torch.autograd.backward(torch.cat(parts).mean())
+
+    return gradient(model, mean, False), gradient(model, mean, True)
