@@ -12,6 +12,7 @@ from .checks import checks
 from .explain import explain
 from .gate import gate
 from .new_check import new_check
+from .probe import new_adapter, probe
 from .run import faults, run
 
 app = typer.Typer(
@@ -45,6 +46,8 @@ app.command()(checks)
 app.command("new-check")(new_check)
 app.command()(run)
 app.command()(faults)
+app.command()(probe)
+app.command("new-adapter")(new_adapter)
 
 
 def main() -> None:

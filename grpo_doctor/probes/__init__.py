@@ -9,10 +9,16 @@ from .seams import RESOURCES, SEAMS, Adapter, AdapterError, Batch, Seams, Unjudg
 if TYPE_CHECKING:
     from . import composite as composite
     from . import craft as craft
-    from .adapters import transformers_adapter, trl_adapter
+    from .adapters import engine_adapter, transformers_adapter, trl_adapter
     from .runner import run_probes, suite
 
-_LATER = {"run_probes": "runner", "suite": "runner", "transformers_adapter": "adapters", "trl_adapter": "adapters"}
+_LATER = {
+    "engine_adapter": "adapters",
+    "run_probes": "runner",
+    "suite": "runner",
+    "transformers_adapter": "adapters",
+    "trl_adapter": "adapters",
+}
 
 __all__ = [
     "RESOURCES",
@@ -22,6 +28,7 @@ __all__ = [
     "Batch",
     "Seams",
     "Unjudged",
+    "engine_adapter",
     "load_adapter",
     "run_probes",
     "suite",

@@ -7,13 +7,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from .craft import flat_ids, pad_left, pad_right, replaced, scripted_generate, special_ids
-from .seams import Adapter, AdapterError, Batch, Ids, Prompt
+from .seams import SEAMS, Adapter, AdapterError, Batch, Ids, Prompt
+
+
+if TYPE_CHECKING:
+    from ..engine.engine import Engine
 
 
 def _messages(prompt: Prompt) -> list[dict[str, str]]:
@@ -58,14 +62,17 @@ def transformers_adapter(
 
     def sample(input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         given = {"input_ids": input_ids, "attention_mask": attention_mask, "pad_token_id": pad}
-        return model.generate(**given, **generation)  # type: ignore[operator, no-any-return]
+        generate: Any = model.generate
+        out: Tensor = generate(**given, **generation)
+        return out
 
     def scored(scorer: torch.nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
         def logprobs(input_ids: Tensor, attention_mask: Tensor) -> Tensor:
             position = (attention_mask.cumsum(-1) - 1).clamp(min=0)
             found = scorer(input_ids=input_ids, attention_mask=attention_mask, position_ids=position)
             table = (found.logits[:, :-1].float() / temperature).log_softmax(-1)
-            return table.gather(-1, input_ids[:, 1:, None]).squeeze(-1)
+            out: Tensor = table.gather(-1, input_ids[:, 1:, None]).squeeze(-1)
+            return out
 
         return logprobs
 
@@ -75,7 +82,12 @@ def transformers_adapter(
         lengths = torch.tensor([[len(r)] for r in responses], device=ids.device)
         return Batch(ids, real, torch.arange(ids.shape[1], device=ids.device)[None] >= ids.shape[1] - lengths)
 
-    seams = {**_rendering(tokenizer), "sample": sample, "logprobs": scored(model), "mask": mask}
+    seams: dict[str, Callable[..., Any]] = {
+        **_rendering(tokenizer),
+        "sample": sample,
+        "logprobs": scored(model),
+        "mask": mask,
+    }
     if reference is not None:
         seams["reference_logprobs"] = scored(reference)
     return Adapter(
@@ -83,6 +95,27 @@ def transformers_adapter(
         model=model, tokenizer=tokenizer, reference=reference, base=base, prompts=prompts, supervised=supervised,
         settings={"temperature": temperature, **(settings or {})}, seams=seams,
     )  # fmt: skip
+
+
+def engine_adapter(engine: Engine, prompts: Sequence[Prompt]) -> Adapter:
+    """An adapter for the project's own engine, whose methods are the seams. Its counters move: probe a fresh one."""
+    settings = engine.settings
+    names = [name for name in SEAMS if hasattr(engine, name)]
+    return Adapter(
+        name="grpo-doctor engine",
+        model=engine.model,
+        tokenizer=engine.tokenizer,
+        reference=None if engine.adapted else engine.base,
+        optimizer=engine.optimizer,
+        prompts=prompts,
+        settings={
+            "temperature": settings.temperature,
+            "entropy_coef": settings.entropy_coef,
+            "kl_coef": settings.beta,
+            "group_size": settings.num_generations,
+        },
+        seams={name: getattr(engine, name) for name in names},
+    )
 
 
 def trl_adapter(trainer: Any, *, prompts: Sequence[Prompt] | None = None) -> Adapter:
@@ -100,10 +133,8 @@ def trl_adapter_from(config: Path, model: str, *, device: str = "cpu") -> Adapte
 
     trl: Any = import_module("trl")
     text = config.read_text(encoding="utf-8")
-    if config.suffix in (".yaml", ".yml"):
-        values = import_module("yaml").safe_load(text)
-    else:
-        values = json.loads(text)
+    reads = import_module("yaml").safe_load if config.suffix in (".yaml", ".yml") else json.loads
+    values = reads(text)
     known = trl.GRPOConfig.__dataclass_fields__
     if not isinstance(values, dict):
         raise AdapterError(f"{config}: not a table of GRPOConfig arguments")

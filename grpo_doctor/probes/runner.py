@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from ..catalogue import Catalogue, load
+from ..catalogue import Catalogue, home, load
 from ..check import Check, Finding, Fires, Severity
 from ..diagnosis import Coverage, Diagnosis, diagnosis_of
 from ..run import Run
@@ -22,7 +22,7 @@ from .seams import RESOURCES, Adapter, AdapterError, Unjudged
 TIME_LIMIT = 60.0
 """Seconds that one probe may take."""
 
-_HERE = os.path.dirname(os.path.abspath(seams_module.__file__))
+_OURS = (os.path.dirname(os.path.dirname(os.path.abspath(seams_module.__file__))), str(home("checks")))
 
 
 class Result:
@@ -49,7 +49,7 @@ def run_probes(
     """Runs every probe of the catalogue whose seams the adapter has.
 
     The adapter's model, optimizer, tokenizer, settings and the random generators are left as they were found. What a
-    seam raises is reported in the coverage and in the notes, and the other probes run.
+    seam raises is reported in the coverage and in the notes, the other probes run, and the verdict is at best unjudged.
 
     Args:
         time_limit: seconds for one probe; kept by an alarm signal, so only in the main thread of a POSIX system.
@@ -68,7 +68,11 @@ def run_probes(
     passed = sum(r.passed for r in results)
     skipped = [{"code": r.check.code, "needs": r.needs or [r.why]} for r in results if r.why]
     coverage = Coverage(ran=passed + len(findings), fired=len(findings), passed=passed, skipped=skipped, unread_keys=[])
-    return diagnosis_of(run, catalogue, findings, coverage, rows=0)
+    diagnosis = diagnosis_of(run, catalogue, findings, coverage, rows=0)
+    if run.notes and diagnosis.verdict == "healthy":
+        diagnosis.verdict = "unjudged"
+        diagnosis.headline = f"{len(run.notes)} probes could not finish; every property that was probed holds."
+    return diagnosis
 
 
 def _move(adapter: Adapter, device: str) -> None:
@@ -116,7 +120,7 @@ def _one(
     except TimeoutError as error:
         return Result(check, why=str(error))
     except Exception as error:  # noqa: BLE001  (user code may raise anything, and the other probes must run)
-        return Result(check, why=_where(error))
+        return Result(check, why=where(error))
     return Result(check, _finding(check, found) if found is not None and bool(found.when) else None)
 
 
@@ -135,10 +139,11 @@ def _finding(check: Check, fires: Fires) -> Finding:
     )
 
 
-def _where(error: Exception) -> str:
+def where(error: Exception) -> str:
     """The exception in one line, with the innermost place that is not the prober's own."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if not os.path.abspath(f.filename).startswith(_HERE) and "site-packages" not in f.filename]
+    foreign = (*_OURS, "<frozen", os.path.dirname(os.__file__))
+    own = [f for f in frames if not f.filename.startswith(foreign)]
     place = (own or list(frames))[-1]
     text = (str(error).splitlines() or [""])[0][:200]
     return f"raised {type(error).__name__} at {place.filename}:{place.lineno} in {place.name}: {text}"

@@ -40,7 +40,8 @@ def make_tokenizer(pad_is_eos: bool = False) -> Any:
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=MERGES, fuse_unk=False))
     tokenizer.decoder = decoders.Fuse()
     tokenizer.add_tokens([AddedToken(f"[w{n:02d}]", normalized=False) for n in range(60)])
-    fast = PreTrainedTokenizerFast(
+    make: Any = PreTrainedTokenizerFast
+    fast = make(
         tokenizer_object=tokenizer, eos_token="<|end|>", pad_token="<|end|>" if pad_is_eos else "<|pad|>",
         bos_token="<|begin|>", additional_special_tokens=["<|start|>"], padding_side="left",
     )  # fmt: skip
@@ -56,7 +57,8 @@ def make_model(tokenizer: Any, seed: int = 0) -> Any:
         num_key_value_heads=2, max_position_embeddings=256, initializer_range=0.3, tie_word_embeddings=False,
         bos_token_id=None, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
     )  # fmt: skip
-    return LlamaForCausalLM(config).eval()
+    model: Any = LlamaForCausalLM(config)
+    return model.eval()
 
 
 class Reference:
@@ -163,13 +165,14 @@ class Reference:
         ratio = (logp - logp.detach()).exp()
         d = self.reference_logprobs(ids, real) - logp
         per_token = -ratio * advantages[:, None] + self.kl_coef * (d.exp() - d - 1)
-        return (per_token * mask).sum() / mask.sum() + self.entropy_term(entropy, logp, mask, advantages)
+        loss: Tensor = (per_token * mask).sum() / mask.sum() + self.entropy_term(entropy, logp, mask, advantages)
+        return loss
 
     def backward(self, prompts: Any, responses: Any, advantages: Tensor, micro_batches: int = 1) -> None:
         size = len(prompts) // micro_batches
         for start in range(0, len(prompts), size):
             part = slice(start, start + size)
-            (self.loss(prompts[part], responses[part], advantages[part]) / micro_batches).backward()
+            torch.autograd.backward(self.loss(prompts[part], responses[part], advantages[part]) / micro_batches)
 
     def step(self, prompts: Any, responses: Any, advantages: Tensor) -> None:
         self.model.train()
