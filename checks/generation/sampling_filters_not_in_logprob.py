@@ -1,6 +1,8 @@
+from typing import Any
+
 import numpy as np
 
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, Rival, check, fires, probe, probes
 from grpo_doctor.remedies import remedy
 from grpo_doctor.stats import Column
 
@@ -90,4 +92,72 @@ def sampling_filters_not_in_logprob(
         top_p=top_p,
         top_k=top_k,
         temperature=temperature,
+    )
+
+
+@probe(
+    "GEN004",
+    severity="warning",
+    explains=("RAT004", "RAT003"),
+    remedies=(
+        remedy(
+            "score-as-sampled",
+            "Sample without filters, or score with the same distribution",
+            by_hand="generate(top_p=1.0, top_k=0, repetition_penalty=1.0, min_new_tokens=0), logits / T in the loss",
+            trl="top_p=1.0, top_k=0, repetition_penalty=1.0; with vLLM logprobs_mode=processed_logprobs",
+            verl="rollout.top_p=1.0 top_k=-1; logits are divided by the temperature",
+            evidence="k3 between sampler and loss 0.02 to 4.5 → below 1e-8",
+            source="CATALOGUE GEN004; ENGINE-NOTES, faults clip, pen_prompt, min_new14, T1.5_twice",
+        ),
+    ),
+)
+def probe_seams(
+    sample: Any,
+    logprobs: Any,
+    model: Any,
+    render: Any,
+    tokenizer: Any,
+    prompts: Any = None,
+    *,
+    limit: float = 1e-3,
+    bad: float = 0.1,
+) -> Fires | None:
+    """## What this certifies, and what it does not
+    The probe samples once, in eval mode, and compares the log-probabilities under which the generator drew its tokens
+    (scores after every processor) with those of the loss for the same tokens: k3 above 1e-3 nats a token fires, above
+    0.1 it is an error. It certifies that nothing shapes the samples that the loss does not know, for the settings the
+    sampler has now. It does not name the filter (temperature, top-p, top-k, penalty, min_new_tokens, clipping: switch
+    them off one by one), and filters that happen not to bind on the probe's prompts pass. A sampler that neither
+    calls `model.generate` nor returns its log-probabilities is not judged.
+
+    ## What the probe does
+    One sample in eval mode: the log-probabilities under which the generator drew its tokens, after every processor,
+    against those of the loss for the same tokens. k3 above 1e-3 nats a token is a warning, above 0.1 an error.
+    """
+    import torch
+
+    craft = probes.craft
+    rows = [ids for _, ids in craft.rendered(render, prompts)]
+    special = craft.special_ids(tokenizer)
+    ids, real = craft.pad_left(rows * 4, special.pad, craft.device_of(model))
+    with craft.held_in_eval(model), craft.without_dropout(model):
+        drawn = craft.drawn(sample, model, ids, real)
+        if drawn.logprobs is None:
+            raise probes.Unjudged("the sampler neither calls model.generate nor returns log-probabilities")
+        responses = craft.finished(drawn.tokens, ids.shape[1], craft.end_ids(tokenizer, model))
+        new = drawn.tokens[:, ids.shape[1] :]
+        ones = torch.zeros_like(new)
+        for n, response in enumerate(responses):
+            ones[n, : len(response)] = 1
+        with torch.no_grad():
+            found = logprobs(drawn.tokens, torch.cat([real, ones], 1))[:, -new.shape[1] :]
+    own = torch.cat([found[n, : len(r)] for n, r in enumerate(responses)])
+    theirs = torch.cat([drawn.logprobs[n, : len(r)] for n, r in enumerate(responses)])
+    mismatch = craft.k3(own, theirs.to(own))
+    return fires(
+        not mismatch <= limit,
+        "The loss gives the sampled tokens other log-probabilities than the sampler drew them with: k3 {mismatch:.3g} "
+        "nats a token.",
+        error=not mismatch <= bad,
+        mismatch=mismatch,
     )

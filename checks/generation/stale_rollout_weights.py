@@ -1,6 +1,8 @@
+from typing import Any
+
 import numpy as np
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
 from grpo_doctor.remedies import remedy
 from grpo_doctor.stats import Column, baseline, moving_median, previous
 
@@ -89,4 +91,60 @@ def stale_rollout_weights(
         "older weights.",
         now=now,
         first=began,
+    )
+
+
+@probe(
+    "GEN002",
+    severity="critical",
+    explains=("GEN004", "RAT003", "RAT004", "KL001"),
+    remedies=(
+        remedy(
+            "sync-rollout-weights",
+            "Give the rollout engine the new weights after every update",
+            by_hand="llm.load_weights(model.state_dict().items())   # LoRA: merge first, or send the adapter too",
+            trl="nothing to do: GRPOTrainer syncs when global_step has moved; in a rollout_func call sync_weights()",
+            verl="actor_rollout_ref.rollout.load_format=dummy with a hybrid engine, which syncs every step",
+            openrlhf="--vllm_sync_backend nccl",
+            evidence="true reward 0.25 → 0.63, k3 between the two 1.02 → 0 in the project's engine",
+            source="ENGINE-NOTES, fault stale; CATALOGUE GEN002",
+        ),
+    ),
+)
+def probe_seams(
+    sample: Any, model: Any, render: Any, tokenizer: Any, prompts: Any = None, sync: Any = None
+) -> Fires | None:
+    """## What this certifies, and what it does not
+    The probe changes every trainable weight, calls the adapter's `sync` if there is one, and samples again from the
+    same random state: if every token is the same, the sampler uses other weights than the trainer updates. It
+    certifies that the sampler follows the weights at all, LoRA weights included. It does not certify how soon: an
+    engine that is refreshed every tenth step passes if `sync` refreshes it.
+
+    ## What the probe does
+    Every trainable weight is changed, the adapter's `sync` is called if there is one, and the sampler runs again from
+    the same random state. If it draws exactly the same tokens, it uses other weights.
+    """
+    import torch
+
+    craft = probes.craft
+    rows = [ids for _, ids in craft.rendered(render, prompts)]
+    ids, real = craft.pad_left(rows, craft.special_ids(tokenizer).pad, craft.device_of(model))
+    model.eval()
+    before = craft.sampled(sample, ids, real, model)
+    with torch.no_grad():
+        scored = model(input_ids=ids, attention_mask=real).logits[:, -1].argmax(-1)
+        generator = torch.Generator().manual_seed(1)
+        for _, parameter in craft.trainable(model):
+            noise = torch.randn(parameter.shape, generator=generator).to(parameter)
+            parameter.add_(noise * max(float(parameter.float().std()) if parameter.numel() > 1 else 0.0, 0.05))
+        if bool((model(input_ids=ids, attention_mask=real).logits[:, -1].argmax(-1) == scored).all()):
+            raise probes.Unjudged("the trainable weights have no say in the model's next token")
+    if sync is not None:
+        sync()
+    after = craft.sampled(sample, ids, real, model)
+    share = craft.agreement(before, after, ids.shape[1])
+    return fires(
+        share == 1,
+        "Every trainable weight was changed and the sampler still draws the very same tokens: it uses other weights.",
+        share=share,
     )

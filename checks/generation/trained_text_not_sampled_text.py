@@ -1,6 +1,8 @@
+from typing import Any
+
 import numpy as np
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
 from grpo_doctor.remedies import remedy
 from grpo_doctor.stats import Column, baseline
 
@@ -102,3 +104,51 @@ _WHAT = np.array(
     ],
     object,
 )
+
+
+@probe(
+    "GEN005",
+    severity="critical",
+    explains=("PAD002", "PAD003", "TOK005", "RAT003", "LEN002"),
+    remedies=(
+        remedy(
+            "train-the-sampled-ids",
+            "Put into the loss exactly the ids that the generator returned",
+            by_hand="ids = torch.cat([prompt_ids, response_ids], dim=1)   # response_ids as sampled, EOS included",
+            evidence="P30's project mended this in its version P23: it had trained on the expanded program",
+            source="CATALOGUE GEN005; founding document 003, repair of _tokenize_concat",
+        ),
+    ),
+)
+def probe_trained_ids(mask: Any, render: Any, tokenizer: Any, model: Any = None, prompts: Any = None) -> Fires | None:
+    """## What this certifies, and what it does not
+    It certifies that ids given to the batch come out unchanged. It cannot see a replacement that happens before: that
+    the trainer's rollout hands over other responses than it sampled is PAD001's to find. Splits that text loses are
+    TOK005's.
+
+    ## What the probe does
+    Canary responses of 1 to 6 ids that survive decoding and encoding, with and without EOS, are put through the
+    trainer's batch (or through its loss, on a watched model). Each row's last tokens must be the response.
+    """
+    craft = probes.craft
+    own = [ids for _, ids in craft.rendered(render, prompts)]
+    words = craft.plain_ids(tokenizer, model, own)
+    rows = changed = dropped = 0
+    for lengths in ([2, 3, 4, 6], [6, 2, 5, 3]):
+        for eos in (craft.special_ids(tokenizer).eos, None):
+            responses = craft.canaries(words, lengths[: len(own)], eos)
+            batch = craft.batch_of(mask(own, responses))
+            for n, response in enumerate(responses):
+                rows += 1
+                got = craft.row_ids(batch, n)
+                whole = got[-len(response) :] == response
+                changed += not whole
+                dropped += not whole and eos is not None and got[-len(response) + 1 :] == response[:-1]
+    return fires(
+        changed > 0,
+        "{changed} of {rows} responses reach the loss with other ids than were sampled "
+        "({dropped} lost only their EOS).",
+        changed=changed,
+        rows=rows,
+        dropped=dropped,
+    )

@@ -15,7 +15,6 @@ from torch import Tensor
 from .craft import flat_ids, pad_left, pad_right, replaced, scripted_generate, special_ids
 from .seams import SEAMS, Adapter, AdapterError, Batch, Ids, Prompt
 
-
 if TYPE_CHECKING:
     from ..engine.engine import Engine
 
