@@ -19,8 +19,7 @@ Verdict = Literal["failing", "suspect", "healthy", "unjudged"]
 
 ENOUGH = 8
 """Rows below which silence is no health: no rule about trends can have spoken."""
-PROVEN = "Every property that could be probed holds."
-SLACK = 5
+SLACK = 10
 """Rows by which the onset of a cause may come after that of its effect: both are blurred by their holds."""
 RECENT = 0.1
 """Share of the run at its end within which a cleared finding still counts as active."""
@@ -124,8 +123,14 @@ def _link(catalogue: Catalogue, findings: list[Finding], slack: float) -> None:
             for other in findings
             if finding.code in catalogue.checks[other.code].explains
             and other.onset_step <= finding.onset_step + slack
-            and (other.level >= Severity.WARNING or other.level >= finding.level)
+            and other.level >= _needed(catalogue, other, finding)
         ]
+
+
+def _needed(catalogue: Catalogue, cause: Finding, effect: Finding) -> Severity:
+    """How severe a finding must be to explain another: an outcome no less than the outcome that it explains."""
+    both_suffered = catalogue.checks[cause.code].outcome and catalogue.checks[effect.code].outcome
+    return effect.level if both_suffered else min(effect.level, Severity.WARNING)
 
 
 def _roots(finding: Finding, by_code: Mapping[str, Finding]) -> list[Finding]:
@@ -152,11 +157,12 @@ def _assign_roles(catalogue: Catalogue, findings: list[Finding], active: list[Fi
     proven = [f for f in active if f.sureness is Confidence.HIGH and f.level >= Severity.ERROR and not f.explained_by]
     roots = {outcome.code: _roots(outcome, by_code) for outcome in outcomes}
     causes = {f.code: f for f in (*(r for rs in roots.values() for r in rs), *proven)}
-    explaining = set(causes)
+    suffered = {f.code for f in outcomes}
+    explaining = set(causes) | suffered
     for finding in findings:
         if finding.code in causes and not catalogue.checks[finding.code].outcome:
             finding.role = "cause"
-        elif catalogue.checks[finding.code].outcome and finding.level >= Severity.WARNING:
+        elif finding.code in suffered:
             finding.role = "outcome"
         elif finding.explained_by and any(r.code in explaining for r in _roots(finding, by_code)):
             finding.role = "symptom"
@@ -181,7 +187,8 @@ def _treat(catalogue: Catalogue, findings: list[Finding], active: list[Finding])
         check = catalogue.checks[finding.code]
         remedies = [REMEDIES[r] if isinstance(r, str) else r for r in check.remedies]
         finding.rivals = list(check.rivals)
-        finding.invalidates = [text.format(onset=finding.onset_step) for text in check.invalidates]
+        if finding.level >= Severity.WARNING:
+            finding.invalidates = [text.format(onset=finding.onset_step) for text in check.invalidates]
         finding.remedies = [r for r in remedies if r.id not in withheld]
         finding.withheld = [Withheld(r.id, r.title, withheld[r.id]) for r in remedies if r.id in withheld]
 
@@ -215,7 +222,7 @@ def diagnosis_of(
         settings=run.settings,
         verdict=verdict,
         cause=headline.code if headline is not None else None,
-        headline=_headline(verdict, headline, run, rows),
+        headline=_headline(verdict, headline, run, rows, active, _left_open(catalogue, active)),
         findings=findings,
         coverage=coverage,
         notes=run.notes,
@@ -231,16 +238,21 @@ def _verdict(run: Run, active: list[Finding], coverage: Coverage, rows: int) -> 
         return "failing"
     if any(level >= Severity.WARNING for level in levels):
         return "suspect"
-    if run.run_type == "none" or coverage.ran == 0 or (rows < ENOUGH and run.run_type != "probe"):
+    if run.run_type == "none" or coverage.ran == 0 or rows < ENOUGH:
         return "unjudged"
     return "healthy"
 
 
-def _headline(verdict: Verdict, finding: Finding | None, run: Run, rows: int) -> str:
+def _left_open(catalogue: Catalogue, active: list[Finding]) -> list[str]:
+    """What the findings at info say is not proven."""
+    return [o for f in active if f.level is Severity.INFO and (o := catalogue.checks[f.code].leaves_open)]
+
+
+def _headline(
+    verdict: Verdict, finding: Finding | None, run: Run, rows: int, active: list[Finding], left_open: list[str]
+) -> str:
     if finding is not None:
         return finding.message
-    if run.run_type == "probe":
-        return PROVEN if verdict == "healthy" else "No probe found the seams that it needs, so nothing was proven."
     if verdict == "unjudged":
         if run.run_type == "none" or not rows:
             return "No training metrics were found, so nothing could be judged."
@@ -248,8 +260,10 @@ def _headline(verdict: Verdict, finding: Finding | None, run: Run, rows: int) ->
             return f"{rows} step{'s' * (rows != 1)}, too few to judge."
         return "None of the checks found the metrics that it needs, so nothing could be judged."
     if verdict == "suspect":
-        return "Nothing that the run suffers from was found; the warnings below are worth a look."
-    return "No sign of collapse, stall or broken plumbing was found in what was recorded."
+        note = max(active, key=_strength)
+        return f"Nothing that the run suffers from was found; most worth a look: {note.message}"
+    nothing = "No sign of collapse, stall or broken plumbing was found in what was recorded"
+    return f"{nothing}; not proven: {'; '.join(left_open)}." if left_open else f"{nothing}."
 
 
 def _locate(run: Run, findings: list[Finding]) -> None:

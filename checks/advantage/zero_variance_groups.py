@@ -2,6 +2,7 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.stats import Column, best, homogeneous, latest, lowest, moving_mean, row, total
+from grpo_doctor.stats import solved as is_solved
 
 
 @check(
@@ -21,20 +22,22 @@ def zero_variance_groups(
     reward_mean: Column = None,
     success_rate: Column = None,
     group_size: Column = None,
+    reward_max: Column = None,
     *,
     rows: int = 10,
     half: float = 0.5,
     most: float = 0.8,
     solved: float = 0.9,
+    nearly: float = 0.85,
 ) -> Fires:
     """Most groups have rewards that are all equal, so they carry no gradient.
 
     ## What it sees
     The share of groups whose largest and smallest reward are equal, over 10 steps: a warning above 0.5, an error
-    above 0.8, critical when every group of ten steps is dead. Silent while the success rate (or a reward near the
-    best the run has seen, once it has clearly risen) says that the equal rewards are right ones. The expected share
-    for binary rewards, p^K + (1-p)^K at the mean success p, stands beside it: near the actual share K is too small;
-    far below it difficulty is bimodal or responses are alike.
+    above 0.8, critical when every group of ten steps is dead. Silent while the success rate says that the equal
+    rewards are right ones, or a reward near the best the run has seen, once it has clearly risen, or one above 0.85 of
+    its largest. The expected share for binary rewards, p^K + (1-p)^K at the mean success p, stands beside it: near the
+    actual share K is too small; far below it difficulty is bimodal or responses are alike.
 
     ## Why it matters
     A group without variance has advantage 0 everywhere. The optimizer still takes a full step for the few live
@@ -53,7 +56,8 @@ def zero_variance_groups(
     dead, reward, right = moving_mean(dead_share, rows), latest(reward_mean), latest(success_rate)
     top, floor = best(reward), lowest(reward)
     risen = (top - floor > 0.2 * np.maximum(np.abs(top), np.abs(floor))) & (reward >= floor + solved * (top - floor))
-    fine = np.where(np.isnan(right), risen & (reward >= solved * np.abs(top)), right >= solved)
+    done = (risen & (reward >= solved * np.abs(top))) | is_solved(reward_mean, reward_max, rows, nearly)
+    fine = np.where(np.isnan(right), done, right >= solved)
     chance = latest(moving_mean(np.where(np.isnan(right), reward, right), rows))
     alarm = (dead > half) & ~fine.astype(bool)
     return fires(

@@ -10,7 +10,7 @@ from grpo_doctor.stats import Column, baseline, fallen, gained, recent_mean, sol
     severity="info",
     confidence="medium",
     outcome=True,
-    explains=("SHP001", "SHP002", "ENT002", "DIV001", "DIV003"),
+    explains=("REW009", "SHP001", "SHP002", "ENT002", "DIV001", "DIV003"),
     rivals=(
         Rival(
             "a supervised stage, template or sampling temperature that left no entropy to spend",

@@ -9,7 +9,7 @@ from grpo_doctor.stats import Column, baseline, fallen, gained
     severity="warning",
     confidence="medium",
     outcome=True,
-    explains=("REW009", "DIV004", "KL001"),
+    explains=("REW009", "DIV004", "KL001", "LEN003"),
     rivals=(
         Rival(
             "an entropy bonus that is too large",

@@ -2,7 +2,7 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, fallen, gained, moving_mean, previous
+from grpo_doctor.stats import Column, gained, moving_mean, previous
 
 
 @check(
@@ -41,9 +41,10 @@ def length_or_format_driven_reward(
 
     ## What it sees
     The **changes** from row to row of the mean reward and the mean response length over the last 30 rows that hold
-    both. It fires when one explains more than half of the variance of the other (squared correlation above 0.5), in the
-    direction in which the length has really gone since the start, while the reward has grown. Changes and not levels:
-    two series that both rise correlate in levels whatever ties them.
+    both. It fires when longer goes with better and one explains more than half of the variance of the other (squared
+    correlation above 0.5), while both have grown since the start. Changes and not levels: two series that both rise
+    correlate in levels whatever ties them. Shorter with better is not judged: it is what healthy runs do whose wrong
+    answers ramble to the limit (squared correlation 0.64 and 0.69 in two of them).
 
     ## Why it matters
     A reward for length alone reproduces most of what RLHF gains by a learned reward model, and a policy finds such a
@@ -66,11 +67,8 @@ def length_or_format_driven_reward(
     reward_var = moving_mean(reward_step**2, rows) - mean_reward**2
     length_var = moving_mean(length_step**2, rows) - mean_length**2
     correlation = together / np.sqrt(reward_var * length_var)
-    rose = gained(reward_mean)
-    longer, shorter = gained(length), fallen(length)
-    driven = ((correlation > 0) & longer) | ((correlation < 0) & shorter)
     return fires(
-        rose & driven & (correlation**2 > share),
+        gained(reward_mean) & gained(length) & (correlation > np.sqrt(share)),
         "Changes of the response length explain {explained:.0%} of the changes of the reward over {rows} steps.",
         hold=(5, 8),
         explained=correlation**2,

@@ -9,7 +9,7 @@ from grpo_doctor.stats import Column, best, latest, lowest, moving_mean, previou
     severity="warning",
     confidence="medium",
     outcome=True,
-    explains=("REW001", "STL001", "GRD003", "ADV012"),
+    explains=("REW001", "ADV003", "ADV012", "STL001", "GRD003"),
     rivals=(
         Rival(
             "rollouts broken by the state of the generator",
@@ -50,7 +50,7 @@ def reward_collapse(
     the fall exceeds 5 standard errors (the noise of one reward is the root mean square of its changes from row to row,
     over the square root of 2), and the range is at least 20 % of its larger end. Nothing is divided by the reward, so
     negative rewards are judged like any other; rows without a reward are passed over. The onset is the last step on
-    which the mean of 5 stood in the upper half of the range, less one.
+    which the mean of 5 stood in the upper half of the range (for the warning: upper quarter), less one.
 
     ## Why it matters
     This is what a run dies of, whatever the cause, and it often comes with flat or rising entropy: rules about
@@ -81,8 +81,10 @@ def reward_collapse(
     gone = fell & (now <= top - lost * (top - floor))
     long_gone = long_fell & (long_now <= long_top - lost * (long_top - floor))
     half = long_fell & (long_now <= floor + (long_top - floor) / 2)
-    upper = now >= floor + (top - floor) / 2
-    onset = latest(np.where(upper, previous(step), np.nan))
+    before = previous(step)
+    in_upper_half = latest(np.where(now >= floor + 0.5 * (top - floor), before, np.nan))
+    in_upper_quarter = latest(np.where(now >= floor + 0.75 * (top - floor), before, np.nan))
+    onset = np.where(gone | long_gone, in_upper_half, in_upper_quarter)
     return fires(
         gone | long_gone | half,
         "The reward fell from {top:.3g} to {now:.3g} (the run's floor is {floor:.3g}) and has stayed there since "

@@ -52,6 +52,7 @@ METRICS = ("eval_score", "success_rate", "valid_rate", "a component that is not 
         ),
         "roll-back",
     ),
+    leaves_open="that the reward measures success: no metric outside the reward is recorded",
     invalidates=("the reward as a measure of success since step {onset}",),
 )
 def reward_hacking_divergence(

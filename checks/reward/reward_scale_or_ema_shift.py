@@ -1,6 +1,8 @@
+import numpy as np
+
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, moving_median, previous
+from grpo_doctor.stats import Column, moving_median, noise, previous
 
 
 @check(
@@ -33,7 +35,8 @@ def reward_scale_or_ema_shift(
 
     ## What it sees
     The medians of mean and spread of the reward over the last 10 rows against the 10 rows before. It fires when both
-    changed by the same factor of at least 2 (or to at most a half), equal within 20 %. A policy that becomes better
+    changed by the same factor of at least 2 (or to at most a half), equal within 20 %, and the
+    mean by more than three times its noise from row to row. A policy that becomes better
     does not do that: the spread of a 0-to-1 reward grows by the square root of the mean and then shrinks.
 
     ## Why it matters
@@ -52,12 +55,13 @@ def reward_scale_or_ema_shift(
     mean, spread = moving_median(reward_mean, rows), moving_median(reward_std, rows)
     mean_factor, spread_factor = mean / previous(mean, rows), spread / previous(spread, rows)
     ratio = mean_factor / spread_factor
+    beyond = np.abs(mean - previous(mean, rows)) > 3 * noise(reward_mean)
     alike = (ratio > 1 - agree) & (ratio < 1 + agree)
     far = ((mean_factor >= factor) & (spread_factor >= factor)) | (
         (mean_factor > 0) & (mean_factor <= 1 / factor) & (spread_factor <= 1 / factor) & (spread_factor > 0)
     )
     return fires(
-        alike & far,
+        alike & far & beyond,
         "Mean and spread of the reward changed by the same factor, {mean_factor:.3g} and {spread_factor:.3g}, "
         "within {rows} steps: the scale moved, not the policy.",
         mean_factor=mean_factor,

@@ -49,7 +49,7 @@ def learning_stall(
     *,
     early: int = 40,
     rows: int = 20,
-    gain: float = 0.1,
+    gain: float = 0.05,
     done: float = 0.8,
     dead: float = 0.5,
     cut: float = 0.5,
@@ -61,12 +61,12 @@ def learning_stall(
     """The policy does not learn: the reward, or without one the distance to the reference, has not moved.
 
     ## What it sees
-    From the 40th recorded reward on: the best mean of 20 rewards against the first such mean. It fires (**warning**)
-    when the gain, two standard errors added, is below 10 % of the headroom and below the first level itself. Headroom
-    is what lies between the first level and the largest reward recorded, or 1 where no single reward is recorded and
-    none exceeds 1. So it says "has not learnt" only where the noise would let it see learning. **error** when at
-    the same time most groups are dead or most responses are cut off: then no patience helps. A run that begins at 80 %
-    of its top is solved, not stalled.
+    From the 40th recorded reward on: the best mean of 20 rewards (from the 160th on also of 80) against the first such
+    mean. It fires (**warning**) when the gain, two standard errors added, is below 5 % of the headroom and below the
+    first level itself. Headroom is what lies between the first level and the largest reward recorded, or 1 where no
+    single reward is recorded and none exceeds 1. So it says "has not learnt" only where the noise would let it see
+    learning. **error** when at the same time most groups are dead or most responses are cut off: then no patience
+    helps. A run that begins at 80 % of its top is solved, not stalled.
 
     Where no reward is recorded at all: advantages whose size is below 0.1 and has stayed within 25 % of its first
     value, while the KL to the reference has risen by no more than a tenth of its first, on 40 rows, or 3 rows that are
@@ -92,17 +92,21 @@ def learning_stall(
     and a std floor end at 0.25-0.27 (healthy 0.63). Founding document 4: advantages of 0.0063, 0.0062, 0.0062 and KL
     0.094, 0.081, 0.074 in three epochs, the same choices at every setting.
     """
-    level = recent_mean(reward_mean, rows)
-    first, top = baseline(level, 1), best(level)
-    blur = 2 * noise(reward_mean) * math.sqrt(2 / rows)
+    seen, scatter = total(reward_mean == reward_mean), noise(reward_mean)
     largest = best(reward_max)
     unit = np.where(best(reward_mean) <= 1, 1.0, math.nan)
     most = np.where(np.isnan(largest), unit, np.fmax(largest, best(reward_mean)))
-    grown = top - first + blur
-    flat = (grown < gain * (most - first)) & ((first <= 0) | (grown < first))
-    unsolved = first < lowest(reward_mean) + done * (most - lowest(reward_mean))
-    seen = total(reward_mean == reward_mean)
-    stalled = flat & unsolved & (seen >= early)
+    level = recent_mean(reward_mean, rows)
+    first = baseline(level, 1)
+    flat = False
+    for window in (rows, 4 * rows):
+        late = recent_mean(reward_mean, window)
+        grown = best(late) - baseline(late, 1) + 2 * scatter * math.sqrt(2 / window)
+        known = (seen >= early) & (seen >= 2 * window)
+        flat = flat | (
+            known & (np.fmax(grown, best(late) - first) < gain * (most - first)) & ((first <= 0) | (grown < first))
+        )
+    stalled = flat & (first < lowest(reward_mean) + done * (most - lowest(reward_mean)))
     none, ended = recent_mean(dead_share, rows), recent_mean(cut_share, rows)
     hopeless = (none > dead) | (ended > cut)
     size = latest(np.where(np.isnan(advantage_rms_live), advantage_std, advantage_rms_live))
