@@ -47,8 +47,8 @@ def kl_reference_or_prompt_mismatch(
 
     ## What it sees
     The KL of the run's first row, if that is step 0 or 1: warning above 0.02 nats per token, error above 0.5. Where a
-    row is the mean over an epoch (`rows = epochs`) the first one holds many updates: a warning, once the KL has fallen
-    below 90 % of it, for a policy that starts at its reference moves away from it and not towards it.
+    row is the mean over an epoch (`rows = epochs`) the first one holds many updates: a warning of low confidence, once
+    the KL has fallen below 90 % of it, for a policy that starts at its reference moves away and not towards it.
 
     ## Why it matters
     At the start the policy **is** the reference, so their KL is 0 by identity (below 1e-6 in float32, 1e-4 in bf16).
@@ -74,6 +74,7 @@ def kl_reference_or_prompt_mismatch(
         "The KL to the reference was {first:.3g} nats per token {where}.",
         hold=(1, 1),
         error=start & (first > bad),
+        confidence="low" if np.all(epochs) else None,  # a setting: the same on every row
         onset=began,
         where=words(_where, np.where(epochs, kl, np.nan)),
         first=first,

@@ -43,7 +43,9 @@ def test_the_mean_of_an_epoch_must_fall_before_it_says_anything(kl: str, fired: 
 
 
 def test_message_for_epochs() -> None:
-    assert find("KL006", {"rows": "epochs"}, kl="0.094 0.081 0.074").message == (
+    found = find("KL006", {"rows": "epochs"}, kl="0.094 0.081 0.074")
+    assert (found.severity, found.confidence) == ("warning", "low")
+    assert found.message == (
         "The KL to the reference was 0.094 nats per token over the first epoch and fell to 0.074: the run did not "
         "start from its reference."
     )
