@@ -15,11 +15,15 @@ from typing import Any, Literal
 
 import msgspec
 
+from .probes.seams import RESOURCES, SEAMS
 from .run import MEANINGS, RunType
 
 Role = Literal["cause", "outcome", "symptom", "note"]
 
 HEADINGS = ("What it sees", "Why it matters", "Known false alarms", "Remedy", "Sources")
+PROVES = "What this certifies, and what it does not"
+"""Heading of the page of every illness that has a probe."""
+
 SPECIAL = ("settings", "events", "samples", "step")
 """Parameter names that are no record field: the declared settings, and the row's events, samples and step.
 
@@ -221,6 +225,9 @@ class Check:
         self.arguments: tuple[tuple[str, ...], ...] = ()
         self.thresholds: dict[str, Any] = {}
         self.premises: dict[str, bool] = {}
+        self.probe_arguments: dict[str, bool] = {}
+        self.probe_thresholds: dict[str, Any] = {}
+        self.probe_severity = self.severity
         self._validate_page()
 
     @property
@@ -261,6 +268,25 @@ class Check:
         self.conclusion = function
         self.premises = {name: p.default is p.empty for name, p in parameters.items()}
 
+    def take_probe(self, function: Callable[..., Any], meta: Mapping[str, Any]) -> None:
+        """Reads the seams off the signature, required unless defaulted; beside a @check, adds to page and meta."""
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                self.probe_thresholds[parameter.name] = parameter.default
+            elif parameter.name in SEAMS or parameter.name in RESOURCES:
+                self.probe_arguments[parameter.name] = parameter.default is parameter.empty
+            else:
+                raise self._fail(f"{parameter.name!r} is no seam; seams stand in grpo_doctor/probes/seams.py")
+        own = inspect.cleandoc(function.__doc__ or "")
+        if own != self.page:
+            self.page += f"\n\n{own}"
+        if f"## {PROVES}" not in self.page:
+            raise self._fail(f"the docstring of its probe lacks the heading '## {PROVES}'")
+        self.probe = function
+        self.probe_severity = Severity.of(meta["severity"])
+        self.explains = tuple(dict.fromkeys((*self.explains, *meta["explains"])))
+        self.remedies = tuple(dict.fromkeys((*self.remedies, *meta["remedies"])))
+
     @property
     def columns(self) -> list[str]:
         """Fields worth drawing beside a finding of this check."""
@@ -292,7 +318,7 @@ def _declare(kind: str, code: str, function: Callable[..., Any], meta: dict[str,
     elif kind == "conclusion":
         illness.take_conclusion(function)
     else:
-        illness.probe = function
+        illness.take_probe(function, meta)
 
 
 def _decorator(kind: str) -> Callable[..., Callable[[Callable[..., Any]], Callable[..., Any]]]:
@@ -343,4 +369,11 @@ conclude.__doc__ = (
     """Declares a conclusion from other findings: parameters are their codes, required unless defaulted."""
 )
 probe = _decorator("probe")
-probe.__doc__ = """Declares a probe: parameters are the seams that it calls."""
+probe.__doc__ = """Declares a probe.
+
+Parameters are the seams and objects of `grpo_doctor.probes.Adapter` that it needs, required unless defaulted;
+keyword-only parameters are thresholds. It returns `fires` on a defect, None where the property holds, and raises
+`grpo_doctor.probes.Unjudged` where it cannot tell. What a probe finds has confidence high. Beside a @check its
+docstring is the section "What this certifies, and what it does not", ``severity`` is that of the probe alone, and
+``explains`` and ``remedies`` are added to those of the check.
+"""

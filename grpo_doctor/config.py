@@ -14,6 +14,14 @@ class ConfigError(ValueError):
     """Settings that cannot be used; the message names file and key."""
 
 
+class Accepted(msgspec.Struct, forbid_unknown_fields=True):
+    """A finding that does not fail the gate: its code, why, and a pattern of the files for which that holds."""
+
+    code: str
+    reason: str
+    path: str = "*"
+
+
 class Config(msgspec.Struct, kw_only=True):
     """What a user may set. The command line is stronger than the environment, which is stronger than the file."""
 
@@ -21,6 +29,7 @@ class Config(msgspec.Struct, kw_only=True):
     ignore: list[str] = []
     checks: list[Path] = []
     fail_on: str = "error"
+    accept: list[Accepted] = []
     map: dict[str, str] = {}
     settings: dict[str, Any] = {}
     thresholds: dict[str, dict[str, Any]] = {}

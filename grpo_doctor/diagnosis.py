@@ -19,6 +19,7 @@ Verdict = Literal["failing", "suspect", "healthy", "unjudged"]
 
 ENOUGH = 8
 """Rows below which silence is no health: no rule about trends can have spoken."""
+PROVEN = "Every property that could be probed holds."
 SLACK = 10
 """Rows by which the onset of a cause may come after that of its effect: both are blurred by their holds."""
 RECENT = 0.1
@@ -238,7 +239,7 @@ def _verdict(run: Run, active: list[Finding], coverage: Coverage, rows: int) -> 
         return "failing"
     if any(level >= Severity.WARNING for level in levels):
         return "suspect"
-    if run.run_type == "none" or coverage.ran == 0 or rows < ENOUGH:
+    if run.run_type == "none" or coverage.ran == 0 or (rows < ENOUGH and run.run_type != "probe"):
         return "unjudged"
     return "healthy"
 
@@ -253,6 +254,8 @@ def _headline(
 ) -> str:
     if finding is not None:
         return finding.message
+    if run.run_type == "probe":
+        return PROVEN if verdict == "healthy" else "No probe found the seams that it needs, so nothing was proven."
     if verdict == "unjudged":
         if run.run_type == "none" or not rows:
             return "No training metrics were found, so nothing could be judged."

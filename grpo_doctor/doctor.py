@@ -125,7 +125,7 @@ class _Examined:
     def __init__(self, check: Check, thresholds: Mapping[str, Any], averaged: bool) -> None:
         self.check = check
         self.averaged = averaged
-        self.thresholds = {**check.thresholds, **thresholds}
+        self.thresholds = {name: thresholds.get(name, default) for name, default in check.thresholds.items()}
         self.memory = Memory()
         self.rows = 0
         self.known: set[str] = set()

@@ -15,7 +15,7 @@ from .record import ADDED_UP, FIELDS, LARGEST, NUMBER_FIELDS, OBJECT_FIELDS, TEX
 if TYPE_CHECKING:
     import pandas
 
-RunType = Literal["rl", "supervised", "preference", "evaluation", "none"]
+RunType = Literal["rl", "supervised", "preference", "evaluation", "probe", "none"]
 
 CORE = frozenset(
     "loss policy_loss kl_loss grad_norm kl kl_k1 kl_k3 entropy_mean reward_mean ratio_mean advantage_mean "

@@ -1,6 +1,8 @@
+from typing import Any
+
 import numpy as np
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
 from grpo_doctor.stats import Column, each, words
 
 
@@ -82,4 +84,30 @@ def advantage_not_centred(
             "they are the rewards themselves",
             np.where(up | down, "all have one sign, which no centred group allows", "they are not centred"),
         ),
+    )
+
+
+@probe("ADV006", severity="error", explains=("ADV005", "ADV007"))
+def probe_centring(advantages: Any, *, limit: float = 0.05) -> Fires | None:
+    """## What this certifies, and what it does not
+    The probe gives groups of very different means to the trainer's own function: the advantages of every group must
+    sum to zero within 5 % of the largest, must rise with the rewards, and must not be the rewards themselves. It
+    certifies grouping and centring for complete groups in order. It does not certify that the trainer hands its
+    groups over in that order (ADV006 on the records does), nor the scale.
+    """
+    import torch
+
+    rewards = torch.tensor([[0.0, 0.1, 0.3, 0.2], [0.9, 1.0, 0.7, 0.8], [0.5, 0.5, 0.0, 1.0]])
+    found = probes.craft.advantages_of(advantages, rewards)
+    size = float(found.abs().max())
+    if size == 0:
+        raise probes.Unjudged("every advantage is zero; see ADV004")
+    off = float(found.mean(1).abs().max()) / size
+    order = rewards[:, :, None] - rewards[:, None, :]
+    backwards = int(((found[:, :, None] - found[:, None, :]) * order < -1e-6).sum())
+    return fires(
+        not off <= limit or backwards > 0,
+        "Group means of the advantages are off zero by {off:.0%} of the largest; {backwards} pairs are in reverse.",
+        off=off,
+        backwards=backwards,
     )

@@ -1,6 +1,8 @@
+from typing import Any
+
 import numpy as np
 
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, Rival, check, fires, probe, probes
 from grpo_doctor.remedies import remedy
 from grpo_doctor.stats import Column, each, seen
 
@@ -75,3 +77,31 @@ def group_std_nan(
             ),
         ),
     )
+
+
+@probe("ADV013", severity="critical", explains=("GRD001",))
+def probe_nan(advantages: Any) -> Fires | None:
+    """## What this certifies, and what it does not
+    The probe gives groups of one, of ties and of nearly equal rewards (1e-9 apart), and a batch in which one group
+    holds a NaN reward, to the trainer's own function. Every advantage must be finite, and the NaN must stay in its own
+    group. Refusing with a ValueError or an assertion is right as well. It does not certify what the trainer does with
+    a reward function that fails (REW004).
+    """
+    import torch
+
+    bad: list[str] = []
+    cases = {
+        "a group of one": torch.tensor([[0.5]]),
+        "groups of one": torch.tensor([[0.5], [1.0]]),
+        "tied rewards": torch.ones(2, 4),
+        "rewards 1e-9 apart": torch.tensor([[0.5, 0.5 + 1e-9, 0.5, 0.5]], dtype=torch.float64),
+        "a NaN reward in another group": torch.tensor([[float("nan"), 1.0, 0.0, 0.0], [0.0, 1.0, 0.0, 1.0]]),
+    }
+    for name, rewards in cases.items():
+        try:
+            found = probes.craft.advantages_of(advantages, rewards)
+        except (ValueError, AssertionError):
+            continue
+        if not bool(found[-1].isfinite().all()):
+            bad.append(name)
+    return fires(bool(bad), "Advantages are NaN or infinite for {cases}.", cases=", ".join(bad))

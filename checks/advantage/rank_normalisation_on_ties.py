@@ -1,6 +1,8 @@
+from typing import Any
+
 import numpy as np
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
 from grpo_doctor.remedies import remedy
 from grpo_doctor.stats import Column, each, rms_on_ties
 
@@ -88,4 +90,30 @@ def rank_normalisation_on_ties(
         error=noisy & (dead_share > many),
         dead=dead_share,
         tied=tied,
+    )
+
+
+@probe("ADV005", severity="error")
+def probe_ties(advantages: Any, *, limit: float = 1e-2) -> Fires | None:
+    """## What this certifies, and what it does not
+    The probe gives groups of 2 to 16 with tied rewards (0, 0.1, 1 and a pair of ties among others) to the trainer's own
+    function: whole groups of ties must come out as zero, equal rewards must get equal advantages. Residues of float32
+    up to 1e-2 are let pass. It certifies ties and nothing else of the normalisation (centring: ADV006; size: ADV007).
+    """
+    import torch
+
+    tied = partly = 0.0
+    for k in (2, 4, 8, 16):
+        for value in (0.0, 0.1, 1.0):
+            tied = max(tied, float(probes.craft.advantages_of(advantages, torch.full((3, k), value)).abs().max()))
+        rewards = torch.tensor([[0.3] * (k // 2) + [0.7] * (k - k // 2)] * 2)
+        found = probes.craft.advantages_of(advantages, rewards)
+        for half in (found[:, : k // 2], found[:, k // 2 :]):
+            partly = max(partly, float((half.amax(1) - half.amin(1)).max()))
+    return fires(
+        not max(tied, partly) <= limit,
+        "Groups whose rewards are all equal get advantages up to {tied:.3g}, equal rewards within a group differ by up "
+        "to {partly:.3g}.",
+        tied=tied,
+        partly=partly,
     )

@@ -39,8 +39,8 @@ def pattern_concentration(
     A policy that answers every prompt alike has stopped to read it. Its groups tie, so that nothing is left to learn.
 
     ## Known false alarms
-    A solved task with one best answer: the reward is then high, and the check is silent. Figures of a whole run hide
-    a change: document 002's run has a top share of 34 %, 20 kinds in 326, and is not concentrated.
+    A solved task with one best answer: the reward is then high, and the check is silent. Figures of a whole run hide a
+    change: document 002's run has a top share of 34 %, 20 kinds in 326, and is not concentrated.
 
     ## Remedy
     Look at the reward per pattern; if the favourite earns no more than others, raise the temperature to 1 and see

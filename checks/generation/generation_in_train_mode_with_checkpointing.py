@@ -1,6 +1,6 @@
 from typing import Any
 
-from grpo_doctor import Finding, Fires, Rival, check, conclude, fires
+from grpo_doctor import Finding, Fires, Rival, check, conclude, fires, probe, probes
 from grpo_doctor.stats import COLLAPSED, Column, fold, total
 
 _PROOF = "the rollouts are broken by the mode of generation, not by the optimisation"
@@ -59,10 +59,10 @@ def generation_in_train_mode_with_checkpointing(
     ## What it sees
     Any of two proofs. (1) The log holds the warning of transformers that caching is incompatible with gradient
     checkpointing and `past_key_values` was dropped, and the rollout of that step or of the two after it is collapsed
-    (at least 90 % invalid). (2) The records say that the model was in train mode with
-    checkpointing on while it generated, and the generator's raw log-probabilities disagree with the trainer's (or
-    were not recorded). Without either it is concluded, with medium confidence, from UPD001 (collapse follows
-    updates), UPD003 (and heals without one) and UPD007 (also after an update that moved no weight).
+    (at least 90 % invalid). (2) The records say that the model was in train mode with checkpointing on while it
+    generated, and the generator's raw log-probabilities disagree with the trainer's (or were not recorded). Without
+    either it is concluded, with medium confidence, from UPD001 (collapse follows updates), UPD003 (and heals without
+    one) and UPD007 (also after an update that moved no weight).
 
     ## Why it matters
     With `self.training and gradient_checkpointing` transformers drops the cache inside every layer, but `generate`
@@ -133,4 +133,42 @@ def generation_mode_from_alternation(UPD001: Finding, UPD003: Finding, UPD007: F
         collapses=UPD001.evidence["collapses"],
         healed=UPD003.evidence["without"],
         placebo=UPD007.evidence["times"],
+    )
+
+
+@probe("GEN001", severity="critical", explains=("GEN004", "RAT003"))
+def probe_mode(
+    sample: Any, model: Any, render: Any, tokenizer: Any, prompts: Any = None, step: Any = None, *, limit: float = 0.9
+) -> Fires | None:
+    """## What this certifies, and what it does not
+    The probe samples from one random state twice: in the mode in which an update leaves the model (the trainer's own
+    `step` if the adapter has one, else `model.train()`; gradient checkpointing as the model has it), and held in eval
+    mode without checkpointing. Fewer than 90 % equal tokens is the illness. It certifies that generation does not
+    depend on the mode for prompts and lengths like the probe's; it cannot see a mode that another part of the trainer
+    sets between `step` and `sample`, so `sample` must contain everything that the trainer does around generate. An
+    active dropout fires it too, rightly: the text is then not the policy's. A sampler that a random seed does not
+    make reproducible is not judged.
+    """
+    craft = probes.craft
+    pairs = craft.rendered(render, prompts)
+    rows = [ids for _, ids in pairs]
+    ids, real = craft.pad_left(rows, craft.special_ids(tokenizer).pad, craft.device_of(model))
+    if step is not None and not isinstance(step, probes.composite.PlainStep):
+        words = craft.plain_ids(tokenizer, model, rows)
+        step([p for p, _ in pairs], craft.canaries(words, [3] * len(rows)), craft.spread(len(rows), model))
+    else:
+        model.train()
+    as_is = craft.sampled(sample, ids, real, model)
+    with craft.held_in_eval(model):
+        wanted, again = craft.sampled(sample, ids, real, model), craft.sampled(sample, ids, real, model)
+    if craft.agreement(wanted, again, ids.shape[1]) < 1:
+        raise probes.Unjudged("the sampler draws other tokens from the same random state")
+    share = craft.agreement(as_is, wanted, ids.shape[1])
+    first = float((as_is[:, ids.shape[1]] == wanted[:, ids.shape[1]]).float().mean())
+    return fires(
+        share < limit,
+        "Generation in the mode that an update leaves agrees with generation in eval mode in only {share:.0%} of the "
+        "tokens ({first:.0%} of the first ones).",
+        share=share,
+        first=first,
     )

@@ -1,6 +1,8 @@
+from typing import Any
+
 import numpy as np
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
 from grpo_doctor.remedies import remedy
 from grpo_doctor.stats import Column, baseline, each, latest, words
 
@@ -85,3 +87,67 @@ def _where(kl: float) -> str:
     if kl == kl:
         return f"over the first epoch and fell to {kl:.3g}: the run did not start from its reference"
     return "on the first row, where policy and reference are the same"
+
+
+@probe(
+    "KL006",
+    severity="critical",
+    explains=("KL001", "KL002"),
+    remedies=(
+        remedy(
+            "build-ids-once",
+            "Build the ids of prompt and response once, and give them to policy and reference alike",
+            by_hand="prompts = [render(p) for p in batch]   # the same list for generate, log-probabilities and KL\n"
+            "with torch.no_grad(), model.disable_adapter(): ref = logprobs(ids, mask)   # LoRA",
+            evidence="KL at step 1 3.57 → 0 exactly",
+            source="founding document 003, bug 3; ENGINE-NOTES, faults ref_raw and lp_raw_prompt",
+        ),
+    ),
+)
+def probe_reference(
+    mask: Any,
+    render: Any,
+    tokenizer: Any,
+    logprobs: Any = None,
+    reference_logprobs: Any = None,
+    model: Any = None,
+    prompts: Any = None,
+    *,
+    limit: float = 1e-4,
+) -> Fires | None:
+    """## What this certifies, and what it does not
+    The probe holds two things, before any update. The ids in the batch of the loss must begin with the prompt's ids as
+    the rollout renders them (a loss on the raw prompt scores a text that was never sampled). And the policy's
+    log-probabilities of canary responses must equal the reference's: k3 below 1e-4 nats a token. It takes the model as
+    the adapter gives it for a policy before RL: an adapter that loads a trained checkpoint beside the original
+    reference fires rightly and means nothing.
+    """
+    craft = probes.craft
+    own = [ids for _, ids in craft.rendered(render, prompts)]
+    words = craft.plain_ids(tokenizer, model, own)
+    responses = craft.canaries(words, [5, 3, 6, 4][: len(own)], craft.special_ids(tokenizer).eos)
+    batch = craft.batch_of(mask(own, responses))
+    strange = sum(craft.row_ids(batch, n)[: len(prompt)] != prompt for n, prompt in enumerate(own))
+    if strange:
+        return fires(
+            True,
+            "{strange} of {rows} prompts reach the loss with other ids than the rollout samples from.",
+            strange=strange,
+            rows=len(own),
+        )
+    if logprobs is None or reference_logprobs is None:
+        raise probes.Unjudged("needs logprobs and reference_logprobs; the prompt ids are the same")
+    with craft.without_dropout(model):
+        policy = craft.response_logprobs(logprobs, batch, responses)
+        try:
+            reference = craft.response_logprobs(reference_logprobs, batch, responses)
+        except probes.composite.OtherTokensError:
+            return fires(True, "The loss gives the reference other ids than the policy.")
+    import torch
+
+    mismatch = craft.k3(torch.cat(policy), torch.cat(reference).to(policy[0]))
+    return fires(
+        not mismatch <= limit,
+        "Before any update the policy is {mismatch:.3g} nats a token away from the reference.",
+        mismatch=mismatch,
+    )

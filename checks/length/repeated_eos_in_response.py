@@ -1,5 +1,4 @@
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.remedies import remedy
 from grpo_doctor.stats import Column
 
 
@@ -24,19 +23,7 @@ from grpo_doctor.stats import Column
             "the generation's EOS ids against the template's terminator (TOK004)",
         ),
     ),
-    remedies=(
-        remedy(
-            "complete-eos-set",
-            "Stop at every end-of-turn token, and cut there",
-            by_hand="eos_token_id=[eos, eot] in generate; mask = cumsum(is_end).shift(1) == 0, so that the first end "
-            "token is inside and all after it are outside",
-            trl='generation_kwargs={"eos_token_id": [128001, 128009]} for Llama-3',
-            verl="generation_config.json of the model directory: eos_token_id as a list; vLLM stop_token_ids",
-            openrlhf="generation_config.json of the model directory: eos_token_id as a list",
-            evidence="Llama-3 needs 128001 and 128009; Qwen writes <|im_end|> while the config says <|endoftext|>",
-            source="open-r1 PR#663, Qwen3#927, unsloth#3721, ms-swift#3113",
-        ),
-    ),
+    remedies=("complete-eos-set",),
     invalidates=("rewards since step {onset}: text after the end of the turn was scored",),
 )
 def repeated_eos_in_response(eot_per_response: Column, *, most: float = 1.05) -> Fires:

@@ -1,4 +1,6 @@
-from grpo_doctor import Fires, Rival, check, fires
+from typing import Any
+
+from grpo_doctor import Fires, Rival, check, fires, probe, probes
 from grpo_doctor.remedies import remedy
 from grpo_doctor.stats import Column
 
@@ -58,4 +60,39 @@ def ratio_not_one_at_first_minibatch(ratio_first_minibatch: Column, *, warn: flo
         "Before any update the ratio of new to old policy is off by {gap:.3g} on average, where it must be 1.",
         error=ratio_first_minibatch > bad,
         gap=ratio_first_minibatch,
+    )
+
+
+@probe("RAT003", severity="error", explains=("RAT001", "KL006"))
+def probe_ratio(
+    mask: Any,
+    logprobs: Any,
+    render: Any,
+    tokenizer: Any,
+    model: Any,
+    prompts: Any = None,
+    old_logprobs: Any = None,
+    *,
+    limit: float = 1e-2,
+) -> Fires | None:
+    """## What this certifies, and what it does not
+    The probe scores canary responses twice without an update between: with `old_logprobs` where the adapter has it,
+    else with `logprobs`, and then with `logprobs` in train mode, as an update would. A mean |ratio - 1| above 1e-2 is
+    the illness. It certifies that scoring is the same function at rollout time and at update time, in the trainer's
+    process. It does not certify the generator's own log-probabilities: GEN004 and RAT004 do.
+    """
+    craft = probes.craft
+    own = [ids for _, ids in craft.rendered(render, prompts)]
+    words = craft.plain_ids(tokenizer, model, own)
+    responses = craft.canaries(words, [5, 3, 6, 4][: len(own)], craft.special_ids(tokenizer).eos)
+    scored = []
+    for score in (old_logprobs or logprobs, logprobs):
+        batch = craft.batch_of(mask(own, responses))
+        scored.append([row.detach() for row in craft.response_logprobs(score, batch, responses)])
+        model.train()
+    ratio = float(sum((new - old).exp().sub(1).abs().mean() for old, new in zip(*scored, strict=True))) / len(own)
+    return fires(
+        not ratio <= limit,
+        "Before any update the ratio is off 1 by {ratio:.3g} on average.",
+        ratio=ratio,
     )

@@ -1,4 +1,6 @@
-from grpo_doctor import Fires, Rival, check, fires
+from typing import Any
+
+from grpo_doctor import Fires, Rival, check, fires, probe, probes
 from grpo_doctor.remedies import remedy
 from grpo_doctor.stats import Column, moving_max
 
@@ -59,4 +61,60 @@ def parameters_not_trainable_or_not_stepped(
         hold=(1, 1),
         rows=rows,
         dead=most_dead,
+    )
+
+
+@probe(
+    "STL004",
+    severity="critical",
+    explains=("STL002", "STL005", "UPD002"),
+    remedies=(
+        remedy(
+            "optimizer-after-wrapping",
+            "Build the optimizer from the parameters that train, after the model is wrapped",
+            by_hand="model = get_peft_model(model, config)\n"
+            "optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=lr)",
+            evidence="weight change of a step 0 → above 0",
+            source="CATALOGUE STL004",
+        ),
+    ),
+)
+def probe_step(
+    model: Any, render: Any, tokenizer: Any, step: Any, optimizer: Any = None, prompts: Any = None
+) -> Fires | None:
+    """## What this certifies, and what it does not
+    The probe looks whether any parameter requires a gradient, whether the optimizer holds the very parameters that do
+    (by identity), and whether the trainer's own step, given samples of both signs, changes them; a learning rate of 0
+    at the first step (warm-up) is let pass if the second step moves. It does not certify that a step moves them in the
+    right direction or far enough (STL001, STL003), nor sharded optimizers (ZeRO-3, FSDP), whose parameters are other
+    objects by design.
+    """
+    import torch
+
+    craft = probes.craft
+    named = craft.trainable(model)
+    if not named:
+        return fires(True, "No parameter requires a gradient.")
+    missing: list[str] = []
+    if optimizer is not None:
+        held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        missing = [name for name, p in named if id(p) not in held]
+    if missing:
+        return fires(
+            True,
+            "{missing} of {trainable} trainable tensors are not in the optimizer, {first} among them.",
+            missing=len(missing),
+            trainable=len(named),
+            first=missing[0],
+        )
+    made, responses = craft.trial(render, tokenizer, model, prompts)
+    before = [p.detach().clone() for _, p in named]
+    for _ in range(2):
+        step(made, responses, craft.spread(len(made), model))
+        if not all(torch.equal(p, b) for (_, p), b in zip(named, before, strict=True)):
+            return None
+    return fires(
+        True,
+        "Two updates on samples with advantages of both signs changed none of {trainable} trainable tensors.",
+        trainable=len(named),
     )

@@ -10,7 +10,9 @@ import typer
 from .analyze import analyze
 from .checks import checks
 from .explain import explain
+from .gate import gate
 from .new_check import new_check
+from .probe import new_adapter, probe
 from .run import faults, run
 
 app = typer.Typer(
@@ -38,11 +40,14 @@ def about(
 
 
 app.command()(analyze)
+app.command()(gate)
 app.command()(explain)
 app.command()(checks)
 app.command("new-check")(new_check)
 app.command()(run)
 app.command()(faults)
+app.command()(probe)
+app.command("new-adapter")(new_adapter)
 
 
 def main() -> None:

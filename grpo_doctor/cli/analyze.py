@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import structs
 
 from ..check import Severity
 from . import common
@@ -23,23 +24,15 @@ def analyze(
     paths: Paths,
     output_format: Annotated[str, typer.Option("--output-format", "-f", help="Format of the report.")] = "text",
     output_file: Annotated[Path | None, typer.Option("--output-file", "-o", help="Write the report here.")] = None,
-    report: Annotated[
-        list[str] | None, typer.Option("--report", help="FORMAT=FILE: one more report; repeatable.")
-    ] = None,
+    report: common.MoreReports = None,
     figures: Annotated[
         Path | None, typer.Option("--figures", help="Write the charts here as SVG and PNG; Markdown embeds them.")
     ] = None,
-    fail_on: Annotated[
-        str | None, typer.Option("--fail-on", help="Severity from which the exit code is 1.", show_default="error")
-    ] = None,
+    fail_on: common.FailOn = None,
     select: common.Select = None,
     ignore: common.Ignore = None,
-    map_: Annotated[
-        list[str] | None, typer.Option("--map", help="KEY=FIELD: read a key of the log as this field; repeatable.")
-    ] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting that the log does not say; repeatable.")
-    ] = None,
+    map_: common.Mapped = None,
+    set_: common.Declared = None,
     config: common.ConfigFile = None,
     samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Show texts of responses.")] = True,
     color: Annotated[
@@ -54,6 +47,7 @@ def analyze(
     with common.plain_errors():
         settings = common.settings(config, select, ignore, map_, set_, fail_on)
         options = common.options(output_format, output_file, samples, color, verbose, figures)
+        options = structs.replace(options, fail_on=settings.fail_on)
         diagnoses, unreadable = diagnose_paths(paths, settings)
         common.write(diagnoses, output_format, output_file, report or [], options)
     raise typer.Exit(exit_code(diagnoses, unreadable, Severity.of(settings.fail_on)))

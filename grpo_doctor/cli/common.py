@@ -33,6 +33,18 @@ Select: TypeAlias = Annotated[
 Ignore: TypeAlias = Annotated[
     list[str] | None, typer.Option("--ignore", help="Leave out these checks (code, name, family); repeatable.")
 ]
+FailOn: TypeAlias = Annotated[
+    str | None, typer.Option("--fail-on", help="Severity from which the exit code is 1.", show_default="error")
+]
+MoreReports: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--report", help="FORMAT=FILE: one more report; repeatable.")
+]
+Mapped: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--map", help="KEY=FIELD: read a key of the log as this field; repeatable.")
+]
+Declared: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting that the log does not say; repeatable.")
+]
 ConfigFile: TypeAlias = Annotated[
     Path | None, typer.Option("--config", help="TOML file of settings instead of grpo-doctor.toml or pyproject.toml.")
 ]
@@ -109,9 +121,10 @@ def options(
     return Options(samples=samples, color=colored, width=max(60, min(width, 120)), verbose=verbose, figures=figures)
 
 
-def write(diagnoses: list[Diagnosis], name: str, file: Path | None, more: list[str], options: Options) -> None:
+def write(diagnoses: list[Diagnosis], name: str | None, file: Path | None, more: list[str], options: Options) -> None:
     """Writes every report that was asked for; a file is replaced whole or not at all."""
-    jobs = [(name, file), *((f, Path(p)) for f, p in (_pair("--report", word) for word in more))]
+    first = [] if name is None else [(name, file)]
+    jobs = [*first, *((f, Path(p)) for f, p in (_pair("--report", word) for word in more))]
     rendered = [(path, render(kind, diagnoses, _beside(options, path))) for kind, path in jobs]
     if options.figures is not None:
         _save_figures(diagnoses, options.figures)
@@ -157,9 +170,10 @@ def chosen(config: Config) -> Catalogue:
     if unknown:
         raise ConfigError(f"{config.origin}: thresholds.{unknown[0]}: no check has this code; see `grpo-doctor checks`")
     for code, limits in config.thresholds.items():
+        known_limits = catalogue.checks[code].thresholds | catalogue.checks[code].probe_thresholds
         for name in limits:
-            if name not in catalogue.checks[code].thresholds:
-                known = ", ".join(catalogue.checks[code].thresholds)
+            if name not in known_limits:
+                known = ", ".join(known_limits)
                 raise ConfigError(
                     f"{config.origin}: thresholds.{code}.{name}: there is no such threshold; it has {known}"
                 )

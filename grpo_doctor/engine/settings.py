@@ -82,14 +82,15 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
 
     def declared(self) -> dict[str, Any]:
         """The settings under their own names and under those of the record fields that mean the same."""
-        normaliser = "rank" if self.advantage_estimator == "rank" else self.scale_rewards
+        divisors = {"rloo": "none", "reinforce++-baseline": "batch", "rank": "rank"}
         return {
             **msgspec.structs.asdict(self),
             "group_size": self.num_generations,
             "groups": self.prompts,
             "max_new_tokens": self.max_completion_length,
             "kl_coef": self.beta,
-            "normaliser": normaliser,
+            "use_kl_loss": True,
+            "normaliser": divisors.get(self.advantage_estimator, self.scale_rewards),
         }
 
 

@@ -2,6 +2,47 @@
 
 from __future__ import annotations
 
-from .seams import RESOURCES, SEAMS, Adapter, AdapterError, Batch, Seams, load_adapter
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["RESOURCES", "SEAMS", "Adapter", "AdapterError", "Batch", "Seams", "load_adapter"]
+from .seams import RESOURCES, SEAMS, Adapter, AdapterError, Batch, Seams, Unjudged, load_adapter
+
+if TYPE_CHECKING:
+    from . import composite as composite
+    from . import craft as craft
+    from .adapters import engine_adapter, transformers_adapter, trl_adapter
+    from .runner import run_probes, suite
+
+_LATER = {
+    "engine_adapter": "adapters",
+    "run_probes": "runner",
+    "suite": "runner",
+    "transformers_adapter": "adapters",
+    "trl_adapter": "adapters",
+}
+
+__all__ = [
+    "RESOURCES",
+    "SEAMS",
+    "Adapter",
+    "AdapterError",
+    "Batch",
+    "Seams",
+    "Unjudged",
+    "engine_adapter",
+    "load_adapter",
+    "run_probes",
+    "suite",
+    "transformers_adapter",
+    "trl_adapter",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The runner knows checks, and checks know the seams: so it is imported when it is first asked for."""
+    from importlib import import_module
+
+    if name in ("composite", "craft"):  # need torch, which reading a log does not
+        return import_module(f".{name}", __name__)
+    if name in _LATER:
+        return getattr(import_module(f".{_LATER[name]}", __name__), name)
+    raise AttributeError(name)

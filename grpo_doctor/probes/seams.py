@@ -140,6 +140,10 @@ SEAMS = tuple(name for name in vars(Seams) if not name.startswith("_"))
 """Names of all seams."""
 
 
+class Unjudged(Exception):  # noqa: N818  (not an error: a probe's way to say why it cannot tell)
+    """Raised by a probe that cannot tell; the message says what would be needed."""
+
+
 class AdapterError(ValueError):
     """An adapter that cannot be used; the message names the file and the mend."""
 

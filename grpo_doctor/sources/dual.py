@@ -11,7 +11,6 @@ as if each were a group, so its counts and success rates belong to nobody).
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from typing import Any
 
 from ..run import Run, RunBuilder, Sample
 from . import Head, Input
+from .table import split
 
 FORMAT = "dual-console"
 
@@ -62,8 +62,9 @@ _HANDLERS: list[tuple[str, re.Pattern[str], _Handler]] = []
 """What a line must hold for its pattern to be tried, the pattern, and what takes its groups."""
 
 _NUMBER = r"([-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|nan|inf)(?:-\d+\.?\d*)?)"
-_PAIR = re.compile(r"(截断率|生成长度|KL散度|β值): F=([-+.\dnaif]+)(%?)\s+H=([-+.\dnaif]+)")
-_POSTFIX = re.compile(r"(loss|kl|β_f|β_h)=([-+.\deinfa]+)")
+_PAIR = re.compile(rf"(截断率|生成长度|KL散度|β值): F={_NUMBER}(%?)\s+H={_NUMBER}")
+_POSTFIX = re.compile(rf"(loss|kl|β_f|β_h)={_NUMBER}")
+_ABSURD = re.compile(r"\d{19}")
 _OPEN_ARRAY = re.compile(r"(?:Top-5 probs|Before scale|After scale):\s*\[[^\]]*$")
 _LONGEST_ARRAY = 1 << 13
 
@@ -73,6 +74,10 @@ _PAIRED = {
     "KL散度": "kl",
     "β值": "kl_coef",
 }
+
+
+_OF_FAIRNESS = frozenset({"reward_mean", "reward_std", "response_length_mean", "truncated_rate"})
+"""Fields that stand for the run, like entropy, where the trainer prints them for the fairness samples alone."""
 
 
 def _number(text: str) -> float:
@@ -161,6 +166,8 @@ class _Log:
             return
         if self.text is not None:
             self._response(text)
+        if _ABSURD.search(text):  # no count of a log is so large, and no step may be
+            return
         for mark, pattern, handler in _HANDLERS:
             if mark in text and (found := pattern.search(text)):
                 handler(self, *found.groups())
@@ -237,6 +244,9 @@ class _Log:
         for name in ("truncated_rate", "response_length_mean", "kl", "kl_coef", "policy_loss", "kl_loss", "eval_score"):
             if (value := _together(tasks, name)) is not None:
                 fields.setdefault(name, value)
+        if "reward_mean" in tasks[FAIRNESS] and "reward_mean" not in tasks[HALLUCINATION]:
+            for name in _OF_FAIRNESS & tasks[FAIRNESS].keys():
+                fields.setdefault(name, tasks[FAIRNESS][name])
         if set(self.blocked) == {1.0}:
             fields.pop("eos_suppressed_rate", None)
         known = {task: values for task, values in tasks.items() if values}
@@ -246,7 +256,10 @@ class _Log:
     def _note(self) -> None:
         notes = self.run.notes
         if any("entropy_mean" in step.fields for step in self.steps):
-            notes.append("entropy is that of the fairness samples alone, as the trainer prints it")
+            notes.append(
+                "the trainer prints entropy, and with it mean and spread of the reward, for the fairness samples "
+                "alone: they stand for the run"
+            )
         if any("logit_gap" in step.fields for step in self.steps):
             notes.append(
                 "logits are those of the first generated token of the first sample; "
@@ -295,19 +308,19 @@ def _logits(log: _Log, step: str, label: str | None) -> None:
 
 @_on("Temperature:", r"^\s+Temperature: " + _NUMBER)
 def _temperature(log: _Log, value: str) -> None:
-    log.fields["temperature"] = float(value)
+    log.fields["temperature"] = _number(value)
 
 
 @_on("Max logit:", r"Max logit: " + _NUMBER)
 def _logit_max(log: _Log, value: str) -> None:
     if not log.passed:
-        log.gather("logit_max", float(value))
+        log.gather("logit_max", _number(value))
 
 
 @_on("Gap (1st-2nd):", r"Gap \(1st-2nd\): " + _NUMBER)
 def _logit_gap(log: _Log, value: str) -> None:
     if not log.passed:
-        log.gather("logit_gap", float(value))
+        log.gather("logit_gap", _number(value))
 
 
 @_on("Top-5 probs:", r"Top-5 probs:\s*\[([^\]]*)\]")
@@ -319,7 +332,7 @@ def _top5(log: _Log, values: str) -> None:
 @_on("Max prob:", r"Max prob: " + _NUMBER)
 def _top1(log: _Log, value: str) -> None:
     if not log.passed:
-        log.gather("top1_prob", float(value))
+        log.gather("top1_prob", _number(value))
 
 
 @_on(" Logits]", r"\[Step (\d+) Logits\](.*)")
@@ -337,9 +350,9 @@ def _one_line(log: _Log, step: str, rest: str) -> None:
 
 @_on("Fairness整体熵统计", rf"Fairness整体熵统计: mean={_NUMBER}, min={_NUMBER}, max={_NUMBER}")
 def _entropy_a(log: _Log, mean: str, low: str, high: str) -> None:
-    log.put("entropy_mean", float(mean))
-    log.fields["entropy_min"], log.fields["entropy_max"] = float(low), float(high)
-    log.tasks[FAIRNESS]["entropy_mean"] = float(mean)
+    log.put("entropy_mean", _number(mean))
+    log.fields["entropy_min"], log.fields["entropy_max"] = _number(low), _number(high)
+    log.tasks[FAIRNESS]["entropy_mean"] = _number(mean)
 
 
 @_on("[Fairness诊断", rf"\[Fairness诊断(?:@step(\d+))?\].*?Entropy(?:\(mean\))?[:=]\s*(?:mean=)?{_NUMBER}(.*)")
@@ -349,7 +362,7 @@ def _entropy_b(log: _Log, step: str | None, mean: str, rest: str) -> None:
     log.put("entropy_mean", _number(mean))
     log.tasks[FAIRNESS]["entropy_mean"] = _number(mean)
     if found := re.search(rf"min={_NUMBER}, max={_NUMBER}", rest):
-        log.fields["entropy_min"], log.fields["entropy_max"] = float(found[1]), float(found[2])
+        log.fields["entropy_min"], log.fields["entropy_max"] = _number(found[1]), _number(found[2])
 
 
 @_on("[Fairness诊断@step", r"\[Fairness诊断@step(\d+)\] 发现 (\d+) 个Fairness样本")
@@ -360,21 +373,21 @@ def _fairness_a(log: _Log, step: str, _: str) -> None:
 
 @_on("Fairness样本", rf"Fairness样本 \d+: entropy={_NUMBER}")
 def _entropy_of_sample(log: _Log, value: str) -> None:
-    log.gather("entropy_mean", float(value))
+    log.gather("entropy_mean", _number(value))
 
 
 @_on("Entropy", rf"^\s*Entropy(?:\(mean\))?[:=]\s*{_NUMBER}")
 def _entropy_line(log: _Log, value: str) -> None:
     if log.task == FAIRNESS:  # one sample of generation A
-        log.gather("entropy_mean", float(value))
-        log.gather(f"{FAIRNESS}.entropy_mean", float(value))
+        log.gather("entropy_mean", _number(value))
+        log.gather(f"{FAIRNESS}.entropy_mean", _number(value))
     else:
         log.put("entropy_mean", _number(value))
 
 
 @_on("Length:", r"\bLength: (\d+) tokens(?:.*?Truncated: (True|False))?")
 def _length_a(log: _Log, value: str, truncated: str | None) -> None:
-    log.gather(f"{FAIRNESS}.response_length_mean", float(value))
+    log.gather(f"{FAIRNESS}.response_length_mean", _number(value))
     if truncated:
         _truncated_a(log, truncated)
 
@@ -391,7 +404,7 @@ def _generated_a(log: _Log, text: str) -> None:
 
 @_on("Reward (原始)", rf"Reward \(原始\): {_NUMBER}")
 def _reward_a(log: _Log, value: str) -> None:
-    log.gather(f"{FAIRNESS}.reward_mean", float(value))
+    log.gather(f"{FAIRNESS}.reward_mean", _number(value))
 
 
 # the end of a response
@@ -399,46 +412,46 @@ def _reward_a(log: _Log, value: str) -> None:
 
 @_on("初始化: min_new_tokens=", r"min_new_tokens=(\d+)")
 def _eos_init(log: _Log, value: str) -> None:
-    log.run.settings["min_new_tokens"] = float(value)
+    log.run.settings["min_new_tokens"] = _number(value)
 
 
 @_on("已阻止", r"已阻止 (\d+)/(\d+)")
 def _eos_blocked(log: _Log, blocked: str, batch: str) -> None:
-    log.blocked.append(float(blocked) / max(float(batch), 1.0))
+    log.blocked.append(_number(blocked) / max(_number(batch), 1.0))
 
 
 @_on("EOS", r"(?i)EOS suppressor\D*(?:[\d.]+%\D*)?(\d+)/(\d+)")
 def _eos_one_line(log: _Log, blocked: str, batch: str) -> None:
-    log.blocked.append(float(blocked) / max(float(batch), 1.0))
+    log.blocked.append(_number(blocked) / max(_number(batch), 1.0))
     log.put("eos_suppressed_rate", log.blocked[-1])
 
 
 @_on("生成长度: Fairness avg", rf"生成长度: Fairness avg={_NUMBER}, Hallucination avg={_NUMBER}")
 def _lengths(log: _Log, fairness: str, hallucination: str) -> None:
-    log.both("response_length_mean", float(fairness), float(hallucination))
+    log.both("response_length_mean", _number(fairness), _number(hallucination))
 
 
-@_on("截断率过高", r"\[步骤(\d+)\] 截断率过高\(F:([\d.]+)%, H:([\d.]+)%\)")
+@_on("截断率过高", r"\[步骤(\d+)\] 截断率过高\(F:(\d+\.?\d*)%, H:(\d+\.?\d*)%\)")
 def _truncation(log: _Log, step: str, fairness: str, hallucination: str) -> None:
     log.at(int(step))
-    log.both("truncated_rate", float(fairness) / 100, float(hallucination) / 100)
+    log.both("truncated_rate", _number(fairness) / 100, _number(hallucination) / 100)
     log.warn(f"truncation too high: fairness {fairness} %, hallucination {hallucination} %")
 
 
 @_on("当前max_new_tokens=", r"当前max_new_tokens=(\d+)")
 def _limit(log: _Log, value: str) -> None:
-    log.fields["max_new_tokens"] = float(value)
+    log.fields["max_new_tokens"] = _number(value)
 
 
 @_on("降低temperature=", rf"降低temperature={_NUMBER}.*?rep_penalty={_NUMBER}")
 def _sampling(log: _Log, temperature: str, penalty: str) -> None:
-    log.run.settings.setdefault("temperature", float(temperature))
-    log.run.settings.setdefault("repetition_penalty", float(penalty))
+    log.run.settings.setdefault("temperature", _number(temperature))
+    log.run.settings.setdefault("repetition_penalty", _number(penalty))
 
 
 @_on("presence_penalty=", rf"增大presence_penalty={_NUMBER}")
 def _presence(log: _Log, value: str) -> None:
-    log.run.settings.setdefault("presence_penalty", float(value))
+    log.run.settings.setdefault("presence_penalty", _number(value))
 
 
 @_on("gen_len超过硬约束", r"\[步骤(\d+)\] 检测到gen_len超过硬约束: max=(\d+) > (\d+)")
@@ -457,7 +470,7 @@ def _boundary(log: _Log, step: str) -> None:
 
 @_on("<|eot_id|> tokens", r"^\s*Response: (\d+)个<\|eot_id\|> tokens")
 def _response_eot(log: _Log, count: str) -> None:
-    log.gather("eot_per_response", float(count))
+    log.gather("eot_per_response", _number(count))
     log.gather("chat_header_rate", 0.0)
 
 
@@ -485,7 +498,7 @@ def _eot_alarm(log: _Log, where: str, count: str) -> None:
 @_on("Batch Composition@step", r"Batch Composition@step(\d+)\] (\d+) Fairness样本")
 def _composition(log: _Log, step: str, fairness: str) -> None:
     log.at(int(step))
-    log.tasks[FAIRNESS]["groups"] = float(fairness)
+    log.tasks[FAIRNESS]["groups"] = _number(fairness)
 
 
 @_on("[Judge@step", r"\[Judge@step(\d+)\] time=[\d.]+s providers=\{([^}]*)\}")
@@ -502,10 +515,10 @@ def _zero_scores(log: _Log, step: str) -> None:
     log.run.unread["0分候选 (candidates scored 0)"] = log.run.unread.get("0分候选 (candidates scored 0)", 0) + 1
 
 
-@_on("Reward Scale@step", r"\[诊断2: Reward Scale@step(\d+)\] FAIRNESS_REWARD_SCALE=([\d.]+)")
+@_on("Reward Scale@step", r"\[诊断2: Reward Scale@step(\d+)\] FAIRNESS_REWARD_SCALE=(\d+\.?\d*)")
 def _scale(log: _Log, step: str, scale: str) -> None:
     log.at(int(step))
-    log.run.settings["fairness_reward_scale"] = float(scale)
+    log.run.settings["fairness_reward_scale"] = _number(scale)
 
 
 @_on("Before scale:", r"Before scale:\s*\[([^\]]*)\]")
@@ -533,8 +546,8 @@ def _normalization(log: _Log, step: str) -> None:
 
 @_on("EMA stats:", rf"EMA stats: mean={_NUMBER}, std={_NUMBER}")
 def _ema(log: _Log, mean: str, std: str) -> None:
-    log.tasks[FAIRNESS]["reward_ema_mean"] = float(mean)
-    log.tasks[FAIRNESS]["reward_ema_std"] = float(std)
+    log.tasks[FAIRNESS]["reward_ema_mean"] = _number(mean)
+    log.tasks[FAIRNESS]["reward_ema_std"] = _number(std)
 
 
 @_on("Advantage计算@step", r"Advantage计算@step(\d+)")
@@ -557,26 +570,26 @@ def _monitor(log: _Log, step: str) -> None:
 @_on("的reward std<0.01", r"\[Step (\d+)\] (\d+)/(\d+) 组")
 def _dead_groups(log: _Log, step: str, dead: str, groups: str) -> None:
     log.at(int(step))
-    log.groups = float(groups)
-    log.fields["zero_variance_groups"], log.fields["groups"] = float(dead), float(groups)
+    log.groups = _number(groups)
+    log.fields["zero_variance_groups"], log.fields["groups"] = _number(dead), _number(groups)
 
 
 @_on("[零梯度组诊断@step", r"@step(\d+)\] 组\d+的(\d+)个candidates")
 def _candidates(log: _Log, step: str, size: str) -> None:
     log.at(int(step))
-    log.run.settings["group_size"] = float(size)
+    log.run.settings["group_size"] = _number(size)
 
 
 @_on("[Reward Scale@step", rf"\[Reward Scale@step(\d+)\] F: std={_NUMBER}, H: std={_NUMBER}(.*)")
 def _reward_scale(log: _Log, step: str, fairness: str, hallucination: str, rest: str) -> None:
     log.at(int(step))
     log.step.ended = True
-    log.both("reward_std", float(fairness), float(hallucination))
+    log.both("reward_std", _number(fairness), _number(hallucination))
     if found := re.search(rf"Signal: F={_NUMBER}, H={_NUMBER}", rest):
-        log.both("signal", float(found[1]), float(found[2]))
+        log.both("signal", _number(found[1]), _number(found[2]))
 
 
-@_on("严重失衡", r"严重失衡: F/H=([\d.]+)")
+@_on("严重失衡", r"严重失衡: F/H=(\d+\.?\d*)")
 def _imbalance(log: _Log, ratio: str) -> None:
     log.warn(f"signal of fairness to hallucination is {ratio}")
 
@@ -602,55 +615,55 @@ def _loss_of(log: _Log, task: str) -> None:
 
 @_on("Reward项", rf"Reward项\(负surrogate\): {_NUMBER}")
 def _policy_loss(log: _Log, value: str) -> None:
-    log.tasks[log.task or FAIRNESS]["policy_loss"] = float(value)
+    log.tasks[log.task or FAIRNESS]["policy_loss"] = _number(value)
 
 
 @_on("KL项(", rf"KL项\(β={_NUMBER}\): {_NUMBER}\s+\(raw_kl={_NUMBER}\)")
 def _kl_loss(log: _Log, beta: str, term: str, kl: str) -> None:
-    log.tasks[log.task or FAIRNESS] |= {"kl_coef": float(beta), "kl_loss": float(term), "kl": float(kl)}
+    log.tasks[log.task or FAIRNESS] |= {"kl_coef": _number(beta), "kl_loss": _number(term), "kl": _number(kl)}
 
 
 @_on("Entropy项(coef=", rf"Entropy项\(coef={_NUMBER}\): {_NUMBER}\s+\(raw_entropy={_NUMBER}\)")
 def _entropy_loss(log: _Log, coef: str, term: str, entropy: str) -> None:
     task = log.task or FAIRNESS
-    log.tasks[task] |= {"entropy_coef": float(coef), "entropy_loss": float(term)}
-    log.tasks[task].setdefault("entropy_mean", float(entropy))
-    log.fields["entropy_coef"] = float(coef)
+    log.tasks[task] |= {"entropy_coef": _number(coef), "entropy_loss": _number(term)}
+    log.tasks[task].setdefault("entropy_mean", _number(entropy))
+    log.fields["entropy_coef"] = _number(coef)
     if task == FAIRNESS:  # the entropy of the run is that of fairness too
-        log.fields["entropy_loss"] = float(term)
+        log.fields["entropy_loss"] = _number(term)
 
 
 @_on("Overall Loss:", rf"Overall Loss: {_NUMBER}")
 def _overall_loss(log: _Log, value: str) -> None:
-    log.fields["loss"] = float(value)
+    log.fields["loss"] = _number(value)
 
 
 @_on("[BranchedKL@", r"\[BranchedKL@(\d+)\] (.*)")
 def _branched_kl(log: _Log, step: str, rest: str) -> None:
     log.at(int(step))
     for task, symbol in ((FAIRNESS, "f"), (HALLUCINATION, "h")):
-        if found := re.search(rf"β_{symbol}[^:]*: [\d.]+→([\d.]+)", rest):
-            log.tasks[task]["kl_coef"] = float(found[1])
-        if found := re.search(rf"{task.capitalize()}(?:拉格朗日: KL=| KL过[高低]\()([\d.]+)", rest):
-            log.tasks[task].setdefault("kl", float(found[1]))
+        if found := re.search(rf"β_{symbol}[^:]*: [\d.]+→(\d+\.?\d*)", rest):
+            log.tasks[task]["kl_coef"] = _number(found[1])
+        if found := re.search(rf"{task.capitalize()}(?:拉格朗日: KL=| KL过[高低]\()(\d+\.?\d*)", rest):
+            log.tasks[task].setdefault("kl", _number(found[1]))
 
 
-@_on("QuickEval@", r"\[QuickEval@(\d+)\].*?fairness=([\d.]+)\s+hallucination=([\d.]+)")
+@_on("QuickEval@", r"\[QuickEval@(\d+)\].*?fairness=(\d+\.?\d*)\s+hallucination=(\d+\.?\d*)")
 def _quick_eval(log: _Log, step: str, fairness: str, hallucination: str) -> None:
     log.at(int(step))
-    log.both("eval_score", float(fairness), float(hallucination))
+    log.both("eval_score", _number(fairness), _number(hallucination))
 
 
 @_on(": F=", r"^(\s*(?:截断率|KL散度): F=.*)")
 def _eval_pairs(log: _Log, text: str) -> None:
     for name, fairness, percent, hallucination in _PAIR.findall(text):
         scale = 0.01 if percent else 1.0
-        log.both(_PAIRED[name], float(fairness) * scale, float(hallucination) * scale)
+        log.both(_PAIRED[name], _number(fairness) * scale, _number(hallucination) * scale)
 
 
 @_on("GRPO训练:", r"GRPO训练:.*?(\d+)/\d+ (.*)")
 def _progress(log: _Log, done: str, rest: str) -> None:
-    values = {name: float(value) for name, value in _POSTFIX.findall(rest)}
+    values = {name: _number(value) for name, value in _POSTFIX.findall(rest)}
     if values and log.step.number is None:
         log.at(max(int(done), 1))
     for name in ("loss", "kl"):
@@ -696,11 +709,11 @@ _PROVIDERS = ("provider_openai", "provider_claude", "provider_heuristic")
 
 def _cells(file: Input) -> Iterator[tuple[int, dict[str, Any]]]:
     lines = file.lines()
-    header = next(csv.reader([next(lines)[1]]))
+    header = split(next(lines)[1])
     for number, text in lines:
-        cells = next(csv.reader([text]), [])
-        if not cells:
+        if not text.strip():
             continue
+        cells = split(text)
         if len(cells) != len(header):
             file.notes.append(f"line {number} has {len(cells)} cells where the header has {len(header)}; left out")
             continue
@@ -713,7 +726,7 @@ def _objects(file: Input) -> Iterator[tuple[int, dict[str, Any]]]:
             continue
         try:
             row = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             file.notes.append(f"line {number} is no JSON object and was left out")
             continue
         if isinstance(row, dict):
@@ -725,7 +738,7 @@ def _values(row: dict[str, Any]) -> dict[str, float]:
     for name, value in row.items():
         try:
             out[name] = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             continue
     return out
 
@@ -736,7 +749,7 @@ def _read_metrics(file: Input, rows: Iterator[tuple[int, dict[str, Any]]]) -> Ru
     taken |= {name.format(letter) for name in _BY_TASK for letter in "fh"}
     for number, row in rows:
         values = _values(row)
-        if "step" not in values:
+        if not 0 <= values.get("step", -1) < 1e15:
             file.notes.append(f"line {number} has no step and was left out")
             continue
         tasks: dict[str, dict[str, Any]] = {

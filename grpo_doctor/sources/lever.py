@@ -7,13 +7,13 @@ of their largest size. Losses may be negative, NaN or infinite (the authors' own
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from ..run import Run, RunBuilder, Table
 from . import Head, Input
+from .table import split
 
 FORMAT = "lever-epochs"
 
@@ -100,10 +100,10 @@ _SETTINGS = {"kl_beta": "kl_coef", "lr": "learning_rate", "use_rank_env": "use_r
 
 def _read_csv(file: Input) -> list[Run]:
     lines = [(number, text) for number, text in file.lines() if text.strip()]
-    header = next(csv.reader([lines[0][1]]))
+    header = split(lines[0][1])
     rows: dict[str, list[tuple[int, dict[str, str]]]] = {}
     for number, text in lines[1:]:
-        cells = next(csv.reader([text]))
+        cells = split(text)
         if len(cells) != len(header):
             file.notes.append(f"line {number} has {len(cells)} cells where the header has {len(header)}; left out")
             continue
@@ -145,7 +145,7 @@ def _add(builder: RunBuilder, cells: Mapping[str, str], line: int) -> None:
         for name, field in _FIELDS.items()
         if name in cells and _NUMBER.fullmatch(cells[name].strip())
     }
-    if "epoch" not in values:
+    if not 0 <= values.get("epoch", -1) < 1e15:
         return
     coefficient = values.get("kl_coef", builder.run.settings.get("kl_coef"))
     if isinstance(coefficient, float) and "kl" in values and "policy_loss" in values:

@@ -42,6 +42,22 @@ use_vllm                use_vllm
 lora_r                  lora_r lora_rank
 disable_dropout         disable_dropout
 importance_sampling_level importance_sampling_level
+use_peft                use_peft use_lora
+lora_dropout            lora_dropout
+dropout                 dropout hidden_dropout resid_pdrop
+attention_dropout       attention_dropout attn_pdrop
+min_p                   min_p
+repetition_penalty      repetition_penalty
+presence_penalty        presence_penalty
+frequency_penalty       frequency_penalty
+entropy_target          entropy_target
+use_adaptive_entropy    use_adaptive_entropy
+advantage_clip          advantage_clip adv_clip clip_advantages
+kl_penalty              kl_penalty algorithm.kl_penalty
+use_kl_in_reward        use_kl_in_reward algorithm.use_kl_in_reward
+async_level             async_level max_async_level max_staleness
+sync_ref_model          sync_ref_model
+ref_model_sync_steps    ref_model_sync_steps
 """
 """Setting, then the names of it; a dotted name is asked before its last part."""
 

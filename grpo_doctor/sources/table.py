@@ -19,8 +19,8 @@ def sniff(head: Head) -> int:
     delimiter = _delimiter(lines[0]) if len(lines) > 1 else ""
     if not delimiter:
         return 0
-    names = _split(lines[0], delimiter)
-    rows = [_split(line, delimiter) for line in lines[1 : -1 if len(lines) > 2 else None]]
+    names = split(lines[0], delimiter)
+    rows = [split(line, delimiter) for line in lines[1 : -1 if len(lines) > 2 else None]]
     known = [name for name in names if name.lower() in STEP_KEYS or resolve(name)]
     if any(number(name) is not None for name in names) or len(known) < 2:
         return 0
@@ -32,9 +32,9 @@ def read(file: Input) -> list[Run]:
     lines = file.lines()
     first = next((text for _, text in lines if text.strip()), "")
     delimiter = _delimiter(first)
-    names = _split(first, delimiter)
+    names = split(first, delimiter)
     for line, text in lines:
-        cells = _split(text, delimiter)
+        cells = split(text, delimiter)
         if len(cells) == len(names):
             rows.add({name: cell for name, cell in zip(names, cells, strict=True) if cell}, line)
         elif text.strip():
@@ -48,7 +48,8 @@ def _delimiter(line: str) -> str:
     return best if counts[best] else ""
 
 
-def _split(line: str, delimiter: str) -> list[str]:
+def split(line: str, delimiter: str = ",") -> list[str]:
+    """The cells of one line, none where its quotes are torn."""
     if '"' not in line:
         return [cell.strip() for cell in line.removeprefix("\ufeff").split(delimiter)]
     try:

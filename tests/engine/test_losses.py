@@ -150,3 +150,10 @@ def test_advantages_are_those_of_trl(scale: str) -> None:
     std = rewards.std(1, keepdim=True) if scale == "group" else rewards.std()
     expected = centred if scale == "none" else centred / (std + 1e-4)
     torch.testing.assert_close(advantages(rewards, given(scale_rewards=scale)), expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "divisor"), [("grpo", "group"), ("rloo", "none"), ("reinforce++-baseline", "batch"), ("rank", "rank")]
+)
+def test_a_run_declares_what_its_advantages_are_divided_by(estimator: str, divisor: str) -> None:
+    assert settings_of({"advantage_estimator": estimator}, "test").declared()["normaliser"] == divisor

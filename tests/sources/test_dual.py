@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from grpo_doctor.run import Run
 from grpo_doctor.sources import read
@@ -174,6 +176,8 @@ def test_generation_a(tmp_path: Path) -> None:
         }
     }
     assert [sample.response for sample in run.samples[0]] == ["I cannot tell.", "I cannot"]
+    alone = ("reward_mean", "response_length_mean", "truncated_rate")  # they stand for the run, as entropy does
+    assert [column(run, name)[0] for name in alone] == [0.2, 3.0, 0.5]
 
 
 def test_generation_b_first_step(tmp_path: Path) -> None:
@@ -197,6 +201,8 @@ def test_generation_b_first_step(tmp_path: Path) -> None:
             "kl_loss": 0.0321,
             "truncated_rate": 0.125,
             "max_new_tokens": 96.0,
+            "reward_mean": 0.532,
+            "reward_std": 0.168,
             "response_length_mean": math.nan,
             "eval_score": math.nan,
         },
@@ -329,3 +335,29 @@ def test_the_log_of_6075bf1() -> None:
         assert alike == row["fairness"]["zero_variance_groups"]
     assert (run.settings["temperature"], run.settings["group_size"]) == (0.75, 4.0)
     assert [len(run.samples[row]) for row in run.samples] == [3, 3, 3]
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_damaged_text_is_read_without_a_crash(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    whole = GENERATION_B + GENERATION_A + BOUNDARY + LOGITS + ONE_LINE
+    text = list(whole)
+    for _ in range(data.draw(st.integers(1, 40))):
+        at = data.draw(st.integers(0, len(text) - 1))
+        text[at] = data.draw(
+            st.sampled_from(["", "\n", "9" * 30, "-", ".", "e", "nan", "[", "]", "%", "\0", "1e9", "²", "inf"])
+        )
+    path = tmp_path_factory.getbasetemp() / "damaged.log"
+    path.write_text("[Fairness诊断@step1] Entropy: mean=0.5\n" + "".join(text), encoding="utf-8")
+    (run,) = read(path)
+    assert run.format == "dual-console"
+    assert len(run) >= 1
+
+
+@pytest.mark.parametrize("step", ["nan", "inf", "-1", "1e300", "", "x"])
+def test_a_row_of_step_metrics_without_a_usable_step_is_left_out(tmp_path: Path, step: str) -> None:
+    path = tmp_path / "train_step_metrics.csv"
+    path.write_text(HEADER + ",".join([step, *["0"] * 14]) + "\n", encoding="utf-8")
+    (run,) = read(path)
+    assert len(run) == 0
+    assert run.notes[-1] == "line 2 has no step and was left out"

@@ -1,0 +1,59 @@
+import numpy as np
+
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column, each
+
+
+@check(
+    "CFG006",
+    severity="warning",
+    remedies=(
+        remedy(
+            "clip-bound-by-ratio",
+            "Use the clip bound that belongs to the ratio",
+            trl='epsilon=0.2 with importance_sampling_level="token"; epsilon=3e-4, epsilon_high=4e-4 with "sequence"',
+            verl="clip_ratio_low=0.2 clip_ratio_high=0.28; 3e-4 and 4e-4 with loss_mode=gspo",
+            openrlhf="--actor.eps_clip_low_high 0.2 0.28",
+            by_hand="sequence ratios are exp(mean log-ratio): they move by thousandths, token ratios by tenths",
+            evidence="GSPO trains with 3e-4 / 4e-4; at 0.2 its clip would never act",
+            source="arXiv 2507.18071; TRL documentation",
+        ),
+    ),
+)
+def clip_bound_of_the_other_ratio(
+    epsilon: Column = any_of("settings.epsilon", "settings.cliprange"),
+    level: Column = any_of("settings.importance_sampling_level", optional=True),
+    loss_type: Column = any_of("settings.loss_type", optional=True),
+    *,
+    wide: float = 0.05,
+    narrow: float = 2e-3,
+) -> Fires:
+    """The clip bound belongs to the other kind of ratio: it clips nothing, or nearly everything.
+
+    ## What it sees
+    Declared settings: epsilon of 0.05 or more with sequence-level ratios, or of 0.002 or less with token-level ones.
+
+    ## Why it matters
+    A sequence-level ratio is the exponential of a mean: it moves by thousandths, and 0.2 never clips it. A token's
+    ratio moves by tenths, and 3e-4 clips nearly every token, which leaves no gradient.
+
+    ## Known false alarms
+    Implementations whose sequence ratio is the product over tokens, not the mean. CISPO is left out.
+
+    ## Remedy
+    Token level 0.2 (upper 0.2 to 0.28), sequence level 3e-4 and 4e-4.
+
+    ## Sources
+    arXiv 2507.18071 (GSPO); arXiv 2503.14476 (clip-higher); TRL `importance_sampling_level`.
+    """
+    sequence = each(lambda v: v == "sequence", level) + each(lambda v: v == "gspo", loss_type) > 0
+    other = each(lambda v: v in ("cispo", "vespo", "sapo"), loss_type) > 0
+    idle, strict = sequence & (epsilon >= wide), ~sequence & (epsilon > 0) & (epsilon <= narrow)
+    return fires(
+        (idle | strict) & ~other,
+        "A clip bound of {epsilon:.2g} {what}.",
+        hold=(1, 1),
+        epsilon=epsilon,
+        what=np.where(idle, "never clips a sequence-level ratio", "clips nearly every token-level ratio"),
+    )

@@ -1,0 +1,61 @@
+import numpy as np
+
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column
+
+
+@check(
+    "CFG011",
+    severity="info",
+    explains=("RAT003",),
+    remedies=(
+        remedy(
+            "dropout-off",
+            "Train without dropout",
+            trl="disable_dropout=True, or LoraConfig(lora_dropout=0.0)",
+            verl="lora dropout 0; the actor's own dropout is 0 in most model configs",
+            openrlhf="--ds.lora.dropout 0",
+            by_hand="for m in model.modules():\n    if isinstance(m, torch.nn.Dropout): m.p = 0.0",
+            evidence="a KL above 0 at step 1 was dropout",
+            source="huggingface/trl#3500",
+        ),
+    ),
+)
+def dropout_on(
+    known: Column = any_of("settings.lora_dropout", "settings.dropout", "settings.attention_dropout"),
+    lora: Column = any_of("settings.lora_dropout", optional=True),
+    plain: Column = any_of("settings.dropout", optional=True),
+    attention: Column = any_of("settings.attention_dropout", optional=True),
+    disabled: Column = any_of("settings.disable_dropout", optional=True),
+    *,
+    strong: float = 0.05,
+) -> Fires:
+    """Dropout is on while the policy is scored, so no log-probability is the same twice.
+
+    ## What it sees
+    A declared dropout (LoRA's, the model's or the attention's) above 0: info; above 0.05: warning. Silent where
+    `disable_dropout` is declared on.
+
+    ## Why it matters
+    Old and new log-probabilities then come from two random sub-networks: ratios differ from 1 before any update,
+    the KL to the reference is above 0 from the first step, and clipping acts on noise.
+
+    ## Known false alarms
+    LoRA recipes with 0.05 train well; the noise is small. Trainers that score in eval mode are not touched by it.
+
+    ## Remedy
+    TRL `disable_dropout=True`; LoRA dropout 0.
+
+    ## Sources
+    huggingface/trl#3500; TRL `disable_dropout` (off by default).
+    """
+    largest = np.fmax(np.fmax(lora, plain), attention)
+    active = ~(disabled == 1)
+    return fires(
+        active & (largest > 0),
+        "Dropout of {largest:.2g} is on while log-probabilities are taken.",
+        hold=(1, 1),
+        warning=active & (largest > strong),
+        largest=largest,
+    )

@@ -1,0 +1,34 @@
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.stats import Column
+
+
+@check("CFG003", severity="info", remedies=("lower-kl-coefficient",))
+def kl_coefficient_out_of_range(
+    beta: Column = any_of("kl_coef", "settings.beta"), *, high: float = 0.05, huge: float = 0.1
+) -> Fires:
+    """The KL coefficient is larger than any published recipe's.
+
+    ## What it sees
+    beta above 0.05: info; above 0.1: warning. Meant for a token-mean KL in the loss.
+
+    ## Why it matters
+    beta sets how hard each update is pulled back. R1 used 0.001, DeepSeekMath 0.04, TRL's default is 0. At 1 and 10
+    engine runs stood still (0.33 and 0.26 instead of 0.63).
+
+    ## Known false alarms
+    A KL in the reward (PPO) is scaled differently: 0.05 to 0.2 is usual there. Whether the term really dominates is
+    judged by KL002, from the gradient.
+
+    ## Remedy
+    0.001 to 0.04; lower it by thirds until the KL term has less than 0.3 of the gradient norm.
+
+    ## Sources
+    arXiv 2402.03300; TRL documentation of `beta`; faults beta_1 and beta_10 of the throw-away engine.
+    """
+    return fires(
+        beta > high,
+        "The KL coefficient is {beta:.3g}; published recipes use 0.001 to 0.04.",
+        hold=(1, 1),
+        warning=beta > huge,
+        beta=beta,
+    )

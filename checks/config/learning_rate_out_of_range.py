@@ -1,0 +1,59 @@
+import re
+
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.stats import Column, best, each, previous
+
+_SIZE = re.compile(r"(?<![\d.])(\d{1,4}(?:\.\d{1,3})?)([bm])(?![a-z0-9])", re.IGNORECASE)
+
+
+def billions(model: object) -> float:
+    """Parameters in billions, as the model's name says: 0.5 for Qwen2.5-0.5B-Instruct; NaN where it does not."""
+    found = _SIZE.search(model[-200:]) if isinstance(model, str) else None
+    return float("nan") if found is None else float(found[1]) * (1.0 if found[2].lower() == "b" else 1e-3)
+
+
+@check("CFG002", severity="info", remedies=("lower-learning-rate",))
+def learning_rate_out_of_range(
+    learning_rate: Column = any_of("settings.learning_rate", "learning_rate"),
+    lora: Column = any_of("settings.use_peft", "settings.lora_r", "settings.use_lora"),
+    model: Column = any_of("settings.model", "settings.model_name_or_path", optional=True),
+    *,
+    full: float = 1e-5,
+    adapter: float = 2e-6,
+    size: float = 0.1,
+    warm: int = 10,
+) -> Fires:
+    """The learning rate is outside what works for this kind of training.
+
+    ## What it sees
+    The highest learning rate so far. Full fine-tuning of a model of at least 0.1 billion parameters (by its name)
+    above 1e-5: warning. LoRA at 2e-6 or below once ten rows have not raised it: info. A run that does
+    not say whether it trains an adapter is skipped.
+
+    ## Why it matters
+    Adam moves each weight by about the learning rate a step. Full fine-tuning works at 5e-7 to 3e-6 (1e-6 is the
+    default of TRL, verl and OpenRLHF), LoRA at 5e-6 to 5e-5: its product of two small matrices needs more.
+
+    ## Known false alarms
+    Three public runs at 4e-5 are healthy (88 %, 75 %, 78 %), so this is a hint and never more than a warning: a
+    configuration alone does not make a run fail. Small models and models trained from scratch need much more; they
+    are left out by size. What a step really moved is judged by STL003.
+
+    ## Remedy
+    TRL `learning_rate=1e-6` (LoRA `1e-5`), verl `actor.optim.lr=1e-6`, OpenRLHF `--actor.learning_rate 1e-6`.
+
+    ## Sources
+    TRL, verl and OpenRLHF defaults; TRL notes on LoRA; ShibukiZero/assignment5-alignment.
+    """
+    peak = best(learning_rate)
+    high = (lora == 0) & (peak > full) & (each(billions, model) >= size)
+    settled = peak == previous(peak, warm)
+    return fires(
+        high | ((lora > 0) & settled & (peak > 0) & (peak <= adapter)),
+        "The learning rate of {peak:.2g} is outside the usual range ({low:g} to {top:g}).",
+        hold=(1, 1),
+        warning=high,
+        peak=peak,
+        low=5e-7 + (lora > 0) * 4.5e-6,
+        top=3e-6 + (lora > 0) * 4.7e-5,
+    )

@@ -1,0 +1,53 @@
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.stats import Column, baseline, words
+
+
+@check("CFG009", severity="info", remedies=("raise-response-limit", "lower-min-new-tokens"))
+def length_limits_cut_the_policy(
+    known: Column = any_of("cut_share", "eos_suppressed_rate"),
+    cut_share: Column = None,
+    eos_suppressed_rate: Column = None,
+    *,
+    rows: int = 3,
+    cut: float = 0.05,
+    held: float = 0.25,
+) -> Fires:
+    """The length limits lie inside the lengths that the policy writes from the start.
+
+    ## What it sees
+    Median of the first three rows: more than 5 % of the responses cut at the limit, so the limit is below the 95th
+    percentile of the initial policy's lengths; or EOS suppressed in more than 25 %, so that the minimum is above
+    their 25th percentile.
+
+    ## Why it matters
+    A cut response has lost its end, and a padded one has a tail that nobody meant. Both are scored and trained on, and
+    the policy learns the limit instead of the task: with 5 tokens allowed, engine runs wrote only texts that parse
+    when cut (valid 0.97, clean evaluation 0.41 instead of 0.70).
+
+    ## Known false alarms
+    Runs may begin at 70 % cut and recover as they learn to be brief, hence info: the tail is judged by LEN003, the
+    minimum by LEN004. With supervised answers at hand compare with their percentiles instead.
+
+    ## Remedy
+    max_new_tokens at or above the 95th percentile, min_new_tokens at or below the 25th (or 0).
+
+    ## Sources
+    Founding document 1 and its repository (minimum 5, then 30, then 5); engine notes (max_new5, min_new14).
+    """
+    first_cut, first_held = baseline(cut_share, rows), baseline(eos_suppressed_rate, rows)
+    return fires(
+        (first_cut > cut) | (first_held > held),
+        "At the start {what}.",
+        hold=(1, 1),
+        cut=first_cut,
+        held=first_held,
+        what=words(
+            lambda c, h: (
+                f"{c:.0%} of the responses are cut at the limit"
+                if c > cut
+                else f"{h:.0%} of the responses want to end before the minimum"
+            ),
+            first_cut,
+            first_held,
+        ),
+    )

@@ -1,0 +1,76 @@
+from itertools import pairwise
+from typing import Any
+
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.stats import Column, baseline, each, fallen, gained, recent_mean
+
+ENOUGH = 50
+"""Pairs of words below which the share of distinct ones says nothing."""
+
+
+@check(
+    "DIV003",
+    severity="info",
+    rivals=(
+        Rival(
+            "longer or more samples",
+            "the share of distinct pairs falls with the amount of text",
+            "equal numbers of words: steps whose amount differs by more than half are left out here",
+        ),
+        Rival(
+            "other prompts",
+            "a batch of similar prompts has similar answers",
+            "the same prompts early and late",
+        ),
+    ),
+    remedies=("temperature-one", "entropy-bonus"),
+)
+def lexical_diversity_fall(samples: Column, reward_mean: Column = None, *, part: float = 0.5) -> Fires:
+    """Responses use ever fewer word pairs.
+
+    ## What it sees
+    The share of distinct word pairs among all word pairs of a step's samples (distinct-2), mean of 5 steps with
+    samples, has fallen below half of the first such step's, on 3 of 5 rows: an info, and a warning where the reward is
+    known and has not gained. Steps with fewer than 50 pairs, or with an amount of text that differs from the first by
+    more than a factor of 1.5, are left out.
+
+    ## Why it matters
+    Lexical diversity falls before distinct responses do: answers converge on one phrasing, then on one text.
+
+    ## Known false alarms
+    A policy that learns a fixed form repeats it. Text without spaces (Chinese, code without spaces) has few pairs.
+
+    ## Remedy
+    Look at the samples. If the phrasing is the form that is asked for, nothing; else temperature 1 and entropy at a
+    target.
+
+    ## Sources
+    Distinct-n: Li et al. 2016 (arXiv 1510.03055); Vendi score: 2210.02410. The limit of one half is a heuristic.
+    """
+    words = each(_pairs, samples)
+    alike = (words >= ENOUGH) & (words <= 1.5 * baseline(words, 1)) & (words >= baseline(words, 1) / 1.5)
+    distinct = each(lambda row, fits: _distinct(row) if fits else float("nan"), samples, alike)
+    first, now = baseline(distinct, 1), recent_mean(distinct)
+    low = (now < part * first) & alike
+    better = gained(reward_mean) & ~fallen(reward_mean)
+    return fires(
+        low,
+        "Distinct word pairs have fallen from {first:.0%} to {now:.0%} of all word pairs.",
+        warning=low & (reward_mean == reward_mean) & ~better,
+        first=first,
+        now=now,
+    )
+
+
+def _bigrams(row: list[Any]) -> list[tuple[str, str]]:
+    texts = [s.response.split() for s in row]
+    return [pair for words in texts for pair in pairwise(words)]
+
+
+def _pairs(row: list[Any]) -> float:
+    return float(len(_bigrams(row)))
+
+
+def _distinct(row: list[Any]) -> float:
+    pairs = _bigrams(row)
+    return len(set(pairs)) / len(pairs)

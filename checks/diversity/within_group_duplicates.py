@@ -1,0 +1,63 @@
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.stats import Column, fallen, gained, recent_mean, solved
+
+
+@check(
+    "DIV001",
+    severity="warning",
+    explains=("ADV003", "ADV012"),
+    rivals=(
+        Rival(
+            "a low sampling temperature",
+            "below 0.5 the responses of a good policy are alike too",
+            "the same prompts at temperature 1",
+        ),
+        Rival(
+            "a task with few possible answers",
+            "one-word answers repeat however diverse the policy",
+            "the number of distinct right answers",
+        ),
+        Rival("entropy collapse", "the policy has one answer left", "ENT001; entropy at T=1"),
+        Rival("a fixed seed in the generator", "every response of a group then is the same draw", "two calls in a row"),
+    ),
+    remedies=("temperature-one", "filter-dead-groups", "entropy-bonus"),
+)
+def within_group_duplicates(
+    unique_rate: Column,
+    reward_mean: Column = None,
+    reward_max: Column = None,
+    temperature: Column = None,
+    *,
+    warn: float = 0.5,
+    bad: float = 0.25,
+) -> Fires:
+    """Most responses are copies of one another, and nothing was gained by it.
+
+    ## What it sees
+    Distinct responses by all responses of a step, mean of 5 rows: below 0.5 a warning, below 0.25 an error, on 5 of 10
+    rows. While the reward gains or is near its top, nothing is said; without a reward it stays a warning. The record
+    counts over the whole step: distinct responses within a group are at least as rare.
+
+    ## Why it matters
+    Copies get equal rewards, so their group has no advantage and no gradient, and the rollouts were paid for nothing.
+
+    ## Known false alarms
+    A finished small task has 0.18 to 0.25 distinct responses and is healthy. Short answers. Batches with the same
+    prompt twice.
+
+    ## Remedy
+    Temperature 1 first; then live groups by filtering prompts; then entropy at a target.
+
+    ## Sources
+    Throw-away engine (0.98 at the start, 0.18-0.25 after 100 healthy steps); DAPO (arXiv 2503.14476).
+    """
+    share = recent_mean(unique_rate)
+    better = (gained(reward_mean) & ~fallen(reward_mean)) | solved(reward_mean, reward_max)
+    return fires(
+        (share < warn) & ~better,
+        "Only {share:.0%} of the responses are distinct.",
+        hold=(5, 10),
+        error=(share < bad) & ~better & (reward_mean == reward_mean),
+        share=share,
+        temperature=temperature,
+    )

@@ -1,0 +1,85 @@
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor.remedies import remedy
+
+
+@probe(
+    "ENT006",
+    severity="critical",
+    explains=("ENT001", "ENT002", "ENT004", "ENT005", "ENT007", "DIV001"),
+    withholds={"raise-entropy-bonus": "the bonus lowers entropy: more of it does more harm"},
+    remedies=(
+        remedy(
+            "mend-entropy-sign",
+            "Give the entropy the sign that raises it when the loss is minimised",
+            by_hand="loss = policy_loss - coef * entropy          # entropy = H, positive\n"
+            "grad = g_policy + g_kl - coef * grad(H)     # surgery: subtract the gradient of H, not of -H",
+            trl="entropy_coef=0.01, never negative",
+            evidence="coefficient 0.5 for 60 steps: entropy 0.03 flipped, reward 0.47 instead of 0.63",
+            source="founding document 001; grpo-dual trainer, lines 4546-4560 at its last version",
+        ),
+    ),
+)
+def entropy_sign_flip_probe(
+    backward: Any,
+    model: Any,
+    render: Any,
+    tokenizer: Any,
+    prompts: Any = None,
+    reference: Any = None,
+    settings: Any = None,
+    *,
+    low: float = 0.5,
+) -> Fires | None:
+    """The entropy bonus lowers entropy: its gradient is applied with the wrong sign, or on the wrong tokens.
+
+    ## What it sees
+    The gradient that the trainer leaves for the optimizer, surgery included, at advantages of zero, where only the
+    entropy term is left; and the half of it that does not change sign with the advantages, for every sample alone and
+    for all together, so that every branch of the loss is gone through. Its descent direction must point along the
+    gradient of the mean token entropy of the responses: cosine above 0.5 (1 where all is right, -1 where the sign is
+    flipped). KL is silenced by giving the reference the policy's weights.
+
+    ## Why it matters
+    The log can be right while the gradient is wrong: in grpo-dual the printed loss has the right sign and the applied
+    gradient the wrong one, and the coefficient went from 0.2 to 6 against an entropy that fell because of it. Up to
+    0.1 no record of a single run shows the flip.
+
+    ## What this certifies, and what it does not
+    It certifies the direction of the entropy term, at the present weights and for the branches that zero, positive and
+    negative advantages and single samples reach. It does not certify that the coefficient has a sensible size
+    (ENT008), nor branches that other settings would choose: give those an adapter of their own.
+
+    ## Known false alarms
+    A loss with a k1 KL term and a reference that the adapter does not name. A coefficient of 0 is not judged; say
+    `settings["entropy_coef"]`.
+
+    ## Remedy
+    `-coef * H` in the loss, or the gradient of H subtracted in the surgery. Then look at the size.
+
+    ## Sources
+    Founding document 001; CATALOGUE ENT006; prototype: cosine +1.000 right, -1.000 flipped.
+    """
+    craft = probes.craft
+    coefficient = (settings or {}).get("entropy_coef")
+    if coefficient == 0:
+        raise probes.Unjudged("settings['entropy_coef'] is 0: there is no entropy term")
+    cases = craft.entropy_cases(backward, model, render, tokenizer, prompts, reference, settings or {})
+    if not cases:
+        raise probes.Unjudged("no gradient is left at zero advantages: the entropy term is off")
+    worst = min(cases, key=lambda case: case.cosine)
+    if coefficient is None and not worst.cosine < -0.9:
+        if worst.cosine > 0.9:
+            return None
+        raise probes.Unjudged("say settings['entropy_coef']: what is left at zero advantages may be another term")
+    return fires(
+        not worst.cosine >= low,
+        "One step on the entropy term alone {does} entropy: cosine {cosine:.2f} with the gradient of the entropy, in "
+        "{flipped} of {cases} cases ({where}).",
+        does="lowers" if worst.cosine < -low else "does not raise",
+        cosine=worst.cosine,
+        flipped=sum(case.cosine < low for case in cases),
+        cases=len(cases),
+        where=worst.name,
+    )

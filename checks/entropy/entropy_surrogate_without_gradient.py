@@ -1,0 +1,64 @@
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor.remedies import remedy
+
+
+@probe(
+    "ENT011",
+    severity="error",
+    explains=("ENT006",),
+    remedies=(
+        remedy(
+            "entropy-from-logits",
+            "Take the entropy from the whole distribution, not from the sampled tokens",
+            by_hand="logp = logits.log_softmax(-1); entropy = -(logp.exp() * logp).sum(-1)   # (N, T), on the mask",
+            trl="entropy_coef=…: it uses the full vocabulary",
+            evidence="cosine with the entropy's gradient 0.06 → 1.000 on the prototype",
+            source="CATALOGUE ENT011; new-colab trainer, `entropy_bonus = -entropy_coef * new_log_prob`",
+        ),
+    ),
+)
+def entropy_surrogate_without_gradient(
+    backward: Any,
+    model: Any,
+    render: Any,
+    tokenizer: Any,
+    prompts: Any = None,
+    reference: Any = None,
+    settings: Any = None,
+) -> Fires | None:
+    """The entropy term is made of the sampled tokens' log-probabilities, whose gradient carries no entropy.
+
+    ## What it sees
+    As ENT006, at advantages of zero: the gradient that is left lies along that of the mean log-probability of the
+    responses (|cosine| above 0.95) and not along that of the entropy (|cosine| below 0.5).
+
+    ## Why it matters
+    On-policy the expectation of the gradient of log-probabilities is zero: the term adds noise and drift and no
+    entropy. The true gradient is -E[log p · grad log p].
+
+    ## What this certifies, and what it does not
+    It certifies that the entropy term is not this surrogate. That the right term has the right sign is ENT006.
+
+    ## Known false alarms
+    A supervised term on the same responses (imitation beside RL) has this gradient; give the probe a loss without it.
+
+    ## Remedy
+    Full-vocabulary entropy from the logits, on the response mask.
+
+    ## Sources
+    CATALOGUE ENT011; its author switched the bonus off at P29 because "0.01 caused drift".
+    """
+    craft = probes.craft
+    cases = craft.entropy_cases(backward, model, render, tokenizer, prompts, reference, settings or {})
+    if not cases:
+        raise probes.Unjudged("no gradient is left at zero advantages: the entropy term is off")
+    first = cases[0]
+    return fires(
+        abs(first.cosine) < 0.5 and abs(first.surrogate) > 0.95,
+        "The entropy term is the mean log-probability of the sampled tokens: cosine {surrogate:.2f} with its gradient, "
+        "{cosine:.2f} with that of the entropy.",
+        cosine=first.cosine,
+        surrogate=first.surrogate,
+    )

@@ -1,0 +1,62 @@
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor.remedies import remedy
+
+
+@probe(
+    "ENT007",
+    severity="error",
+    remedies=(
+        remedy(
+            "log-what-is-applied",
+            "Optimise the loss that is logged, or log what is optimised",
+            by_hand="loss.backward()   # and no second, hand-made gradient beside it",
+            evidence="cosine between logged and applied gradient 0.99 or more",
+            source="CATALOGUE ENT007; founding document 001",
+        ),
+    ),
+)
+def logged_loss_not_optimised_loss(
+    loss: Any, backward: Any, model: Any, render: Any, tokenizer: Any, prompts: Any = None, *, limit: float = 0.99
+) -> Fires | None:
+    """The gradient that is applied is not that of the loss that is logged.
+
+    ## What it sees
+    The trainer's `loss` is differentiated by autograd and compared with what its own `backward` leaves in the
+    parameters, for advantages of both signs and for zero ones: a cosine below 0.99 is the illness.
+
+    ## Why it matters
+    Curves of the loss and of its terms are then about another optimisation: a flipped sign, a detached KL term or a
+    lost micro-batch cannot be seen in any of them.
+
+    ## What this certifies, and what it does not
+    It certifies the direction of the whole gradient before clipping, not its length, and not what the optimizer makes
+    of it. Which term is at fault is for ENT006 and GRD006 to say.
+
+    ## Known false alarms
+    Gradient surgery (PCGrad, CAGrad) parts from the logged sum on purpose where gradients conflict: ignore ENT007 then,
+    and mind ENT006. An adapter without a `backward` of its own is not judged.
+
+    ## Remedy
+    One scalar, one backward.
+
+    ## Sources
+    Founding document 001: printed and rebuilt loss right, applied gradient wrong (grpo-dual).
+    """
+    if isinstance(backward, probes.composite.PlainBackward):
+        raise probes.Unjudged("the adapter has no backward of its own; loss.backward() is the loss by definition")
+    craft = probes.craft
+    made, responses = craft.trial(render, tokenizer, model, prompts)
+    worst = 1.0
+    with craft.without_dropout(model):
+        for advantages in (craft.spread(len(made), model), craft.spread(len(made), model).abs() * 0):
+            applied = craft.gradient(model, backward, made, responses, advantages)
+            logged = craft.gradient(model, probes.composite.PlainBackward(loss), made, responses, advantages)
+            if float(logged.norm()) > 1e-8 or float(applied.norm()) > 1e-8:
+                worst = min(worst, craft.cosine(applied, logged))
+    return fires(
+        not worst >= limit,
+        "The applied gradient and that of the logged loss have a cosine of {cosine:.2f}.",
+        cosine=worst,
+    )

@@ -1,0 +1,163 @@
+from typing import Any
+
+import numpy as np
+
+from grpo_doctor import Fires, Rival, check, fires, probe, probes
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column
+
+
+@check(
+    "GEN004",
+    severity="warning",
+    confidence="medium",
+    explains=("RAT004", "RAT003", "RAT005", "DIV004", "REW009", "STL001", "LEN002", "LEN003"),
+    rivals=(
+        Rival(
+            "a temperature that is applied twice, or on one side only",
+            "then the ratio of scores to logits is a constant",
+            "the probe GEN006: scores divided by raw logits",
+        ),
+        Rival(
+            "a penalty over the prompt",
+            "records cannot tell its scope: a penalty over the response shows the same mismatch",
+            "the probe TOK006: one response after two prompts",
+        ),
+        Rival(
+            "a minimum length",
+            "forced positions have a log-probability near -15",
+            "eos_suppressed_rate (LEN004)",
+        ),
+        Rival("a clip of the logits", "the top-1 probability is pinned", "SHP004"),
+    ),
+    remedies=(
+        remedy(
+            "sample-from-the-policy",
+            "Sample from the distribution that the loss knows",
+            by_hand="generate(do_sample=True, temperature=T, top_p=1.0, top_k=0, repetition_penalty=1.0, "
+            "min_new_tokens=0); "
+            "logp = (logits / T).log_softmax(-1)",
+            trl="temperature=1.0, top_p=1.0, top_k=0, min_p=None, repetition_penalty=1.0; with vLLM "
+            "logprobs_mode='processed_logprobs'",
+            verl="actor_rollout_ref.rollout: temperature=1.0 top_p=1.0 top_k=-1",
+            openrlhf="--rollout.temperature 1.0 --rollout.top_p 1.0",
+            evidence="mismatch of a penalty 0.02-0.03 and of a temperature applied twice 0.33 → below 1e-8",
+            source="throw-away engine; trl#4159, trl#4772, trl#6789, trl PR#3029",
+        ),
+    ),
+    invalidates=("importance ratios since step {onset}",),
+)
+def sampling_filters_not_in_logprob(
+    rollout_mismatch_kl: Column,
+    rollout_mismatch_raw_kl: Column,
+    top_p: Column = None,
+    top_k: Column = None,
+    temperature: Column = None,
+    *,
+    differ: float = 1e-3,
+    bad: float = 1e-2,
+    agree: float = 1e-4,
+) -> Fires:
+    """Tokens are drawn through filters that the loss does not know.
+
+    ## What it sees
+    The generator's raw logits agree with the trainer (k3 below 1e-4) and its final scores do not: above 1e-3 a
+    warning, above 1e-2 an error, on 3 of 5 rows. Between raw logits and scores stand only processors and temperature:
+    top-p, top-k, min-p, penalties, a minimum length, a clip, T.
+
+    ## Why it matters
+    The loss takes log-probabilities of another distribution than the one that drew. A token forced by a mask has a
+    log-probability near -15 under the policy, and the gradient follows it.
+
+    ## Known false alarms
+    A small penalty did no harm by itself (0.65 and 0.62 against 0.63): hence a note unless the run suffers. top-p of
+    0.99 gives about 1e-3.
+
+    ## Remedy
+    Neutral sampling parameters, and the same temperature in sampling and loss; or the processed log-probabilities.
+
+    ## Sources
+    Throw-away engine (mismatch table); TRL documentation (temperature in the log-probs, processed_logprobs); grpo-dual
+    (T 0.75, top-k 50, top-p 0.9, three penalties, loss on raw logits).
+    """
+    filters = (np.abs(rollout_mismatch_raw_kl) <= agree) & (rollout_mismatch_kl > differ)
+    return fires(
+        filters,
+        "Raw logits agree, final scores differ by {scores:.3g} nats per token: processors or temperature of the "
+        "sampler "
+        "are not in the loss.",
+        error=filters & (rollout_mismatch_kl > bad),
+        scores=rollout_mismatch_kl,
+        raw=rollout_mismatch_raw_kl,
+        top_p=top_p,
+        top_k=top_k,
+        temperature=temperature,
+    )
+
+
+@probe(
+    "GEN004",
+    severity="warning",
+    explains=("RAT004", "RAT003"),
+    remedies=(
+        remedy(
+            "score-as-sampled",
+            "Sample without filters, or score with the same distribution",
+            by_hand="generate(top_p=1.0, top_k=0, repetition_penalty=1.0, min_new_tokens=0), logits / T in the loss",
+            trl="top_p=1.0, top_k=0, repetition_penalty=1.0; with vLLM logprobs_mode=processed_logprobs",
+            verl="rollout.top_p=1.0 top_k=-1; logits are divided by the temperature",
+            evidence="k3 between sampler and loss 0.02 to 4.5 → below 1e-8",
+            source="CATALOGUE GEN004; ENGINE-NOTES, faults clip, pen_prompt, min_new14, T1.5_twice",
+        ),
+    ),
+)
+def probe_seams(
+    sample: Any,
+    logprobs: Any,
+    model: Any,
+    render: Any,
+    tokenizer: Any,
+    prompts: Any = None,
+    *,
+    limit: float = 1e-3,
+    bad: float = 0.1,
+) -> Fires | None:
+    """## What this certifies, and what it does not
+    The probe samples once, in eval mode, and compares the log-probabilities under which the generator drew its tokens
+    (scores after every processor) with those of the loss for the same tokens: k3 above 1e-3 nats a token fires, above
+    0.1 it is an error. It certifies that nothing shapes the samples that the loss does not know, for the settings the
+    sampler has now. It does not name the filter (temperature, top-p, top-k, penalty, min_new_tokens, clipping: switch
+    them off one by one), and filters that happen not to bind on the probe's prompts pass. A sampler that neither
+    calls `model.generate` nor returns its log-probabilities is not judged.
+
+    ## What the probe does
+    One sample in eval mode: the log-probabilities under which the generator drew its tokens, after every processor,
+    against those of the loss for the same tokens. k3 above 1e-3 nats a token is a warning, above 0.1 an error.
+    """
+    import torch
+
+    craft = probes.craft
+    rows = [ids for _, ids in craft.rendered(render, prompts)]
+    special = craft.special_ids(tokenizer)
+    ids, real = craft.pad_left(rows * 4, special.pad, craft.device_of(model))
+    with craft.held_in_eval(model), craft.without_dropout(model):
+        drawn = craft.drawn(sample, model, ids, real)
+        if drawn.logprobs is None:
+            raise probes.Unjudged("the sampler neither calls model.generate nor returns log-probabilities")
+        responses = craft.finished(drawn.tokens, ids.shape[1], craft.end_ids(tokenizer, model))
+        new = drawn.tokens[:, ids.shape[1] :]
+        ones = torch.zeros_like(new)
+        for n, response in enumerate(responses):
+            ones[n, : len(response)] = 1
+        with torch.no_grad():
+            found = logprobs(drawn.tokens, torch.cat([real, ones], 1))[:, -new.shape[1] :]
+    own = torch.cat([found[n, : len(r)] for n, r in enumerate(responses)])
+    theirs = torch.cat([drawn.logprobs[n, : len(r)] for n, r in enumerate(responses)])
+    mismatch = craft.k3(own, theirs.to(own))
+    return fires(
+        not mismatch <= limit,
+        "The loss gives the sampled tokens other log-probabilities than the sampler drew them with: k3 {mismatch:.3g} "
+        "nats a token.",
+        error=not mismatch <= bad,
+        mismatch=mismatch,
+    )

@@ -1,0 +1,150 @@
+from typing import Any
+
+import numpy as np
+
+from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column, baseline, moving_median, previous
+
+
+@check(
+    "GEN002",
+    severity="error",
+    confidence="medium",
+    explains=("RAT004", "RAT005", "KL001", "STL001", "REW009", "DIV004", "GRD002"),
+    withholds={
+        "lower-learning-rate": "the rollouts come from old weights; a smaller step only delays the divergence",
+        "raise-group-size": "more responses of an old policy do not help",
+    },
+    rivals=(
+        Rival(
+            "precision of two engines",
+            "sharper policies disagree more between kernels",
+            "one batch in float32 on both sides: it must be below 1e-8",
+        ),
+        Rival(
+            "an adapter that is not merged into the engine",
+            "the engine then plays the base model",
+            "log-probs of a canary prompt under the base model and under the adapter",
+        ),
+        Rival(
+            "generation in train mode (GEN001)",
+            "it comes and goes with the mode, instead of growing",
+            "the mode flags of the rollout",
+        ),
+    ),
+    remedies=(
+        remedy(
+            "sync-rollout-weights",
+            "Send the weights to the generator after every update, and prove it by a canary",
+            by_hand="after optimizer.step(): engine.load_weights(model.state_dict().items()); then compare "
+            "log-probs of one "
+            "fixed prompt on both sides",
+            trl="vllm_mode='colocate' or a running `trl vllm-serve`; watch sampling/sampling_logp_difference/mean",
+            verl="actor_rollout_ref.rollout.calculate_log_probs=True; watch training/rollout_probs_diff_mean; "
+            "free_cache_engine with sleep level 1",
+            openrlhf="--vllm.sync_backend nccl; watch vllm_kl",
+            evidence="mended at step 31: true reward 0.26 → 0.63, clean evaluation 0.35 → 0.67 at step 70",
+            source="throw-away engine, remedies table; NeMo-RL#2631, vllm#29341, trl#5312, verl-omni#552",
+        ),
+    ),
+    invalidates=("updates since step {onset}: their samples are those of an older policy",),
+)
+def stale_rollout_weights(
+    mismatch: Column = any_of("rollout_mismatch_raw_kl", "rollout_mismatch_kl"),
+    generation_training_mode: Column = None,
+    generation_checkpointing: Column = None,
+    *,
+    equal: float = 1e-3,
+    bad: float = 1e-2,
+    times: float = 3.0,
+    rows: int = 10,
+) -> Fires:
+    """The generator still plays older weights: its distance from the trainer grows with every update.
+
+    ## What it sees
+    k3 between trainer and generator (raw logits, else final scores) is below 1e-3 on the first row, where no update
+    has happened, is above 1e-2 now, and its median of 5 rows has tripled within 10 rows or stands above 30 times the
+    limit of equality. Rows generated in train mode with checkpointing are left out (GEN001). Held on 3 of 5 rows.
+
+    ## Why it matters
+    Samples of an old policy are scored as if the present one had drawn them. The policy runs away from its samples:
+    reward stays flat while KL and gradient grow.
+
+    ## Known false alarms
+    Asynchronous training with a declared lag shows a mismatch that stays level. Half-precision engines show 1e-3.
+
+    ## Remedy
+    Synchronise after every update and prove it by a canary prompt; merge the adapter before the transfer.
+
+    ## Sources
+    Throw-away engine (0.11 after the first updates, 1.02 at step 60; reward 0.25 against 0.63); NeMo-RL#2631,
+    vllm#29341, trl#5312, verl-omni#552, ms-swift#9855.
+    """
+    broken_mode = (generation_training_mode == 1) & (generation_checkpointing == 1)
+    now = moving_median(np.abs(mismatch), 5)
+    grown = (now > times * previous(now, rows)) | (now > 30 * equal)
+    began = baseline(np.abs(mismatch), 1)
+    return fires(
+        (began < equal) & (now > bad) & grown & (np.abs(mismatch) > bad) & ~broken_mode,
+        "Generator and trainer agreed on the first row and now differ by {now:.3g} nats per token: the generator plays "
+        "older weights.",
+        now=now,
+        first=began,
+    )
+
+
+@probe(
+    "GEN002",
+    severity="critical",
+    explains=("GEN004", "RAT003", "RAT004", "KL001"),
+    remedies=(
+        remedy(
+            "sync-rollout-weights",
+            "Give the rollout engine the new weights after every update",
+            by_hand="llm.load_weights(model.state_dict().items())   # LoRA: merge first, or send the adapter too",
+            trl="nothing to do: GRPOTrainer syncs when global_step has moved; in a rollout_func call sync_weights()",
+            verl="actor_rollout_ref.rollout.load_format=dummy with a hybrid engine, which syncs every step",
+            openrlhf="--vllm_sync_backend nccl",
+            evidence="true reward 0.25 → 0.63, k3 between the two 1.02 → 0 in the project's engine",
+            source="ENGINE-NOTES, fault stale; CATALOGUE GEN002",
+        ),
+    ),
+)
+def probe_seams(
+    sample: Any, model: Any, render: Any, tokenizer: Any, prompts: Any = None, sync: Any = None
+) -> Fires | None:
+    """## What this certifies, and what it does not
+    The probe changes every trainable weight, calls the adapter's `sync` if there is one, and samples again from the
+    same random state: if every token is the same, the sampler uses other weights than the trainer updates. It
+    certifies that the sampler follows the weights at all, LoRA weights included. It does not certify how soon: an
+    engine that is refreshed every tenth step passes if `sync` refreshes it.
+
+    ## What the probe does
+    Every trainable weight is changed, the adapter's `sync` is called if there is one, and the sampler runs again from
+    the same random state. If it draws exactly the same tokens, it uses other weights.
+    """
+    import torch
+
+    craft = probes.craft
+    rows = [ids for _, ids in craft.rendered(render, prompts)]
+    ids, real = craft.pad_left(rows, craft.special_ids(tokenizer).pad, craft.device_of(model))
+    model.eval()
+    before = craft.sampled(sample, ids, real, model)
+    with torch.no_grad():
+        scored = model(input_ids=ids, attention_mask=real).logits[:, -1].argmax(-1)
+        generator = torch.Generator().manual_seed(1)
+        for _, parameter in craft.trainable(model):
+            noise = torch.randn(parameter.shape, generator=generator).to(parameter)
+            parameter.add_(noise * max(float(parameter.float().std()) if parameter.numel() > 1 else 0.0, 0.05))
+        if bool((model(input_ids=ids, attention_mask=real).logits[:, -1].argmax(-1) == scored).all()):
+            raise probes.Unjudged("the trainable weights have no say in the model's next token")
+    if sync is not None:
+        sync()
+    after = craft.sampled(sample, ids, real, model)
+    share = craft.agreement(before, after, ids.shape[1])
+    return fires(
+        share == 1,
+        "Every trainable weight was changed and the sampler still draws the very same tokens: it uses other weights.",
+        share=share,
+    )

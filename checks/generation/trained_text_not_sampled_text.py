@@ -1,0 +1,154 @@
+from typing import Any
+
+import numpy as np
+
+from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column, baseline
+
+
+@check(
+    "GEN005",
+    severity="critical",
+    confidence="medium",
+    explains=("RAT004", "RAT005", "KL001", "KL006", "ADV003", "DIV004", "REW001", "REW009", "STL001"),
+    withholds={"lower-learning-rate": "the update is computed for other tokens than those sampled"},
+    rivals=(
+        Rival(
+            "attention mask or position ids are missing in one of the two passes",
+            "left padding then shifts positions",
+            "the probe PAD004: one row alone and in a padded batch",
+        ),
+        Rival(
+            "a prompt that is rendered differently for the log-probabilities",
+            "double BOS, or the raw text instead of the template",
+            "the prompt ids of both passes (TOK001, TOK002)",
+        ),
+        Rival(
+            "precision of two engines",
+            "bf16 kernels differ by about 1e-3, not by 1e-2",
+            "one batch in float32",
+        ),
+        Rival(
+            "text that is decoded and encoded again",
+            "ids change at merges",
+            "the probe TOK005",
+        ),
+    ),
+    remedies=(
+        remedy(
+            "train-on-sampled-ids",
+            "Score and train the very ids that were sampled",
+            by_hand="keep prompt_ids and response_ids from generate; decode a copy for the scorer; compute "
+            "log-probs on "
+            "cat([prompt_ids, response_ids]) with the same attention_mask and position_ids",
+            trl="hand prompt_ids and completion_ids on unchanged in rollout_func; score decode(completion_ids)",
+            verl="return token ids from the agent loop, not text (actor_rollout_ref.rollout.mode=async keeps them)",
+            openrlhf="return observation tokens, not text, from the agent executor",
+            evidence="log-probs on the raw prompt text: reward 0.47 against 0.63, mismatch 0.39 from step 1",
+            source="throw-away engine; beita6969/colab-grpo (trained on expanded code until P23)",
+        ),
+    ),
+    invalidates=("rewards and updates since step {onset}: they belong to other text than the policy wrote",),
+)
+def trained_text_not_sampled_text(
+    judged: Column = any_of("reward_recomputed_gap", "rollout_mismatch_raw_kl"),
+    reward_recomputed_gap: Column = None,
+    rollout_mismatch_raw_kl: Column = None,
+    chat_header_rate: Column = None,
+    generation_training_mode: Column = None,
+    generation_checkpointing: Column = None,
+    *,
+    gap: float = 0.02,
+    header: float = 0.05,
+    bad: float = 1e-2,
+) -> Fires:
+    """What is scored or trained is not what the policy sampled.
+
+    ## What it sees
+    Either of two. (1) Validity as scored differs by more than 0.02 from validity recomputed from the sampled ids,
+    while at most 5 % of the texts hold template tokens (else it is PAD001). (2) The generator's raw logits differ from
+    the trainer's by more than 1e-2 nats per token on the first row already: no update has happened, so the weights are
+    equal, and the rollout was not made in train mode with checkpointing; the two passes must have seen other tokens,
+    positions or masks. Held on 3 of 5 rows.
+
+    ## Why it matters
+    The advantage of one text is put on the tokens of another. The run learns a little where they agree and drifts
+    where they do not; KL to the reference is large from the start.
+
+    ## Known false alarms
+    Quantised rollouts (fp8, int4) may reach 1e-2 on the first row.
+
+    ## Remedy
+    Pass ids, not text, from sampling to scoring to loss.
+
+    ## Sources
+    Throw-away engine (mismatch 0.39, KL 0.81 from step 1); document 002's trainer before P23; trl#3520, NeMo-RL#855.
+    """
+    scored = ~np.isnan(judged) & (np.abs(reward_recomputed_gap) > gap) & ~(chat_header_rate > header)
+    broken_mode = (generation_training_mode == 1) & (generation_checkpointing == 1)
+    apart = (baseline(rollout_mismatch_raw_kl, 1) > bad) & (rollout_mismatch_raw_kl > bad) & ~broken_mode
+    return fires(
+        scored | apart,
+        "{what}.",
+        what=_WHAT[np.where(scored, 0, 1)],
+        gap=reward_recomputed_gap,
+        mismatch=rollout_mismatch_raw_kl,
+    )
+
+
+_WHAT = np.array(
+    [
+        "The score of the sampled ids is not the score that was given: other text was scored",
+        "Generator and trainer disagree before the first update: they do not see the same tokens, positions or mask",
+    ],
+    object,
+)
+
+
+@probe(
+    "GEN005",
+    severity="critical",
+    explains=("PAD002", "PAD003", "TOK005", "RAT003", "LEN002"),
+    remedies=(
+        remedy(
+            "train-the-sampled-ids",
+            "Put into the loss exactly the ids that the generator returned",
+            by_hand="ids = torch.cat([prompt_ids, response_ids], dim=1)   # response_ids as sampled, EOS included",
+            evidence="P30's project mended this in its version P23: it had trained on the expanded program",
+            source="CATALOGUE GEN005; founding document 003, repair of _tokenize_concat",
+        ),
+    ),
+)
+def probe_trained_ids(mask: Any, render: Any, tokenizer: Any, model: Any = None, prompts: Any = None) -> Fires | None:
+    """## What this certifies, and what it does not
+    It certifies that ids given to the batch come out unchanged. It cannot see a replacement that happens before: that
+    the trainer's rollout hands over other responses than it sampled is PAD001's to find. Splits that text loses are
+    TOK005's.
+
+    ## What the probe does
+    Canary responses of 1 to 6 ids that survive decoding and encoding, with and without EOS, are put through the
+    trainer's batch (or through its loss, on a watched model). Each row's last tokens must be the response.
+    """
+    craft = probes.craft
+    own = [ids for _, ids in craft.rendered(render, prompts)]
+    words = craft.plain_ids(tokenizer, model, own)
+    rows = changed = dropped = 0
+    for lengths in ([2, 3, 4, 6], [6, 2, 5, 3]):
+        for eos in (craft.special_ids(tokenizer).eos, None):
+            responses = craft.canaries(words, lengths[: len(own)], eos)
+            batch = craft.batch_of(mask(own, responses))
+            for n, response in enumerate(responses):
+                rows += 1
+                got = craft.row_ids(batch, n)
+                whole = got[-len(response) :] == response
+                changed += not whole
+                dropped += not whole and eos is not None and got[-len(response) + 1 :] == response[:-1]
+    return fires(
+        changed > 0,
+        "{changed} of {rows} responses reach the loss with other ids than were sampled "
+        "({dropped} lost only their EOS).",
+        changed=changed,
+        rows=rows,
+        dropped=dropped,
+    )

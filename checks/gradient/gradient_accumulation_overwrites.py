@@ -1,0 +1,78 @@
+import inspect
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor.remedies import remedy
+
+
+@probe(
+    "GRD006",
+    severity="critical",
+    explains=("ENT007", "STL001"),
+    remedies=(
+        remedy(
+            "accumulate-by-adding",
+            "Add the gradients of micro-batches, each divided by how many there are",
+            by_hand="(loss / micro_batches).backward()   # autograd adds; with surgery: p.grad.add_(g), not copy_(g)",
+            evidence="cosine with the full-batch gradient 0.755 → 1.000, true reward 0.48 → 0.66",
+            source="grpo-dual 2baccd3; ENGINE-NOTES, fault acc_bug",
+        ),
+    ),
+)
+def gradient_accumulation_overwrites(
+    backward: Any,
+    model: Any,
+    render: Any,
+    tokenizer: Any,
+    prompts: Any = None,
+    *,
+    limit: float = 0.999,
+    slack: float = 0.02,
+) -> Fires | None:
+    """Accumulating gradients over micro-batches gives another gradient than one batch.
+
+    ## What it sees
+    Four samples of equal length go through the trainer's `backward` once as one batch and once as 2 and as 4
+    micro-batches. Direction (cosine at least 0.999) and length (within 2 %) must be the same.
+
+    ## Why it matters
+    `p.grad.copy_(g)` keeps only the last micro-batch: most of every batch is thrown away and nothing says so. A wrong
+    divisor changes the balance with clipping and weight decay.
+
+    ## What this certifies, and what it does not
+    It certifies accumulation for samples of equal length. A token mean per micro-batch weighs samples of unequal
+    length differently from a token mean over the batch; that is a choice of normalisation, and it is not judged.
+
+    ## Known false alarms
+    Advantages that the trainer normalises anew per micro-batch: normalise before splitting.
+
+    ## Remedy
+    Divide by the number of micro-batches, and add.
+
+    ## Sources
+    grpo-dual 2baccd3 (KL 0.000, one-token answers); CATALOGUE GRD006; ENGINE-NOTES: cosine 0.755.
+    """
+    if "micro_batches" not in inspect.signature(backward).parameters:
+        raise probes.Unjudged("backward takes no micro_batches")
+    craft = probes.craft
+    pairs = craft.rendered(render, prompts)
+    words = craft.plain_ids(tokenizer, model, [ids for _, ids in pairs])
+    made, responses = [pairs[0][0]] * 4, craft.canaries(words, [4] * 4, craft.special_ids(tokenizer).eos)
+    advantages = craft.torch_of([1.0, -1.0, 0.5, -0.2], model)
+    worst, ratio = 1.0, 1.0
+    with craft.without_dropout(model):
+        whole = craft.gradient(model, backward, made, responses, advantages, micro_batches=1)
+        if float(whole.norm()) == 0:
+            raise probes.Unjudged("the gradient is zero; see STL004")
+        for parts in (2, 4):
+            split = craft.gradient(model, backward, made, responses, advantages, micro_batches=parts)
+            worst = min(worst, craft.cosine(split, whole))
+            length = float(split.norm() / whole.norm())
+            ratio = length if abs(length - 1) > abs(ratio - 1) else ratio
+    return fires(
+        not (worst >= limit and abs(ratio - 1) <= slack),
+        "In micro-batches the gradient has a cosine of {cosine:.3f} with that of the whole batch and {ratio:.2f} times "
+        "its length.",
+        cosine=worst,
+        ratio=ratio,
+    )

@@ -1,0 +1,76 @@
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor.remedies import remedy
+
+
+@probe(
+    "PAD004",
+    severity="critical",
+    explains=("RAT003", "RAT004", "KL006", "GEN004"),
+    remedies=(
+        remedy(
+            "pass-attention-mask",
+            "Give the model the attention mask, and position ids that count real tokens",
+            by_hand="position_ids = attention_mask.cumsum(-1).sub(1).clamp(min=0)\n"
+            "model(input_ids, attention_mask=attention_mask, position_ids=position_ids)",
+            evidence="largest difference of a logit 0.75 → 2.4e-6",
+            source="huggingface/trl#2708, OpenRLHF#217; ENGINE-NOTES, probe of padding invariance",
+        ),
+    ),
+)
+def attention_or_position_ids_missing(
+    mask: Any,
+    logprobs: Any,
+    render: Any,
+    tokenizer: Any,
+    model: Any = None,
+    prompts: Any = None,
+    *,
+    limit: float = 1e-3,
+    low_precision: float = 3e-2,
+) -> Fires | None:
+    """Log-probabilities of a sample depend on how much padding its batch puts around it.
+
+    ## What it sees
+    Samples of unequal length are scored once together, padded, and once each alone. The log-probability of every
+    response token must be the same: within 1e-3 nats in float32, 3e-2 in half precision. Dropout is off.
+
+    ## Why it matters
+    Without an attention mask the model attends to padding; with position ids that count padding every token moves.
+    The policy is then scored on a text that nobody generated, and ratio and KL measure the padding.
+
+    ## What this certifies, and what it does not
+    It certifies the scoring of the loss against padding, at the lengths of the probe's prompts. It does not certify
+    the generator's side (RAT004 compares the two), packing without padding, or attention limits at long contexts.
+
+    ## Known false alarms
+    Kernels whose result depends on the batch's shape in half precision: raise `low_precision`. Mixture-of-experts
+    models with a capacity limit are not invariant by design.
+
+    ## Remedy
+    Pass `attention_mask`; with left padding and absolute positions also `position_ids`.
+
+    ## Sources
+    huggingface/trl#2708 (attention_mask missing), OpenRLHF#217 (position_ids).
+    """
+    import torch
+
+    craft = probes.craft
+    own = [ids for _, ids in craft.rendered(render, prompts)]
+    special = craft.special_ids(tokenizer)
+    responses = craft.canaries(craft.plain_ids(tokenizer, model, own), [4, 2, 6, 3][: len(own)], special.eos)
+    with craft.without_dropout(model):
+        batch = craft.batch_of(mask(own, responses))
+        together = craft.response_logprobs(logprobs, batch, responses)
+        alone = []
+        for ids, response in zip(own, responses, strict=True):
+            single = craft.batch_of(mask([ids], [response]))
+            alone += craft.response_logprobs(logprobs, single, [response])
+    difference = max(float((a.detach() - b.detach()).abs().max()) for a, b in zip(together, alone, strict=True))
+    exact = together[0].dtype == torch.float32 and craft.dtype_of(model) in (None, torch.float32)
+    return fires(
+        not difference <= (limit if exact else low_precision),
+        "Log-probabilities change by up to {difference:.3g} nats when the sample is padded in a batch.",
+        difference=difference,
+    )

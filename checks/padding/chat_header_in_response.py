@@ -1,0 +1,56 @@
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.stats import Column, moving_mean
+
+
+@check(
+    "PAD005",
+    severity="warning",
+    explains=("DIV004",),
+    rivals=(
+        Rival(
+            "the response is cut out at the wrong place",
+            "then the scored text differs from the sampled ids",
+            "reward_recomputed_gap; the probe PAD001",
+        ),
+        Rival(
+            "generation does not stop at the end of the turn",
+            "the model writes the next speaker's header",
+            "what stands before the header: an end of turn (TOK004)",
+        ),
+        Rival(
+            "a policy that has become random",
+            "template tokens are then as likely as any",
+            "entropy on the same rows",
+        ),
+    ),
+    remedies=("complete-eos-set", "slice-at-padded-width"),
+    invalidates=("rewards of responses that hold template tokens, since step {onset}",),
+)
+def chat_header_in_response(chat_header_rate: Column, *, rows: int = 5, warn: float = 0.02, bad: float = 0.05) -> Fires:
+    """Responses hold tokens of the chat template.
+
+    ## What it sees
+    The share of responses with a template token such as <|start_header_id|> or <|im_start|>, mean of 5 rows: above 2 %
+    a warning, above 5 % an error, on 3 of 5 rows. Single healthy steps reach 1.6 %.
+
+    ## Why it matters
+    A header inside a response means that the boundary between prompt and response is wrong, that generation does not
+    stop, or that the policy is broken; in all three the reward is given to something else than the answer.
+
+    ## Known false alarms
+    Tasks about chat templates. Multi-turn agents, whose responses hold several turns by design.
+
+    ## Remedy
+    Look at ten such responses. Header at the start: slice at the padded width. Header after an end of turn: give
+    generation the complete EOS set.
+
+    ## Sources
+    Document 003 and its boundary block; throw-away engine (0.82 under left padding, 0 to 0.016 in healthy runs).
+    """
+    rate = moving_mean(chat_header_rate, rows)
+    return fires(
+        rate > warn,
+        "{rate:.0%} of the responses hold tokens of the chat template.",
+        error=rate > bad,
+        rate=rate,
+    )

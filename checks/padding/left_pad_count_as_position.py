@@ -1,0 +1,130 @@
+from typing import Any
+
+import numpy as np
+
+from grpo_doctor import Fires, Rival, check, fires, probe, probes
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column
+
+
+@check(
+    "PAD001",
+    severity="critical",
+    confidence="high",
+    explains=("PAD005", "LEN006", "ADV003", "DIV004", "REW001", "REW009", "STL001", "GEN005"),
+    withholds={
+        "raise-group-size": "the rewards are those of other text; no group size mends that",
+        "filter-dead-groups": "groups tie because the wrong text is scored",
+    },
+    rivals=(
+        Rival(
+            "a policy that writes template tokens itself",
+            "then the text recomputed from the response ids holds them too, and the scores agree",
+            "reward_recomputed_gap, or the probe PAD001 with canary ids",
+        ),
+        Rival(
+            "post-processing of the text before scoring",
+            "a strip, a repair or a default changes the verdict without template tokens",
+            "GEN005: the gap without template tokens",
+        ),
+    ),
+    remedies=("slice-at-padded-width",),
+    invalidates=(
+        "rewards since step {onset}: most were given to other text than the policy wrote",
+        "checkpoints since step {onset}",
+    ),
+)
+def left_pad_count_as_position(
+    reward_recomputed_gap: Column, chat_header_rate: Column, *, gap: float = 0.02, header: float = 0.05
+) -> Fires:
+    """The response is cut out at the wrong place: a count of prompt tokens is used as a position.
+
+    ## What it sees
+    Validity as scored differs by more than 0.02 from validity recomputed from the sampled ids, and more than 5 % of
+    the scored responses hold template tokens, on 3 of 5 rows. Two records that must be equal by construction are not.
+
+    ## Why it matters
+    With left padding, the number of real prompt tokens is smaller than the padded width; slicing there hands pieces of
+    the prompt to the scorer. Only the longest prompt of each batch is right, so the run seems to learn a little.
+
+    ## Known false alarms
+    A scorer that repairs text on purpose, in a task whose answers hold template tokens. Everything else is an
+    identity.
+
+    ## Remedy
+    Slice at the padded width. Test with at least one padded row: the longest row is right either way.
+
+    ## Sources
+    Document 003, bug 1; throw-away engine (template tokens in 82 % of scored texts, dead groups 0.82 from step 1).
+    """
+    return fires(
+        (np.abs(reward_recomputed_gap) > gap) & (chat_header_rate > header),
+        "{rate:.0%} of the scored texts hold template tokens and their score differs by {gap:.2g} from that of the "
+        "sampled ids: the response is cut out at the wrong place.",
+        rate=chat_header_rate,
+        gap=np.abs(reward_recomputed_gap),
+    )
+
+
+@probe(
+    "PAD001",
+    severity="critical",
+    explains=("PAD005", "REW005", "GEN005"),
+    remedies=(
+        remedy(
+            "slice-at-padded-width",
+            "Cut the response at the padded width of the prompts, not at the number of their tokens",
+            by_hand='width = inputs["input_ids"].shape[1]\nresponse = out[:, width:]',
+            evidence="true reward 0.39 → 0.64 in the project's engine once mended at step 31",
+            source="founding document 003, bug 4; grpo-dual fc99b9f",
+        ),
+    ),
+)
+def probe_extraction(extract: Any, render: Any, tokenizer: Any, model: Any = None, prompts: Any = None) -> Fires | None:
+    """## What this certifies, and what it does not
+    It certifies the cut between prompt and response, for the adapter's prompts. It says nothing about what is done
+    with the text afterwards (stripping, parsing, truncation by the judge), nor about the loss mask: that is PAD002.
+
+    ## What the probe does
+    Prompts of unequal length are padded on the left and followed by canary ids that stand in no prompt, of several
+    lengths, with and without EOS. The trainer's own extraction must return exactly the canaries. Two further prompts
+    hold an EOS in their middle, where a count of pad ids is wrong twice when pad equals EOS.
+    """
+    import torch
+
+    craft = probes.craft
+    special = craft.special_ids(tokenizer)
+    own = [ids for _, ids in craft.rendered(render, prompts)]
+    words = craft.plain_ids(tokenizer, model, own)
+    wrong = rows = padded = 0
+    for batch, lengths in _batches(own, words, special.eos):
+        for eos in (special.eos, None):
+            canaries = craft.canaries(words[8:] or words, lengths, eos)
+            ids, real = craft.pad_left(batch, special.pad, craft.device_of(model))
+            tokens = torch.cat([ids, craft.pad_right(canaries, special.pad, ids.device)], 1)
+            try:
+                found = craft.split_rows(extract(tokens, ids, real), [len(c) for c in canaries])
+            except probes.Unjudged:
+                if rows:
+                    break  # a composite seam cannot be given made-up prompts
+                raise
+            for canary, got, row in zip(canaries, found, real, strict=True):
+                rows += 1
+                if not craft.agrees(got, canary, tokenizer):
+                    wrong += 1
+                    padded += bool((row == 0).any())
+    return fires(
+        wrong > 0,
+        "{wrong} of {rows} extracted responses are not what was generated ({padded} of the wrong ones in padded rows).",
+        wrong=wrong,
+        rows=rows,
+        padded=padded,
+    )
+
+
+def _batches(own: list[list[int]], words: list[int], eos: int | None) -> list[tuple[list[list[int]], list[int]]]:
+    batches = [(own, [6, 3, 2, 5][: len(own)]), (own[::-1], [2, 5, 4, 3][: len(own)]), (own[-1:], [4])]
+    if eos is not None:
+        made = [[words[0], eos, words[1]], [words[2], eos, words[3], eos, *words[:4]]]
+        batches.append((made, [3, 4]))
+    return batches

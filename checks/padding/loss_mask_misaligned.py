@@ -1,0 +1,149 @@
+from typing import Any
+
+import numpy as np
+
+from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column
+
+
+@check(
+    "PAD002",
+    severity="error",
+    confidence="high",
+    explains=("STL001", "KL001", "REW009", "DIV004", "GRD002", "LEN002", "LEN003"),
+    rivals=(
+        Rival(
+            "a mask by token identity",
+            "with pad == eos the end of every response is left out: one token a response, none of the prompt",
+            "the probe PAD003; response tokens outside the mask per response",
+        ),
+        Rival(
+            "cut responses that are masked on purpose",
+            "the overlong filter leaves whole responses out",
+            "the setting (TRL mask_truncated_completions) and the share of cut responses",
+        ),
+        Rival(
+            "a shift by one",
+            "logits at t predict the token at t+1; a mask in the other coordinates misses one token at each end",
+            "prompt tokens inside and response tokens outside, equal in number",
+        ),
+    ),
+    remedies=(
+        remedy(
+            "mask-by-position",
+            "Build the mask from positions, and shift it with the labels",
+            by_hand="width = prompt_ids.shape[1]; mask = position >= width, up to and with the first end token; "
+            "logp = logits[:, :-1].log_softmax(-1).gather(-1, ids[:, 1:, None]); loss uses mask[:, 1:]",
+            trl="GRPOTrainer builds completion_mask from the first EOS; a subclass must hand it on unchanged",
+            verl="response_mask from compute_response_mask; leave attention_mask of the prompt out",
+            openrlhf="action_mask of the experience maker, unchanged",
+            evidence="mended at step 31: true reward 0.48 → 0.62, as in a healthy run (0.63)",
+            source="throw-away engine, remedies table; trl#6357, trl PR#4970; document 003",
+        ),
+    ),
+    invalidates=("checkpoints since step {onset}: other tokens than the response were trained",),
+)
+def loss_mask_misaligned(
+    prompt_tokens_in_mask: Column,
+    response_tokens_outside_mask: Column,
+    pad_tokens_in_mask: Column = None,
+    cut_share: Column = None,
+    masked: Column = any_of("settings.mask_truncated_completions", optional=True),
+) -> Fires:
+    """The loss mask does not cover exactly the response.
+
+    ## What it sees
+    Counts of a step that must be 0: prompt tokens inside the mask, padding inside it, response tokens outside it (the
+    first token and the final EOS included). Any of them above 0 on 3 of 5 rows is an error; prompt or padding tokens
+    inside are critical. Response tokens outside are excused while cut responses are masked by setting.
+
+    ## Why it matters
+    Prompt tokens inside the mask get the advantage of an answer that they did not give; a missing first token or EOS
+    is never taught, and texts without EOS run to the limit.
+
+    ## Known false alarms
+    Tool outputs and retrieved passages inside a response are left out on purpose by agent trainers. Masking of cut
+    responses without a declared setting.
+
+    ## Remedy
+    Build the mask from positions, not from token identity, and test it with responses of one token and both padding
+    sides.
+
+    ## Sources
+    Documents 001 and 003 (bugs 1 and 4); trl#6357, trl PR#4970; throw-away engine: a mask shifted by one makes the
+    update move the policy 16 times as far (0.16 against 0.01) and ends at 0.55 instead of 0.63.
+    """
+    excused = (cut_share > 0) & (masked == 1)
+    pad = np.where(np.isnan(pad_tokens_in_mask), 0.0, pad_tokens_in_mask)
+    inside = (prompt_tokens_in_mask > 0) | (pad > 0)
+    return fires(
+        inside | ((response_tokens_outside_mask > 0) & ~excused),
+        "The loss mask holds {prompt:g} prompt and {pad:g} padding tokens and leaves out {outside:g} response tokens.",
+        critical=inside,
+        prompt=prompt_tokens_in_mask,
+        pad=pad,
+        outside=response_tokens_outside_mask,
+    )
+
+
+@probe(
+    "PAD002",
+    severity="critical",
+    explains=("LEN002", "LEN003", "KL001"),
+    remedies=(
+        remedy(
+            "mask-of-labels",
+            "Train exactly the response tokens, the first one and the EOS included",
+            by_hand="labels = ids[:, 1:]                       # logits[:, t] predicts ids[:, t + 1]\n"
+            "mask = torch.zeros_like(labels)\n"
+            "mask[i, T - 1 - n : T - 1] = 1            # a response of n tokens, flush right, EOS counted in n",
+            evidence="`move` per update 0.16 → 0.01, true reward 0.55 → 0.63 in the project's engine",
+            source="founding document 003, bug 5; grpo-dual a07af9a",
+        ),
+    ),
+)
+def probe_mask(mask: Any, render: Any, tokenizer: Any, model: Any = None, prompts: Any = None) -> Fires | None:
+    """## What this certifies, and what it does not
+    It certifies which tokens of a sampled response enter the loss. It does not certify their weights (length
+    normalisation, advantages), nor masks of other kinds, such as tool results or overlong responses left out on
+    purpose; and that the ids are those that were sampled is GEN005's to say.
+
+    ## What the probe does
+    Prompts of unequal length with canary responses of 1 to 6 tokens, with and without EOS, in batches of one and of
+    several, in both orders. The tokens that the mask marks must be exactly the response: a mask (N, T) is read over
+    the tokens, (N, T-1) over the positions that predict them, a narrower one over the last tokens. Where the trainer
+    has only a `loss`, the mask is where its gradient on the logits is not zero.
+    """
+    craft = probes.craft
+    special = craft.special_ids(tokenizer)
+    own = [ids for _, ids in craft.rendered(render, prompts)]
+    words = craft.plain_ids(tokenizer, model, own)
+    count: dict[str, Any] = {"rows": 0, "first": 0, "last": 0, "missed": 0, "extra": 0, "wrong": 0}
+    orders = [(own, [1, 2, 3, 6]), (own[::-1], [2, 1, 5, 4]), (own[:1], [3]), (own[-1:], [1]), ([own[0]] * 2, [4, 1])]
+    for rows, lengths in orders:
+        for eos in (special.eos, None):
+            responses = craft.canaries(words, lengths[: len(rows)], eos)
+            batch = craft.batch_of(mask(rows, responses))
+            _compare(batch, craft.trained_tokens(batch), responses, count)
+    return fires(
+        count["wrong"] > 0,
+        "In {wrong} of {rows} samples the loss is not on the response: {missed} response tokens are left out "
+        "({first} first ones, {last} last ones), {extra} tokens of prompt or padding are in.",
+        **count,
+    )
+
+
+def _compare(batch: Any, marked: Any, responses: list[list[int]], count: dict[str, Any]) -> None:
+    for n, response in enumerate(responses):
+        positions = probes.craft.response_positions(batch, n, response)
+        if positions is None:
+            raise probes.Unjudged("the batch of the loss does not hold the sampled ids; see GEN005")
+        trained = set(marked[n].nonzero().flatten().tolist())
+        missed, extra = set(positions) - trained, trained - set(positions)
+        count["rows"] += 1
+        count["wrong"] += bool(missed or extra)
+        count["missed"] += len(missed)
+        count["extra"] += len(extra)
+        count["first"] += positions[0] in missed
+        count["last"] += positions[-1] in missed

@@ -1,0 +1,84 @@
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor.remedies import remedy
+
+
+@probe(
+    "PAD003",
+    severity="error",
+    explains=("PAD002", "LEN002", "LEN003"),
+    remedies=(
+        remedy(
+            "mask-from-lengths",
+            "Build masks from lengths, never from `id != pad`",
+            by_hand="mask = torch.arange(R)[None] < lengths[:, None]   # lengths count the EOS",
+            trl="nothing to do: the completion mask ends with the first EOS; a mask by pad id was reverted (#4970)",
+            evidence="EOS never learnt: EOS rate 0.00 and truncation 1.00 from step 1 where SFT has the same fault",
+            source="huggingface/trl#4970; ENGINE-NOTES, fault noteos_sft_rl",
+        ),
+    ),
+)
+def mask_from_token_identity(
+    mask: Any, render: Any, tokenizer: Any, model: Any = None, prompts: Any = None
+) -> Fires | None:
+    """The mask leaves out every token that equals the pad id, and the pad id is the EOS.
+
+    ## What it sees
+    The pad token is made equal to EOS, and a response that ends with EOS is put through the trainer's mask. Its EOS
+    must be trained. Whether the cause is token identity is told by a second response with an EOS in its middle (left
+    out as well), or by the EOS coming back once pad is another id. Where the tokenizer's own pad is another token the
+    fault sleeps, and the finding is a warning.
+
+    ## Why it matters
+    The EOS is then never trained: a policy that was never taught to stop runs into the limit, and one that knows how
+    to stop is not corrected when it forgets.
+
+    ## What this certifies, and what it does not
+    It certifies that the EOS of a response is trained although padding has the same id. It does not look at the
+    supervised stage (TOK003), nor at attention masks that are guessed from ids (PAD004).
+
+    ## Known false alarms
+    None known. A trainer that refuses pad == EOS with an exception is right and is not judged.
+
+    ## Remedy
+    Masks from lengths or from the generator's finish reason; or a pad token of its own (Llama 3.1 ships
+    `<|finetune_right_pad_id|>`).
+
+    ## Sources
+    huggingface/trl#4970; founding document 003, which calls pad == EOT a standard, and grpo-dual 91ee919, which
+    reversed it two and a half hours later.
+    """
+    craft = probes.craft
+    eos, native = craft.special_ids(tokenizer).eos, craft.special_ids(tokenizer).pad
+    if eos is None:
+        raise probes.Unjudged("the tokenizer has no EOS")
+    own = [ids for _, ids in craft.rendered(render, prompts)][:2]
+    words = craft.plain_ids(tokenizer, model, own)
+    other = native if native != eos else words[-1]
+
+    def trained(pad: int, response: list[int]) -> list[bool]:
+        tokenizer.pad_token_id = pad
+        try:
+            batch = craft.batch_of(mask(own, [response] * len(own)))
+        except ValueError as error:
+            raise probes.Unjudged(f"the trainer refuses pad == EOS: {error}") from None
+        marked = craft.trained_tokens(batch)
+        positions = craft.response_positions(batch, 0, response)
+        if positions is None:
+            raise probes.Unjudged("the batch of the loss does not hold the sampled ids; see GEN005")
+        return [bool(marked[0, p]) for p in positions]
+
+    ends = trained(eos, [words[0], words[1], eos])
+    inner = trained(eos, [words[0], eos, words[1], eos])
+    otherwise = trained(other, [words[0], words[1], eos])
+    by_identity = (inner[2] and not inner[1] and not inner[3]) or otherwise[2]
+    return fires(
+        ends[0] and not ends[2] and by_identity,
+        "With pad == EOS the mask leaves out the EOS of every response"
+        + (" (pad is another id here)." if native != eos else "."),
+        warning=native != eos,
+        error=native == eos,
+        native_pad=native,
+        eos=eos,
+    )

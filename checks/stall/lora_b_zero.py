@@ -1,0 +1,56 @@
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor.remedies import remedy
+
+
+@probe(
+    "STL005",
+    severity="error",
+    explains=("STL001", "STL002", "KL003"),
+    remedies=(
+        remedy(
+            "train-lora-b",
+            "Let LoRA's B matrices train",
+            by_hand='assert all(p.requires_grad for n, p in model.named_parameters() if "lora_B" in n)',
+            evidence="B is zero at the start; as long as it is, the adapter adds exactly nothing",
+            source="peft, nn.init.zeros_(lora_B); CATALOGUE STL005",
+        ),
+    ),
+)
+def lora_b_zero(model: Any, render: Any, tokenizer: Any, step: Any, prompts: Any = None) -> Fires | None:
+    """LoRA's B matrices stay zero after updates, so that the adapter adds nothing.
+
+    ## What it sees
+    Two of the trainer's own steps on samples of both signs; then every `lora_B` of the active adapter. All of them zero
+    is the illness. A zero gradient of A at the first step is normal, because it is proportional to B.
+
+    ## Why it matters
+    The policy is the base model, whatever the loss says, and evaluation repeats the base model's figures.
+
+    ## What this certifies, and what it does not
+    It certifies that B moves in training. It does not certify that the adapter is active in the rollout (GEN002) nor
+    that it is saved and loaded.
+
+    ## Known false alarms
+    Initialisations that start with B not zero (PiSSA, LoftQ) cannot fire it. Without LoRA nothing is judged.
+
+    ## Remedy
+    Require gradients for B and put it into the optimizer (STL004 names what is missing there).
+
+    ## Sources
+    peft's default initialisation; CATALOGUE STL005; item 5 of founding document 001's deep diagnosis.
+    """
+    craft = probes.craft
+    matrices = [(name, p) for name, p in model.named_parameters() if "lora_B" in name]
+    if not matrices:
+        raise probes.Unjudged("the model has no LoRA")
+    made, responses = craft.trial(render, tokenizer, model, prompts)
+    for _ in range(2):
+        step(made, responses, craft.spread(len(made), model))
+    zero = sum(not bool(p.detach().any()) for _, p in matrices)
+    return fires(
+        zero == len(matrices),
+        "After two updates all {matrices} lora_B matrices are still zero.",
+        matrices=len(matrices),
+    )

@@ -1,0 +1,72 @@
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor.remedies import remedy
+
+
+@probe(
+    "TOK002",
+    severity="error",
+    explains=("TOK001", "KL006"),
+    remedies=(
+        remedy(
+            "no-second-bos",
+            "Do not let the tokenizer add a BOS to text that a chat template has rendered",
+            by_hand="tok(text, add_special_tokens=False)   # or apply_chat_template(..., tokenize=True)",
+            verl="data.apply_chat_template_kwargs: leave add_special_tokens to the template",
+            evidence="a sequence that starts twice is a context that pre-training never showed",
+            source="vllm#27486, OpenRLHF#393, open-r1#462",
+        ),
+    ),
+)
+def double_bos(
+    tokenizer: Any, render: Any = None, render_sft: Any = None, mask: Any = None, model: Any = None, prompts: Any = None
+) -> Fires | None:
+    """A sequence begins with the BOS token twice.
+
+    ## What it sees
+    The first two ids of what the RL renderer, the supervised renderer and the batch of the loss make of the adapter's
+    prompts. Two BOS in some path while another has one is an error, two in every path a warning.
+
+    ## Why it matters
+    A chat template writes BOS, and a tokenizer that adds special tokens writes it again. The policy then reads a
+    beginning that it was not trained on; where only one path does it, generator and loss score different sequences.
+
+    ## What this certifies, and what it does not
+    It certifies the first two ids of the paths that the adapter gives. It does not see the text path of an inference
+    server, which tokenises again on its own side.
+
+    ## Known false alarms
+    Families that were trained with two beginnings (none is known to the authors). Without a BOS token nothing is
+    judged.
+
+    ## Remedy
+    `add_special_tokens=False` after a template.
+
+    ## Sources
+    vllm#27486, OpenRLHF#393, open-r1#462.
+    """
+    craft = probes.craft
+    bos = craft.special_ids(tokenizer).bos
+    if bos is None:
+        raise probes.Unjudged("the tokenizer has no BOS token")
+    chosen = list(prompts or craft.PROMPTS)
+    paths: dict[str, list[list[int]]] = {}
+    if render is not None:
+        paths["render"] = [craft.flat_ids(render(p)) for p in chosen]
+        if mask is not None:
+            words = craft.plain_ids(tokenizer, model, paths["render"])
+            batch = craft.batch_of(mask(paths["render"], [words[:3]] * len(chosen)))
+            paths["loss"] = [craft.row_ids(batch, n) for n in range(len(batch.input_ids))]
+    if render_sft is not None:
+        paths["render_sft"] = [craft.flat_ids(render_sft(p, "ok")) for p in chosen]
+    if not paths:
+        raise probes.Unjudged("needs render or render_sft")
+    twice = [name for name, rows in paths.items() if any(row[:2] == [bos, bos] for row in rows)]
+    return fires(
+        bool(twice),
+        "Sequences begin with BOS twice in {where}.",
+        warning=len(twice) == len(paths) > 1,
+        error=len(twice) < len(paths) or len(paths) == 1,
+        where=", ".join(twice),
+    )

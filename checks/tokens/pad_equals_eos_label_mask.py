@@ -1,0 +1,85 @@
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor.remedies import remedy
+
+
+@probe(
+    "TOK003",
+    severity="error",
+    explains=("LEN002", "LEN003", "TOK007"),
+    invalidates=("the supervised stage: it did not teach the end of an answer",),
+    remedies=(
+        remedy(
+            "label-the-eos",
+            "Train the EOS of every supervised answer",
+            by_hand="labels[attention_mask == 0] = -100   # not labels[labels == tok.pad_token_id] = -100",
+            trl="SFTTrainer with a pad token of its own, or assistant_only_loss with a template that marks the EOS",
+            evidence="masked in the supervised and the RL stage: EOS rate 0.00, truncation 1.00 from step 1",
+            source="huggingface/transformers#23530, trl#976; ENGINE-NOTES, fault noteos_sft_rl",
+        ),
+    ),
+)
+def pad_equals_eos_label_mask(
+    collate_sft: Any, tokenizer: Any, prompts: Any = None, supervised: Any = None, render: Any = None
+) -> Fires | None:
+    """The supervised collator does not train the EOS, or leaves out other tokens of the answer.
+
+    ## What it sees
+    Answers of unequal length are collated into one batch. Every row's last labelled token must be an EOS (the
+    tokenizer's, or the one that the chat template closes a turn with), every label must equal its own input id, and
+    with the RL renderer given, every token after the prompt up to that EOS must be labelled and none of the prompt.
+
+    ## Why it matters
+    `DataCollatorForLanguageModeling` masks labels by pad id. With pad equal to EOS it masks the EOS as well: the model
+    is never taught to stop, and RL begins with answers that run into the limit.
+
+    ## What this certifies, and what it does not
+    It certifies the labels of one batch of short answers. It does not certify packing, truncation of long examples
+    (which drops the EOS for another reason), nor the loss that is computed from the labels.
+
+    ## Known false alarms
+    Training on the prompt as well is a choice, and only its absence in some rows is reported. Base-model stages that
+    teach no end on purpose.
+
+    ## Remedy
+    Mask labels by attention mask or by length.
+
+    ## Sources
+    huggingface/transformers#23530, huggingface/trl#976; founding document 003.
+    """
+    craft = probes.craft
+    special = craft.special_ids(tokenizer)
+    if special.eos is None:
+        raise probes.Unjudged("the tokenizer has no EOS")
+    given = list(supervised or ())[:4]
+    pairs = given or list(zip(prompts or craft.PROMPTS, ["Custom -> Programmer : done", "12", "ok then"], strict=False))
+    ids, labels = collate_sft([p for p, _ in pairs], [a for _, a in pairs])
+    ends = {special.eos, *(i for i in special.all if i not in (special.bos,))}
+    unclosed = holes = shifted = 0
+    for n, (prompt, _) in enumerate(pairs):
+        marked = [t for t, label in enumerate(labels[n].tolist()) if label != -100]
+        row = ids[n].tolist()
+        if not marked or row[marked[-1]] not in ends:
+            unclosed += 1
+            continue
+        shifted += any(int(labels[n, t]) != row[t] for t in marked)
+        holes += marked != list(range(marked[0], marked[-1] + 1))
+        if render is not None and marked[0] > 0:
+            header = craft.flat_ids(render(prompt))
+            holes += row[marked[0] - len(header) : marked[0]] != header and header == _after_padding(row, header)
+    return fires(
+        bool(unclosed or holes or shifted),
+        "Of {rows} supervised examples {unclosed} do not train their EOS, {holes} have unlabelled answer tokens and "
+        "{shifted} have labels that are not their own ids.",
+        rows=len(pairs),
+        unclosed=unclosed,
+        holes=holes,
+        shifted=shifted,
+    )
+
+
+def _after_padding(row: list[int], header: list[int]) -> list[int]:
+    """The header where it stands in the row, else nothing: another template is TOK001's to report."""
+    starts = range(len(row) - len(header) + 1)
+    return header if any(row[s : s + len(header)] == header for s in starts) else []

@@ -1,0 +1,112 @@
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor.remedies import remedy
+
+
+@probe(
+    "TOK006",
+    severity="error",
+    explains=("LEN001", "GEN004"),
+    remedies=(
+        remedy(
+            "penalise-the-response",
+            "Count penalties over the response only, or leave them out",
+            by_hand="seen = tokens[:, prompt_length:]   # not the whole sequence",
+            trl="repetition_penalty=1.0 (the default); HF's processor counts the prompt too",
+            verl="vLLM's presence and frequency penalties count the output only; keep repetition_penalty at 1.0",
+            evidence="a word that stands 20 times in the prompt loses 8 nats, EOS none: one-token answers",
+            source="founding document 003, bug 2; transformers#36642",
+        ),
+    ),
+)
+def penalty_over_prompt(
+    tokenizer: Any, render: Any, penalize: Any = None, sample: Any = None, model: Any = None, prompts: Any = None
+) -> Fires | None:
+    """Penalties during generation depend on the tokens of the prompt.
+
+    ## What it sees
+    Two prompts of the same length and of different words, followed by the same response, with logits that are equal
+    by construction: what the penalties make of them must be equal too, whatever the logits' sign. Without
+    `penalize` the sampler itself is run on a scripted model from the same random state: its first tokens must be the
+    same for both prompts.
+
+    ## Why it matters
+    A presence or frequency penalty over the prompt punishes the very words that the task asks for, and lifts EOS, which
+    the prompt holds seldom, by as many nats: exp(8) is 2,981. Answers shrink to one token.
+
+    ## What this certifies, and what it does not
+    It certifies that penalties do not look at the prompt. That they are missing from the log-probabilities of the
+    loss is another fault, which penalties of any scope have: GEN004.
+
+    ## Known false alarms
+    A processor that forbids or demands words of the prompt on purpose, such as a copy constraint.
+
+    ## Remedy
+    `prompt_ignore_length` in HF's RepetitionPenaltyLogitsProcessor, or a processor that remembers the prompt's length.
+
+    ## Sources
+    Founding document 003 (bug 2), grpo-dual be52b55; transformers#36642 and PR #37625.
+    """
+    craft = probes.craft
+    rows = [ids for _, ids in craft.rendered(render, prompts)]
+    words = craft.plain_ids(tokenizer, model, rows)
+    eos = craft.special_ids(tokenizer).eos
+    if penalize is not None:
+        difference, gain = _of_processor(penalize, tokenizer, model, words, eos)
+        return fires(
+            difference > 1e-4,
+            "The penalised logits change by up to {difference:.3g} with the words of the prompt; relative to them "
+            "EOS gains up to {gain:.3g} nats.",
+            difference=difference,
+            gain=gain,
+        )
+    if sample is None or model is None:
+        raise probes.Unjudged("needs penalize, or sample and model")
+    changed = _of_sampler(sample, model, tokenizer, words)
+    return fires(
+        changed > 0,
+        "With equal logits {changed:.0%} of the first tokens change with the words of the prompt.",
+        changed=changed,
+    )
+
+
+def _of_processor(penalize: Any, tokenizer: Any, model: Any, words: list[int], eos: int | None) -> tuple[float, float]:
+    import torch
+
+    half = max(2, min(8, len(words) // 2))
+    one, two = words[:half], words[-half:]
+    size = getattr(getattr(model, "config", None), "vocab_size", None) or len(tokenizer)
+    worst, gain = 0.0, 0.0
+    for response in ([], [words[0]], [words[0], words[-1], words[0]]):
+        for sign in (1.0, -1.0):
+            logits = sign * torch.linspace(0.5, 2.0, size)[None].to(probes.craft.device_of(model))
+            outs = []
+            for prompt in (one * 3, two * 3, [*one, *one, *two]):
+                tokens = torch.tensor([[*prompt, *response]], device=logits.device)
+                outs.append(torch.as_tensor(penalize(tokens, logits.clone(), len(prompt)))[0].float())
+            for out in outs[1:]:
+                shift = torch.nan_to_num(out - outs[0], nan=0.0)
+                worst = max(worst, float(shift.abs().max()))
+                if eos is not None:
+                    gain = max(gain, float((shift[eos] - shift).abs().max()))
+    return worst, gain
+
+
+def _of_sampler(sample: Any, model: Any, tokenizer: Any, words: list[int]) -> float:
+    import torch
+
+    craft = probes.craft
+    device = craft.device_of(model)
+    half = max(2, min(8, len(words) // 2))
+    prompts = (words[:half], words[-half:], [*words[: half - 1], words[-1]])
+    rows = [torch.tensor([p] * 64, device=device) for p in prompts]
+    with torch.no_grad():
+        size = model(input_ids=rows[0][:1]).logits.shape[-1]
+    flat = torch.full((size,), -20.0)
+    flat[words] = torch.linspace(1.0, 1.2, len(words))
+    drawn = []
+    for ids in rows:
+        with craft.scripted_logits(model, lambda _: flat):
+            drawn.append(craft.sampled(sample, ids, torch.ones_like(ids))[:, ids.shape[1]])
+    return max(float((other != drawn[0]).float().mean()) for other in drawn[1:])

@@ -1,0 +1,73 @@
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor.remedies import remedy
+
+
+@probe(
+    "TOK005",
+    severity="warning",
+    explains=("PAD002", "RAT004"),
+    remedies=(
+        remedy(
+            "pass-ids",
+            "Pass the sampled ids to the loss, never their text",
+            by_hand="full = torch.cat([prompt_ids, response_ids], dim=1)   # not tok(prompt_text + response_text)",
+            evidence="text → ids is not the inverse of ids → text wherever a policy samples an unusual split",
+            source="CATALOGUE TOK005; grpo-dual re-tokenises prompt + response",
+        ),
+    ),
+)
+def retokenisation_drift(
+    mask: Any, render: Any, tokenizer: Any, model: Any = None, prompts: Any = None
+) -> Fires | None:
+    """The loss sees ids that were tokenised again from text, not those that were sampled.
+
+    ## What it sees
+    A response whose ids do not survive decoding and encoding (a word in an unusual split) goes through the trainer's
+    batch. The same ids must come out.
+
+    ## Why it matters
+    Text does not remember how it was split. The log-probability of the other split is that of a text the policy did
+    not write: a small bias where the splits agree, and a mask of the wrong length where they do not.
+
+    ## What this certifies, and what it does not
+    It certifies that the batch of the loss holds the sampled ids even where text would lose them. Ids that are
+    changed for other reasons (a fallback text, a dropped EOS) are GEN005's.
+
+    ## Known false alarms
+    None known. Word-level tokenizers, in which every sequence survives, are not judged.
+
+    ## Remedy
+    Keep ids from the generator to the loss.
+
+    ## Sources
+    CATALOGUE TOK005; SEEDS section 4, the residual fault of grpo-dual.
+    """
+    craft = probes.craft
+    own = [ids for _, ids in craft.rendered(render, prompts)]
+    words = craft.plain_ids(tokenizer, model, own)
+    fragile = _fragile(tokenizer, words, craft.special_ids(tokenizer).all)
+    if fragile is None:
+        raise probes.Unjudged("every sequence that was tried survives decoding and encoding")
+    batch = craft.batch_of(mask(own, [fragile] * len(own)))
+    changed = sum(craft.row_ids(batch, n)[-len(fragile) :] != fragile for n in range(len(own)))
+    return fires(
+        changed > 0,
+        "{changed} of {rows} responses reach the loss with other ids than were sampled: the text was tokenised again.",
+        changed=changed,
+        rows=len(own),
+        sampled=str(fragile),
+    )
+
+
+def _fragile(tokenizer: Any, words: list[int], special: frozenset[int]) -> list[int] | None:
+    """Ids that come back as others: two pieces that encode as one, between two words that survive."""
+    for first in range(min(len(tokenizer), 600)):
+        for second in (first, first + 1):
+            pair = [words[0], first, second, words[1]]
+            if {first, second} & special or second >= len(tokenizer):
+                continue
+            if list(tokenizer.encode(tokenizer.decode(pair), add_special_tokens=False)) != pair:
+                return pair
+    return None

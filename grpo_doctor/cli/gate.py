@@ -1,0 +1,205 @@
+"""``grpo-doctor gate``: fails a build on collapse signatures, and never passes for want of data."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+import typer
+from msgspec import structs
+
+from ..catalogue import load
+from ..check import Finding, Severity
+from ..config import Accepted, Config, ConfigError
+from ..report import clean, counted, relative, render, since
+from . import common
+from .analyze import Paths, diagnose_paths
+
+if TYPE_CHECKING:
+    from ..diagnosis import Diagnosis
+
+BASELINE = "grpo-doctor/baseline/1"
+Key = tuple[str, str]
+"""A finding from run to run: file as seen from the working directory, and code."""
+
+
+class Judged(NamedTuple):
+    """What the gate makes of one run, and why."""
+
+    status: Literal["fail", "pass", "unjudged"]
+    source: str
+    why: str
+
+
+def gate(
+    paths: Paths,
+    fail_on: common.FailOn = None,
+    select: common.Select = None,
+    ignore: common.Ignore = None,
+    require: Annotated[
+        list[str] | None, typer.Option("--require", help="Fail where this check could not run (code); repeatable.")
+    ] = None,
+    min_steps: Annotated[int, typer.Option("--min-steps", help="Fewer steps than this are unjudged.", min=0)] = 0,
+    baseline: Annotated[
+        Path | None, typer.Option("--baseline", help="JSON file of known findings, which do not fail.")
+    ] = None,
+    write_baseline: Annotated[
+        bool, typer.Option("--write-baseline", help="Write today's findings to --baseline; vanished ones are dropped.")
+    ] = False,
+    output_format: Annotated[
+        str | None, typer.Option("--output-format", "-f", help="Print this report instead of one line a run.")
+    ] = None,
+    report: common.MoreReports = None,
+    map_: common.Mapped = None,
+    set_: common.Declared = None,
+    config: common.ConfigFile = None,
+    samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Show texts of responses.")] = False,
+) -> None:
+    """Fails on findings at or above --fail-on: one line a run, and any report for people and machines.
+
+    Exit codes: 0 all runs pass, 1 findings or a required check that could not run, 2 wrong use or unreadable input,
+    3 nothing could be judged. $GITHUB_STEP_SUMMARY is written when set.
+    """
+    with common.plain_errors():
+        settings = common.settings(config, select, ignore, map_, set_, fail_on)
+        required = _known_codes(require or [], settings)
+        if write_baseline and baseline is None:
+            raise ConfigError("--write-baseline: name the file with --baseline FILE")
+        diagnoses, unreadable = diagnose_paths(paths, settings)
+        if baseline is not None and write_baseline:
+            _write_baseline(baseline, diagnoses)
+        known = set() if baseline is None else _read_baseline(baseline)
+        excused = {
+            (d.source, f.code): "in the baseline" for d in diagnoses for f in d.findings if _key(d, f) in known
+        } | _accepted(settings.accept, diagnoses)
+        judged = [_judge(d, excused, settings.fail_on, required, min_steps) for d in diagnoses]
+        options = common.options(output_format or "", None, samples, False, False)
+        options = structs.replace(options, excused=excused, fail_on=settings.fail_on)
+        common.write(diagnoses, output_format, None, report or [], options)
+        _write_step_summary(diagnoses, options)
+    for line in _lines(judged, settings.accept, known, diagnoses):
+        typer.echo(line, err=output_format is not None)
+    raise typer.Exit(_exit_code(judged, unreadable))
+
+
+def _known_codes(codes: list[str], settings: Config) -> list[str]:
+    catalogue = load(tuple(settings.checks))
+    for code in codes:
+        if code.upper() not in catalogue.checks:
+            raise ConfigError(f"--require {code}: no check has this code; see `grpo-doctor checks`")
+    return [code.upper() for code in codes]
+
+
+def _judge(
+    diagnosis: Diagnosis, excused: Mapping[Key, str], fail_on: str, required: Iterable[str], min_steps: int
+) -> Judged:
+    from ..diagnosis import counts, weight
+
+    failing = [
+        f
+        for f in diagnosis.findings
+        if weight(f) >= Severity.of(fail_on)
+        and counts(f, diagnosis.first_step, diagnosis.last_step)
+        and (diagnosis.source, f.code) not in excused
+    ]
+    source = clean(diagnosis.source)
+    if failing:
+        more = f" ({counted(len(failing) - 1, 'finding')} more)" if len(failing) > 1 else ""
+        return Judged("fail", source, f"{_words(failing[0])}{more}")
+    ran = {*diagnosis.coverage.passed_codes, *(f.code for f in diagnosis.findings)}
+    if lacking := [code for code in required if code not in ran]:
+        return Judged("fail", source, f"required, but could not run: {', '.join(_lack(diagnosis, c) for c in lacking)}")
+    if diagnosis.verdict == "unjudged":
+        return Judged("unjudged", source, diagnosis.headline)
+    if diagnosis.steps < min_steps:
+        return Judged("unjudged", source, f"{counted(diagnosis.steps, 'step')}, fewer than --min-steps {min_steps}")
+    verdict = "all findings known or accepted" if diagnosis.verdict == "failing" else diagnosis.verdict
+    checked = f"{counted(diagnosis.steps, 'step')}, {counted(diagnosis.coverage.ran, 'check')} ran"
+    return Judged("pass", source, f"{verdict}, {checked}")
+
+
+def _words(finding: Finding) -> str:
+    return f"{finding.code} {finding.name} {since(finding)} ({finding.confidence} confidence): {clean(finding.message)}"
+
+
+def _lack(diagnosis: Diagnosis, code: str) -> str:
+    needs: list[str] = next((s["needs"] for s in diagnosis.coverage.skipped if s["code"] == code), [])
+    return f"{code} (needs {', '.join(needs)})" if needs else f"{code} (not selected, or not for this kind of run)"
+
+
+def _key(diagnosis: Diagnosis, finding: Finding) -> Key:
+    return relative(diagnosis.source), finding.code
+
+
+def _accepted(accepted: Iterable[Accepted], diagnoses: Iterable[Diagnosis]) -> dict[Key, str]:
+    """Which findings of these runs the settings accept, and why."""
+    return {
+        (d.source, f.code): entry.reason
+        for entry in accepted
+        for d in diagnoses
+        for f in d.findings
+        if f.code == entry.code and fnmatch(relative(d.source), entry.path)
+    }
+
+
+def _read_baseline(path: Path) -> set[Key]:
+    try:
+        loaded = json.loads(path.read_text(encoding="utf-8"))
+        if loaded["schema"] != BASELINE:
+            raise KeyError(loaded["schema"])
+        return {(str(entry["source"]), str(entry["code"])) for entry in loaded["findings"]}
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}; write it with --write-baseline") from None
+    except (ValueError, KeyError, TypeError):
+        raise ConfigError(f"{path}: not a baseline of grpo-doctor; write it with --write-baseline") from None
+
+
+def _write_baseline(path: Path, diagnoses: Iterable[Diagnosis]) -> None:
+    """Writes what these runs show; entries of other runs stay."""
+    diagnoses = list(diagnoses)
+    here = {relative(d.source) for d in diagnoses}
+    kept = {key for key in _read_baseline(path) if key[0] not in here} if path.exists() else set()
+    found = {_key(d, f) for d in diagnoses for f in d.findings}
+    entries = [{"source": source, "code": code} for source, code in sorted(kept | found)]
+    common.replace_file(path, json.dumps({"schema": BASELINE, "findings": entries}, indent=2) + "\n")
+
+
+def _write_step_summary(diagnoses: list[Diagnosis], options: Any) -> None:
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if path:
+        try:
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(render("summary", diagnoses, options) + "\n")
+        except OSError as error:
+            raise ConfigError(f"$GITHUB_STEP_SUMMARY {path}: {error.strerror}") from None
+
+
+def _lines(
+    judged: list[Judged], accepted: Iterable[Accepted], known: set[Key], diagnoses: list[Diagnosis]
+) -> Iterable[str]:
+    for one in judged:
+        yield f"{one.status.upper() if one.status == 'fail' else one.status:<9}{one.source}: {one.why}"
+    for entry in accepted:
+        if not _accepted([entry], diagnoses):
+            yield f"note     accepted finding {entry.code} did not occur (reason: {entry.reason}); remove it"
+    here = {relative(d.source) for d in diagnoses}
+    gone = sorted({key for key in known if key[0] in here} - {_key(d, f) for d in diagnoses for f in d.findings})
+    if gone:
+        yield f"note     in the baseline but gone: {', '.join(code for _, code in gone)}; --write-baseline drops them"
+    numbers = {status: sum(one.status == status for one in judged) for status in ("fail", "unjudged", "pass")}
+    totals = [f"{number} {status}" for status, number in numbers.items() if number]
+    yield f"{counted(len(judged), 'run')}: {', '.join(totals) or 'nothing was read'}"
+
+
+def _exit_code(judged: list[Judged], unreadable: int) -> int:
+    if any(one.status == "fail" for one in judged):
+        return common.FINDINGS
+    if unreadable:
+        return common.WRONG
+    if not judged or any(one.status == "unjudged" for one in judged):
+        return common.UNJUDGED
+    return common.CLEAN

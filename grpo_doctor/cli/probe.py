@@ -1,0 +1,96 @@
+"""``grpo-doctor probe``: proves a trainer's plumbing. ``grpo-doctor new-adapter``: the file that shows it the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..check import Severity
+from . import common
+from .analyze import exit_code
+
+if TYPE_CHECKING:
+    from ..probes import Adapter
+
+
+def probe(
+    adapter: Annotated[
+        Path,
+        typer.Argument(help="Adapter file, or a file of GRPOConfig arguments with --trl. It is executed."),
+    ],
+    trl: Annotated[str | None, typer.Option("--trl", help="Model (path or hub id): probe TRL with these.")] = None,
+    device: Annotated[str | None, typer.Option("--device", help="cpu, cuda, …", show_default="cpu")] = None,
+    time_limit: Annotated[float, typer.Option("--time-limit", help="Seconds for one probe.")] = 60.0,
+    output_format: Annotated[str, typer.Option("--output-format", "-f", help="Format of the report.")] = "text",
+    output_file: Annotated[Path | None, typer.Option("--output-file", "-o", help="Write the report here.")] = None,
+    report: Annotated[
+        list[str] | None, typer.Option("--report", help="FORMAT=FILE: one more report; repeatable.")
+    ] = None,
+    fail_on: Annotated[
+        str | None, typer.Option("--fail-on", help="Severity from which the exit code is 1.", show_default="error")
+    ] = None,
+    select: common.Select = None,
+    ignore: common.Ignore = None,
+    config: common.ConfigFile = None,
+    color: Annotated[
+        bool | None, typer.Option("--color/--no-color", help="Colours in text.", show_default="on a terminal")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what was skipped, and why.")] = False,
+) -> None:
+    """Calls your own padding, mask, template, penalty, advantage and loss code and proves it right or wrong.
+
+    This EXECUTES the adapter file and what it imports: probe only code that you would run. Weights, optimizer and
+    random state are left as they were found; nothing is trained.
+
+    Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong use or an unusable adapter, 3 nothing was
+    judged, or your code raised and nothing else was found.
+    """
+    from ..probes import AdapterError, run_probes
+
+    with common.plain_errors():
+        settings = common.settings(config, select, ignore, None, None, fail_on)
+        options = common.options(output_format, output_file, False, color, verbose)
+        catalogue = common.chosen(settings)
+        try:
+            subject = _load(adapter, trl, device)
+            diagnosis = run_probes(
+                subject, catalogue=catalogue, thresholds=settings.thresholds, time_limit=time_limit, device=device
+            )
+        except AdapterError as error:
+            common.fail(str(error))
+        common.write([diagnosis], output_format, output_file, report or [], options)
+    raise typer.Exit(exit_code([diagnosis], 0, Severity.of(settings.fail_on)))
+
+
+def _load(path: Path, trl: str | None, device: str | None) -> Adapter:
+    """The adapter of a file; what the file itself raises is told in one line, with its place."""
+    from ..probes import AdapterError, load_adapter
+    from ..probes.runner import where
+
+    try:
+        if trl is not None:
+            from ..probes.adapters import trl_adapter_from
+
+            return trl_adapter_from(path, trl, device=device or "cpu")
+        return load_adapter(path)
+    except AdapterError:
+        raise
+    except Exception as error:  # noqa: BLE001  (the user's file may raise anything)
+        raise AdapterError(f"{path} {where(error)}") from None
+
+
+def new_adapter(
+    path: Annotated[Path, typer.Argument(help="File to write.")] = Path("adapter.py"),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
+) -> None:
+    """Writes an adapter file to fill in: delete what you do not have, point the rest to your trainer."""
+    if path.exists() and not force:
+        common.fail(f"{path} exists; --force overwrites it")
+    template = Path(__file__).parent.parent / "probes" / "template.py"
+    try:
+        path.write_text(template.read_text(encoding="utf-8"), encoding="utf-8")
+    except OSError as error:
+        common.fail(f"{path}: cannot be written: {error.strerror}")
+    typer.echo(f"wrote {path}; fill it in, then: grpo-doctor probe {path}")

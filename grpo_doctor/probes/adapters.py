@@ -1,0 +1,284 @@
+"""Ready-made adapters: for a plain transformers model, and for TRL's GRPOTrainer."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from .craft import flat_ids, pad_left, pad_right, replaced, scripted_generate, special_ids
+from .seams import SEAMS, Adapter, AdapterError, Batch, Ids, Prompt
+
+if TYPE_CHECKING:
+    from ..engine.engine import Engine
+
+
+def _messages(prompt: Prompt) -> list[dict[str, str]]:
+    return [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
+
+
+def _rendering(tokenizer: Any) -> dict[str, Callable[..., Any]]:
+    """The seams that a tokenizer with a chat template has by itself."""
+    if not getattr(tokenizer, "chat_template", None):
+        raise AdapterError("the tokenizer has no chat template; give render in an adapter file of your own")
+
+    def render(prompt: Prompt) -> Ids:
+        ids = tokenizer.apply_chat_template(_messages(prompt), tokenize=True, add_generation_prompt=True)
+        return flat_ids(ids)
+
+    def render_sft(prompt: Prompt, answer: str) -> Ids:
+        turns = [*_messages(prompt), {"role": "assistant", "content": answer}]
+        return flat_ids(tokenizer.apply_chat_template(turns, tokenize=True))
+
+    return {"render": render, "render_sft": render_sft}
+
+
+def transformers_adapter(
+    model: torch.nn.Module,
+    tokenizer: Any,
+    *,
+    reference: torch.nn.Module | None = None,
+    base: torch.nn.Module | None = None,
+    settings: Mapping[str, Any] | None = None,
+    prompts: Sequence[Prompt] | None = None,
+    supervised: Sequence[tuple[Prompt, str]] | None = None,
+    **generation: Any,
+) -> Adapter:
+    """An adapter for a causal language model of transformers: its template, its generation, its log-probabilities.
+
+    It proves the model and tokenizer fit for RL (special tokens, padding, generation mode, temperature). The trainer's
+    own code is not in it: extraction, mask, advantages and loss need an adapter file of your own.
+    """
+    temperature = float(generation.get("temperature", 1.0))
+    generation = {"do_sample": True, "max_new_tokens": 32, "top_k": 0, **generation}
+    pad = special_ids(tokenizer).pad
+
+    def sample(input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        given = {"input_ids": input_ids, "attention_mask": attention_mask, "pad_token_id": pad}
+        generate: Any = model.generate
+        out: Tensor = generate(**given, **generation)
+        return out
+
+    def scored(scorer: torch.nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
+        def logprobs(input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+            position = (attention_mask.cumsum(-1) - 1).clamp(min=0)
+            found = scorer(input_ids=input_ids, attention_mask=attention_mask, position_ids=position)
+            table = (found.logits[:, :-1].float() / temperature).log_softmax(-1)
+            out: Tensor = table.gather(-1, input_ids[:, 1:, None]).squeeze(-1)
+            return out
+
+        return logprobs
+
+    def mask(rows: Sequence[Ids], responses: Sequence[Ids]) -> Batch:
+        whole = [[*p, *r] for p, r in zip(rows, responses, strict=True)]
+        ids, real = pad_left(whole, pad, next(model.parameters()).device)
+        lengths = torch.tensor([[len(r)] for r in responses], device=ids.device)
+        return Batch(ids, real, torch.arange(ids.shape[1], device=ids.device)[None] >= ids.shape[1] - lengths)
+
+    seams: dict[str, Callable[..., Any]] = {
+        **_rendering(tokenizer),
+        "sample": sample,
+        "logprobs": scored(model),
+        "mask": mask,
+    }
+    if reference is not None:
+        seams["reference_logprobs"] = scored(reference)
+    return Adapter(
+        name=f"transformers {getattr(model, 'name_or_path', '') or type(model).__name__}",
+        model=model, tokenizer=tokenizer, reference=reference, base=base, prompts=prompts, supervised=supervised,
+        settings={"temperature": temperature, **(settings or {})}, seams=seams,
+    )  # fmt: skip
+
+
+def engine_adapter(engine: Engine, prompts: Sequence[Prompt]) -> Adapter:
+    """An adapter for the project's own engine, whose methods are the seams. Its counters move: probe a fresh one."""
+    settings = engine.settings
+    names = [name for name in SEAMS if hasattr(engine, name)]
+    return Adapter(
+        name="grpo-doctor engine",
+        model=engine.model,
+        tokenizer=engine.tokenizer,
+        reference=None if engine.adapted else engine.base,
+        optimizer=engine.optimizer,
+        prompts=prompts,
+        settings={
+            "temperature": settings.temperature,
+            "entropy_coef": settings.entropy_coef,
+            "kl_coef": settings.beta,
+            "group_size": settings.num_generations,
+        },
+        seams={name: getattr(engine, name) for name in names},
+    )
+
+
+def trl_adapter(trainer: Any, *, prompts: Sequence[Prompt] | None = None) -> Adapter:
+    """An adapter for a TRL GRPOTrainer (1.x): its generation, batch, advantages, loss and backward.
+
+    The trainer's own functions are called (`_generate_and_score_completions`, `compute_loss`); logging buffers and
+    counters are put back after each call.
+    """
+    return _Trl(trainer, prompts).adapter()
+
+
+def trl_adapter_from(config: Path, model: str, *, device: str = "cpu") -> Adapter:
+    """The same from a JSON or YAML file of GRPOConfig arguments and a model's path or hub id."""
+    import json
+
+    trl: Any = import_module("trl")
+    text = config.read_text(encoding="utf-8")
+    reads = import_module("yaml").safe_load if config.suffix in (".yaml", ".yml") else json.loads
+    values = reads(text)
+    known = trl.GRPOConfig.__dataclass_fields__
+    if not isinstance(values, dict):
+        raise AdapterError(f"{config}: not a table of GRPOConfig arguments")
+    values = {k: v for k, v in values.items() if k in known}
+    values |= {"use_vllm": False, "report_to": "none", "use_cpu": device == "cpu", "push_to_hub": False}
+    values.setdefault("output_dir", "grpo-doctor-probe")
+    tokenizer = import_module("transformers").AutoTokenizer.from_pretrained(model)
+    data = import_module("datasets").Dataset.from_dict(
+        {"prompt": [[{"role": "user", "content": "What is 7 plus 5?"}]] * 8}
+    )
+    trainer = trl.GRPOTrainer(
+        model, reward_funcs=_zero, args=trl.GRPOConfig(**values), train_dataset=data, processing_class=tokenizer
+    )
+    return trl_adapter(trainer)
+
+
+def _zero(completions: Any, **kwargs: Any) -> list[float]:
+    return [0.0] * len(completions)
+
+
+_TRL_STATE = ("_step", "_buffered_inputs", "_metrics", "_logs", "num_generations")
+
+
+class _Trl:
+    """A GRPOTrainer's functions as seams. Its own `_generate` and `_generate_and_score_completions` do the work."""
+
+    def __init__(self, trainer: Any, prompts: Sequence[Prompt] | None) -> None:
+        self.trainer, self.prompts = trainer, prompts
+        self.model, self.tokenizer = trainer.model, trainer.processing_class
+        self.pad = special_ids(self.tokenizer).pad
+
+    def adapter(self) -> Adapter:
+        """The adapter."""
+        args, reference = self.trainer.args, getattr(self.trainer, "ref_model", None)
+        optimizer = self.trainer.optimizer
+        if optimizer is None:
+            optimizer = self.trainer.create_optimizer()
+            self.trainer.optimizer = None
+        seams: dict[str, Callable[..., Any]] = {
+            "render": self.render, "sample": self.sample, "extract": self.extract, "mask": self.mask,
+            "logprobs": self.logprobs_of(self.model), "advantages": self.advantages, "loss": self.loss,
+        }  # fmt: skip
+        if reference is not None:
+            seams["reference_logprobs"] = self.logprobs_of(reference)
+        settings = {
+            "temperature": float(args.temperature), "group_size": args.num_generations, "kl_coef": float(args.beta),
+            "entropy_coef": float(getattr(args, "entropy_coef", 0.0) or 0.0), "top_p": args.top_p,
+        }  # fmt: skip
+        return Adapter(
+            name="trl.GRPOTrainer", model=self.model, tokenizer=self.tokenizer, reference=reference,
+            optimizer=optimizer, prompts=self.prompts, settings=settings, seams=seams,
+        )  # fmt: skip
+
+    @contextmanager
+    def _untouched(self) -> Iterator[None]:
+        """The trainer's logs and counters as they were, whatever happens in the block."""
+        kept = {n: copy.deepcopy(getattr(self.trainer, n)) for n in _TRL_STATE if hasattr(self.trainer, n)}
+        state = copy.copy(vars(self.trainer.state))
+        try:
+            yield
+        finally:
+            for name, value in kept.items():
+                setattr(self.trainer, name, value)
+            vars(self.trainer.state).update(state)
+
+    def _tokenized(self, rows: Sequence[Ids]) -> Any:
+        """Inside the block the trainer takes these ids for its rendered prompts."""
+        return replaced(self.trainer, "_tokenize_prompts", lambda prompts: (list(map(list, rows)), None, {}))
+
+    def _rolled(
+        self, rows: Sequence[Ids] | None, responses: Sequence[Ids], prompts: Sequence[Prompt] = ()
+    ) -> dict[str, Any]:
+        """What the trainer makes of these responses; rows are repeated until they fill whole groups."""
+        trainer = self.trainer
+        count = len(rows) if rows is not None else len(prompts)
+        size = trainer.num_generations if self.model.training else trainer.num_generations_eval
+        filled = [n % count for n in range(-(-count // size) * size)]
+        texts = [{"prompt": _messages(prompts[n]) if prompts else "x"} for n in filled]
+        given = self._tokenized([rows[n] for n in filled]) if rows is not None else nullcontext()
+        scripted = scripted_generate(self.model, [responses[n] for n in filled], self.pad)
+        with self._untouched(), scripted, given, replaced(trainer, "_calculate_rewards", self._rewards(filled)):
+            found: dict[str, Any] = trainer._generate_and_score_completions(texts)
+        return {k: v[:count] if isinstance(v, Tensor) and v.ndim else v for k, v in found.items()}
+
+    def _rewards(self, filled: Sequence[int]) -> Callable[..., Tensor]:
+        shape = (len(filled), len(self.trainer.reward_funcs))
+        return lambda *_: torch.zeros(shape, device=self.trainer.accelerator.device)
+
+    def render(self, prompt: Prompt) -> Ids:
+        """The trainer's own rendering."""
+        found = self._rolled(None, [[self.pad]], [prompt])
+        return [int(i) for i in found["prompt_ids"][0][found["prompt_mask"][0] > 0]]
+
+    def sample(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """`GRPOTrainer._generate`, in whatever mode the trainer then generates."""
+        rows = [r[m > 0].tolist() for r, m in zip(input_ids, attention_mask, strict=True)]
+        with self._untouched(), self._tokenized(rows):
+            found = self.trainer._generate(["x"] * len(rows))
+        return torch.cat([input_ids, pad_right([list(r) for r in found[1]], self.pad, input_ids.device)], 1)
+
+    def extract(self, tokens: Tensor, input_ids: Tensor, attention_mask: Tensor) -> list[Ids]:
+        """What the trainer takes for the responses when generate returns these tokens."""
+        rows = [r[m > 0].tolist() for r, m in zip(input_ids, attention_mask, strict=True)]
+        found = self._rolled(rows, tokens[:, input_ids.shape[1] :].tolist())
+        return [r[m > 0].tolist() for r, m in zip(found["completion_ids"], found["completion_mask"], strict=True)]
+
+    def mask(self, rows: Sequence[Ids], responses: Sequence[Ids]) -> Batch:
+        """The batch as the trainer's loss takes it."""
+        found = self._rolled(rows, responses)
+        ids = torch.cat([found["prompt_ids"], found["completion_ids"]], 1)
+        real = torch.cat([found["prompt_mask"], found["completion_mask"]], 1)
+        return Batch(ids, real, found["completion_mask"])
+
+    def logprobs_of(self, model: torch.nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
+        """The trainer's per-token log-probabilities under one of its models."""
+
+        def logprobs(input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+            found = self.trainer._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, input_ids.shape[1] - 1
+            )
+            out: Tensor = found[0]
+            return out
+
+        return logprobs
+
+    def advantages(self, rewards: Tensor) -> Tensor:
+        """The trainer's advantages for these rewards, as if the first reward function had given them."""
+        groups, size = rewards.shape
+        count, device = groups * size, self.trainer.accelerator.device
+        table = torch.full((count, len(self.trainer.reward_funcs)), torch.nan, device=device)
+        table[:, 0] = rewards.flatten().to(table)
+        scripted = scripted_generate(self.model, [[self.pad]], self.pad)
+        given = self._tokenized([[self.pad, self.pad]] * count)
+        self.model.train()
+        with self._untouched(), scripted, given, replaced(self.trainer, "_calculate_rewards", lambda *_: table):
+            self.trainer.num_generations = size
+            found = self.trainer._generate_and_score_completions([{"prompt": "x"}] * count)
+        out: Tensor = found["advantages"].reshape(groups, size)
+        return out
+
+    def loss(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor) -> Tensor:
+        """`GRPOTrainer.compute_loss` in train mode, on the batch that the trainer makes of these responses."""
+        self.model.train()
+        inputs = self._rolled(None, responses, prompts)
+        inputs |= {"advantages": advantages, "num_items_in_batch": inputs["completion_mask"].sum()}
+        with self._untouched(), replaced(self.trainer, "current_gradient_accumulation_steps", 1):
+            out: Tensor = self.trainer.compute_loss(self.model, inputs)
+        return out

@@ -1,0 +1,122 @@
+"""What a probe may disturb, taken once and put back after every probe."""
+
+from __future__ import annotations
+
+import copy
+import random
+from typing import Any
+
+import numpy as np
+import torch
+
+from .seams import Adapter
+
+_HOOKS = (
+    "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
+    "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs", "_forward_hooks_always_called",
+)  # fmt: skip
+_OVERRIDES = ("forward", "generate", "train", "eval", "gradient_checkpointing_enable", "gradient_checkpointing_disable")
+_TOKENIZER = ("padding_side", "truncation_side", "pad_token")
+
+
+class Snapshot:
+    """The state of an adapter's models, optimizer and tokenizer, and of every random generator."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        self.models: list[torch.nn.Module] = []
+        for model in (adapter.model, adapter.reference, adapter.base):
+            if model is not None and all(model is not m for m in self.models):
+                self.models.append(model)
+        self.optimizer, self.tokenizer, self.settings = adapter.optimizer, adapter.tokenizer, adapter.settings
+        self.saved = [self._of_model(m) for m in self.models]
+        self.saved_optimizer = self._of_optimizer()
+        self.saved_tokenizer = {n: getattr(self.tokenizer, n, None) for n in _TOKENIZER}
+        self.saved_settings = copy.deepcopy(self.settings)
+        self.random = self._of_random()
+
+    @staticmethod
+    def _of_model(model: torch.nn.Module) -> dict[str, Any]:
+        tensors = [*model.parameters(), *model.buffers()]
+        return {
+            "tensors": [(t, t.detach().clone()) for t in tensors],
+            "parameters": [
+                (p, p.requires_grad, p.grad if p.grad is None else p.grad.clone()) for p in model.parameters()
+            ],
+            "modules": [(m, _flags(m)) for m in model.modules()],
+            "configs": [(c, copy.deepcopy(vars(c))) for c in _configs(model)],
+        }
+
+    def _of_optimizer(self) -> Any:
+        if self.optimizer is None:
+            return None
+        groups = [{k: copy.copy(v) for k, v in g.items() if k != "params"} for g in self.optimizer.param_groups]
+        return groups, {p: copy.deepcopy(s) for p, s in self.optimizer.state.items()}
+
+    @staticmethod
+    def _of_random() -> Any:
+        cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+        return random.getstate(), np.random.get_state(), torch.get_rng_state(), cuda
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """Puts everything back; tensors are written only where they changed."""
+        for saved in self.saved:
+            for tensor, value in saved["tensors"]:
+                if tensor.shape != value.shape or not torch.equal(tensor, value):
+                    tensor.data.copy_(value)
+            for parameter, required, gradient in saved["parameters"]:
+                parameter.requires_grad_(required)
+                parameter.grad = None if gradient is None else gradient.clone()
+            for module, flags in saved["modules"]:
+                _put_back(module, flags)
+            for config, values in saved["configs"]:
+                vars(config).clear()
+                vars(config).update(copy.deepcopy(values))
+        if self.optimizer is not None:
+            groups, state = self.saved_optimizer
+            for group, values in zip(self.optimizer.param_groups, groups, strict=True):
+                group.update({k: copy.copy(v) for k, v in values.items()})
+            self.optimizer.state.clear()
+            self.optimizer.state.update({p: copy.deepcopy(s) for p, s in state.items()})
+        for name, value in self.saved_tokenizer.items():
+            if value is not None and getattr(self.tokenizer, name, None) != value:
+                setattr(self.tokenizer, name, value)
+        self.settings.clear()
+        self.settings.update(copy.deepcopy(self.saved_settings))
+        python, numpy, torch_state, cuda = self.random
+        random.setstate(python)
+        np.random.set_state(numpy)
+        torch.set_rng_state(torch_state)
+        if cuda:
+            torch.cuda.set_rng_state_all(cuda)
+
+
+def _configs(model: torch.nn.Module) -> list[Any]:
+    found = (getattr(model, "config", None), getattr(model, "generation_config", None))
+    return [c for c in found if c is not None and hasattr(c, "__dict__")]
+
+
+def _flags(module: torch.nn.Module) -> dict[str, Any]:
+    own = vars(module)
+    return {
+        "training": module.training,
+        "gradient_checkpointing": own.get("gradient_checkpointing"),
+        "overrides": {n: own[n] for n in _OVERRIDES if n in own},
+        "hooks": {n: own[n].copy() for n in _HOOKS if n in own},
+    }
+
+
+def _put_back(module: torch.nn.Module, flags: dict[str, Any]) -> None:
+    own = vars(module)
+    module.training = flags["training"]
+    if flags["gradient_checkpointing"] is not None:
+        module.gradient_checkpointing = flags["gradient_checkpointing"]
+    for name in _OVERRIDES:
+        if name not in flags["overrides"]:
+            own.pop(name, None)
+        elif own.get(name) is not flags["overrides"][name]:
+            own[name] = flags["overrides"][name]
+    for name, hooks in flags["hooks"].items():
+        if dict(own[name]) != dict(hooks):
+            own[name].clear()
+            own[name].update(hooks)

@@ -1,0 +1,196 @@
+"""Runs the probes over an adapter, one after another, and leaves the adapter as it found it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ..catalogue import Catalogue, home, load
+from ..check import Check, Finding, Fires, Severity
+from ..diagnosis import Coverage, Diagnosis, diagnosis_of
+from ..run import Run
+from . import seams as seams_module
+from .composite import completed
+from .hygiene import Snapshot
+from .seams import RESOURCES, Adapter, AdapterError, Unjudged
+
+TIME_LIMIT = 60.0
+"""Seconds that one probe may take."""
+
+_OURS = (os.path.dirname(os.path.dirname(os.path.abspath(seams_module.__file__))), str(home("checks")))
+
+
+class Result:
+    """What one probe had to say: a finding, or why it could not judge, or neither: the property holds."""
+
+    def __init__(
+        self, check: Check, finding: Finding | None = None, why: str = "", needs: list[str] | None = None
+    ) -> None:
+        self.check, self.finding, self.why, self.needs = check, finding, why, needs or []
+
+    @property
+    def passed(self) -> bool:
+        return self.finding is None and not self.why
+
+
+def run_probes(
+    adapter: Adapter,
+    *,
+    catalogue: Catalogue | None = None,
+    thresholds: Mapping[str, Mapping[str, Any]] | None = None,
+    time_limit: float = TIME_LIMIT,
+    device: str | None = None,
+) -> Diagnosis:
+    """Runs every probe of the catalogue whose seams the adapter has.
+
+    The adapter's model, optimizer, tokenizer, settings and the random generators are left as they were found. What a
+    seam raises is reported in the coverage and in the notes, the other probes run, and the verdict is at best unjudged.
+
+    Args:
+        time_limit: seconds for one probe; kept by an alarm signal, so only in the main thread of a POSIX system.
+        device: moves the adapter's models there; its functions must follow (``input_ids.device``).
+    """
+    catalogue = catalogue or load()
+    if device is not None:
+        _move(adapter, device)
+    results = list(examine(adapter, catalogue, thresholds or {}, time_limit))
+    if not results:
+        raise AdapterError("none of the selected checks has a probe")
+    run = Run(adapter.name, "adapter", "probe")
+    run.settings.update(adapter.settings)
+    run.notes += [f"{r.check.code} {r.check.name}: {r.why}" for r in results if r.why and not r.needs]
+    findings = [r.finding for r in results if r.finding is not None]
+    passed = sum(r.passed for r in results)
+    skipped = [{"code": r.check.code, "needs": r.needs or [r.why]} for r in results if r.why]
+    coverage = Coverage(ran=passed + len(findings), fired=len(findings), passed=passed, skipped=skipped, unread_keys=[])
+    diagnosis = diagnosis_of(run, catalogue, findings, coverage, rows=0)
+    if run.notes and diagnosis.verdict == "healthy":
+        diagnosis.verdict = "unjudged"
+        diagnosis.headline = f"{len(run.notes)} probes could not finish; every property that was probed holds."
+    return diagnosis
+
+
+def _move(adapter: Adapter, device: str) -> None:
+    try:
+        for model in (adapter.model, adapter.reference, adapter.base):
+            if model is not None:
+                model.to(device)
+    except RuntimeError as error:
+        raise AdapterError(f"--device {device}: {str(error).splitlines()[0]}") from None
+
+
+def examine(
+    adapter: Adapter, catalogue: Catalogue, thresholds: Mapping[str, Mapping[str, Any]], time_limit: float = TIME_LIMIT
+) -> Iterator[Result]:
+    """One result a probe."""
+    snapshot = Snapshot(adapter)
+    seams = completed(adapter)
+    for check in catalogue.checks.values():
+        if check.probe is None:
+            continue
+        try:
+            yield _one(check, adapter, seams, thresholds.get(check.code, {}), time_limit)
+        finally:
+            snapshot.restore()
+
+
+def _one(
+    check: Check,
+    adapter: Adapter,
+    seams: Mapping[str, Callable[..., Any]],
+    thresholds: Mapping[str, Any],
+    time_limit: float,
+) -> Result:
+    assert check.probe is not None
+    given = {n: getattr(adapter, n) if n in RESOURCES else seams.get(n) for n in check.probe_arguments}
+    missing = [n for n, required in check.probe_arguments.items() if required and given[n] is None]
+    if missing:
+        return Result(check, why=f"needs {', '.join(missing)}", needs=missing)
+    limits = {n: thresholds.get(n, default) for n, default in check.probe_thresholds.items()}
+    try:
+        with _within(time_limit):
+            found: Fires | None = check.probe(**given, **limits)
+    except Unjudged as reason:
+        return Result(check, why=str(reason), needs=[str(reason)])
+    except TimeoutError as error:
+        return Result(check, why=str(error))
+    except Exception as error:  # noqa: BLE001  (user code may raise anything, and the other probes must run)
+        return Result(check, why=where(error))
+    return Result(check, _finding(check, found) if found is not None and bool(found.when) else None)
+
+
+def _finding(check: Check, fires: Fires) -> Finding:
+    levels = [level for level, condition in fires.levels if condition]
+    return Finding(
+        code=check.code,
+        name=check.name,
+        severity=str(max(levels, default=check.probe_severity)),
+        confidence="high",
+        onset_step=0,
+        detected_step=0,
+        last_step=0,
+        message=fires.message.format(**fires.evidence),
+        evidence=fires.evidence,
+    )
+
+
+def where(error: Exception) -> str:
+    """The exception in one line, with the innermost place that is not the prober's own."""
+    frames = traceback.extract_tb(error.__traceback__)
+    foreign = (*_OURS, "<frozen", os.path.dirname(os.__file__))
+    own = [f for f in frames if not f.filename.startswith(foreign)]
+    place = (own or list(frames))[-1]
+    text = (str(error).splitlines() or [""])[0][:200]
+    return f"raised {type(error).__name__} at {place.filename}:{place.lineno} in {place.name}: {text}"
+
+
+@contextmanager
+def _within(seconds: float) -> Iterator[None]:
+    """Raises `TimeoutError` in the block after so many seconds, where signals can be used."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def expire(number: int, frame: Any) -> None:
+        raise TimeoutError(f"took longer than {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, expire)
+    left = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *left)
+        signal.signal(signal.SIGALRM, before)
+
+
+def suite(
+    adapter: Adapter | Callable[[], Adapter], *, select: tuple[str, ...] = (), ignore: tuple[str, ...] = ()
+) -> Any:
+    """A pytest test with one case a probe: ``test_plumbing = grpo_doctor.probes.suite(adapter)``.
+
+    A case fails on a finding at error or above, is skipped where a seam is missing or the probe cannot tell, and
+    fails where the trainer's own code raises.
+    """
+    import pytest
+
+    catalogue = load().select(select, ignore)
+    codes = [code for code, check in catalogue.checks.items() if check.probe is not None]
+    made: list[Adapter] = []
+
+    @pytest.mark.parametrize("code", codes)
+    def test_probe(code: str) -> None:
+        if not made:
+            made.append(adapter if isinstance(adapter, Adapter) else adapter())
+        result = next(examine(made[0], Catalogue([load().checks[code]]), {}))
+        if result.needs:
+            pytest.skip(result.why)
+        assert not result.why, result.why
+        if result.finding is not None:
+            assert result.finding.level < Severity.ERROR, f"{code} {result.check.name}: {result.finding.message}"
+
+    return test_probe

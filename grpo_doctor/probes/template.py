@@ -1,0 +1,83 @@
+"""What `grpo-doctor probe` needs to know about a trainer. Delete what you do not have: its probes are then skipped.
+
+`grpo-doctor probe` EXECUTES this file. Every function is called with crafted inputs; nothing is trained, and weights,
+optimizer and random state are put back. Ids are lists of int without padding, tensors are torch tensors on the
+model's device. N samples, P width of the padded prompts, R of the responses, T of both.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+# import my_trainer
+
+# --- objects: whatever your functions below close over -----------------------------------------------------------
+
+model: Any = None  # my_trainer.model: the module whose forward and generate your functions call
+tokenizer: Any = None  # my_trainer.tokenizer
+reference: Any = None  # the frozen reference model, if it is a model of its own
+optimizer: Any = None
+prompts = None  # 2 to 8 of your own prompts, of unequal length, as your data holds them; default: three chats
+settings: dict[str, Any] = {
+    # "temperature": 1.0,   # as declared; probes of the sampler measure what it really is
+    # "entropy_coef": 0.01, # 0 means: there is no entropy term
+    # "kl_coef": 0.02,
+}
+
+# --- the rollout. Either one composite function: ------------------------------------------------------------------
+
+# def rollout(prompts):
+#     """Renders, samples with model.generate and extracts: one response a prompt, as the reward function gets it."""
+#     return my_trainer.generate_candidates(prompts)
+
+# --- or its parts (both is fine: more can be proven): -------------------------------------------------------------
+
+# def render(prompt):                               # -> ids of the prompt, generation header included
+#     return tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=True)["input_ids"]
+
+# def sample(input_ids, attention_mask):            # (N, P), (N, P) -> (N, P + R), as training generates
+#     return my_trainer.generate(input_ids, attention_mask)
+
+# def extract(tokens, input_ids, attention_mask):   # (N, P + R), (N, P), (N, P) -> N lists of response ids
+#     return my_trainer.cut_responses(tokens, input_ids, attention_mask)
+
+# def penalize(tokens, logits, prompt_length):      # (N, T), (N, V), int -> (N, V): penalties, processors
+#     return MyPenalty(prompt_length)(tokens, logits)
+
+# def sync():                                       # what you do after an update so that rollouts use new weights
+#     my_trainer.push_weights()
+
+# --- the loss. Either one composite function: ---------------------------------------------------------------------
+
+# def loss(prompts, responses, advantages):         # prompts, N lists of ids, (N,) -> the scalar that you log
+#     return my_trainer.compute_loss(prompts, responses, advantages)
+
+# --- or its parts: ------------------------------------------------------------------------------------------------
+
+# def mask(prompts, responses):                     # N lists of ids each -> input_ids, attention_mask, loss mask
+#     return my_trainer.tokenize_concat(prompts, responses)    # mask (N, T) over tokens or (N, T-1) over labels
+
+# def logprobs(input_ids, attention_mask):          # (N, T), (N, T) -> (N, T-1), with gradient
+#     return my_trainer.token_logprobs(model, input_ids, attention_mask)
+
+# def reference_logprobs(input_ids, attention_mask):
+#     return my_trainer.token_logprobs(reference, input_ids, attention_mask)
+
+# def advantages(rewards):                          # (G, K) -> (G, K)
+#     return my_trainer.compute_advantages(rewards)
+
+# --- the update ---------------------------------------------------------------------------------------------------
+
+# def backward(prompts, responses, advantages, micro_batches=1):   # leaves in p.grad what the optimizer would get
+#     my_trainer.accumulate(prompts, responses, advantages, micro_batches)
+
+# def step(prompts, responses, advantages):         # one whole update, mode changes included
+#     my_trainer.update(prompts, responses, advantages)
+
+# --- the supervised stage -----------------------------------------------------------------------------------------
+
+# def render_sft(prompt, answer):                   # -> ids of a supervised example
+#     return my_trainer.tokenize_sft_pair(prompt, answer)
+
+# def collate_sft(prompts, answers):                # -> input_ids (N, T), labels (N, T) with -100
+#     return my_trainer.sft_batch(prompts, answers)

@@ -1,0 +1,25 @@
+from typing import Any
+
+import pytest
+
+from grpo_doctor.testing import find, run_check
+
+
+def test_message() -> None:
+    found = find("CFG003", {"kl_coef": 10}, loss="0")
+    assert found.message == "The KL coefficient is 10; published recipes use 0.001 to 0.04."
+
+
+@pytest.mark.parametrize(
+    ("settings", "severity"),
+    [
+        ({"beta": 0.05}, None),
+        ({"beta": 0.051}, "info"),
+        ({"kl_coef": 0.1}, "info"),
+        ({"kl_coef": 0.11}, "warning"),
+        ({}, None),
+    ],
+)
+def test_boundary(settings: dict[str, Any], severity: str | None) -> None:
+    found = run_check("CFG003", settings, loss="0")
+    assert (found.severity if found else None) == severity

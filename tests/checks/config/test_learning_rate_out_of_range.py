@@ -1,0 +1,38 @@
+from typing import Any
+
+import pytest
+
+from grpo_doctor.testing import find, run_check
+
+FULL = {"use_peft": False, "model": "Qwen/Qwen2.5-0.5B-Instruct"}
+
+
+def test_message() -> None:
+    found = find("CFG002", FULL, learning_rate="0 1e-5 4e-5 1e-5")
+    assert (found.severity, found.onset_step) == ("warning", 3)
+    assert found.message == "The learning rate of 4e-05 is outside the usual range (5e-07 to 3e-06)."
+
+
+@pytest.mark.parametrize(
+    ("settings", "rate", "severity"),
+    [
+        (FULL, 1e-5, None),
+        (FULL, 1.1e-5, "warning"),
+        ({"lora_r": 0, "model": "Llama-3.2-1b"}, 1e-4, "warning"),
+        ({"use_peft": False, "model": "SmolLM2-90M"}, 1e-3, None),  # small models need more
+        ({"use_peft": False, "model": "SmolLM2-135M"}, 1e-3, "warning"),
+        ({"use_peft": False, "model": "embedded"}, 5e-4, None),
+        ({"model": "Qwen2.5-7B"}, 4e-5, None),  # unknown whether it trains an adapter
+        ({"lora_r": 16}, 2e-6, "info"),
+        ({"lora_r": 16}, 2.1e-6, None),
+        ({"lora_r": 16}, 0.0, None),
+    ],
+)
+def test_boundary(settings: dict[str, Any], rate: float, severity: str | None) -> None:
+    found = run_check("CFG002", {**settings, "learning_rate": rate}, loss="0x11")
+    assert (found.severity if found else None) == severity
+
+
+def test_a_warm_up_is_waited_for() -> None:
+    assert run_check("CFG002", {"lora_r": 16}, learning_rate="1e-6x5 2e-6x10") is None
+    assert find("CFG002", {"lora_r": 16}, learning_rate="1e-6x5 2e-6x11").onset_step == 16

@@ -1,0 +1,35 @@
+from typing import Any
+
+import pytest
+
+from grpo_doctor.testing import find, run_check
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"truncated_rate": "0.7x3 0x9"}, "At the start 70% of the responses are cut at the limit."),
+        (
+            {"eos_suppressed_rate": "1x3", "min_new_tokens": "5x3"},
+            "At the start 100% of the responses want to end before the minimum.",
+        ),
+    ],
+)
+def test_message(columns: dict[str, Any], message: str) -> None:
+    found = find("CFG009", **columns)
+    assert (found.severity, found.onset_step, found.message) == ("info", 3, message)
+
+
+@pytest.mark.parametrize(
+    ("columns", "fires"),
+    [
+        ({"truncated_rate": "0.05x9"}, False),
+        ({"eos_rate": "0.94x3"}, True),
+        ({"truncated_rate": "0.9x2"}, False),
+        ({"truncated_rate": "0x3 0.9x9"}, False),  # not at the start: LEN003
+        ({"eos_suppressed_rate": "0.25x9"}, False),
+        ({"eos_suppressed_rate": "0.26x9"}, True),
+    ],
+)
+def test_boundary(columns: dict[str, Any], fires: bool) -> None:
+    assert (run_check("CFG009", **columns) is not None) is fires

@@ -1,0 +1,35 @@
+from typing import Any
+
+import pytest
+
+from grpo_doctor.testing import find, run_check
+
+GROWS = "0x1 " + " ".join(str(round(0.02 * i, 3)) for i in range(1, 20))
+
+
+def test_one_row_before_and_at_the_boundary() -> None:
+    assert run_check("GEN002", rollout_mismatch_raw_kl="0x3 0.031x4") is None
+    found = find("GEN002", rollout_mismatch_raw_kl="0x3 0.031x5")
+    assert (found.severity, found.onset_step, found.detected_step) == ("error", 6, 8)
+    assert found.message == (
+        "Generator and trainer agreed on the first row and now differ by 0.031 nats per token: the generator plays "
+        "older weights."
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "fires"),
+    [
+        ({"rollout_mismatch_raw_kl": GROWS}, True),
+        ({"rollout_mismatch_kl": GROWS}, True),
+        (
+            {"rollout_mismatch_raw_kl": GROWS, "generation_training_mode": "1x20", "generation_checkpointing": "1x20"},
+            False,
+        ),
+        ({"rollout_mismatch_raw_kl": "0.4x20"}, False),
+        ({"rollout_mismatch_raw_kl": "0.0005x5 0.0099x15"}, False),
+        ({"rollout_mismatch_raw_kl": "1e-9x20"}, False),
+    ],
+)
+def test_what_grows_from_nothing(columns: dict[str, Any], fires: bool) -> None:
+    assert (run_check("GEN002", **columns) is not None) is fires

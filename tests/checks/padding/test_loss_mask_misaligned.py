@@ -1,0 +1,36 @@
+from typing import Any
+
+import pytest
+
+from grpo_doctor.testing import find, run_check
+
+
+def test_one_row_before_and_at_the_boundary() -> None:
+    assert run_check("PAD002", prompt_tokens_in_mask="0x3 1x2 0x3", response_tokens_outside_mask="0x8") is None
+    found = find("PAD002", prompt_tokens_in_mask="0x3 64x3 0x2", response_tokens_outside_mask="0x3 64x3 0x2")
+    assert (found.severity, found.confidence, found.onset_step, found.detected_step) == ("critical", "high", 4, 6)
+    assert found.message == "The loss mask holds 64 prompt and 0 padding tokens and leaves out 64 response tokens."
+
+
+@pytest.mark.parametrize(
+    ("settings", "columns", "expected"),
+    [
+        ({}, {"response_tokens_outside_mask": "1x5"}, "error"),
+        ({}, {"response_tokens_outside_mask": "0x5", "pad_tokens_in_mask": "1x5"}, "critical"),
+        ({}, {"response_tokens_outside_mask": "40x5", "truncated_rate": "0.1x5"}, "error"),
+        (
+            {"mask_truncated_completions": True},
+            {"response_tokens_outside_mask": "40x5", "truncated_rate": "0.1x5"},
+            None,
+        ),
+        (
+            {"mask_truncated_completions": True},
+            {"response_tokens_outside_mask": "8x5", "truncated_rate": "0x5"},
+            "error",
+        ),
+        ({}, {"response_tokens_outside_mask": "0x5"}, None),
+    ],
+)
+def test_levels(settings: dict[str, Any], columns: dict[str, Any], expected: str | None) -> None:
+    found = run_check("PAD002", settings, prompt_tokens_in_mask="0x5", **columns)
+    assert (found.severity if found else None) == expected

@@ -1,0 +1,32 @@
+from typing import Any
+
+import pytest
+
+from grpo_doctor.testing import find, run_check
+
+
+def test_one_row_before_and_at_the_boundary() -> None:
+    assert run_check("TOK001", first_token_valid_rate="0.76x6") is None
+    assert run_check("TOK001", first_token_valid_rate="0.9x9") is None
+    found = find("TOK001", first_token_valid_rate="0.76x7")
+    assert (found.severity, found.onset_step, found.detected_step) == ("warning", 5, 7)
+    assert found.message == (
+        "Only 76% of the first responses began with a token that may begin a valid one: compare the ids of supervised "
+        "and RL prompts."
+    )
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"first_token_valid_rate": "0.984x12"},
+        {"first_token_valid_rate": "0.76x12", "temperature": "1.5x12"},
+        {"first_token_valid_rate": "0.76x12", "rollout_mismatch_kl": "0.3x12"},
+    ],
+)
+def test_healthy_first_tokens_and_broken_generators_are_left_out(columns: dict[str, Any]) -> None:
+    assert run_check("TOK001", **columns) is None
+
+
+def test_what_is_learnt_again_clears() -> None:
+    assert find("TOK001", first_token_valid_rate="0.76x7 0.97x12").cleared

@@ -1,0 +1,160 @@
+"""The gate: what passes, what fails, and that it never passes for want of data."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from grpo_doctor.cli import app
+from tests.cli.runs import write_run
+from tests.corpus_path import CORPUS, needs_corpus
+
+
+def gate(*words: object) -> Result:
+    return CliRunner().invoke(app, ["gate", *map(str, words)])
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "good.jsonl", collapsed=False)
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "bad.jsonl", collapsed=True)
+
+
+def test_one_line_a_run_and_the_exit_code_of_the_worst(good: Path, bad: Path) -> None:
+    result = gate(good, bad)
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert [line.split()[0] for line in lines[:2]] == ["pass", "FAIL"]
+    assert "GRD001 nan-or-inf since step 30" in lines[1]
+    assert lines[2] == "2 runs: 1 fail, 1 pass"
+    assert gate(good).exit_code == 0
+
+
+def test_nothing_to_judge_is_exit_3_and_unreadable_is_2(tmp_path: Path, good: Path, bad: Path) -> None:
+    (empty := tmp_path / "empty.log").write_text("")
+    assert gate(empty).exit_code == 3
+    assert gate(good, empty).exit_code == 3
+    assert gate(tmp_path / "absent.log").exit_code == 2
+    assert gate(bad, empty, tmp_path / "absent.log").exit_code == 1
+
+
+def test_a_required_check_that_could_not_run_fails(good: Path) -> None:
+    result = gate(good, "--require", "KL001")
+    assert result.exit_code == 1
+    assert "required, but could not run: KL001 (needs kl" in result.stdout
+    assert gate(good, "--require", "GRD001").exit_code == 0
+    assert gate(good, "--require", "XYZ999").exit_code == 2
+
+
+def test_too_few_steps_are_unjudged(good: Path) -> None:
+    assert gate(good, "--min-steps", 60).exit_code == 0
+    result = gate(good, "--min-steps", 61)
+    assert result.exit_code == 3
+    assert "60 steps, fewer than --min-steps 61" in result.stdout
+
+
+def test_a_baseline_lets_known_findings_pass_until_a_new_one_appears(tmp_path: Path, bad: Path) -> None:
+    baseline = tmp_path / "baseline.json"
+    assert gate(bad, "--baseline", baseline).exit_code == 2
+    assert gate(bad, "--baseline", baseline, "--write-baseline").exit_code == 0
+    assert gate(bad, "--baseline", baseline).exit_code == 0
+    known = json.loads(baseline.read_text())
+    known["findings"] = [entry for entry in known["findings"] if entry["code"] != "GRD001"]
+    baseline.write_text(json.dumps(known))
+    result = gate(bad, "--baseline", baseline)
+    assert result.exit_code == 1
+    assert "GRD001" in result.stdout
+
+
+def test_vanished_findings_are_named_and_dropped(tmp_path: Path, bad: Path) -> None:
+    baseline = tmp_path / "baseline.json"
+    gate(bad, "--baseline", baseline, "--write-baseline")
+    write_run(bad, collapsed=False)
+    assert "in the baseline but gone: " in gate(bad, "--baseline", baseline).stdout
+    gate(bad, "--baseline", baseline, "--write-baseline")
+    assert json.loads(baseline.read_text())["findings"] == []
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "other"}', '{"schema": "grpo-doctor/baseline/1"}'])
+def test_a_broken_baseline_is_one_line(tmp_path: Path, good: Path, text: str) -> None:
+    (baseline := tmp_path / "baseline.json").write_text(text)
+    result = gate(good, "--baseline", baseline)
+    assert result.exit_code == 2
+    assert "not a baseline of grpo-doctor" in result.output
+
+
+def test_accepted_findings_pass_and_unused_acceptances_are_reported(tmp_path: Path, bad: Path) -> None:
+    codes = {line.split()[0] for line in CliRunner().invoke(app, ["checks"]).stdout.splitlines() if line[:1].isupper()}
+    accept = "\n".join(f'[[accept]]\ncode = "{code}"\nreason = "known until #12"' for code in sorted(codes))
+    (tmp_path / "grpo-doctor.toml").write_text(accept)
+    result = gate(bad)
+    assert result.exit_code == 0
+    assert "note     accepted finding KL001 did not occur (reason: known until #12); remove it" in result.stdout
+    assert "accepted finding GRD001" not in result.stdout
+
+
+def test_an_acceptance_needs_a_reason(tmp_path: Path, bad: Path) -> None:
+    (tmp_path / "grpo-doctor.toml").write_text('[[accept]]\ncode = "GRD001"\n')
+    result = gate(bad)
+    assert result.exit_code == 2
+    assert "reason" in result.output
+
+
+def test_reports_and_the_step_summary(tmp_path: Path, bad: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    formats = ("sarif", "html", "junit", "json", "markdown", "gitlab")
+    result = gate(bad, *(word for name in formats for word in ("--report", f"{name}=out/report.{name}")))
+    assert result.exit_code == 1
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {f"report.{name}" for name in formats}
+    assert "`GRD001` nan-or-inf" in (tmp_path / "summary.md").read_text(encoding="utf-8")
+
+
+def test_another_format_on_standard_output_leaves_it_parsable(bad: Path) -> None:
+    result = gate(bad, "--output-format", "json")
+    assert json.loads(result.stdout)["runs"][0]["verdict"] == "failing"
+    assert "1 run: 1 fail" in result.stderr
+
+
+def test_killing_it_midway_leaves_no_half_written_report(tmp_path: Path, bad: Path) -> None:
+    report = tmp_path / "report.html"
+    report.write_text("whole")
+    command = [sys.executable, "-m", "grpo_doctor", "gate", str(bad), "--report", f"html={report}"]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    for wait in (0.2, 0.5, 0.8):
+        with subprocess.Popen(
+            command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as process:
+            time.sleep(wait)
+            process.send_signal(signal.SIGKILL)
+        text = report.read_text(encoding="utf-8")
+        assert text == "whole" or text.rstrip().endswith("</html>")
+
+
+@needs_corpus
+def test_the_p30_log_fails_with_its_cause_in_the_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    result = gate(CORPUS / "R133-colab-grpo")
+    assert result.exit_code == 1
+    assert "GEN001 generation-in-train-mode-with-checkpointing since step 5" in result.stdout
+    assert "`GEN001`" in (tmp_path / "summary.md").read_text(encoding="utf-8")
+
+
+@needs_corpus
+def test_a_healthy_real_run_passes() -> None:
+    assert gate(CORPUS / "R006-assignment5-alignment").exit_code == 0
