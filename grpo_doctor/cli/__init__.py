@@ -14,6 +14,7 @@ from .gate import gate
 from .new_check import new_check
 from .probe import new_adapter, probe
 from .run import faults, run
+from .watch import watch
 
 app = typer.Typer(
     invoke_without_command=True,
@@ -41,6 +42,7 @@ def about(
 
 app.command()(analyze)
 app.command()(gate)
+app.command()(watch)
 app.command()(explain)
 app.command()(checks)
 app.command("new-check")(new_check)
