@@ -87,6 +87,15 @@ class Input:
 
     def lines(self) -> Iterator[tuple[int, str]]:
         r"""Line number and text, without ANSI codes and NULs; a ``\r`` ends a text but not a line."""
+        for number, raw in self.raw_lines():
+            if b"\x1b" in raw or b"\0" in raw or b"\r" in raw:
+                for text in self.texts(raw):
+                    yield number, text
+            else:
+                yield number, raw.decode("utf-8", "replace")
+
+    def raw_lines(self) -> Iterator[tuple[int, bytes]]:
+        """Line number and bytes, for formats that decode them themselves."""
         with self.open() as file:
             yield from self._split(file)
 
@@ -98,13 +107,13 @@ class Input:
         except _broken() as error:
             self.notes.append(f"the compressed file is torn, what stood before was read: {error}")
 
-    def _split(self, file: BinaryIO) -> Iterator[tuple[int, str]]:
+    def _split(self, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         number, rest, skipping = 1, b"", False
         for chunk in self._chunks(file):
             *whole, rest = (rest + chunk).split(b"\n")
             for line in whole:
                 if not skipping:
-                    yield from self._texts(number, line)
+                    yield number, line
                 skipping = False
                 number += 1
             if len(rest) > LONGEST:
@@ -112,21 +121,19 @@ class Input:
                     self.notes.append(f"line {number} is longer than {LONGEST >> 20} MB and was passed over")
                 rest, skipping = b"", True
         if rest and not skipping:
-            yield from self._texts(number, rest)
+            yield number, rest
 
     @staticmethod
-    def _texts(number: int, line: bytes) -> Iterator[tuple[int, str]]:
+    def texts(line: bytes) -> list[str]:
+        r"""The texts of a line, parted by ``\r``, without ANSI codes and NULs."""
         text = line.decode("utf-8", "replace")
         if "\x1b" in text:
             text = _ANSI.sub("", text)
         if "\0" in text:
             text = text.replace("\0", "")
         if "\r" not in text:
-            yield number, text
-            return
-        for part in text.split("\r"):
-            if part:
-                yield number, part
+            return [text]
+        return [part for part in text.split("\r") if part]
 
 
 class Head:

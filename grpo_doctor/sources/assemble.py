@@ -114,6 +114,8 @@ def _fields(rows: Rows, run: Run, n: int) -> tuple[Columns, dict[str, list[int]]
     """The best key of every field; the others are unread."""
     best: dict[str, tuple[int, str]] = {}
     for name, column in rows.columns.items():
+        if not column.values:  # only nulls so far
+            continue
         for alias in column.aliases:
             if alias.field not in best or alias.rank < best[alias.field][0]:
                 best[alias.field] = (alias.rank, name)
@@ -136,7 +138,7 @@ def _fields(rows: Rows, run: Run, n: int) -> tuple[Columns, dict[str, list[int]]
             recorded[field] = column.non_finite
         run.mapping[name] = f"{run.mapping[name]}, {field}" if name in run.mapping else field
     for name, column in rows.columns.items():
-        if name not in run.mapping:
+        if name not in run.mapping and column.values:
             rows.unread[name] = int(np.count_nonzero(~np.isnan(column.full(n))))
     return columns, recorded
 

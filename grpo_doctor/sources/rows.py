@@ -17,6 +17,7 @@ from ..record import FIELDS, NUMBER_FIELDS, TEXT_FIELDS, Event
 from ..run import Run, RunType
 from . import Input
 from .aliases import PREFERENCE_KEYS, STEP_KEYS, TRAPS, WEAK_STEP_KEYS, Alias, resolve
+from .fast import Shape
 from .settings import declared
 
 EVAL = frozenset("eval evaluation val valid validation test testing dev".split())
@@ -98,6 +99,12 @@ class _Column:
         if not math.isfinite(value):
             self.non_finite.append(row)
 
+    def extend(self, row: int, values: np.ndarray) -> None:
+        """Values of many rows, the first of which is given."""
+        self.values.extend([math.nan] * (row - len(self.values)))
+        self.values.frombytes(values.tobytes())
+        self.non_finite += (row + np.flatnonzero(np.isinf(values))).tolist()
+
     def full(self, rows: int) -> np.ndarray:
         values = np.full(rows, math.nan)
         values[: len(self.values)] = np.frombuffer(self.values, float)
@@ -125,6 +132,7 @@ class Rows:
         self.weak = _Column("", ())
         self._step_key: str | None = None
         self.dropped: list[int] = []
+        self._last_keys: frozenset[str] = frozenset()
         self._unreadable = 0
 
     def __len__(self) -> int:
@@ -154,6 +162,34 @@ class Rows:
         self.lines.append(line)
         self.trains.append(trains)
         return True
+
+    def shape(self, row: Mapping[str, Any], raw: bytes) -> Shape | None:
+        """The wanted keys of rows such as this one; None where they must be looked at one by one."""
+        if self._label(row) or self._step_key is None or self._step_key not in row:
+            return None
+        for key, value in row.items():
+            if isinstance(value, list | Mapping) and key not in self.unread:
+                return None
+            if value is None and key not in self._known and key not in self.unread:
+                if (column := self._open("", key, key, 0.0)) is not None:
+                    self._known[key] = column
+        self._last_keys = frozenset(row)
+        return Shape(raw, [self._step_key, *(key for key in row if key in self._known and key != self._step_key)])
+
+    def extend(self, shape: Shape) -> None:
+        """The rows that a shape holds."""
+        columns, start, count = shape.columns(), len(self.steps), len(shape.rows)
+        for key, values in columns.items():
+            if key == self._step_key:
+                self.steps.frombytes(values.tobytes())
+            else:
+                self._known[key].extend(start, values)
+        self.lines.extend(shape.lines)
+        self.trains.extend(bytes([any(not is_eval(key) for key in shape.numbers[1:])]) * count)
+        for key in self.unread:
+            if key in self._last_keys:
+                self.unread[key] += count
+        shape.clear()
 
     def _label(self, row: Mapping[str, Any]) -> str:
         for key in _LABELS:
@@ -246,6 +282,10 @@ class Rows:
         for key, value in flat(config).items():
             if isinstance(value, str | int | float | bool) and (setting := declared(key)) is not None:
                 self.settings.setdefault(setting, _plain(value))
+
+    @property
+    def last_line(self) -> int:
+        return self.lines[-1] if self.lines else 0
 
     def unreadable(self, line: int) -> None:
         """A line that should have been a row and is none."""
