@@ -163,6 +163,8 @@ FIELDS: dict[str, str] = {name: get_args(hint)[1] for name, hint in _hints.items
 
 _kinds = {name: get_args(hint)[0] for name, hint in _hints.items()}
 NUMBER_FIELDS = tuple(n for n, kind in _kinds.items() if kind in (Number, Count, Flag))
+WHOLE = {n: bool if kind == Flag else int for n, kind in _kinds.items() if kind in (Count, Flag)}
+"""Number fields that are counts or flags, and their type."""
 TEXT_FIELDS = tuple(n for n, kind in _kinds.items() if kind == Text)
 OBJECT_FIELDS = tuple(n for n in FIELDS if n not in (*NUMBER_FIELDS, *TEXT_FIELDS, "step", "events"))
 

@@ -191,6 +191,8 @@ class RunBuilder:
                 continue
             if name == "events":
                 self._events.setdefault(index, []).extend(value)
+                if any(event.kind == "restart" for event in value):
+                    self._again.append(index)
             elif name in _NUMBERS:
                 self._number(name, index, float(value))
             elif name in TEXT_FIELDS:
@@ -313,6 +315,8 @@ class RunBuilder:
 
     def _note_restarts(self) -> None:
         for row in (np.flatnonzero(np.diff(self.run.steps) <= 0) + 1).tolist():
+            if any(event.kind == "restart" for event in self.run.events.get(row, ())):
+                continue
             event = restarted(self.run.steps[row - 1], self.run.steps[row], int(self.run.lines[row]) or None)
             self.run.events.setdefault(row, []).append(event)
 

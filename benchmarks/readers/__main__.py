@@ -1,4 +1,4 @@
-"""How fast logs are read, beside counting their lines, ``grep -c`` and the obvious way: ``python -m benchmarks.readers``.
+"""How fast logs are read, beside counting lines, ``grep -c`` and the obvious way: ``python -m benchmarks.readers``.
 
 Everything is measured in one run, each in a process of its own, as CPU time and peak memory, three rounds in turn,
 medians of the ratios within a round. Options: ``--rows`` (JSONL rows), ``--megabytes`` (console), ``--rounds``.
@@ -114,7 +114,7 @@ def measure(way: str, path: Path) -> tuple[float, float]:
     """CPU seconds and peak megabytes of one way in a process of its own."""
     child = subprocess.run(
         [sys.executable, "-m", "benchmarks.readers", "--way", way, str(path)],
-        capture_output=True,
+        stdout=subprocess.PIPE,
         text=True,
         check=True,
     )

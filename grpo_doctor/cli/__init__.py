@@ -9,6 +9,7 @@ import typer
 
 from .analyze import analyze
 from .checks import checks
+from .convert import convert
 from .explain import explain
 from .gate import gate
 from .new_check import new_check
@@ -41,6 +42,7 @@ def about(
 
 
 app.command()(analyze)
+app.command()(convert)
 app.command()(gate)
 app.command()(watch)
 app.command()(explain)

@@ -170,9 +170,9 @@ class Rows:
         for key, value in row.items():
             if isinstance(value, list | Mapping) and key not in self.unread:
                 return None
-            if value is None and key not in self._known and key not in self.unread:
-                if (column := self._open("", key, key, 0.0)) is not None:
-                    self._known[key] = column
+            unknown = value is None and key not in self._known and key not in self.unread
+            if unknown and (column := self._open("", key, key, 0.0)) is not None:
+                self._known[key] = column
         self._last_keys = frozenset(row)
         return Shape(raw, [self._step_key, *(key for key in row if key in self._known and key != self._step_key)])
 
