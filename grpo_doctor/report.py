@@ -215,6 +215,15 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
+def measured(finding: Finding) -> dict[str, Any]:
+    """The evidence without what is unknown and without words that the message holds already."""
+    return {
+        name: value
+        for name, value in finding.evidence.items()
+        if value == value and not (isinstance(value, str) and value in finding.message)
+    }
+
+
 def number(value: Any) -> str:
     """A value of the evidence or the settings, short."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -18,6 +18,7 @@ from grpo_doctor.report import (
     first_step_to_take,
     is_prose,
     markdown,
+    measured,
     missing,
     number,
     responses,
@@ -95,11 +96,9 @@ def _doubts(main: Finding) -> list[str]:
         parts += ["## What else it could be", _rows(["explanation", "why", "the test that tells"], rivals)]
     if main.invalidates:
         parts += ["## No longer to be trusted", _bullets(map(authored, main.invalidates))]
-    if main.evidence:
-        evidence = [
-            [markdown(name.replace("_", " ")), markdown(number(value))] for name, value in main.evidence.items()
-        ]
-        parts += [f"## Evidence of {main.code}", _rows(["", ""], evidence)]
+    if evidence := measured(main):
+        rows = [[markdown(name.replace("_", " ")), markdown(number(value))] for name, value in evidence.items()]
+        parts += [f"## Evidence of {main.code}", _rows(["", ""], rows)]
     return parts
 
 

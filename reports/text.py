@@ -18,6 +18,7 @@ from grpo_doctor.report import (
     coverage,
     facts,
     first_step_to_take,
+    measured,
     missing,
     number,
     responses,
@@ -103,8 +104,8 @@ def _doubts(main: Finding) -> list[RenderableType]:
     if main.invalidates:
         parts.append(_title("No longer to be trusted"))
         parts += [_bullet(text) for text in main.invalidates]
-    if main.evidence:
-        words = ", ".join(f"{name.replace('_', ' ')} {number(value)}" for name, value in main.evidence.items())
+    if evidence := measured(main):
+        words = ", ".join(f"{name.replace('_', ' ')} {number(value)}" for name, value in evidence.items())
         parts += [_title("Evidence"), Padding(Text(words), (0, 0, 0, 2))]
     return parts
 
