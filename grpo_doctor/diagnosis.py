@@ -263,7 +263,7 @@ def _headline(
             return f"{rows} step{'s' * (rows != 1)}, too few to judge."
         return "None of the checks found the metrics that it needs, so nothing could be judged."
     if verdict == "suspect":
-        note = max(active, key=_strength)
+        note = max(active, key=lambda f: (f.level, f.sureness, -f.onset_step))
         return f"Nothing that the run suffers from was found; most worth a look: {note.message}"
     nothing = "No sign of collapse, stall or broken plumbing was found in what was recorded"
     return f"{nothing}; not proven: {'; '.join(left_open)}." if left_open else f"{nothing}."

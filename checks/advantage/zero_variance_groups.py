@@ -1,7 +1,7 @@
 import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, best, homogeneous, latest, lowest, moving_mean, row, total
+from grpo_doctor.stats import Column, best, homogeneous, latest, lowest, moving_mean, row, total, words
 from grpo_doctor.stats import solved as is_solved
 
 
@@ -60,14 +60,21 @@ def zero_variance_groups(
     fine = np.where(np.isnan(right), done, right >= solved)
     chance = latest(moving_mean(np.where(np.isnan(right), reward, right), rows))
     alarm = (dead > half) & ~fine.astype(bool)
+    expected = homogeneous(np.where((chance >= 0) & (chance <= 1), chance, np.nan)[()], group_size)
     return fires(
         alarm,
         "{share:.1%} of the groups of the last {rows} steps have rewards that are all equal, so they teach nothing "
-        "({whole_run:.1%} over the run; {expected:.1%} expected for binary rewards at this success rate).",
+        "({whole_run:.1%} over the run{chance}).",
         error=alarm & (dead > most),
         critical=alarm & (dead >= 1.0),
         share=dead,
         rows=rows,
-        expected=homogeneous(chance, group_size),
+        expected=expected,
+        chance=words(_chance, expected),
         whole_run=total(dead_share) / row(dead_share),
     )
+
+
+def _chance(expected: float) -> str:
+    known = expected == expected
+    return f"; {expected:.1%} expected for binary rewards at this success rate" if known else ""
