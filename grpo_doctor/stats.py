@@ -289,6 +289,12 @@ def previous(x: Column, rows: int = 1) -> Column:
     return _apply(_Window, (rows + 1, _oldest), x)
 
 
+def since(condition: Column, step: Column) -> Column:
+    """Step of the row from which the condition has held without a break; NaN where it does not hold."""
+    begins = condition & ~(previous(condition) == 1)
+    return np.where(condition, latest(np.where(begins, step, math.nan)[()]), math.nan)[()]
+
+
 def row(x: Column) -> Column:
     """How many rows the check has seen, this one included."""
     return total(np.ones_like(x, dtype=float) if isinstance(x, np.ndarray) else np.float64(1.0))

@@ -2,7 +2,7 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline, fallen, gained, recent_mean, solved
+from grpo_doctor.stats import Column, baseline, fallen, gained, recent_mean, since, solved
 
 
 @check(
@@ -10,7 +10,7 @@ from grpo_doctor.stats import Column, baseline, fallen, gained, recent_mean, sol
     severity="info",
     confidence="medium",
     outcome=True,
-    explains=("REW009", "SHP001", "SHP002", "ENT002", "DIV001", "DIV003"),
+    explains=("SHP001", "SHP002", "ENT002", "DIV001", "DIV003", "ADV003", "REW009", "STL001"),
     rivals=(
         Rival(
             "a supervised stage, template or sampling temperature that left no entropy to spend",
@@ -55,6 +55,7 @@ from grpo_doctor.stats import Column, baseline, fallen, gained, recent_mean, sol
 )
 def entropy_collapse(
     entropy_mean: Column,
+    step: Column,
     reward_mean: Column = None,
     reward_max: Column = None,
     reward_std: Column = None,
@@ -86,7 +87,8 @@ def entropy_collapse(
     have shrunk to less than a quarter without a gain in reward; or, without one, at least 80 % of the groups are dead,
     the rewards' standard deviation is a tenth of its first value, at most a quarter of the responses differ, or
     invalid responses rose by 0.2. Mean top-1 probability above 0.99 with a logit gap above 7 is an error too, low from
-    the start or spent; critical below 0.02 nats. It fires on 3 of 5 rows and clears after 5 rows without.
+    the start or spent; critical below 0.02 nats. It fires on 3 of 5 rows and clears after 5 rows without; the onset is
+    where entropy fell below 30 % of its first value.
 
     ## Why it matters
     With no entropy the K responses to a prompt are copies: their rewards tie, the groups are dead and no gradient is
@@ -130,6 +132,7 @@ def entropy_collapse(
         warning=(low_born | (spent & known)) & ~better & ~done,
         error=joined,
         critical=joined & (entropy < 0.02) & (top1_prob > sure),
+        onset=since(spent | (entropy < 3 * part * first), step),
         entropy=entropy,
         first=first,
         beside=_BESIDE[np.select([fell, shrunk, stuck, saturated, low_born], [1, 2, 3, 4, 5], 0)],

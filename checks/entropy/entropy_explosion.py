@@ -1,15 +1,15 @@
 import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, baseline, fallen, gained
+from grpo_doctor.stats import Column, baseline, fallen, gained, since
 
 
 @check(
     "ENT003",
-    severity="warning",
+    severity="info",
     confidence="medium",
     outcome=True,
-    explains=("REW009", "DIV004", "KL001", "LEN003"),
+    explains=("LEN002", "LEN003", "REW009", "DIV004", "KL001", "STL001"),
     rivals=(
         Rival(
             "an entropy bonus that is too large",
@@ -37,6 +37,7 @@ from grpo_doctor.stats import Column, baseline, fallen, gained
 )
 def entropy_explosion(
     entropy_mean: Column,
+    step: Column,
     reward_mean: Column = None,
     response_length_mean: Column = None,
     cut_share: Column = None,
@@ -54,8 +55,9 @@ def entropy_explosion(
     Token-mean entropy above twice that of the first row and above 1.0 nat, on 5 of 10 rows: a warning. An error where
     the reward is known and has not gained, or has fallen from its best. Critical where besides that responses are 50 %
     longer than on the first row, or cut or invalid responses rose by 0.2. Where responses more than doubled, cut ones
-    rose by 0.15 and entropy is at most 3 nats, it stays a warning: there the length explosion (LEN002) is what the run
-    dies of, and entropy only follows into longer contexts; above 3 nats text is noise that does not end by itself.
+    rose by 0.15 or the reward fell, and entropy is at most 3 nats, it stays an info: there the length explosion
+    (LEN002) is what the run dies of, and entropy only follows into longer contexts; above 3 nats text is noise that
+    does not end by itself. The onset is where entropy left 1.25 times its first value.
 
     ## Why it matters
     Above about 1 nat per token text falls apart: answers run to the limit, become invalid, all groups tie at the
@@ -82,14 +84,16 @@ def entropy_explosion(
     poor = high & ((~better & (reward_mean == reward_mean)) | fell)
     times_longer = response_length_mean / baseline(response_length_mean, 1)
     cut = cut_share - baseline(cut_share, 1)
-    by_length = (times_longer > times) & (cut >= 0.15) & (entropy_mean <= random)
+    by_length = (times_longer > times) & ((cut >= 0.15) | fell) & (entropy_mean <= random)
     broken = invalid_rate - baseline(invalid_rate, 1) >= worse
     return fires(
         high,
         "Entropy has risen from {first:.3g} to {entropy:.3g} nats.",
         hold=(5, 10),
+        warning=high & ~by_length,
         error=poor & ~by_length,
         critical=poor & ~by_length & ((times_longer > longer) | (cut >= worse) | broken),
+        onset=since(entropy_mean > 1.25 * first, step),
         entropy=entropy_mean,
         first=first,
     )

@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline, fallen, gained, moving_sum, solved
+from grpo_doctor.stats import Column, baseline, fallen, gained, moving_sum, since, solved
 
 
 @check(
@@ -8,7 +8,7 @@ from grpo_doctor.stats import Column, baseline, fallen, gained, moving_sum, solv
     severity="warning",
     confidence="medium",
     outcome=True,
-    explains=("REW009", "ENT001", "ENT002", "DIV001", "DIV003", "ADV003"),
+    explains=("ENT001", "ENT002", "DIV001", "DIV003", "ADV003", "STL001"),
     rivals=(
         Rival(
             "a penalty that counts the prompt",
@@ -49,6 +49,7 @@ from grpo_doctor.stats import Column, baseline, fallen, gained, moving_sum, solv
     invalidates=("checkpoints since step {onset}: the policy answers with almost nothing",),
 )
 def length_collapse(
+    step: Column,
     length: Column = any_of("response_length_median", "response_length_mean"),
     reward_mean: Column = None,
     reward_max: Column = None,
@@ -64,7 +65,7 @@ def length_collapse(
     The length (median, else mean) is below a quarter of that of the first row, before any update, on 3 of 5 rows: a
     warning. It is an error when the reward is known, has not gained and is not near its top on 8 of the last 10 rows,
     or when the length is at most 2 tokens; at most 1.5 tokens is critical. Runs whose first row has fewer than 8
-    tokens are left out: there short answers are the task.
+    tokens are left out: there short answers are the task. The onset is where the length left 90 % of its first value.
 
     ## Why it matters
     A policy of two or three tokens has nothing left to explore: its responses are alike, groups tie, and no gradient
@@ -92,6 +93,7 @@ def length_collapse(
         "Responses have shrunk from {first:.4g} to {length:.3g} tokens.",
         error=useless | (short & (length <= shortest)),
         critical=short & (length <= single),
+        onset=since(length < 0.9 * first, step),
         first=first,
         length=length,
     )

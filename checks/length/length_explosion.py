@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, baseline, fallen, gained, recent_mean
+from grpo_doctor.stats import Column, baseline, fallen, gained, recent_mean, since
 
 
 @check(
@@ -7,7 +7,7 @@ from grpo_doctor.stats import Column, baseline, fallen, gained, recent_mean
     severity="warning",
     confidence="medium",
     outcome=True,
-    explains=("LEN003", "ENT003", "REW009", "DIV004"),
+    explains=("LEN003", "REW009", "DIV004", "STL001"),
     rivals=(
         Rival(
             "reasoning that grows with the reward",
@@ -35,6 +35,7 @@ from grpo_doctor.stats import Column, baseline, fallen, gained, recent_mean
 )
 def length_explosion(
     response_length_mean: Column,
+    step: Column,
     cut_share: Column = None,
     reward_mean: Column = None,
     invalid_rate: Column = None,
@@ -51,7 +52,7 @@ def length_explosion(
     The mean length of the last 5 rows is above twice that of the first row, and either cut responses rose by 0.15, or
     the mean length exceeds 75 % of `max_new_tokens`: a warning. Above twice the first length it is an error where the
     reward has fallen from its best, where cut responses rose and the reward is known and gained nothing, or where
-    invalid responses rose by 0.3. Held on 3 of 5 rows.
+    invalid responses rose by 0.3. Held on 3 of 5 rows. The onset is where the mean left 1.25 times the first length.
 
     ## Why it matters
     Cut responses have no answer, so rewards drop to the floor and all groups tie; generation time grows with the
@@ -83,6 +84,7 @@ def length_explosion(
         (long & (cut | full)) | bad,
         "Responses have grown from {first:.4g} to {now:.4g} tokens without a gain to show for it.",
         error=bad,
+        onset=since(now > 1.25 * first, step),
         first=first,
         now=now,
     )

@@ -44,7 +44,7 @@ def test_a_length_explosion_keeps_the_headline_unless_the_text_is_noise() -> Non
     noise = run_check("ENT003", entropy_mean="0.8x5 3.01x10", **columns)
     assert along is not None
     assert noise is not None
-    assert (along.severity, noise.severity) == ("warning", "critical")
+    assert (along.severity, noise.severity) == ("info", "critical")
 
 
 def test_a_healthy_rise_below_one_nat_is_left_in_peace() -> None:

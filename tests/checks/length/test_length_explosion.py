@@ -14,7 +14,7 @@ def test_one_row_before_and_at_the_boundary() -> None:
     assert run_check("LEN002", response_length_mean="100x4 201x6 100x5", truncated_rate=cut) is None
     found = run_check("LEN002", response_length_mean="100x4 201x7 100x4", truncated_rate=cut)
     assert found is not None
-    assert (found.severity, found.onset_step, found.detected_step) == ("warning", 9, 11)
+    assert (found.severity, found.onset_step, found.detected_step) == ("warning", 6, 11)
     assert found.message == "Responses have grown from 100 to 201 tokens without a gain to show for it."
 
 
