@@ -164,7 +164,7 @@ def fires(
         clear: clears after so many rows in a row without it.
         info, warning, error, critical: conditions for another severity, with the same hold; the highest wins.
         confidence: other than the check's own.
-        onset: column of the step at which it began, if that is earlier than the first row of the hold.
+        onset: column of the step at which it began; by default the first row of the hold.
         evidence: columns or numbers, named.
     """
     given = {Severity.INFO: info, Severity.WARNING: warning, Severity.ERROR: error, Severity.CRITICAL: critical}

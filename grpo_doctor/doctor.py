@@ -178,7 +178,7 @@ class _Examined:
 
     @staticmethod
     def _backdate(episode: _Episode, onset: Any) -> None:
-        if onset == onset and int(onset) < episode.onset_step:
+        if onset == onset and episode.onset_step != int(onset):
             episode.onset_step = int(onset)
 
     def missing(self) -> list[str]:

@@ -289,10 +289,43 @@ def previous(x: Column, rows: int = 1) -> Column:
     return _apply(_Window, (rows + 1, _oldest), x)
 
 
-def since(condition: Column, step: Column) -> Column:
-    """Step of the row from which the condition has held without a break; NaN where it does not hold."""
-    begins = condition & ~(previous(condition) == 1)
-    return np.where(condition, latest(np.where(begins, step, math.nan)[()]), math.nan)[()]
+class _Began:
+    """Onset of an illness that pauses: a pause no longer than the illness so far, or than 10 rows, is part of it."""
+
+    def __init__(self) -> None:
+        self.row, self.first, self.last = 0, 0, -math.inf
+        self.off, self.start, self.onset = False, _NAN, _NAN
+
+    def push(self, when: Any, off: Any, step: Any) -> Any:
+        self.start = (self.start if self.off else step) if off else _NAN
+        self.off = bool(off)
+        if when:
+            if self.row - self.last > max(10, self.last - self.first + 1):
+                self.first, self.onset = self.row, self.start
+            self.last = self.row
+        self.row += 1
+        return self.onset if when else _NAN
+
+    def block(self, when: Any, off: Any, steps: Any) -> Any:
+        out = np.full(len(steps), math.nan)
+        if not np.any(when):  # the usual case; only the streak must be carried on
+            back = np.flatnonzero(~np.asarray(off, bool))
+            streak = back[-1] + 1 if len(back) else 0
+            if streak < len(steps):
+                self.start = self.start if self.off and not streak else np.float64(steps[streak])
+            self.off, self.row = streak < len(steps), self.row + len(steps)
+            return out
+        for i in range(len(steps)):
+            out[i] = self.push(when[i], off[i], steps[i])
+        return out
+
+
+def began(when: Column, off: Column, step: Column) -> Column:
+    """Step from which a quantity was off its first level without a break when ``when`` set in; NaN where it is not.
+
+    Length that fell below a quarter (``when``) began to fall when it left its first level (``off``).
+    """
+    return _apply(_Began, (), when, off, step)
 
 
 def row(x: Column) -> Column:

@@ -17,7 +17,7 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
     "gained": lambda x: stats.gained(x, 2),
     "fallen": lambda x: stats.fallen(x, 2),
     "solved": lambda x: stats.solved(x, x * math.nan),
-    "since": lambda x: stats.since(x > 0, x),
+    "began": lambda x: stats.began(x > 1, x > 0, x),
     "solved_by_best": lambda x: stats.solved(x, x),
 }
 values = st.lists(st.one_of(st.just(math.nan), st.floats(-5, 5, width=16)), min_size=1, max_size=40)

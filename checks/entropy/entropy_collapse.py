@@ -2,7 +2,7 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline, fallen, gained, recent_mean, since, solved
+from grpo_doctor.stats import Column, baseline, began, fallen, gained, recent_mean, solved
 
 
 @check(
@@ -132,7 +132,7 @@ def entropy_collapse(
         warning=(low_born | (spent & known)) & ~better & ~done,
         error=joined,
         critical=joined & (entropy < 0.02) & (top1_prob > sure),
-        onset=since(spent | (entropy < 3 * part * first), step),
+        onset=began(spent, entropy < 3 * part * first, step),
         entropy=entropy,
         first=first,
         beside=_BESIDE[np.select([fell, shrunk, stuck, saturated, low_born], [1, 2, 3, 4, 5], 0)],

@@ -1,7 +1,7 @@
 import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, baseline, fallen, gained, since
+from grpo_doctor.stats import Column, baseline, began, fallen, gained
 
 
 @check(
@@ -93,7 +93,7 @@ def entropy_explosion(
         warning=high & ~by_length,
         error=poor & ~by_length,
         critical=poor & ~by_length & ((times_longer > longer) | (cut >= worse) | broken),
-        onset=since(entropy_mean > 1.25 * first, step),
+        onset=began(high, entropy_mean > 1.25 * first, step),
         entropy=entropy_mean,
         first=first,
     )

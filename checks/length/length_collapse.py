@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline, fallen, gained, moving_sum, since, solved
+from grpo_doctor.stats import Column, baseline, began, fallen, gained, moving_sum, solved
 
 
 @check(
@@ -93,7 +93,7 @@ def length_collapse(
         "Responses have shrunk from {first:.4g} to {length:.3g} tokens.",
         error=useless | (short & (length <= shortest)),
         critical=short & (length <= single),
-        onset=since(length < 0.9 * first, step),
+        onset=began(short, length < 0.9 * first, step),
         first=first,
         length=length,
     )

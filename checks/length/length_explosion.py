@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, baseline, fallen, gained, recent_mean, since
+from grpo_doctor.stats import Column, baseline, began, fallen, gained, recent_mean
 
 
 @check(
@@ -84,7 +84,7 @@ def length_explosion(
         (long & (cut | full)) | bad,
         "Responses have grown from {first:.4g} to {now:.4g} tokens without a gain to show for it.",
         error=bad,
-        onset=since(now > 1.25 * first, step),
+        onset=began(long & (cut | full) | bad, now > 1.25 * first, step),
         first=first,
         now=now,
     )
