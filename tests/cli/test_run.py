@@ -1,0 +1,109 @@
+"""``grpo-doctor run`` from the outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from grpo_doctor import LiveDoctor, diagnose
+from grpo_doctor.record import read_records
+from grpo_doctor.sources import read
+
+ROOT = Path(__file__).parents[2]
+SMALL = ["--set", "generation_batch_size=16", "--set", "num_generations=4", "--set", "save_steps=3"]
+
+
+def run(*arguments: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "grpo_doctor", "run", *map(str, arguments)], cwd=folder, env=environment(),
+        capture_output=True, text=True, encoding="utf-8", timeout=280,
+    )  # fmt: skip
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"}
+
+
+def test_what_cannot_be_used_is_one_line_and_exit_2(tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text("learning_rat = 1\n")
+    for arguments, message in [
+        (["--inject", "nonsense"], "no such fault"),
+        (["bad.toml"], "unknown setting 'learning_rat'; did you mean 'learning_rate'?"),
+        (["--on", "error=explode"], "--on error=explode"),
+        (["--set", "num_generations=3"], "no multiple of num_generations 3"),
+        (["--set", "temperature=0"], "temperature must be above 0"),
+        (["--task", "nonsense"], "write module:function"),
+        (["--resume"], "runs/ holds no run"),
+        (["--model", "./nowhere"], "--model ./nowhere"),
+    ]:
+        done = run(*arguments, folder=tmp_path)
+        assert (done.returncode, done.stdout) == (2, ""), arguments
+        assert message in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_the_bug_of_document_002_is_named_at_its_first_rollout_and_stops_the_run(tmp_path: Path) -> None:
+    done = run("--inject", "train-mode-generation", "--on", "error=stop", "--out", "sick", folder=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert "GEN001" in done.stdout
+    records = list(read_records(tmp_path / "sick" / "records.jsonl"))
+    assert [r.step for r in records] == [1, 2]
+    assert records[0].learning_rate == records[0].weight_delta == 0
+    assert records[1].valid_rate == 0
+    assert (tmp_path / "sick" / "report.md").exists()
+    again = run("--inject", "train-mode-generation", "--out", "sick", folder=tmp_path)
+    assert again.returncode == 2
+    assert "add --resume" in again.stderr
+
+
+@pytest.mark.slow
+def test_live_and_afterwards_are_the_same(tmp_path: Path) -> None:
+    done = run("--inject", "length-bonus", "--steps", "12", *SMALL, "--out", "live", folder=tmp_path)
+    assert "Traceback" not in done.stderr
+    (written,) = read(tmp_path / "live" / "records.jsonl")
+    afterwards = diagnose(written)
+    live = LiveDoctor(json.loads((tmp_path / "live" / "config.json").read_text()))
+    for row, record in enumerate(read_records(tmp_path / "live" / "records.jsonl")):
+        live.push(record, written.samples.get(row))
+    shown = [line.split()[3] for line in done.stdout.splitlines() if line.startswith("step") and "  " in line]
+    found = {f.code for f in afterwards.findings}
+    assert found == {f.code for f in live.findings()}
+    assert found <= set(shown)
+
+
+@pytest.mark.slow
+def test_a_killed_run_resumes_to_the_records_of_the_uninterrupted_one(tmp_path: Path) -> None:
+    """One kill here; ``python -m tests.kills`` does it twenty times at random moments."""
+    whole = run("--steps", "8", *SMALL, "--out", "whole", folder=tmp_path)
+    assert whole.returncode in (0, 1), whole.stderr
+    killed_and_resumed(tmp_path, after=5)
+    a, b = ([*map(essence, read_records(tmp_path / name / "records.jsonl"))] for name in ("whole", "killed"))
+    assert a == b
+
+
+def essence(record: msgspec.Struct) -> dict[str, object]:
+    return {k: v for k, v in msgspec.structs.asdict(record).items() if k != "wall_time"}
+
+
+def killed_and_resumed(folder: Path, after: int) -> None:
+    """Kills a run as soon as it has written a step, and resumes it."""
+    command = [sys.executable, "-m", "grpo_doctor", "run", "--steps", "8", *SMALL, "--out", "killed"]
+    with subprocess.Popen(command, cwd=folder, env=environment(), stdout=subprocess.DEVNULL) as process:
+        records = folder / "killed" / "records.jsonl"
+        for _ in range(2000):
+            if records.exists() and records.read_bytes().count(b"\n") >= after:
+                break
+            time.sleep(0.05)
+        process.send_signal(signal.SIGKILL)
+    assert [r.step for r in read_records(records)][:after] == list(range(1, after + 1))
+    done = run("--resume", "--out", "killed", folder=folder)
+    assert done.returncode in (0, 1), done.stderr

@@ -1,0 +1,132 @@
+"""The loop: what a record holds, what skips an update, and that a resumed run is the uninterrupted one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+import torch
+
+from grpo_doctor.engine.engine import Engine
+from grpo_doctor.engine.trainer import Trainer, TrainingDied
+from grpo_doctor.record import FIELDS, StepRecord
+
+Make = Callable[..., Engine]
+
+UNKNOWN = set(
+    "eval_score judge_failure_rate entropy_loss eos_suppressed_rate advantage_rank_mode update_skipped_reason "
+    "kl_grad_share events eval_loss".split()
+)
+"""Fields that this task or a healthy step does not know."""
+
+
+def essence(record: StepRecord) -> dict[str, object]:
+    return {k: v for k, v in msgspec.structs.asdict(record).items() if k != "wall_time"}
+
+
+def test_a_record_holds_every_field_that_an_engine_can_know(make_engine: Make) -> None:
+    record, samples = Trainer(make_engine(easy=True)).step()
+    unknown = {name for name in FIELDS if getattr(record, name) is None}
+    assert unknown - UNKNOWN <= {"zero_variance_share"}
+    assert len(samples) == 8
+    assert record.update_applied
+    assert record.rollout_mismatch_kl == pytest.approx(0, abs=1e-6)
+    assert record.ratio_first_minibatch == pytest.approx(0, abs=1e-5)
+    assert record.kl == pytest.approx(0, abs=1e-7)
+    assert record.prompt_tokens_in_mask == record.pad_tokens_in_mask == record.response_tokens_outside_mask == 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "field", "least"),
+    [
+        ("mask-assumes-right-padding", "prompt_tokens_in_mask", 1),
+        ("mask-by-token-identity", "response_tokens_outside_mask", 1),
+        ("left-pad-extraction", "chat_header_rate", 0.75),
+        ("reference-mismatch", "kl", 1e-4),
+        ("kl-on-unformatted-prompt", "rollout_mismatch_raw_kl", 1e-2),
+        ("penalty-over-prompt", "rollout_mismatch_kl", 1e-3),
+        ("double-temperature", "rollout_mismatch_kl", 1e-3),
+        ("logit-clip", "rollout_mismatch_kl", 1e-3),
+    ],
+)
+def test_records_show_the_fault(make_engine: Make, fault: str, field: str, least: float) -> None:
+    record, _ = Trainer(make_engine(fault, num_generations=2)).step()
+    assert getattr(record, field) >= least
+    healthy, _ = Trainer(make_engine(num_generations=2)).step()
+    assert getattr(healthy, field) < least
+
+
+def test_raw_and_final_scores_tell_processors_from_weights(make_engine: Make) -> None:
+    record, _ = Trainer(make_engine("penalty-over-prompt")).step()
+    assert record.rollout_mismatch_raw_kl == pytest.approx(0, abs=1e-6)
+
+
+def test_statistics_are_taken_as_often_and_of_as_many_tokens_as_asked(make_engine: Make) -> None:
+    trainer = Trainer(make_engine(record_every=2, record_tokens=5))
+    records = [trainer.step()[0] for _ in range(3)]
+    assert [r.entropy_mean is not None for r in records] == [True, False, True]
+    assert [r.policy_movement_kl is not None for r in records] == [True, False, True]
+    assert all(r.reward_mean is not None and r.kl is not None for r in records)
+
+
+def test_no_update_where_all_rewards_are_equal(make_engine: Make) -> None:
+    engine = make_engine("constant-reward", skip_zero_advantages=True, beta=0.0)
+    before = [p.clone() for p in engine.parameters]
+    record, _ = Trainer(engine).step()
+    assert (record.update_applied, record.weight_delta, record.optimizer_step) == (False, 0.0, 0)
+    assert record.update_skipped_reason == "all advantages are 0"
+    assert all(torch.equal(a, b) for a, b in zip(before, engine.parameters, strict=True))
+
+
+def test_a_veto_is_a_true_skip_even_with_momentum(make_engine: Make) -> None:
+    engine = make_engine(easy=True, weight_decay=0.5)
+    trainer = Trainer(engine)
+    trainer.step()
+    before = [p.clone() for p in engine.parameters]
+    record, _ = trainer.step(lambda record: f"grad norm {record.grad_norm is not None}")
+    assert (record.update_applied, record.update_skipped_reason) == (False, "grad norm True")
+    assert all(torch.equal(a, b) and b.grad is None for a, b in zip(before, engine.parameters, strict=True))
+
+
+def test_more_updates_on_one_rollout_move_the_ratio(make_engine: Make) -> None:
+    record, _ = Trainer(make_engine(easy=True, num_iterations=3, learning_rate=1e-2)).step()
+    assert record.optimizer_step == 3
+    assert record.ratio_first_minibatch == pytest.approx(0, abs=1e-5)
+    assert record.ratio_max is not None and record.ratio_max > 1.05  # noqa: PT018
+
+
+def test_the_same_seed_gives_the_same_records_and_another_does_not(make_engine: Make) -> None:
+    runs = [[essence(r) for r, _ in Trainer(make_engine(easy=True, seed=s, max_steps=3)).run()] for s in (0, 0, 1)]
+    assert runs[0] == runs[1] != runs[2]
+
+
+@pytest.mark.parametrize("fault", [(), ("train-mode-generation",), ("stale-rollout-weights",)], ids=str)
+def test_a_resumed_run_has_the_records_of_the_uninterrupted_one(
+    make_engine: Make, tmp_path: Path, fault: tuple[str, ...]
+) -> None:
+    settings = {"max_steps": 6, "warmup_steps": 3, "weight_decay": 0.01}
+    trainer = Trainer(make_engine(*fault, easy=True, **settings))
+    records = []
+    for record, _ in trainer.run():
+        records.append(essence(record))
+        if record.step == 3:
+            trainer.save(tmp_path / "three.pt")
+    resumed = Trainer(make_engine(*fault, easy=True, **settings))
+    resumed.load(tmp_path / "three.pt")
+    assert [essence(record) for record, _ in resumed.run()] == records[3:]
+
+
+def test_weights_that_are_not_finite_end_the_run_in_words(make_engine: Make) -> None:
+    trainer = Trainer(make_engine("nan-at-step", easy=True, max_steps=6))
+    assert [trainer.step()[0].step for _ in range(3)] == [1, 2, 3]
+    with pytest.raises(TrainingDied, match="step 4: the weights are not finite"):
+        trainer.step()
+
+
+def test_kl_share_of_the_gradient(make_engine: Make) -> None:
+    trainer = Trainer(make_engine(easy=True, beta=100.0, kl_grad_share_every=2, learning_rate=1e-2))
+    shares = [trainer.step()[0].kl_grad_share for _ in range(2)]
+    assert shares[0] is None
+    assert shares[1] is not None and 0.5 < shares[1] <= 1  # noqa: PT018

@@ -1,0 +1,142 @@
+"""What happens on a finding, what a run folder holds, and what is cut off it on resume."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grpo_doctor import Finding, LiveDoctor, StepRecord
+from grpo_doctor.check import Severity
+from grpo_doctor.config import ConfigError
+from grpo_doctor.record import read_records
+from grpo_doctor.run import Sample
+from grpo_doctor.session import Folder, Session, actions_of
+
+
+class Trainer:
+    """Remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.loaded: list[str] = []
+
+    def save(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("weights")
+
+    def load(self, path: Path) -> None:
+        self.loaded.append(path.name)
+
+
+def session_of(path: Path, on: str, **changes: Any) -> Session:
+    folder = Folder(path)
+    folder.begin({"group_size": 8})
+    return Session(folder, LiveDoctor({"group_size": 8}), Trainer(), actions_of(on), **changes)
+
+
+def steps(loss: list[float]) -> list[StepRecord]:
+    return [StepRecord(step=i, loss=value, reward_mean=0.5) for i, value in enumerate(loss, 1)]
+
+
+NAN = [0.1] * 5 + [float("nan")] + [0.1] * 3
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("error", "write SEVERITY=ACTION"),
+        ("terrible=stop", "write SEVERITY=ACTION"),
+        ("error=explode", "warn, skip-update, stop, rollback"),
+    ],
+)
+def test_actions_that_cannot_be_read(words: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        actions_of(words)
+
+
+def finding(severity: str, role: Any) -> Finding:
+    return Finding(
+        code="XXX001", name="x", severity=severity, confidence="low", role=role,
+        onset_step=1, detected_step=1, last_step=1, message="",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("severity", "role", "action"),
+    [
+        ("info", "note", "warn"),
+        ("warning", "symptom", "skip-update"),
+        ("error", "cause", "stop"),
+        ("critical", "outcome", "stop"),
+        ("critical", "note", "skip-update"),  # a note weighs at most as a warning
+    ],
+)
+def test_the_action_of_a_finding(tmp_path: Path, severity: str, role: str, action: str) -> None:
+    session = session_of(tmp_path / "run", "warning=skip-update,error=stop")
+    assert session.action(finding(severity, role)) == action
+
+
+def test_a_stop_comes_after_the_record_is_written(tmp_path: Path) -> None:
+    session = session_of(tmp_path / "run", "error=stop")
+    for record in steps(NAN):
+        session.push(record, [Sample(step=record.step, response="x")])
+        if session.stopped:
+            break
+    assert session.stopped is not None
+    assert session.stopped.why == "GRD001 nan-or-inf at step 6"
+    assert [r.step for r in read_records(tmp_path / "run" / "records.jsonl")] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_rollback_goes_to_the_last_checkpoint_before_the_onset(tmp_path: Path) -> None:
+    session = session_of(tmp_path / "run", "error=rollback", save_steps=2)
+    for record in steps(NAN[:6]):
+        session.push(record, [])
+    assert isinstance(session.trainer, Trainer)
+    assert session.trainer.loaded == ["step-000004.pt"]
+    assert session.stopped is not None
+    assert session.stopped.why.endswith("rolled back to the checkpoint of step 4")
+
+
+def test_looking_ahead_skips_the_update_and_leaves_the_doctor_alone(tmp_path: Path) -> None:
+    session = session_of(tmp_path / "run", "error=skip-update")
+    for record in steps(NAN[:5]):
+        assert session.veto(record) is None
+        session.push(record, [])
+    before = [f.code for f in session.doctor.findings()]
+    broken = steps(NAN)[5]
+    assert session.veto(broken) == "GRD001 nan-or-inf"
+    assert [f.code for f in session.doctor.findings()] == before
+    assert [f.code for f in session.push(broken, [])] == ["GRD001"]
+
+
+def test_resume_cuts_off_what_comes_after_the_checkpoint_and_what_is_torn(tmp_path: Path) -> None:
+    session = session_of(tmp_path / "run", "error=warn", save_steps=3)
+    for record in steps([0.1] * 5):
+        session.push(record, [Sample(step=record.step, response="a"), Sample(step=record.step, response="b")])
+    with open(tmp_path / "run" / "records.jsonl", "ab") as file:
+        file.write(b'{"schema":1,"step":6,"lo')
+    checkpoint, kept = session.folder.resume()
+    assert checkpoint is not None and checkpoint.name == "step-000003.pt"  # noqa: PT018
+    assert [(r.step, len(samples)) for r, samples in kept] == [(1, 2), (2, 2), (3, 2)]
+    assert (tmp_path / "run" / "samples.jsonl").read_text().count("\n") == 6
+
+
+def test_old_checkpoints_go_but_the_first_stays(tmp_path: Path) -> None:
+    session = session_of(tmp_path / "run", "error=warn", save_steps=1, save_total_limit=2)
+    for record in steps([0.1] * 5):
+        session.push(record, [])
+    assert sorted(p.name for p in session.folder.checkpoints.iterdir()) == [
+        "step-000001.pt", "step-000004.pt", "step-000005.pt",
+    ]  # fmt: skip
+
+
+def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path: Path) -> None:
+    session = session_of(tmp_path / "run", "error=warn")
+    session.push(steps([0.1])[0], [])
+    with pytest.raises(ConfigError, match="holds a run already; add --resume"):
+        session.folder.begin({})
+
+
+def test_severities_are_ordered() -> None:
+    assert actions_of("error=stop, warning=warn") == {Severity.ERROR: "stop", Severity.WARNING: "warn"}
