@@ -34,9 +34,9 @@ def within_group_duplicates(
     """Most responses are copies of one another, and nothing was gained by it.
 
     ## What it sees
-    Distinct responses by all responses of a step, mean of 5 rows: below 0.5 a warning, below 0.25 an error, on 5 of 10
-    rows. While the reward gains or is near its top, nothing is said; without a reward it stays a warning. The record
-    counts over the whole step: distinct responses within a group are at least as rare.
+    Distinct responses by all responses of a step, mean of 5 rows: below 0.5 a warning, below 0.25 an error, on 10 of
+    15 rows. While the reward gains or is near its top, nothing is said; without a reward it stays a warning. The
+    record counts over the whole step: distinct responses within a group are at least as rare.
 
     ## Why it matters
     Copies get equal rewards, so their group has no advantage and no gradient, and the rollouts were paid for nothing.
@@ -56,7 +56,7 @@ def within_group_duplicates(
     return fires(
         (share < warn) & ~better,
         "Only {share:.0%} of the responses are distinct.",
-        hold=(5, 10),
+        hold=(10, 15),
         error=(share < bad) & ~better & (reward_mean == reward_mean),
         share=share,
         temperature=temperature,

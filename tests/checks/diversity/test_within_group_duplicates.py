@@ -10,9 +10,9 @@ RISE = " ".join(str(round(0.05 + 0.04 * i, 3)) for i in range(16))
 
 def test_one_row_before_and_at_the_boundary() -> None:
     assert run_check("DIV001", unique_rate="0.5x16") is None
-    assert run_check("DIV001", unique_rate="0.49x8") is None
-    found = find("DIV001", unique_rate="0.49x9")
-    assert (found.severity, found.onset_step, found.detected_step) == ("warning", 5, 9)
+    assert run_check("DIV001", unique_rate="0.49x13") is None
+    found = find("DIV001", unique_rate="0.49x14")
+    assert (found.severity, found.onset_step, found.detected_step) == ("warning", 5, 14)
     assert found.message == "Only 49% of the responses are distinct."
 
 
