@@ -25,14 +25,17 @@ def grave(diagnosis: Diagnosis) -> set[str]:
 def test_the_dual_log_is_suspect_and_was_so_before_any_update() -> None:
     (run,) = read(DUAL)
     diagnosis = diagnose(run)
-    assert (diagnosis.verdict, diagnosis.cause) == ("suspect", "ENT001")
+    assert (diagnosis.verdict, diagnosis.cause) == ("suspect", "ENT012")
     assert diagnosis.headline == (
-        "Entropy is 0.055 nats, 0.032 on the first row, so before any update: neither the entropy coefficient nor K "
-        "did this."
+        "Entropy was 0.032 nats on the first row, before any update (sampled at temperature 0.75): what came before RL "
+        "or samples for it left it so, neither the entropy coefficient nor K."
     )
-    rivals = diagnosis.findings[0].rivals
-    assert rivals[0].name == "a supervised stage, template or sampling temperature that left no entropy to spend"
-    assert run.settings["temperature"] == 0.75
+    assert [rival.name for rival in diagnosis.findings[0].rivals][:3] == [
+        "an overtrained or uniform supervised stage",
+        "another template than the supervised stage had",
+        "a low sampling temperature, top-k or penalties",
+    ]
+    assert any(text.startswith("No longer valid (ENT012): the supervised stage") for text in diagnosis.next_run)
     assert "LEN004" not in grave(diagnosis)
 
 
@@ -147,8 +150,8 @@ def test_the_broken_figures_of_document_001(tmp_path: Path) -> None:
         percent=[100] * 10,
         blocked=[8] * 10,
     )
-    assert (diagnosis.verdict, diagnosis.cause) == ("failing", "ENT001")
-    assert grave(diagnosis) == {"ENT001", "SHP001"}
+    assert (diagnosis.verdict, diagnosis.cause) == ("failing", "ENT012")
+    assert grave(diagnosis) == {"ENT001", "ENT012", "SHP001"}
 
 
 def test_the_healthy_figures_of_document_001(tmp_path: Path) -> None:

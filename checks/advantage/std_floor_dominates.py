@@ -33,7 +33,7 @@ from grpo_doctor.stats import Column, each, known_median, words
     remedies=(
         remedy(
             "lower-std-floor",
-            "Lower the floor under the group's standard deviation to 1e-4",
+            "Count the groups whose rewards differ; if nearly all do, lower the floor under their deviation to 1e-4",
             trl="leave it: TRL adds 1e-4",
             verl="leave it: verl adds 1e-6",
             openrlhf="leave it: OpenRLHF adds 1e-9",
