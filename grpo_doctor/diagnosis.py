@@ -67,6 +67,13 @@ class Diagnosis(msgspec.Struct, kw_only=True):
         """The finding with this code."""
         return next((f for f in self.findings if f.code == code), None)
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the HTML report in a frame, apart from the notebook's own style."""
+        from .catalogue import report
+
+        frame: str = report("html").notebook(self)
+        return frame
+
     def __repr__(self) -> str:
         return f"<Diagnosis of {self.source}: {self.verdict}. {self.headline}>"
 

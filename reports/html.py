@@ -38,6 +38,12 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
     return page.render(runs=runs, style=Markup(style), digest=digest, version=__version__, words=words).strip()
 
 
+def notebook(diagnosis: Diagnosis) -> str:
+    """The page in a sandboxed frame."""
+    page = render([words.presentable(diagnosis, samples=True)], Options())
+    return Markup('<iframe sandbox title="grpo-doctor" width="100%" height="640" srcdoc="{}"></iframe>').format(page)
+
+
 def _run(diagnosis: Diagnosis, index: int, options: Options, most: int) -> dict[str, Any]:
     """What the template needs to know of one run. ``suffix`` keeps the anchors of several runs apart."""
     return {

@@ -15,6 +15,7 @@ from .gate import gate
 from .new_check import new_check
 from .probe import new_adapter, probe
 from .run import faults, run
+from .settings import settings
 from .watch import watch
 
 app = typer.Typer(
@@ -45,6 +46,7 @@ app.command()(analyze)
 app.command()(convert)
 app.command()(gate)
 app.command()(watch)
+app.command()(settings)
 app.command()(explain)
 app.command()(checks)
 app.command("new-check")(new_check)

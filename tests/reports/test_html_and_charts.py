@@ -110,3 +110,10 @@ def test_figures_for_papers_and_the_markdown_that_embeds_them(tmp_path: Path, en
     assert all(path.stat().st_size > 1000 for path in files)
     report = render("markdown", [diagnosis], Options(figures=Path("figs")))
     assert "](figs/run1-fallback-rate.svg)" in report
+
+
+def test_in_a_notebook_it_is_a_frame_without_scripts() -> None:
+    frame = example.hostile()._repr_html_()
+    assert frame.startswith('<iframe sandbox title="grpo-doctor"')
+    assert frame.count("<") == 2
+    assert "abcdefghij0123456789" not in frame

@@ -1,0 +1,89 @@
+"""Diagnoses in tests: a ``diagnose`` fixture, and ``pytest --grpo-doctor-run PATH`` as a test that fails with the run.
+
+>>> def test_smoke_run(diagnose):  # doctest: +SKIP
+...     assert diagnose("runs/smoke/records.jsonl").verdict != "failing"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from .diagnosis import Diagnosis
+    from .record import StepRecord
+    from .run import Run
+
+    Diagnosable = str | Path | Run | Iterable[StepRecord]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds ``--grpo-doctor-run``."""
+    parser.getgroup("grpo-doctor").addoption(
+        "--grpo-doctor-run",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="A log or folder of a run as a test: it fails if the run fails or cannot be judged; repeatable.",
+    )
+
+
+@pytest.fixture
+def diagnose() -> Callable[[Diagnosable], Diagnosis]:
+    """A function from a path, a `Run` or records to the `Diagnosis`; a path must hold one run."""
+    return _diagnose
+
+
+def _diagnose(what: Diagnosable) -> Diagnosis:
+    from .doctor import diagnose
+    from .run import Run, run_of
+
+    if isinstance(what, str | Path):
+        found = _read(Path(what))
+        if len(found) != 1:
+            raise ValueError(f"{what}: holds {len(found)} runs; diagnose each run of grpo_doctor.sources.read(path)")
+        return found[0]
+    return diagnose(what if isinstance(what, Run) else run_of(what))
+
+
+def _read(path: Path) -> list[Diagnosis]:
+    from .doctor import diagnose
+    from .sources import read
+
+    return [diagnose(run) for run in read(path)]
+
+
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+    """One more test for every path of ``--grpo-doctor-run``."""
+    items.extend(RunItem.from_parent(session, name=path) for path in config.getoption("--grpo-doctor-run"))
+
+
+class RunError(Exception):
+    """A run that fails or that could not be judged; the message is its report."""
+
+
+class RunItem(pytest.Item):
+    """The test that a run is not failing and could be judged."""
+
+    def runtest(self) -> None:
+        """Raises `RunError` with the report."""
+        from .report import Options, render
+
+        bad = [d for d in _read(Path(self.name)) if d.verdict in ("failing", "unjudged")]
+        if bad:
+            raise RunError(render("text", bad, Options(samples=False)))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """The report, or for a path that cannot be read the one line that says why."""
+        from .sources import ReadError
+
+        if isinstance(excinfo.value, RunError | ReadError):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """Where the test stands: the log."""
+        return Path(self.name), None, f"grpo-doctor: {self.name}"
