@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from .check import (
     Confidence,
     Finding,
@@ -21,7 +23,18 @@ from .doctor import LiveDoctor, diagnose
 from .record import StepRecord
 from .run import Run
 
+if TYPE_CHECKING:
+    from .integrations.trl import Attached
+
 __version__ = "0.1.0"
+
+
+def attach(trainer: Any, **options: Any) -> Attached:
+    """Live checks for a ``trl.GRPOTrainer``; see `grpo_doctor.integrations.trl.attach`. Needs the extra ``trl``."""
+    from .integrations.trl import attach as attach_to_trl
+
+    return attach_to_trl(trainer, **options)
+
 
 __all__ = [
     "Confidence",
@@ -35,6 +48,7 @@ __all__ = [
     "Severity",
     "StepRecord",
     "any_of",
+    "attach",
     "check",
     "conclude",
     "diagnose",

@@ -106,6 +106,12 @@ class Folder:
         for step in sorted(self._numbered())[1:-limit]:
             self.checkpoint(step).unlink()
 
+    def drop_after(self, step: int) -> None:
+        """Removes checkpoints that are later than the one that a run went back to."""
+        for later in self._numbered():
+            if later > step:
+                self.checkpoint(later).unlink()
+
     def settings(self) -> dict[str, Any]:
         """What the run was started with. Raises `ConfigError`."""
         try:
@@ -210,9 +216,7 @@ class Session:
             return
         self.trainer.load(self.folder.checkpoint(step))
         self.stopped.why += f"; rolled back to the checkpoint of step {step}"
-        for later in sorted(self.folder._numbered()):
-            if later > step:
-                self.folder.checkpoint(later).unlink()
+        self.folder.drop_after(step)
 
     def _append(self, name: str, lines: list[bytes]) -> None:
         with open(self.folder.path / name, "ab") as file:

@@ -1,0 +1,1 @@
+"""Live checks inside other trainers: one framework a file."""

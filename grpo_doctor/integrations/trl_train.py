@@ -1,0 +1,105 @@
+"""``run --engine trl``: TRL's trainer from the settings of our own engine, with the doctor attached.
+
+Several processes come with ``torchrun`` or ``accelerate launch``: TRL takes what they set up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..catalogue import Catalogue
+from ..config import ConfigError
+from ..engine.model import load_model
+from ..engine.settings import Settings
+from ..engine.task import Task, load_task
+from .trl import Attached, attach
+
+ONLY_OURS = {
+    "advantage_estimator": "grpo",
+    "advantage_ddof": 1,
+    "skip_zero_advantages": False,
+    "kl_estimator": "k3",
+}
+"""Settings that TRL has no name for, with the one value at which it does the same."""
+
+
+def train(settings: Settings, out: Path, on: str, catalogue: Catalogue) -> Attached:
+    """Trains to the end, or until a finding stops it. Raises `ConfigError` for what TRL cannot do."""
+    trainer = build(settings, out)
+    attached = attach(trainer, out=out, on=on, record_tokens=settings.record_tokens or 64, catalogue=catalogue)
+    trainer.train()
+    return attached
+
+
+def build(settings: Settings, out: Path) -> Any:
+    """A ``GRPOTrainer`` for these settings."""
+    try:
+        from datasets import Dataset
+        from trl.trainer.grpo_config import GRPOConfig
+        from trl.trainer.grpo_trainer import GRPOTrainer
+    except ImportError as error:
+        raise ConfigError(f"--engine trl: {error.name} is not installed: pip install 'grpo-doctor[trl]'") from None
+    for name, value in ONLY_OURS.items():
+        if getattr(settings, name) != value:
+            raise ConfigError(f"--engine trl: {name} must be {value!r}: TRL knows no other")
+    model, tokenizer = load_model(settings)
+    task = load_task(settings.task, settings.reward)
+    rows = [{"prompt": example.dialogue, "example": i} for i, example in enumerate(task.examples)]
+    return GRPOTrainer(
+        model=model.train(),
+        reward_funcs=_reward(task, set(_ends(model, tokenizer))),
+        args=GRPOConfig(**_config(settings, out, {f.name for f in dataclasses.fields(GRPOConfig)})),
+        train_dataset=Dataset.from_list(rows),
+        processing_class=tokenizer,
+    )
+
+
+def _config(settings: Settings, out: Path, known: set[str]) -> dict[str, Any]:
+    """Names are the same; a batch is shared out over processes and accumulation."""
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    share = settings.generation_batch_size // settings.gradient_accumulation_steps // processes
+    if share * settings.gradient_accumulation_steps * processes != settings.generation_batch_size or not share:
+        raise ConfigError(
+            f"generation_batch_size {settings.generation_batch_size} cannot be shared out over "
+            f"{settings.gradient_accumulation_steps} accumulation steps and {processes} processes"
+        )
+    values = {k: v for k, v in msgspec.structs.asdict(settings).items() if k in known and v is not None}
+    del values["generation_batch_size"]  # follows from the three that stand for it
+    return {
+        **values,
+        "output_dir": str(out / "trl"),
+        "per_device_train_batch_size": share,
+        "generation_kwargs": {"min_new_tokens": settings.min_new_tokens} if settings.min_new_tokens else None,
+        "use_cpu": settings.device == "cpu" or settings.model == "embedded",
+        "logging_steps": 1,
+        "report_to": "none",
+        "disable_tqdm": True,
+    }
+
+
+def _ends(model: Any, tokenizer: Any) -> list[int]:
+    from ..engine.engine import end_ids
+
+    return [int(i) for i in end_ids(model, tokenizer)]
+
+
+def _reward(task: Task, ends: set[int]) -> Any:
+    """The task's judgement as one reward function; validity and success go into the record by their names."""
+
+    def task_reward(completions: list[Any], completion_ids: list[list[int]], example: list[int], **named: Any) -> Any:
+        texts = [c if isinstance(c, str) else c[-1]["content"] for c in completions]
+        finished = [bool(ids) and int(ids[-1]) in ends for ids in completion_ids]
+        scores = task.score([task.examples[i] for i in example], texts, finished)
+        log_metric = named.get("log_metric")
+        if log_metric is not None:
+            for name, known in (("valid_rate", [s.valid for s in scores]), ("success_rate", [s.success for s in scores])):
+                if None not in known:
+                    log_metric(name, sum(map(bool, known)) / len(known))
+        return [score.reward for score in scores]
+
+    return task_reward

@@ -1,0 +1,192 @@
+"""``attach`` on a real GRPOTrainer: it sees every step, changes none, and acts before the weights move."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="the extra trl is not installed")
+
+from grpo_doctor import attach
+from grpo_doctor.record import StepRecord, read_records
+from tests.integrations.tiny_trl import constant, make_trainer
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
+
+
+def history(trainer: Any) -> list[dict[str, Any]]:
+    """What was logged, less times and alerts."""
+    return [
+        {k: v for k, v in row.items() if not re.search("time|per_second|grpo_doctor", k)}
+        for row in trainer.state.log_history
+    ]
+
+
+def records(out: Path) -> list[StepRecord]:
+    return list(read_records(out / "records.jsonl"))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({}, id="plain"),
+        pytest.param({"lora": True, "gradient_accumulation_steps": 2, "beta": 0.02}, id="lora, accumulation, KL"),
+    ],
+)
+def test_training_is_the_same_to_every_digit(tmp_path: Path, changes: dict[str, Any]) -> None:
+    alone = make_trainer(tmp_path / "alone", max_steps=20, **changes)
+    alone.train()
+    watched = make_trainer(tmp_path / "watched", max_steps=20, **changes)
+    attach(watched, out=tmp_path / "run", on_finding=lambda finding, action: None)
+    watched.train()
+    assert history(watched) == history(alone)
+    written = records(tmp_path / "run")
+    assert [r.step for r in written] == list(range(1, 21))
+    logged = {row["step"]: row for row in alone.state.log_history if "grad_norm" in row}
+    for record in written:
+        row = logged[record.step]
+        assert record.grad_norm == pytest.approx(row["grad_norm"], rel=1e-5)
+        assert record.reward_mean == pytest.approx(row["reward"], rel=1e-5)
+        assert record.response_length_mean == pytest.approx(row["completions/mean_length"])
+        assert record.truncated_rate == pytest.approx(row["completions/clipped_ratio"])
+        assert record.entropy_mean == pytest.approx(row["entropy"], rel=1e-5)
+        assert record.learning_rate == pytest.approx(row["learning_rate"], rel=0.1)
+        groups = record.groups or 0
+        assert (record.zero_variance_groups or 0) / groups == pytest.approx(row["frac_reward_zero_std"])
+        assert record.generation_checkpointing is False
+        assert record.update_applied is True
+    if changes:
+        assert written[-1].kl == pytest.approx(logged[20]["kl"], rel=1e-5)
+        assert written[0].groups == 4, "two micro-batches of two groups are one step of four"
+
+
+def poisoned(trainer: Any, step: int) -> None:
+    """The loss of one step becomes NaN, as a bad kernel makes it."""
+    original = trainer.compute_loss
+
+    def compute_loss(model: Any, inputs: Any, *arguments: Any, **named: Any) -> Any:
+        loss = original(model, inputs, *arguments, **named)
+        return loss * math.nan if trainer.state.global_step == step - 1 else loss
+
+    trainer.compute_loss = compute_loss
+
+
+def test_a_nan_is_reported_before_the_update_and_stop_keeps_the_weights(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path / "out", max_steps=6)
+    poisoned(trainer, 3)
+    found: list[str] = []
+    attached = attach(trainer, out=tmp_path / "run", on="error=stop", on_finding=lambda f, a: found.append(f.code + a))
+    trainer.train()
+    assert trainer.state.global_step == 3
+    assert "GRD001stop" in found
+    assert all(bool(p.isfinite().all()) for p in trainer.model.parameters())
+    last = records(tmp_path / "run")[-1]
+    assert (last.step, last.update_applied) == (3, False)
+    assert math.isnan(last.grad_norm or 0.0)
+    assert "is not finite" in (last.update_skipped_reason or "")
+    assert attached.diagnosis().cause == "GRD001"
+    assert (tmp_path / "run" / "report.md").read_text(encoding="utf-8").startswith("#")
+    logged = [row["loss"] for row in trainer.state.log_history if row.get("step") == 3 and "loss" in row]
+    assert not any(math.isnan(float(loss)) for loss in logged), "TRL prints a NaN loss as a number"
+
+
+def test_skipping_an_update_moves_no_weight(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path / "out", max_steps=4)
+    poisoned(trainer, 2)
+    attach(trainer, out=tmp_path / "run", on="critical=skip-update", on_finding=lambda f, a: None)
+    trainer.train()
+    moved = {r.step: (r.weight_delta, r.update_applied) for r in records(tmp_path / "run")}
+    assert moved[2] == (0.0, False)
+    assert (moved[1][0] or 0) > 0
+    assert trainer.state.global_step == 4
+
+
+def test_rollback_goes_back_to_a_checkpoint_that_trl_saved(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path / "out", max_steps=6, save_strategy="steps", save_steps=1)
+    poisoned(trainer, 4)
+    attached = attach(trainer, out=tmp_path / "run", on="critical=rollback", on_finding=lambda f, a: None)
+    trainer.train()
+    assert attached.stopped is not None
+    assert attached.stopped.why.endswith("rolled back to the checkpoint of step 3")
+    assert trainer.state.global_step == 4
+
+
+def test_all_cut_and_masked_is_no_entropy_collapse(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path / "out", max_steps=10, max_completion_length=1, mask_truncated_completions=True)
+    attached = attach(trainer, out=tmp_path / "run", on_finding=lambda f, a: None)
+    trainer.train()
+    assert {r.entropy_mean for r in records(tmp_path / "run")} == {None}
+    codes = {f.code for f in attached.diagnosis().findings}
+    assert not {"ENT001", "SHP001"} & codes
+    assert "LEN003" in codes
+
+
+def test_rows_without_a_rollout_are_unknown_and_not_zero(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path / "out", max_steps=6, num_iterations=2)
+    attach(trainer, out=tmp_path / "run", on_finding=lambda f, a: None)
+    trainer.train()
+    known = [r.reward_mean is not None for r in records(tmp_path / "run")]
+    assert known == [True, False] * 3
+    assert all(r.response_length_mean is None for r in records(tmp_path / "run")[1::2])
+
+
+def test_a_constant_reward_is_a_dead_signal(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path / "out", max_steps=14, rewards=constant)
+    attached = attach(trainer, out=tmp_path / "run", on_finding=lambda f, a: None)
+    trainer.train()
+    written = records(tmp_path / "run")
+    assert {r.live_groups for r in written} == {0}
+    assert {f.code for f in attached.diagnosis().findings} & {"ADV003", "REW001"}
+
+
+def test_two_processes_write_one_merged_record_a_step(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            import sys
+            sys.path.insert(0, {str(ROOT)!r})
+            from pathlib import Path
+            from grpo_doctor import attach
+            from tests.integrations.test_trl import poisoned
+            from tests.integrations.tiny_trl import make_trainer
+            trainer = make_trainer(Path({str(tmp_path)!r}) / "out", max_steps=5, per_device_train_batch_size=4)
+            poisoned(trainer, 3)
+            attach(trainer, out={str(tmp_path / "run")!r}, on="error=stop")
+            trainer.train()
+            print("ended at", trainer.state.global_step)
+            """
+        ),
+        encoding="utf-8",
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--master_port=29517", str(script)],
+        capture_output=True, text=True, timeout=240, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("ended at 3") == 2, "stop on one rank stops all"
+    written = records(tmp_path / "run")
+    assert [r.step for r in written] == [1, 2, 3]
+    assert {(r.groups, len(r.group_rewards or [])) for r in written} == {(2.0, 2)}
+
+
+def test_run_trains_with_trl(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "grpo_doctor", "run", "--engine", "trl", "--steps", "3", "--out", str(tmp_path / "run"),
+         "--set", "generation_batch_size=16"],
+        capture_output=True, text=True, cwd=ROOT, check=False, env={**os.environ, "HOME": os.environ["HOME"]},
+    )  # fmt: skip
+    assert done.returncode in (0, 3), done.stderr[-2000:]
+    assert [r.step for r in records(tmp_path / "run")] == [1, 2, 3]
+    assert all(r.valid_rate is not None for r in records(tmp_path / "run"))
+    assert json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))["framework"] == "trl"
