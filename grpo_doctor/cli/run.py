@@ -38,6 +38,9 @@ def run(
         str | None,
         typer.Option("--task", help="embedded, module:function, or a JSONL of prompts.", show_default="embedded"),
     ] = None,
+    engine: Annotated[
+        str, typer.Option("--engine", help="own, or trl: TRL's trainer from the same settings, also under torchrun.")
+    ] = "own",
     steps: Annotated[int | None, typer.Option("--steps", help="Steps to train.", show_default="60")] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Decides batches and samples.", show_default="0")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder of the run.", show_default="runs/…")] = None,
@@ -74,6 +77,10 @@ def run(
         examined = common.settings(config, select, ignore, None, None, fail_on)
         given = _given(config_toml, set_ or [], {k: v for k, v in short.items() if v is not None})
         faults = [*given.pop("inject", []), *(inject or [])]
+        if engine == "trl":
+            raise typer.Exit(_train_with_trl(given, faults or resume, given.pop("on", on), out, examined))
+        if engine != "own":
+            raise ConfigError(f"--engine {engine}: choose own or trl")
         session, trainer = _begin(given, faults, given.pop("on", on), out, resume, examined)
         view = _view(trainer, session)
         diagnosis = _train(session, trainer, view, examined)
@@ -83,6 +90,27 @@ def run(
     from .analyze import exit_code
 
     raise typer.Exit(exit_code([diagnosis], 0, Severity.of(examined.fail_on)))
+
+
+def _train_with_trl(given: dict[str, Any], ours: Any, on: str, out: Path | None, examined: Config) -> int:
+    """Trains with TRL, the doctor attached; the exit code. Ranks other than 0 leave the verdict to rank 0."""
+    from .analyze import exit_code
+
+    if ours:
+        raise ConfigError("--engine trl: --inject and --resume are of our own engine")
+    _needs_torch()
+    from ..engine.settings import settings_of
+    from ..integrations.trl_train import train
+
+    settings = settings_of(given, "settings")
+    attached = train(settings, out or _fresh(settings, ["trl"]), on, common.chosen(examined))
+    if attached.session is None:
+        return common.CLEAN
+    diagnosis = attached.diagnosis()
+    typer.echo(f"{diagnosis.verdict}: {diagnosis.headline}\nreports in {attached.folder.path}")
+    if attached.stopped is not None:
+        return common.FINDINGS
+    return exit_code([diagnosis], 0, Severity.of(examined.fail_on))
 
 
 def faults() -> None:

@@ -149,7 +149,7 @@ class Attached:
             finally:
                 self._listening = False
             with torch.no_grad():
-                self.local.batch(inputs, loss, self.pad_id)
+                self.local.batch(inputs, loss, self.end_ids)
                 self._sharpness(inputs)
             return loss
 
@@ -163,7 +163,9 @@ class Attached:
             given = function(*arguments, **named)
             if self.trainer.model.training:
                 name = getattr(function, "__name__", type(function).__name__)
-                self.local.rollout(name, float(weights[index]), list(given), named, self.end_ids)
+                self.local.rollout(
+                    name, float(weights[index]), list(given), named, self.end_ids, self.tokenizer.pad_token_id
+                )
             return given
 
         return rewards
@@ -214,12 +216,6 @@ class Attached:
     def tokenizer(self) -> Any:
         """The tokenizer, also of a processor."""
         return getattr(self.trainer.processing_class, "tokenizer", self.trainer.processing_class)
-
-    @property
-    def pad_id(self) -> int | None:
-        """The padding id, None where it also ends responses and so says nothing."""
-        pad = self.tokenizer.pad_token_id
-        return None if pad in self.end_ids else pad
 
     def _sharpness(self, inputs: Mapping[str, Any]) -> None:
         """Statistics of the logits at some response positions; sharded heads are left out and say so."""

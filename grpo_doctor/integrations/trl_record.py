@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ..engine.logits import LogitStatistics
@@ -51,7 +52,7 @@ class Local:
     metrics: dict[str, float] = field(default_factory=dict)
     left_out: set[str] = field(default_factory=set)
 
-    def batch(self, inputs: Mapping[str, Any], loss: Tensor, pad: int | None) -> None:
+    def batch(self, inputs: Mapping[str, Any], loss: Tensor, ends: set[int]) -> None:
         """A micro-batch: prompts [B, P] padded left, responses [B, T] padded right, advantages [B] or [B, T]."""
         mask, ids = inputs["completion_mask"], inputs["completion_ids"]
         advantages = inputs["advantages"]
@@ -60,8 +61,9 @@ class Local:
         self.advantages += advantages.float().tolist()
         self.mask_gaps += int((mask.diff(dim=1) > 0).sum())
         self.prompt_in_mask += int((inputs["prompt_mask"].diff(dim=1) < 0).sum())
-        if pad is not None:
-            self.pad_in_mask += int(((ids == pad) & mask.bool()).sum())
+        # what stands behind the first end is padding, whatever its id: a policy may sample the padding id itself
+        is_end = torch.isin(ids, torch.tensor(sorted(ends), device=ids.device)).int()
+        self.pad_in_mask += int((mask.bool() & (is_end.cumsum(1) - is_end > 0)).sum())
         sampled, old = inputs.get("sampling_per_token_logps"), inputs.get("old_per_token_logps")
         if sampled is not None and old is not None:
             difference = (sampled - old)[mask.bool()].float()
@@ -76,7 +78,9 @@ class Local:
         added = rows.top_probs.sum(0).tolist()
         self.top_probs = [a + b for a, b in zip(self.top_probs, added, strict=True)]
 
-    def rollout(self, name: str, weight: float, given: list[Any], named: Mapping[str, Any], ends: set[int]) -> None:
+    def rollout(
+        self, name: str, weight: float, given: list[Any], named: Mapping[str, Any], ends: set[int], pad: int | None
+    ) -> None:
         """What a reward function was shown and what it gave, in the order of the prompts."""
         self.rewards[name] = weight, [math.nan if r is None else float(r) for r in given]
         if self.prompts:
@@ -85,7 +89,7 @@ class Local:
         self.texts = [_text(c) for c in named["completions"]]
         responses = named.get("completion_ids") or []
         self.lengths = [len(ids) for ids in responses]
-        self.cut = [not len(ids) or int(ids[-1]) not in ends for ids in responses]
+        self.cut = [not len(ids) or int(ids[-1]) not in {*ends, pad} for ids in responses]  # as TRL counts
         self.ends = sum(sum(int(i) in ends for i in ids) for ids in responses)
 
     def samples(self, step: int) -> list[Sample]:

@@ -50,6 +50,8 @@ def build(settings: Settings, out: Path) -> Any:
     model, tokenizer = load_model(settings)
     task = load_task(settings.task, settings.reward)
     rows = [{"prompt": example.dialogue, "example": i} for i, example in enumerate(task.examples)]
+    if settings.beta and not hasattr(model, "peft_config"):
+        _give_a_name(model, tokenizer, out / "reference")
     return GRPOTrainer(
         model=model.train(),
         reward_funcs=_reward(task, set(_ends(model, tokenizer))),
@@ -82,6 +84,14 @@ def _config(settings: Settings, out: Path, known: set[str]) -> dict[str, Any]:
     }
 
 
+def _give_a_name(model: Any, tokenizer: Any, folder: Path) -> None:
+    """TRL loads the reference policy by the name of the model, and a model made here has none."""
+    if int(os.environ.get("RANK", "0")) == 0:
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    model.config._name_or_path = str(folder)
+
+
 def _ends(model: Any, tokenizer: Any) -> list[int]:
     from ..engine.engine import end_ids
 
@@ -97,7 +107,10 @@ def _reward(task: Task, ends: set[int]) -> Any:
         scores = task.score([task.examples[i] for i in example], texts, finished)
         log_metric = named.get("log_metric")
         if log_metric is not None:
-            for name, known in (("valid_rate", [s.valid for s in scores]), ("success_rate", [s.success for s in scores])):
+            for name, known in (
+                ("valid_rate", [s.valid for s in scores]),
+                ("success_rate", [s.success for s in scores]),
+            ):
                 if None not in known:
                     log_metric(name, sum(map(bool, known)) / len(known))
         return [score.reward for score in scores]

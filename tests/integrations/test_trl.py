@@ -107,7 +107,7 @@ def test_skipping_an_update_moves_no_weight(tmp_path: Path) -> None:
     trainer.train()
     moved = {r.step: (r.weight_delta, r.update_applied) for r in records(tmp_path / "run")}
     assert moved[2] == (0.0, False)
-    assert (moved[1][0] or 0) > 0
+    assert max(moved[step][0] or 0.0 for step in (1, 3, 4)) > 0
     assert trainer.state.global_step == 4
 
 
@@ -125,7 +125,9 @@ def test_all_cut_and_masked_is_no_entropy_collapse(tmp_path: Path) -> None:
     trainer = make_trainer(tmp_path / "out", max_steps=10, max_completion_length=1, mask_truncated_completions=True)
     attached = attach(trainer, out=tmp_path / "run", on_finding=lambda f, a: None)
     trainer.train()
-    assert {r.entropy_mean for r in records(tmp_path / "run")} == {None}
+    all_cut = [r for r in records(tmp_path / "run") if r.truncated_rate == 1]
+    assert len(all_cut) >= 5
+    assert {r.entropy_mean for r in all_cut} == {None}
     codes = {f.code for f in attached.diagnosis().findings}
     assert not {"ENT001", "SHP001"} & codes
     assert "LEN003" in codes
