@@ -84,8 +84,9 @@ def weight(finding: Finding) -> Severity:
 
 
 def counts(finding: Finding, first_step: int | None, last_step: int | None) -> bool:
-    """Whether a finding still held at the end of the run, or shortly before it."""
-    if not finding.cleared or first_step is None or last_step is None:
+    """Whether a finding still held at the end of the run, or shortly before it; NaN and other proofs always count."""
+    proven = finding.level is Severity.CRITICAL and finding.sureness is Confidence.HIGH
+    if proven or not finding.cleared or first_step is None or last_step is None:
         return True
     return finding.last_step >= last_step - RECENT * (last_step - first_step)
 

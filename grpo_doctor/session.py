@@ -173,7 +173,7 @@ class Session:
         if "skip-update" not in self.actions.values():
             return None
         for finding in self._ahead(record):
-            if not finding.cleared and self.action(finding) == "skip-update":
+            if finding.last_step == record.step and self.action(finding) == "skip-update":
                 return f"{finding.code} {finding.name}"
         return None
 

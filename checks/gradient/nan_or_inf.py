@@ -56,16 +56,17 @@ def nan_or_inf(events: Column, *, isolated: int = 2) -> Fires:
     ## Sources
     verl#721, verl#891, verl#1197; CS336 run R028: gradients infinite at steps 113 and 184, NaN at 195, reward 0 after.
     """
-    nan = total(each(lambda happened: float(_count(happened, "NaN") > 0), events))
-    infinite = total(each(lambda happened: float(_count(happened, "infinite") > 0), events))
+    nan = each(lambda happened: float(_count(happened, "NaN") > 0), events)
+    infinite = each(lambda happened: float(_count(happened, "infinite") > 0), events)
+    infinite_so_far = total(infinite)
     return fires(
         nan > 0,
         "A core metric is NaN in {nan} step(s) and infinite in {infinite}.",
         hold=(1, 1),
         warning=infinite > 0,
-        error=infinite > isolated,
-        nan=nan,
-        infinite=infinite,
+        error=(infinite > 0) & (infinite_so_far > isolated),
+        nan=total(nan),
+        infinite=infinite_so_far,
     )
 
 

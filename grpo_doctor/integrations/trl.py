@@ -199,7 +199,9 @@ class Attached:
         def log(logs: dict[str, float], *arguments: Any, **named: Any) -> Any:
             logs.update(self.alerts)
             self.alerts.clear()
-            return original(logs, *arguments, **named)
+            logged = original(logs, *arguments, **named)
+            self._metrics_seen = {}  # TRL begins its lists anew
+            return logged
 
         return log
 

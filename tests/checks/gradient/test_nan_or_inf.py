@@ -6,8 +6,8 @@ from grpo_doctor.testing import find, run_check
 
 
 def test_a_nan_is_critical_at_once() -> None:
-    found = find("GRD001", loss="0.1 0.1 NaN 0.1")
-    assert (found.severity, found.confidence, found.onset_step, found.cleared) == ("critical", "high", 3, False)
+    found = find("GRD001", loss="0.1 0.1 NaN 0.1x3")
+    assert (found.severity, found.confidence, found.onset_step, found.last_step) == ("critical", "high", 3, 3)
     assert found.message == "A core metric is NaN in 1 step(s) and infinite in 0."
 
 
