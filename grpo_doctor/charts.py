@@ -261,7 +261,12 @@ def svg(panel: Panel, *, text_as_paths: bool) -> str:
     out = io.StringIO()
     with matplotlib.rc_context(_style() | {"svg.fonttype": "path" if text_as_paths else "none"}):
         figure(panel).savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    return re.sub(r"\d+\.\d{3,}", lambda m: f"{float(m[0]):.2f}", out.getvalue())
+    return re.sub(r">[^<]*<|\d+\.\d{3,}", _shorter, out.getvalue())
+
+
+def _shorter(found: re.Match[str]) -> str:
+    """Two decimals are enough for a place; a figure that is printed stays whole."""
+    return found[0] if found[0].startswith(">") else f"{float(found[0]):.2f}"
 
 
 def dark(light: str) -> str:

@@ -236,7 +236,7 @@ def diagnosis_of(
         coverage=coverage,
         notes=run.notes,
         tables=[*run.tables, *tables_of(run)],
-        next_run=before_next_run(findings),
+        next_run=before_next_run([f for f in findings if counts(f, first, last)]),
         run=run,
     )
 

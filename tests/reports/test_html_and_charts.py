@@ -10,6 +10,7 @@ import pytest
 from grpo_doctor import charts
 from grpo_doctor.report import Options, render
 from grpo_doctor.run import MEANINGS
+from grpo_doctor.testing import make_run
 from tests.reports import example
 
 
@@ -100,6 +101,12 @@ def test_a_log_that_restarts_is_drawn_over_rows() -> None:
     made.steps = np.concatenate((np.arange(1, 11), np.arange(5, 15)))
     diagnosis = example.diagnosis(run=made)
     assert "row (the log restarts)" in charts.svg(charts.panels(diagnosis)[1], text_as_paths=False)
+
+
+def test_printed_figures_keep_their_digits() -> None:
+    run = make_run(loss="0.0063 0.0062x9")
+    drawn = charts.svg(charts.panels(example.diagnosis([], run=run))[-1], text_as_paths=False)
+    assert ">0.0062" in drawn
 
 
 @pytest.mark.parametrize("ending", [".svg", ".png"])
