@@ -250,7 +250,7 @@ _WORDED = _worded()
 STEP_KEYS = tuple(
     "step global_step train/global_step training/global_step trainer/global_step grpo_step train_step training_step "
     "rl_step ppo_step rollout_step policy_step progress/step progress/batch train/step training_iteration iteration "
-    "iter update it rollout_id rollout/step _step".split()
+    "current_steps global_step/max_steps iter update it rollout_id rollout/step _step".split()
 )
 """Keys that count the rows, the surest first."""
 WEAK_STEP_KEYS = ("episode", "batch", "round", "epoch")

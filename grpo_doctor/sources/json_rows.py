@@ -25,7 +25,9 @@ def sniff(head: Head) -> int:
     if '"log_history"' in text:
         return 3
     first = text.split("\n", 1)[0].strip()
-    return 3 if first == "{" or (len(head.lines) == 1 and isinstance(loaded(first), dict)) else 1
+    if first == "{" or (len(head.lines) == 1 and isinstance(loaded(first), dict)):
+        return 3
+    return 1 if text[1:].lstrip()[:1] == '"' else 0
 
 
 def read(file: Input) -> list[Run]:

@@ -265,6 +265,8 @@ class General:
                 line = merged
             else:
                 shape.counter = None  # another counter than that of the main lines
+        if line is not None or self._heads:  # a line that names a step and does not count with the others is a text
+            shapes[:] = [s for s in shapes if s.counter is not None or not any(map(is_step, s.names))]
         if line is not None:
             return line.without_excursions()
         heads = [(len(steps), order, steps) for order, steps in self._heads.values() if _counts_up(np.array(steps))]

@@ -56,6 +56,11 @@ def number(value: Any) -> float | None:
         return None
 
 
+def _count(value: Any) -> float | None:
+    """The number of a counter; of ``5/100`` the first."""
+    return number(value.partition("/")[0] if isinstance(value, str) else value)
+
+
 def flat(row: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, Any]:
     """Nested mappings as slash keys; wrappers such as ``data`` leave no trace."""
     out: dict[str, Any] = {}
@@ -200,10 +205,10 @@ class Rows:
         return ""
 
     def _step(self, row: Mapping[str, Any]) -> float | None:
-        if self._step_key is not None and (step := number(row.get(self._step_key))) is not None:
+        if self._step_key is not None and (step := _count(row.get(self._step_key))) is not None:
             return step
         for key in STEP_KEYS:
-            if key in row and (step := number(row[key])) is not None and math.isfinite(step):
+            if key in row and (step := _count(row[key])) is not None and math.isfinite(step):
                 self._step_key = self._step_key or key
                 return step
         for key in WEAK_STEP_KEYS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from typing import Any
 
 from .rows import number
@@ -56,7 +57,9 @@ class Config:
             return None
         self._prefix = None
         try:
-            value = ast.literal_eval("".join(self._lines).strip())
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", SyntaxWarning)
+                value = ast.literal_eval("".join(self._lines).strip())
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             return None
         return settled(value) if isinstance(value, dict) else None

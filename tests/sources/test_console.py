@@ -1,0 +1,118 @@
+"""The general reader of consoles: any separator, any language, and lines that are not the trainer's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grpo_doctor.sources import read
+
+from .make import known, run_of
+
+
+def lines(template: str, count: int = 5) -> str:
+    """Lines of a template with ``{i}`` from 1."""
+    return "".join(template.format(i=i) for i in range(1, count + 1))
+
+
+REWARD = {"reward_mean": [0.1, 0.2, 0.3, 0.4, 0.5]}
+LOSS = {"loss": [0.1, 0.2, 0.3, 0.4, 0.5]}
+ENTROPY = {"entropy_mean": [1.1, 1.2, 1.3, 1.4, 1.5]}
+LENGTH = {"response_length_mean": [81.0, 82.0, 83.0, 84.0, 85.0]}
+
+SHAPES = {
+    "pipes": ("iter {i} | loss=0.{i} | mean_rew 0.{i} | ent 1.{i} | approx_kl 3e-4 | len 8{i}\n", LOSS | REWARD | ENTROPY | LENGTH),
+    "minimind": ("Epoch:[1/1]({i}/500), Reward: 0.{i}, KL_ref: 0.0{i}, Avg Len: 8{i}\n", REWARD | LENGTH | {"kl": [0.01, 0.02, 0.03, 0.04, 0.05]}),
+    "logging": ("2025-01-0{i} 12:00:0{i},123 INFO trainer.py:10 - Step {i}/50: avg_reward=0.{i}, entropy=1.{i}\n", REWARD | ENTROPY),
+    "chinese": ("[2025-01-0{i}] 第{i}步 奖励：0.{i} 平均长度: 8{i} 熵: 1.{i}\n", REWARD | LENGTH | ENTROPY),
+    "japanese": ("ステップ {i}: 報酬={i}e-1, 損失=0.{i}, エントロピー=1.{i}\n", REWARD | LOSS | ENTROPY),
+    "korean": ("스텝 {i} 보상: 0.{i} 손실: 0.{i}\n", REWARD | LOSS),
+    "german, decimal comma": ("Schritt {i}: Belohnung 0,{i} Verlust 0,{i} Entropie 1,{i}\n", REWARD | LOSS | ENTROPY),
+    "spanish": ("Paso {i} | recompensa media: 0.{i} | pérdida: 0.{i} | longitud: 8{i}\n", REWARD | LOSS | LENGTH),
+    "russian": ("Шаг {i}: средняя награда = 0.{i}, энтропия = 1.{i}\n", REWARD | ENTROPY),
+    "subject and statistics": ("step {i} Reward: mean=0.{i} std=0.5 | Entropy: mean=1.{i}, min=0.5\n",
+                               REWARD | ENTROPY | {"reward_std": [0.5] * 5, "entropy_min": [0.5] * 5}),
+    "plus minus and percent": ("Iteration {i}: reward = 0.{i} ± 0.5, success: {i}0%\n",
+                               REWARD | {"reward_std": [0.5] * 5, "success_rate": [0.1, 0.2, 0.3, 0.4, 0.5]}),
+    "percent without a sign": ("step {i} accuracy: {i}0 reward: 0.{i}\n", REWARD | {"success_rate": [0.1, 0.2, 0.3, 0.4, 0.5]}),
+    "thousands": ("step {i} reward 0.{i} mean length 1,23{i} tokens\n", REWARD | {"response_length_mean": [1231, 1232, 1233, 1234, 1235]}),
+    "blocks below a headline": ("=== Step {i}/9 ===\n  Mean reward: 0.{i}\n  Entropy: 1.{i}\n\n", REWARD | ENTROPY),
+    "a table that names its step last": ("-----------------\n| train/      |     |\n|  reward | 0.{i} |\n|  loss | 0.{i} |\n| iteration | {i} |\n", REWARD | LOSS),
+    "OpenRLHF's bar": ("Episode [1/1]:  {i}%|#| {i}/50 [00:0{i}<00:10, 1.0s/it, act_loss=-0.0{i}, reward=0.{i}, gen_len=8{i}, act_lr=1e-6]\n",
+                       REWARD | LENGTH | {"policy_loss": [-0.01, -0.02, -0.03, -0.04, -0.05], "learning_rate": [1e-6] * 5}),
+    "prime-rl": ("12:34:0{i} INFO Step {i} | Time: 12.{i}s | Loss: 0.{i} | Entropy: 1.{i} | Mismatch KL: 0.0{i} | Grad. Norm: 0.{i}\n",
+                 LOSS | ENTROPY | {"rollout_mismatch_kl": [0.01, 0.02, 0.03, 0.04, 0.05], "grad_norm": [0.1, 0.2, 0.3, 0.4, 0.5]}),
+    "slime": ("rollout {i}: {{'rollout/raw_reward': 0.{i}, 'perf/t': 1}}\nstep {i}: {{'train/loss': 0.{i}, 'train/entropy_loss': 1.{i}}}\n", REWARD | LOSS | ENTROPY),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("template", "wanted"), SHAPES.values(), ids=SHAPES.keys())
+def test_shapes(tmp_path: Path, template: str, wanted: dict[str, list[float]]) -> None:
+    run = run_of(tmp_path, "train.log", "Loading the model, 4.5 GB\n" + lines(template))
+    columns = known(run)
+    assert (run.run_type, run.steps.tolist()) == ("rl", [1, 2, 3, 4, 5])
+    assert {name: columns.get(name) for name in wanted} == {n: pytest.approx(v) for n, v in wanted.items()}
+
+
+def test_what_was_mapped_and_what_not(tmp_path: Path) -> None:
+    run = run_of(tmp_path, "x.log", lines(SHAPES["pipes"][0]))
+    assert run.mapping == {
+        "loss": "loss",
+        "mean_rew": "reward_mean",
+        "ent": "entropy_mean",
+        "len": "response_length_mean",
+    }
+    assert dict(run.unread) == {"approx_kl": 5}
+
+
+def test_nan_is_an_event_and_interleaved_texts_are_not_metrics(tmp_path: Path) -> None:
+    text = ""
+    for i in range(1, 6):
+        text += f"step {i} loss {'nan' if i == 3 else i} reward 0.{i}\r\n"
+        text += "Step 1: compute 3 + 4\nStep 2: loss: 9.0, so reward: 77\nworker.py:1752 started 3 workers\n"
+    run = run_of(tmp_path, "x.log", text)
+    assert (run.steps.tolist(), known(run)) == (
+        [1, 2, 3, 4, 5],
+        {"loss": [1, 2, "NaN", 4, 5], "reward_mean": [0.1, 0.2, 0.3, 0.4, 0.5]},
+    )
+
+
+def test_a_copy_of_the_metrics_line_in_a_completion(tmp_path: Path) -> None:
+    text = lines("step {i} loss 0.{i} reward 0.{i}\n", 3) + "step 9999 loss 7 reward 7\n"
+    text += "".join(f"step {i} loss 0.{i} reward 0.{i}\n" for i in (4, 5))
+    assert run_of(tmp_path, "x.log", text).steps.tolist() == [1, 2, 3, 4, 5]
+
+
+def test_rewards_of_single_samples_are_averaged_unless_the_mean_is_printed(tmp_path: Path) -> None:
+    block = "### Step {i}\n" + "".join(f"  sample {k} reward: 0.{k}\n" for k in (2, 4)) + "  Entropy: 1.{i}\n"
+    assert known(run_of(tmp_path, "a.log", lines(block)))["reward_mean"] == pytest.approx([0.3] * 5)
+    assert known(run_of(tmp_path, "b.log", lines(block + "  average reward: 0.{i}\n"))) == REWARD | ENTROPY
+
+
+def test_batches_that_begin_anew_with_every_epoch_are_counted_on(tmp_path: Path) -> None:
+    text = "".join(f"Epoch {e} Batch {b}/5: loss: {e}.{b}, reward: 0.{b}\n" for e in (1, 2) for b in range(1, 6))
+    run = run_of(tmp_path, "x.log", "group_size = 8\n" + text)
+    assert run.steps.tolist() == list(range(1, 11))
+    assert not run.events
+    assert run.settings == {"group_size": 8}
+
+
+def test_no_steps_at_all(tmp_path: Path) -> None:
+    run = run_of(tmp_path, "x.log", lines("loss: 0.{i} reward: 0.{i}\n"))
+    assert run.steps.tolist() == [1, 2, 3, 4, 5]
+    assert known(run) == LOSS | REWARD
+    assert run_of(tmp_path, "y.log", "loss 1\nit is a loss 2\n").run_type == "none"
+
+
+def test_two_steps_are_read(tmp_path: Path) -> None:
+    run = run_of(tmp_path, "x.log", lines("step {i} reward 0.{i}\n", 2))
+    assert (run.steps.tolist(), known(run)) == ([1, 2], {"reward_mean": [0.1, 0.2]})
+
+
+def test_long_lines_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    path.write_bytes(b"step 1 reward 0.1\n" + b"y" * 50_000_000 + b"\nstep 2 reward 0.2\nstep 3 reward 0.3")
+    (run,) = read(path)
+    assert (run.steps.tolist(), run.lines.tolist()) == ([1, 2, 3], [1, 3, 4])
+    assert run.notes == ["line 2 is longer than 4 MB and was passed over"]

@@ -1,0 +1,369 @@
+"""Each format: a small file of it, and the exact values that are read back, NaN included."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import math
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from grpo_doctor.run import Run
+from grpo_doctor.sources import ReadError, read
+
+from .make import known, run_of, tfevents, wandb
+
+NAN = math.nan
+
+
+def test_trl_console_with_bars_ansi_fences_and_a_summary(tmp_path: Path) -> None:
+    text = (
+        "# run\n```text\n\r  0%|          | 0/20 [00:00<?, ?it/s]\r 50%|#####     | 10/20 [00:05<00:05,  1.9it/s]\n"
+        "\x1b[32m\r      \r{'loss': 0.5, 'grad_norm': nan, 'reward': 0.25, 'kl': None, 'completions/clipped_ratio': 0.25, "
+        "'frac_reward_zero_std': 0.5, 'epoch': 0.1}\x1b[0m\r 50%|#####     | 10/20 [00:05<00:05]MDI: 3\n"
+        "The answer is {'loss': 9.0, 'reward': 9.0}\n"
+        "100%|##########| 20/20 [00:10<00:00,  2.0it/s]\r{'loss': '-7.5e-09', 'grad_norm': '0.1', 'reward': '0.5', "
+        "'kl': np.float64(0.01), 'completions/clipped_ratio': '0', 'frac_reward_zero_std': '1', 'epoch': '0.2'}\n"
+        "{'train_runtime': 5.0, 'train_loss': 0.1, 'epoch': 0.2}\n```\n"
+    )
+    run = run_of(tmp_path, "run.md", text)
+    assert (run.format, run.run_type, run.steps.tolist()) == ("trl-console", "rl", [10, 20])
+    assert known(run) == {
+        "loss": [0.5, -7.5e-09],
+        "grad_norm": ["NaN", 0.1],
+        "reward_mean": [0.25, 0.5],
+        "kl": [None, 0.01],
+        "truncated_rate": [0.25, 0.0],
+        "eos_rate": [0.75, 1.0],
+        "zero_variance_share": [0.5, 1.0],
+        "epoch": [0.1, 0.2],
+    }
+
+
+def test_trl_console_without_bars_counts_rows_and_skips_copies_of_other_processes(tmp_path: Path) -> None:
+    row = "{'loss': %s, 'reward': %s, 'epoch': %s}\n"
+    text = "".join(2 * (row % (i, i, i / 10)) for i in (1, 2, 3))
+    run = run_of(tmp_path, "out", text)
+    assert (run.steps.tolist(), known(run)["loss"]) == ([1, 2, 3], [1, 2, 3])
+
+
+def test_trainer_state(tmp_path: Path) -> None:
+    text = """{"epoch": 1.0, "global_step": 20, "max_steps": 20, "log_history": [
+      {"loss": 0.0, "reward": 0.5, "reward_std": NaN, "completion_length": 88.5, "rewards/f": 0.5, "step": 10},
+      {"eval_reward": 0.75, "step": 10},
+      {"loss": NaN, "reward": 0.75, "reward_std": 0.25, "completion_length": 90, "rewards/f": 0.75, "step": 20},
+      {"train_runtime": 3.0, "train_loss": 0.0, "step": 20}]}"""
+    run = run_of(tmp_path, "trainer_state.json", text)
+    assert (run.format, run.run_type, run.steps.tolist()) == ("trainer-state", "rl", [10, 20])
+    assert known(run) == {
+        "loss": [0.0, "NaN"],
+        "reward_mean": [0.5, 0.75],
+        "reward_std": [None, 0.25],
+        "response_length_mean": [88.5, 90],
+        "eval_score": [0.75, None],
+    }
+    assert run.columns["reward_components"].tolist() == [{"f": 0.5}, {"f": 0.75}]
+    assert run.settings == {"max_steps": 20}
+
+
+def test_json_list_torn_and_with_crlf(tmp_path: Path) -> None:
+    text = '[\r\n  {"step": 1, "reward_mean": 1.0, "kl_divergence": 0.5},\r\n  {"step": 2, "reward_mean": 0.5, "kl_divergence": Infinity},\r\n  {"step": 3, "rewa'
+    run = run_of(tmp_path, "step_logs.json", text)
+    assert known(run) == {"reward_mean": [1.0, 0.5], "kl": [0.5, math.inf]}
+    assert run.notes == ["the JSON is torn; the rows before the tear were read"]
+
+
+def test_json_columns(tmp_path: Path) -> None:
+    run = run_of(tmp_path, "history.json", json.dumps({"step": [5, 6], "train/reward": [0.1, None], "loss": [1, 2]}))
+    assert (run.steps.tolist(), known(run)) == ([5, 6], {"reward_mean": [0.1, None], "loss": [1, 2]})
+
+
+def test_trl_ppo_rows(tmp_path: Path) -> None:
+    row = {"objective/kl": 10.4, "objective/entropy": 23.6, "objective/scores": -0.1, "objective/rlhf_reward": -0.6}
+    row |= {"policy/entropy_avg": 0.28, "policy/approxkl_avg": 0.2, "loss/policy_avg": 0.03, "loss/value_avg": 9.8}
+    row |= {"val/ratio": 0.95, "val/num_eos_tokens": 1, "lr": 5e-6}
+    run = run_of(tmp_path, "t.json", json.dumps([{**row, "episode": 4 * i, "step": i} for i in (1, 2)]))
+    assert known(run) == {
+        "reward_mean": [-0.1] * 2,
+        "entropy_mean": [0.28] * 2,
+        "policy_loss": [0.03] * 2,
+        "ratio_mean": [0.95] * 2,
+        "learning_rate": [5e-6] * 2,
+        "eos_rate": [0.25] * 2,
+    }
+    assert {"objective/kl", "objective/entropy", "policy/approxkl_avg", "loss/value_avg"} <= run.unread.keys()
+
+
+def test_completions_jsonl_and_parquet(tmp_path: Path) -> None:
+    rows = [
+        {"step": s, "prompt": [{"role": "user", "content": f"p{p}"}], "completion": f"c{c}", "accuracy": r, "advantage": a}
+        for s in (1, 2) for p in (0, 1) for c, (r, a) in enumerate(((1.0, 0.7071), (p * 1.0, -0.7071 if not p else 0.7071)))
+    ]  # fmt: skip
+    run = run_of(tmp_path, "completions.jsonl", "\n".join(map(json.dumps, rows)))
+    assert (run.format, run.steps.tolist()) == ("completions", [1, 2])
+    assert {k: v[0] for k, v in known(run).items()} == pytest.approx(
+        {
+            "unique_rate": 0.5,
+            "top_pattern_share": 0.5,
+            "reward_mean": 0.75,
+            "reward_std": 0.4330127,
+            "reward_min": 0,
+            "reward_max": 1,
+            "groups": 2,
+            "zero_variance_groups": 1,
+            "live_groups": 1,
+            "group_size": 2,
+            "advantage_mean": 0.35355,
+            "advantage_std": 0.612366614,
+            "advantage_min": -0.7071,
+            "advantage_max": 0.7071,
+        }
+    )
+    assert [(s.prompt, s.response, s.reward) for s in run.samples[1]][:2] == [("p0", "c0", 1.0), ("p0", "c1", 0.0)]
+    arrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / "completions_00002.parquet")
+    (other,) = read(tmp_path / "completions_00002.parquet")
+    assert known(other) == known(run)
+
+
+VERL = """commit abc
+bash run.sh data.train_batch_size=256 actor_rollout_ref.rollout.n=8
+\x1b[36m(TaskRunner pid=16)\x1b[0m {'actor_rollout_ref': {'actor': {'entropy_coeff': 0.001,
+\x1b[36m(WorkerDict pid=17)\x1b[0m interleaved { line
+\x1b[36m(TaskRunner pid=16)\x1b[0m                                  'use_kl_loss': False},
+\x1b[36m(TaskRunner pid=16)\x1b[0m                        'rollout': {'n': 8, 'temperature': 0.7, 'val_kwargs': {'top_p': 0.1}}},
+\x1b[36m(TaskRunner pid=16)\x1b[0m  'algorithm': {'use_kl_in_reward': False, 'kl_ctrl': {'kl_coef': 0.001}}}
+(TaskRunner pid=16) step:0 - val-core/gsm8k/acc/mean@1:0.25
+(TaskRunner pid=16) step:1 - actor/entropy:np.float64(0.5) - actor/lr(1e-4):0.01 - critic/score/mean:0.25 - critic/rewards/mean:0.2 - actor/ppo_kl:0.0 - response_length/clip_ratio:0.1
+(TaskRunner pid=16) The model says step:7 - reward:9.0
+(TaskRunner pid=16) step:2 - actor/entropy:nan - actor/lr(1e-4):0.02 - critic/score/mean:0.5 - critic/rewards/mean:0.4 - actor/ppo_kl:0.0 - response_length/clip_ratio:0.2 - val-core/gsm8k/acc/mean@1:0.75
+"""
+
+
+def test_verl_console(tmp_path: Path) -> None:
+    run = run_of(tmp_path, "train.log", VERL)
+    assert (run.format, run.steps.tolist(), run.lines.tolist()) == ("verl-console", [1, 2], [9, 11])
+    assert known(run) == {
+        "entropy_mean": [0.5, "NaN"],
+        "learning_rate": pytest.approx([1e-6, 2e-6]),
+        "reward_mean": [0.25, 0.5],
+        "truncated_rate": [0.1, 0.2],
+        "eval_score": [0.25, 0.75],
+    }
+    assert {"critic/rewards/mean", "actor/ppo_kl"} <= run.unread.keys()
+    wanted = {"group_size": 8, "temperature": 0.7, "entropy_coef": 0.001, "kl_coef": 0.0, "use_kl_loss": False}
+    assert {k: run.settings.get(k) for k in wanted} == wanted
+    assert "top_p" not in run.settings
+
+
+def test_verl_file_logger(tmp_path: Path) -> None:
+    text = '{"step":1,"data":{"actor/entropy":0.5,"actor/grad_norm":null}}\n{"step":2,"data":{"actor/entropy":0.4,"actor/grad_norm":1.5}}\n'
+    assert known(run_of(tmp_path, "e.jsonl", text)) == {"entropy_mean": [0.5, 0.4], "grad_norm": [None, 1.5]}
+
+
+def test_typed_rows_are_one_step_and_an_evaluation_is_none_of_its_own(tmp_path: Path) -> None:
+    rows = [{"type": "eval", "grpo_step": 0, "reward": 0.1, "temperature": 1.0}]
+    for step in (1, 2):
+        rows.append({"type": "rollout", "grpo_step": step, "reward": step / 10, "group_size": 4, "num_groups": 2})
+        rows += [
+            {"type": "train", "grpo_step": step, "loss": b, "grad_norm": 3.0 - b, "train_reward": 9, "kl_coef": 0.0}
+            for b in (1.0, 2.0)
+        ]
+    rows.append({"type": "eval", "grpo_step": 2, "reward": 0.9, "temperature": 1.0})
+    run = run_of(tmp_path, "metrics.jsonl", "\n".join(map(json.dumps, rows)))
+    assert (run.run_type, run.steps.tolist()) == ("rl", [1, 2])
+    assert known(run) == {
+        "eval_score": [0.1, 0.9],
+        "reward_mean": [0.1, 0.2],
+        "group_size": [4, 4],
+        "groups": [2, 2],
+        "loss": [2.0, 2.0],
+        "grad_norm": [2.0, 2.0],
+        "kl_coef": [0.0, 0.0],
+    }
+
+
+def test_jsonl_lists_restarts_and_repeated_steps(tmp_path: Path) -> None:
+    text = ""
+    for step in (1, 2, 3, 3, 4, 5, 1, 2, 3, 4, 5, 6):
+        skipped = step % 2 == 0
+        rewards = [0.6, 0.6] if skipped else [1.0, 0.6]
+        row = {
+            "step": step,
+            "rewards": rewards,
+            "mean_reward": sum(rewards) / 2,
+            "skipped": skipped,
+            "ground_truth": "7",
+        }
+        text += json.dumps(row if skipped else row | {"advantages": [1.0, -1.0]}) + "\n"
+    run = run_of(tmp_path, "grpo_log.jsonl", text)
+    assert run.steps.tolist() == [1, 2, 3, 3, 4, 5, 1, 2, 3, 4, 5, 6]
+    assert [(row, e.message) for row, events in run.events.items() for e in events] == [
+        (3, "step 3 comes again"),
+        (6, "step goes back from 5 to 1"),
+    ]
+    columns = known(run)
+    assert {k: columns[k][:2] for k in ("reward_mean", "reward_std", "group_size", "zero_variance_groups", "update_applied")} == {
+        "reward_mean": [0.8, 0.6],
+        "reward_std": pytest.approx([0.2, 0.0]),
+        "group_size": [2, 2],
+        "zero_variance_groups": [0, 1],
+        "update_applied": [1, 0],
+    }  # fmt: skip
+    assert run.columns["group_rewards"][0] == [[1.0, 0.6]]
+    assert run.columns["advantage_abs_values"][0] == [1.0]
+
+
+def test_tinker_cookbook(tmp_path: Path) -> None:
+    rows = [
+        {"progress/batch": i, "env/all/reward/total": 0.5, "env/all/by_group/frac_mixed": 0.25, "optim/lr": 1e-4,
+         "optim/kl_sample_train_v2": 0.001, "optim/entropy": 0.7, "env/all/ac_tokens_per_turn": 90.5, "time/total": 3}
+        for i in (0, 1)
+    ]  # fmt: skip
+    run = run_of(tmp_path, "metrics.jsonl", "\n".join(map(json.dumps, rows)))
+    assert run.steps.tolist() == [0, 1]
+    assert {k: v[0] for k, v in known(run).items()} == {
+        "reward_mean": 0.5,
+        "zero_variance_share": 0.75,
+        "learning_rate": 1e-4,
+        "rollout_mismatch_kl": 0.001,
+        "entropy_mean": 0.7,
+        "response_length_mean": 90.5,
+    }
+
+
+def test_llama_factory_trainer_log_is_supervised_and_swift_logging_is_rl(tmp_path: Path) -> None:
+    rows = [{"current_steps": i, "total_steps": 9, "loss": 2.0 / i, "lr": 1e-5, "epoch": 0.1 * i} for i in (5, 10)]
+    run = run_of(tmp_path, "trainer_log.jsonl", "\n".join(map(json.dumps, rows)))
+    assert (run.run_type, run.steps.tolist(), known(run)["loss"]) == ("supervised", [5, 10], [0.4, 0.2])
+    swift = [{"loss": 0.1, "reward": 0.5, "kl": 0.01, "global_step/max_steps": f"{i}/100", "entropy/mean": 0.3} for i in (5, 10)]  # fmt: skip
+    run = run_of(tmp_path, "logging.jsonl", "\n".join(map(json.dumps, swift)))
+    assert (run.run_type, run.steps.tolist(), known(run)["entropy_mean"]) == ("rl", [5, 10], [0.3, 0.3])
+
+
+def test_tensorboard(tmp_path: Path) -> None:
+    rows = [(10, {"train/loss": 0.5, "train/reward": 0.25}), (20, {"train/loss": NAN, "train/reward": 0.75})]
+    settings = {"args/text_summary": '{"num_generations": 4, "beta": 0.0}'}
+    content = tfevents(rows, settings)
+    run = run_of(tmp_path, "events.out.tfevents.1.host", content + b"\x00\x01torn")
+    assert (run.format, run.run_type, run.steps.tolist()) == ("tensorboard", "rl", [10, 20])
+    assert known(run) == {"loss": [0.5, "NaN"], "reward_mean": [0.25, 0.75]}
+    assert run.settings == {"group_size": 4, "kl_coef": 0.0}
+    assert run.notes == ["the last event is torn and was left out: the writer was stopped in the middle of it"]
+
+
+def test_tensorboard_as_its_own_library_writes_it(tmp_path: Path) -> None:
+    writer = pytest.importorskip("torch.utils.tensorboard").SummaryWriter(tmp_path)
+    for step in range(3):
+        writer.add_scalar("train/kl", step / 4, step)
+        writer.add_scalar("train/reward", step / 2, step)
+    writer.close()
+    (run,) = read(tmp_path)
+    assert (run.steps.tolist(), known(run)) == ([0, 1, 2], {"kl": [0, 0.25, 0.5], "reward_mean": [0, 0.5, 1]})
+
+
+def test_wandb_over_several_blocks(tmp_path: Path) -> None:
+    rows = [{"train/global_step": i, "train/reward": i / 8, "train/kl": NAN if i == 3 else 0.5, "train/note": "x" * 9000, "_step": 2 * i} for i in range(1, 9)]  # fmt: skip
+    run = run_of(tmp_path, "run-x.wandb", wandb(rows, {"num_generations": 8, "temperature": {"value": 0.7}}))
+    assert (run.format, run.steps.tolist()) == ("wandb", list(range(1, 9)))
+    assert known(run) == {"reward_mean": [i / 8 for i in range(1, 9)], "kl": [0.5, 0.5, "NaN", 0.5, 0.5, 0.5, 0.5, 0.5]}
+    assert run.settings == {"group_size": 8, "temperature": 0.7}
+
+
+def test_wandb_summary_is_one_row(tmp_path: Path) -> None:
+    run = run_of(
+        tmp_path, "wandb-summary.json", '{"train/reward": 0.5, "train/global_step": 40, "_wandb": {"runtime": 3}}'
+    )
+    assert (run.format, run.steps.tolist(), known(run)) == ("wandb-summary", [40], {"reward_mean": [0.5]})
+
+
+def test_csv_and_tsv(tmp_path: Path) -> None:
+    text = 'step,reward,loss,note\n1,0.5,nan,"a, b"\n2,,0.25,c\n3,1.0,inf,d\n'
+    wanted = {"reward_mean": [0.5, None, 1.0], "loss": ["NaN", 0.25, math.inf]}
+    for content in (
+        text,
+        text.replace("a, b", "a").replace('"', "").replace(",", "\t"),
+        "\ufeff" + text.replace("\n", "\r\n"),
+    ):
+        run = run_of(tmp_path, "steps.csv", content)
+        assert (run.format, run.steps.tolist(), known(run)) == ("csv", [1, 2, 3], wanted)
+
+
+TEXT = '{"step": 1, "reward": 0.5, "loss": NaN}\n{"step": 2, "reward": 0.75, "loss": 1.5}\n'
+
+
+@pytest.mark.parametrize(
+    "pack",
+    [gzip.compress, zstandard.compress, lambda b: ("\ufeff" + b.decode()).encode("utf-16-le"), lambda b: b + b"\0\0"],
+    ids=["gz", "zst", "utf-16", "nul"],
+)
+def test_packed(tmp_path: Path, pack) -> None:  # type: ignore[no-untyped-def]
+    run = run_of(tmp_path, "metrics.jsonl", pack(TEXT.encode()))
+    assert known(run) == {"reward_mean": [0.5, 0.75], "loss": ["NaN", 1.5]}
+
+
+def test_torn_gzip_gives_what_it_holds(tmp_path: Path) -> None:
+    import random
+
+    noise = random.Random(1)
+    text = "".join(f'{{"step": {i}, "reward": {noise.random()}}}\n' for i in range(60_000))
+    packed = gzip.compress(text.encode())
+    run = run_of(tmp_path, "m.jsonl.gz", packed[: int(len(packed) * 0.9)])
+    assert len(run) > 10_000
+    assert any("torn" in note for note in run.notes)
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
+    (run,) = read(Path("-"))
+    assert (run.source, len(run)) == ("standard input", 2)
+
+
+def test_map_reads_a_key_as_a_field(tmp_path: Path) -> None:
+    path = tmp_path / "m.jsonl"
+    path.write_text('{"step": 1, "my/number": 0.5}\n{"step": 2, "my/number": 0.25}\n', encoding="utf-8")
+    (run,) = read(path, {"my/number": "entropy_mean"})
+    assert (known(run), run.mapping) == ({"entropy_mean": [0.5, 0.25]}, {"my/number": "entropy_mean"})
+
+
+def test_an_unrewarded_metric_is_told_by_the_figures(tmp_path: Path) -> None:
+    def of(mean: str) -> Run:
+        rows = []
+        for i in range(12):
+            f, g = 0.01 * (i * 7 % 5), 0.1 + 0.05 * i
+            row = {"step": i, "reward/f": f, "reward/g": g, "reward/g_minus_f": g - f}
+            rows.append(row | {"reward/mean": g if mean == "g" else f + g})
+        return run_of(tmp_path, "m.jsonl", "\n".join(map(json.dumps, rows)))
+
+    hacked, honest = of("g"), of("sum")
+    assert hacked.mapping["reward/f"] == "eval_score"
+    assert known(hacked)["eval_score"][1] == pytest.approx(0.02)
+    assert "eval_score" not in honest.columns
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind"),
+    [
+        ([{"loss": 0.6, "rewards/chosen": 0.1, "rewards/margins": 0.2, "step": i} for i in (1, 2)], "preference"),
+        ([{"loss": 2.5, "grad_norm": 1.0, "mean_token_accuracy": 0.5, "entropy": 1.1, "step": i} for i in (1, 2)], "supervised"),
+        ([{"eval_reward": 0.5, "step": i} for i in (1, 2)], "evaluation"),
+        ([{"name": "x", "size": 3}, {"name": "y", "size": 4}], "none"),
+    ],
+)  # fmt: skip
+def test_run_types(tmp_path: Path, rows: list[dict[str, object]], kind: str) -> None:
+    assert run_of(tmp_path, "m.jsonl", "\n".join(map(json.dumps, rows))).run_type == kind
+
+
+def test_a_file_that_is_no_log_is_said_to_be_none(tmp_path: Path) -> None:
+    for name, text in (("a.py", "import os\nstep = 3\nloss = 1\n"), ("b.txt", "Chapter 1\nIt was 1984.\n"), ("c", "")):
+        run = run_of(tmp_path, name, text)
+        assert (run.run_type, len(run)) == ("none", 0)
+        assert run.notes
+    (tmp_path / "x.bin").write_bytes(bytes(range(256)) * 40)
+    with pytest.raises(ReadError, match="binary data"):
+        read(tmp_path / "x.bin")
