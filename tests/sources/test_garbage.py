@@ -71,8 +71,7 @@ def test_damaged_logs(kind: str, data: st.DataObject) -> None:
 
 def mixed(lines: int) -> bytes:
     rng = random.Random(lines)
-    line = lambda: b"".join(rng.choice(PIECES[:6] + PIECES[10:26]) for _ in range(8)) + b"\n"
-    return b"".join(line() for _ in range(lines))
+    return b"".join(b"".join(rng.choices(PIECES[:6] + PIECES[10:26], k=8)) + b"\n" for _ in range(lines))
 
 
 @pytest.mark.parametrize(
