@@ -7,6 +7,7 @@ thread, medians over rounds that interleave the variants.
 
 from __future__ import annotations
 
+import itertools
 import resource
 import statistics
 import sys
@@ -51,9 +52,8 @@ def logits() -> None:
     """Time and extra memory of the statistics, and the error of the entropy."""
     from grpo_doctor.engine.logits import logit_statistics
 
-    print(
-        "| shape | type | read | naive | TRL | ours | ours, 1 of 8 tokens | extra memory | entropy error naive / TRL / ours |"
-    )
+    error = "entropy error naive / TRL / ours"
+    print(f"| shape | type | read | naive | TRL | ours | ours, 1 of 8 tokens | extra memory | {error} |")
     print("|---|---|---|---|---|---|---|---|---|")
     for rows, width in SHAPES:
         for dtype in (torch.float32, torch.bfloat16):
@@ -74,7 +74,7 @@ def logits() -> None:
             some = x[:64]
             exact = some.double().log_softmax(-1)
             entropy = -(exact.exp() * exact).sum(-1)
-            errors = [
+            off = [
                 float((value.double() - entropy).abs().max())
                 for value in (naive(some)[0], of_trl(some)[0], logit_statistics(some).entropy)
             ]
@@ -82,7 +82,7 @@ def logits() -> None:
             name = str(dtype).removeprefix("torch.")
             print(
                 f"| {rows}x{width} | {name} | {1e3 * found['read']:.1f} ms | {' | '.join(times)} "
-                f"| {extra:.1%} | {' / '.join(f'{e:.0e}' for e in errors)} |"
+                f"| {extra:.1%} | {' / '.join(f'{e:.0e}' for e in off)} |"
             )
 
 
@@ -165,7 +165,7 @@ def trl_steps(steps: int) -> float:
             model=model, reward_funcs=reward, args=config, train_dataset=datasets.Dataset.from_list(rows),
             processing_class=tokenizer, callbacks=[Clock()],
         ).train()  # fmt: skip
-    return statistics.median(b - a for a, b in zip(times[2:], times[3:], strict=False))
+    return statistics.median(b - a for a, b in itertools.pairwise(times[2:]))
 
 
 def records(steps: int = 12) -> None:

@@ -33,7 +33,7 @@ def begins(name: str, steps: int) -> int:
 def trained(names: list[str], seed: int, **changes: Any) -> tuple[Diagnosis, list[Any]]:
     """The doctor's last word on a run with these faults, and the run's records."""
     engine, of_fault = sick_engine(names)
-    settings = settings_of({**changes, **of_fault, "seed": seed}, "lab")
+    settings = settings_of({**of_fault, **changes, "seed": seed}, "lab")
     trainer = Trainer(engine(settings, *load_model(settings), load_task(settings.task, settings.reward)))
     doctor = LiveDoctor(json.loads(json.dumps({**settings.declared(), "inject": names})))
     records = []
@@ -50,7 +50,8 @@ def row(name: str, seed: int, steps: int) -> dict[str, Any]:
     """What the doctor says of one run."""
     began = time.process_time()
     named = () if name == "healthy" else FAULTS[name].named_by
-    diagnosis, records = trained([] if name == "healthy" else [name], seed, max_steps=steps)
+    long = {} if name == "train-mode-generation" else {"max_steps": steps}  # it brings its own length and needs it
+    diagnosis, records = trained([] if name == "healthy" else [name], seed, **long)
     headline = diagnosis.finding(diagnosis.cause) if diagnosis.cause else None
     causes = [f.code for f in diagnosis.findings if f.role == "cause"]
     own = next((f for f in diagnosis.findings if f.code in named), None)

@@ -1,0 +1,44 @@
+"""The run of document 002, re-created: collapse follows an update and nothing else, whatever is tuned."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from grpo_doctor.engine.faults import P30
+
+from ..lab import trained
+
+STEPS = 24
+
+VARIANTS: list[tuple[list[str], dict[str, Any], float]] = [
+    (["train-mode-generation"], {}, 0.95),
+    (["train-mode-generation"], {"num_generations": 8, "generation_batch_size": 24}, 0.9),
+    (["train-mode-generation"], {"scale_rewards": "none"}, 0.9),
+    (["train-mode-generation"], {"learning_rate": 4e-5}, 0.9),
+    (["train-mode-generation"], {"temperature": 1.0}, 0.9),
+    ([], {**P30, "gradient_checkpointing": True}, 0.0),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("faults", "changes", "share"), VARIANTS, ids=str)
+def test_collapse_follows_updates(faults: list[str], changes: dict[str, Any], share: float) -> None:
+    diagnosis, records = trained(faults, 0, **{**changes, "max_steps": STEPS})
+    after = {True: [], False: []}  # type: dict[bool, list[float]]
+    for before, record in pairwise(records):
+        after[bool(before.update_applied)].append(record.fallback_rate >= 0.9)
+    assert len(after[True]) >= 5
+    assert sum(after[True]) >= share * len(after[True])
+    assert not any(after[False])
+    if not faults:
+        assert not any(after[True])
+        assert diagnosis.finding("GEN001") is None
+        return
+    assert records[0].learning_rate == records[0].weight_delta == 0
+    assert records[1].fallback_rate >= 0.9
+    found = diagnosis.finding("GEN001")
+    assert found is not None
+    assert (diagnosis.cause, found.onset_step, found.detected_step) == ("GEN001", 2, 2)
