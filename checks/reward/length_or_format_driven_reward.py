@@ -2,7 +2,7 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, gained, moving_mean, previous
+from grpo_doctor.stats import Column, baseline, gained, moving_mean, previous
 
 
 @check(
@@ -32,6 +32,7 @@ from grpo_doctor.stats import Column, gained, moving_mean, previous
 )
 def length_or_format_driven_reward(
     reward_mean: Column,
+    step: Column,
     length: Column = any_of("response_length_mean", "response_length_median"),
     *,
     rows: int = 30,
@@ -45,6 +46,8 @@ def length_or_format_driven_reward(
     correlation above 0.5), while both have grown since the start. Changes and not levels: two series that both rise
     correlate in levels whatever ties them. Shorter with better is not judged: it is what healthy runs do whose wrong
     answers ramble to the limit (squared correlation 0.64 and 0.69 in two of them).
+
+    The onset is the first row of the first such window.
 
     ## Why it matters
     A reward for length alone reproduces most of what RLHF gains by a learned reward model, and a policy finds such a
@@ -67,10 +70,12 @@ def length_or_format_driven_reward(
     reward_var = moving_mean(reward_step**2, rows) - mean_reward**2
     length_var = moving_mean(length_step**2, rows) - mean_length**2
     correlation = together / np.sqrt(reward_var * length_var)
+    driven = gained(reward_mean) & gained(length) & (correlation > np.sqrt(share))
     return fires(
-        gained(reward_mean) & gained(length) & (correlation > np.sqrt(share)),
+        driven,
         "Changes of the response length explain {explained:.0%} of the changes of the reward over {rows} steps.",
         hold=(5, 8),
+        onset=baseline(np.where(driven, previous(step, rows), np.nan), 1),
         explained=correlation**2,
         rows=rows,
     )

@@ -5,7 +5,7 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline, best, fold, lowest, noise, recent_mean, row, total
+from grpo_doctor.stats import Column, baseline, best, fold, latest, lowest, noise, recent_mean, row, total
 
 
 def unrewarded(alone: set[str] | None, reward: float, components: Any) -> tuple[set[str] | None, float]:
@@ -57,6 +57,7 @@ METRICS = ("eval_score", "success_rate", "valid_rate", "a component that is not 
 )
 def reward_hacking_divergence(
     reward_mean: Column,
+    step: Column,
     eval_score: Column = None,
     success_rate: Column = None,
     valid_rate: Column = None,
@@ -76,8 +77,9 @@ def reward_hacking_divergence(
     such mean, and within a tenth of the run's best. Beside it four second metrics, each only where it is not the
     reward itself: eval_score, success_rate, valid_rate, and the lowest reward component where another component alone
     has equalled the reward on every row. **error**: the second metric has fallen from its own best by 5 standard
-    errors and 20 % of its range's larger end. **warning**: it has never risen above 0.05. **info**: no second metric
-    was recorded, so hacking cannot be excluded: a reward curve alone looks excellent while it is being hacked.
+    errors and 20 % of its range's larger end; the onset is the step of that best. **warning**: it has never risen
+    above 0.05. **info**: no second metric was recorded, so hacking cannot be excluded: a reward curve alone looks
+    excellent while it is being hacked.
 
     ## Why it matters
     The optimizer finds what the reward function pays for, not what was meant. The best checkpoint by reward is then the
@@ -105,6 +107,7 @@ def reward_hacking_divergence(
     level_of: Column = math.nan
     best_of: Column = math.nan
     name: Column = ""
+    since: Column = math.nan
     for field, metric in zip(METRICS, (eval_score, success_rate, valid_rate, component), strict=True):
         other = np.where(np.abs(metric - reward_mean) <= 1e-9, np.nan, metric)
         level = recent_mean(other, rows)
@@ -113,6 +116,7 @@ def reward_hacking_divergence(
         lies = (peak <= floor) & (least >= 0)
         worse = sinks | lies
         name = np.where(worse, field, name)
+        since = np.where(sinks, latest(np.where(level >= peak, step, np.nan)), since)
         level_of, best_of = np.where(worse, level, level_of), np.where(worse, peak, best_of)
         fell, flat, alone = fell | sinks, flat | lies, alone & (total(other == other) < 1)
     verb = np.where(
@@ -126,6 +130,7 @@ def reward_hacking_divergence(
         "The reward rose from {first:.3g} to {now:.3g}, and {name}{verb}: {words}.",
         warning=rose & flat,
         error=rose & fell,
+        onset=since,
         first=first,
         now=now,
         name=name,

@@ -33,7 +33,7 @@ def test_a_converged_run_is_left_in_peace(seed: int) -> None:
     [
         (runs.entropy_collapse, {"ENT001"}, 150, 240),
         (runs.kl_explosion, {"KL001"}, 200, 320),
-        (runs.length_hack, {"REW003", "LEN002", "LEN003"}, 40, 350),
+        (runs.length_hack, {"REW003", "LEN002", "LEN003"}, 1, 350),
         (runs.nan_in_the_loss, {"GRD001"}, 251, 251),
         (runs.one_token, {"LEN001"}, 180, 200),
         (runs.reward_cliff, {"REW009"}, 359, 363),
