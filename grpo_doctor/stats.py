@@ -41,20 +41,22 @@ class Memory:
         Memory._current, self._cursor = self, 0
         return function(*arguments, **thresholds)
 
-    def next(self, make: Callable[..., _State], *arguments: Any) -> _State:
-        if self._cursor == len(self._states):
+    def next(self, make: Callable[..., _State], arguments: tuple[Any, ...]) -> _State:
+        at = self._cursor
+        if at == len(self._states):
             self._states.append(make(*arguments))
-        self._cursor += 1
-        return self._states[self._cursor - 1]
+        self._cursor = at + 1
+        return self._states[at]
 
 
 Memory._current = Memory()
 
 
 def _apply(make: Callable[..., _State], arguments: tuple[Any, ...], *inputs: Any) -> Any:
-    state = Memory._current.next(make, *arguments)
-    if any(isinstance(x, np.ndarray) and x.ndim for x in inputs):
-        return state.block(*inputs)
+    state = Memory._current.next(make, arguments)
+    for x in inputs:
+        if type(x) is np.ndarray and x.ndim:
+            return state.block(*inputs)
     return state.push(*inputs)
 
 
@@ -384,25 +386,104 @@ def noise(x: Column) -> Column:
     return math.sqrt(math.pi) / 2 * total(apart) / total(apart == apart)
 
 
-def gained(x: Column, rows: int = 5, z: float = 2.5) -> Column:
-    """Whether the recent mean lies ``z`` standard errors above the first value, or above the first such mean.
+_SPREAD = math.sqrt(math.pi) / 2
+"""Standard deviation of normal noise by the mean distance of neighbours."""
+GAINED, FALLEN = 2.5, 5.0
+"""Standard errors from which a score has gained, and has fallen."""
+PART = 0.3
+"""Share of its range so far that a score must have lost to have fallen."""
+
+
+class _Standing:
+    """How a sparse, noisy score stands: 1 if it has gained, plus 2 if it has fallen from its best.
+
+    Pushed value by value it is plain arithmetic, because a dozen checks ask for it at every step of a live run.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self.windows = (rows, 4 * rows)
+        self.tail: deque[float] = deque(maxlen=4 * rows)
+        self.starts = [math.nan, math.nan]
+        self.first = self.top = self.low = math.nan
+        self.apart, self.pairs, self.standing = 0.0, 0, np.float64(0.0)
+
+    def push(self, x: Any) -> Any:
+        if x != x:
+            return self.standing
+        x, tail, rows = float(x), self.tail, self.windows[0]
+        if tail:
+            self.apart, self.pairs = self.apart + abs(x - tail[-1]), self.pairs + 1
+        else:
+            self.first = self.low = x
+        self.low = min(self.low, x)
+        tail.append(x)
+        if len(tail) < rows or not self.pairs:
+            return self.standing
+        scatter = _SPREAD * self.apart / self.pairs
+        values, over = list(tail), 0.0
+        for i, window in enumerate(self.windows):
+            if len(values) >= window:
+                mean = _sum(values[-window:]) / window
+                if self.starts[i] != self.starts[i]:
+                    self.starts[i] = mean
+                over = max(over, (mean - self.first) / math.sqrt(1 + 1 / window))
+                over = max(over, (mean - self.starts[i]) / math.sqrt(2 / window))
+                if i == 0:
+                    self.top = mean if self.top != self.top else max(self.top, mean)
+                    down = self.top - mean
+        fell = down > FALLEN * scatter * math.sqrt(2 / rows) and down > PART * (self.top - self.low)
+        self.standing = np.float64((over > GAINED * scatter) + 2 * fell)
+        return self.standing
+
+    def block(self, xs: Any) -> Any:
+        xs = np.asarray(xs, float)
+        known = np.flatnonzero(~np.isnan(xs))
+        values = np.concatenate((list(self.tail), xs[known])).astype(float)
+        old = len(self.tail)
+        before = self.standing
+        if not len(known):
+            return np.full(len(xs), before)
+        if not old:
+            self.first = values[0]
+        steps = np.abs(np.diff(values, prepend=values[0]))[old:]
+        apart = np.add.accumulate(np.concatenate(([self.apart], steps)))[1:]
+        pairs = self.pairs + np.arange(1, len(known) + 1) - (not old)
+        low = np.fmin.accumulate(np.concatenate(([self.low], values[old:])))[1:]
+        scatter = _SPREAD * apart / np.where(pairs, pairs, math.nan)
+        over = np.zeros(len(known))
+        for i, window in enumerate(self.windows):
+            mean = np.full(len(values), math.nan)
+            if len(values) >= window:
+                mean[window - 1 :] = _sum([values[k : len(values) - window + 1 + k] for k in range(window)]) / window
+            mean = mean[old:]
+            begun = mean[~np.isnan(mean)]
+            if self.starts[i] != self.starts[i] and len(begun):
+                self.starts[i] = begun[0]
+            over = np.fmax(over, (mean - self.first) / math.sqrt(1 + 1 / window))
+            over = np.fmax(over, (mean - self.starts[i]) / math.sqrt(2 / window))
+            if i == 0:
+                top = np.fmax.accumulate(np.concatenate(([self.top], mean)))[1:]
+                down = top - mean
+        fell = (down > FALLEN * scatter * math.sqrt(2 / self.windows[0])) & (down > PART * (top - low))
+        standing = np.where(np.isnan(down), 0.0, (over > GAINED * scatter) + 2.0 * fell)
+        self.tail.extend(values[old:])
+        self.apart, self.pairs, self.low, self.top = float(apart[-1]), int(pairs[-1]), float(low[-1]), float(top[-1])
+        self.standing = np.float64(standing[-1])
+        return np.concatenate(([before], standing))[np.searchsorted(known, np.arange(len(xs)), side="right")]
+
+
+def gained(x: Column, rows: int = 5) -> Column:
+    """Whether the recent mean lies 2.5 standard errors above the first value, or above the first such mean.
 
     The first row stands before any update, but may be a fluke of a small batch; the first mean is steady, but
     hides what the first updates did. Either will do, over ``rows`` rows or, for a slow gain, over four times as many.
     """
-    scatter, first = noise(x), baseline(x, 1)
-    over = []
-    for window in (rows, 4 * rows):
-        now = recent_mean(x, window)
-        over += [(now - first) / math.sqrt(1 + 1 / window), (now - baseline(now, 1)) / math.sqrt(2 / window)]
-    return np.fmax(np.fmax(over[0], over[1]), np.fmax(over[2], over[3])) > z * scatter
+    return _apply(_Standing, (rows,), x) % 2 == 1
 
 
-def fallen(x: Column, rows: int = 5, z: float = 5.0, part: float = 0.3) -> Column:
-    """Whether the recent mean lies ``z`` standard errors and ``part`` of the range so far below its own best."""
-    now, scatter = recent_mean(x, rows), noise(x)
-    top = best(now)
-    return (top - now > z * scatter * math.sqrt(2 / rows)) & (top - now > part * (top - lowest(x)))
+def fallen(x: Column, rows: int = 5) -> Column:
+    """Whether the recent mean lies 5 standard errors and 30 % of the range so far below its own best."""
+    return _apply(_Standing, (rows,), x) >= 2
 
 
 def solved(reward: Column, reward_max: Column, rows: int = 5, share: float = 0.9) -> Column:
