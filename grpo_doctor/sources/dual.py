@@ -28,7 +28,7 @@ FAIRNESS, HALLUCINATION = "fairness", "hallucination"
 _CONSOLE = re.compile(
     r"\[Fairness诊断[@\]]|\[Step \d+\] Logits Distribution Debug|\[Step \d+ Logits\]|零梯度组监控 \(Step \d"
     r"|\[(?:诊断\d?[:：][^\]]{1,40}|Judge|Reward Scale)@step\d|\[(?:BranchedKL|QuickEval)@\d|\[模板/边界核查\] Step \d"
-    r"|Loss组件诊断 @step\d|\[EOS Supp"
+    r"|Loss组件诊断 @step\d|\[EOS Supp|BBQ Adapter: \d+ 类别"
 )
 _ONE_BASED = re.compile(r"@(?:step)?\d|\[步骤\d|⚠️ \[Step \d+\]")
 _TABLE = ("kl_f", "kl_h", "beta_f", "grad_cosine_sim")
@@ -47,7 +47,7 @@ def read(file: Input) -> list[Run]:
     if all(name in first for name in _TABLE):
         run = _read_metrics(file, _objects(file) if first.startswith("{") else _cells(file))
     else:
-        log = _Log(file, shift=int(bool(_ONE_BASED.search(head.text))))
+        log = _Log(file, shift=int(any(_ONE_BASED.search(text) for _, text in file.lines())))
         for number, text in file.lines():
             log.take(number, text)
         run = log.finish()
@@ -74,7 +74,6 @@ _PAIRED = {
     "KL散度": "kl",
     "β值": "kl_coef",
 }
-
 
 _OF_FAIRNESS = frozenset({"reward_mean", "reward_std", "response_length_mean", "truncated_rate"})
 """Fields that stand for the run, like entropy, where the trainer prints them for the fairness samples alone."""
@@ -293,7 +292,9 @@ def _together(tasks: dict[str, dict[str, Any]], name: str) -> float | None:
     pair = [tasks[task] for task in (FAIRNESS, HALLUCINATION)]
     if any(name not in task for task in pair):
         return None
-    weights = [task.get("groups", 1.0) for task in pair]
+    weights = [max(task.get("groups", 1.0), 0.0) for task in pair]
+    if not sum(weights):
+        return None
     return float(sum(task[name] * w for task, w in zip(pair, weights, strict=True)) / sum(weights))
 
 
