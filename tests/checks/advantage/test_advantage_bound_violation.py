@@ -26,6 +26,10 @@ def test_message() -> None:
         ({"group_size": 8}, "5x3", "?x3", "info"),
         ({"group_size": 8}, "7428x3", "?x3", "warning"),  # NeMo-RL#4161
         (GROUP, "7x2", "?x2", None),
+        ({**GROUP, "group_size": 5}, "2.001x3", "?x3", None),  # exactly the bound and its slack
+        ({**GROUP, "group_size": 2}, "1.1x3", "?x3", "error"),
+        ({**GROUP, "group_size": 1}, "1.1x3", "?x3", None),
+        ({"group_size": 5}, "20x3", "?x3", "info"),  # exactly ten times the bound
     ],
 )
 def test_boundary(settings: dict[str, Any], largest: str, smallest: str, expected: str | None) -> None:

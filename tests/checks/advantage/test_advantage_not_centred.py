@@ -33,6 +33,8 @@ def test_rewards_as_advantages() -> None:
         ({"advantage_mean": "1.36x3", "advantage_std": "0.94x3"}, "warning"),
         ({"advantage_mean": "1.36x2", "advantage_std": "0.94x2"}, None),
         ({"advantage_mean": "0.2x3", "advantage_min": "0x3", "advantage_max": "1x3"}, "warning"),
+        ({"advantage_mean": "0x3", "advantage_min": "0x3", "advantage_max": "0.01x3"}, None),
+        ({"advantage_mean": "0x3", "advantage_min": "-0.01x3", "advantage_max": "0x3"}, None),
         ({"advantage_mean": "0x3", "advantage_min": "0x3", "advantage_max": "0x3"}, None),  # every group is dead
         ({"advantage_mean": "-0.5x3", "advantage_min": "-1x3", "advantage_max": "0x3"}, "warning"),
         ({"advantage_mean": "0.0002x3", "advantage_min": "-1.9x3", "advantage_max": "2.47x3"}, None),

@@ -40,6 +40,8 @@ def test_where_nobody_counted_dead_groups_it_says_how_many_they_would_have_to_be
         (GROUP, {"advantage_rms_live": "0.09x10", "kl_grad_share": "0.57x10"}, "error"),
         (GROUP, {"advantage_rms_live": "0.09x10", "kl_grad_share": "0.5x10"}, "warning"),
         (GROUP, {"advantage_rms_live": "0.094x10", "kl_grad_share": "0.57x10"}, "warning"),
+        ({**GROUP, "group_size": 2}, {"advantage_rms_live": [0.5 * 0.5**0.5] * 10}, None),
+        ({}, {"advantage_std": [0.1 * 0.5**0.5] * 10}, None),
         ({"scale_rewards": True}, {"advantage_rms_live": "0.3x10"}, "warning"),
         ({"normaliser": "none"}, {"advantage_rms_live": "0.004x10"}, None),
         ({}, {"advantage_std": "0.0062x10"}, "warning"),  # Lever-Plus

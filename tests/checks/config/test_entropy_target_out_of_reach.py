@@ -18,6 +18,7 @@ def test_message() -> None:
         ({"entropy_target": 2.0}, "0.3", "info"),
         ({"entropy_target": 2.1}, "0.3", "warning"),
         ({"entropy_target": 2.1}, "2.2", None),
+        ({"entropy_target": 2.1}, "2.1", "warning"),
         ({"entropy_target": 5.0, "use_adaptive_entropy": False}, "0.3", None),
     ],
 )

@@ -23,6 +23,8 @@ def test_message() -> None:
         ({"use_peft": False, "model": "SmolLM2-135M"}, 1e-3, "warning"),
         ({"use_peft": False, "model": "embedded"}, 5e-4, None),
         ({"model": "Qwen2.5-7B"}, 4e-5, None),  # unknown whether it trains an adapter
+        ({"use_peft": False, "model": "SmolLM2-100M"}, 1e-3, "warning"),
+        (FULL, 1e-6, None),
         ({"lora_r": 16}, 2e-6, "info"),
         ({"lora_r": 16}, 2.1e-6, None),
         ({"lora_r": 16}, 0.0, None),

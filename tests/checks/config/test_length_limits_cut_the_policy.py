@@ -10,7 +10,7 @@ from grpo_doctor.testing import find, run_check
     [
         ({"truncated_rate": "0.7x3 0x9"}, "At the start 70% of the responses are cut at the limit."),
         (
-            {"eos_suppressed_rate": "1x3", "min_new_tokens": "5x3"},
+            {"eos_suppressed_rate": "1x3", "truncated_rate": "0.05x3"},
             "At the start 100% of the responses want to end before the minimum.",
         ),
     ],

@@ -29,7 +29,9 @@ def test_the_share_in_the_value_is_called_weak() -> None:
         ({"kl_grad_share": "0.51x2"}, None),
         ({"kl_grad_share": "0.51x3"}, "warning"),
         ({"kl_grad_share": "0 0.9 0 0 0.9"}, None),  # noise while the KL is near 0
+        ({"kl_grad_share": "0.8x3"}, "warning"),
         ({"kl_grad_share": "0.81x3"}, "error"),
+        ({"kl_loss_share": "0.92x3", "kl": "1 0.95 0.9"}, None),
         ({"kl_grad_share": "0.81x20", "reward_mean": "0.1x5 0.2x5 0.3x5 0.4x5"}, "warning"),
         ({"kl_loss_share": "0.92x3", "kl": "0.094 0.0813 0.0741"}, "warning"),  # Lever-Plus
         ({"kl_loss_share": "0.92x3", "kl": "0.094 0.0813 0.0850"}, None),

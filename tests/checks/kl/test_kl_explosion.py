@@ -25,7 +25,9 @@ def test_message() -> None:
         ("0.2x30 2.1x10", GOOD, "warning"),
         ("7x40", BAD, None),  # a sum over the sequence, by its level from the start
         ("0.01x30 0.101x10", BAD, "error"),  # sudden, with a fallen reward
-        ("0.01x30 0.1x10", BAD, None),
+        ("0.005x30 0.1x10", BAD, None),
+        ("0.02x30 0.2x10", BAD, None),
+        ("0.03x30 10x10", BAD, "error"),
         ("0.01x30 0.101x10", GOOD, None),
         ("0.03x30 10.1x10", BAD, "critical"),
         ("0.03x30 10.1x10", "?x40", "warning"),

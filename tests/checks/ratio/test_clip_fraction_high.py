@@ -14,7 +14,8 @@ def test_message() -> None:
 @pytest.mark.parametrize(
     ("settings", "fraction", "severity"),
     [
-        ({}, "0.2x14", None),
+        ({}, "0 0.4 " * 7, None),
+        ({}, "0 0.8 " * 7, "warning"),
         ({}, "0.21x11", None),  # two rows of ten-row means
         ({}, "0.21x12", "warning"),
         ({}, "0.4x12", "warning"),

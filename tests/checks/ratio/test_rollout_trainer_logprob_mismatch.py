@@ -7,7 +7,7 @@ from grpo_doctor.testing import find, run_check
     ("raw", "side"),
     [
         ("1.05x2", "the raw logits differ as well, so look at weights, mode and prompt"),
-        ("0x2", "the raw logits agree, so look at processors and temperature"),
+        ("0.001x2", "the raw logits agree, so look at processors and temperature"),
         ("?x2", "the generator's raw logits are not recorded"),
     ],
 )
@@ -31,6 +31,7 @@ def test_message_names_the_side(raw: str, side: str) -> None:
         ("0.011x20 0.022x8", "error"),
         ("0.011x20 0.023x8", "critical"),  # doubled within 20 rows
         ("0.0011x20 0.009x8", "warning"),
+        ("0.004x20 0.01x8", "warning"),
     ],
 )
 def test_boundary(k3: str, severity: str | None) -> None:

@@ -10,7 +10,12 @@ from grpo_doctor.testing import find, run_check
     [
         ({}, {"optimizer_step": [17 * k for k in range(4)]}, "More than 16 updates are made on each rollout."),
         ({"num_iterations": 16}, {"loss": "0x3"}, "Each rollout is used for more than four passes."),
-        ({"async_level": 9}, {"loss": "0x3"}, "Rollouts lag more than eight steps behind the policy."),
+        ({"num_iterations": 5}, {"optimizer_step": [0, 16, 32, 48]}, "Each rollout is used for more than four passes."),
+        (
+            {"num_iterations": 4, "async_level": 9},
+            {"loss": "0x3"},
+            "Rollouts lag more than eight steps behind the policy.",
+        ),
     ],
 )
 def test_message(settings: dict[str, Any], columns: dict[str, Any], message: str) -> None:
