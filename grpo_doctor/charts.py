@@ -203,10 +203,12 @@ def _style() -> dict[Any, Any]:
 def figure(panel: Panel) -> Figure:
     """One panel, 317 by 158 points."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     ground = panel.ground
     drawn = Figure(figsize=(4.4, 2.2), dpi=72, layout="constrained")
     axes = drawn.add_subplot()
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     axes.set_title(panel.field)
     if panel.field == "timeline":
         _draw_timeline(axes, ground)

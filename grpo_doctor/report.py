@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from .catalogue import report, report_names
-from .check import Finding, Step
+from .check import Finding, Severity, Step
 from .diagnosis import Diagnosis
 from .run import Sample, Table
 
@@ -137,6 +137,12 @@ def story(diagnosis: Diagnosis) -> Story:
     others = [f for f in rest if f.code not in explained and f.role != "note"]
     notes = [f for f in rest if f.code not in explained and f.role == "note"]
     return Story(main, effects, others, notes)
+
+
+def leading(diagnosis: Diagnosis) -> Finding | None:
+    """The finding that stands for a run in a list of runs: its headline, else its worst note."""
+    first = diagnosis.findings[0] if diagnosis.findings else None
+    return first if first is not None and first.level >= Severity.WARNING else None
 
 
 def since(finding: Finding) -> str:

@@ -17,6 +17,7 @@ from grpo_doctor.report import (
     fenced,
     first_step_to_take,
     is_prose,
+    leading,
     markdown,
     measured,
     missing,
@@ -123,10 +124,10 @@ def _basis(diagnosis: Diagnosis) -> list[str]:
 def _summary(diagnoses: Sequence[Diagnosis]) -> list[str]:
     rows = []
     for diagnosis in diagnoses:
-        main = story(diagnosis).main
+        main = leading(diagnosis)
         cause = [f"`{main.code}` {main.name}", when(main)] if main else ["", ""]
         rows.append([diagnosis.verdict, markdown(diagnosis.source), *cause])
-    return [f"# {counted(len(diagnoses), 'run')}", _rows(["verdict", "run", "cause", "when"], rows)]
+    return [f"# {counted(len(diagnoses), 'run')}", _rows(["verdict", "run", "finding", "when"], rows)]
 
 
 def _table(table: Table) -> str:

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grpo_doctor import Diagnosis
-from grpo_doctor.report import SURE, Options, authored, counted, first_step_to_take, markdown, responses, story, when
+from grpo_doctor.report import (
+    SURE,
+    Options,
+    authored,
+    counted,
+    first_step_to_take,
+    leading,
+    markdown,
+    responses,
+    story,
+    when,
+)
 
 BADGE = {"failing": "❌ failing", "suspect": "⚠️ suspect", "healthy": "✅ healthy", "unjudged": "❔ unjudged"}
 LENGTH = 300
@@ -19,14 +30,14 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
         for verdict in ("failing", "suspect", "unjudged", "healthy")
         if (count := sum(d.verdict == verdict for d in diagnoses))
     )
-    rows = ["| verdict | run | steps | cause |", "| --- | --- | --- | --- |", *map(_row, diagnoses)]
+    rows = ["| verdict | run | steps | finding |", "| --- | --- | --- | --- |", *map(_row, diagnoses)]
     parts = [f"## grpo-doctor: {counted(len(diagnoses), 'run')}: {verdicts}", "\n".join(rows)]
     parts += ["\n".join(_told(d, options)) for d in diagnoses if d.findings]
     return "\n\n".join(parts)
 
 
 def _row(diagnosis: Diagnosis) -> str:
-    main = story(diagnosis).main
+    main = leading(diagnosis)
     cause = f"`{main.code}` {main.name}, {when(main)}" if main else markdown(diagnosis.headline)
     return f"| {BADGE[diagnosis.verdict]} | {markdown(diagnosis.source)} | {diagnosis.steps} | {cause} |"
 

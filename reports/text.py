@@ -18,6 +18,7 @@ from grpo_doctor.report import (
     coverage,
     facts,
     first_step_to_take,
+    leading,
     measured,
     missing,
     number,
@@ -163,10 +164,10 @@ def _coverage(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:
 
 def _summary(diagnoses: Sequence[Diagnosis]) -> Grid:
     grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("verdict", "run", "cause", "since"):
+    for name in ("verdict", "run", "finding", "since"):
         grid.add_column(name, overflow="fold")
     for diagnosis in diagnoses:
-        main = story(diagnosis).main
+        main = leading(diagnosis)
         verdict = Text(diagnosis.verdict, style=VERDICT.get(diagnosis.verdict, "bold"))
         cause = f"{main.code} {main.name}" if main else ""
         grid.add_row(verdict, Text(diagnosis.source), Text(cause), Text(str(main.onset_step) if main else ""))
