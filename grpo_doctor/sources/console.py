@@ -33,6 +33,7 @@ class _Console:
     def __init__(self, file: Input) -> None:
         self.trl = Rows(file, trl_console.FORMAT)
         self.verl = Rows(file, verl_console.FORMAT)
+        self.steps = verl_console.Lines(self.verl)
         self.general = keyvalue.General(file)
         self.config = verl_console.Config()
         self.bars = trl_console.Bars()
@@ -40,8 +41,7 @@ class _Console:
         self.epochs = False
 
     def see(self, line: int, text: str) -> None:
-        if "step:" in text and " - " in text and (found := verl_console.row(text)):
-            self.verl.add(found[0], line, found[1])
+        if "step:" in text and " - " in text and self.steps.see(line, text):
             return
         if "{" in text or self.config.open:
             if (dictionary := trl_console.row(text)) is not None:
@@ -75,6 +75,7 @@ class _Console:
 
     def best(self) -> Run:
         """The run of the format that understood most."""
+        self.steps.finish()
         known = max((self.verl, self.trl), key=lambda rows: len(rows) * len(rows.columns))
         if len(known.columns) > 1 and len(known):
             known.settle()

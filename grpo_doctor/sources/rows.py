@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ _STATISTICS = frozenset("mean std min max median total sum count".split())
 _COUNTS = ("val/num_eos_tokens", "episode")
 """Keys that mean something only together."""
 _TARGETS = {"dead_share": "zero_variance_share", "cut_share": "truncated_rate", "invalid_rate": "fallback_rate"}
+_MOST_PLANS = 256
 MANY = 2_000_000
 """Values of reward components beyond which they are left out: they are kept as one mapping a row."""
 
@@ -46,6 +48,10 @@ def number(value: Any) -> float | None:
         return float(value)
     if not isinstance(value, str) or len(value) > 80:
         return None
+    try:
+        return float(value)
+    except ValueError:
+        pass
     text = value.strip().strip("'\"")
     if text.endswith(")") and "(" in text:
         text = text[text.index("(") + 1 : -1].split(",")[0]
@@ -116,6 +122,16 @@ class _Column:
         return values
 
 
+@dataclass
+class _Plan:
+    """What to do with rows of the same keys: the columns they fill, and the keys that nobody reads."""
+
+    columns: list[tuple[str, _Column]]
+    unread: tuple[str, ...]
+    trains: bool
+    rows: int = 0
+
+
 class Rows:
     """Collects the rows of a log."""
 
@@ -138,6 +154,7 @@ class Rows:
         self._step_key: str | None = None
         self.dropped: list[int] = []
         self._last_keys: frozenset[str] = frozenset()
+        self._plans: dict[tuple[str, ...], _Plan] = {}
         self._unreadable = 0
 
     def __len__(self) -> int:
@@ -145,6 +162,8 @@ class Rows:
 
     def add(self, row: Mapping[str, Any], line: int = 0, step: float | None = None) -> bool:
         """One row with its keys as they stand; whether it held anything that was understood."""
+        if step is not None and (plan := self._plans.get(tuple(row))) is not None:
+            return self._add_planned(plan, row, line, step)
         if any(isinstance(value, Mapping) for value in row.values()):
             row = flat(row)
         label = self._label(row)
@@ -166,7 +185,35 @@ class Rows:
         self.steps.append(math.nan if step is None else step)
         self.lines.append(line)
         self.trains.append(trains)
+        if step is not None and not label and all(key in self._known or key in self.unread for key in row):
+            unread = tuple(key for key in row if key not in self._known)
+            columns = [(key, self._known[key]) for key in row if key in self._known]
+            if len(self._plans) < _MOST_PLANS:
+                self._plans[tuple(row)] = _Plan(columns, unread, trains)
         return True
+
+    def _add_planned(self, plan: _Plan, row: Mapping[str, Any], line: int, step: float) -> bool:
+        """A row whose keys are all known from a row before."""
+        index = len(self.steps)
+        for key, column in plan.columns:
+            value = row[key]
+            figure = value if type(value) is float else number(value)
+            if figure is not None:
+                column.put(index, figure)
+        self.steps.append(step)
+        self.lines.append(line)
+        self.trains.append(plan.trains)
+        plan.rows += 1
+        return True
+
+    def wants(self, key: str) -> bool:
+        """Whether the values of a key are kept."""
+        return key in self._known
+
+    def pass_over(self, keys: Iterable[str], times: int) -> None:
+        """Keys that were seen and not kept, so many times."""
+        for key in keys:
+            self.unread[key] = self.unread.get(key, 0) + times
 
     def shape(self, row: Mapping[str, Any], raw: bytes) -> Shape | None:
         """The wanted keys of rows such as this one; None where they must be looked at one by one."""
@@ -318,6 +365,9 @@ class Rows:
         """The run of these rows."""
         from .assemble import assemble
 
+        for plan in self._plans.values():
+            self.pass_over(plan.unread, plan.rows)
+            plan.rows = 0
         return assemble(self)
 
 

@@ -6,27 +6,71 @@ import ast
 import warnings
 from typing import Any
 
-from .rows import number
+from .rows import Rows, number
 
 FORMAT = "verl-console"
 _LONGEST_CONFIG = 4000
 
 
-def row(text: str) -> tuple[dict[str, Any], float] | None:
-    """The metrics of a line and its step; None where it is no such line."""
-    start = text.find("step:")
-    if start < 0 or (start and text[start - 1] not in " )]:|"):
-        return None
-    first, *parts = text[start + 5 :].split(" - ")
-    step = number(first)
-    if step is None or not parts:
-        return None
-    found: dict[str, Any] = {}
-    for part in parts:
-        key, colon, value = part.rpartition(":")
-        if colon and "/" in key:
-            found[key] = value
-    return (found, step) if len(found) >= 0.5 * len(parts) else None
+class Lines:
+    """Reads the lines of metrics; where the keys are those of the line before, only the ones that are wanted."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self._wanted: list[tuple[int, str, str]] = []
+        self._others: tuple[str, ...] = ()
+        self._count = self._quick = 0
+
+    def see(self, line: int, text: str) -> bool:
+        """Takes a line of metrics; False for any other."""
+        start = text.find("step:")
+        if start < 0 or (start and text[start - 1] not in " )]:|"):
+            return False
+        first, *parts = text[start + 5 :].split(" - ")
+        step = number(first)
+        if step is None or not parts:
+            return False
+        row = self._known(parts) if len(parts) == self._count else None
+        if row is None:
+            row = self._whole(parts)
+            if len(row) < 0.5 * len(parts):
+                return False
+            self.rows.add(row, line, step)
+            self._learn(parts)
+        else:
+            self._quick += 1
+            self.rows.add(row, line, step)
+        return True
+
+    def _known(self, parts: list[str]) -> dict[str, Any] | None:
+        row = {}
+        for place, prefix, key in self._wanted:
+            part = parts[place]
+            if not part.startswith(prefix):
+                return None
+            row[key] = part[len(prefix) :]
+        return row
+
+    @staticmethod
+    def _whole(parts: list[str]) -> dict[str, Any]:
+        row = {}
+        for part in parts:
+            key, colon, value = part.rpartition(":")
+            if colon and "/" in key:
+                row[key] = value
+        return row
+
+    def _learn(self, parts: list[str]) -> None:
+        self.finish()
+        keys = [part.rpartition(":")[0] for part in parts]
+        self._count = len(parts)
+        self._wanted = [(i, key + ":", key) for i, key in enumerate(keys) if self.rows.wants(key)]
+        self._others = tuple(key for key in keys if "/" in key and not self.rows.wants(key))
+
+    def finish(self) -> None:
+        """Counts the keys that were passed over."""
+        self.rows.pass_over(self._others, self._quick)
+        self._quick = 0
 
 
 class Config:
