@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from ..record import FIELDS, NUMBER_FIELDS, TEXT_FIELDS, Event
 from ..run import Run, RunType
 from . import Input
 from .aliases import PREFERENCE_KEYS, STEP_KEYS, TRAPS, WEAK_STEP_KEYS, Alias, resolve
-from .fast import Shape
+from .fast import CHUNK, Shape
 from .settings import declared
 
 EVAL = frozenset("eval evaluation val valid validation test testing dev".split())
@@ -116,6 +116,17 @@ class _Column:
         self.values.frombytes(values.tobytes())
         self.non_finite += (row + np.flatnonzero(np.isinf(values))).tolist()
 
+    def take(self, row: int, values: tuple[Any, ...]) -> None:
+        """Values of many rows as they stand in the log, the first row of which is given."""
+        try:
+            figures = np.array(values, float)
+        except (ValueError, TypeError):
+            figures = np.array([math.nan if (f := number(v)) is None else f for v in values])
+        self.values.extend([math.nan] * (row - len(self.values)))
+        self.values.frombytes(figures.tobytes())
+        odd = np.flatnonzero(~np.isfinite(figures)).tolist()
+        self.non_finite += [row + i for i in odd if number(values[i]) is not None]
+
     def full(self, rows: int) -> np.ndarray:
         values = np.full(rows, math.nan)
         values[: len(self.values)] = np.frombuffer(self.values, float)
@@ -130,6 +141,9 @@ class _Plan:
     unread: tuple[str, ...]
     trains: bool
     rows: int = 0
+    values: list[list[Any]] = field(default_factory=list)
+    steps: list[float] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
 
 
 class Rows:
@@ -155,6 +169,7 @@ class Rows:
         self.dropped: list[int] = []
         self._last_keys: frozenset[str] = frozenset()
         self._plans: dict[tuple[str, ...], _Plan] = {}
+        self._held: _Plan | None = None
         self._unreadable = 0
 
     def __len__(self) -> int:
@@ -163,7 +178,8 @@ class Rows:
     def add(self, row: Mapping[str, Any], line: int = 0, step: float | None = None) -> bool:
         """One row with its keys as they stand; whether it held anything that was understood."""
         if step is not None and (plan := self._plans.get(tuple(row))) is not None:
-            return self._add_planned(plan, row, line, step)
+            return self._hold(plan, row, line, step)
+        self.flush()
         if any(isinstance(value, Mapping) for value in row.values()):
             row = flat(row)
         label = self._label(row)
@@ -192,19 +208,31 @@ class Rows:
                 self._plans[tuple(row)] = _Plan(columns, unread, trains)
         return True
 
-    def _add_planned(self, plan: _Plan, row: Mapping[str, Any], line: int, step: float) -> bool:
-        """A row whose keys are all known from a row before."""
-        index = len(self.steps)
-        for key, column in plan.columns:
-            value = row[key]
-            figure = value if type(value) is float else number(value)
-            if figure is not None:
-                column.put(index, figure)
-        self.steps.append(step)
-        self.lines.append(line)
-        self.trains.append(plan.trains)
-        plan.rows += 1
+    def _hold(self, plan: _Plan, row: Mapping[str, Any], line: int, step: float) -> bool:
+        """A row whose keys are all known from a row before: it waits to become columns with others like it."""
+        if plan is not self._held:
+            self.flush()
+            self._held = plan
+        plan.values.append([row[key] for key, _ in plan.columns])
+        plan.steps.append(step)
+        plan.lines.append(line)
+        if len(plan.steps) >= CHUNK:
+            self.flush()
         return True
+
+    def flush(self) -> None:
+        """Rows that wait become columns."""
+        plan, self._held = self._held, None
+        if plan is None:
+            return
+        start, count = len(self.steps), len(plan.steps)
+        for (_, column), values in zip(plan.columns, zip(*plan.values, strict=True), strict=True):
+            column.take(start, values)
+        self.steps.extend(plan.steps)
+        self.lines.extend(plan.lines)
+        self.trains.extend(bytes([plan.trains]) * count)
+        plan.rows += count
+        plan.values, plan.steps, plan.lines = [], [], []
 
     def wants(self, key: str) -> bool:
         """Whether the values of a key are kept."""
@@ -230,6 +258,7 @@ class Rows:
 
     def extend(self, shape: Shape) -> None:
         """The rows that a shape holds."""
+        self.flush()
         columns, start, count = shape.columns(), len(self.steps), len(shape.rows)
         for key, values in columns.items():
             if key == self._step_key:
@@ -306,8 +335,8 @@ class Rows:
 
     def _meaning(self, key: str) -> tuple[Alias, ...]:
         if key in self.file.mapping:
-            field = self.file.mapping[key]
-            return (Alias(_TARGETS.get(field, field), rank=-1),)
+            target = self.file.mapping[key]
+            return (Alias(_TARGETS.get(target, target), rank=-1),)
         found = resolve(key)
         if found and key.startswith("eval/") and any(a.field != "eval_score" for a in found):
             return ()
@@ -347,12 +376,14 @@ class Rows:
 
     def event(self, kind: str, message: str, line: int | None = None) -> None:
         """Something that happened before the next row."""
+        self.flush()
         self.events.setdefault(len(self.steps), []).append(Event(kind=kind, message=message, line=line))
 
     def settle(self) -> None:
         """Mends the steps of a console: lines that are not the trainer's go, positions of a wrong bar are forgotten."""
         from .keyvalue import excursions
 
+        self.flush()
         steps = np.array(self.steps)
         self.dropped = np.flatnonzero(excursions(steps)).tolist()
         if self.dropped:
@@ -365,6 +396,7 @@ class Rows:
         """The run of these rows."""
         from .assemble import assemble
 
+        self.flush()
         for plan in self._plans.values():
             self.pass_over(plan.unread, plan.rows)
             plan.rows = 0
