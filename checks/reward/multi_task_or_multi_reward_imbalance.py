@@ -3,7 +3,7 @@ from typing import Any
 
 import numpy as np
 
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.remedies import remedy
 from grpo_doctor.stats import Column, fallen, fold, lowest, recent_mean, row
 
@@ -75,6 +75,7 @@ def task_rewards(tasks: Any) -> Any:
 )
 def multi_task_or_multi_reward_imbalance(
     reward_mean: Column,
+    parts: Column = any_of("reward_components", "by_task"),
     reward_components: Column = None,
     by_task: Column = None,
     *,
