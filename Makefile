@@ -26,6 +26,9 @@ lint: .venv/.installed  ## style, types and the one-way contract
 corpus: .venv/.installed  ## analyze over ../shared/logs, held against labels.csv
 	$(BIN)/python -m tests.corpus
 
+lab: .venv/.installed  ## every fault of the engine on three seeds, and what is named
+	$(BIN)/python -m tests.lab
+
 pages: .venv/.installed  ## checks/README.md and checks/pages, from the docstrings
 	$(BIN)/python -m grpo_doctor.pages
 

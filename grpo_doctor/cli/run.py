@@ -173,9 +173,9 @@ def _begin(
     settings = settings_of({**of_fault, **stored, **given}, origin)
     folder = Folder(out or _fresh(settings, faults))
     declared = json.loads(json.dumps({**settings.declared(), "inject": faults}))
+    trainer = _trainer(settings, engine)
     if not resume:
         folder.begin(declared)
-    trainer = _trainer(settings, engine)
     doctor = LiveDoctor(
         declared,
         source=str(folder.path / "records.jsonl"),

@@ -61,8 +61,8 @@ def sick_engine(names: Sequence[str]) -> tuple[type[Engine], dict[str, Any]]:
     for name in names:
         if name not in FAULTS:
             near = difflib.get_close_matches(name, FAULTS, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ConfigError(f"--inject {name}: no such fault{hint} `grpo-doctor faults` lists them")
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise ConfigError(f"--inject {name}: no such fault; {hint}`grpo-doctor faults` lists them")
     chosen = [FAULTS[name] for name in names]
     settings = {key: value for fault in chosen for key, value in fault.settings_of_fault.items()}
     if not chosen:

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,8 @@ class Trainer:
     def rollout(self, examples: list[Example]) -> Rollout:
         """One response for each prompt, judged."""
         engine = self.engine
-        prompts = [engine.render(example.dialogue) for example in examples]
+        k = self.settings.num_generations
+        prompts = [ids for example in examples[::k] for ids in [engine.render(example.dialogue)] * k]
         ids, mask = engine.pad_left(prompts)
         try:
             tokens, _ = engine.sample(ids, mask)
@@ -255,6 +257,7 @@ def _ended(ids: Ids, eos: Ids) -> bool:
     return bool(ids) and ids[-1] in eos
 
 
+@lru_cache(maxsize=2)
 def _order(count: int, seed: int, epoch: int) -> list[int]:
     order = list(range(count))
     random.Random(f"{seed}/{epoch}").shuffle(order)
