@@ -7,7 +7,10 @@ from grpo_doctor.stats import Column, moving_max, moving_median
 @check(
     "STL003",
     severity="warning",
-    explains=("STL001", "REW009", "KL001", "ENT003"),
+    explains=(
+        *("STL001", "REW009", "KL001", "KL002", "ENT001", "ENT003", "DIV004"),
+        *("GRD005", "LEN001", "LEN002", "LEN003", "SHP001"),
+    ),
     rivals=(
         Rival(
             "the update is computed on the wrong tokens",
