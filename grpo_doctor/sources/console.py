@@ -23,9 +23,12 @@ def sniff(head: Head) -> int:
 
 def read(file: Input) -> list[Run]:
     console = _Console(file)
-    for line, text in file.lines():
-        if len(text) <= _LONGEST:
-            console.see(line, text)
+    for line, raw in file.raw_lines():
+        if console.settled and b"{" not in raw and b"step:" not in raw and b"%|" not in raw:
+            continue
+        for text in file.texts(raw):
+            if len(text) <= _LONGEST:
+                console.see(line, text)
     return [console.best()]
 
 
@@ -38,10 +41,17 @@ class _Console:
         self.config = verl_console.Config()
         self.bars = trl_console.Bars()
         self.last = ""
+        self._known = False
         self.epochs = False
+
+    @property
+    def settled(self) -> bool:
+        """Whether a known trainer prints here, so that other lines need no look."""
+        return bool(self._known) and not self.config.open
 
     def see(self, line: int, text: str) -> None:
         if "step:" in text and " - " in text and self.steps.see(line, text):
+            self._known = True
             return
         if "{" in text or self.config.open:
             if (dictionary := trl_console.row(text)) is not None:
@@ -55,7 +65,7 @@ class _Console:
             self.bars.see(text)
         if "actor_rollout_ref." in text:
             self.declare(verl_console.overrides(text))
-        if not (self.trl or self.verl):
+        if not self._known:
             self.general.see(line, text)
 
     def _mapping(self, line: int, text: str, row: dict[str, object], step: float | None) -> None:
@@ -65,6 +75,7 @@ class _Console:
         if step is None and self.epochs and "epoch" not in row:  # a mapping in a completion
             return
         if self.trl.add(row, line, step if step is not None else self.bars.position):
+            self._known = True
             self.epochs |= "epoch" in row
         else:
             self.declare(row)
