@@ -167,8 +167,15 @@ def fires(
         onset: column of the step at which it began; by default the first row of the hold.
         evidence: columns or numbers, named.
     """
-    given = {Severity.INFO: info, Severity.WARNING: warning, Severity.ERROR: error, Severity.CRITICAL: critical}
-    levels = tuple((level, condition) for level, condition in given.items() if condition is not None)
+    levels: tuple[tuple[Severity, Any], ...] = ()
+    if info is not None:
+        levels += ((Severity.INFO, info),)
+    if warning is not None:
+        levels += ((Severity.WARNING, warning),)
+    if error is not None:
+        levels += ((Severity.ERROR, error),)
+    if critical is not None:
+        levels += ((Severity.CRITICAL, critical),)
     sure = None if confidence is None else Confidence.of(confidence)
     return Fires(when, message, hold, clear, levels, sure, onset, evidence)
 

@@ -69,6 +69,10 @@ class _Alarm:
             return True
         return False
 
+    def pass_over(self, row: int, step: int) -> None:
+        """Takes a row without the condition while nothing rings or is about to: the usual case."""
+        self.recent.append((False, row, step))
+
     def _ring(self, row: int, step: int) -> None:
         self.active, self.quiet = True, 0
         onset = next((r, s) for f, r, s in self.recent if f)
@@ -133,11 +137,23 @@ class _Examined:
         self.alarms: list[_Alarm] = []
         self.message = ""
         self.confidence = check.confidence
-        self.onsets: dict[int, float] = {}
+        self.arguments = check.arguments
 
-    def call(self, arguments: list[Any]) -> Fires:
+    def needs_met(self, known: set[str]) -> bool:
+        """Whether a row on which these fields are known is one that the check sees."""
+        met = True
+        for need in self.check.needs:
+            if not known.isdisjoint(need.fields):
+                if need.fields not in self.begun:
+                    self.begun.add(need.fields)
+                    self.known.update(need.fields)
+            elif not need.sparse or need.fields not in self.begun:
+                met = False
+        return met
+
+    def call(self, arguments: list[Any], *, rows: bool) -> Fires:
         assert self.check.predicate is not None
-        found: Fires = self.memory.call(self.check.predicate, arguments, self.thresholds)
+        found: Fires = self.memory.call(self.check.predicate, arguments, self.thresholds, rows=rows)
         if not self.alarms:
             levels = (self.check.severity, *(level for level, _ in found.levels))
             hold, clear = ((1, 1), 1) if self.averaged else (found.hold, found.clear)
@@ -149,11 +165,14 @@ class _Examined:
 
     def push(self, arguments: list[Any], row: int, step: int) -> bool:
         """Takes one row; whether any alarm began to ring."""
-        found = self.call(arguments)
+        found = self.call(arguments, rows=False)
         self.rows += 1
         rang = False
-        for alarm, when in zip(self.alarms, (found.when, *(c for _, c in found.levels)), strict=True):
-            flag = bool(when)
+        for n, alarm in enumerate(self.alarms):
+            flag = bool(found.levels[n - 1][1] if n else found.when)
+            if not flag and not alarm.held and not alarm.active:
+                alarm.pass_over(row, step)
+                continue
             rang |= alarm.push(flag, row, step)
             if flag and alarm.active and alarm.episode is not None:
                 alarm.episode.evidence = found.evidence
@@ -163,7 +182,7 @@ class _Examined:
 
     def block(self, arguments: list[Any], rows: np.ndarray, steps: np.ndarray) -> None:
         """Takes many rows."""
-        found = self.call(arguments)
+        found = self.call(arguments, rows=True)
         self.rows += len(rows)
         for alarm, when in zip(self.alarms, (found.when, *(c for _, c in found.levels)), strict=True):
             flags = np.broadcast_to(np.asarray(when, bool), rows.shape)
@@ -334,33 +353,23 @@ class Examination:
             numbers, steps = numbers[keep], steps[keep]
         examined.block(arguments, numbers, steps)
 
-    def row(self, values: Mapping[str, Any], row: int, step: int) -> list[_Examined]:
+    def row(self, values: dict[str, Any], row: int, step: int) -> list[_Examined]:
         """One row of a training run; the checks whose alarm began to ring on it."""
-        rang = []
         values = {**{name: _declared(self.settings, name) for name in self.declared}, **values}
-        for examined in self.examined:
-            arguments = []
-            for fields in examined.check.arguments:
-                value = self.settings if fields[0] == "settings" else _NAN
-                for name in fields if value is _NAN else ():
-                    value = values.get(name, _NAN)
-                    if value is not None and value == value:
-                        break
-                arguments.append(value)
-            if self._needs_met(examined, values) and examined.push(arguments, row, step):
-                rang.append(examined)
-        return rang
+        known = {name for name, value in values.items() if value is not None and value == value}
+        return [
+            examined
+            for examined in self.examined
+            if examined.needs_met(known)
+            and examined.push([self._one(fields, values, known) for fields in examined.arguments], row, step)
+        ]
 
-    @staticmethod
-    def _needs_met(examined: _Examined, values: Mapping[str, Any]) -> bool:
-        met = True
-        for need in examined.check.needs:
-            if any((v := values.get(f, _NAN)) is not None and v == v for f in need.fields):
-                examined.known.update(need.fields)
-                examined.begun.add(need.fields)
-            elif not need.sparse or need.fields not in examined.begun:
-                met = False
-        return met
+    def _one(self, fields: tuple[str, ...], values: dict[str, Any], known: set[str]) -> Any:
+        """The row's value of the first known of some alternatives."""
+        for name in fields:
+            if name in known:
+                return values[name]
+        return self.settings if fields[0] == "settings" else values.get(fields[-1], _NAN)
 
     def findings(self) -> list[Finding]:
         """What the checks have found, conclusions from them included."""

@@ -30,34 +30,32 @@ class _State(Protocol):
 class Memory:
     """The states of the transforms that one check calls, in the order in which it calls them."""
 
-    _current: Memory
+    current: Memory
 
     def __init__(self) -> None:
-        self._states: list[_State] = []
-        self._cursor = 0
+        self.states: list[_State] = []
+        self.cursor = 0
+        self.rows = False
 
-    def call(self, function: Callable[..., Any], arguments: Sequence[Any], thresholds: dict[str, Any]) -> Any:
-        """Calls the check with this memory; rows follow those of the calls before."""
-        Memory._current, self._cursor = self, 0
+    def call(
+        self, function: Callable[..., Any], arguments: Sequence[Any], thresholds: dict[str, Any], *, rows: bool
+    ) -> Any:
+        """Calls the check with this memory, for a block of rows or for one; they follow those of the calls before."""
+        Memory.current, self.cursor, self.rows = self, 0, rows
         return function(*arguments, **thresholds)
 
-    def next(self, make: Callable[..., _State], arguments: tuple[Any, ...]) -> _State:
-        at = self._cursor
-        if at == len(self._states):
-            self._states.append(make(*arguments))
-        self._cursor = at + 1
-        return self._states[at]
 
-
-Memory._current = Memory()
+Memory.current = Memory()
 
 
 def _apply(make: Callable[..., _State], arguments: tuple[Any, ...], *inputs: Any) -> Any:
-    state = Memory._current.next(make, arguments)
-    for x in inputs:
-        if type(x) is np.ndarray and x.ndim:
-            return state.block(*inputs)
-    return state.push(*inputs)
+    memory = Memory.current  # called hundreds of times a live step: nothing is looked up twice
+    cursor = memory.cursor
+    memory.cursor = cursor + 1
+    if cursor == len(memory.states):
+        memory.states.append(make(*arguments))
+    state = memory.states[cursor]
+    return state.block(*inputs) if memory.rows else state.push(*inputs)
 
 
 # -- one value remembered ------------------------------------------------------------------------------------
@@ -71,7 +69,10 @@ class _Running:
 
     def push(self, x: Any) -> Any:
         if x == x:
-            self.value = self.ufunc(self.value, x)
+            if self.ufunc is np.add:
+                self.value = self.value + x
+            elif not (self.value >= x if self.ufunc is np.fmax else self.value <= x):
+                self.value = np.float64(x)
         return self.value
 
     def block(self, xs: Any) -> Any:

@@ -25,7 +25,7 @@ values = st.lists(st.one_of(st.just(math.nan), st.floats(-5, 5, width=16)), min_
 
 
 def whole(function: Callable[[Any], Any], x: np.ndarray) -> list[float]:
-    return [float(v) for v in stats.Memory().call(function, [x], {})]
+    return [float(v) for v in stats.Memory().call(function, [x], {}, rows=True)]
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
@@ -34,8 +34,8 @@ def whole(function: Callable[[Any], Any], x: np.ndarray) -> list[float]:
 def test_push_equals_block(name: str, values: list[float], cut: int) -> None:
     function, x = TRANSFORMS[name], np.array(values)
     pushed, halves = stats.Memory(), stats.Memory()
-    rows = [float(pushed.call(function, [v], {})) for v in x]
-    parts = [float(v) for part in (x[:cut], x[cut:]) if len(part) for v in halves.call(function, [part], {})]
+    rows = [float(pushed.call(function, [v], {}, rows=False)) for v in x]
+    parts = [float(v) for part in (x[:cut], x[cut:]) if len(part) for v in halves.call(function, [part], {}, rows=True)]
     np.testing.assert_array_equal(rows, whole(function, x))
     np.testing.assert_array_equal(parts, whole(function, x))
 
@@ -61,5 +61,5 @@ def test_a_score_that_rises_beyond_its_noise_has_gained_and_one_that_drops_has_f
 )
 def test_solved_needs_a_scale(reward: float, most: float, expected: bool) -> None:
     x = np.full(6, reward)
-    solved = stats.Memory().call(stats.solved, [x, np.full(6, most)], {})
+    solved = stats.Memory().call(stats.solved, [x, np.full(6, most)], {}, rows=True)
     assert bool(solved[-1]) is expected

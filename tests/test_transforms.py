@@ -21,16 +21,18 @@ def test_pushed_row_by_row_they_give_what_they_give_in_blocks(values: list[float
     xs = np.array(values)
     with np.errstate(all="ignore"):
         blocks = Memory()
-        parts = [blocks.call(all_of_them, [x], {}) for x in (xs[:cut], xs[cut:]) if len(x)]
+        parts = [blocks.call(all_of_them, [x], {}, rows=True) for x in (xs[:cut], xs[cut:]) if len(x)]
         memory = Memory()
-        rows = [memory.call(all_of_them, [np.float64(x)], {}) for x in xs]
+        rows = [memory.call(all_of_them, [np.float64(x)], {}, rows=False) for x in xs]
     for k in range(2):
         np.testing.assert_array_equal(np.concatenate([p[k] for p in parts]), np.array([r[k] for r in rows], float))
 
 
 def of(function: Callable[..., Any], xs: list[float], *arguments: int) -> list[float]:
     with np.errstate(all="ignore"):
-        out: list[float] = Memory().call(lambda x: function(x, *arguments), [np.array(xs, float)], {}).tolist()
+        out: list[float] = (
+            Memory().call(lambda x: function(x, *arguments), [np.array(xs, float)], {}, rows=True).tolist()
+        )
     return out
 
 
