@@ -80,21 +80,23 @@ def group_std_nan(
 
 
 @probe("ADV013", severity="critical", explains=("GRD001",))
-def probe_nan(advantages: Any) -> Fires | None:
+def probe_nan(advantages: Any, settings: Any = None) -> Fires | None:
     """## What this certifies, and what it does not
     The probe gives groups of one, of ties and of nearly equal rewards (1e-9 apart), and a batch in which one group
-    holds a NaN reward, to the trainer's own function. Every advantage must be finite, and the NaN must stay in its own
-    group. Refusing with a ValueError or an assertion is right as well. It does not certify what the trainer does with
-    a reward function that fails (REW004).
+    holds a NaN reward, to the trainer's own function (groups of one only where
+    `settings["group_size"]` is 1, or unknown: then a warning). Every advantage must be finite, and the NaN must stay
+    in its own group. Refusing with a ValueError or an assertion is right as well. It does not certify what the
+    trainer does with a reward function that fails (REW004).
     """
     import torch
 
     bad: list[str] = []
+    size = (settings or {}).get("group_size")
+    ones = {"a group of one": torch.tensor([[0.5]]), "groups of one": torch.tensor([[0.5], [1.0]])}
     cases = {
-        "a group of one": torch.tensor([[0.5]]),
-        "groups of one": torch.tensor([[0.5], [1.0]]),
         "tied rewards": torch.ones(2, 4),
         "rewards 1e-9 apart": torch.tensor([[0.5, 0.5 + 1e-9, 0.5, 0.5]], dtype=torch.float64),
+        **(ones if size in (None, 1) else {}),
         "a NaN reward in another group": torch.tensor([[float("nan"), 1.0, 0.0, 0.0], [0.0, 1.0, 0.0, 1.0]]),
     }
     for name, rewards in cases.items():
@@ -104,4 +106,10 @@ def probe_nan(advantages: Any) -> Fires | None:
             continue
         if not bool(found[-1].isfinite().all()):
             bad.append(name)
-    return fires(bool(bad), "Advantages are NaN or infinite for {cases}.", cases=", ".join(bad))
+    return fires(
+        bool(bad),
+        "Advantages are NaN or infinite for {cases}.",
+        cases=", ".join(bad),
+        warning=bool(bad) and size is None and set(bad) <= set(ones),
+        critical=bool(set(bad) - set(ones)) or (size == 1 and bool(bad)),
+    )

@@ -92,7 +92,7 @@ def _where(kl: float) -> str:
 @probe(
     "KL006",
     severity="critical",
-    explains=("KL001", "KL002"),
+    explains=("KL001", "KL002", "ENT006", "ENT011"),
     remedies=(
         remedy(
             "build-ids-once",

@@ -7,7 +7,7 @@ from grpo_doctor.remedies import remedy
 @probe(
     "PAD004",
     severity="critical",
-    explains=("RAT003", "RAT004", "KL006", "GEN004"),
+    explains=("RAT003", "RAT004", "KL006", "GEN004", "ENT006", "ENT011"),
     remedies=(
         remedy(
             "pass-attention-mask",

@@ -27,7 +27,8 @@ def mask_from_token_identity(
     ## What it sees
     The pad token is made equal to EOS, and a response that ends with EOS is put through the trainer's mask. Its EOS
     must be trained. Whether the cause is token identity is told by a second response with an EOS in its middle (left
-    out as well), or by the EOS coming back once pad is another id. Where the tokenizer's own pad is another token the
+    out as well, where the tokenizer's own pad is EOS), or by the EOS coming back once pad is another id. Where the
+    tokenizer's own pad is another token the
     fault sleeps, and the finding is a warning.
 
     ## Why it matters
@@ -72,7 +73,7 @@ def mask_from_token_identity(
     ends = trained(eos, [words[0], words[1], eos])
     inner = trained(eos, [words[0], eos, words[1], eos])
     otherwise = trained(other, [words[0], words[1], eos])
-    by_identity = (inner[2] and not inner[1] and not inner[3]) or otherwise[2]
+    by_identity = (native == eos and inner[2] and not inner[1] and not inner[3]) or otherwise[2]
     return fires(
         ends[0] and not ends[2] and by_identity,
         "With pad == EOS the mask leaves out the EOS of every response"

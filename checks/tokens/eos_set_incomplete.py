@@ -81,7 +81,7 @@ def _terminator(tokenizer: Any, settings: Any, special: Any) -> int:
     closing = [i for i in whole[len(open_) :] if i in special.all]
     if not closing:
         raise probes.Unjudged("the chat template closes a turn with no special token; say settings['turn_terminator']")
-    return int(closing[0])
+    return int(closing[-1])  # the words before it may hold an unknown token
 
 
 def _goes_on(sample: Any, model: Any, tokenizer: Any, render: Any, prompts: Any, terminator: int) -> bool:

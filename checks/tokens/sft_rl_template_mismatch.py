@@ -86,6 +86,7 @@ def sft_rl_template_mismatch(
 @probe(
     "TOK001",
     severity="error",
+    explains=("TOK003",),
     remedies=(
         remedy(
             "one-renderer",

@@ -396,13 +396,18 @@ LONGEST = 24
 """Tokens that a probe lets a sampler generate."""
 
 
-def _capped(kwargs: dict[str, Any]) -> dict[str, Any]:
+def _told(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of generate that make it short and tell its scores."""
     config = kwargs.get("generation_config")
     if config is not None:
         config = copy.deepcopy(config)
         config.max_new_tokens = min(config.max_new_tokens or LONGEST, LONGEST)
         config.min_new_tokens = min(config.min_new_tokens or 0, LONGEST) or None
-        kwargs = {**kwargs, "generation_config": config}
+        config.return_dict_in_generate = config.output_scores = True
+        given = ("return_dict_in_generate", "output_scores")
+        kwargs = {k: v for k, v in kwargs.items() if k not in given} | {"generation_config": config}
+    else:
+        kwargs = {**kwargs, "return_dict_in_generate": True, "output_scores": True}
     for name in ("max_new_tokens", "min_new_tokens"):
         if kwargs.get(name) is not None:
             kwargs = {**kwargs, name: min(kwargs[name], LONGEST)}
@@ -432,10 +437,9 @@ def drawn(sample: Callable[..., Any], model: Any, ids: Tensor, real: Tensor, see
 
     def generate(*args: Any, **kwargs: Any) -> Any:
         assert whole is not None
-        asked = kwargs.get("return_dict_in_generate")
-        extra = {"return_dict_in_generate": True, "output_scores": True}
+        asked = (vars(kwargs.get("generation_config") or object) | kwargs).get("return_dict_in_generate")
         with replaced(model, "generate", whole):
-            found = whole(*args, **{**_capped(kwargs), **extra})
+            found = whole(*args, **_told(kwargs))
         new = found.sequences[:, -len(found.scores) :]
         scores.append(_scores(found, new))
         return found if asked else found.sequences

@@ -1,0 +1,90 @@
+"""Every sick twin of the reference trainer is caught by its own probe alone, every right one is left in peace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from grpo_doctor.diagnosis import Diagnosis
+from grpo_doctor.probes import run_probes
+from tests.probes import sick
+from tests.probes.reference import Reference
+
+CAUSES = {
+    "PAD001": "CountAsPosition ExtractionDropsFirst ExtractionDropsLast ExtractionOfFirstRowOnly TextCutAtSpecial",
+    "PAD002": "AssumesRightPadding StartsOneLate StartsOneEarly EndsOneEarly ShiftedForLongest EosMissing PromptTrained "
+    "TrainsPadding SingleTokenDropped",
+    "PAD003": "ByIdentity TrailingPadStripped",
+    "PAD004": "NoAttentionMask SomeRowsUnmasked",
+    "KL006": "RawPromptInLoss RawPromptInReference OtherReference PromptLosesFirstToken",
+    "GEN005": "TrainsFallback LosesEos",
+    "RAT003": "Dropout",
+    "TOK001": "SftPlain OneNewline SystemTurnLost",
+    "TOK003": "LabelsByPad LabelsLoseEos LabelsOnPrompt",
+    "TOK004": "GoesOnAfterTurn",
+    "TOK006": "PenaltyOverAll PenaltyOverLastPromptToken PenaltyOverPromptOnly HuggingFacePenalty",
+    "GEN001": "TrainMode ForcesTrainMode",
+    "GEN002": "Stale",
+    "GEN006": "Twice TwiceCold",
+    "GEN007": "Greedy TemperatureLost",
+    "ADV005": "IndexRanks",
+    "ADV006": "Uncentred OwnGroups WrongGroups BatchCentred Backwards",
+    "ADV007": "VarianceForStd",
+    "ADV013": "NoEpsilon",
+    "ENT006": "FlippedEntropy FlippedForPositive FlippedForLong FlippedInSurgery EntropyOnPrompt",
+    "ENT007": "LogsAnotherLoss",
+    "ENT011": "Surrogate",
+    "GRD006": "Overwrites NeverDivides DividesTwice",
+    "STL004": "OptimizerOfACopy HeadForgotten ForgetsToStep Frozen",
+}
+RIGHT = (
+    "RightPadded RightPaddedResponses BoolMask IntMaskOverTokens NestedIds Flat TensorExtraction TextExtraction "
+    "PopulationStd CentredOnly BatchStd NumpyAdvantages EntropyLossAdded RightSurgery EvalModeSampler WithoutCache "
+    "PaddingEverywhere Hot"
+)
+PAD_IS_EOS = {"ByIdentity", "TrailingPadStripped", "LabelsByPad"}
+
+
+def probed(name: str) -> Diagnosis:
+    """The diagnosis of a twin by its name."""
+    torch.set_num_threads(1)
+    kind: type[Reference] = getattr(sick, name)
+    trainer = kind(pad_is_eos=True) if name in PAD_IS_EOS else kind()
+    more: dict[str, Any] = {"penalize": trainer.penalize} if hasattr(trainer, "penalize") else {}
+    return run_probes(trainer.adapter(**more))
+
+
+@pytest.mark.parametrize(("name", "code"), [(name, code) for code, names in CAUSES.items() for name in names.split()])
+def test_a_sick_twin_is_caught_by_its_own_probe_alone(name: str, code: str) -> None:
+    diagnosis = probed(name)
+    assert diagnosis.cause == code, diagnosis.findings
+    assert [f.code for f in diagnosis.findings if f.role == "cause"] == [code], diagnosis.findings
+    assert diagnosis.verdict == "failing"
+
+
+@pytest.mark.parametrize("name", RIGHT.split())
+def test_a_right_twin_is_left_in_peace(name: str) -> None:
+    diagnosis = probed(name)
+    assert [f"{f.code}: {f.message}" for f in diagnosis.findings] == []
+    assert (diagnosis.verdict, diagnosis.notes) == ("healthy", [])
+
+
+@pytest.mark.parametrize("name", ["PenaltyOverResponse", "TopK", "TopP", "LossAtOne"])
+def test_filters_that_the_loss_does_not_know_are_a_warning_at_least(name: str) -> None:
+    diagnosis = probed(name)
+    assert [f.code for f in diagnosis.findings] == ["GEN004"], diagnosis.findings
+
+
+def test_nan_for_a_group_of_one_is_a_warning_where_the_group_size_is_unknown() -> None:
+    assert [(f.code, f.severity) for f in probed("NanForOne").findings] == [("ADV013", "warning")]
+
+
+def test_ids_that_are_tokenised_again_are_a_warning() -> None:
+    diagnosis = probed("Retokenises")
+    assert [(f.code, f.severity) for f in diagnosis.findings] == [("TOK005", "warning")]
+
+
+def test_two_beginnings_in_one_path_only_are_an_error() -> None:
+    assert probed("DoubleBos").finding("TOK002") is not None

@@ -1,0 +1,189 @@
+"""The runner: what it leaves behind, what it does with code that raises or hangs, and how it is started."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import grpo_doctor.probes as probes
+from grpo_doctor.catalogue import load
+from grpo_doctor.check import PROVES
+from grpo_doctor.cli import app
+from grpo_doctor.probes import Adapter, AdapterError, run_probes
+from tests.probes import sick
+from tests.probes.reference import Reference
+
+HERE = Path(__file__).parent
+
+
+def state_of(trainer: Reference) -> dict[str, Any]:
+    """Hashes and copies of everything that a probe must leave alone."""
+
+    def digest(*tensors: torch.Tensor) -> str:
+        return hashlib.sha256(b"".join(t.detach().contiguous().numpy().tobytes() for t in tensors)).hexdigest()
+
+    model = trainer.model
+    return {
+        "weights": digest(*model.state_dict().values()),
+        "reference": digest(*trainer.reference.state_dict().values()),
+        "gradients": [None if p.grad is None else digest(p.grad) for p in model.parameters()],
+        "trainable": [p.requires_grad for p in model.parameters()],
+        "optimizer": [
+            sorted((k, digest(v) if isinstance(v, torch.Tensor) else v) for k, v in s.items())
+            for s in trainer.optimizer.state.values()
+        ],
+        "groups": [{k: v for k, v in g.items() if k != "params"} for g in trainer.optimizer.param_groups],
+        "modes": [m.training for m in model.modules()],
+        "checkpointing": [getattr(m, "gradient_checkpointing", None) for m in model.modules()],
+        "hooks": [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()],
+        "own": [sorted(k for k in vars(m) if k in ("generate", "forward", "train")) for m in model.modules()],
+        "config": copy.deepcopy(model.generation_config.to_dict()),
+        "tokenizer": (trainer.tok.padding_side, trainer.tok.pad_token, trainer.tok.pad_token_id),
+        "random": (random.getstate(), np.random.get_state()[1].tolist(), digest(torch.get_rng_state())),  # type: ignore[index]
+    }
+
+
+@pytest.mark.parametrize("kind", [Reference, sick.TrainMode, sick.GoesOnAfterTurn])
+def test_everything_is_left_as_it_was_found(kind: type[Reference]) -> None:
+    trainer = kind()
+    trainer.step(*_samples())
+    trainer.model.train()
+    before = state_of(trainer)
+    run_probes(trainer.adapter())
+    assert state_of(trainer) == before
+
+
+def _samples() -> tuple[Any, ...]:
+    return ([[{"role": "user", "content": "hi"}]] * 2, [[5, 6], [7, 8]], torch.tensor([1.0, -1.0]))
+
+
+def test_what_the_users_code_raises_is_told_with_its_place_and_the_others_run() -> None:
+    def advantages(rewards: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError("no rewards today")
+
+    trainer = Reference()
+    before = state_of(trainer)
+    diagnosis = run_probes(trainer.adapter("render", "mask", advantages=advantages))
+    assert diagnosis.verdict == "unjudged"
+    assert any(
+        "raised RuntimeError" in n and "test_runner.py" in n and "no rewards today" in n for n in diagnosis.notes
+    )
+    assert diagnosis.coverage.passed >= 2
+    assert state_of(trainer) == before
+
+
+def test_a_probe_that_takes_too_long_is_ended() -> None:
+    def advantages(rewards: torch.Tensor) -> torch.Tensor:
+        time.sleep(5)
+        return rewards
+
+    adapter = Adapter(seams={"advantages": advantages})
+    began = time.monotonic()
+    diagnosis = run_probes(adapter, catalogue=load().select(["ADV006"]), time_limit=0.2)
+    assert time.monotonic() - began < 3
+    assert diagnosis.notes == ["ADV006 advantage-not-centred: took longer than 0.2 s"]
+
+
+def test_what_is_missing_is_skipped_and_named() -> None:
+    diagnosis = run_probes(Adapter())
+    assert diagnosis.verdict == "unjudged"
+    assert {"code": "ADV006", "needs": ["advantages"]} in diagnosis.coverage.skipped
+    assert diagnosis.coverage.ran == 0
+
+
+@pytest.mark.parametrize(
+    ("seams", "message"),
+    [({"extrat": print}, "there is no seam 'extrat'; 'extract'?"), ({"mask": 3}, "seam 'mask' is int, not a function")],
+)
+def test_a_wrong_adapter_says_what_is_wrong(seams: dict[str, Any], message: str) -> None:
+    with pytest.raises(AdapterError, match=message.replace("?", r"\?")):
+        Adapter(seams=seams)
+
+
+def test_every_probe_says_what_it_certifies() -> None:
+    with_probe = [check for check in load().checks.values() if check.probe is not None]
+    assert len(with_probe) >= 28
+    assert [check.code for check in with_probe if f"## {PROVES}" not in check.page] == []
+
+
+def test_the_whole_suite_is_quick() -> None:
+    began = time.process_time()
+    run_probes(Reference().adapter())
+    assert time.process_time() - began < 30
+
+
+# -- the ways to run ------------------------------------------------------------------------------------------------
+
+
+def write_adapter(folder: Path, twin: str) -> Path:
+    path = folder / "adapter.py"
+    path.write_text(
+        f"""
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("twins", {str(HERE / "reference.py")!r})
+twins = importlib.util.module_from_spec(spec); spec.loader.exec_module(twins)
+class Sick(twins.Reference):
+    def extract(self, tokens, input_ids, attention_mask):
+        counts = (input_ids != self.tok.pad_token_id).sum(1).tolist()
+        return [row[n:] for row, n in zip(tokens.tolist(), counts)]
+trainer = {twin}()
+model, tokenizer, prompts = trainer.model, trainer.tok, twins.PROMPTS
+render, extract = trainer.render, trainer.extract
+""".replace("twins.Reference()", "twins.Reference()"),
+        encoding="utf-8",
+    )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("twin", "code", "words"), [("twins.Reference", 0, "Every property"), ("Sick", 1, "PAD001"), ("1/0 or ", 2, "")]
+)
+def test_the_command_line_has_the_exit_codes_of_analyze(tmp_path: Path, twin: str, code: int, words: str) -> None:
+    result = CliRunner().invoke(app, ["probe", str(write_adapter(tmp_path, twin)), "--no-color"])
+    assert result.exit_code == code, result.output
+    assert words in result.output
+    if code == 2:
+        assert "raised ZeroDivisionError at" in result.output
+        assert "Traceback" not in result.output
+
+
+def test_nothing_judged_is_exit_code_3(tmp_path: Path) -> None:
+    path = tmp_path / "empty.py"
+    path.write_text("def sync():\n    pass\n", encoding="utf-8")
+    assert CliRunner().invoke(app, ["probe", str(path)]).exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [(None, "no such file"), ("x = 1\n", "defines no seam"), ("adapter = 3", "is int")]
+)
+def test_an_unusable_adapter_is_exit_code_2(tmp_path: Path, text: str | None, words: str) -> None:
+    path = tmp_path / "adapter.py"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    result = CliRunner().invoke(app, ["probe", str(path)])
+    assert result.exit_code == 2
+    assert words in result.output
+
+
+def test_new_adapter_writes_a_file_that_can_be_probed_and_overwrites_none(tmp_path: Path) -> None:
+    path = tmp_path / "adapter.py"
+    assert CliRunner().invoke(app, ["new-adapter", str(path)]).exit_code == 0
+    again = CliRunner().invoke(app, ["new-adapter", str(path)])
+    assert again.exit_code == 2
+    assert "--force" in again.output
+    named = [
+        line.split("def ")[1].split("(")[0] for line in path.read_text(encoding="utf-8").splitlines() if "def " in line
+    ]
+    assert set(named) == set(probes.SEAMS) - {"old_logprobs", "objective"}
+
+
+test_suite = probes.suite(lambda: Reference().adapter(), select=("PAD", "ADV", "STL005"))
