@@ -87,7 +87,7 @@ def advantage_not_centred(
     )
 
 
-@probe("ADV006", severity="error", explains=("ADV005", "ADV007"))
+@probe("ADV006", severity="error", explains=("ADV005", "ADV007", "ADV013"))
 def probe_centring(advantages: Any, *, limit: float = 0.05) -> Fires | None:
     """## What this certifies, and what it does not
     The probe gives groups of very different means to the trainer's own function: the advantages of every group must

@@ -79,14 +79,14 @@ def group_std_nan(
     )
 
 
-@probe("ADV013", severity="critical", explains=("GRD001",))
+@probe("ADV013", severity="critical", explains=("GRD001", "ADV005"))
 def probe_nan(advantages: Any, settings: Any = None) -> Fires | None:
     """## What this certifies, and what it does not
-    The probe gives groups of one, of ties and of nearly equal rewards (1e-9 apart), and a batch in which one group
-    holds a NaN reward, to the trainer's own function (groups of one only where
-    `settings["group_size"]` is 1, or unknown: then a warning). Every advantage must be finite, and the NaN must stay
-    in its own group. Refusing with a ValueError or an assertion is right as well. It does not certify what the
-    trainer does with a reward function that fails (REW004).
+    The probe gives groups of ties, of nearly equal rewards (1e-9 apart) and, where `settings["group_size"]` is 1 or
+    unknown, of one to the trainer's own function, and a batch in which one group holds a NaN reward. Every advantage
+    must be finite; that the NaN stays in its own group, and groups of one where the size is unknown, are a warning.
+    Refusing with a ValueError or an assertion is right as well. It does not certify what the trainer does with a
+    reward function that fails (REW004).
     """
     import torch
 
@@ -106,10 +106,11 @@ def probe_nan(advantages: Any, settings: Any = None) -> Fires | None:
             continue
         if not bool(found[-1].isfinite().all()):
             bad.append(name)
+    mild = {"a NaN reward in another group", *(ones if size is None else ())}
     return fires(
         bool(bad),
         "Advantages are NaN or infinite for {cases}.",
+        warning=bool(bad) and set(bad) <= mild,
+        critical=bool(set(bad) - mild),
         cases=", ".join(bad),
-        warning=bool(bad) and size is None and set(bad) <= set(ones),
-        critical=bool(set(bad) - set(ones)) or (size == 1 and bool(bad)),
     )

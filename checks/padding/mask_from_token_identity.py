@@ -51,11 +51,13 @@ def mask_from_token_identity(
     reversed it two and a half hours later.
     """
     craft = probes.craft
-    eos, native = craft.special_ids(tokenizer).eos, craft.special_ids(tokenizer).pad
+    eos = craft.special_ids(tokenizer).eos
     if eos is None:
         raise probes.Unjudged("the tokenizer has no EOS")
     own = [ids for _, ids in craft.rendered(render, prompts)][:2]
     words = craft.plain_ids(tokenizer, model, own)
+    used = craft.padding_of(craft.batch_of(mask(own, [words[:3]] * len(own))))  # not always the tokenizer's
+    native = craft.special_ids(tokenizer).pad if used is None else used
     other = native if native != eos else words[-1]
 
     def trained(pad: int, response: list[int]) -> list[bool]:

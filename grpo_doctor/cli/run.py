@@ -60,6 +60,9 @@ def run(
     fail_on: Annotated[
         str | None, typer.Option("--fail-on", help="Severity from which the exit code is 1.", show_default="error")
     ] = None,
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Prove the plumbing first; do not train if it is broken.")
+    ] = False,
     select: common.Select = None,
     ignore: common.Ignore = None,
     config: common.ConfigFile = None,
@@ -82,6 +85,8 @@ def run(
         if engine != "own":
             raise ConfigError(f"--engine {engine}: choose own or trl")
         session, trainer = _begin(given, faults, given.pop("on", on), out, resume, examined)
+        if probe:
+            _prove(trainer, examined)
         view = _view(trainer, session)
         diagnosis = _train(session, trainer, view, examined)
     stopped_by_finding = session.stopped is not None and session.stopped.finding is not None
@@ -200,6 +205,23 @@ def _trainer(settings: Settings, engine: Any) -> Trainer:
 
     task = load_task(settings.task, settings.reward)
     return Trainer(engine(settings, *load_model(settings), task))
+
+
+def _prove(trainer: Trainer, examined: Config) -> None:
+    """Probes the engine, leaves it as it was, and ends the command where a probe fails."""
+    from ..probes import engine_adapter, run_probes
+    from .analyze import exit_code
+
+    engine = trainer.engine
+    before = dict(vars(engine))
+    adapter = engine_adapter(engine, [example.dialogue for example in engine.task.examples[:8]])
+    diagnosis = run_probes(adapter, catalogue=common.chosen(examined), thresholds=examined.thresholds)
+    vars(engine).clear()
+    vars(engine).update(before)
+    if exit_code([diagnosis], 0, Severity.of(examined.fail_on)) == common.FINDINGS:
+        common.write([diagnosis], "text", None, [], common.options("text", None, False, None, False))
+        raise typer.Exit(common.FINDINGS)
+    typer.echo(f"probes: {diagnosis.coverage.passed} of {diagnosis.coverage.ran} properties hold")
 
 
 def _fresh(settings: Settings, faults: list[str]) -> Path:

@@ -181,6 +181,12 @@ def row_ids(batch: Batch, row: int) -> Ids:
     return [int(ids[i]) for i in real_positions(batch, row)]
 
 
+def padding_of(batch: Batch) -> int | None:
+    """The id that a batch is padded with; None where it has no padding."""
+    padded = batch.input_ids[batch.attention_mask == 0]
+    return int(padded[0]) if len(padded) else None
+
+
 def response_positions(batch: Batch, row: int, response: Ids) -> list[int] | None:
     """Where a row holds the response as its last tokens; None where it does not."""
     positions = real_positions(batch, row)
@@ -573,10 +579,15 @@ def entropy_cases(
             none = gradient(model, backward, some, said, 0 * ones)
             least = 1e-5 * max(float(plus.norm()), float(minus.norm()), 1e-3)
             ids = [flat_ids(render(p)) for p in some]
-            entropy, surprise = _entropy_gradients(model, ids, said, tokenizer, temperature)
+            # losses take the entropy at temperature 1 or at that of the sampler: either is right
+            wanted = [_entropy_gradients(model, ids, said, tokenizer, t) for t in sorted({1.0, temperature})]
             for kind, left in (("zero advantages", none), ("even part", (plus + minus) / 2)):
                 if float(left.norm()) > least:
-                    cases.append(EntropyCase(f"{name}, {kind}", cosine(-left, entropy), cosine(-left, surprise)))
+                    raised = max(cosine(-left, entropy) for entropy, _ in wanted)
+                    surprise = max((cosine(-left, s) for _, s in wanted), key=abs)
+                    cases.append(EntropyCase(f"{name}, {kind}", raised, surprise))
+                elif float(none.norm()) > least:  # the branches of either sign cancel each other
+                    cases.append(EntropyCase(f"{name}, {kind}", 0.0, 0.0))
     return cases
 
 

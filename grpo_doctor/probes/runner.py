@@ -67,7 +67,14 @@ def run_probes(
     findings = [r.finding for r in results if r.finding is not None]
     passed = sum(r.passed for r in results)
     skipped = [{"code": r.check.code, "needs": r.needs or [r.why]} for r in results if r.why]
-    coverage = Coverage(ran=passed + len(findings), fired=len(findings), passed=passed, skipped=skipped, unread_keys=[])
+    coverage = Coverage(
+        ran=passed + len(findings),
+        fired=len(findings),
+        passed=passed,
+        skipped=skipped,
+        unread_keys=[],
+        passed_codes=[r.check.code for r in results if r.passed],
+    )
     diagnosis = diagnosis_of(run, catalogue, findings, coverage, rows=0)
     if run.notes and diagnosis.verdict == "healthy":
         diagnosis.verdict = "unjudged"

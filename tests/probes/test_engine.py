@@ -76,7 +76,5 @@ def test_each_fault_is_named_by_its_own_probe(fault: str, code: str) -> None:
     assert [f.code for f in diagnosis.findings if f.role == "cause"] == [code]
 
 
-@pytest.mark.parametrize("fault", ["logit-clip", "min-new-tokens"])
-def test_filters_that_the_loss_does_not_know_are_gen004(fault: str) -> None:
-    found = probed(fault, max_completion_length=32).finding("GEN004")
-    assert found is not None
+def test_a_clip_that_the_loss_does_not_know_is_gen004() -> None:
+    assert probed("logit-clip").cause == "GEN004"
