@@ -1,4 +1,6 @@
-from grpo_doctor import Fires, Rival, check, fires
+from typing import Any
+
+from grpo_doctor import Fires, Rival, check, fires, probe, probes
 from grpo_doctor.stats import Column, fallen, gained, solved
 
 
@@ -73,4 +75,45 @@ def logit_saturation(
         critical=saturated & (top1_prob > certain) & (entropy_mean < spent),
         p=top1_prob,
         gap=logit_gap,
+    )
+
+
+@probe("SHP001", severity="warning")
+def probe_sharpness(
+    model: Any,
+    render: Any,
+    tokenizer: Any,
+    prompts: Any = None,
+    base: Any = None,
+    *,
+    gap: float = 7.0,
+    top1: float = 0.99,
+) -> Fires | None:
+    """## What this certifies, and what it does not
+    The probe reads the policy's next token after each of the adapter's prompts, before any update: the gap of the two
+    largest logits above 7 and the largest probability above 0.99, on average, is the illness, and the adapter's `base`
+    model, where there is one, tells whether it was born with it. What is sharp before the first update is not RL's
+    doing. It certifies the first token only, which a template may well determine: look at more before you blame it.
+    """
+    import torch
+
+    craft = probes.craft
+    rows = [ids for _, ids in craft.rendered(render, prompts)]
+    ids, real = craft.pad_left(rows, craft.special_ids(tokenizer).pad, craft.device_of(model))
+
+    def sharpness(of: Any) -> tuple[float, float]:
+        with craft.held_in_eval(of), torch.no_grad():
+            two = of(input_ids=ids, attention_mask=real).logits[:, -1].float()
+        high = two.topk(2).values
+        return float((high[:, 0] - high[:, 1]).mean()), float(two.softmax(-1).amax(-1).mean())
+
+    own_gap, own_top1 = sharpness(model)
+    born = "" if base is None else " (base model: gap {:.3g}, top-1 {:.3g})".format(*sharpness(base))
+    return fires(
+        own_gap > gap and own_top1 > top1,
+        "Before any update the gap of the two largest logits is {own_gap:.3g} and the largest probability "
+        "{own_top1:.4f}{born}.",
+        own_gap=own_gap,
+        own_top1=own_top1,
+        born=born,
     )

@@ -1,0 +1,52 @@
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor.remedies import remedy
+
+
+@probe(
+    "DAT003",
+    severity="warning",
+    explains=("ENT001", "ADV003", "SHP001"),
+    remedies=(
+        remedy(
+            "hold-out-rl-prompts",
+            "Keep the prompts of RL out of the supervised stage",
+            by_hand="split by prompt before the supervised stage; 20 % of overlap or less",
+            evidence="answers that were learnt by heart have no entropy left, so every group is tied",
+            source="founding document 001, deep diagnosis item 10",
+        ),
+    ),
+)
+def rl_prompts_seen_in_supervision(render: Any, prompts: Any, supervised: Any, *, most: float = 0.8) -> Fires | None:
+    """Most prompts of RL were answered in the supervised stage.
+
+    ## What it sees
+    The share of the adapter's prompts whose ids also stand in its supervised pairs. Above 80 % is the illness.
+
+    ## Why it matters
+    What was learnt by heart is answered in one way: the entropy is gone before RL begins, groups tie, nothing is
+    learnt.
+
+    ## What this certifies, and what it does not
+    It certifies the share among the prompts and pairs that the adapter names, exact prompts only. It cannot see
+    paraphrases, nor data that the adapter leaves out.
+
+    ## Known false alarms
+    Small closed tasks whose prompts are all there is; a short supervised stage that teaches only the format.
+
+    ## Remedy
+    Split the prompts first.
+
+    ## Sources
+    Founding document 001, deep diagnosis item 10: 100 % is a leak, above 80 % severe, below 20 % fine.
+    """
+    craft = probes.craft
+    taught = {tuple(craft.flat_ids(render(prompt))) for prompt, _ in supervised}
+    seen = sum(tuple(craft.flat_ids(render(prompt))) in taught for prompt in prompts)
+    share = seen / len(prompts)
+    return fires(
+        share > most,
+        "{share:.0%} of the prompts of RL were answered in the supervised stage.",
+        share=share,
+    )

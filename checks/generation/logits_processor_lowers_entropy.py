@@ -1,0 +1,69 @@
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor.remedies import remedy
+
+
+@probe(
+    "GEN008",
+    severity="warning",
+    explains=("GEN004", "ADV003"),
+    remedies=(
+        remedy(
+            "drop-the-processor",
+            "Leave out the logits processor that takes the entropy away",
+            by_hand="sample without it, and score with the same distribution as is sampled from (GEN004)",
+            evidence="ablation: entropy with and without each processor",
+            source="founding document 001, deep diagnosis item 9",
+        ),
+    ),
+)
+def logits_processor_lowers_entropy(
+    model: Any, render: Any, tokenizer: Any, processors: Any, prompts: Any = None, *, loss: float = 0.1
+) -> Fires | None:
+    """A logits processor makes the sampled distribution much sharper than the policy's.
+
+    ## What it sees
+    The entropy of the next token after each of the adapter's prompts, without processors and with each of them alone.
+    One that lowers the mean by more than 0.1 nats and by more than a fifth is named.
+
+    ## Why it matters
+    The policy is not to blame then: groups are alike because of the processor, and the loss knows nothing of it.
+
+    ## What this certifies, and what it does not
+    It certifies the first token of a response, each processor alone. Processors that act later (repetition, minimum
+    length) or only together are not seen; GEN004 compares the whole.
+
+    ## Known false alarms
+    Processors that are meant to restrict, such as a grammar.
+
+    ## Remedy
+    Leave it out, or shape the reward instead.
+
+    ## Sources
+    Founding document 001, deep diagnosis item 9: more than 0.1 nats without a penalty makes it the culprit.
+    """
+    import torch
+
+    craft = probes.craft
+    rows = [ids for _, ids in craft.rendered(render, prompts)]
+    ids, real = craft.pad_left(rows, craft.special_ids(tokenizer).pad, craft.device_of(model))
+    with craft.held_in_eval(model), torch.no_grad():
+        logits = model(input_ids=ids, attention_mask=real).logits[:, -1].float()
+
+    def entropy(of: Any) -> float:
+        table = of.log_softmax(-1)
+        return float(-(table.exp() * table.clamp(min=-1e4)).sum(-1).mean())
+
+    whole = entropy(logits)
+    left = {name: entropy(processor(ids, logits.clone()).float()) for name, processor in processors.items()}
+    if not left:
+        raise probes.Unjudged("the adapter names no processors")
+    name = min(left, key=lambda n: left[n])
+    return fires(
+        whole - left[name] > max(loss, 0.2 * whole),
+        "The processor {name} lowers the entropy of the first token from {whole:.3g} to {left:.3g} nats.",
+        name=name,
+        whole=whole,
+        left=left[name],
+    )

@@ -1,0 +1,64 @@
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor.remedies import remedy
+
+
+@probe(
+    "TOK007",
+    severity="warning",
+    explains=("LEN002", "LEN003"),
+    remedies=(
+        remedy(
+            "teach-the-end",
+            "Train the EOS in the supervised stage before RL",
+            by_hand="labels end with the EOS of the answer (TOK003 proves it)",
+            evidence="EOS never taught: EOS rate 0.00, truncation 1.00 from the first step",
+            source="founding document 001, deep diagnosis; ENGINE-NOTES, fault noteos_sft_rl",
+        ),
+    ),
+)
+def eos_not_expected_at_target_end(
+    model: Any, tokenizer: Any, render: Any, supervised: Any, *, least: float = 0.1
+) -> Fires | None:
+    """The policy does not expect the end where its supervised answers end.
+
+    ## What it sees
+    Up to 16 supervised pairs of the adapter: the policy's probability of any end token right after the last word of
+    the answer. A median below 0.1 is the illness.
+
+    ## Why it matters
+    A policy that was never taught to stop begins RL at the length limit; rewards then judge cut text.
+
+    ## What this certifies, and what it does not
+    It certifies that the supervised stage taught the end, on its own data. It does not certify that generation stops
+    there (TOK004) nor that free answers end.
+
+    ## Known false alarms
+    A base model before any supervised stage; answers that may well go on.
+
+    ## Remedy
+    See TOK003: label the EOS, then train the supervised stage again.
+
+    ## Sources
+    Founding document 001, deep diagnosis of a policy without entropy.
+    """
+    import torch
+
+    craft = probes.craft
+    ends = sorted(craft.end_ids(tokenizer, model))
+    if not ends:
+        raise probes.Unjudged("the tokenizer has no EOS")
+    found = []
+    with craft.held_in_eval(model), torch.no_grad():
+        for prompt, answer in list(supervised)[:16]:
+            ids = craft.flat_ids(render(prompt)) + craft.flat_ids(tokenizer(answer, add_special_tokens=False))
+            given = torch.tensor([ids], device=craft.device_of(model))
+            found.append(float(model(input_ids=given).logits[0, -1].float().softmax(-1)[ends].sum()))
+    median = float(torch.tensor(found).median())
+    return fires(
+        median < least,
+        "Where supervised answers end the policy expects the end with a probability of {median:.3g} (median of {pairs}).",
+        median=median,
+        pairs=len(found),
+    )
