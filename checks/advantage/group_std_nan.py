@@ -84,7 +84,7 @@ def probe_nan(advantages: Any, settings: Any = None) -> Fires | None:
     """## What this certifies, and what it does not
     The probe gives groups of ties, of nearly equal rewards (1e-9 apart) and, where `settings["group_size"]` is 1 or
     unknown, of one to the trainer's own function, and a batch in which one group holds a NaN reward. Every advantage
-    must be finite; that the NaN stays in its own group, and groups of one where the size is unknown, are a warning.
+    must be finite; groups of one where the size is unknown are a warning, a NaN that leaves its group is an info.
     Refusing with a ValueError or an assertion is right as well. It does not certify what the trainer does with a
     reward function that fails (REW004).
     """
@@ -106,11 +106,13 @@ def probe_nan(advantages: Any, settings: Any = None) -> Fires | None:
             continue
         if not bool(found[-1].isfinite().all()):
             bad.append(name)
-    mild = {"a NaN reward in another group", *(ones if size is None else ())}
+    spread = {"a NaN reward in another group"}
+    mild = spread | set(ones if size is None else ())
     return fires(
         bool(bad),
         "Advantages are NaN or infinite for {cases}.",
-        warning=bool(bad) and set(bad) <= mild,
+        info=bool(bad),
+        warning=bool(set(bad) - spread),
         critical=bool(set(bad) - mild),
         cases=", ".join(bad),
     )

@@ -58,7 +58,7 @@ def eos_not_expected_at_target_end(
     median = float(torch.tensor(found).median())
     return fires(
         median < least,
-        "Where supervised answers end the policy expects the end with a probability of {median:.3g} (median of {pairs}).",
+        "Where answers end the policy expects the end with a probability of {median:.3g} (median of {pairs}).",
         median=median,
         pairs=len(found),
     )

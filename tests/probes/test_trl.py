@@ -27,8 +27,10 @@ def make_trainer(folder: Path, **changes: Any) -> Any:
         "gradient_checkpointing": False, "logging_steps": 1,
     }  # fmt: skip
     data = datasets.Dataset.from_dict({"prompt": [PROMPTS[n % 3] for n in range(8)]})
+    make_model(tokenizer).save_pretrained(folder / "model")
+    values["model_init_kwargs"] = {"dtype": "float32"}
     return trl.GRPOTrainer(
-        make_model(tokenizer), reward_funcs=lambda completions, **_: [0.0] * len(completions),
+        str(folder / "model"), reward_funcs=lambda completions, **_: [0.0] * len(completions),
         args=trl.GRPOConfig(**{**values, **changes}), train_dataset=data, processing_class=tokenizer,
     )  # fmt: skip
 
