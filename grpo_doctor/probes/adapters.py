@@ -204,16 +204,24 @@ class _Trl:
         return replaced(self.trainer, "_tokenize_prompts", lambda prompts: (list(map(list, rows)), None, {}))
 
     def _rolled(
-        self, rows: Sequence[Ids] | None, responses: Sequence[Ids], prompts: Sequence[Prompt] = ()
+        self, rows: Sequence[Ids] | None, responses: Sequence[Ids], prompts: Sequence[Prompt] = (), *, raw: bool = False
     ) -> dict[str, Any]:
-        """What the trainer makes of these responses; rows are repeated until they fill whole groups."""
+        """What the trainer makes of these responses; rows are repeated until they fill whole groups.
+
+        ``raw``: responses are what generate returns, padded; else what the trainer has cut out of that.
+        """
         trainer = self.trainer
         count = len(rows) if rows is not None else len(prompts)
         size = trainer.num_generations if self.model.training else trainer.num_generations_eval
         filled = [n % count for n in range(-(-count // size) * size)]
         texts = [{"prompt": _messages(prompts[n]) if prompts else "x"} for n in filled]
         given = self._tokenized([rows[n] for n in filled]) if rows is not None else nullcontext()
-        scripted = scripted_generate(self.model, [responses[n] for n in filled], self.pad)
+        answers = [list(responses[n]) for n in filled]
+        scripted = (
+            scripted_generate(self.model, answers, self.pad)
+            if raw
+            else replaced(trainer, "_generate_single_turn", lambda *_, **__: (answers, None))
+        )
         with self._untouched(), scripted, given, replaced(trainer, "_calculate_rewards", self._rewards(filled)):
             found: dict[str, Any] = trainer._generate_and_score_completions(texts)
         return {k: v[:count] if isinstance(v, Tensor) and v.ndim else v for k, v in found.items()}
@@ -237,7 +245,7 @@ class _Trl:
     def extract(self, tokens: Tensor, input_ids: Tensor, attention_mask: Tensor) -> list[Ids]:
         """What the trainer takes for the responses when generate returns these tokens."""
         rows = [r[m > 0].tolist() for r, m in zip(input_ids, attention_mask, strict=True)]
-        found = self._rolled(rows, tokens[:, input_ids.shape[1] :].tolist())
+        found = self._rolled(rows, tokens[:, input_ids.shape[1] :].tolist(), raw=True)
         return [r[m > 0].tolist() for r, m in zip(found["completion_ids"], found["completion_mask"], strict=True)]
 
     def mask(self, rows: Sequence[Ids], responses: Sequence[Ids]) -> Batch:
