@@ -8,7 +8,7 @@ from grpo_doctor.stats import Column, baseline, began, fallen, gained, moving_su
     severity="warning",
     confidence="medium",
     outcome=True,
-    explains=("ENT001", "ENT002", "DIV001", "DIV003", "ADV003", "STL001"),
+    explains=("REW009", "ENT001", "ENT002", "DIV001", "DIV003", "ADV003", "STL001"),
     rivals=(
         Rival(
             "a penalty that counts the prompt",
