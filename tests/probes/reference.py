@@ -162,6 +162,7 @@ class Reference:
         ids, real, mask = self.mask([self.render(p) for p in prompts], responses)
         logp, entropy = self.scores(self.model, ids, real)
         mask = torch.as_tensor(mask)[:, -logp.shape[1] :].float()
+        mask = torch.nn.functional.pad(mask, (logp.shape[1] - mask.shape[1], 0))
         ratio = (logp - logp.detach()).exp()
         d = self.reference_logprobs(ids, real) - logp
         per_token = -ratio * advantages[:, None] + self.kl_coef * (d.exp() - d - 1)
