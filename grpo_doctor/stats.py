@@ -418,9 +418,9 @@ class _Standing:
             self.first = self.low = x
         self.low = min(self.low, x)
         tail.append(x)
-        if len(tail) < rows or not self.pairs:
+        if len(tail) < rows:
             return self.standing
-        scatter = _SPREAD * self.apart / self.pairs
+        scatter = _SPREAD * self.apart / self.pairs if self.pairs else math.nan
         values, over = list(tail), 0.0
         for i, window in enumerate(self.windows):
             if len(values) >= window:
