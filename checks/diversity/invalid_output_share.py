@@ -43,7 +43,8 @@ def invalid_output_share(
 
     ## What it sees
     The mean share of invalid or replaced responses over 10 steps: a warning above 0.1, an error above 0.3, critical
-    above 0.8, where it is at least 0.1 worse than at the run's start, or has not become 0.05 better after 40 steps.
+    above 0.8, where it is at least 0.1 worse than at the run's start; or, above 0.3, has not become 0.05 better after
+    40 steps.
 
     ## Why it matters
     Invalid responses teach nothing but their own invalidity, and where a default answers in their place the reward
@@ -60,7 +61,8 @@ def invalid_output_share(
     Document 002's log; catalogue of checks, DIV004.
     """
     share, start = moving_mean(invalid_rate, rows), baseline(invalid_rate, 5)
-    wrong = (share >= start + worse) | ((row(invalid_rate) >= patience) & (share >= start - 0.05))
+    never = (row(invalid_rate) >= patience) & (share > many) & (share >= start - 0.05)
+    wrong = (share >= start + worse) | never
     exposed, spared = previous(update_applied) == 1, previous(update_applied) == 0
     return fires(
         wrong & (share > some),

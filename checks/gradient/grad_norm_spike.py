@@ -9,7 +9,6 @@ from grpo_doctor.stats import Column, fallen, latest, moving_mad, moving_max, mo
     "GRD002",
     severity="warning",
     confidence="medium",
-    explains=("GRD001",),
     rivals=(
         Rival(
             "the loss scaler of fp16",

@@ -2,7 +2,7 @@ from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, each, total
+from grpo_doctor.stats import Column, each, total, words
 
 
 @check(
@@ -61,13 +61,18 @@ def nan_or_inf(events: Column, *, isolated: int = 2) -> Fires:
     infinite_so_far = total(infinite)
     return fires(
         nan > 0,
-        "A core metric is NaN in {nan} step(s) and infinite in {infinite}.",
+        "Not finite: {metrics}; NaN on {nan} step(s) so far, infinite on {infinite}.",
         hold=(1, 1),
         warning=infinite > 0,
         error=(infinite > 0) & (infinite_so_far > isolated),
+        metrics=words(_metrics, events),
         nan=total(nan),
         infinite=infinite_so_far,
     )
+
+
+def _metrics(events: Any) -> str:
+    return ", ".join(e.message.split(" is ")[0] for e in events or () if e.kind == "nan")
 
 
 def _count(events: Any, what: str) -> int:

@@ -8,7 +8,7 @@ from grpo_doctor.testing import find, run_check
 def test_a_nan_is_critical_at_once() -> None:
     found = find("GRD001", loss="0.1 0.1 NaN 0.1x3")
     assert (found.severity, found.confidence, found.onset_step, found.last_step) == ("critical", "high", 3, 3)
-    assert found.message == "A core metric is NaN in 1 step(s) and infinite in 0."
+    assert found.message == "Not finite: loss; NaN on 1 step(s) so far, infinite on 0."
 
 
 @pytest.mark.parametrize(("norms", "severity"), [("1 inf 1 inf 1", "warning"), ("1 inf 1 inf inf", "error")])
