@@ -11,8 +11,7 @@ BIN := .venv/bin
 	touch $@
 
 run: .venv/.installed  ## the main job on its embedded default
-	$(BIN)/python -m tests.p30 logs/training_p30.log
-	$(BIN)/grpo-doctor analyze logs/training_p30.log || test $$? -eq 1
+	$(BIN)/grpo-doctor run --out runs/default-$$(date +%Y%m%d-%H%M%S)
 
 test: .venv/.installed  ## the whole suite
 	$(BIN)/python -m pytest -n 2 --dist worksteal

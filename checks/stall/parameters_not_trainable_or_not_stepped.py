@@ -67,7 +67,7 @@ def parameters_not_trainable_or_not_stepped(
 @probe(
     "STL004",
     severity="critical",
-    explains=("STL002", "STL005", "UPD002"),
+    explains=("STL005", "UPD002"),
     remedies=(
         remedy(
             "optimizer-after-wrapping",

@@ -1,0 +1,107 @@
+"""What holds for the project as a whole."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from grpo_doctor.catalogue import home, leaves, load, report_names
+from grpo_doctor.cli import app
+from grpo_doctor.cli.common import CLEAN, FINDINGS, UNJUDGED, WRONG
+from grpo_doctor.pages import written
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+HEAVY = ("torch", "transformers", "pandas", "scipy", "matplotlib", "jinja2", "pyarrow")
+
+
+def python(code: str, cwd: Path = ROOT) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=cwd, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_catalogues_hold_no_init_file() -> None:
+    assert [p for name in ("checks", "reports") for p in home(name).rglob("__init__.py")] == []
+
+
+@pytest.mark.parametrize("what", ["import grpo_doctor", "from grpo_doctor.catalogue import load; load()"])
+def test_importing_loads_nothing_heavy(what: str) -> None:
+    assert python(f"{what}\nimport sys; print([m for m in {HEAVY} if m in sys.modules])").strip() == "[]"
+
+
+def test_analyze_loads_nothing_heavy(tmp_path: Path) -> None:
+    (tmp_path / "records.jsonl").write_text('{"schema":1,"step":1,"loss":0.5}\n', encoding="utf-8")
+    code = (
+        "import sys\nfrom typer.testing import CliRunner\nfrom grpo_doctor.cli import app\n"
+        f"CliRunner().invoke(app, ['analyze', {str(tmp_path / 'records.jsonl')!r}])\n"
+        f"print([m for m in {HEAVY} if m in sys.modules])"
+    )
+    assert python(code).strip() == "[]"
+
+
+def test_a_users_own_checks_and_reports_do_no_harm(tmp_path: Path) -> None:
+    (tmp_path / "checks.py").write_text("mine = 1\n", encoding="utf-8")
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "__init__.py").write_text("mine = 2\n", encoding="utf-8")
+    code = (
+        f"import sys; sys.path.append({str(ROOT)!r})\nimport checks, reports, grpo_doctor\n"
+        "from grpo_doctor.catalogue import load, report\nassert load().checks and report('json').render\n"
+        "print(checks.mine, reports.mine)"
+    )
+    assert python(code, tmp_path).strip() == "1 2"
+
+
+def test_the_wheel_carries_the_catalogues_inside_the_package(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
+        cwd=ROOT, check=True, capture_output=True,
+    )  # fmt: skip
+    names = zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist()
+    for folder in ("checks", "reports"):
+        inside = {f"grpo_doctor/{folder}/{p.relative_to(home(folder)).as_posix()}" for p in leaves(home(folder))}
+        assert inside <= set(names)
+    assert "grpo_doctor/py.typed" in names
+    tops = {name.split("/")[0] for name in names if ".dist-info" not in name}
+    assert tops == {"grpo_doctor"}
+
+
+def test_the_generated_pages_are_current() -> None:
+    folder = home("checks")
+    expected = written(load())
+    assert {p.relative_to(folder).as_posix() for p in folder.rglob("*.md")} == expected.keys()
+    stale = [name for name, text in expected.items() if (folder / name).read_text(encoding="utf-8") != text]
+    assert stale == [], "run `make pages`"
+
+
+def test_every_code_that_a_check_names_exists() -> None:
+    checks = load().checks
+    for check in checks.values():
+        named = {*check.explains, *check.premises}
+        assert named <= checks.keys(), f"{check.code} names {named - checks.keys()}"
+
+
+def commands() -> set[str]:
+    return {c.name or c.callback.__name__ for c in app.registered_commands if c.callback}
+
+
+def test_the_readme_names_every_command_and_no_other() -> None:
+    assert set(re.findall(r"`?grpo-doctor ([a-z][a-z-]+)\b", README)) == commands()
+
+
+def test_the_readme_names_every_exit_code_and_format() -> None:
+    table = dict(re.findall(r"^\| (\d) \| (.+) \|$", README, re.MULTILINE))
+    assert set(table) == {str(code) for code in (CLEAN, FINDINGS, WRONG, UNJUDGED)}
+    for name in report_names():
+        assert f"`{name}`" in README, name
+
+
+def test_the_makefile_keeps_the_readmes_promises() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in set(re.findall(r"`make ([a-z-]+)`", README)):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
