@@ -1,9 +1,7 @@
 from typing import Any
 
-import numpy as np
-
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
-from grpo_doctor.stats import Column, each
+from grpo_doctor.stats import Column, each, fmax, sqrt, where
 
 
 @check(
@@ -55,8 +53,8 @@ def advantage_bound_violation(
     ## Sources
     Derived (Samuelson's inequality); NVIDIA-NeMo/RL#4161.
     """
-    largest = np.fmax(np.abs(advantage_max), np.abs(advantage_min))
-    bound = np.where(advantage_ddof == 1, (group_size - 1) / np.sqrt(group_size), np.sqrt(group_size - 1))
+    largest = fmax(abs(advantage_max), abs(advantage_min))
+    bound = where(advantage_ddof == 1, (group_size - 1) / sqrt(group_size), sqrt(group_size - 1))
     declared = each(lambda n: n in ("group", 1.0), normaliser) > 0
     undeclared = each(lambda n: n != n, normaliser) > 0
     over = (group_size >= 2) & (largest > bound + slack)

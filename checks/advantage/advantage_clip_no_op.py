@@ -1,7 +1,5 @@
-import numpy as np
-
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.stats import Column
+from grpo_doctor.stats import Column, sqrt, where
 
 
 @check("ADV008", severity="info", confidence="high", remedies=("raise-group-size",))
@@ -29,7 +27,7 @@ def advantage_clip_no_op(
     ## Sources
     Derived; founding document 2, options B and D.
     """
-    bound = np.where(advantage_ddof == 1, (group_size - 1) / np.sqrt(group_size), np.sqrt(group_size - 1))
+    bound = where(advantage_ddof == 1, (group_size - 1) / sqrt(group_size), sqrt(group_size - 1))
     return fires(
         (group_size >= 2) & (clip >= bound),
         "Advantages are clipped at {clip:.3g}, but a group of {k:.0f} gives {bound:.3g} at most.",

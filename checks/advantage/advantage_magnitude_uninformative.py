@@ -1,9 +1,7 @@
 import math
 
-import numpy as np
-
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, each, latest, moving_max, moving_min, moving_sum
+from grpo_doctor.stats import Column, each, latest, maximum, moving_max, moving_min, moving_sum, sqrt
 
 
 def gaps(groups: list[list[float]]) -> list[float]:
@@ -61,7 +59,7 @@ def advantage_magnitude_uninformative(
     live = moving_sum(each(lambda g: len(gaps(g)), group_rewards), rows)
     first = moving_sum(each(lambda g: sum(gaps(g)), group_rewards), rows)
     second = moving_sum(each(lambda g: sum(x * x for x in gaps(g)), group_rewards), rows)
-    varies = np.sqrt(np.maximum(live * second / first**2 - 1, 0))
+    varies = sqrt(maximum(live * second / first**2 - 1, 0))
     largest = moving_max(latest(each(lambda a: max(a, default=math.nan), advantage_abs_values)), rows)
     smallest = moving_min(latest(each(lambda a: min(a, default=math.nan), advantage_abs_values)), rows)
     blind = (live >= least) & (varies > variation) & (largest <= spread * smallest)

@@ -1,9 +1,7 @@
 from typing import Any
 
-import numpy as np
-
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
-from grpo_doctor.stats import Column, each, words
+from grpo_doctor.stats import Column, each, maximum, where, words
 
 
 @check(
@@ -63,11 +61,11 @@ def advantage_not_centred(
     """
     up = (advantage_min >= 0) & (advantage_max > 0.01)
     down = (advantage_max <= 0) & (advantage_min < -0.01)
-    far = np.abs(advantage_mean) > np.maximum(advantage_std, 0.01)
+    far = abs(advantage_mean) > maximum(advantage_std, 0.01)
     equal = (
-        (np.abs(advantage_mean - reward_mean) <= same * np.abs(reward_mean))
-        & (np.abs(advantage_std - reward_std) <= same * reward_std)
-        & (np.abs(reward_mean) > 0.1 * reward_std)
+        (abs(advantage_mean - reward_mean) <= same * abs(reward_mean))
+        & (abs(advantage_std - reward_std) <= same * reward_std)
+        & (abs(reward_mean) > 0.1 * reward_std)
         & (reward_std > 0)
     )
     off = up | down | far | equal
@@ -79,10 +77,10 @@ def advantage_not_centred(
         mean=advantage_mean,
         std=advantage_std,
         spread=words(lambda std: f" with a standard deviation of {std:.3g}" if std == std else "", advantage_std),
-        why=np.where(
+        why=where(
             equal,
             "they are the rewards themselves",
-            np.where(up | down, "all have one sign, which no centred group allows", "they are not centred"),
+            where(up | down, "all have one sign, which no centred group allows", "they are not centred"),
         ),
     )
 

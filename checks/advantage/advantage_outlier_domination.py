@@ -1,8 +1,6 @@
-import numpy as np
-
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, each
+from grpo_doctor.stats import Column, each, fmax
 
 
 @check(
@@ -54,7 +52,7 @@ def advantage_outlier_domination(
     ## Sources
     arXiv 2501.03262 (REINFORCE++); OpenRLHF `--reward.clip_range`.
     """
-    largest = np.fmax(np.abs(advantage_max), np.abs(advantage_min))
+    largest = fmax(abs(advantage_max), abs(advantage_min))
     batch = each(lambda n: n == "batch", normaliser) > 0
     return fires(
         batch & (largest > limit) & ~(largest <= limit * advantage_std),

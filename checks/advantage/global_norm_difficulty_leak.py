@@ -1,7 +1,5 @@
-import numpy as np
-
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.stats import Column, each, rms_on_ties
+from grpo_doctor.stats import Column, each, isnan, rms_on_ties, where
 
 
 @check(
@@ -53,7 +51,7 @@ def global_norm_difficulty_leak(
     """
     tied = rms_on_ties(
         advantage_std,
-        np.where(np.isnan(advantage_mean), 0.0, advantage_mean),
+        where(isnan(advantage_mean), 0.0, advantage_mean),
         advantage_rms_live,
         dead_share,
         groups * group_size,

@@ -1,10 +1,8 @@
 from typing import Any
 
-import numpy as np
-
 from grpo_doctor import Fires, Rival, check, fires, probe, probes
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, each, seen
+from grpo_doctor.stats import Column, each, seen, where
 
 
 def holds_nan(groups: list[list[float]] | None) -> bool:
@@ -67,10 +65,10 @@ def group_std_nan(
         "{what}",
         hold=(1, 1),
         warning=alone,
-        what=np.where(
+        what=where(
             recorded,
             "Advantages are NaN or infinite.",
-            np.where(
+            where(
                 rewards,
                 "A group holds a NaN reward.",
                 "Groups of one response have a standard deviation of 0 / 0 and no signal.",

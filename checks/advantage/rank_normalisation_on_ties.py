@@ -1,10 +1,8 @@
 from typing import Any
 
-import numpy as np
-
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, each, rms_on_ties
+from grpo_doctor.stats import Column, each, isnan, rms_on_ties, where
 
 
 @check(
@@ -75,13 +73,13 @@ def rank_normalisation_on_ties(
     """
     tied = rms_on_ties(
         advantage_std,
-        np.where(np.isnan(advantage_mean), 0.0, advantage_mean),
+        where(isnan(advantage_mean), 0.0, advantage_mean),
         advantage_rms_live,
         dead_share,
         groups * group_size,
     )
     declared = each(lambda n: n == "rank", normaliser) > 0
-    exact = (np.abs(advantage_max - 1) < 1e-3) & (np.abs(advantage_min + 1) < 1e-3) & (group_size > 2)
+    exact = (abs(advantage_max - 1) < 1e-3) & (abs(advantage_min + 1) < 1e-3) & (group_size > 2)
     noisy = (declared | exact) & (tied > noise)
     return fires(
         noisy,

@@ -2,7 +2,7 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, each, known_median, words
+from grpo_doctor.stats import Column, each, isnan, known_median, sqrt, where, words
 
 
 @check(
@@ -86,17 +86,17 @@ def std_floor_dominates(
     Founding document 4 (its recommended floor is the cause, and changed nothing); SEEDS;
     notes of the throw-away engine, section 5.
     """
-    spread = np.sqrt(advantage_std**2 / (1 - np.where(dead_share < 1, dead_share, 0.0)))
-    rms = np.where(np.isnan(advantage_rms_live), spread, advantage_rms_live)
-    k = np.where(group_size > 1, group_size, 2.0)
-    expected = np.sqrt((k - 1) / k)
+    spread = sqrt(advantage_std**2 / (1 - where(dead_share < 1, dead_share, 0.0)))
+    rms = where(isnan(advantage_rms_live), spread, advantage_rms_live)
+    k = where(group_size > 1, group_size, 2.0)
+    expected = sqrt((k - 1) / k)
     declared = each(lambda n: n in ("group", 1.0), normaliser) > 0
     undeclared = each(lambda n: n != n, normaliser) > 0
     live = ~((rms <= 0) | (dead_share >= 1))
     plain = advantage_std <= 1.05 * reward_std
     below = (declared & (rms < small * expected)) | (undeclared & (rms < tiny * expected) & ~plain)
     pulled = known_median(kl_grad_share, 3) > kl_share
-    uncounted = np.where(np.isnan(advantage_rms_live) & np.isnan(dead_share), rms / expected, np.nan)
+    uncounted = where(isnan(advantage_rms_live) & isnan(dead_share), rms / expected, np.nan)
     return fires(
         live & below,
         "The advantages{whose} have a root mean square of {rms:.2g} where the group's standard deviation would give "

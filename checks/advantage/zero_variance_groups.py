@@ -1,7 +1,20 @@
 import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, best, homogeneous, latest, lowest, moving_mean, row, total, words
+from grpo_doctor.stats import (
+    Column,
+    best,
+    homogeneous,
+    isnan,
+    latest,
+    lowest,
+    maximum,
+    moving_mean,
+    row,
+    total,
+    where,
+    words,
+)
 from grpo_doctor.stats import solved as is_solved
 
 
@@ -55,12 +68,12 @@ def zero_variance_groups(
     """
     dead, reward, right = moving_mean(dead_share, rows), latest(reward_mean), latest(success_rate)
     top, floor = best(reward), lowest(reward)
-    risen = (top - floor > 0.2 * np.maximum(np.abs(top), np.abs(floor))) & (reward >= floor + solved * (top - floor))
-    done = (risen & (reward >= solved * np.abs(top))) | is_solved(reward_mean, reward_max, rows, nearly)
-    fine = np.where(np.isnan(right), done, right >= solved)
-    chance = latest(moving_mean(np.where(np.isnan(right), reward, right), rows))
+    risen = (top - floor > 0.2 * maximum(abs(top), abs(floor))) & (reward >= floor + solved * (top - floor))
+    done = (risen & (reward >= solved * abs(top))) | is_solved(reward_mean, reward_max, rows, nearly)
+    fine = where(isnan(right), done, right >= solved)
+    chance = latest(moving_mean(where(isnan(right), reward, right), rows))
     alarm = (dead > half) & ~fine.astype(bool)
-    expected = homogeneous(np.where((chance >= 0) & (chance <= 1), chance, np.nan)[()], group_size)
+    expected = homogeneous(where((chance >= 0) & (chance <= 1), chance, np.nan), group_size)
     return fires(
         alarm,
         "{share:.1%} of the groups of the last {rows} steps have rewards that are all equal, so they teach nothing "

@@ -1,8 +1,6 @@
-import numpy as np
-
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, each
+from grpo_doctor.stats import Column, each, where
 
 
 @check(
@@ -55,5 +53,5 @@ def clip_bound_of_the_other_ratio(
         "A clip bound of {epsilon:.2g} {what}.",
         hold=(1, 1),
         epsilon=epsilon,
-        what=np.where(idle, "never clips a sequence-level ratio", "clips nearly every token-level ratio"),
+        what=where(idle, "never clips a sequence-level ratio", "clips nearly every token-level ratio"),
     )

@@ -1,8 +1,6 @@
-import numpy as np
-
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column
+from grpo_doctor.stats import Column, fmax
 
 
 @check(
@@ -50,7 +48,7 @@ def dropout_on(
     ## Sources
     huggingface/trl#3500; TRL `disable_dropout` (off by default).
     """
-    largest = np.fmax(np.fmax(lora, plain), attention)
+    largest = fmax(fmax(lora, plain), attention)
     active = ~(disabled == 1)
     return fires(
         active & (largest > 0),

@@ -1,8 +1,6 @@
-import numpy as np
-
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, each
+from grpo_doctor.stats import Column, each, where
 
 
 @check(
@@ -56,5 +54,5 @@ def reference_is_the_policy(
         "The KL coefficient is {beta:.3g}, but the reference {what}.",
         hold=(1, 1),
         beta=beta,
-        what=np.where(itself, "is the policy itself", "is synchronised with the policy at every step"),
+        what=where(itself, "is the policy itself", "is synchronised with the policy at every step"),
     )

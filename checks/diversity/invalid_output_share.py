@@ -1,8 +1,6 @@
-import numpy as np
-
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline, moving_mean, previous, row, total
+from grpo_doctor.stats import Column, baseline, moving_mean, previous, row, total, where
 
 
 @check(
@@ -73,6 +71,6 @@ def invalid_output_share(
         share=share,
         start=start,
         rows=rows,
-        after_update=total(np.where(exposed, invalid_rate, 0.0)) / total(exposed),
-        otherwise=total(np.where(spared, invalid_rate, 0.0)) / total(spared),
+        after_update=total(where(exposed, invalid_rate, 0.0)) / total(exposed),
+        otherwise=total(where(spared, invalid_rate, 0.0)) / total(spared),
     )

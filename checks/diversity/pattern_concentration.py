@@ -1,10 +1,8 @@
 from collections import Counter, deque
 from typing import Any
 
-import numpy as np
-
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, baseline, fold, latest, moving_mean
+from grpo_doctor.stats import Column, baseline, fold, isnan, latest, maximum, moving_mean, where
 
 WINDOW = 200
 """Valid responses over which patterns are counted."""
@@ -50,9 +48,9 @@ def pattern_concentration(
     Document 002; catalogue of checks, DIV002; healthy runs of the project's engine end at a top share of 0.4 to 0.8.
     """
     counted = fold(_Patterns.share, _Patterns, samples)
-    share = moving_mean(np.where(np.isnan(top_pattern_share), counted, top_pattern_share), rows)
+    share = moving_mean(where(isnan(top_pattern_share), counted, top_pattern_share), rows)
     start, now = baseline(reward_mean, 5), moving_mean(reward_mean, rows)
-    stuck = now <= start + gain * np.maximum(np.abs(start), 0.5)
+    stuck = now <= start + gain * maximum(abs(start), 0.5)
     return fires(
         (latest(share) > half) & stuck,
         "One response makes up {share:.0%} of the valid output while the reward stays at {reward:.3g}.",

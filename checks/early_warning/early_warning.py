@@ -1,7 +1,5 @@
-import numpy as np
-
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, moving_mean, noise, previous
+from grpo_doctor.stats import Column, moving_mean, noise, previous, where
 
 NOW, BEFORE = 10, 20
 """Rows of the present, and of the baseline that ends where the present begins."""
@@ -57,8 +55,8 @@ def early_warning(
     """
     falling = (reward_std, entropy_mean, unique_rate)
     rising = (dead_share, rollout_mismatch_kl, grad_norm)
-    moved = sum((np.where(_move(x) < -z, 1, 0) for x in falling), start=0)
-    moved = moved + sum((np.where(_move(x) > z, 1, 0) for x in rising), start=0)
+    moved = sum((where(_move(x) < -z, 1, 0) for x in falling), start=0)
+    moved = moved + sum((where(_move(x) > z, 1, 0) for x in rising), start=0)
     reward = _move(reward_mean)
     several = (moved >= least) & (reward < 1)
     return fires(

@@ -2,7 +2,7 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline, began, fallen, gained, recent_mean, solved
+from grpo_doctor.stats import Column, baseline, began, fallen, gained, maximum, recent_mean, solved, where
 
 
 @check(
@@ -111,10 +111,10 @@ def entropy_collapse(
     arXiv 2505.22617 (law and effect sizes), 2503.14476 (clip-higher); document 001, whose log is low from step 1; real
     runs R006, R121, R166; throw-away engine: flipped sign at 0.5 ends at 0.029 nats with 84 % dead groups.
     """
-    entropy = np.where((entropy_mean < 0) | ((entropy_mean == 0) & (cut_share >= 1)), np.nan, entropy_mean)
+    entropy = where((entropy_mean < 0) | ((entropy_mean == 0) & (cut_share >= 1)), np.nan, entropy_mean)
     first = baseline(entropy, 1)
     low_born = (first < 1.5 * born) & (entropy < born)
-    spent = (first >= 1.5 * born) & (entropy < np.maximum(part * first, floor))
+    spent = (first >= 1.5 * born) & (entropy < maximum(part * first, floor))
     better = gained(reward_mean)
     fell = fallen(reward_mean)
     better = better & ~fell
@@ -135,7 +135,7 @@ def entropy_collapse(
         onset=began(spent, entropy < 3 * part * first, step),
         entropy=entropy,
         first=first,
-        beside=_BESIDE[np.select([fell, shrunk, stuck, saturated, low_born], [1, 2, 3, 4, 5], 0)],
+        beside=_BESIDE[where(fell, 1, where(shrunk, 2, where(stuck, 3, where(saturated, 4, where(low_born, 5, 0)))))],
     )
 
 

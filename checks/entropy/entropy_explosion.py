@@ -1,7 +1,7 @@
 import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, baseline, began, fallen, gained
+from grpo_doctor.stats import Column, baseline, began, fallen, gained, where
 
 
 @check(
@@ -78,7 +78,7 @@ def entropy_explosion(
     nats at 16 updates per rollout); throw-away engine: coefficients 0.3 and 1.0 reach 4.5 of ln 96 = 4.56 by step
     8-20.
     """
-    first = baseline(np.where(entropy_mean > 0, entropy_mean, np.nan), 1)
+    first = baseline(where(entropy_mean > 0, entropy_mean, np.nan), 1)
     high = (entropy_mean > times * first) & (entropy_mean > least)
     better, fell = gained(reward_mean), fallen(reward_mean)
     poor = high & ((~better & (reward_mean == reward_mean)) | fell)

@@ -1,7 +1,7 @@
 import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.stats import Column
+from grpo_doctor.stats import Column, isnan, where
 
 
 @check(
@@ -53,7 +53,7 @@ def entropy_measurement_inconsistent(
     ## Sources
     Algebra (Jensen); verl's and TRL's definition of entropy: full vocabulary, mean over response tokens.
     """
-    p, tokens = top1_prob, np.where(np.isnan(vocabulary), 300_000.0, vocabulary)
+    p, tokens = top1_prob, where(isnan(vocabulary), 300_000.0, vocabulary)
     low = -np.log(p)
     high = low * p - (1 - p) * np.log(1 - p) + (1 - p) * np.log(tokens - 1)
     outside = (entropy_mean < (1 - slack) * low) | (entropy_mean > (1 + slack) * high)

@@ -1,5 +1,3 @@
-import numpy as np
-
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.stats import Column, baseline, kendall_tau, total
 
@@ -75,7 +73,7 @@ def entropy_sign_flip_records(
     first = baseline(entropy_mean, 1)
     suspect = bonus & falls & sharper
     term = entropy_coef * entropy_mean
-    added = (np.abs(entropy_loss - term) <= 0.05 * term) & (np.abs(entropy_coef - 1) > 0.1)
+    added = (abs(entropy_loss - term) <= 0.05 * term) & (abs(entropy_coef - 1) > 0.1)
     return fires(
         suspect,
         "Entropy falls ({first:.3g} to {entropy:.3g} nats) against a bonus of {coef:.3g}; only a probe can say whether "

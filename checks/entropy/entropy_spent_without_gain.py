@@ -1,7 +1,7 @@
 import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, baseline, fallen, gained, recent_mean, row, solved
+from grpo_doctor.stats import Column, baseline, fallen, gained, recent_mean, row, solved, where
 
 
 @check(
@@ -53,7 +53,7 @@ def entropy_spent_without_gain(
     ## Sources
     arXiv 2505.22617 (fits 36 steps; 73 % of the entropy for 76 % of the gain in 200 of 2400 steps).
     """
-    entropy = np.where((entropy_mean <= 0) & (cut_share >= 1) | (entropy_mean < 0), np.nan, entropy_mean)
+    entropy = where((entropy_mean <= 0) & (cut_share >= 1) | (entropy_mean < 0), np.nan, entropy_mean)
     now, first = recent_mean(entropy), baseline(entropy, 1)
     better, fell = gained(reward_mean), fallen(reward_mean)
     poor = (~better | fell) & ~solved(reward_mean, reward_max)

@@ -1,7 +1,5 @@
 from typing import Any
 
-import numpy as np
-
 from grpo_doctor import Fires, Rival, check, fires, probe, probes
 from grpo_doctor.remedies import remedy
 from grpo_doctor.stats import Column
@@ -80,7 +78,7 @@ def sampling_filters_not_in_logprob(
     Throw-away engine (mismatch table); TRL documentation (temperature in the log-probs, processed_logprobs); grpo-dual
     (T 0.75, top-k 50, top-p 0.9, three penalties, loss on raw logits).
     """
-    filters = (np.abs(rollout_mismatch_raw_kl) <= agree) & (rollout_mismatch_kl > differ)
+    filters = (abs(rollout_mismatch_raw_kl) <= agree) & (rollout_mismatch_kl > differ)
     return fires(
         filters,
         "Raw logits agree, final scores differ by {scores:.3g} nats per token: processors or temperature of the "

@@ -1,7 +1,5 @@
 from typing import Any
 
-import numpy as np
-
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
 from grpo_doctor.remedies import remedy
 from grpo_doctor.stats import Column, baseline, moving_median, previous
@@ -82,11 +80,11 @@ def stale_rollout_weights(
     vllm#29341, trl#5312, verl-omni#552, ms-swift#9855.
     """
     broken_mode = (generation_training_mode == 1) & (generation_checkpointing == 1)
-    now = moving_median(np.abs(mismatch), 5)
+    now = moving_median(abs(mismatch), 5)
     grown = (now > times * previous(now, rows)) | (now > 30 * equal)
-    began = baseline(np.abs(mismatch), 1)
+    began = baseline(abs(mismatch), 1)
     return fires(
-        (began < equal) & (now > bad) & grown & (np.abs(mismatch) > bad) & ~broken_mode,
+        (began < equal) & (now > bad) & grown & (abs(mismatch) > bad) & ~broken_mode,
         "Generator and trainer agreed on the first row and now differ by {now:.3g} nats per token: the generator plays "
         "older weights.",
         now=now,

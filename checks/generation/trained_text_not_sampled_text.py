@@ -4,7 +4,7 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline
+from grpo_doctor.stats import Column, baseline, where
 
 
 @check(
@@ -85,13 +85,13 @@ def trained_text_not_sampled_text(
     ## Sources
     Throw-away engine (mismatch 0.39, KL 0.81 from step 1); document 002's trainer before P23; trl#3520, NeMo-RL#855.
     """
-    scored = ~np.isnan(judged) & (np.abs(reward_recomputed_gap) > gap) & ~(chat_header_rate > header)
+    scored = (judged == judged) & (abs(reward_recomputed_gap) > gap) & ~(chat_header_rate > header)
     broken_mode = (generation_training_mode == 1) & (generation_checkpointing == 1)
     apart = (baseline(rollout_mismatch_raw_kl, 1) > bad) & (rollout_mismatch_raw_kl > bad) & ~broken_mode
     return fires(
         scored | apart,
         "{what}.",
-        what=_WHAT[np.where(scored, 0, 1)],
+        what=_WHAT[where(scored, 0, 1)],
         gap=reward_recomputed_gap,
         mismatch=rollout_mismatch_raw_kl,
     )

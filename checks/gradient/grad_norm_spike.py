@@ -2,7 +2,19 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, fallen, latest, moving_mad, moving_max, moving_median, moving_sum, previous, total
+from grpo_doctor.stats import (
+    Column,
+    fallen,
+    isnan,
+    latest,
+    moving_mad,
+    moving_max,
+    moving_median,
+    moving_sum,
+    previous,
+    total,
+    where,
+)
 
 
 @check(
@@ -75,18 +87,19 @@ def grad_norm_spike(
     arXiv 2504.20073 (RAGEN); huggingface/trl#2980; public CS336 runs as above.
     """
     highest, middle = previous(moving_max(grad_norm, rows)), previous(moving_median(grad_norm, rows))
-    infinite = np.isinf(grad_norm) & (highest == highest)
+    infinite = (abs(grad_norm) == np.inf) & (highest == highest)
     leap = (grad_norm > times * highest) & (grad_norm > middle + mads * previous(moving_mad(grad_norm, rows)))
     spike = leap | infinite
     count = total(infinite)
-    again = infinite & (count - np.nan_to_num(previous(count, near + 1)) > 1)
+    earlier = previous(count, near + 1)
+    again = infinite & (count - where(isnan(earlier), 0.0, earlier) > 1)
     hurt = (moving_sum(spike * 1.0, after) > 0) & fallen(reward_mean)
     return fires(
         spike | hurt,
         "The gradient norm leapt to {norm:.3g}; the median of the {rows} rows before was {median:.3g}.",
         error=again | hurt,
         hold=(1, 1),
-        norm=latest(np.where(spike, grad_norm, np.nan)),
-        median=latest(np.where(spike, middle, np.nan)),
+        norm=latest(where(spike, grad_norm, np.nan)),
+        median=latest(where(spike, middle, np.nan)),
         rows=rows,
     )

@@ -1,8 +1,6 @@
-import numpy as np
-
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, each
+from grpo_doctor.stats import Column, each, where
 
 
 @check(
@@ -60,7 +58,7 @@ def kl_estimator_mismatch(
         "{what}",
         warning=loss,
         hold=(1, 1),
-        what=np.where(
+        what=where(
             loss,
             "The KL term in the loss is k1, whose gradient has mean zero: it adds noise and no pull.",
             "The KL term in the reward is k3, whose gradient there is biased.",

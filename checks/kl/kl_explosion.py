@@ -1,5 +1,3 @@
-import numpy as np
-
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.stats import Column, baseline, each, fallen, moving_median, previous, words
 
@@ -57,8 +55,8 @@ def kl_explosion(
     """
     first, before = baseline(kl, 5), previous(moving_median(kl, 20))
     fell = fallen(reward_mean)
-    far = (kl > high) & (kl > times * np.abs(first))
-    sudden = (kl > least) & (kl > times * np.abs(before)) & fell
+    far = (kl > high) & (kl > times * abs(first))
+    sudden = (kl > least) & (kl > times * abs(before)) & fell
     epochs = each(lambda unit: unit == "epochs", rows_are) > 0
     return fires(
         far | sudden | (epochs & (kl > high)),

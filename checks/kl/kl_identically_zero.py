@@ -1,7 +1,5 @@
-import numpy as np
-
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.stats import Column, total
+from grpo_doctor.stats import Column, row, total
 
 
 @check("KL003", severity="warning")
@@ -29,7 +27,7 @@ def kl_identically_zero(kl: Column, kl_coef: Column = None, *, zero: float = 1e-
     Document 002's log: 0.005 times a squared difference of mean log-probabilities, printed as 0.0000 in 19 of 19
     blocks; catalogue of checks, KL003.
     """
-    seen, nonzero = total(np.ones_like(kl)), total(np.abs(kl) >= zero)
+    seen, nonzero = row(kl), total(abs(kl) >= zero)
     found = (seen > least) & (nonzero == 0) & ~(kl_coef == 0)
     return fires(
         found,

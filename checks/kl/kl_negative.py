@@ -2,7 +2,7 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, each
+from grpo_doctor.stats import Column, each, fmin, where
 
 
 @check(
@@ -63,9 +63,9 @@ def kl_negative(
     huggingface/trl#235, #417; Schulman, "Approximating KL divergence" (k1, k2, k3).
     """
     positive = each(lambda name: name in ("k2", "k3", "mse", "low_var_kl", "full"), estimator) > 0
-    signed = np.fmin(np.where(positive, np.nan, kl), kl_k1)
-    never = np.fmin(np.where(positive, kl, np.nan), kl_k3)
-    value = np.fmin(signed, never)
+    signed = fmin(where(positive, np.nan, kl), kl_k1)
+    never = fmin(where(positive, kl, np.nan), kl_k3)
+    value = fmin(signed, never)
     return fires(
         (signed < warn) | (never < impossible),
         "The KL to the reference is estimated as {value:.3g} nats per token.",

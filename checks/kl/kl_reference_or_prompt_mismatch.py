@@ -4,7 +4,7 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline, each, latest, words
+from grpo_doctor.stats import Column, baseline, each, latest, where, words
 
 
 @check(
@@ -78,7 +78,7 @@ def kl_reference_or_prompt_mismatch(
         error=start & (first > bad),
         confidence="low" if np.all(epochs) else None,  # a setting: the same on every row
         onset=began,
-        where=words(_where, np.where(epochs, kl, np.nan)),
+        where=words(_where, where(epochs, kl, np.nan)),
         first=first,
     )
 

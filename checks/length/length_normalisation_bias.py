@@ -4,7 +4,7 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline, each, kendall_tau
+from grpo_doctor.stats import Column, baseline, each, kendall_tau, where
 
 
 @check(
@@ -61,8 +61,8 @@ def length_normalisation_bias(
     Dr. GRPO (arXiv 2503.20783), DAPO (2503.14476).
     """
     wrong, right = each(_wrong, samples), each(_right, samples)
-    known = ~np.isnan(wrong) & ~np.isnan(right)
-    ratio = np.where(known, wrong / right, np.nan)
+    known = (wrong == wrong) & (right == right)
+    ratio = where(known, wrong / right, np.nan)
     biased = (kendall_tau(ratio, rows) > tau) & (wrong > longer * baseline(wrong, 1)) & (ratio > 1)
     per_sequence = each(lambda name: name == "grpo" or str(name).startswith("seq-mean-token-mean"), loss)
     return fires(

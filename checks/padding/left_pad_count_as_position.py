@@ -1,7 +1,5 @@
 from typing import Any
 
-import numpy as np
-
 from grpo_doctor import Fires, Rival, check, fires, probe, probes
 from grpo_doctor.remedies import remedy
 from grpo_doctor.stats import Column
@@ -58,11 +56,11 @@ def left_pad_count_as_position(
     Document 003, bug 1; throw-away engine (template tokens in 82 % of scored texts, dead groups 0.82 from step 1).
     """
     return fires(
-        (np.abs(reward_recomputed_gap) > gap) & (chat_header_rate > header),
+        (abs(reward_recomputed_gap) > gap) & (chat_header_rate > header),
         "{rate:.0%} of the scored texts hold template tokens and their score differs by {gap:.2g} from that of the "
         "sampled ids: the response is cut out at the wrong place.",
         rate=chat_header_rate,
-        gap=np.abs(reward_recomputed_gap),
+        gap=abs(reward_recomputed_gap),
     )
 
 

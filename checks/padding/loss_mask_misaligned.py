@@ -1,10 +1,8 @@
 from typing import Any
 
-import numpy as np
-
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column
+from grpo_doctor.stats import Column, isnan, where
 
 
 @check(
@@ -75,7 +73,7 @@ def loss_mask_misaligned(
     update move the policy 16 times as far (0.16 against 0.01) and ends at 0.55 instead of 0.63.
     """
     excused = (cut_share > 0) & (masked == 1)
-    pad = np.where(np.isnan(pad_tokens_in_mask), 0.0, pad_tokens_in_mask)
+    pad = where(isnan(pad_tokens_in_mask), 0.0, pad_tokens_in_mask)
     inside = (prompt_tokens_in_mask > 0) | (pad > 0)
     return fires(
         inside | ((response_tokens_outside_mask > 0) & ~excused),

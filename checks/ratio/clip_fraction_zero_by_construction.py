@@ -1,7 +1,5 @@
-import numpy as np
-
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.stats import Column, total
+from grpo_doctor.stats import Column, row, total
 
 
 @check(
@@ -35,8 +33,8 @@ def clip_fraction_zero_by_construction(
     ## Sources
     TRL documentation of `num_iterations`; verl (`actor/ppo_kl` is exactly 0 on-policy).
     """
-    rows, clipped = total(np.ones_like(clip_fraction)), total(clip_fraction != 0)
-    moved = total((np.abs(ratio_mean - 1) > 1e-3) | (ratio_max > 1.2))
+    rows, clipped = row(clip_fraction), total(clip_fraction != 0)
+    moved = total((abs(ratio_mean - 1) > 1e-3) | (ratio_max > 1.2))
     return fires(
         (rows >= least) & (clipped == 0) & (moved == 0),
         "No token was clipped in {rows} rows: clip bounds and ratios say nothing about this run.",

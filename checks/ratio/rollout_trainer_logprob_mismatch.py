@@ -1,7 +1,5 @@
-import numpy as np
-
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, moving_median, previous
+from grpo_doctor.stats import Column, moving_median, previous, where
 
 
 @check(
@@ -64,10 +62,10 @@ def rollout_trainer_logprob_mismatch(
     """
     level = moving_median(rollout_mismatch_kl, 5)
     doubled = (level > bad) & (level > 2 * previous(level, 20))
-    side = np.where(
+    side = where(
         rollout_mismatch_raw_kl > warn,
         "the raw logits differ as well, so look at weights, mode and prompt",
-        np.where(
+        where(
             rollout_mismatch_raw_kl <= warn,
             "the raw logits agree, so look at processors and temperature",
             "the generator's raw logits are not recorded",

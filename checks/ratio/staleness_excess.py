@@ -1,7 +1,5 @@
-import numpy as np
-
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.stats import Column, previous
+from grpo_doctor.stats import Column, previous, where
 
 
 @check(
@@ -45,10 +43,10 @@ def staleness_excess(
     return fires(
         (made > updates) | (passes > most_passes) | (lag > most_lag),
         "{what}",
-        what=np.where(
+        what=where(
             made > updates,
             "More than 16 updates are made on each rollout.",
-            np.where(
+            where(
                 passes > most_passes,
                 "Each rollout is used for more than four passes.",
                 "Rollouts lag more than eight steps behind the policy.",

@@ -1,7 +1,5 @@
-import numpy as np
-
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, lowest, total
+from grpo_doctor.stats import Column, fmin, lowest, maximum, total, where
 
 
 @check(
@@ -50,9 +48,9 @@ def fallback_rewarded(
     """
     is_bad, is_good = invalid_rate >= bad, invalid_rate <= good
     bads, goods = total(is_bad), total(is_good)
-    floor = np.fmin(0.0, lowest(reward_min))
-    earned = total(np.where(is_bad, reward_mean, 0.0)) / np.maximum(bads, 1)
-    valid = total(np.where(is_good, reward_mean, 0.0)) / np.maximum(goods, 1)
+    floor = fmin(0.0, lowest(reward_min))
+    earned = total(where(is_bad, reward_mean, 0.0)) / maximum(bads, 1)
+    valid = total(where(is_good, reward_mean, 0.0)) / maximum(goods, 1)
     enough = (bads >= least) & (goods >= least)
     return fires(
         enough & (valid > floor) & (earned - floor > share * (valid - floor)),

@@ -2,7 +2,7 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline, gained, moving_mean, previous
+from grpo_doctor.stats import Column, baseline, gained, moving_mean, previous, sqrt, where
 
 
 @check(
@@ -69,13 +69,13 @@ def length_or_format_driven_reward(
     together = moving_mean(reward_step * length_step, rows) - mean_reward * mean_length
     reward_var = moving_mean(reward_step**2, rows) - mean_reward**2
     length_var = moving_mean(length_step**2, rows) - mean_length**2
-    correlation = together / np.sqrt(reward_var * length_var)
-    driven = gained(reward_mean) & gained(length) & (correlation > np.sqrt(share))
+    correlation = together / sqrt(reward_var * length_var)
+    driven = gained(reward_mean) & gained(length) & (correlation > sqrt(share))
     return fires(
         driven,
         "Changes of the response length explain {explained:.0%} of the changes of the reward over {rows} steps.",
         hold=(5, 8),
-        onset=baseline(np.where(driven, previous(step, rows), np.nan), 1),
+        onset=baseline(where(driven, previous(step, rows), np.nan), 1),
         explained=correlation**2,
         rows=rows,
     )

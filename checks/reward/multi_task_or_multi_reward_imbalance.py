@@ -5,7 +5,7 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, fallen, fold, lowest, recent_mean, row
+from grpo_doctor.stats import Column, fallen, fmax, fold, lowest, recent_mean, row
 
 ROWS = 5
 """Rows whose mean counts as the level of a part."""
@@ -103,7 +103,7 @@ def multi_task_or_multi_reward_imbalance(
     """
     of_components = fold(sinking, _Parts, reward_components)
     of_tasks = fold(sinking, _Parts, _tasks(by_task))
-    worst = np.fmax(of_components, of_tasks)
+    worst = fmax(of_components, of_tasks)
     level = recent_mean(reward_mean)
     held = ~fallen(reward_mean) & (level > lowest(reward_mean)) & (row(reward_mean) >= early)
     return fires(

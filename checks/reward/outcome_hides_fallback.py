@@ -1,7 +1,5 @@
-import numpy as np
-
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.stats import Column, total
+from grpo_doctor.stats import Column, maximum, total, where
 
 
 @check(
@@ -49,8 +47,8 @@ def outcome_hides_fallback(
     """
     is_bad, is_good = invalid_rate >= bad, invalid_rate <= good
     bads, goods = total(is_bad), total(is_good)
-    hidden = total(np.where(is_bad, outcome, 0.0)) / np.maximum(bads, 1)
-    shown = total(np.where(is_good, outcome, 0.0)) / np.maximum(goods, 1)
+    hidden = total(where(is_bad, outcome, 0.0)) / maximum(bads, 1)
+    shown = total(where(is_good, outcome, 0.0)) / maximum(goods, 1)
     return fires(
         (bads >= least) & (goods >= least) & (shown > 0) & (hidden > share * shown),
         "Steps whose responses are nearly all invalid still report a success of {hidden:.1%}, valid ones {shown:.1%}.",

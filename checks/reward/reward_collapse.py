@@ -1,7 +1,7 @@
 import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, best, latest, lowest, moving_mean, previous, row, total
+from grpo_doctor.stats import Column, best, latest, lowest, maximum, moving_mean, previous, row, sqrt, total, where
 
 
 @check(
@@ -72,19 +72,19 @@ def reward_collapse(
     floor = lowest(reward_mean)
     # the root mean square and not stats.noise: a reward that is mostly zero jumps seldom, and then far
     jumps = total((reward_mean - previous(reward_mean)) ** 2)
-    scatter = np.sqrt(jumps / np.maximum(row(reward_mean) - 1, 1) / 2)
+    scatter = sqrt(jumps / maximum(row(reward_mean) - 1, 1) / 2)
     now, long_now = moving_mean(reward_mean, rows), moving_mean(reward_mean, long)
     top, long_top = best(now), best(long_now)
-    wide = (row(reward_mean) >= 3 * rows) & (top - floor > least * np.maximum(np.abs(top), np.abs(floor)))
-    fell = wide & (top - now > sigmas * scatter * np.sqrt(2 / rows))
-    long_fell = wide & (long_top - long_now > sigmas * scatter * np.sqrt(2 / long))
+    wide = (row(reward_mean) >= 3 * rows) & (top - floor > least * maximum(abs(top), abs(floor)))
+    fell = wide & (top - now > sigmas * scatter * sqrt(2 / rows))
+    long_fell = wide & (long_top - long_now > sigmas * scatter * sqrt(2 / long))
     gone = fell & (now <= top - lost * (top - floor))
     long_gone = long_fell & (long_now <= long_top - lost * (long_top - floor))
     half = long_fell & (long_now <= floor + (long_top - floor) / 2)
     before = previous(step)
-    in_upper_half = latest(np.where(now >= floor + 0.5 * (top - floor), before, np.nan))
-    in_upper_quarter = latest(np.where(now >= floor + 0.75 * (top - floor), before, np.nan))
-    onset = np.where(gone | long_gone, in_upper_half, in_upper_quarter)
+    in_upper_half = latest(where(now >= floor + 0.5 * (top - floor), before, np.nan))
+    in_upper_quarter = latest(where(now >= floor + 0.75 * (top - floor), before, np.nan))
+    onset = where(gone | long_gone, in_upper_half, in_upper_quarter)
     return fires(
         gone | long_gone | half,
         "The reward fell from {top:.3g} to {now:.3g} (the run's floor is {floor:.3g}) and has stayed there since "

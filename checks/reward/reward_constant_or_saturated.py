@@ -1,8 +1,6 @@
-import numpy as np
-
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline, best, lowest, moving_max, moving_mean, moving_min
+from grpo_doctor.stats import Column, baseline, best, isnan, lowest, moving_max, moving_mean, moving_min, where
 
 
 @check(
@@ -78,18 +76,18 @@ def reward_constant_or_saturated(
     huggingface/trl#3857: grad_norm 0.0 with frac_reward_zero_std 1.0. Engine fault rew_const: 60 steps without a
     gradient.
     """
-    spread = np.where(np.isnan(reward_std), reward_max - reward_min, reward_std)
+    spread = where(isnan(reward_std), reward_max - reward_min, reward_std)
     repeated = moving_max(reward_mean, rows) - moving_min(reward_mean, rows)
-    constant = np.where(np.isnan(spread), repeated <= 1e-6, moving_mean(spread <= 1e-6, rows) >= 1)[()]
+    constant = where(isnan(spread), repeated <= 1e-6, moving_mean(spread <= 1e-6, rows) >= 1)
     level, right = moving_mean(reward_mean, rows), moving_mean(success_rate, rows)
     unit = (best(reward_mean) <= 1) & (lowest(reward_mean) >= 0)
     solved = (unit & (level >= top)) | (right >= top)
     began = solved & ((unit & (baseline(reward_mean) >= top)) | (baseline(success_rate) >= top))
     dead = constant & ~solved & ((unit & (level <= low)) | (level <= 0) | (right <= 1 - top))
-    why = np.where(
+    why = where(
         solved,
         "the task is solved and nothing is left to learn",
-        np.where(dead, "no response is better than another, so there is no gradient", "there is no gradient"),
+        where(dead, "no response is better than another, so there is no gradient", "there is no gradient"),
     )
     return fires(
         constant | solved,

@@ -5,7 +5,20 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline, best, fold, latest, lowest, noise, recent_mean, row, total
+from grpo_doctor.stats import (
+    Column,
+    baseline,
+    best,
+    fold,
+    latest,
+    lowest,
+    maximum,
+    noise,
+    recent_mean,
+    row,
+    total,
+    where,
+)
 
 
 def unrewarded(alone: set[str] | None, reward: float, components: Any) -> tuple[set[str] | None, float]:
@@ -100,7 +113,7 @@ def reward_hacking_divergence(
     now = recent_mean(reward_mean, rows)
     first, top = baseline(now, 1), best(now)
     beyond = sigmas * math.sqrt(2 / rows)
-    rose = (now - first > beyond * noise(reward_mean)) & (now - first > gain * np.maximum(np.abs(now), np.abs(first)))
+    rose = (now - first > beyond * noise(reward_mean)) & (now - first > gain * maximum(abs(now), abs(first)))
     rose = rose & (now >= top - 0.1 * (top - first)) & (row(reward_mean) >= early)
     component = fold(unrewarded, lambda: None, reward_mean, reward_components)
     fell, flat, alone = False, False, True
@@ -109,22 +122,22 @@ def reward_hacking_divergence(
     name: Column = ""
     since: Column = math.nan
     for field, metric in zip(METRICS, (eval_score, success_rate, valid_rate, component), strict=True):
-        other = np.where(np.abs(metric - reward_mean) <= 1e-9, np.nan, metric)
+        other = where(abs(metric - reward_mean) <= 1e-9, np.nan, metric)
         level = recent_mean(other, rows)
         peak, least = best(level), lowest(level)
-        sinks = (peak - level > beyond * noise(other)) & (peak - level > fall * np.maximum(np.abs(peak), np.abs(least)))
+        sinks = (peak - level > beyond * noise(other)) & (peak - level > fall * maximum(abs(peak), abs(least)))
         lies = (peak <= floor) & (least >= 0)
         worse = sinks | lies
-        name = np.where(worse, field, name)
-        since = np.where(sinks, latest(np.where(level >= peak, step, np.nan)), since)
-        level_of, best_of = np.where(worse, level, level_of), np.where(worse, peak, best_of)
+        name = where(worse, field, name)
+        since = where(sinks, latest(where(level >= peak, step, np.nan)), since)
+        level_of, best_of = where(worse, level, level_of), where(worse, peak, best_of)
         fell, flat, alone = fell | sinks, flat | lies, alone & (total(other == other) < 1)
-    verb = np.where(
+    verb = where(
         fell,
         " has fallen from its best",
-        np.where(flat, " stays at nothing", "no metric outside the reward is recorded"),
+        where(flat, " stays at nothing", "no metric outside the reward is recorded"),
     )
-    words = np.where(fell | flat, "the policy earns it in another way than was meant", "hacking cannot be excluded")
+    words = where(fell | flat, "the policy earns it in another way than was meant", "hacking cannot be excluded")
     return fires(
         rose & (fell | flat | alone),
         "The reward rose from {first:.3g} to {now:.3g}, and {name}{verb}: {words}.",

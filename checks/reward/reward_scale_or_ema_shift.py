@@ -1,5 +1,3 @@
-import numpy as np
-
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.remedies import remedy
 from grpo_doctor.stats import Column, moving_median, noise, previous
@@ -55,7 +53,7 @@ def reward_scale_or_ema_shift(
     mean, spread = moving_median(reward_mean, rows), moving_median(reward_std, rows)
     mean_factor, spread_factor = mean / previous(mean, rows), spread / previous(spread, rows)
     ratio = mean_factor / spread_factor
-    beyond = np.abs(mean - previous(mean, rows)) > 3 * noise(reward_mean)
+    beyond = abs(mean - previous(mean, rows)) > 3 * noise(reward_mean)
     alike = (ratio > 1 - agree) & (ratio < 1 + agree)
     far = ((mean_factor >= factor) & (spread_factor >= factor)) | (
         (mean_factor > 0) & (mean_factor <= 1 / factor) & (spread_factor <= 1 / factor) & (spread_factor > 0)

@@ -64,7 +64,7 @@ def logit_clip_signature(
     ## Sources
     Algebra; throw-away engine (C = 2.8 at V = 96 pins 0.1476); BoBaCai/grpo-dual.
     """
-    still = np.abs(top1_prob - previous(top1_prob)) < within
+    still = abs(top1_prob - previous(top1_prob)) < within
     clip = np.log((vocabulary - 1) * top1_prob / (1 - top1_prob))
     return fires(
         still & (top1_prob < below) & (top1_prob > 0.01),

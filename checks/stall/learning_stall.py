@@ -1,9 +1,21 @@
 import math
 
-import numpy as np
-
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.stats import Column, baseline, best, each, latest, lowest, noise, recent_mean, total, words
+from grpo_doctor.stats import (
+    Column,
+    baseline,
+    best,
+    each,
+    fmax,
+    isnan,
+    latest,
+    lowest,
+    noise,
+    recent_mean,
+    total,
+    where,
+    words,
+)
 
 
 @check(
@@ -94,8 +106,8 @@ def learning_stall(
     """
     seen, scatter = total(reward_mean == reward_mean), noise(reward_mean)
     largest = best(reward_max)
-    unit = np.where(best(reward_mean) <= 1, 1.0, math.nan)
-    most = np.where(np.isnan(largest), unit, np.fmax(largest, best(reward_mean)))
+    unit = where(best(reward_mean) <= 1, 1.0, math.nan)
+    most = where(isnan(largest), unit, fmax(largest, best(reward_mean)))
     level = recent_mean(reward_mean, rows)
     first = baseline(level, 1)
     flat = False
@@ -104,15 +116,15 @@ def learning_stall(
         grown = best(late) - baseline(late, 1) + 2 * scatter * math.sqrt(2 / window)
         known = (seen >= early) & (seen >= 2 * window)
         flat = flat | (
-            known & (np.fmax(grown, best(late) - first) < gain * (most - first)) & ((first <= 0) | (grown < first))
+            known & (fmax(grown, best(late) - first) < gain * (most - first)) & ((first <= 0) | (grown < first))
         )
     stalled = flat & (first < lowest(reward_mean) + done * (most - lowest(reward_mean)))
     none, ended = recent_mean(dead_share, rows), recent_mean(cut_share, rows)
     hopeless = (none > dead) | (ended > cut)
-    size = latest(np.where(np.isnan(advantage_rms_live), advantage_std, advantage_rms_live))
+    size = latest(where(isnan(advantage_rms_live), advantage_std, advantage_rms_live))
     size_first, kl_first, kl_now = baseline(size, 1), baseline(kl, 1), latest(kl)
-    enough = np.where(each(lambda unit: unit == "epochs", rows_are) > 0, epochs, early)
-    still = (size < tiny) & (np.abs(size - size_first) <= same * size_first) & (kl_now <= (1 + rise) * kl_first)
+    enough = where(each(lambda unit: unit == "epochs", rows_are) > 0, epochs, early)
+    still = (size < tiny) & (abs(size - size_first) <= same * size_first) & (kl_now <= (1 + rise) * kl_first)
     unmoved = (seen == 0) & still & (total(kl == kl) >= enough)
     return fires(
         stalled | unmoved,
@@ -120,10 +132,10 @@ def learning_stall(
         error=stalled & hopeless,
         clear=rows,
         what=words(_what, seen, first, level, size, kl_first, kl_now),
-        more=np.where(
+        more=where(
             none > dead,
             ", and most groups are dead",
-            np.where(ended > cut, ", and most responses are cut off", ""),
+            where(ended > cut, ", and most responses are cut off", ""),
         ),
         seen=seen,
         first=first,

@@ -1,7 +1,5 @@
-import numpy as np
-
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, moving_max, moving_median
+from grpo_doctor.stats import Column, moving_max, moving_median, where
 
 
 @check(
@@ -68,6 +66,6 @@ def lr_too_small_or_large(
         "One update moves the policy by {moved:.2g} nats a token: the step is {what}.",
         error=usual > torn,
         moved=usual,
-        what=np.where(too_far, "too large", "too small to learn"),
+        what=where(too_far, "too large", "too small to learn"),
         learning_rate=learning_rate,
     )

@@ -1,7 +1,5 @@
 from typing import Any
 
-import numpy as np
-
 from grpo_doctor import Fires, Rival, check, fires, probe, probes
 from grpo_doctor.remedies import remedy
 from grpo_doctor.stats import Column, baseline, moving_mean
@@ -73,7 +71,7 @@ def sft_rl_template_mismatch(
     """
     first = baseline(first_token_valid_rate, 5)
     now = moving_mean(first_token_valid_rate, 5)
-    generator = (temperature > 1.1) | (np.abs(rollout_mismatch_kl) > 1e-3)
+    generator = (temperature > 1.1) | (abs(rollout_mismatch_kl) > 1e-3)
     return fires(
         (first < low) & (now < healthy) & ~generator,
         "Only {first:.0%} of the first responses began with a token that may begin a valid one: compare the ids of "

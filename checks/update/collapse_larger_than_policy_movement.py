@@ -1,7 +1,5 @@
-import numpy as np
-
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, previous, total
+from grpo_doctor.stats import Column, fmax, previous, total
 
 _WHY = "the policy has hardly moved between the healthy and the collapsed rollout"
 
@@ -64,5 +62,5 @@ def collapse_larger_than_policy_movement(
         hold=(1, 1),
         rise=invalid_rate - previous(invalid_rate),
         times=times,
-        moved=np.fmax(before, 0.0),
+        moved=fmax(before, 0.0),
     )

@@ -1,7 +1,5 @@
-import numpy as np
-
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.stats import COLLAPSED, Column, previous, total
+from grpo_doctor.stats import COLLAPSED, Column, isnan, previous, row, total, where
 
 
 @check("UPD006", severity="warning")
@@ -35,10 +33,10 @@ def skip_update_oscillation(
     """
     collapsed = invalid_rate >= COLLAPSED
     z = collapsed * 1.0
-    n, ones = total(np.ones_like(z)), total(z)
-    together = total(z * np.where(np.isnan(previous(z)), 0.0, previous(z)))
-    mean = ones / n
-    lag = (together - mean * (2 * ones - z) + (n - 1) * mean**2) / (n * mean * (1 - mean))
+    n, held = row(z), total(z)
+    together = total(z * where(isnan(previous(z)), 0.0, previous(z)))
+    mean = held / n
+    lag = (together - mean * (2 * held - z) + (n - 1) * mean**2) / (n * mean * (1 - mean))
     ended = total((previous(z) == 1) & (z == 0))
     skipped = total((previous(z) == 1) & (z == 0) & (previous(update_applied) == 0))
     applied, omitted = total(update_applied == 1), total(update_applied == 0)

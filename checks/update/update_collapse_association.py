@@ -1,7 +1,5 @@
-import numpy as np
-
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.stats import Column, Pairs, collapse, each, fisher, fold, previous, total
+from grpo_doctor.stats import Column, Pairs, collapse, each, fisher, fold, isnan, maximum, previous, row, total, where
 
 
 @check(
@@ -66,7 +64,7 @@ def update_collapse_association(
     Document 002 and its log (38 updates, 37 collapses; the document blamed K=2, the log shows the generation mode).
     """
     healthy, collapsed = collapse(invalid_rate, reward_mean)
-    known = ~np.isnan(judged) & ~np.isnan(previous(judged))
+    known = (judged == judged) & ~isnan(previous(judged))
     exposed = known & (previous(update_applied) == 1)
     spared = known & (previous(update_applied) == 0)
     from_health = previous(healthy) == 1
@@ -82,7 +80,7 @@ def update_collapse_association(
         (at_risk >= least_exposed)
         & (p < p_value)
         & (ratio >= risk_ratio)
-        & (shift <= np.maximum(0.05, 1 / (updates + others - 1)))
+        & (shift <= maximum(0.05, 1 / (updates + others - 1)))
     )
     return fires(
         found,
@@ -91,7 +89,7 @@ def update_collapse_association(
         "{at_risk_else}, Fisher p = {p:.1e}).",
         hold=(1, 1),
         error=found & (difference >= certain),
-        steps=total(np.ones_like(judged)),
+        steps=row(judged),
         updates=total(update_applied),
         collapses=after,
         exposed=updates,
@@ -105,6 +103,6 @@ def update_collapse_association(
         shift_p=shift,
         risk_ratio=ratio,
         risk_difference=difference,
-        invalid_after_update=total(np.where(exposed, invalid_rate, 0.0)) / updates,
-        invalid_otherwise=total(np.where(spared, invalid_rate, 0.0)) / others,
+        invalid_after_update=total(where(exposed, invalid_rate, 0.0)) / updates,
+        invalid_otherwise=total(where(spared, invalid_rate, 0.0)) / others,
     )

@@ -1,7 +1,5 @@
-import numpy as np
-
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, previous
+from grpo_doctor.stats import Column, isnan, previous, where
 
 
 @check(
@@ -53,7 +51,7 @@ def update_event_not_an_optimizer_step(
     ## Sources
     Founding document 002: its first "update" had learning rate 0. PyTorch GradScaler documentation.
     """
-    moved = np.where(np.isnan(weight_delta), optimizer_step - previous(optimizer_step), weight_delta)
+    moved = where(isnan(weight_delta), optimizer_step - previous(optimizer_step), weight_delta)
     empty = (update_applied == 1) & (moved == 0) & ~(learning_rate == 0) & ~(grad_norm == 0)
     return fires(
         empty,
