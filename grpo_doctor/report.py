@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from .catalogue import report, report_names
-from .check import Finding, Severity, Step
+from .check import Finding, Severity, Step, Withheld
 from .diagnosis import Diagnosis
 from .run import Sample, Table
 
@@ -143,6 +143,11 @@ def leading(diagnosis: Diagnosis) -> Finding | None:
     """The finding that stands for a run in a list of runs: its headline, else its worst note."""
     first = diagnosis.findings[0] if diagnosis.findings else None
     return first if first is not None and first.level >= Severity.WARNING else None
+
+
+def withheld(diagnosis: Diagnosis) -> list[Withheld]:
+    """Every remedy that somebody would reach for and that makes no sense here, once, with its reason."""
+    return list({w.id: w for finding in reversed(diagnosis.findings) for w in finding.withheld}.values())
 
 
 def since(finding: Finding) -> str:

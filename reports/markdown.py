@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from grpo_doctor import Diagnosis, Finding, Remedy
+from grpo_doctor import Diagnosis, Finding, Remedy, Withheld
 from grpo_doctor.charts import file_name, panels
 from grpo_doctor.report import (
     FRAMEWORKS,
@@ -26,6 +26,7 @@ from grpo_doctor.report import (
     settings_table,
     story,
     when,
+    withheld,
 )  # fmt: skip
 from grpo_doctor.run import Table
 
@@ -42,7 +43,7 @@ def _chapter(diagnosis: Diagnosis, index: int, options: Options) -> list[str]:
     main, effects, others, notes = story(diagnosis)
     parts = [f"# {diagnosis.verdict.capitalize()}: {markdown(diagnosis.source)}", f"**{markdown(diagnosis.headline)}**"]
     if main is not None:
-        parts += [_first_screen(main), *_remedies(main)]
+        parts += [_first_screen(main), *_remedies(main, withheld(diagnosis))]
     if options.figures is not None:
         parts += [
             f"![{markdown(panel.alt)}]({(options.figures / file_name(panel, index)).as_posix()}.svg)"
@@ -75,10 +76,10 @@ def _first_screen(main: Finding) -> str:
     return _rows(["", ""], rows)
 
 
-def _remedies(main: Finding) -> list[str]:
+def _remedies(main: Finding, withheld: Sequence[Withheld]) -> list[str]:
     parts = [part for remedy in main.remedies for part in _remedy(remedy)]
-    if main.withheld:
-        parts.append(_bullets(f"Withheld: {authored(w.title)}. {authored(w.because)}" for w in main.withheld))
+    if withheld:
+        parts.append(_bullets(f"Withheld: {authored(w.title)}. {authored(w.because)}" for w in withheld))
     return ["## What to change", *parts] if parts else []
 
 

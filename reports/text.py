@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from grpo_doctor import Diagnosis, Finding, Remedy
+from grpo_doctor import Diagnosis, Finding, Remedy, Withheld
 from grpo_doctor.report import (
     FRAMEWORKS,
     SURE,
@@ -25,6 +25,7 @@ from grpo_doctor.report import (
     responses,
     story,
     when,
+    withheld,
 )  # fmt: skip
 from grpo_doctor.run import Table
 
@@ -58,7 +59,7 @@ def _body(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:
     if main is None:
         parts.append(Text(diagnosis.headline))
     else:
-        parts += [_first_screen(main), *_remedies(main)]
+        parts += [_first_screen(main), *_remedies(main, withheld(diagnosis))]
         if effects:
             parts += [_title(f"What {main.code} explains"), _findings(effects)]
         parts += _doubts(main)
@@ -89,9 +90,9 @@ def _first_screen(main: Finding) -> Grid:
     return grid
 
 
-def _remedies(main: Finding) -> list[RenderableType]:
+def _remedies(main: Finding, withheld: Sequence[Withheld]) -> list[RenderableType]:
     parts: list[RenderableType] = [part for remedy in main.remedies for part in _remedy(remedy)]
-    parts += [_bullet(f"withheld: {w.title}. {w.because}", "yellow") for w in main.withheld]
+    parts += [_bullet(f"withheld: {w.title}. {w.because}", "yellow") for w in withheld]
     return [_title("What to change"), *parts] if parts else []
 
 
