@@ -83,19 +83,23 @@ class Catalogue:
         self._validate()
 
     def _validate(self) -> None:
+        proven: set[str] = set()
         for check in self.checks.values():
             for remedy in check.remedies:
                 if isinstance(remedy, str) and remedy not in REMEDIES:
                     raise CheckError(f"{check.file}: {check.code}: no remedy {remedy!r} in grpo_doctor/remedies.py")
-            self._refuse_cycle(check.code, ())
+            self._refuse_cycle(check.code, (), proven)
 
-    def _refuse_cycle(self, code: str, path: tuple[str, ...]) -> None:
+    def _refuse_cycle(self, code: str, path: tuple[str, ...], proven: set[str]) -> None:
         if code in path:
             ring = " -> ".join((*path[path.index(code) :], code))
             raise CheckError(f"{self.checks[code].file}: {code}: explains runs in a circle: {ring}")
+        if code in proven:
+            return
         for explained in self.checks[code].explains:
             if explained in self.checks:
-                self._refuse_cycle(explained, (*path, code))
+                self._refuse_cycle(explained, (*path, code), proven)
+        proven.add(code)
 
     def find(self, word: str) -> Check | None:
         """The check with this code or name."""

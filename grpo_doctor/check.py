@@ -212,7 +212,7 @@ class Check:
     def __init__(self, code: str, function: Callable[..., Any], **meta: Any) -> None:
         self.code = code
         self.name = function.__name__.replace("_", "-")
-        self.file = inspect.getsourcefile(function) or "?"
+        self.file = function.__code__.co_filename
         self.page = inspect.cleandoc(function.__doc__ or "")
         self.family = ""
         self.severity = Severity.of(meta.pop("severity"))
@@ -316,8 +316,8 @@ def _declare(kind: str, code: str, function: Callable[..., Any], meta: dict[str,
     illness = _loading.get(code)
     if illness is None:
         illness = _loading[code] = Check(code, function, **meta)
-    elif illness.file != (inspect.getsourcefile(function) or "?"):
-        raise CheckError(f"{inspect.getsourcefile(function)}: {code} is taken by {illness.file}; choose a free code")
+    elif illness.file != function.__code__.co_filename:
+        raise CheckError(f"{function.__code__.co_filename}: {code} is taken by {illness.file}; choose a free code")
     if getattr(illness, kind) is not None:
         raise CheckError(f"{illness.file}: {code}: a leaf holds at most one @{kind}")
     if kind == "predicate":
