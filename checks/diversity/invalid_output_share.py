@@ -41,8 +41,8 @@ def invalid_output_share(
 
     ## What it sees
     The mean share of invalid or replaced responses over 10 steps: a warning above 0.1, an error above 0.3, critical
-    above 0.8, where it is at least 0.1 worse than at the run's start; or, above 0.3, has not become 0.05 better after
-    40 steps.
+    above 0.8, where it is at least 0.1 worse than at the run's start. Where it is above 0.3, not worse, but has not
+    become 0.05 better after 40 steps either, the form is only not learnt: a warning, above 0.8 an error.
 
     ## Why it matters
     Invalid responses teach nothing but their own invalidity, and where a default answers in their place the reward
@@ -59,15 +59,15 @@ def invalid_output_share(
     Document 002's log; catalogue of checks, DIV004.
     """
     share, start = moving_mean(invalid_rate, rows), baseline(invalid_rate, 5)
-    never = (row(invalid_rate) >= patience) & (share > many) & (share >= start - 0.05)
-    wrong = (share >= start + worse) | never
+    grown = share >= start + worse
+    wrong = grown | ((row(invalid_rate) >= patience) & (share > many) & (share >= start - 0.05))
     exposed, spared = previous(update_applied) == 1, previous(update_applied) == 0
     return fires(
         wrong & (share > some),
         "{share:.0%} of the responses of the last {rows} steps are invalid or were replaced by a default "
         "({start:.0%} at the start).",
-        error=wrong & (share > many),
-        critical=wrong & (share > most),
+        error=(grown & (share > many)) | (wrong & (share > most)),
+        critical=grown & (share > most),
         share=share,
         start=start,
         rows=rows,

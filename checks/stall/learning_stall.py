@@ -23,6 +23,7 @@ from grpo_doctor.stats import (
     severity="warning",
     confidence="medium",
     outcome=True,
+    explains=("DIV004",),
     rivals=(
         Rival(
             "no signal",

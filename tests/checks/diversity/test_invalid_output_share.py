@@ -20,10 +20,11 @@ def test_a_policy_that_learns_the_form_is_left_in_peace() -> None:
     assert run_check("DIV004", valid_rate="0.2x10 0.4x10 0.6x10 0.8x20") is None
 
 
-def test_a_form_that_is_never_learnt_is_found_after_forty_steps() -> None:
-    assert run_check("DIV004", valid_rate="0.2x41") is None
-    found = find("DIV004", valid_rate="0.2x42")
-    assert (found.severity, found.detected_step) == ("error", 42)
+@pytest.mark.parametrize(("rate", "severity"), [("0.2", "warning"), ("0.19", "error")])
+def test_a_form_that_is_never_learnt_is_found_after_forty_steps(rate: str, severity: str) -> None:
+    assert run_check("DIV004", valid_rate=f"{rate}x41") is None
+    found = find("DIV004", valid_rate=f"{rate}x42")
+    assert (found.severity, found.detected_step) == (severity, 42)
 
 
 def test_evidence_is_split_by_what_happened_before() -> None:
