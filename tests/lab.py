@@ -26,7 +26,7 @@ from grpo_doctor.engine.model import load_model
 from grpo_doctor.engine.settings import settings_of
 from grpo_doctor.engine.task import load_task
 from grpo_doctor.engine.trainer import Trainer, TrainingDied
-from grpo_doctor.record import StepRecord, read_records
+from grpo_doctor.record import read_records
 from grpo_doctor.session import Folder, Session
 from grpo_doctor.sources import read
 
@@ -36,9 +36,7 @@ def begins(name: str, steps: int) -> int:
     return {"nan-at-step": min(30, steps // 2), "train-mode-generation": 2}.get(name, 1)
 
 
-def trained(
-    names: list[str], seed: int, keep: Path | None = None, **changes: Any
-) -> tuple[Diagnosis, list[StepRecord]]:
+def trained(names: list[str], seed: int, keep: Path | None = None, **changes: Any) -> tuple[Diagnosis, list[Any]]:
     """The doctor's last word on a run with these faults, and the run's records; ``keep`` is the folder to write."""
     engine, of_fault = sick_engine(names)
     settings = settings_of({**of_fault, **changes, "seed": seed}, "lab")
@@ -59,12 +57,14 @@ def trained(
     return doctor.diagnosis(), records
 
 
-def examined(name: str, seed: int, steps: int, keep: Path | None) -> tuple[Diagnosis, list[StepRecord]]:
+def examined(name: str, seed: int, steps: int, keep: Path | None) -> tuple[Diagnosis, list[Any]]:
     """What `trained` gives for one line of the table, or the same of the run that was kept."""
     folder = None if keep is None else keep / f"{name}-{steps}-{seed}"
     if folder is not None and (folder / "records.jsonl").exists():
         return diagnose(read(folder)[0]), list(read_records(folder / "records.jsonl"))
-    long = {} if name == "train-mode-generation" else {"max_steps": steps}  # it brings its own length and needs it
+    long: dict[str, Any] = (
+        {} if name == "train-mode-generation" else {"max_steps": steps}
+    )  # it brings its own length and needs it
     names = [] if name == "healthy" else [name]
     if folder is None:
         return trained(names, seed, **long)
