@@ -356,13 +356,14 @@ class MinNewTokens(Fault):
 
 
 class Truncation(Fault):
-    """The length limit is shorter than most answers.
+    """The length limit is one token shorter than the shortest answer, so that none is ever complete.
 
-    Origin: DAPO (2503.14476) on truncated answers that are scored as wrong; LEN003 in the corpus.
+    Origin: runs R164 and R165 of the corpus (every response cut at 64 tokens, nothing learnt in 200 steps); DAPO
+    (2503.14476). A limit that the shortest answers fit is no stall: the policy gives up the longer ones.
     """
 
     named_by = ("LEN003",)
-    settings_of_fault: ClassVar = {"max_completion_length": 6}
+    settings_of_fault: ClassVar = {"max_completion_length": 5}
 
 
 # -- boundaries ------------------------------------------------------------------------------------------------
@@ -451,7 +452,7 @@ class LengthBonus(Fault):
     Origin: reward hacking as in length-rewarded runs; the task's own score is logged beside it.
     """
 
-    named_by = ("REW002", "LEN002")
+    named_by = ("REW003", "REW002", "LEN002")
     bonus: ClassVar = 0.1
 
     def reward(self, examples: Sequence[Example], texts: Sequence[str], finished: Sequence[bool]) -> list[Score]:

@@ -50,7 +50,7 @@ def test_faults_mix() -> None:
     kind, settings = sick_engine(["rank-advantages", "truncation"])
     assert issubclass(kind, FAULTS["rank-advantages"])
     assert issubclass(kind, FAULTS["truncation"])
-    assert settings == {"max_completion_length": 6}
+    assert settings == {"max_completion_length": 5}
 
 
 def test_a_users_own_subclass_is_no_fault_of_ours() -> None:
