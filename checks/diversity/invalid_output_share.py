@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline, moving_mean, previous, row, total, where
+from grpo_doctor.stats import Column, baseline, gained, moving_mean, previous, row, total, where
 
 
 @check(
@@ -29,6 +29,7 @@ from grpo_doctor.stats import Column, baseline, moving_mean, previous, row, tota
 def invalid_output_share(
     invalid_rate: Column,
     update_applied: Column = None,
+    reward_mean: Column = None,
     *,
     rows: int = 10,
     some: float = 0.1,
@@ -49,7 +50,8 @@ def invalid_output_share(
     belongs to the default. A mean over a run that alternates describes neither state: look at it by event.
 
     ## Known false alarms
-    The first steps of a policy that still learns the form: invalid responses that become fewer are not reported.
+    The first steps of a policy that still learns the form: invalid responses that become fewer are not reported. A
+    form that nobody rewards may stay unlearnt while the reward rises: a warning then, and no more.
 
     ## Remedy
     Split the share by the preceding event (update or none), read the invalid responses, and find the mechanism:
@@ -61,12 +63,13 @@ def invalid_output_share(
     share, start = moving_mean(invalid_rate, rows), baseline(invalid_rate, 5)
     grown = share >= start + worse
     wrong = grown | ((row(invalid_rate) >= patience) & (share > many) & (share >= start - 0.05))
+    unpaid = grown | (gained(reward_mean) == 0)
     exposed, spared = previous(update_applied) == 1, previous(update_applied) == 0
     return fires(
         wrong & (share > some),
         "{share:.0%} of the responses of the last {rows} steps are invalid or were replaced by a default "
         "({start:.0%} at the start).",
-        error=(grown & (share > many)) | (wrong & (share > most)),
+        error=unpaid & ((grown & (share > many)) | (wrong & (share > most))),
         critical=grown & (share > most),
         share=share,
         start=start,
