@@ -53,7 +53,7 @@ def logits_processor_lowers_entropy(
 
     def entropy(of: Any) -> float:
         table = of.log_softmax(-1)
-        return float(-(table.exp() * table.clamp(min=-1e4)).sum(-1).mean())
+        return float((table.exp() * -table.clamp(min=-1e4)).sum(-1).mean())
 
     whole = entropy(logits)
     left = {name: entropy(processor(ids, logits.clone()).float()) for name, processor in processors.items()}

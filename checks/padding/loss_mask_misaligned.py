@@ -88,7 +88,7 @@ def loss_mask_misaligned(
 @probe(
     "PAD002",
     severity="critical",
-    explains=("LEN002", "LEN003", "KL001", "ENT006", "ENT011"),
+    explains=("LEN002", "LEN003", "KL001", "ENT006", "ENT011", "GRD006"),
     remedies=(
         remedy(
             "mask-of-labels",

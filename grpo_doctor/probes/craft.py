@@ -573,7 +573,8 @@ def entropy_cases(
     with without_dropout(model):
         for name, chosen in groups:
             some, said = [made[n] for n in chosen], [responses[n] for n in chosen]
-            ones = torch.ones(len(chosen), device=device_of(model))
+            # small, so that both signs are seen and no policy gradient outweighs the entropy's
+            ones = torch.full((len(chosen),), 1e-3, device=device_of(model))
             plus = gradient(model, backward, some, said, ones)
             minus = gradient(model, backward, some, said, -ones)
             none = gradient(model, backward, some, said, 0 * ones)

@@ -195,6 +195,7 @@ def load_adapter(path: Path) -> Adapter:
         raise AdapterError(f"{path}: not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
+    sys.path.insert(0, str(path.resolve().parent))  # it imports what lies beside it, as `python adapter.py` would
     spec.loader.exec_module(module)
     made = getattr(module, "adapter", None)
     made = made() if callable(made) and not isinstance(made, Adapter) else made

@@ -43,6 +43,11 @@ class TextCutAtSpecial(Reference):
         return [self.tok.decode(row, skip_special_tokens=True) for row in tokens.tolist()]
 
 
+class ExtractionBeginsInPrompt(Reference):
+    def extract(self, tokens: Tensor, input_ids: Tensor, attention_mask: Tensor) -> Any:
+        return tokens[:, input_ids.shape[1] - 1 :]
+
+
 # -- mask ----------------------------------------------------------------------------------------------------------
 
 
@@ -85,6 +90,24 @@ class EosMissing(Reference):
     def mask(self, prompts: Any, responses: Any) -> Any:
         batch = super().mask(prompts, responses)
         return batch._replace(mask=batch.mask * (batch.input_ids[:, 1:] != self.tok.eos_token_id))
+
+
+class LastMissingWhenCut(Reference):
+    """Takes the last token for an EOS and leaves it out, in rows that were cut at the limit."""
+
+    def mask(self, prompts: Any, responses: Any) -> Any:
+        batch = super().mask(prompts, responses)
+        for n, response in enumerate(responses):
+            batch.mask[n, -1] = float(response[-1] == self.tok.eos_token_id)
+        return batch
+
+
+class ShiftedForLongestPrompt(Reference):
+    def mask(self, prompts: Any, responses: Any) -> Any:
+        batch = super().mask(prompts, responses)
+        longest = max(range(len(prompts)), key=lambda n: len(prompts[n]))
+        batch.mask[longest] = batch.mask[longest].roll(-1)
+        return batch
 
 
 class PromptTrained(Reference):
@@ -145,6 +168,45 @@ class SomeRowsUnmasked(Reference):
         real = real.clone()
         real[0] = 1
         return super().scores(model, ids, real)
+
+
+class Unshifted(Reference):
+    """Scores token t with the logits at t, which have seen it."""
+
+    def scores(self, model: Any, ids: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+        position = (real.cumsum(-1) - 1).clamp(min=0)
+        table = model(input_ids=ids, attention_mask=real, position_ids=position).logits[:, 1:].log_softmax(-1)
+        return table.gather(-1, ids[:, 1:, None]).squeeze(-1), -(table.exp() * table).sum(-1)
+
+
+class LabelsUnshifted(Unshifted):
+    """Scores token t with the logits that predict t + 1."""
+
+    def scores(self, model: Any, ids: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+        position = (real.cumsum(-1) - 1).clamp(min=0)
+        table = model(input_ids=ids, attention_mask=real, position_ids=position).logits[:, :-1].log_softmax(-1)
+        return table.gather(-1, ids[:, :-1, None]).squeeze(-1), -(table.exp() * table).sum(-1)
+
+
+class ColdInLossOnly(Reference):
+    """Scores at 0.7 and samples at 1."""
+
+    def scores(self, model: Any, ids: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+        position = (real.cumsum(-1) - 1).clamp(min=0)
+        table = (model(input_ids=ids, attention_mask=real, position_ids=position).logits[:, :-1] / 0.7).log_softmax(-1)
+        return table.gather(-1, ids[:, 1:, None]).squeeze(-1), -(table.exp() * table).sum(-1)
+
+
+class ReferenceIsThePolicy(Reference):
+    """The adapter is left on, or one module stands for both."""
+
+    def reference_logprobs(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
+        with torch.no_grad():
+            return self.scores(self.model, input_ids, attention_mask)[0]
+
+
+class RewardsDivergence(Reference):
+    kl_coef = -0.02
 
 
 class RawPromptInLoss(Reference):
@@ -217,6 +279,18 @@ class OneNewline(Reference):
         return ids[:at] + ids[at + 1 :]
 
 
+class NewlineBeforeAnswer(Reference):
+    def render_sft(self, prompt: Any, answer: str) -> list[int]:
+        ids = self.render(prompt)
+        newline = self.tok.convert_tokens_to_ids("\n")
+        return [*ids[:-1], newline, *super().render_sft(prompt, answer)[len(ids) - 1 :]]
+
+
+class NewlineLostInLoss(Reference):
+    def mask(self, prompts: Any, responses: Any) -> Any:
+        return super().mask([p[:-1] for p in prompts], responses)
+
+
 class SystemTurnLost(Reference):
     def render_sft(self, prompt: Any, answer: str) -> list[int]:
         return super().render_sft([m for m in prompt if m["role"] != "system"], answer)
@@ -275,6 +349,7 @@ def _penalised(seen: Callable[[Tensor, int], Tensor]) -> type[Reference]:
 
 PenaltyOverAll = _penalised(lambda tokens, width: tokens)
 PenaltyOverLastPromptToken = _penalised(lambda tokens, width: tokens[:, width - 1 :])
+PenaltyOverLastPromptTokenOnly = _penalised(lambda tokens, width: tokens[:, width - 1 : width])
 PenaltyOverPromptOnly = _penalised(lambda tokens, width: tokens[:, :width])
 PenaltyOverResponse = _penalised(lambda tokens, width: tokens[:, width:])
 
@@ -441,6 +516,13 @@ class FlippedInSurgery(Reference):
 class EntropyOnPrompt(Reference):
     def entropy_term(self, entropy: Tensor, logp: Tensor, mask: Tensor, advantages: Tensor) -> Tensor:
         return super().entropy_term(entropy, logp, 1 - mask, advantages)
+
+
+class EntropyEverywhere(Reference):
+    """The mean over prompt and padding too."""
+
+    def entropy_term(self, entropy: Tensor, logp: Tensor, mask: Tensor, advantages: Tensor) -> Tensor:
+        return -self.entropy_coef * entropy.mean()
 
 
 class Surrogate(Reference):

@@ -13,18 +13,20 @@ from tests.probes import sick
 from tests.probes.reference import Reference
 
 CAUSES = {
-    "PAD001": "CountAsPosition ExtractionDropsFirst ExtractionDropsLast ExtractionOfFirstRowOnly TextCutAtSpecial",
+    "PAD001": "CountAsPosition ExtractionDropsFirst ExtractionDropsLast ExtractionOfFirstRowOnly "
+    "TextCutAtSpecial ExtractionBeginsInPrompt",
     "PAD002": "AssumesRightPadding StartsOneLate StartsOneEarly EndsOneEarly ShiftedForLongest EosMissing PromptTrained "
-    "TrainsPadding SingleTokenDropped",
+    "TrainsPadding SingleTokenDropped LastMissingWhenCut ShiftedForLongestPrompt",
     "PAD003": "ByIdentity TrailingPadStripped",
     "PAD004": "NoAttentionMask SomeRowsUnmasked",
-    "KL006": "RawPromptInLoss RawPromptInReference OtherReference PromptLosesFirstToken",
+    "KL006": "RawPromptInLoss RawPromptInReference OtherReference PromptLosesFirstToken NewlineLostInLoss",
     "GEN005": "TrainsFallback LosesEos",
     "RAT003": "Dropout",
     "TOK001": "SftPlain OneNewline SystemTurnLost",
     "TOK003": "LabelsByPad LabelsLoseEos LabelsOnPrompt",
     "TOK004": "GoesOnAfterTurn",
-    "TOK006": "PenaltyOverAll PenaltyOverLastPromptToken PenaltyOverPromptOnly HuggingFacePenalty",
+    "TOK006": "PenaltyOverAll PenaltyOverLastPromptToken PenaltyOverPromptOnly "
+    "PenaltyOverLastPromptTokenOnly HuggingFacePenalty",
     "GEN001": "TrainMode ForcesTrainMode",
     "GEN002": "Stale",
     "GEN006": "Twice TwiceCold",
@@ -33,7 +35,7 @@ CAUSES = {
     "ADV006": "Uncentred OwnGroups WrongGroups BatchCentred Backwards",
     "ADV007": "VarianceForStd",
     "ADV013": "NoEpsilon",
-    "ENT006": "FlippedEntropy FlippedForPositive FlippedForLong FlippedInSurgery EntropyOnPrompt",
+    "ENT006": "FlippedEntropy FlippedForPositive FlippedForLong FlippedInSurgery EntropyOnPrompt EntropyEverywhere",
     "ENT007": "LogsAnotherLoss",
     "ENT011": "Surrogate",
     "GRD006": "Overwrites NeverDivides DividesTwice",
@@ -71,7 +73,7 @@ def test_a_right_twin_is_left_in_peace(name: str) -> None:
     assert (diagnosis.verdict, diagnosis.notes) == ("healthy", [])
 
 
-@pytest.mark.parametrize("name", ["PenaltyOverResponse", "TopK", "TopP", "LossAtOne"])
+@pytest.mark.parametrize("name", ["PenaltyOverResponse", "TopK", "TopP", "LossAtOne", "ColdInLossOnly"])
 def test_filters_that_the_loss_does_not_know_are_a_warning_at_least(name: str) -> None:
     diagnosis = probed(name)
     assert [f.code for f in diagnosis.findings] == ["GEN004"], diagnosis.findings
