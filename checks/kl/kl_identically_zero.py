@@ -1,4 +1,6 @@
-from grpo_doctor import Fires, check, fires
+from typing import Any
+
+from grpo_doctor import Fires, check, fires, probe, probes
 from grpo_doctor.stats import Column, row, total
 
 
@@ -35,4 +37,50 @@ def kl_identically_zero(kl: Column, kl_coef: Column = None, *, zero: float = 1e-
         hold=(1, 1),
         error=found & (kl_coef > 0),
         seen=seen,
+    )
+
+
+@probe("KL003", severity="error")
+def probe_reference_stays(
+    model: Any,
+    reference_logprobs: Any,
+    mask: Any,
+    render: Any,
+    tokenizer: Any,
+    settings: Any = None,
+    prompts: Any = None,
+) -> Fires | None:
+    """## What this certifies, and what it does not
+    The probe shifts every trainable weight of the policy a little and asks for the reference's log-probabilities again:
+    they must be what they were. It finds one module that stands for both, and a LoRA adapter that is left on for the
+    reference; at the first step no other probe can tell, because there policy and reference are equal. It does not
+    certify that the reference is the right one (KL006), nor references that are synchronised on purpose later.
+    """
+    import torch
+
+    craft = probes.craft
+    if (settings or {}).get("kl_coef") == 0:
+        raise probes.Unjudged("settings['kl_coef'] is 0: there is no KL term")
+    if probes.composite.derived(reference_logprobs):
+        raise probes.Unjudged("needs reference_logprobs as a seam of its own")
+    if not craft.trainable(model):
+        raise probes.Unjudged("no parameter requires a gradient; see STL004")
+    own = [ids for _, ids in craft.rendered(render, prompts)]
+    words = craft.plain_ids(tokenizer, model, own)
+    batch = craft.batch_of(mask(own, craft.canaries(words, [5, 3, 6, 4][: len(own)], craft.special_ids(tokenizer).eos)))
+    real = torch.as_tensor(batch.attention_mask)
+
+    def scored() -> Any:
+        return reference_logprobs(batch.input_ids, real).detach().clone()
+
+    with craft.without_dropout(model), torch.no_grad():
+        before = scored()
+        for _, parameter in craft.trainable(model):
+            parameter += 0.02 * torch.randn_like(parameter)
+        moved = (scored() - before)[real[:, -before.shape[1] :] > 0].abs()
+    return fires(
+        not float(moved.max()) < 1e-4,
+        "The reference moves with the policy: its log-probabilities change by up to {moved:.3g} nats with the policy's "
+        "weights.",
+        moved=float(moved.max()),
     )

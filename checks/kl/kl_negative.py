@@ -1,6 +1,8 @@
+from typing import Any
+
 import numpy as np
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
 from grpo_doctor.remedies import remedy
 from grpo_doctor.stats import Column, each, fmin, where
 
@@ -72,4 +74,38 @@ def kl_negative(
         error=(signed < bad) | (never < impossible),
         critical=never < impossible,
         value=value,
+    )
+
+
+@probe("KL004", severity="critical")
+def probe_sign(
+    backward: Any,
+    model: Any,
+    reference: Any,
+    render: Any,
+    tokenizer: Any,
+    settings: Any = None,
+    prompts: Any = None,
+    *,
+    low: float = 0.3,
+) -> Fires | None:
+    """## What this certifies, and what it does not
+    The probe moves the reference a little away from the policy and, at advantages of zero, takes what that adds to the
+    applied gradient. It must point the way in which the squared log-ratio grows (cosine 1, or somewhat less, for k2 and
+    k3): then a step leads back to the reference. A cosine below -0.3 is a KL term of the wrong sign, which rewards
+    divergence. It does not certify the size of the coefficient (KL002), and a KL that is in the reward, or k1 in the
+    loss, leaves no such gradient and is not judged.
+    """
+    craft = probes.craft
+    if (settings or {}).get("kl_coef") == 0:
+        raise probes.Unjudged("settings['kl_coef'] is 0: there is no KL term")
+    if not any(own is not other for own, other in zip(model.parameters(), reference.parameters(), strict=False)):
+        raise probes.Unjudged("reference and model share their weights")
+    found = craft.divergence_cosine(backward, model, reference, render, tokenizer, prompts)
+    if found is None:
+        raise probes.Unjudged("the reference adds nothing to the gradient at zero advantages")
+    return fires(
+        not found >= -low,
+        "One step on the KL term alone leads away from the reference: cosine {cosine:.2f} with the way back.",
+        cosine=found,
     )

@@ -88,7 +88,7 @@ def loss_mask_misaligned(
 @probe(
     "PAD002",
     severity="critical",
-    explains=("LEN002", "LEN003", "KL001", "ENT006", "ENT011", "GRD006"),
+    explains=("LEN002", "LEN003", "KL001", "ENT006", "ENT011", "GRD006", "GEN004"),
     remedies=(
         remedy(
             "mask-of-labels",
@@ -101,7 +101,9 @@ def loss_mask_misaligned(
         ),
     ),
 )
-def probe_mask(mask: Any, render: Any, tokenizer: Any, model: Any = None, prompts: Any = None) -> Fires | None:
+def probe_mask(
+    mask: Any, render: Any, tokenizer: Any, model: Any = None, loss: Any = None, prompts: Any = None
+) -> Fires | None:
     """## What this certifies, and what it does not
     It certifies which tokens of a sampled response enter the loss. It does not certify their weights (length
     normalisation, advantages), nor masks of other kinds, such as tool results or overlong responses left out on
@@ -111,7 +113,8 @@ def probe_mask(mask: Any, render: Any, tokenizer: Any, model: Any = None, prompt
     Prompts of unequal length with canary responses of 1 to 6 tokens, with and without EOS, in batches of one and of
     several, in both orders. The tokens that the mask marks must be exactly the response: a mask (N, T) is read over
     the tokens, (N, T-1) over the positions that predict them, a narrower one over the last tokens. Where the trainer
-    has only a `loss`, the mask is where its gradient on the logits is not zero.
+    has only a `loss`, the mask is where its gradient on the logits is not zero. Where it has one, its gradient at
+    large positive advantages must also push up, at each trained position, the logit of the token that follows.
     """
     craft = probes.craft
     special = craft.special_ids(tokenizer)
@@ -124,6 +127,16 @@ def probe_mask(mask: Any, render: Any, tokenizer: Any, model: Any = None, prompt
             responses = craft.canaries(words, lengths[: len(rows)], eos)
             batch = craft.batch_of(mask(rows, responses))
             _compare(batch, craft.trained_tokens(batch), responses, count)
+    if not count["wrong"] and loss is not None and model is not None:
+        raised, positions = craft.raised_next(loss, model, render, tokenizer, prompts)
+        if 2 * raised < positions:
+            return fires(
+                True,
+                "Log-probabilities and labels are shifted against each other: at {off} of {positions} trained "
+                "positions the loss raises another token than the one that follows.",
+                off=positions - raised,
+                positions=positions,
+            )
     return fires(
         count["wrong"] > 0,
         "In {wrong} of {rows} samples the loss is not on the response: {missed} response tokens are left out "

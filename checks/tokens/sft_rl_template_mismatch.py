@@ -108,7 +108,8 @@ def probe_templates(
     ## What the probe does
     The adapter's prompts (by default three dialogues, one with a system turn, one with a line break, one with an
     earlier answer) are rendered for RL and, with an answer, for supervision. The supervised ids must begin with the
-    RL ids, generation header included. The finding names the first token at which they part.
+    RL ids, generation header included, and a line break before the answer counts as
+    part of the header. The finding names the first token at which they part.
     """
     craft = probes.craft
     answers = ["Custom -> Programmer : done", "12", "ok"]
@@ -116,7 +117,7 @@ def probe_templates(
     differing, first = 0, ""
     for prompt, answer in pairs:
         wanted, got = craft.flat_ids(render(prompt)), craft.flat_ids(render_sft(prompt, answer))
-        if got[: len(wanted)] == wanted:
+        if got[: len(wanted)] == wanted and not _line_break(tokenizer, got[len(wanted) :], answer):
             continue
         differing += 1
         at = next((n for n, (a, b) in enumerate(zip(wanted, got, strict=False)) if a != b), min(len(wanted), len(got)))
@@ -129,6 +130,14 @@ def probe_templates(
         dialogues=len(pairs),
         first=first,
     )
+
+
+def _line_break(tokenizer: Any, rest: list[int], answer: str) -> bool:
+    """Whether nothing but line breaks stands between the header and the answer."""
+    if tokenizer is None:
+        return False
+    before, found, _ = tokenizer.decode(rest).partition(answer)
+    return bool(found) and "\n" in before and before.isspace()
 
 
 def _shown(tokenizer: Any, ids: list[int]) -> str:

@@ -140,6 +140,11 @@ class _Lost:
         return _logprobs_of(self.reference, input_ids)
 
 
+def derived(seam: Callable[..., Any]) -> bool:
+    """Whether a seam was made out of `loss`, and so tells only what its last forwards were."""
+    return isinstance(getattr(seam, "__self__", None), _Lost)
+
+
 class OtherTokensError(Exception):
     """The reference was given other ids than the policy."""
 

@@ -544,6 +544,33 @@ def trial(
     return [prompt for prompt, _ in pairs], responses
 
 
+def raised_next(
+    loss: Callable[..., Tensor],
+    model: torch.nn.Module,
+    render: Callable[[Prompt], Any],
+    tokenizer: Any,
+    prompts: Sequence[Prompt] | None,
+) -> tuple[int, int]:
+    """At how many trained positions the loss raises most the token that follows, and how many there are.
+
+    At advantages so large that entropy and KL hardly count. Nothing is counted where no logits can be watched.
+    """
+    made, responses = trial(render, tokenizer, model, prompts)
+    raised = positions = 0
+    with watched(model) as forwards, without_dropout(model):
+        loss(made, responses, torch.full((len(made),), 100.0, device=device_of(model))).backward()
+    for ids, _, logits in forwards:
+        if logits.grad is None:
+            continue
+        start = ids.shape[1] - logits.shape[1]
+        push = -logits.grad[:, :-1]
+        size = push.abs().amax(-1)
+        trained = size > 1e-3 * size.max()
+        positions += int(trained.sum())
+        raised += int((push.argmax(-1) == ids[:, start + 1 :])[trained].sum())
+    return raised, positions
+
+
 class EntropyCase(NamedTuple):
     """What is left of the applied gradient without advantages, for some samples."""
 
@@ -590,6 +617,41 @@ def entropy_cases(
                 elif float(none.norm()) > least:  # the branches of either sign cancel each other
                     cases.append(EntropyCase(f"{name}, {kind}", 0.0, 0.0))
     return cases
+
+
+def divergence_cosine(
+    backward: Callable[..., Any],
+    model: torch.nn.Module,
+    reference: torch.nn.Module,
+    render: Callable[[Prompt], Any],
+    tokenizer: Any,
+    prompts: Sequence[Prompt] | None,
+) -> float | None:
+    """Cosine of what the reference adds to the applied gradient with the gradient of the squared log-ratio.
+
+    Without advantages, at a reference a little away from the policy; None where the reference adds nothing.
+    """
+    made, responses = trial(render, tokenizer, model, prompts)
+    rows = [[*flat_ids(render(p)), *r] for p, r in zip(made, responses, strict=True)]
+    ids, real = pad_left(rows, special_ids(tokenizer).pad, device_of(model))
+    none = torch.zeros(len(made), device=device_of(model))
+
+    def scored(scorer: torch.nn.Module) -> Tensor:
+        position = (real.cumsum(-1) - 1).clamp(min=0)
+        logits = scorer(input_ids=ids, attention_mask=real, position_ids=position).logits[:, :-1]
+        table = logits.float().log_softmax(-1).gather(-1, ids[:, 1:, None]).squeeze(-1)
+        return torch.cat([table[n, -len(r) :] for n, r in enumerate(responses)])
+
+    with without_dropout(model):
+        _align(reference, model)
+        alone = gradient(model, backward, made, responses, none)
+        with torch.no_grad():
+            for parameter in reference.parameters():
+                parameter += 0.02 * torch.randn_like(parameter)
+            anchor = scored(reference)
+        added = gradient(model, backward, made, responses, none) - alone
+        wanted = gradient(model, lambda: torch.autograd.backward((scored(model) - anchor).square().mean()))
+    return None if float(added.norm()) <= 1e-6 * max(float(wanted.norm()), 1e-3) else cosine(added, wanted)
 
 
 def _align(reference: torch.nn.Module, model: torch.nn.Module) -> None:

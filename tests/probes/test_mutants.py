@@ -16,13 +16,16 @@ CAUSES = {
     "PAD001": "CountAsPosition ExtractionDropsFirst ExtractionDropsLast ExtractionOfFirstRowOnly "
     "TextCutAtSpecial ExtractionBeginsInPrompt",
     "PAD002": "AssumesRightPadding StartsOneLate StartsOneEarly EndsOneEarly ShiftedForLongest EosMissing PromptTrained "
-    "TrainsPadding SingleTokenDropped LastMissingWhenCut ShiftedForLongestPrompt",
+    "TrainsPadding SingleTokenDropped LastMissingWhenCut ShiftedForLongestPrompt "
+    "Unshifted LabelsUnshifted",
     "PAD003": "ByIdentity TrailingPadStripped",
     "PAD004": "NoAttentionMask SomeRowsUnmasked",
     "KL006": "RawPromptInLoss RawPromptInReference OtherReference PromptLosesFirstToken NewlineLostInLoss",
+    "KL003": "ReferenceIsThePolicy",
+    "KL004": "RewardsDivergence",
     "GEN005": "TrainsFallback LosesEos",
     "RAT003": "Dropout",
-    "TOK001": "SftPlain OneNewline SystemTurnLost",
+    "TOK001": "SftPlain OneNewline NewlineBeforeAnswer SystemTurnLost",
     "TOK003": "LabelsByPad LabelsLoseEos LabelsOnPrompt",
     "TOK004": "GoesOnAfterTurn",
     "TOK006": "PenaltyOverAll PenaltyOverLastPromptToken PenaltyOverPromptOnly "
