@@ -558,7 +558,7 @@ def raised_next(
     made, responses = trial(render, tokenizer, model, prompts)
     raised = positions = 0
     with watched(model) as forwards, without_dropout(model):
-        loss(made, responses, torch.full((len(made),), 100.0, device=device_of(model))).backward()
+        torch.autograd.backward(loss(made, responses, torch.full((len(made),), 100.0, device=device_of(model))))
     for ids, _, logits in forwards:
         if logits.grad is None:
             continue
@@ -647,7 +647,7 @@ def divergence_cosine(
         alone = gradient(model, backward, made, responses, none)
         with torch.no_grad():
             for parameter in reference.parameters():
-                parameter += 0.02 * torch.randn_like(parameter)
+                parameter.add_(torch.randn_like(parameter), alpha=0.02)
             anchor = scored(reference)
         added = gradient(model, backward, made, responses, none) - alone
         wanted = gradient(model, lambda: torch.autograd.backward((scored(model) - anchor).square().mean()))
