@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from .catalogue import Catalogue, load
 from .check import DECLARED, Check, Finding, Fires, Severity
 from .diagnosis import Coverage, Diagnosis, conclude_all, diagnosis_of
-from .record import NUMBER_FIELDS, OBJECT_FIELDS, TEXT_FIELDS, StepRecord
+from .record import OBJECT_FIELDS, TEXT_FIELDS, StepRecord
 from .run import BROADCAST, CORE, DERIVED, Run, Sample, non_finite, restarted
 from .stats import Memory
 
 BLOCK = 8192
 """Rows that are held at once: bounded memory, and small enough for the cache."""
+
+PLANS = 64
+"""Sets of known fields for which a live run remembers which checks see such a row."""
 
 _NAN = np.float64("nan")
 
@@ -42,21 +46,23 @@ class _Alarm:
     """One level of a check: fires after its hold, clears after its quiet rows, remembers the episode that counts."""
 
     def __init__(self, level: Severity, hold: tuple[int, int], clear: int) -> None:
-        self.level, self.least, self.clear = level, hold[0], clear
-        self.recent: deque[tuple[bool, int, int]] = deque(maxlen=hold[1])
-        self.held = 0
+        self.level, (self.least, self.span), self.clear = level, hold, clear
+        self.seen = 0
+        self.recent: deque[tuple[int, int, int]] = deque()
         self.quiet = 0
         self.active = False
         self.episode: _Episode | None = None
         self.longest: _Episode | None = None
         self.episodes = 0
 
+    @property
+    def held(self) -> int:
+        """On how many of the last rows the condition held."""
+        return len(self.recent)
+
     def push(self, flag: bool, row: int, step: int) -> bool:
         """Takes one row; whether the alarm began to ring on it."""
-        if len(self.recent) == self.recent.maxlen and self.recent[0][0]:
-            self.held -= 1
-        self.recent.append((flag, row, step))
-        self.held += flag
+        self._remember(flag, row, step)
         if self.active and self.episode is not None:
             if flag:
                 self.quiet, self.episode.last_row, self.episode.last_step = 0, row, step
@@ -64,25 +70,29 @@ class _Alarm:
                 self.quiet += 1
                 self.active = self.quiet < self.clear
             return False
-        if flag and self.held >= self.least:
+        if flag and len(self.recent) >= self.least:
             self._ring(row, step)
             return True
         return False
 
-    def pass_over(self, row: int, step: int) -> None:
-        """Takes a row without the condition while nothing rings or is about to: the usual case."""
-        self.recent.append((False, row, step))
+    def _remember(self, flag: bool, row: int, step: int) -> None:
+        """Keeps the rows with the condition among the last ones; rows without it leave nothing but their count."""
+        self.seen += 1
+        while self.recent and self.recent[0][0] <= self.seen - self.span:
+            self.recent.popleft()
+        if flag:
+            self.recent.append((self.seen, row, step))
 
     def _ring(self, row: int, step: int) -> None:
         self.active, self.quiet = True, 0
-        onset = next((r, s) for f, r, s in self.recent if f)
+        _, onset_row, onset_step = self.recent[0]
         before = self.episode
-        if before is not None and onset[0] - before.last_row <= max(2 * self.clear, before.rows):
+        if before is not None and onset_row - before.last_row <= max(2 * self.clear, before.rows):
             before.last_row, before.last_step = row, step  # the same illness after a short pause
             return
         if before is not None and (self.longest is None or before.rows > self.longest.rows):
             self.longest = before
-        self.episode = _Episode(onset, step)
+        self.episode = _Episode((onset_row, onset_step), step)
         self.episode.last_row = row
         self.episodes += 1
 
@@ -93,14 +103,14 @@ class _Alarm:
             if self.active and self.episode is not None and not self.quiet and flags[i]:
                 run = int(np.argmin(flags[i:])) or n - i
                 self.episode.last_row, self.episode.last_step = int(rows[i + run - 1]), int(steps[i + run - 1])
-                for k in range(max(i, i + run - (self.recent.maxlen or 1)), i + run):
+                self.seen += max(0, run - self.span)
+                for k in range(max(i, i + run - self.span), i + run):
                     self._remember(True, int(rows[k]), int(steps[k]))
                 i += run
                 yield i - 1
-            elif not self.active and not self.held and not flags[i]:
+            elif not self.active and not self.recent and not flags[i]:
                 run = int(np.argmax(flags[i:])) or n - i
-                for k in range(max(i, i + run - (self.recent.maxlen or 1)), i + run):
-                    self._remember(False, int(rows[k]), int(steps[k]))
+                self.seen += run
                 i += run
             else:
                 flag = bool(flags[i])
@@ -108,12 +118,6 @@ class _Alarm:
                 if flag and self.active:
                     yield i
                 i += 1
-
-    def _remember(self, flag: bool, row: int, step: int) -> None:
-        if len(self.recent) == self.recent.maxlen and self.recent[0][0]:
-            self.held -= 1
-        self.recent.append((flag, row, step))
-        self.held += flag
 
     @property
     def main(self) -> _Episode | None:
@@ -139,7 +143,7 @@ class _Examined:
         self.confidence = check.confidence
         self.arguments = check.arguments
 
-    def needs_met(self, known: set[str]) -> bool:
+    def needs_met(self, known: frozenset[str]) -> bool:
         """Whether a row on which these fields are known is one that the check sees."""
         met = True
         for need in self.check.needs:
@@ -151,7 +155,7 @@ class _Examined:
                 met = False
         return met
 
-    def call(self, arguments: list[Any], *, rows: bool) -> Fires:
+    def call(self, arguments: Iterable[Any], *, rows: bool) -> Fires:
         assert self.check.predicate is not None
         found: Fires = self.memory.call(self.check.predicate, arguments, self.thresholds, rows=rows)
         if not self.alarms:
@@ -163,17 +167,18 @@ class _Examined:
             self.confidence = found.confidence
         return found
 
-    def push(self, arguments: list[Any], row: int, step: int) -> bool:
+    def push(self, arguments: Iterable[Any], row: int, step: int) -> bool:
         """Takes one row; whether any alarm began to ring."""
         found = self.call(arguments, rows=False)
         self.rows += 1
-        rang = False
+        rang, flag = False, found.when
         for n, alarm in enumerate(self.alarms):
-            flag = bool(found.levels[n - 1][1] if n else found.when)
-            if not flag and not alarm.held and not alarm.active:
-                alarm.pass_over(row, step)
+            if n:
+                flag = found.levels[n - 1][1]
+            if not flag and not alarm.recent and not alarm.active:
+                alarm.seen += 1
                 continue
-            rang |= alarm.push(flag, row, step)
+            rang |= alarm.push(bool(flag), row, step)
             if flag and alarm.active and alarm.episode is not None:
                 alarm.episode.evidence = found.evidence
                 if found.onset is not None and row == alarm.episode.last_row:
@@ -290,6 +295,11 @@ def _declared(settings: Mapping[str, Any], name: str) -> Any:
     return np.float64(value) if isinstance(value, int | float) else _NAN
 
 
+def _known(fields: tuple[str, ...], known: frozenset[str]) -> str:
+    """The first known of some alternatives, else the last."""
+    return next((name for name in fields if name in known), fields[-1])
+
+
 def _unknown(column: np.ndarray) -> np.ndarray:
     return np.array([v is None for v in column], bool) if column.dtype == object else np.isnan(column)
 
@@ -312,7 +322,10 @@ class Examination:
             if check.predicate is not None and run_type in check.run_types
         ]
         fields = {f for e in self.examined for alternatives in e.check.arguments for f in alternatives}
-        self.declared = sorted(f for f in fields if f.startswith(DECLARED))
+        self.declared = {f: _declared(settings, f) for f in sorted(fields) if f.startswith(DECLARED)}
+        self.settings_before = dict(settings)
+        self.blank = {**dict.fromkeys(fields, _NAN), **dict.fromkeys(OBJECT_FIELDS), "settings": settings}
+        self.plans: dict[frozenset[str], list[tuple[_Examined, list[str]]]] = {}
 
     def block(self, run: Run, start: int, stop: int) -> None:
         """Rows ``start:stop`` of a run."""
@@ -355,21 +368,24 @@ class Examination:
 
     def row(self, values: dict[str, Any], row: int, step: int) -> list[_Examined]:
         """One row of a training run; the checks whose alarm began to ring on it."""
-        values = {**{name: _declared(self.settings, name) for name in self.declared}, **values}
-        known = {name for name, value in values.items() if value is not None and value == value}
-        return [
-            examined
-            for examined in self.examined
-            if examined.needs_met(known)
-            and examined.push([self._one(fields, values, known) for fields in examined.arguments], row, step)
-        ]
+        if self.settings != self.settings_before:
+            self.settings_before = dict(self.settings)
+            self.declared = {name: _declared(self.settings, name) for name in self.declared}
+        values.update(self.declared)
+        known = frozenset([name for name, value in values.items() if value is not None and value == value])
+        value_of = {**self.blank, **values}.__getitem__
+        return [e for e, names in self._seeing(known) if e.push(map(value_of, names), row, step)]
 
-    def _one(self, fields: tuple[str, ...], values: dict[str, Any], known: set[str]) -> Any:
-        """The row's value of the first known of some alternatives."""
-        for name in fields:
-            if name in known:
-                return values[name]
-        return self.settings if fields[0] == "settings" else values.get(fields[-1], _NAN)
+    def _seeing(self, known: frozenset[str]) -> list[tuple[_Examined, list[str]]]:
+        """The checks that see a row on which these fields are known, with the values that they take from it."""
+        if known in self.plans:
+            return self.plans[known]
+        begun = sum(len(e.begun) for e in self.examined)
+        plan = [(e, [_known(fields, known) for fields in e.arguments]) for e in self.examined if e.needs_met(known)]
+        if len(self.plans) == PLANS or begun != sum(len(e.begun) for e in self.examined):
+            self.plans.clear()
+        self.plans[known] = plan
+        return plan
 
     def findings(self) -> list[Finding]:
         """What the checks have found, conclusions from them included."""
@@ -377,9 +393,9 @@ class Examination:
         conclude_all(self.catalogue, found)
         return list(found.values())
 
-    def coverage(self, unread: Mapping[str, int]) -> Coverage:
+    def coverage(self, found: list[Finding], unread: Mapping[str, int]) -> Coverage:
         """What ran, fired, passed and was skipped, and what nobody read."""
-        fired = {f.code for f in self.findings()}
+        fired = {f.code for f in found}
         ran = [e.check.code for e in self.examined if e.rows]
         skipped = [
             {"code": e.check.code, "needs": e.missing()}
@@ -409,7 +425,8 @@ def diagnose(
     with np.errstate(all="ignore"):
         for start in range(0, len(run), BLOCK):
             examination.block(run, start, min(start + BLOCK, len(run)))
-    return diagnosis_of(run, catalogue, examination.findings(), examination.coverage(run.unread))
+    found = examination.findings()
+    return diagnosis_of(run, catalogue, found, examination.coverage(found, run.unread))
 
 
 class LiveDoctor:
@@ -441,7 +458,9 @@ class LiveDoctor:
         with np.errstate(all="ignore"):
             values = self._values(record, samples or [])
             rang = self.examination.row(values, self._rows, record.step)
-        self.summary.steps = np.append(self.summary.steps[:1], record.step)
+        if self._rows < 2:
+            self.summary.steps = np.append(self.summary.steps, record.step)
+        self.summary.steps[-1] = record.step
         self._rows += 1
         if not rang:
             return []
@@ -459,26 +478,26 @@ class LiveDoctor:
 
     def diagnosis(self) -> Diagnosis:
         """The diagnosis of the run so far."""
-        found, coverage = self.examination.findings(), self.examination.coverage({})
-        return diagnosis_of(self.summary, self.catalogue, found, coverage, rows=self._rows)
+        found = self.examination.findings()
+        return diagnosis_of(self.summary, self.catalogue, found, self.examination.coverage(found, {}), rows=self._rows)
 
     def _values(self, record: StepRecord, samples: list[Sample]) -> dict[str, Any]:
         values: dict[str, Any] = dict(self._broadcast)
         events = list(record.events or ())
-        for name in NUMBER_FIELDS:
-            value = getattr(record, name)
-            if value is not None:
-                if value == value or name not in self._broadcast:
-                    values[name] = np.float64(value)
+        for name, value in msgspec.structs.asdict(record).items():
+            if value is None or name == "events":
+                continue
+            if name in OBJECT_FIELDS:
+                values[name] = value
+            elif name in TEXT_FIELDS:
+                self.summary.settings.setdefault(name, value)
+            elif value == value or name not in self._broadcast:
+                values[name] = np.float64(value)
                 if name in CORE and not math.isfinite(value):
                     events.append(non_finite(name, value))
-        for name in OBJECT_FIELDS:
-            values[name] = getattr(record, name)
-        for name in TEXT_FIELDS:
-            if (text := getattr(record, name)) is not None:
-                self.summary.settings.setdefault(name, text)
         for name, (inputs, function, _) in DERIVED.items():
-            values[name] = np.float64(function(*(values.get(field, _NAN) for field in inputs)))
+            if not values.keys().isdisjoint(inputs):
+                values[name] = np.float64(function(*[values.get(field, _NAN) for field in inputs]))
         if record.step < self._last_step:
             events.append(restarted(int(self._last_step), record.step))
         self._last_step = record.step

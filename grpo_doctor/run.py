@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from .record import ADDED_UP, FIELDS, LARGEST, NUMBER_FIELDS, OBJECT_FIELDS, TEXT_FIELDS, Event, StepRecord
+from .stats import isnan, where
 
 if TYPE_CHECKING:
     import pandas
@@ -55,7 +56,7 @@ class Sample(msgspec.Struct, kw_only=True, omit_defaults=True):
 def _first_known(*columns: np.ndarray | np.float64) -> Any:
     out = columns[0]
     for column in columns[1:]:
-        out = np.where(np.isnan(out), column, out)
+        out = where(isnan(out), column, out)
     return out
 
 

@@ -40,7 +40,7 @@ class Memory:
         self.rows = False
 
     def call(
-        self, function: Callable[..., Any], arguments: Sequence[Any], thresholds: dict[str, Any], *, rows: bool
+        self, function: Callable[..., Any], arguments: Iterable[Any], thresholds: dict[str, Any], *, rows: bool
     ) -> Any:
         """Calls the check with this memory, for a block of rows or for one; they follow those of the calls before."""
         Memory.current, self.rows = self, rows

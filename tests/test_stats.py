@@ -20,8 +20,25 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
     "solved": lambda x: stats.solved(x, x * math.nan),
     "began": lambda x: stats.began(x > 1, x > 0, x),
     "solved_by_best": lambda x: stats.solved(x, x),
+    "best": stats.best,
+    "lowest": stats.lowest,
+    "total": stats.total,
+    "row": stats.row,
+    "kendall_tau": lambda x: stats.kendall_tau(x, 4),
+    "moving_mean": lambda x: stats.moving_mean(x, 4),
+    "moving_std": lambda x: stats.moving_std(x, 4),
+    "moving_max": lambda x: stats.moving_max(x, 4),
+    "moving_min": lambda x: stats.moving_min(x, 4),
+    "moving_median": lambda x: stats.moving_median(x, 4),
+    "slope": lambda x: stats.slope(x, 4),
+    "previous": lambda x: stats.previous(x, 3),
+    "where": lambda x: stats.where(x > 1, x, 0.5),
+    "maximum": lambda x: stats.maximum(x, stats.previous(x)),
+    "fmax": lambda x: stats.fmax(x, stats.previous(x)),
+    "fmin": lambda x: stats.fmin(x, stats.previous(x)),
+    "sqrt": stats.sqrt,
 }
-values = st.lists(st.one_of(st.just(math.nan), st.floats(-5, 5, width=16)), min_size=1, max_size=40)
+values = st.lists(st.one_of(st.just(math.nan), st.just(math.inf), st.floats(-5, 5, width=16)), min_size=1, max_size=40)
 
 
 def whole(function: Callable[[Any], Any], x: np.ndarray) -> list[float]:
