@@ -23,7 +23,7 @@ BLOCK = 8192
 PLANS = 64
 """Sets of known fields for which a live run remembers which checks see such a row."""
 
-_NAN = np.float64("nan")
+_NAN, _ONE = np.float64("nan"), np.float64(1.0)
 
 
 class _Episode:
@@ -492,7 +492,7 @@ class LiveDoctor:
             elif name in TEXT_FIELDS:
                 self.summary.settings.setdefault(name, value)
             elif value == value or name not in self._broadcast:
-                values[name] = np.float64(value)
+                values[name] = _ONE * value
                 if name in CORE and not math.isfinite(value):
                     events.append(non_finite(name, value))
         for name, (inputs, function, _) in DERIVED.items():

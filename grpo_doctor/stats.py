@@ -20,7 +20,7 @@ import numpy as np
 Column: TypeAlias = Any
 """The values of one field: an array over rows, or the scalar of one row."""
 
-_NAN = np.float64("nan")
+_NAN, _ONE = np.float64("nan"), np.float64(1.0)
 
 
 class _State(Protocol):
@@ -66,7 +66,8 @@ def _apply(make: Callable[..., _State], arguments: tuple[Any, ...], *inputs: Any
 # -- numpy's functions, ten times as fast on the scalars of a live step ----------------------------------------
 
 
-_NUMPY: dict[type, Callable[[Any], Any]] = {float: np.float64, int: np.int64, bool: np.bool_}
+# a product with a numpy number is the fastest way to one
+_NUMPY: dict[type, Callable[[Any], Any]] = {float: _ONE.__mul__, int: np.int64, bool: np.bool_}
 """Python's numbers must not leave: they raise where numpy's give NaN, and ``~True`` is -2."""
 
 
@@ -88,14 +89,14 @@ def maximum(x: Column, y: Column) -> Column:
     """The larger of two values, unknown if either is."""
     if isinstance(x, np.ndarray) or isinstance(y, np.ndarray):
         return np.maximum(x, y)
-    return np.float64(x if x >= y or x != x else y)
+    return _ONE * (x if x >= y or x != x else y)
 
 
 def fmax(x: Column, y: Column) -> Column:
     """The larger of the known ones of two values."""
     if isinstance(x, np.ndarray) or isinstance(y, np.ndarray):
         return np.fmax(x, y)
-    return np.float64(x if x >= y or y != y else y)
+    return _ONE * (x if x >= y or y != y else y)
 
 
 def fmin(x: Column, y: Column) -> Column:
@@ -107,7 +108,7 @@ def sqrt(x: Column) -> Column:
     """The square root, unknown below 0."""
     if isinstance(x, np.ndarray):
         return np.sqrt(x)
-    return np.float64(math.sqrt(x)) if x >= 0 else _NAN
+    return _ONE * math.sqrt(x) if x >= 0 else _NAN
 
 
 # -- one value remembered ------------------------------------------------------------------------------------
@@ -243,7 +244,7 @@ class _Window:
     def push(self, x: Any) -> Any:
         tail = self.tail
         tail.append(float(x))  # Python's own numbers: a sum of them takes a third of the time
-        return np.float64(self.one(tail)) if len(tail) == self.rows else _NAN
+        return _ONE * self.one(tail) if len(tail) == self.rows else _NAN
 
     def block(self, xs: Any) -> Any:
         padded = np.concatenate(
@@ -269,7 +270,10 @@ def _sum(values: Iterable[Any]) -> Any:
 
 
 def _mean(values: Sequence[Any]) -> Any:
-    return _sum(values) / len(values)
+    out: Any = 0.0
+    for value in values:
+        out = out + value
+    return out / len(values)
 
 
 def _std(values: Sequence[Any]) -> Any:
@@ -323,14 +327,24 @@ def _mad_one(values: Sequence[float]) -> float:
     return _median_one([abs(v - middle) for v in values])
 
 
-def _oldest(values: Sequence[Any]) -> Any:
-    return values[0]
-
-
 def _slope(values: Sequence[Any]) -> Any:
     middle = (len(values) - 1) / 2
     scale = sum((k - middle) ** 2 for k in range(len(values)))
     return _sum((k - middle) * v for k, v in enumerate(values)) / scale
+
+
+class _Previous:
+    def __init__(self, rows: int) -> None:
+        self.tail: deque[Any] = deque([_NAN] * (rows + 1), maxlen=rows + 1)
+
+    def push(self, x: Any) -> Any:
+        self.tail.append(x)
+        return self.tail[0]
+
+    def block(self, xs: Any) -> Any:
+        padded = np.concatenate((list(self.tail)[1:], xs)).astype(float)
+        self.tail.extend(padded[-len(self.tail) :])
+        return padded[: len(xs)]
 
 
 class _Tau:
@@ -351,7 +365,7 @@ class _Tau:
             tail.popleft()
         self._count(1, [x - v for v in tail])
         tail.append(x)
-        return np.float64(self.score / self.pairs) if len(tail) == self.rows and not self.unknown else _NAN
+        return _ONE * self.score / self.pairs if len(tail) == self.rows and not self.unknown else _NAN
 
     def _count(self, sign: int, rises: list[float]) -> None:
         self.score += sign * sum([(d > 0) - (d < 0) for d in rises])
@@ -416,7 +430,7 @@ def slope(x: Column, rows: int) -> Column:
 
 def previous(x: Column, rows: int = 1) -> Column:
     """The value ``rows`` rows ago, NaN before that."""
-    return _apply(_Window, (rows + 1, _oldest), x)
+    return _apply(_Previous, (rows,), x)
 
 
 class _Began:
@@ -507,7 +521,7 @@ def known_median(x: Column, rows: int) -> Column:
 
 def noise(x: Column) -> Column:
     """Standard deviation of one known value about its trend, from the differences of neighbours so far."""
-    apart = abs(x - _apply(_OnKnown, (_Window, (2, _oldest), False), x))
+    apart = abs(x - _apply(_OnKnown, (_Previous, (1,), False), x))
     return _SPREAD * total(apart) / total(apart == apart)
 
 
@@ -558,7 +572,7 @@ class _Standing:
                     self.top = mean if not self.top >= mean else self.top
                     down = self.top - mean
         fell = down > FALLEN * scatter * self.errors[0][1] and down > PART * (self.top - self.low)
-        self.standing = np.float64((over > GAINED * scatter) + 2 * fell)
+        self.standing = _ONE * ((over > GAINED * scatter) + 2 * fell)
         return self.standing
 
     def block(self, xs: Any) -> Any:
@@ -645,7 +659,7 @@ def fold(function: Callable[..., tuple[Any, float]], start: Callable[[], Any], *
 
 def each(function: Callable[..., float], *columns: Column) -> Column:
     """``function`` of the row's values, row by row: for lists, dictionaries and events."""
-    if isinstance(columns[0], np.ndarray) and columns[0].ndim:
+    if isinstance(columns[0], np.ndarray):
         return np.array([function(*row) for row in zip(*columns, strict=True)], float)
     return np.float64(function(*columns))
 

@@ -94,7 +94,7 @@ def generation_in_train_mode_with_checkpointing(
         "after the first token is garbage.",
         hold=(1, 1),
         line=line,
-        broken_rollouts=total(collapsed * 1.0),
+        broken_rollouts=total(collapsed),
     )
 
 

@@ -29,7 +29,7 @@ def grad_clip_always_on(
     ## Sources
     Derived; TRL and verl log the norm before clipping.
     """
-    clipped = moving_mean((grad_norm > limit) * 1.0, rows)
+    clipped = moving_mean(grad_norm > limit, rows)
     return fires(
         clipped > share,
         "{clipped:.0%} of the gradients of the last {rows} rows were longer than the clip limit of {limit:.3g}.",

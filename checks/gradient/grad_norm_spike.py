@@ -93,7 +93,7 @@ def grad_norm_spike(
     count = total(infinite)
     earlier = previous(count, near + 1)
     again = infinite & (count - where(isnan(earlier), 0.0, earlier) > 1)
-    hurt = (moving_sum(spike * 1.0, after) > 0) & fallen(reward_mean)
+    hurt = (moving_sum(spike, after) > 0) & fallen(reward_mean)
     return fires(
         spike | hurt,
         "The gradient norm leapt to {norm:.3g}; the median of the {rows} rows before was {median:.3g}.",

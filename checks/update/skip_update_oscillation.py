@@ -32,7 +32,7 @@ def skip_update_oscillation(
     Document 002's log: autocorrelation -0.18, fallback 99.6 % after an update and 5.1 % after a skip.
     """
     collapsed = invalid_rate >= COLLAPSED
-    z = collapsed * 1.0
+    z = where(collapsed, 1.0, 0.0)
     n, held = row(z), total(z)
     together = total(z * where(isnan(previous(z)), 0.0, previous(z)))
     mean = held / n

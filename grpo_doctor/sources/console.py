@@ -22,13 +22,14 @@ def sniff(head: Head) -> int:
 
 
 def read(file: Input) -> list[Run]:
-    console = _Console(file)
+    console, settled = _Console(file), False
     for line, raw in file.raw_lines():
-        if console.settled and b"{" not in raw and b"step:" not in raw and b"%|" not in raw:
+        if settled and b"{" not in raw and b"step:" not in raw and b"%|" not in raw:
             continue
         for text in file.texts(raw):
             if len(text) <= _LONGEST:
                 console.see(line, text)
+        settled = console.settled
     return [console.best()]
 
 
