@@ -76,7 +76,7 @@ def probe_reference_stays(
     with craft.without_dropout(model), torch.no_grad():
         before = scored()
         for _, parameter in craft.trainable(model):
-            parameter += 0.02 * torch.randn_like(parameter)
+            parameter.add_(0.02 * torch.randn_like(parameter))
         moved = (scored() - before)[real[:, -before.shape[1] :] > 0].abs()
     return fires(
         not float(moved.max()) < 1e-4,
