@@ -74,7 +74,14 @@ def test_a_score_that_rises_beyond_its_noise_has_gained_and_one_that_drops_has_f
 
 @pytest.mark.parametrize(
     ("reward", "most", "expected"),
-    [(0.95, math.nan, True), (0.85, math.nan, False), (3.5, math.nan, False), (3.7, 4.0, True), (0.95, 2.0, False)],
+    [
+        (0.95, math.nan, True),
+        (0.85, math.nan, False),
+        (3.5, math.nan, False),
+        (3.7, 4.0, True),
+        (0.95, 2.0, False),
+        (0.0, 0.0, False),
+    ],
 )
 def test_solved_needs_a_scale(reward: float, most: float, expected: bool) -> None:
     x = np.full(6, reward)
