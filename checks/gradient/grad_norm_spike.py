@@ -40,7 +40,7 @@ from grpo_doctor.stats import (
         remedy(
             "skip-exploding-updates",
             "Skip updates whose gradient norm is far beyond the usual, and clip lower",
-            trl="max_grad_norm=0.2; grpo_doctor.attach(trainer, on={'error': 'skip-update'})",
+            trl="max_grad_norm=0.2; grpo_doctor.attach(trainer, on='error=skip-update')",
             verl="actor_rollout_ref.actor.grad_clip=0.2",
             openrlhf="--max_norm 0.2",
             by_hand="norm = clip_grad_norm_(params, 0.2)\nif norm < 10 * median(last_20_norms): optimizer.step()\n"

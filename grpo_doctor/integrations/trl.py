@@ -2,7 +2,8 @@
 
 It wraps ``compute_loss``, the reward functions, ``accelerator.clip_grad_norm_``, ``model.generate`` and ``log`` on
 the instance, hooks the backbone (policy logits are never materialised since TRL 1.10) and adds a callback. Every
-rank keeps what it saw, rank 0 merges the ranks into one record a step, examines it, and tells all of them what to do.
+rank writes what it saw (``ranks/``), rank 0 merges the ranks into one record a step, examines it, and tells all of
+them what to do. What a sharded model or vLLM keeps out of sight is left out and named in the diagnosis's notes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import functools
 import inspect
 import json
 import sys
+import time
 import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -26,9 +28,9 @@ from ..check import Finding, Severity
 from ..diagnosis import Diagnosis
 from ..doctor import LiveDoctor
 from ..engine.logits import logit_statistics
-from ..record import portable
+from ..record import RecordWriter, portable
 from ..session import Folder, Session, Stopped, actions_of
-from .trl_record import Local, merged
+from .trl_record import Ids, Local, merged
 
 WEIGHTS = 4096
 """Weights whose movement is measured, spread over the trainable tensors."""
@@ -88,16 +90,21 @@ class Attached:
         self.alerts: dict[str, float] = {}
         self.session: Session | None = None
         self.rollback_to: Path | None = None
+        self.last_step: int | None = None
+        self.began = time.monotonic()
         if self.rank == 0:
-            self.folder.begin(json.loads(json.dumps(portable(self.settings), default=str)))
+            self._declare()
             doctor = LiveDoctor(self.settings, source=str(out / "records.jsonl"), catalogue=catalogue)
             self.session = Session(self.folder, doctor, self, self.actions, save_steps=sys.maxsize)
             self.session.on_finding = lambda finding, action: self._found(finding, action, on_finding)
+        # of this rank alone; with one process the record is the same
+        self.own = RecordWriter(out / "ranks" / f"records-rank{self.rank}.jsonl") if self.ranks > 1 else None
         # a private generator: the probe must not change what the trainer samples
         self._generator = torch.Generator().manual_seed(0)
         self._hidden: Tensor | None = None
+        self._logprobs: Tensor | None = None
         self._listening = False
-        self._before: list[tuple[Tensor, Tensor]] = []
+        self._before: list[tuple[Tensor, Tensor, int]] = []
         self._metrics_seen: dict[str, int] = {}
 
     # -- what a Session asks of a trainer: TRL saves its own checkpoints
@@ -122,6 +129,10 @@ class Attached:
             for i, function in enumerate(trainer.reward_funcs)
         ]
         trainer.model.generate = self._around_generate(trainer.model.generate)
+        if hasattr(trainer, "_get_per_token_logps_and_entropies"):
+            trainer._get_per_token_logps_and_entropies = self._around_logprobs(
+                trainer._get_per_token_logps_and_entropies
+            )
         self.backbone().register_forward_hook(self._keep_hidden)
         trainer.add_callback(_Callback(self))
 
@@ -135,21 +146,33 @@ class Attached:
         return self.base().base_model
 
     def _keep_hidden(self, module: Any, arguments: Any, output: Any) -> None:
-        if self._listening:
-            self._hidden = output[0].detach() if isinstance(output, tuple) else output.last_hidden_state.detach()
+        if self._listening and self.record_tokens:
+            states = output[0] if isinstance(output, tuple) else getattr(output, "last_hidden_state", None)
+            self._hidden = None if states is None else states.detach()
+
+    def _around_logprobs(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def per_token(*arguments: Any, **named: Any) -> Any:
+            found = original(*arguments, **named)
+            if self._listening:
+                self._logprobs = found[0].detach()
+            return found
+
+        return per_token
 
     def _around_loss(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def compute_loss(model: Any, inputs: dict[str, Any], *arguments: Any, **named: Any) -> Any:
             if not model.training:
                 return original(model, inputs, *arguments, **named)
-            self._listening = self.record_tokens > 0
+            self._listening = True
             try:
                 loss = original(model, inputs, *arguments, **named)
             finally:
                 self._listening = False
             with torch.no_grad():
-                self.local.batch(inputs, loss, self.end_ids)
+                logprobs, self._logprobs = self._logprobs, None
+                self.local.batch(inputs, loss, self.ids.ends, logprobs)
                 self._sharpness(inputs)
             return loss
 
@@ -163,9 +186,7 @@ class Attached:
             given = function(*arguments, **named)
             if self.trainer.model.training:
                 name = getattr(function, "__name__", type(function).__name__)
-                self.local.rollout(
-                    name, float(weights[index]), list(given), named, self.end_ids, self.tokenizer.pad_token_id
-                )
+                self.local.rollout(name, float(weights[index]), list(given), named, self.ids)
             return given
 
         return rewards
@@ -186,7 +207,7 @@ class Attached:
     def _around_clip(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def clip_grad_norm_(parameters: Any, *arguments: Any, **named: Any) -> Any:
-            self.local.not_finite = self._first_not_finite()  # clipping by a NaN norm would make all of them NaN
+            self._look_at_gradients()  # clipping by a NaN norm would make all of them NaN
             norm = original(parameters, *arguments, **named)
             if norm is not None:
                 self.local.grad_norm = float(norm)
@@ -207,12 +228,15 @@ class Attached:
 
     # -- statistics of a step
 
-    @property
-    def end_ids(self) -> set[int]:
-        """Ids that end a response."""
+    @functools.cached_property
+    def ids(self) -> Ids:
+        """Ids that end a response, pad it, or belong to the chat template."""
         known = getattr(self.trainer, "eos_token_ids", None) or getattr(self.trainer, "eos_token_id", None)
         known = known if known is not None else self.tokenizer.eos_token_id
-        return {int(i) for i in (known if isinstance(known, list | tuple | set) else [known])}
+        ends = frozenset(int(i) for i in (known if isinstance(known, list | tuple | set) else [known]))
+        pad = self.tokenizer.pad_token_id
+        special = set(self.tokenizer.all_special_ids) - {pad, self.tokenizer.unk_token_id}
+        return Ids(ends, pad, frozenset(special - ends))
 
     @property
     def tokenizer(self) -> Any:
@@ -220,13 +244,10 @@ class Attached:
         return getattr(self.trainer.processing_class, "tokenizer", self.trainer.processing_class)
 
     def _sharpness(self, inputs: Mapping[str, Any]) -> None:
-        """Statistics of the logits at some response positions; sharded heads are left out and say so."""
+        """Statistics of the logits at some response positions; a sharded head is left out (`unseen` says so)."""
         hidden, self._hidden = self._hidden, None
         head = self.base().get_output_embeddings()
-        if hidden is None or head is None:
-            return
-        if _sharded(head.weight):
-            self.local.left_out.add("logit statistics: the output head is sharded over ranks")
+        if hidden is None or head is None or _sharded(head.weight):
             return
         mask = inputs["completion_mask"].bool()  # [B, T]
         rows = hidden[:, -mask.size(1) - 1 : -1][mask]  # states that predict a response token
@@ -234,19 +255,53 @@ class Attached:
             return
         chosen = torch.randperm(len(rows), generator=self._generator)[: self.record_tokens].to(rows.device)
         logits = torch.nn.functional.linear(rows[chosen].to(head.weight.dtype), head.weight, head.bias)
-        self.local.sharpness(logit_statistics(logits))
+        measured = logit_statistics(logits)
+        ends = (logits[:, sorted(self.ids.ends)].float() - measured.normaliser[:, None]).exp().sum(1)
+        self.local.sharpness(measured, ends)
 
-    def _first_not_finite(self) -> str | None:
+    def unseen(self) -> list[str]:
+        """What this set-up keeps out of sight, in words for the report."""
+        trainer, said = self.trainer, []
+        head = self.base().get_output_embeddings()
+        if self.record_tokens and (head is None or _sharded(head.weight)):
+            said.append("logit statistics were not recorded: the output head is sharded over ranks")
+        if any(_sharded(p, matrix=False) for p in trainer.model.parameters()):
+            said.append("weight_delta is of the shard of rank 0: the weights are sharded")
+        if getattr(trainer, "is_deepspeed_enabled", False):
+            said.append(
+                "DeepSpeed updates within backward: gradients were not examined and an update cannot be skipped; "
+                "grad_norm is DeepSpeed's own"
+            )
+        if getattr(trainer, "use_vllm", False):
+            said.append("vLLM generates: the mode of the model during generation was not recorded")
+        if getattr(trainer, "use_liger_kernel", False) or getattr(trainer.args, "use_liger_kernel", False):
+            said.append("the Liger loss shows no log-probabilities: ratio and logp_advantage_cov were not recorded")
+        unwrapped = len(trainer.reward_funcs) - sum(map(_plain_function, trainer.reward_funcs))
+        if unwrapped:
+            said.append(
+                f"{unwrapped} of {len(trainer.reward_funcs)} rewards come from a model or a coroutine: rewards are the "
+                "means that TRL logs, and rewards of single groups were not recorded"
+            )
+        return said
+
+    def _look_at_gradients(self) -> None:
+        """Names the first tensor whose gradient is not finite. One read of the gradients, one sync."""
         named = [(n, p.grad) for n, p in self.trainer.model.named_parameters() if p.grad is not None]
+        self.local.looked_at_gradients = True
         if not named:
-            return None
-        finite = torch.isfinite(torch.stack([grad.detach().float().sum() for _, grad in named]))  # one sync
-        return None if bool(finite.all()) else named[int((~finite).nonzero()[0])][0]
+            return
+        sums = torch.stack([_own_part(grad.detach()).float().sum() for _, grad in named])
+        broken = (~torch.isfinite(sums)).nonzero()
+        if len(broken):
+            first = int(broken[0])
+            self.local.not_finite = named[first][0], "NaN" if bool(sums[first].isnan()) else "infinite"
 
     def before_update(self, optimizer: Any) -> None:
         """The last moment before the weights move: rate, a sample of the weights, and whether to skip."""
         groups = getattr(optimizer, "param_groups", None)
         self.local.learning_rate = float(groups[0]["lr"]) if groups else None
+        if not self.local.looked_at_gradients:
+            self._look_at_gradients()
         self._before = _sampled_weights(self.trainer.model)
         why = self._veto()
         if why is not None:
@@ -254,10 +309,14 @@ class Attached:
             self.local.skipped = why
 
     def _veto(self) -> str | None:
-        """Why the update is skipped. Gradients are the same on every rank, so that every rank decides alike."""
+        """Why the update is skipped; the same on every rank, for a shard may hold the only NaN."""
         acts = [self.actions[s] for s in sorted(self.actions) if s <= Severity.CRITICAL]
-        if self.local.not_finite is not None and acts and acts[-1] != "warn":
-            return f"the gradient of {self.local.not_finite} is not finite"
+        if not acts or set(acts) == {"warn"} or getattr(self.trainer, "is_deepspeed_enabled", False):
+            return None
+        found = [self.local.not_finite]
+        broken = next((b for b in (gather_object(found) if self.ranks > 1 else found) if b is not None), None)
+        if broken is not None and acts[-1] != "warn":
+            return f"the gradient of {broken[0]} is not finite"
         if "skip-update" not in acts:
             return None
         parts = self._parts()
@@ -285,28 +344,46 @@ class Attached:
 
     def end_step(self, control: Any) -> None:
         """The step is over: one record, one examination, one decision for all ranks."""
+        state, step = self.trainer.state, self.trainer.state.global_step
         self.local.applied = self.local.skipped is None and not self.trainer.accelerator.optimizer_step_was_skipped
         self.local.moved = _movement(self._before)
+        self.local.progress = {
+            "epoch": state.epoch,
+            "wall_time": time.monotonic() - self.began,
+            "tokens_seen": state.num_input_tokens_seen or None,
+        }
+        if self.own is not None:
+            self.own.write(merged([self.local], step, self.settings))
         parts = self._parts()
         decision: list[Any] = [None, None]
         if self.session is not None:
-            step = self.trainer.state.global_step
-            record, samples = merged(parts, step, self.settings), parts[0].samples(step)
-            notes = self.session.doctor.summary.notes
-            notes += sorted(self.local.left_out.difference(notes))
-            self.session.push(record, samples)
+            if self.last_step is None:
+                self._first(self.session)
+            self.session.push(merged(parts, step, self.settings), parts[0].samples(step))
             decision = [self.session.stopped is not None, self.rollback_to]
         stop, self.rollback_to = _from_rank_0(decision, self.ranks)
         if stop:
             control.should_training_stop = True
         metrics = getattr(self.trainer, "_metrics", {}).get("train", {})
         self._metrics_seen = {key: len(values) for key, values in metrics.items()}
-        self.local = Local()
+        self.local, self.last_step = Local(), step
+
+    def _first(self, session: Session) -> None:
+        """What only the first step shows: which log-probabilities the loss is given, and what is out of sight."""
+        self.settings |= {f"{n}_logprobs": n in self.local.given for n in ("old", "reference", "sampling")}
+        session.doctor.summary.settings.update(self.settings)
+        session.doctor.summary.notes += self.unseen()
+        self._declare()
+
+    def _declare(self) -> None:
+        self.folder.begin(json.loads(json.dumps(portable(self.settings), default=str)))
 
     def end_training(self) -> None:
         """Goes back to a checkpoint where a finding asked for it; writes the reports."""
         if self.rollback_to is not None:
             self.trainer._load_from_checkpoint(str(self.rollback_to))
+        if self.own is not None:
+            self.own.close()
         if self.session is not None and self.session.doctor.summary.steps.size:
             self.folder.write_reports(self.diagnosis())
 
@@ -377,6 +454,7 @@ def declared(trainer: Any) -> dict[str, Any]:
         "max_new_tokens": args.max_completion_length,
         "normaliser": {"True": "group", "False": "none"}.get(scale, scale),
         "advantage_ddof": 1,
+        "reward_functions": len(trainer.reward_funcs),
     }
     return settings
 
@@ -392,26 +470,31 @@ def _checkpointing(model: Any) -> bool:
     return any(getattr(module, "gradient_checkpointing", False) for module in model.modules())
 
 
-def _sharded(weight: Any) -> bool:
-    """Whether a rank holds only a part of the tensor: ZeRO-3 empties it, FSDP2 makes it a DTensor."""
-    return hasattr(weight, "ds_id") or hasattr(weight, "device_mesh") or weight.ndim != 2 or not weight.numel()
+def _sharded(weight: Any, matrix: bool = True) -> bool:
+    """Whether a rank holds only a part: ZeRO-3 empties the tensor, FSDP2 makes it a DTensor, FSDP1 flattens it."""
+    return hasattr(weight, "ds_id") or hasattr(weight, "device_mesh") or (matrix and weight.ndim != 2)
 
 
-def _sampled_weights(model: Any) -> list[tuple[Tensor, Tensor]]:
-    """Some weights of every trainable tensor as (view, copy); whole tensors where they are small."""
-    tensors = [p.detach().flatten() for p in model.parameters() if p.requires_grad and p.numel()]
-    if not tensors:
-        return []
-    each = max(1, WEIGHTS // len(tensors))
-    views = [t[:: max(1, t.numel() // each)] for t in tensors]
-    return [(view, view.clone()) for view in views]
+def _own_part(tensor: Any) -> Any:
+    """What this rank holds of a tensor: a look at a DTensor would be a collective."""
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
 
 
-def _movement(before: list[tuple[Tensor, Tensor]]) -> float | None:
-    """Norm of the change of the sampled weights; 0 only where none of them moved."""
+def _sampled_weights(model: Any) -> list[tuple[Tensor, Tensor, int]]:
+    """Some weights of every trainable tensor as view, copy and stride; whole tensors where they are small."""
+    tensors = [_own_part(p.detach()).flatten() for p in model.parameters() if p.requires_grad]
+    tensors = [t for t in tensors if t.numel()]
+    each = max(1, WEIGHTS // max(1, len(tensors)))
+    strides = [max(1, t.numel() // each) for t in tensors]
+    return [(t[::s], t[::s].clone(), s) for t, s in zip(tensors, strides, strict=True)]
+
+
+def _movement(before: list[tuple[Tensor, Tensor, int]]) -> float | None:
+    """Norm of the change of the weights, estimated from the sampled ones; 0 only where none of them moved."""
     if not before:
         return None
-    return float(torch.stack([(now - then).float().square().sum() for now, then in before]).sum().sqrt())
+    squares = [(now - then).float().square().sum() * stride for now, then, stride in before]
+    return float(torch.stack(squares).sum().sqrt())
 
 
 def _from_rank_0(values: list[Any], ranks: int) -> list[Any]:

@@ -12,13 +12,24 @@ import torch
 from torch import Tensor
 
 from ..engine.logits import LogitStatistics
-from ..record import NUMBER_FIELDS, StepRecord
+from ..engine.losses import kl_tokens
+from ..engine.measure import LARGEST_K3
+from ..record import NUMBER_FIELDS, Event, StepRecord
 from ..run import Sample
 
 SHOWN = 4
 """Responses of a step that become samples."""
 EQUAL = 1e-8
 """Rewards of a group that differ by less are equal; a std test fails on what float32 leaves of a mean."""
+
+
+@dataclass(frozen=True)
+class Ids:
+    """Token ids that mean something beside text."""
+
+    ends: frozenset[int]
+    pad: int | None
+    template: frozenset[int]
 
 
 @dataclass
@@ -30,29 +41,31 @@ class Local:
     prompt_in_mask: int = 0
     pad_in_mask: int = 0
     mask_gaps: int = 0
-    first_ratio: list[float] = field(default_factory=list)
-    mismatch: list[float] = field(default_factory=list)
-    looked_at: int = 0
-    sums: dict[str, float] = field(default_factory=dict)
-    top_probs: list[float] = field(default_factory=lambda: [0.0] * 5)
+    tokens: dict[str, tuple[Any, int]] = field(default_factory=dict)
+    """Per-token quantity: its sum (of the likeliest tokens one sum each) and over how many tokens."""
+    ratio_max: float | None = None
+    given: set[str] = field(default_factory=set)
     rewards: dict[str, tuple[float, list[float]]] = field(default_factory=dict)
     prompts: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     cut: list[bool] = field(default_factory=list)
     ends: int = 0
+    headers: int = 0
     generation_training_mode: bool | None = None
     generation_checkpointing: bool | None = None
     grad_norm: float | None = None
-    not_finite: str | None = None
+    not_finite: tuple[str, str] | None = None
+    """Name of the first tensor whose gradient is not finite, and how it is not."""
+    looked_at_gradients: bool = False
     learning_rate: float | None = None
     skipped: str | None = None
     applied: bool | None = None
     moved: float | None = None
     metrics: dict[str, float] = field(default_factory=dict)
-    left_out: set[str] = field(default_factory=set)
+    progress: dict[str, float | None] = field(default_factory=dict)
 
-    def batch(self, inputs: Mapping[str, Any], loss: Tensor, ends: set[int]) -> None:
+    def batch(self, inputs: Mapping[str, Any], loss: Tensor, ends: set[int], logprobs: Tensor | None) -> None:
         """A micro-batch: prompts [B, P] padded left, responses [B, T] padded right, advantages [B] or [B, T]."""
         mask, ids = inputs["completion_mask"], inputs["completion_ids"]
         advantages = inputs["advantages"]
@@ -64,23 +77,46 @@ class Local:
         # what stands behind the first end is padding, whatever its id: a policy may sample the padding id itself
         is_end = torch.isin(ids, torch.tensor(sorted(ends), device=ids.device)).int()
         self.pad_in_mask += int((mask.bool() & (is_end.cumsum(1) - is_end > 0)).sum())
-        sampled, old = inputs.get("sampling_per_token_logps"), inputs.get("old_per_token_logps")
+        self._logprobs(inputs, mask.bool(), logprobs)
+
+    def _logprobs(self, inputs: Mapping[str, Any], mask: Tensor, logprobs: Tensor | None) -> None:
+        """Log-probabilities [B, T] of the loss beside those of the rollout, of the generator, and the advantages."""
+        old, sampled = inputs.get("old_per_token_logps"), inputs.get("sampling_per_token_logps")
+        named = {"old": old, "reference": inputs.get("ref_per_token_logps"), "sampling": sampled}
+        self.given |= {name for name, there in named.items() if there is not None}
         if sampled is not None and old is not None:
-            difference = (sampled - old)[mask.bool()].float()
-            self.mismatch += [float((difference.exp() - difference - 1).nanmean())]
+            k3 = kl_tokens(sampled[mask].float(), old[mask].float(), "k3").clamp(max=LARGEST_K3)
+            self.add("rollout_mismatch_kl", k3[~k3.isnan()])  # vLLM leaves NaN where it could not score a token
+        if logprobs is None or not mask.any():
+            return
+        spread = inputs["advantages"].float()
+        spread = spread[:, None].expand_as(logprobs) if spread.dim() == 1 else spread
+        now = logprobs[mask].float()
+        self.add("logprob", now)
+        self.add("spread", spread[mask])
+        self.add("product", now * spread[mask])
+        if old is not None:
+            ratio = (now - old[mask].float()).exp()
+            self.add("ratio_mean", ratio)
+            self.ratio_max = max(self.ratio_max or 0.0, float(ratio.max()))
+            if self.texts:  # the rollout is of this step: no update lies between
+                self.add("ratio_first_minibatch", (ratio - 1).abs())
 
-    def sharpness(self, rows: LogitStatistics) -> None:
+    def add(self, name: str, values: Tensor) -> None:
+        """Adds values [M] or [M, 5] to a quantity's sum."""
+        total, count = self.tokens.get(name, (0.0, 0))
+        added = values.double().sum(0).cpu().numpy()
+        self.tokens[name] = total + added, count + len(values)
+
+    def sharpness(self, rows: LogitStatistics, eos_probability: Tensor) -> None:
         """Statistics of the logits at N positions."""
-        self.looked_at += len(rows.largest)
-        named = {"logit_max": rows.largest, "logit_gap": rows.gap, "entropy": rows.entropy}
-        for name, values in named.items():
-            self.sums[name] = self.sums.get(name, 0.0) + float(values.sum())
-        added = rows.top_probs.sum(0).tolist()
-        self.top_probs = [a + b for a, b in zip(self.top_probs, added, strict=True)]
+        self.add("logit_max", rows.largest)
+        self.add("logit_gap", rows.gap)
+        self.add("entropy_mean", rows.entropy)
+        self.add("topk_probs", rows.top_probs)
+        self.add("eos_probability", eos_probability)
 
-    def rollout(
-        self, name: str, weight: float, given: list[Any], named: Mapping[str, Any], ends: set[int], pad: int | None
-    ) -> None:
+    def rollout(self, name: str, weight: float, given: list[Any], named: Mapping[str, Any], ids: Ids) -> None:
         """What a reward function was shown and what it gave, in the order of the prompts."""
         self.rewards[name] = weight, [math.nan if r is None else float(r) for r in given]
         if self.prompts:
@@ -88,9 +124,11 @@ class Local:
         self.prompts = [_text(p) for p in named["prompts"]]
         self.texts = [_text(c) for c in named["completions"]]
         responses = named.get("completion_ids") or []
-        self.lengths = [len(ids) for ids in responses]
-        self.cut = [not len(ids) or int(ids[-1]) not in {*ends, pad} for ids in responses]  # as TRL counts
-        self.ends = sum(sum(int(i) in ends for i in ids) for ids in responses)
+        self.lengths = [len(tokens) for tokens in responses]
+        ended = ids.ends | {ids.pad}
+        self.cut = [not len(tokens) or int(tokens[-1]) not in ended for tokens in responses]  # as TRL counts
+        self.ends = sum(sum(int(i) in ids.ends for i in tokens) for tokens in responses)
+        self.headers = sum(any(int(i) in ids.template for i in tokens) for tokens in responses)
 
     def samples(self, step: int) -> list[Sample]:
         """A few responses with what they earned."""
@@ -125,10 +163,12 @@ def total_rewards(parts: Sequence[Local]) -> list[float]:
 def merged(parts: Sequence[Local], step: int, settings: Mapping[str, Any]) -> StepRecord:
     """One record of all ranks. What TRL measured over all ranks itself is taken from it."""
     first = parts[0]
+    broken = next((p.not_finite for p in parts if p.not_finite is not None), None)
     values: dict[str, Any] = {
+        **first.progress,
         "learning_rate": first.learning_rate,
         "update_applied": first.applied,
-        "update_skipped_reason": first.skipped or (f"not finite: {first.not_finite}" if first.not_finite else None),
+        "update_skipped_reason": first.skipped,
         "weight_delta": first.moved,
         "grad_norm": first.grad_norm,
         "generation_training_mode": first.generation_training_mode,
@@ -137,12 +177,13 @@ def merged(parts: Sequence[Local], step: int, settings: Mapping[str, Any]) -> St
         "pad_tokens_in_mask": sum(p.pad_in_mask for p in parts),
         "response_tokens_outside_mask": sum(p.mask_gaps for p in parts),
         "loss": _mean([loss for p in parts for loss in p.losses]),
-        "rollout_mismatch_kl": _mean([m for p in parts for m in p.mismatch]),
+        "ratio_max": max((p.ratio_max for p in parts if p.ratio_max is not None), default=None),
+        "events": broken and [Event(kind="nan", message=f"the gradient of {broken[0]} is {broken[1]}")],
     }
     values |= _advantages([a for p in parts for a in p.advantages])
-    values |= _rewards(parts, int(settings["group_size"]))
+    values |= _rewards(parts, settings) or _of_trl(first.metrics, settings)
     values |= _lengths(parts)
-    values |= _sharpness(parts)
+    values |= _tokens(parts)
     values |= _measured(first.metrics, settings)
     return StepRecord(step=step, **{k: v for k, v in values.items() if v is not None})
 
@@ -166,25 +207,36 @@ def _advantages(values: list[float]) -> dict[str, Any]:
     }
 
 
-def _rewards(parts: Sequence[Local], k: int) -> dict[str, Any]:
-    """Of steps that generated: groups are ``k`` consecutive responses, over the ranks in their order."""
+def _rewards(parts: Sequence[Local], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Of steps that generated. Nothing where a reward function was not seen: the rest is not the reward."""
+    names = parts[0].rewards
     totals = total_rewards(parts)
-    if not totals or len(totals) % k:
+    if not totals or len(names) < int(settings.get("reward_functions", 1)):
         return {}
     known = [r for r in totals if r == r]
-    groups = [totals[i : i + k] for i in range(0, len(totals), k)]
-    dead = [g for g in groups if max(g) - min(g) < EQUAL]
     mean = _mean(known)
-    names = parts[0].rewards
     components = {n: _mean([r for p in parts for r in p.rewards[n][1] if r == r]) for n in names}
-    top, floor = max(known, default=math.nan), min(known, default=math.nan)
     return {
         "reward_mean": mean,
         "reward_std": math.sqrt(math.fsum((r - (mean or 0.0)) ** 2 for r in known) / len(known)) if known else None,
-        "reward_min": floor if known else None,
-        "reward_max": top if known else None,
+        "reward_min": min(known, default=None),
+        "reward_max": max(known, default=None),
         "reward_components": {n: c for n, c in components.items() if c is not None} if len(names) > 1 else None,
         "judge_failure_rate": 1 - len(known) / len(totals),
+        **_groups(totals, int(settings["group_size"])),
+    }
+
+
+def _groups(totals: list[float], k: int) -> dict[str, Any]:
+    """Groups are ``k`` consecutive responses, over the ranks in their order; one that misses a reward is left out."""
+    if len(totals) % k:
+        return {}
+    groups = [g for g in (totals[i : i + k] for i in range(0, len(totals), k)) if not any(map(math.isnan, g))]
+    if not groups:
+        return {}
+    dead = [g for g in groups if max(g) - min(g) < EQUAL]
+    top, floor = max(map(max, groups)), min(map(min, groups))
+    return {
         "groups": len(groups),
         "zero_variance_groups": len(dead),
         "live_groups": len(groups) - len(dead),
@@ -200,6 +252,7 @@ def _lengths(parts: Sequence[Local]) -> dict[str, Any]:
         return {}
     cut = [c for p in parts for c in p.cut]
     texts = Counter(t.strip() for p in parts for t in p.texts)
+    shares = [n / sum(texts.values()) for n in texts.values()]
     return {
         "response_length_mean": sum(lengths) / len(lengths),
         "response_length_median": (lengths[(len(lengths) - 1) // 2] + lengths[len(lengths) // 2]) / 2,
@@ -208,24 +261,26 @@ def _lengths(parts: Sequence[Local]) -> dict[str, Any]:
         "truncated_rate": sum(cut) / len(cut),
         "eos_rate": 1 - sum(cut) / len(cut),
         "eot_per_response": sum(p.ends for p in parts) / len(lengths),
+        "chat_header_rate": sum(p.headers for p in parts) / len(lengths),
         "unique_rate": len(texts) / sum(texts.values()),
-        "top_pattern_share": max(texts.values()) / sum(texts.values()),
+        "top_pattern_share": max(shares),
+        "pattern_entropy": -math.fsum(s * math.log(s) for s in shares),
     }
 
 
-def _sharpness(parts: Sequence[Local]) -> dict[str, Any]:
-    rows = sum(p.looked_at for p in parts)
-    if not rows:
-        return {}
-    top = [sum(p.top_probs[i] for p in parts) / rows for i in range(5)]
-    total = {name: sum(p.sums.get(name, 0.0) for p in parts) / rows for name in ("logit_max", "logit_gap", "entropy")}
-    return {
-        "logit_max": total["logit_max"],
-        "logit_gap": total["logit_gap"],
-        "topk_probs": top,
-        "top1_prob": top[0],
-        "entropy_mean": total["entropy"],
-    }
+def _tokens(parts: Sequence[Local]) -> dict[str, Any]:
+    """Means over the tokens of all ranks."""
+    means: dict[str, Any] = {}
+    for name in {name for p in parts for name in p.tokens}:
+        seen = [p.tokens[name] for p in parts if name in p.tokens]
+        if count := sum(n for _, n in seen):
+            means[name] = (sum(total for total, _ in seen) / count).tolist()
+    if "topk_probs" in means:
+        means["top1_prob"] = means["topk_probs"][0]
+    if "logprob" in means:
+        logprob, spread, product = (means.pop(name) for name in ("logprob", "spread", "product"))
+        means["logp_advantage_cov"] = product - logprob * spread
+    return means
 
 
 def _measured(metrics: Mapping[str, float], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -233,10 +288,23 @@ def _measured(metrics: Mapping[str, float], settings: Mapping[str, Any]) -> dict
 
     TRL's entropy is that of the tempered policy: ours is taken where T is not 1.
     """
-    found = {name: value for name, value in metrics.items() if name in NUMBER_FIELDS}
-    if "clip_ratio/region_mean" in metrics:
-        found["clip_fraction"] = metrics["clip_ratio/region_mean"]
+    found: dict[str, Any] = {name: value for name, value in metrics.items() if name in NUMBER_FIELDS}
+    found["clip_fraction"] = metrics.get("clip_ratio/region_mean")
+    found["kl_estimator"] = "k3" if "kl" in found else None
     # 0.0 is what TRL logs where no token was left in the mask: nothing was measured
-    if settings.get("temperature") == 1.0 and metrics.get("entropy"):
-        found["entropy_mean"] = metrics["entropy"]
+    if metrics.get("entropy"):
+        if settings.get("temperature") == 1.0:
+            found["entropy_mean"] = metrics["entropy"]
+        coef = metrics.get("entropy_coef", settings.get("entropy_coef"))
+        found["entropy_loss"] = -coef * metrics["entropy"] if coef else None
+    return found
+
+
+def _of_trl(metrics: Mapping[str, float], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Rewards as TRL logs them, for steps on which not every reward function could be seen."""
+    found: dict[str, Any] = {"reward_mean": metrics.get("reward"), "reward_std": metrics.get("reward_std")}
+    components = {k.split("/")[1]: v for k, v in metrics.items() if k.startswith("rewards/") and k.endswith("/mean")}
+    found["reward_components"] = components if len(components) > 1 else None
+    if settings.get("normaliser") != "batch":  # there it is a share of the batch, 0 or 1
+        found["zero_variance_share"] = metrics.get("frac_reward_zero_std")
     return found

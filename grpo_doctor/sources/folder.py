@@ -41,6 +41,8 @@ def candidates(folder: Path) -> Iterator[Path]:
     found = 0
     for parent, folders, files in os.walk(folder):
         folders[:] = sorted(f for f in folders if f not in _SKIPPED_FOLDERS and not f.startswith("."))
+        if "ranks" in folders and "records.jsonl" in files:
+            folders.remove("ranks")  # each rank's share of the records beside it
         for name in sorted(files):
             suffix = name.rpartition(".")[2].lower() if "." in name else ""
             if name in _NO_LOGS or not (suffix in _LOGS or "tfevents" in name):

@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 pytest.importorskip("trl", reason="the extra trl is not installed")
 
 from grpo_doctor import attach
+from grpo_doctor.cli import app
 from grpo_doctor.record import StepRecord, read_records
+from grpo_doctor.sources import read
 from tests.integrations.tiny_trl import constant, make_trainer
 
 pytestmark = pytest.mark.slow
@@ -94,7 +97,12 @@ def test_a_nan_is_reported_before_the_update_and_stop_keeps_the_weights(tmp_path
     assert (last.step, last.update_applied) == (3, False)
     assert math.isnan(last.grad_norm or 0.0)
     assert "is not finite" in (last.update_skipped_reason or "")
+    finding = attached.diagnosis().finding("GRD001")
     assert attached.diagnosis().cause == "GRD001"
+    assert finding is not None
+    named = re.fullmatch("the gradient of (.+) is NaN", finding.evidence["first"])
+    assert named is not None
+    assert named[1] in dict(trainer.model.named_parameters())
     assert (tmp_path / "run" / "report.md").read_text(encoding="utf-8").startswith("#")
     logged = [row["loss"] for row in trainer.state.log_history if row.get("step") == 3 and "loss" in row]
     assert not any(math.isnan(float(loss)) for loss in logged), "TRL prints a NaN loss as a number"
@@ -140,6 +148,25 @@ def test_rows_without_a_rollout_are_unknown_and_not_zero(tmp_path: Path) -> None
     known = [r.reward_mean is not None for r in records(tmp_path / "run")]
     assert known == [True, False] * 3
     assert all(r.response_length_mean is None for r in records(tmp_path / "run")[1::2])
+    fresh, stale = records(tmp_path / "run")[::2], records(tmp_path / "run")[1::2]
+    assert [r.ratio_first_minibatch for r in fresh] == pytest.approx([0.0] * 3, abs=1e-4)
+    assert {r.ratio_first_minibatch for r in stale} == {None}
+    assert all((r.ratio_max or 0.0) > 1.0001 for r in stale), "the policy has moved since the rollout"
+    declared = json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))
+    given = [declared[f"{name}_logprobs"] for name in ("old", "reference", "sampling")]
+    assert given == [True, False, False]
+
+
+def test_a_sharded_head_is_left_out_and_the_report_says_so(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path / "out", max_steps=2)
+    attached = attach(trainer, out=tmp_path / "run", on_finding=lambda f, a: None)
+    trainer.model.lm_head.weight.ds_id = 0  # ZeRO-3 marks the parameters that it has taken apart
+    trainer.train()
+    del trainer.model.lm_head.weight.ds_id
+    assert {r.logit_max for r in records(tmp_path / "run")} == {None}
+    assert all(r.entropy_mean is not None for r in records(tmp_path / "run")), "TRL's own is exact"
+    assert any("the output head is sharded" in note for note in attached.diagnosis().notes)
+    assert "the output head is sharded" in (tmp_path / "run" / "report.md").read_text(encoding="utf-8")
 
 
 def test_a_constant_reward_is_a_dead_signal(tmp_path: Path) -> None:
@@ -180,15 +207,29 @@ def test_two_processes_write_one_merged_record_a_step(tmp_path: Path) -> None:
     written = records(tmp_path / "run")
     assert [r.step for r in written] == [1, 2, 3]
     assert {(r.groups, len(r.group_rewards or [])) for r in written} == {(2.0, 2)}
+    ranks = [list(read_records(tmp_path / "run" / "ranks" / f"records-rank{n}.jsonl")) for n in (0, 1)]
+    for one, first, second in zip(written, *ranks, strict=True):
+        assert one.group_rewards == [*(first.group_rewards or []), *(second.group_rewards or [])]
+        assert (first.step, first.groups, second.groups) == (one.step, 1, 1)
+        assert first.reward_mean != second.reward_mean, "a rank's file holds what the rank saw"
+    assert len(list(read(tmp_path / "run"))) == 1, "the ranks are no runs of their own"
 
 
 def test_run_trains_with_trl(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "grpo_doctor", "run", "--engine", "trl", "--steps", "3", "--out", str(tmp_path / "run"),
-         "--set", "generation_batch_size=16"],
-        capture_output=True, text=True, cwd=ROOT, check=False, env={**os.environ, "HOME": os.environ["HOME"]},
-    )  # fmt: skip
-    assert done.returncode in (0, 3), done.stderr[-2000:]
-    assert [r.step for r in records(tmp_path / "run")] == [1, 2, 3]
-    assert all(r.valid_rate is not None for r in records(tmp_path / "run"))
+    words = [
+        "run",
+        "--engine",
+        "trl",
+        "--steps",
+        "3",
+        "--out",
+        str(tmp_path / "run"),
+        "--set",
+        "generation_batch_size=8",
+    ]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code in (0, 3), done.output
+    written = records(tmp_path / "run")
+    assert [r.step for r in written] == [1, 2, 3]
+    assert all(r.valid_rate is not None for r in written)
     assert json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))["framework"] == "trl"

@@ -14,7 +14,7 @@ def reward(prompts: list[Any], completions: list[Any], answer: list[str], **_: A
 
 
 def constant(completions: list[Any], **_: Any) -> list[float]:
-    return [1.0] * len(completions)
+    return [0.0] * len(completions)
 
 
 def make_trainer(out: Path, *, lora: bool = False, rewards: Any = reward, seed: int = 0, **changes: Any) -> Any:
