@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test lint corpus pages clean
+.PHONY: run test lint corpus lab test-old-trl pages clean
 
 .venv/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -28,8 +28,17 @@ corpus: .venv/.installed  ## analyze over ../shared/logs, held against labels.cs
 lab: .venv/.installed  ## every fault of the engine on three seeds, and what is named
 	$(BIN)/python -m tests.lab
 
+.venv-old-trl/.installed: pyproject.toml constraints-old-trl.txt
+	test -x .venv-old-trl/bin/python || $(PYTHON) -m venv .venv-old-trl
+	.venv-old-trl/bin/pip install --quiet --constraint constraints-old-trl.txt torch==2.13.0
+	.venv-old-trl/bin/pip install --quiet --constraint constraints-old-trl.txt pytest pytest-timeout --editable '.[trl]'
+	touch $@
+
+test-old-trl: .venv-old-trl/.installed  ## the oldest TRL that is supported, 0.24, on the same tests
+	.venv-old-trl/bin/python -m pytest tests/integrations/test_trl.py
+
 pages: .venv/.installed  ## checks/README.md and checks/pages, from the docstrings
 	$(BIN)/python -m grpo_doctor.pages
 
 clean:
-	rm -rf .venv runs logs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-old-trl runs logs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -170,13 +170,16 @@ class Attached:
                 loss = original(model, inputs, *arguments, **named)
             finally:
                 self._listening = False
-            with torch.no_grad():
-                logprobs, self._logprobs = self._logprobs, None
-                self.local.batch(inputs, loss, self.ids.ends, logprobs)
-                self._sharpness(inputs)
+            self._after_loss(inputs, loss)
             return loss
 
         return compute_loss
+
+    @torch.no_grad()
+    def _after_loss(self, inputs: Mapping[str, Any], loss: Tensor) -> None:
+        logprobs, self._logprobs = self._logprobs, None
+        self.local.batch(inputs, loss, self.ids.ends, logprobs)
+        self._sharpness(inputs)
 
     def _around_reward(self, index: int, function: Callable[..., Any]) -> Callable[..., Any]:
         weights = self.trainer.reward_weights
@@ -186,10 +189,13 @@ class Attached:
             given = function(*arguments, **named)
             if self.trainer.model.training:
                 name = getattr(function, "__name__", type(function).__name__)
-                self.local.rollout(name, float(weights[index]), list(given), named, self.ids)
+                self._saw_rewards(name, float(weights[index]), list(given), named)
             return given
 
         return rewards
+
+    def _saw_rewards(self, name: str, weight: float, given: list[Any], named: Mapping[str, Any]) -> None:
+        self.local.rollout(name, weight, given, named, self.ids)
 
     def _around_generate(self, original: Callable[..., Any]) -> Callable[..., Any]:
         model = weakref.ref(self.trainer.model)

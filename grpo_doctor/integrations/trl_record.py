@@ -65,7 +65,7 @@ class Local:
     metrics: dict[str, float] = field(default_factory=dict)
     progress: dict[str, float | None] = field(default_factory=dict)
 
-    def batch(self, inputs: Mapping[str, Any], loss: Tensor, ends: set[int], logprobs: Tensor | None) -> None:
+    def batch(self, inputs: Mapping[str, Any], loss: Tensor, ends: frozenset[int], logprobs: Tensor | None) -> None:
         """A micro-batch: prompts [B, P] padded left, responses [B, T] padded right, advantages [B] or [B, T]."""
         mask, ids = inputs["completion_mask"], inputs["completion_ids"]
         advantages = inputs["advantages"]

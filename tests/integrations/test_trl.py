@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
@@ -21,7 +22,7 @@ from grpo_doctor import attach
 from grpo_doctor.cli import app
 from grpo_doctor.record import StepRecord, read_records
 from grpo_doctor.sources import read
-from tests.integrations.tiny_trl import constant, make_trainer
+from tests.integrations.tiny_trl import constant, make_trainer, save_model
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -100,7 +101,7 @@ def test_a_nan_is_reported_before_the_update_and_stop_keeps_the_weights(tmp_path
     finding = attached.diagnosis().finding("GRD001")
     assert attached.diagnosis().cause == "GRD001"
     assert finding is not None
-    named = re.fullmatch("the gradient of (.+) is NaN", finding.evidence["first"])
+    named = re.search(r"the gradient of ([\w.]+)", finding.message)
     assert named is not None
     assert named[1] in dict(trainer.model.named_parameters())
     assert (tmp_path / "run" / "report.md").read_text(encoding="utf-8").startswith("#")
@@ -130,7 +131,7 @@ def test_rollback_goes_back_to_a_checkpoint_that_trl_saved(tmp_path: Path) -> No
 
 
 def test_all_cut_and_masked_is_no_entropy_collapse(tmp_path: Path) -> None:
-    trainer = make_trainer(tmp_path / "out", max_steps=10, max_completion_length=1, mask_truncated_completions=True)
+    trainer = make_trainer(tmp_path / "out", max_steps=10, max_completion_length=2, mask_truncated_completions=True)
     attached = attach(trainer, out=tmp_path / "run", on_finding=lambda f, a: None)
     trainer.train()
     all_cut = [r for r in records(tmp_path / "run") if r.truncated_rate == 1]
@@ -151,7 +152,7 @@ def test_rows_without_a_rollout_are_unknown_and_not_zero(tmp_path: Path) -> None
     fresh, stale = records(tmp_path / "run")[::2], records(tmp_path / "run")[1::2]
     assert [r.ratio_first_minibatch for r in fresh] == pytest.approx([0.0] * 3, abs=1e-4)
     assert {r.ratio_first_minibatch for r in stale} == {None}
-    assert all((r.ratio_max or 0.0) > 1.0001 for r in stale), "the policy has moved since the rollout"
+    assert max(r.ratio_max or 0.0 for r in stale) > 1.01, "the policy has moved since the rollout"
     declared = json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))
     given = [declared[f"{name}_logprobs"] for name in ("old", "reference", "sampling")]
     assert given == [True, False, False]
@@ -170,16 +171,16 @@ def test_a_sharded_head_is_left_out_and_the_report_says_so(tmp_path: Path) -> No
 
 
 def test_a_constant_reward_is_a_dead_signal(tmp_path: Path) -> None:
-    trainer = make_trainer(tmp_path / "out", max_steps=14, rewards=constant)
+    trainer = make_trainer(tmp_path / "out", max_steps=12, rewards=constant)
     attached = attach(trainer, out=tmp_path / "run", on_finding=lambda f, a: None)
     trainer.train()
     written = records(tmp_path / "run")
     assert {r.live_groups for r in written} == {0}
-    assert {f.code for f in attached.diagnosis().findings} & {"ADV003", "REW001"}
+    assert "ADV003" in {f.code for f in attached.diagnosis().findings}
 
 
 def test_two_processes_write_one_merged_record_a_step(tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
+    script = tmp_path / "train_two.py"
     script.write_text(
         textwrap.dedent(
             f"""
@@ -211,7 +212,7 @@ def test_two_processes_write_one_merged_record_a_step(tmp_path: Path) -> None:
     for one, first, second in zip(written, *ranks, strict=True):
         assert one.group_rewards == [*(first.group_rewards or []), *(second.group_rewards or [])]
         assert (first.step, first.groups, second.groups) == (one.step, 1, 1)
-        assert first.reward_mean != second.reward_mean, "a rank's file holds what the rank saw"
+        assert first.logit_max != second.logit_max, "a rank's file holds what the rank saw"
     assert len(list(read(tmp_path / "run"))) == 1, "the ranks are no runs of their own"
 
 
@@ -233,3 +234,19 @@ def test_run_trains_with_trl(tmp_path: Path) -> None:
     assert [r.step for r in written] == [1, 2, 3]
     assert all(r.valid_rate is not None for r in written)
     assert json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))["framework"] == "trl"
+
+
+def test_the_script_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trl.trainer.grpo_config import GRPOConfig
+
+    section = (ROOT / "README.md").read_text(encoding="utf-8").split("\n## TRL\n")[1].split("\n## ")[0]
+    script = section.split("```python\n")[1].split("```")[0]
+    assert len([line for line in script.splitlines() if line.strip()]) <= 15
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("trl.GRPOConfig", functools.partial(GRPOConfig, use_cpu=True, bf16=False))
+    save_model(tmp_path / "models" / "policy")
+    turns = [{"prompt": [{"role": "user", "content": "custom"}]}] * 2
+    Path("prompts.jsonl").write_text("".join(json.dumps(turn) + "\n" for turn in turns), encoding="utf-8")
+    exec(compile(script, "README.md", "exec"), {"__name__": "__main__"})
+    assert len(records(tmp_path / "runs" / "policy")) == 6, "three epochs of two prompts"
+    assert (tmp_path / "runs" / "policy" / "report.html").exists()

@@ -49,3 +49,11 @@ def make_trainer(out: Path, *, lora: bool = False, rewards: Any = reward, seed: 
     return GRPOTrainer(
         model=model, reward_funcs=rewards, args=arguments, train_dataset=data, processing_class=tokenizer
     )
+
+
+def save_model(folder: Path) -> None:
+    """The tiny model and its tokenizer as a folder."""
+    from grpo_doctor.engine.tiny import make_model, make_tokenizer
+
+    make_model(0).save_pretrained(folder)
+    make_tokenizer().save_pretrained(folder)

@@ -1,0 +1,21 @@
+"""Defaults that depend on the model, under what the user says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from grpo_doctor.engine.settings import Settings, settings_of
+
+
+@pytest.mark.parametrize(
+    ("values", "size"),
+    [({}, 64), ({"model": "smollm2"}, 16), ({"model": "smollm2", "generation_batch_size": 32}, 32)],
+)
+def test_a_large_model_has_a_smaller_batch(values: dict[str, Any], size: int) -> None:
+    assert settings_of(values, "settings").generation_batch_size == size
+
+
+def test_what_a_run_was_started_with_outranks_the_defaults() -> None:
+    assert settings_of({"model": "smollm2"}, "settings", Settings()).generation_batch_size == 64
