@@ -95,7 +95,7 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
 
 
 OF_MODEL: dict[str, dict[str, Any]] = {"smollm2": {"generation_batch_size": 16}}
-"""Defaults of a model that differ: 64 responses of a model of 135 million weights take over three minutes of CPU a step."""
+"""Defaults that differ by model: on 135 million weights 64 responses take over three minutes of CPU a step."""
 
 
 def settings_of(values: Mapping[str, Any], origin: str, under: Settings | None = None) -> Settings:
