@@ -1,0 +1,56 @@
+"""One illness, two trainers: the own engine and TRL, on the same settings, get the same findings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="the extra trl is not installed")
+
+from grpo_doctor import Diagnosis, LiveDoctor
+from grpo_doctor.catalogue import load
+from grpo_doctor.engine.engine import Engine
+from grpo_doctor.engine.model import load_model
+from grpo_doctor.engine.settings import Settings, settings_of
+from grpo_doctor.engine.task import load_task
+from grpo_doctor.engine.trainer import Trainer
+from grpo_doctor.integrations.trl_train import train
+
+pytestmark = pytest.mark.slow
+
+
+def nothing(completions: list[Any], **_: Any) -> list[float]:
+    """A reward that teaches nothing."""
+    return [0.0] * len(completions)
+
+
+def by_own_engine(settings: Settings) -> Diagnosis:
+    trainer = Trainer(Engine(settings, *load_model(settings), load_task(settings.task, settings.reward)))
+    doctor = LiveDoctor(json.loads(json.dumps(settings.declared())))
+    for record, samples in trainer.run():
+        doctor.push(record, samples)
+    return doctor.diagnosis()
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        pytest.param({"num_generations": 2, "max_completion_length": 16}, "ADV001", id="groups of two"),
+        pytest.param({"max_completion_length": 2}, "LEN003", id="every response cut"),
+        pytest.param({"reward": f"{__name__}:nothing"}, "ADV003", id="rewards without variance"),
+    ],
+)
+def test_both_trainers_get_the_same_finding(tmp_path: Path, changes: dict[str, Any], code: str) -> None:
+    if "reward" in changes:
+        (tmp_path / "prompts.jsonl").write_text('{"prompt": "custom"}\n' * 8, encoding="utf-8")
+        changes = {**changes, "task": str(tmp_path / "prompts.jsonl")}
+    small = {"max_steps": 12, "generation_batch_size": 8, "num_generations": 4, "max_completion_length": 4}
+    settings = settings_of({**small, **changes}, "settings")
+    own = by_own_engine(settings).finding(code)
+    other = train(settings, tmp_path / "run", "warning=warn", load()).diagnosis().finding(code)
+    assert own is not None
+    assert other is not None
+    assert (own.severity, own.role) == (other.severity, other.role)
