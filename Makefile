@@ -31,7 +31,7 @@ lab: .venv/.installed  ## every fault of the engine on three seeds, and what is 
 .venv-old-trl/.installed: pyproject.toml constraints-old-trl.txt
 	test -x .venv-old-trl/bin/python || $(PYTHON) -m venv .venv-old-trl
 	.venv-old-trl/bin/pip install --quiet --constraint constraints-old-trl.txt torch==2.13.0
-	.venv-old-trl/bin/pip install --quiet --constraint constraints-old-trl.txt pytest pytest-timeout --editable '.[trl]'
+	.venv-old-trl/bin/pip install --quiet --constraint constraints-old-trl.txt hypothesis pytest pytest-timeout --editable '.[trl]'
 	touch $@
 
 test-old-trl: .venv-old-trl/.installed  ## the oldest TRL that is supported, 0.24, on the same tests

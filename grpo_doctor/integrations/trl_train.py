@@ -19,6 +19,9 @@ from ..engine.settings import Settings
 from ..engine.task import Task, load_task
 from .trl import Attached, attach
 
+Metrics = dict[str, dict[str, list[float]]]
+"""TRL's own lists of what it will log, by mode and key."""
+
 ONLY_OURS = {
     "advantage_estimator": "grpo",
     "advantage_ddof": 1,
@@ -52,13 +55,16 @@ def build(settings: Settings, out: Path) -> Any:
     rows = [{"prompt": example.dialogue, "example": i} for i, example in enumerate(task.examples)]
     if settings.beta and not hasattr(model, "peft_config"):
         _give_a_name(model, tokenizer, out / "reference")
-    return GRPOTrainer(
+    metrics: Metrics = {}
+    trainer = GRPOTrainer(
         model=model.train(),
-        reward_funcs=_reward(task, set(_ends(model, tokenizer))),
+        reward_funcs=_reward(task, set(_ends(model, tokenizer)), metrics),
         args=GRPOConfig(**_config(settings, out, {f.name for f in dataclasses.fields(GRPOConfig)})),
         train_dataset=Dataset.from_list(rows),
         processing_class=tokenizer,
     )
+    metrics["train"] = trainer._metrics["train"]
+    return trainer
 
 
 def _config(settings: Settings, out: Path, known: set[str]) -> dict[str, Any]:
@@ -98,21 +104,23 @@ def _ends(model: Any, tokenizer: Any) -> list[int]:
     return [int(i) for i in end_ids(model, tokenizer)]
 
 
-def _reward(task: Task, ends: set[int]) -> Any:
-    """The task's judgement as one reward function; validity and success go into the record by their names."""
+def _reward(task: Task, ends: set[int], metrics: Metrics) -> Any:
+    """The task's judgement as one reward function; validity and success go into the record by their names.
+
+    They go there by ``log_metric``, or straight into TRL's lists where it is too old to have one.
+    """
+
+    def log(name: str, value: float) -> None:
+        metrics["train"].setdefault(name, []).append(value)
 
     def task_reward(completions: list[Any], completion_ids: list[list[int]], example: list[int], **named: Any) -> Any:
         texts = [c if isinstance(c, str) else c[-1]["content"] for c in completions]
         finished = [bool(ids) and int(ids[-1]) in ends for ids in completion_ids]
         scores = task.score([task.examples[i] for i in example], texts, finished)
-        log_metric = named.get("log_metric")
-        if log_metric is not None:
-            for name, known in (
-                ("valid_rate", [s.valid for s in scores]),
-                ("success_rate", [s.success for s in scores]),
-            ):
-                if None not in known:
-                    log_metric(name, sum(map(bool, known)) / len(known))
+        log_metric = named.get("log_metric", log)
+        for name, known in (("valid_rate", [s.valid for s in scores]), ("success_rate", [s.success for s in scores])):
+            if None not in known:
+                log_metric(name, sum(map(bool, known)) / len(known))
         return [score.reward for score in scores]
 
     return task_reward
