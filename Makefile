@@ -8,6 +8,7 @@ BIN := .venv/bin
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt torch==2.13.0
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m compileall -q grpo_doctor checks reports
 	touch $@
 
 run: .venv/.installed  ## the main job on its embedded default
