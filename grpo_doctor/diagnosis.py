@@ -125,21 +125,26 @@ def conclude_all(catalogue: Catalogue, found: dict[str, Finding]) -> None:
 
 
 def _link(catalogue: Catalogue, findings: list[Finding], slack: float) -> None:
-    """Fills ``explained_by``: a finding explains another that its check names and that does not begin before it."""
+    """Fills ``explained_by``: a finding explains another that its check names, that does not begin before it, and
+    that began while it lasted."""
     for finding in findings:
         finding.explained_by = [
             other.code
             for other in findings
             if finding.code in catalogue.checks[other.code].explains
             and other.onset_step <= finding.onset_step + slack
+            and other.last_step >= finding.onset_step - slack
             and other.level >= _needed(catalogue, other, finding)
         ]
 
 
 def _needed(catalogue: Catalogue, cause: Finding, effect: Finding) -> Severity:
-    """How severe a finding must be to explain another: an outcome no less than the outcome that it explains."""
+    """How severe a finding must be to explain another: an outcome no less than the outcome that it explains.
+
+    Critical counts as error there: it says that an outcome has lasted, not that another one came first.
+    """
     both_suffered = catalogue.checks[cause.code].outcome and catalogue.checks[effect.code].outcome
-    return effect.level if both_suffered else min(effect.level, Severity.WARNING)
+    return min(effect.level, Severity.ERROR) if both_suffered else min(effect.level, Severity.WARNING)
 
 
 def _roots(finding: Finding, by_code: Mapping[str, Finding]) -> list[Finding]:

@@ -46,6 +46,15 @@ def test_an_outcome_does_not_explain_a_worse_one() -> None:
     assert diagnosis.findings[0].explained_by == []
 
 
+def test_an_outcome_at_error_explains_one_that_has_lasted() -> None:
+    assert diagnosed(found("REW009", "critical", 48), found("LEN001", "error", 50)).cause == "LEN001"
+
+
+def test_what_ended_before_an_outcome_did_not_cause_it() -> None:
+    assert diagnosed(found("REW009", "critical", 48), found("LEN003", "error", 5, last=38)).cause == "LEN003"
+    assert diagnosed(found("REW009", "critical", 48), found("LEN003", "error", 5, last=37)).cause == "REW009"
+
+
 def test_a_cause_begins_no_later_than_its_outcome_but_for_the_blur_of_the_holds() -> None:
     assert diagnosed(found("REW009", "critical", 48), found("KL001", "error", 58)).cause == "KL001"
     assert diagnosed(found("REW009", "critical", 48), found("KL001", "error", 59)).cause == "REW009"

@@ -1,10 +1,11 @@
 import numpy as np
 
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.remedies import remedy
 from grpo_doctor.stats import (
     Column,
     fallen,
+    fmax,
     isnan,
     latest,
     moving_mad,
@@ -55,6 +56,7 @@ from grpo_doctor.stats import (
 def grad_norm_spike(
     grad_norm: Column,
     reward_mean: Column = None,
+    max_grad_norm: Column = any_of("settings.max_grad_norm", "settings.grad_clip", optional=True),
     *,
     rows: int = 20,
     mads: float = 8.0,
@@ -65,10 +67,11 @@ def grad_norm_spike(
     """The gradient norm leaps far beyond anything the run has seen lately.
 
     ## What it sees
-    The norm before clipping above five times the largest of the 20 rows before it, and above their median plus 8
-    median absolute deviations; or infinite. That alone is a warning. Error when a second infinity comes within 100
-    rows, or when the reward has fallen (five standard errors, 30 % of its range) within five rows of a leap. The
-    first 20 rows are not judged.
+    The norm before clipping above five times the largest of the 20 rows before it, and above their median plus 8 median
+    absolute deviations, and above the norm to which it is clipped (the declared one, else 1.0, the default of the
+    trainers): a step that nothing clips is an ordinary one. Or infinite. That alone is a warning. Error when a second
+    infinity comes within 100 rows, or when the reward has fallen (five standard errors, 30 % of its range) within five
+    rows of a leap. The first 20 rows are not judged.
 
     ## Why it matters
     One step along an exploded gradient can undo what all others learned; Adam's second moment then stays large for
@@ -88,12 +91,16 @@ def grad_norm_spike(
     """
     highest, middle = previous(moving_max(grad_norm, rows)), previous(moving_median(grad_norm, rows))
     infinite = (abs(grad_norm) == np.inf) & (highest == highest)
-    leap = (grad_norm > times * highest) & (grad_norm > middle + mads * previous(moving_mad(grad_norm, rows)))
+    clip = where(isnan(max_grad_norm), 1.0, max_grad_norm)
+    leap = (grad_norm > fmax(clip, times * highest)) & (
+        grad_norm > middle + mads * previous(moving_mad(grad_norm, rows))
+    )
     spike = leap | infinite
     count = total(infinite)
     earlier = previous(count, near + 1)
     again = infinite & (count - where(isnan(earlier), 0.0, earlier) > 1)
-    hurt = (moving_sum(spike, after) > 0) & fallen(reward_mean)
+    fell = fallen(reward_mean)
+    hurt = (moving_sum(spike, after) > 0) & fell & ~(previous(fell, after) > 0)
     return fires(
         spike | hurt,
         "The gradient norm leapt to {norm:.3g}; the median of the {rows} rows before was {median:.3g}.",

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.stats import Column, baseline, each, fallen, moving_median, previous, words
+from grpo_doctor.stats import Column, baseline, began, each, fallen, moving_median, previous, words
 
 
 @check(
@@ -21,10 +21,12 @@ from grpo_doctor.stats import Column, baseline, each, fallen, moving_median, pre
 )
 def kl_explosion(
     kl: Column,
+    step: Column,
     reward_mean: Column = None,
     rows_are: Column = any_of("settings.rows", optional=True),
     *,
     high: float = 1.5,
+    large: float = 0.5,
     times: float = 10.0,
     least: float = 0.1,
     extreme: float = 10.0,
@@ -36,6 +38,7 @@ def kl_explosion(
     rows): warning. The same as error once the reward has fallen (five standard errors and 30 % of its range), and
     then also a KL above 0.1 that is ten times the median of the 20 rows before. Critical above 10 with a fallen reward.
     Where a row is the mean over an epoch (`rows = epochs`) no first level is needed: above 1.5 warning, above 10 error.
+    The onset is where the KL passed 0.5 and stayed above.
 
     ## Why it matters
     The reference is where fluent text lives. A policy far from it has found the reward's loopholes, or has been thrown
@@ -58,11 +61,13 @@ def kl_explosion(
     far = (kl > high) & (kl > times * abs(first))
     sudden = (kl > least) & (kl > times * abs(before)) & fell
     epochs = each(lambda unit: unit == "epochs", rows_are) > 0
+    exploded = far | sudden | (epochs & (kl > high))
     return fires(
-        far | sudden | (epochs & (kl > high)),
+        exploded,
         "The KL to the reference is {kl:.3g} nats per token{began}.",
         error=far & fell | sudden | (epochs & (kl > extreme)),
         critical=far & fell & (kl > extreme),
+        onset=began(exploded, kl > large, step),
         began=words(
             lambda level: f"; it began at {level:.2g}" if level == level else " in the mean of an epoch", first
         ),

@@ -1,6 +1,10 @@
+import math
+
+import numpy as np
+
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline, began, fallen, gained, moving_sum, solved
+from grpo_doctor.stats import Column, baseline, began, fallen, fmin, gained, moving_sum, noise, solved
 
 
 @check(
@@ -62,10 +66,11 @@ def length_collapse(
     """Responses have shrunk to a fraction of what they were.
 
     ## What it sees
-    The length (median, else mean) is below a quarter of that of the first row, before any update, on 3 of 5 rows: a
-    warning. It is an error when the reward is known, has not gained and is not near its top on 8 of the last 10 rows,
-    or when the length is at most 2 tokens; at most 1.5 tokens is critical. Runs whose first row has fewer than 8
-    tokens are left out: there short answers are the task. The onset is where the length left 90 % of its first value.
+    The length (median, else mean) is below a quarter of that of the first row, before any update, on 3 of 5 rows, and
+    three standard errors below it by the noise of single rows on a log scale: a warning. It is an error when the reward
+    is known, has not gained and is not near its top on 8 of the last 10 rows, or when the length is at most 2 tokens;
+    at most 1.5 tokens is critical. Runs whose first row has fewer than 8 tokens are left out: there short answers are
+    the task. The onset is where the length left 90 % of its first value.
 
     ## Why it matters
     A policy of two or three tokens has nothing left to explore: its responses are alike, groups tie, and no gradient
@@ -73,7 +78,7 @@ def length_collapse(
 
     ## Known false alarms
     A dip that recovers clears (R029: 305 → 30 → 400 tokens, a healthy run). A gain in reward keeps it at a warning:
-    leaving out filler is learning. A first row that is long by accident of its batch.
+    leaving out filler is learning.
 
     ## Remedy
     Read ten responses first. Then, in this order: penalties over the prompt, the EOS set, a reward that pays for the
@@ -84,7 +89,8 @@ def length_collapse(
     penalty over the prompt).
     """
     first = baseline(length, 1)
-    short = (length < part * first) & (first >= ordinary)
+    chance = 3 * math.sqrt(2) * noise(np.log1p(length))
+    short = (length < first * fmin(part, np.exp(-chance))) & (first >= ordinary)
     known = reward_mean == reward_mean
     better = (gained(reward_mean) & ~fallen(reward_mean)) | solved(reward_mean, reward_max)
     useless = short & (moving_sum(short & known & ~better, 10) >= 6)

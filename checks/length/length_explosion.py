@@ -1,5 +1,9 @@
+import math
+
+import numpy as np
+
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, baseline, began, fallen, gained, recent_mean
+from grpo_doctor.stats import Column, baseline, began, fallen, gained, noise, recent_mean
 
 
 @check(
@@ -49,10 +53,12 @@ def length_explosion(
     """Responses run towards the limit and the reward does not follow.
 
     ## What it sees
-    The mean length of the last 5 rows is above twice that of the first row, and either cut responses rose by 0.15, or
-    the mean length exceeds 75 % of `max_new_tokens`: a warning. Above twice the first length it is an error where the
-    reward has fallen from its best, where cut responses rose and the reward is known and gained nothing, or where
-    invalid responses rose by 0.3. Held on 3 of 5 rows. The onset is where the mean left 1.25 times the first length.
+    The mean length of the last 5 rows is above twice that of the first row, beyond three standard errors of the noise
+    of single rows on a log scale (one row of a small batch may be short by chance), and either cut responses rose by
+    0.15, or the mean length exceeds 75 % of `max_new_tokens`: a warning. Above twice the first length it is an error
+    where the reward has fallen from its best, where cut responses rose and the reward is known and gained nothing, or
+    where invalid responses rose by 0.3. Held on 3 of 5 rows. The onset is where the mean left 1.25 times the first
+    length.
 
     ## Why it matters
     Cut responses have no answer, so rewards drop to the floor and all groups tie; generation time grows with the
@@ -60,8 +66,8 @@ def length_explosion(
     the policy has become random.
 
     ## Known false alarms
-    Growth with growing reward is what reasoning runs show, and stays silent below the limit. A short first row of a
-    small batch. A restart with another limit.
+    Growth with growing reward is what reasoning runs show, and stays silent below the limit. A restart with another
+    limit.
 
     ## Remedy
     Count cut responses as wrong and raise the limit; take out an entropy bonus; see that EOS is inside the mask. An
@@ -73,7 +79,8 @@ def length_explosion(
     """
     first = baseline(response_length_mean, 1)
     now = recent_mean(response_length_mean)
-    long = now > times * first
+    chance = 3 * math.sqrt(1 + 1 / 5) * noise(np.log1p(response_length_mean))
+    long = (now > times * first) & (now > first * np.exp(chance))
     cut = recent_mean(cut_share) - baseline(cut_share, 1) >= more
     full = now > near * max_new_tokens
     known = reward_mean == reward_mean

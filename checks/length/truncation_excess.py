@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, fallen, gained, kendall_tau, recent_mean, solved
+from grpo_doctor.stats import Column, began, fallen, gained, kendall_tau, moving_mean, moving_sum, recent_mean, solved
 
 
 @check(
@@ -29,6 +29,7 @@ from grpo_doctor.stats import Column, fallen, gained, kendall_tau, recent_mean, 
 )
 def truncation_excess(
     cut_share: Column,
+    step: Column,
     reward_mean: Column = None,
     reward_max: Column = None,
     *,
@@ -39,7 +40,8 @@ def truncation_excess(
     """Too many responses are cut at the length limit.
 
     ## What it sees
-    More than 10 % of the responses cut, on 3 of 5 rows: a warning. More than 25 % over the last 10 rows is an error
+    More than 10 % of the responses of the last 5 rows cut, and on three of them: a warning (one cut response in eight
+    is chance). More than 25 % over the last 10 rows is an error
     where the reward is known, has not gained and is not near its top, and truncation is not falling (Kendall's tau
     over those rows above -0.4). It clears after 5 rows below: the end of the run counts, not its start.
 
@@ -61,13 +63,16 @@ def truncation_excess(
     arXiv 2503.14476 (overlong filter 30 → 36, soft penalty 38 → 41); real runs R164, R165 (every response at 64
     tokens); trl PR#5759, verl#7823, ms-swift#4950.
     """
-    cut = recent_mean(cut_share, rows)
+    cut, lately = recent_mean(cut_share, rows), moving_mean(cut_share, 5)
+    often = (lately > warn) & (moving_sum(cut_share > warn, 5) >= 3)
     better = (gained(reward_mean) & ~fallen(reward_mean)) | solved(reward_mean, reward_max)
     known = reward_mean == reward_mean
     stays = ~(kendall_tau(cut_share, rows) < -0.4)
     return fires(
-        cut_share > warn,
+        often,
         "{cut:.0%} of the responses are cut at the length limit.",
-        error=(cut > bad) & (cut_share > warn) & known & ~better & stays,
-        cut=cut_share,
+        error=(cut > bad) & often & known & ~better & stays,
+        hold=(1, 1),
+        onset=began(often, cut_share > warn, step),
+        cut=lately,
     )

@@ -7,6 +7,7 @@ from grpo_doctor.stats import (
     best,
     each,
     fmax,
+    gained,
     isnan,
     latest,
     lowest,
@@ -53,6 +54,7 @@ def learning_stall(
     known: Column = any_of("reward_mean", "advantage_rms_live", "advantage_std"),
     reward_mean: Column = None,
     reward_max: Column = None,
+    reward_std: Column = None,
     dead_share: Column = None,
     cut_share: Column = None,
     advantage_rms_live: Column = None,
@@ -64,7 +66,7 @@ def learning_stall(
     rows: int = 20,
     gain: float = 0.05,
     done: float = 0.8,
-    dead: float = 0.5,
+    dead: float = 0.8,
     cut: float = 0.5,
     tiny: float = 0.1,
     same: float = 0.25,
@@ -76,10 +78,12 @@ def learning_stall(
     ## What it sees
     From the 40th recorded reward on: the best mean of 20 rewards (from the 160th on also of 80) against the first such
     mean. It fires (**warning**) when the gain, two standard errors added, is below 5 % of the headroom and below the
-    first level itself. Headroom is what lies between the first level and the largest reward recorded, or 1 where no
-    single reward is recorded and none exceeds 1. So it says "has not learnt" only where the noise would let it see
-    learning. **error** when at the same time most groups are dead or most responses are cut off: then no patience
-    helps. A run that begins at 80 % of its top is solved, not stalled.
+    first level itself. Headroom is what lies between the first level and the largest reward recorded. Where no single
+    reward is recorded it is a guess: up to 1 if rewards stay within -1 and 1, else one standard deviation of the
+    rewards; and then a reward that has been below 0 and has gained 2.5 standard errors is not called stalled. So it
+    says "has not learnt" only where the noise would let it see learning. **error** when at the same time over 80 % of
+    the groups are dead or most responses are cut off: then no patience helps. A run that begins at 80 % of its top is
+    solved, not stalled.
 
     Where no reward is recorded at all: advantages whose size is below 0.1 and has stayed within 25 % of its first
     value, while the KL to the reference has risen by no more than a tenth of its first, on 40 rows, or 3 rows that are
@@ -107,10 +111,12 @@ def learning_stall(
     """
     seen, scatter = total(reward_mean == reward_mean), noise(reward_mean)
     largest = best(reward_max)
-    unit = where(best(reward_mean) <= 1, 1.0, math.nan)
-    most = where(isnan(largest), unit, fmax(largest, best(reward_mean)))
     level = recent_mean(reward_mean, rows)
     first = baseline(level, 1)
+    top, floor = best(reward_mean), lowest(reward_mean)
+    guessed = where((top <= 1) & (floor >= -1), 1.0, first + best(reward_std))
+    most = where(isnan(largest), guessed, fmax(largest, top))
+    moved = isnan(largest) & (floor < 0) & gained(reward_mean)
     flat = False
     for window in (rows, 4 * rows):
         late = recent_mean(reward_mean, window)
@@ -119,7 +125,7 @@ def learning_stall(
         flat = flat | (
             known & (fmax(grown, best(late) - first) < gain * (most - first)) & ((first <= 0) | (grown < first))
         )
-    stalled = flat & (first < lowest(reward_mean) + done * (most - lowest(reward_mean)))
+    stalled = flat & ~moved & (first < floor + done * (most - floor))
     none, ended = recent_mean(dead_share, rows), recent_mean(cut_share, rows)
     hopeless = (none > dead) | (ended > cut)
     size = latest(where(isnan(advantage_rms_live), advantage_std, advantage_rms_live))

@@ -30,8 +30,21 @@ def test_boundary(norms: str, severity: str | None) -> None:
     assert (found.severity if found else None) == severity
 
 
+def test_a_leap_that_no_clipping_touches_is_an_ordinary_step() -> None:
+    assert run_check("GRD002", grad_norm="0.01x20 1") is None
+    assert run_check("GRD002", grad_norm="0.01x20 1.01") is not None
+    assert run_check("GRD002", {"max_grad_norm": 0.2}, grad_norm="0.01x20 0.3") is not None
+    assert run_check("GRD002", {"max_grad_norm": 5.0}, grad_norm="0.01x20 4") is None
+
+
 @pytest.mark.parametrize(
-    ("reward", "severity"), [("0.5x40", "warning"), ("0x5 0.5x15 0.5 0x19", "error"), ("0x5 0.5x25 0x10", "warning")]
+    ("reward", "severity"),
+    [
+        ("0.5x40", "warning"),
+        ("0x5 0.5x15 0.5 0x19", "error"),
+        ("0x5 0.5x25 0x10", "warning"),
+        ("0x5 0.5x5 0x30", "warning"),
+    ],
 )
 def test_a_leap_with_a_falling_reward_is_an_error(reward: str, severity: str) -> None:
     columns: dict[str, Any] = {"grad_norm": "1x20 90 1x19", "reward_mean": reward}

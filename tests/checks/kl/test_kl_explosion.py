@@ -14,6 +14,11 @@ def test_message() -> None:
     assert found.message == "The KL to the reference is 3 nats per token; it began at 0.03."
 
 
+def test_it_began_where_the_kl_left_half_a_nat() -> None:
+    found = find("KL001", kl="0.01x20 0.5x2 0.51 0.6 0.8 1 1.2 1.4 2x12", reward_mean=GOOD)
+    assert (found.onset_step, found.detected_step) == (23, 31)
+
+
 @pytest.mark.parametrize(
     ("kl", "reward", "severity"),
     [

@@ -37,6 +37,12 @@ def test_levels(length: str, reward: str, expected: str | None) -> None:
     assert (found.severity if found else None) == expected
 
 
+def test_a_first_row_that_is_long_by_chance_is_no_collapse() -> None:
+    one_prompt = "400x1 120 60 200 90 50 160 240 70 95 60 130 80 65 180"  # a factor of two from row to row
+    assert run_check("LEN001", response_length_mean=one_prompt, reward_mean="0.3x15") is None
+    assert run_check("LEN001", response_length_mean="400x1 95x14", reward_mean="0.3x15") is not None
+
+
 def test_the_second_row_and_a_dip_that_recovers() -> None:
     collapse: dict[str, Any] = {"response_length_mean": "53x1 2.6x13", "reward_mean": FLAT}
     found = run_check("LEN001", **collapse)

@@ -10,11 +10,13 @@ RISE = " ".join(str(round(0.02 + 0.045 * i, 3)) for i in range(16))
 
 def test_one_row_before_and_at_the_boundary() -> None:
     assert run_check("LEN003", truncated_rate="0.1x8") is None
+    assert run_check("LEN003", truncated_rate="0x3 1x2 0x6") is None
+    assert run_check("LEN003", truncated_rate="0.125 0 0.125 0 0.125 0 0.125 0") is None  # one response of eight
     assert run_check("LEN003", truncated_rate="0x3 0.2x2 0x3") is None
     found = run_check("LEN003", truncated_rate="0x3 0.2x3 0x3")
     assert found is not None
     assert (found.severity, found.onset_step, found.detected_step) == ("warning", 4, 6)
-    assert found.message == "20% of the responses are cut at the length limit."
+    assert found.message == "12% of the responses are cut at the length limit."
 
 
 @pytest.mark.parametrize(

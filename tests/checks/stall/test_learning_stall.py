@@ -16,7 +16,7 @@ def test_a_flat_reward_is_a_warning_at_the_fortieth() -> None:
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"zero_variance_groups": "7x60", "groups": "10x60"}, "now, and most groups are dead."),
+        ({"zero_variance_groups": "9x60", "groups": "10x60"}, "now, and most groups are dead."),
         ({"truncated_rate": "0.9x60"}, "now, and most responses are cut off."),
     ],
 )
@@ -24,6 +24,21 @@ def test_without_signal_it_is_an_error(columns: dict[str, Any], words: str) -> N
     found = find("STL001", reward_mean="-0.1x60", **columns)
     assert found.severity == "error"
     assert found.message.endswith(words)
+
+
+@pytest.mark.parametrize(("dead", "severity"), [("6x60", "warning"), ("7x60", "error")])
+def test_a_fifth_of_live_groups_leaves_hope(dead: str, severity: str) -> None:
+    found = find("STL001", reward_mean="-0.1x60", zero_variance_groups=dead, groups="8x60")
+    assert found.severity == severity
+
+
+def test_the_scale_of_rewards_below_minus_one_is_their_spread() -> None:
+    learns = (-4.9 + 0.0015 * np.arange(100)).tolist()
+    assert run_check("STL001", reward_mean=learns, reward_std="0.3x100") is None
+    assert run_check("STL001", reward_mean="-4.9x100") is None  # no scale is known
+    assert find("STL001", reward_mean="-4.9x100", reward_std="0.3x100").severity == "warning"
+    slow = (-0.9 + 0.0004 * np.arange(100)).tolist()  # 0.04 of what may be a range of 1 or of 2: a clear gain
+    assert run_check("STL001", reward_mean=slow) is None
 
 
 @pytest.mark.parametrize(
