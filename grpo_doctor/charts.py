@@ -127,7 +127,7 @@ def _events(run: Run, x: np.ndarray) -> dict[str, np.ndarray]:
     if applied is not None and (applied == 0).any():  # where every step updates, ticks say nothing
         rows.setdefault("update", []).extend(np.flatnonzero(applied == 1).tolist())
     if invalid is not None:
-        _, collapsed = Memory().call(collapse, [invalid, np.full(len(run), np.nan)], {}, rows=True)
+        _, collapsed = Memory().block(collapse, [invalid, np.full(len(run), np.nan)], len(run))
         rows.setdefault("collapse", []).extend(np.flatnonzero(collapsed).tolist())
     edges = np.linspace(x[0], x[-1], BINS)
     places = {kind: x[np.unique(at)] for kind, at in rows.items() if at}

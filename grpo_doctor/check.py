@@ -24,7 +24,12 @@ HEADINGS = ("What it sees", "Why it matters", "Known false alarms", "Remedy", "S
 PROVES = "What this certifies, and what it does not"
 """Heading of the page of every illness that has a probe."""
 
-SPECIAL = ("settings", "events", "samples", "step")
+STANDING = ("reward_gained", "reward_fallen", "reward_solved")
+"""Parameter names for how the run's reward stands by this row; see `grpo_doctor.stats.standing`.
+
+Without a default each is the need of a ``reward_mean``.
+"""
+SPECIAL = ("settings", "events", "samples", "step", *STANDING)
 """Parameter names that are no record field: the declared settings, and the row's events, samples and step.
 
 ``samples`` without a default is a need like any field: the check sees only rows that have some.
@@ -265,9 +270,12 @@ class Check:
             if unknown := [f for f in fields if f not in (*MEANINGS, *SPECIAL) and not f.startswith(DECLARED)]:
                 raise self._fail(f"{unknown[0]!r} is no record field; fields stand in grpo_doctor/record.py")
             arguments.append(fields)
+            if fields[0] in STANDING:
+                named = AnyOf(("reward_mean",), named.optional)
             if not named.optional and fields[0] not in ("settings", "events", "step"):
                 needs.append(named)
-        self.predicate, self.needs, self.arguments = function, tuple(needs), tuple(arguments)
+        self.predicate, self.arguments = function, tuple(arguments)
+        self.needs = tuple(dict.fromkeys(needs))
 
     def take_conclusion(self, function: Callable[..., Any]) -> None:
         """Reads the premises off the signature: codes, required unless they have a default."""
@@ -297,8 +305,8 @@ class Check:
     @property
     def columns(self) -> list[str]:
         """Fields worth drawing beside a finding of this check."""
-        fields = [f for alternatives in self.arguments for f in alternatives]
-        return [f for f in fields if f not in SPECIAL and not f.startswith(DECLARED)]
+        fields = ["reward_mean" if f in STANDING else f for alternatives in self.arguments for f in alternatives]
+        return [f for f in dict.fromkeys(fields) if f not in SPECIAL and not f.startswith(DECLARED)]
 
 
 _loading: dict[str, Check] = {}

@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from .catalogue import Catalogue, load
-from .check import DECLARED, Check, Finding, Fires, Severity
+from .check import DECLARED, STANDING, Check, Finding, Fires, Severity
 from .diagnosis import Coverage, Diagnosis, conclude_all, diagnosis_of
 from .record import OBJECT_FIELDS, TEXT_FIELDS, StepRecord
 from .run import BROADCAST, CORE, DERIVED, Run, Sample, non_finite, restarted
-from .stats import Memory
+from .stats import Memory, standing
 
 BLOCK = 8192
 """Rows that are held at once: bounded memory, and small enough for the cache."""
@@ -128,14 +129,14 @@ class _Alarm:
 
 
 class _Examined:
-    """One check on one run: its memory, its alarms, and how many rows it has seen."""
+    """One check on one run: its memory and its alarms."""
 
     def __init__(self, check: Check, thresholds: Mapping[str, Any], averaged: bool) -> None:
         self.check = check
         self.averaged = averaged
-        self.thresholds = {name: thresholds.get(name, default) for name, default in check.thresholds.items()}
+        other = {name: value for name, value in thresholds.items() if name in check.thresholds}
+        self.predicate: Any = partial(check.predicate, **other) if check.predicate and other else check.predicate
         self.memory = Memory()
-        self.rows = 0
         self.known: set[str] = set()
         self.begun: set[tuple[str, ...]] = set()
         self.alarms: list[_Alarm] = []
@@ -155,9 +156,8 @@ class _Examined:
                 met = False
         return met
 
-    def call(self, arguments: Iterable[Any], *, rows: bool) -> Fires:
-        assert self.check.predicate is not None
-        found: Fires = self.memory.call(self.check.predicate, arguments, self.thresholds, rows=rows)
+    def _listen(self, found: Fires) -> None:
+        """Sets up the alarms, which the first answer of the check describes."""
         if not self.alarms:
             levels = (self.check.severity, *(level for level, _ in found.levels))
             hold, clear = ((1, 1), 1) if self.averaged else (found.hold, found.clear)
@@ -165,12 +165,12 @@ class _Examined:
             self.message = found.message
         if found.confidence is not None:
             self.confidence = found.confidence
-        return found
 
     def push(self, arguments: Iterable[Any], row: int, step: int) -> bool:
         """Takes one row; whether any alarm began to ring."""
-        found = self.call(arguments, rows=False)
-        self.rows += 1
+        found: Fires = self.memory.push(self.predicate, arguments)
+        if not self.alarms or found.confidence is not None:
+            self._listen(found)
         rang, flag = False, found.when
         for n, alarm in enumerate(self.alarms):
             if n:
@@ -187,8 +187,8 @@ class _Examined:
 
     def block(self, arguments: list[Any], rows: np.ndarray, steps: np.ndarray) -> None:
         """Takes many rows."""
-        found = self.call(arguments, rows=True)
-        self.rows += len(rows)
+        found: Fires = self.memory.block(self.predicate, arguments, len(rows))
+        self._listen(found)
         for alarm, when in zip(self.alarms, (found.when, *(c for _, c in found.levels)), strict=True):
             flags = np.broadcast_to(np.asarray(when, bool), rows.shape)
             for i in alarm.block(flags, rows, steps):
@@ -326,11 +326,21 @@ class Examination:
         self.settings_before = dict(settings)
         self.blank = {**dict.fromkeys(fields, _NAN), **dict.fromkeys(OBJECT_FIELDS), "settings": settings}
         self.plans: dict[frozenset[str], list[tuple[_Examined, list[str]]]] = {}
+        self.memory = Memory()
+        """Of how the run's reward stands."""
 
     def block(self, run: Run, start: int, stop: int) -> None:
         """Rows ``start:stop`` of a run."""
 
+        reward = [
+            np.full(stop - start, math.nan) if column is None else column
+            for column in (run.column(name, start, stop) for name in ("reward_mean", "reward_max"))
+        ]
+        stands = dict(zip(STANDING, self.memory.block(standing, reward, stop - start), strict=True))
+
         def get(name: str) -> Any:
+            if name in stands:
+                return stands[name]
             if name == "step":
                 return run.steps[start:stop].astype(float)
             if name in ("events", "samples"):
@@ -372,6 +382,8 @@ class Examination:
             self.settings_before = dict(self.settings)
             self.declared = {name: _declared(self.settings, name) for name in self.declared}
         values.update(self.declared)
+        reward = (values.get("reward_mean", _NAN), values.get("reward_max", _NAN))
+        values.update(zip(STANDING, self.memory.push(standing, reward), strict=True))
         known = frozenset([name for name, value in values.items() if value is not None and value == value])
         value_of = {**self.blank, **values}.__getitem__
         return [e for e, names in self._seeing(known) if e.push(map(value_of, names), row, step)]
@@ -396,11 +408,11 @@ class Examination:
     def coverage(self, found: list[Finding], unread: Mapping[str, int]) -> Coverage:
         """What ran, fired, passed and was skipped, and what nobody read."""
         fired = {f.code for f in found}
-        ran = [e.check.code for e in self.examined if e.rows]
+        ran = [e.check.code for e in self.examined if e.memory.seen]
         skipped = [
             {"code": e.check.code, "needs": e.missing()}
             for e in self.examined
-            if not e.rows and e.check.code not in fired
+            if not e.memory.seen and e.check.code not in fired
         ]
         passed = [c for c in ran if c not in fired]
         return Coverage(

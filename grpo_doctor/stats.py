@@ -37,21 +37,31 @@ class Memory:
     def __init__(self) -> None:
         self.pushes: list[Callable[..., Any]] = []
         self.blocks: list[Callable[..., Any]] = []
-        self.rows = False
+        self.one = False
+        self.seen = 0
+        """Rows of the calls before."""
 
-    def call(
-        self, function: Callable[..., Any], arguments: Iterable[Any], thresholds: dict[str, Any], *, rows: bool
-    ) -> Any:
-        """Calls the check with this memory, for a block of rows or for one; they follow those of the calls before."""
-        Memory.current, self.rows = self, rows
-        Memory.following = iter(self.blocks if rows else self.pushes)
-        return function(*arguments, **thresholds)
+    def push(self, function: Callable[..., Any], arguments: Iterable[Any]) -> Any:
+        """Calls the check with this memory for the row that follows those of the calls before."""
+        Memory.current, self.one = self, True
+        Memory.following = iter(self.pushes)
+        out = function(*arguments)
+        self.seen += 1
+        return out
+
+    def block(self, function: Callable[..., Any], arguments: Iterable[Any], rows: int) -> Any:
+        """The same for so many rows at once."""
+        Memory.current, self.one = self, False
+        Memory.following = iter(self.blocks)
+        out = function(*arguments)
+        self.seen += rows
+        return out
 
     def begin(self, state: _State) -> Callable[..., Any]:
         """Remembers the state of a transform that is called for the first time; what takes its next rows."""
         self.pushes.append(state.push)
         self.blocks.append(state.block)
-        return state.block if self.rows else state.push
+        return state.push if self.one else state.block
 
 
 Memory.current, Memory.following = Memory(), iter(())
@@ -474,7 +484,8 @@ def began(when: Column, off: Column, step: Column) -> Column:
 
 def row(x: Column) -> Column:
     """How many rows the check has seen, this one included."""
-    return total(np.ones(x.shape) if isinstance(x, np.ndarray) else np.float64(1.0))
+    seen = Memory.current.seen
+    return np.arange(seen + 1.0, seen + 1 + len(x)) if isinstance(x, np.ndarray) else np.float64(seen + 1)
 
 
 # -- how a sparse, noisy score stands ----------------------------------------------------------------------------
@@ -519,10 +530,35 @@ def known_median(x: Column, rows: int) -> Column:
     return _apply(_OnKnown, (_Window, (rows, _median, _median_one), True), x)
 
 
+class _Noise:
+    """Mean distance of neighbouring known values so far."""
+
+    def __init__(self) -> None:
+        self.last, self.apart, self.pairs = math.nan, 0.0, 0
+
+    def push(self, x: Any) -> Any:
+        if x == x:
+            if self.last == self.last:
+                self.apart, self.pairs = self.apart + abs(float(x) - self.last), self.pairs + 1
+            self.last = float(x)
+        return _ONE * (self.apart / self.pairs) if self.pairs else _NAN
+
+    def block(self, xs: Any) -> Any:
+        xs = np.asarray(xs, float)
+        known = ~np.isnan(xs)
+        values = np.concatenate(([self.last], xs[known]))
+        steps = np.abs(np.diff(values))
+        first = int(len(steps) > 0 and math.isnan(self.last))
+        apart = np.add.accumulate(np.concatenate(([self.apart], steps[first:])))
+        pairs = self.pairs + np.arange(len(apart))
+        at = np.maximum(np.cumsum(known) - first, 0)
+        self.last, self.apart, self.pairs = float(values[-1]), float(apart[-1]), int(pairs[-1])
+        return apart[at] / np.where(pairs[at], pairs[at], math.nan)
+
+
 def noise(x: Column) -> Column:
     """Standard deviation of one known value about its trend, from the differences of neighbours so far."""
-    apart = abs(x - _apply(_OnKnown, (_Previous, (1,), False), x))
-    return _SPREAD * total(apart) / total(apart == apart)
+    return _SPREAD * _apply(_Noise, (), x)
 
 
 _SPREAD = math.sqrt(math.pi) / 2
@@ -621,9 +657,14 @@ def gained(x: Column, rows: int = 5) -> Column:
     return _apply(_Standing, (rows,), x) % 2 == 1
 
 
-def fallen(x: Column, rows: int = 5) -> Column:
-    """Whether the recent mean lies 5 standard errors and 30 % of the range so far below its own best."""
-    return _apply(_Standing, (rows,), x) >= 2
+def standing(reward: Column, reward_max: Column, rows: int = 5) -> tuple[Column, Column, Column]:
+    """``(gained, fallen, solved)``: how a run's reward stands, asked once for every check.
+
+    Gained as in `gained`, solved as in `solved`; fallen is a recent mean that lies 5 standard errors and 30 % of the
+    range so far below its own best.
+    """
+    how = _apply(_Standing, (rows,), reward)
+    return how % 2 == 1, how >= 2, solved(reward, reward_max)
 
 
 def solved(reward: Column, reward_max: Column, rows: int = 5, share: float = 0.9) -> Column:

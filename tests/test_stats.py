@@ -15,7 +15,7 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
     "recent_mean": lambda x: stats.recent_mean(x, 3),
     "noise": stats.noise,
     "gained": lambda x: stats.gained(x, 2),
-    "fallen": lambda x: stats.fallen(x, 2),
+    "fallen": lambda x: stats.standing(x, x, 2)[1],
     "standing": lambda x: stats._apply(stats._Standing, (1,), x),
     "solved": lambda x: stats.solved(x, x * math.nan),
     "began": lambda x: stats.began(x > 1, x > 0, x),
@@ -42,7 +42,7 @@ values = st.lists(st.one_of(st.just(math.nan), st.just(math.inf), st.floats(-5, 
 
 
 def whole(function: Callable[[Any], Any], x: np.ndarray) -> list[float]:
-    return [float(v) for v in stats.Memory().call(function, [x], {}, rows=True)]
+    return [float(v) for v in stats.Memory().block(function, [x], len(x))]
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
@@ -51,8 +51,8 @@ def whole(function: Callable[[Any], Any], x: np.ndarray) -> list[float]:
 def test_push_equals_block(name: str, values: list[float], cut: int) -> None:
     function, x = TRANSFORMS[name], np.array(values)
     pushed, halves = stats.Memory(), stats.Memory()
-    rows = [float(pushed.call(function, [v], {}, rows=False)) for v in x]
-    parts = [float(v) for part in (x[:cut], x[cut:]) if len(part) for v in halves.call(function, [part], {}, rows=True)]
+    rows = [float(pushed.push(function, [v])) for v in x]
+    parts = [float(v) for part in (x[:cut], x[cut:]) if len(part) for v in halves.block(function, [part], len(part))]
     np.testing.assert_array_equal(rows, whole(function, x))
     np.testing.assert_array_equal(parts, whole(function, x))
 
@@ -66,7 +66,7 @@ def test_a_score_that_rises_beyond_its_noise_has_gained_and_one_that_drops_has_f
     wave = 0.01 * (-1.0) ** np.arange(40)
     x = np.concatenate((np.linspace(0.1, 0.8, 40) + wave, 0.1 + wave))
     with np.errstate(all="ignore"):
-        gained, fallen = whole(lambda v: stats.gained(v), x), whole(lambda v: stats.fallen(v), x)
+        gained, fallen = whole(lambda v: stats.gained(v), x), whole(lambda v: stats.standing(v, v)[1], x)
         flat = whole(lambda v: stats.gained(v), 0.5 + wave)
     assert (gained[39], fallen[39], gained[79], fallen[79]) == (1, 0, 0, 1)
     assert sum(flat) == 0
@@ -85,5 +85,5 @@ def test_a_score_that_rises_beyond_its_noise_has_gained_and_one_that_drops_has_f
 )
 def test_solved_needs_a_scale(reward: float, most: float, expected: bool) -> None:
     x = np.full(6, reward)
-    solved = stats.Memory().call(stats.solved, [x, np.full(6, most)], {}, rows=True)
+    solved = stats.Memory().block(stats.solved, [x, np.full(6, most)], 6)
     assert bool(solved[-1]) is expected

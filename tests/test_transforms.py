@@ -21,18 +21,16 @@ def test_pushed_row_by_row_they_give_what_they_give_in_blocks(values: list[float
     xs = np.array(values)
     with np.errstate(all="ignore"):
         blocks = Memory()
-        parts = [blocks.call(all_of_them, [x], {}, rows=True) for x in (xs[:cut], xs[cut:]) if len(x)]
+        parts = [blocks.block(all_of_them, [x], len(x)) for x in (xs[:cut], xs[cut:]) if len(x)]
         memory = Memory()
-        rows = [memory.call(all_of_them, [np.float64(x)], {}, rows=False) for x in xs]
+        rows = [memory.push(all_of_them, [np.float64(x)]) for x in xs]
     for k in range(2):
         np.testing.assert_array_equal(np.concatenate([p[k] for p in parts]), np.array([r[k] for r in rows], float))
 
 
 def of(function: Callable[..., Any], xs: list[float], *arguments: int) -> list[float]:
     with np.errstate(all="ignore"):
-        out: list[float] = (
-            Memory().call(lambda x: function(x, *arguments), [np.array(xs, float)], {}, rows=True).tolist()
-        )
+        out: list[float] = Memory().block(lambda x: function(x, *arguments), [np.array(xs, float)], len(xs)).tolist()
     return out
 
 

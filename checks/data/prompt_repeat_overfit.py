@@ -1,7 +1,7 @@
 import math
 
 from grpo_doctor import Fires, Rival, check, fires, once_known
-from grpo_doctor.stats import Column, baseline, gained, noise, recent_mean
+from grpo_doctor.stats import Column, baseline, noise, recent_mean
 
 
 @check(
@@ -19,7 +19,7 @@ from grpo_doctor.stats import Column, baseline, gained, noise, recent_mean
     remedies=("roll-back",),
 )
 def prompt_repeat_overfit(
-    reward_mean: Column,
+    reward_gained: Column,
     epoch: Column,
     eval_score: Column = once_known("eval_score"),
     *,
@@ -50,7 +50,7 @@ def prompt_repeat_overfit(
     first = baseline(level, 1)
     flat = level - first < z * noise(eval_score) * math.sqrt(2 / rows)
     return fires(
-        (epoch >= passes) & gained(reward_mean) & flat,
+        (epoch >= passes) & reward_gained & flat,
         "After {epoch:.0f} passes over the prompts the reward has risen while the held-out score went from {first:.3g} "
         "to {level:.3g}.",
         epoch=epoch,

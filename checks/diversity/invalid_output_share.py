@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline, gained, moving_mean, previous, row, total, where
+from grpo_doctor.stats import Column, baseline, moving_mean, previous, row, total, where
 
 
 @check(
@@ -29,7 +29,7 @@ from grpo_doctor.stats import Column, baseline, gained, moving_mean, previous, r
 def invalid_output_share(
     invalid_rate: Column,
     update_applied: Column = None,
-    reward_mean: Column = None,
+    reward_gained: Column = None,
     *,
     rows: int = 10,
     some: float = 0.1,
@@ -63,7 +63,7 @@ def invalid_output_share(
     share, start = moving_mean(invalid_rate, rows), baseline(invalid_rate, 5)
     grown = share >= start + worse
     wrong = grown | ((row(invalid_rate) >= patience) & (share > many) & (share >= start - 0.05))
-    unpaid = grown | (gained(reward_mean) == 0)
+    unpaid = grown | ~reward_gained
     exposed, spared = previous(update_applied) == 1, previous(update_applied) == 0
     return fires(
         wrong & (share > some),

@@ -2,7 +2,7 @@ from itertools import pairwise
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, baseline, each, fallen, gained, recent_mean
+from grpo_doctor.stats import Column, baseline, each, recent_mean
 
 ENOUGH = 50
 """Pairs of words below which the share of distinct ones says nothing."""
@@ -25,7 +25,14 @@ ENOUGH = 50
     ),
     remedies=("temperature-one", "entropy-bonus"),
 )
-def lexical_diversity_fall(samples: Column, reward_mean: Column = None, *, part: float = 0.5) -> Fires:
+def lexical_diversity_fall(
+    samples: Column,
+    reward_mean: Column = None,
+    reward_gained: Column = None,
+    reward_fallen: Column = None,
+    *,
+    part: float = 0.5,
+) -> Fires:
     """Responses use ever fewer word pairs.
 
     ## What it sees
@@ -52,7 +59,7 @@ def lexical_diversity_fall(samples: Column, reward_mean: Column = None, *, part:
     distinct = each(lambda row, fits: _distinct(row) if fits else float("nan"), samples, alike)
     first, now = baseline(distinct, 1), recent_mean(distinct)
     low = (now < part * first) & alike
-    better = gained(reward_mean) & ~fallen(reward_mean)
+    better = reward_gained & ~reward_fallen
     return fires(
         low,
         "Distinct word pairs have fallen from {first:.0%} to {now:.0%} of all word pairs.",

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, fallen, gained, recent_mean, solved
+from grpo_doctor.stats import Column, recent_mean
 
 
 @check(
@@ -25,7 +25,9 @@ from grpo_doctor.stats import Column, fallen, gained, recent_mean, solved
 def within_group_duplicates(
     unique_rate: Column,
     reward_mean: Column = None,
-    reward_max: Column = None,
+    reward_gained: Column = None,
+    reward_fallen: Column = None,
+    reward_solved: Column = None,
     temperature: Column = None,
     *,
     warn: float = 0.5,
@@ -52,7 +54,7 @@ def within_group_duplicates(
     Throw-away engine (0.98 at the start, 0.18-0.25 after 100 healthy steps); DAPO (arXiv 2503.14476).
     """
     share = recent_mean(unique_rate)
-    better = (gained(reward_mean) & ~fallen(reward_mean)) | solved(reward_mean, reward_max)
+    better = (reward_gained & ~reward_fallen) | reward_solved
     return fires(
         (share < warn) & ~better,
         "Only {share:.0%} of the responses are distinct.",

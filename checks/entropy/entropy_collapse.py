@@ -2,7 +2,7 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline, began, fallen, gained, maximum, recent_mean, solved, where
+from grpo_doctor.stats import Column, baseline, began, maximum, recent_mean, where
 
 
 @check(
@@ -57,7 +57,9 @@ def entropy_collapse(
     entropy_mean: Column,
     step: Column,
     reward_mean: Column = None,
-    reward_max: Column = None,
+    reward_gained: Column = None,
+    reward_fallen: Column = None,
+    reward_solved: Column = None,
     reward_std: Column = None,
     dead_share: Column = None,
     unique_rate: Column = None,
@@ -115,27 +117,26 @@ def entropy_collapse(
     first = baseline(entropy, 1)
     low_born = (first < 1.5 * born) & (entropy < born)
     spent = (first >= 1.5 * born) & (entropy < maximum(part * first, floor))
-    better = gained(reward_mean)
-    fell = fallen(reward_mean)
-    better = better & ~fell
-    done = solved(reward_mean, reward_max)
-    shrunk = ~better & ~done & (response_length_mean < shorter * baseline(response_length_mean, 1))
+    better = reward_gained & ~reward_fallen
+    shrunk = ~better & ~reward_solved & (response_length_mean < shorter * baseline(response_length_mean, 1))
     tied = (recent_mean(dead_share) >= dead) | (recent_mean(reward_std) <= part * baseline(reward_std, 1))
     broken = invalid_rate - baseline(invalid_rate, 1) >= worse
-    stuck = ~better & ~done & (tied | (recent_mean(unique_rate) <= unique) | broken)
-    saturated = (top1_prob > sure) & (logit_gap > apart) & ~better & ~done
+    stuck = ~better & ~reward_solved & (tied | (recent_mean(unique_rate) <= unique) | broken)
+    saturated = (top1_prob > sure) & (logit_gap > apart) & ~better & ~reward_solved
     known = recent_mean(reward_mean) == recent_mean(reward_mean)
-    joined = (spent & (fell | shrunk | stuck)) | ((spent | low_born) & saturated)
+    joined = (spent & (reward_fallen | shrunk | stuck)) | ((spent | low_born) & saturated)
+    beside = where(stuck, 3, where(saturated, 4, where(low_born, 5, 0)))
+    beside = where(reward_fallen, 1, where(shrunk, 2, beside))
     return fires(
-        low_born | (spent & ~better & ~done),
+        low_born | (spent & ~better & ~reward_solved),
         "Entropy is {entropy:.3g} nats, {first:.3g} on the first row{beside}.",
-        warning=(low_born | (spent & known)) & ~better & ~done,
+        warning=(low_born | (spent & known)) & ~better & ~reward_solved,
         error=joined,
         critical=joined & (entropy < 0.02) & (top1_prob > sure),
         onset=began(spent, entropy < 3 * part * first, step),
         entropy=entropy,
         first=first,
-        beside=_BESIDE[where(fell, 1, where(shrunk, 2, where(stuck, 3, where(saturated, 4, where(low_born, 5, 0)))))],
+        beside=_BESIDE[beside],
     )
 
 

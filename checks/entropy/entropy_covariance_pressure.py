@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, baseline, fallen, gained, kendall_tau, moving_sum, slope
+from grpo_doctor.stats import Column, baseline, kendall_tau, moving_sum, slope
 
 AHEAD = 50
 """Rows that the forecast looks ahead."""
@@ -18,7 +18,13 @@ AHEAD = 50
     remedies=("clip-higher", "entropy-bonus"),
 )
 def entropy_covariance_pressure(
-    logp_advantage_cov: Column, entropy_mean: Column, reward_mean: Column = None, *, rows: int = 20, tau: float = 0.4
+    logp_advantage_cov: Column,
+    entropy_mean: Column,
+    reward_gained: Column = None,
+    reward_fallen: Column = None,
+    *,
+    rows: int = 20,
+    tau: float = 0.4,
 ) -> Fires:
     """Likely tokens get the advantage ever more, which drains entropy in the steps to come.
 
@@ -44,13 +50,12 @@ def entropy_covariance_pressure(
     pressing = (moving_sum(logp_advantage_cov > 0, 10) >= 8) & (kendall_tau(logp_advantage_cov, rows) > tau)
     first = baseline(entropy_mean, 1)
     ahead = entropy_mean + AHEAD * slope(entropy_mean, rows)
-    better, fell = gained(reward_mean), fallen(reward_mean)
     early = pressing & (entropy_mean > 0.5 * first)
     return fires(
         early,
         "The covariance of log-probability and advantage rises ({cov:.3g}); along its slope entropy goes from "
         "{entropy:.3g} to {ahead:.3g} nats in 50 rows.",
-        warning=early & (ahead < 0.1 * first) & (~better | fell),
+        warning=early & (ahead < 0.1 * first) & (~reward_gained | reward_fallen),
         cov=logp_advantage_cov,
         entropy=entropy_mean,
         ahead=ahead,

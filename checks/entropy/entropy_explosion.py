@@ -1,7 +1,7 @@
 import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, baseline, began, fallen, gained, where
+from grpo_doctor.stats import Column, baseline, began, where
 
 
 @check(
@@ -39,6 +39,8 @@ def entropy_explosion(
     entropy_mean: Column,
     step: Column,
     reward_mean: Column = None,
+    reward_gained: Column = None,
+    reward_fallen: Column = None,
     response_length_mean: Column = None,
     cut_share: Column = None,
     invalid_rate: Column = None,
@@ -80,11 +82,10 @@ def entropy_explosion(
     """
     first = baseline(where(entropy_mean > 0, entropy_mean, np.nan), 1)
     high = (entropy_mean > times * first) & (entropy_mean > least)
-    better, fell = gained(reward_mean), fallen(reward_mean)
-    poor = high & ((~better & (reward_mean == reward_mean)) | fell)
+    poor = high & ((~reward_gained & (reward_mean == reward_mean)) | reward_fallen)
     times_longer = response_length_mean / baseline(response_length_mean, 1)
     cut = cut_share - baseline(cut_share, 1)
-    by_length = (times_longer > times) & ((cut >= 0.15) | fell) & (entropy_mean <= random)
+    by_length = (times_longer > times) & ((cut >= 0.15) | reward_fallen) & (entropy_mean <= random)
     broken = invalid_rate - baseline(invalid_rate, 1) >= worse
     return fires(
         high,

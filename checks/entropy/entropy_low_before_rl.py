@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline, each, fallen, gained, solved, words
+from grpo_doctor.stats import Column, baseline, each, words
 
 
 @check(
@@ -57,8 +57,9 @@ from grpo_doctor.stats import Column, baseline, each, fallen, gained, solved, wo
 def entropy_low_before_rl(
     entropy_mean: Column,
     step: Column,
-    reward_mean: Column = None,
-    reward_max: Column = None,
+    reward_gained: Column = None,
+    reward_fallen: Column = None,
+    reward_solved: Column = None,
     temperature: Column = None,
     rows_are: Column = any_of("settings.rows", optional=True),
     *,
@@ -91,12 +92,12 @@ def entropy_low_before_rl(
     first, began = baseline(entropy_mean, 1), baseline(step, 1)
     epochs = each(lambda unit: unit == "epochs", rows_are) > 0
     given = (began <= 1) & ~epochs & (first >= 0) & (first < born) & (entropy_mean < low)
-    better = gained(reward_mean) & ~fallen(reward_mean)
+    better = reward_gained & ~reward_fallen
     return fires(
         given,
         "Entropy was {first:.3g} nats on the first row, before any update{sampled}: what came before RL or samples for "
         "it left it so, neither the entropy coefficient nor K.",
-        warning=given & ~better & ~solved(reward_mean, reward_max),
+        warning=given & ~better & ~reward_solved,
         onset=began,
         sampled=words(lambda t: f" (sampled at temperature {t:.3g})" if t == t else "", temperature),
         first=first,

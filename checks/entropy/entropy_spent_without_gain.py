@@ -1,7 +1,7 @@
 import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, baseline, fallen, gained, recent_mean, row, solved, where
+from grpo_doctor.stats import Column, baseline, recent_mean, row, where
 
 
 @check(
@@ -23,8 +23,9 @@ from grpo_doctor.stats import Column, baseline, fallen, gained, recent_mean, row
 )
 def entropy_spent_without_gain(
     entropy_mean: Column,
-    reward_mean: Column,
-    reward_max: Column = None,
+    reward_gained: Column,
+    reward_fallen: Column,
+    reward_solved: Column,
     cut_share: Column = None,
     *,
     gone: float = 0.7,
@@ -55,8 +56,7 @@ def entropy_spent_without_gain(
     """
     entropy = where((entropy_mean <= 0) & (cut_share >= 1) | (entropy_mean < 0), np.nan, entropy_mean)
     now, first = recent_mean(entropy), baseline(entropy, 1)
-    better, fell = gained(reward_mean), fallen(reward_mean)
-    poor = (~better | fell) & ~solved(reward_mean, reward_max)
+    poor = (~reward_gained | reward_fallen) & ~reward_solved
     return fires(
         (row(entropy_mean) >= rows) & (now <= (1 - gone) * first) & poor,
         "{spent:.0%} of the entropy is gone ({first:.3g} to {now:.3g} nats) and the reward has gained nothing.",

@@ -4,7 +4,6 @@ from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.remedies import remedy
 from grpo_doctor.stats import (
     Column,
-    fallen,
     fmax,
     isnan,
     latest,
@@ -55,8 +54,8 @@ from grpo_doctor.stats import (
 )
 def grad_norm_spike(
     grad_norm: Column,
-    reward_mean: Column = None,
     max_grad_norm: Column = any_of("settings.max_grad_norm", "settings.grad_clip", optional=True),
+    reward_fallen: Column = None,
     *,
     rows: int = 20,
     mads: float = 8.0,
@@ -99,8 +98,7 @@ def grad_norm_spike(
     count = total(infinite)
     earlier = previous(count, near + 1)
     again = infinite & (count - where(isnan(earlier), 0.0, earlier) > 1)
-    fell = fallen(reward_mean)
-    hurt = (moving_sum(spike, after) > 0) & fell & ~(previous(fell, after) > 0)
+    hurt = (moving_sum(spike, after) > 0) & reward_fallen & ~(previous(reward_fallen, after) > 0)
     return fires(
         spike | hurt,
         "The gradient norm leapt to {norm:.3g}; the median of the {rows} rows before was {median:.3g}.",

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.stats import Column, best, gained, kendall_tau, known_median, latest, moving_min, words
+from grpo_doctor.stats import Column, best, kendall_tau, known_median, latest, moving_min, words
 
 
 @check(
@@ -22,7 +22,7 @@ def kl_dominates_objective(
     kl_grad_share: Column = None,
     kl_loss_share: Column = None,
     kl: Column = None,
-    reward_mean: Column = None,
+    reward_gained: Column = None,
     *,
     warn: float = 0.5,
     bad: float = 0.8,
@@ -56,14 +56,13 @@ def kl_dominates_objective(
     huggingface/trl#2703, #3452; framework notes 1.4; engine notes (beta_1, beta_10, std_floor); founding document 4.
     """
     share, weight = known_median(kl_grad_share, 3), latest(kl_loss_share)
-    learnt = gained(reward_mean)
     falls = (kendall_tau(kl, 3) <= -1) & (kl < back * best(kl))
-    by_value = ~(share == share) & (moving_min(weight, 3) > value) & falls & ~learnt
+    by_value = ~(share == share) & (moving_min(weight, 3) > value) & falls & ~reward_gained
     return fires(
         (share > warn) | by_value,
         "The KL term {has}, so updates pull the policy back to the reference.",
         hold=(1, 1),
-        error=(share > bad) & ~learnt,
+        error=(share > bad) & ~reward_gained,
         has=words(_has, share, weight, best(kl), kl),
         share=share,
         weight=weight,

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.stats import Column, baseline, began, each, fallen, moving_median, previous, words
+from grpo_doctor.stats import Column, baseline, began, each, moving_median, previous, words
 
 
 @check(
@@ -22,7 +22,7 @@ from grpo_doctor.stats import Column, baseline, began, each, fallen, moving_medi
 def kl_explosion(
     kl: Column,
     step: Column,
-    reward_mean: Column = None,
+    reward_fallen: Column = None,
     rows_are: Column = any_of("settings.rows", optional=True),
     *,
     high: float = 1.5,
@@ -57,16 +57,15 @@ def kl_explosion(
     Engine notes section 2 and 4; NeMo-RL guide on k3; arXiv 2402.03300; OpenRLHF#931, volcengine/verl#5274.
     """
     first, before = baseline(kl, 5), previous(moving_median(kl, 20))
-    fell = fallen(reward_mean)
     far = (kl > high) & (kl > times * abs(first))
-    sudden = (kl > least) & (kl > times * abs(before)) & fell
+    sudden = (kl > least) & (kl > times * abs(before)) & reward_fallen
     epochs = each(lambda unit: unit == "epochs", rows_are) > 0
     exploded = far | sudden | (epochs & (kl > high))
     return fires(
         exploded,
         "The KL to the reference is {kl:.3g} nats per token{began}.",
-        error=far & fell | sudden | (epochs & (kl > extreme)),
-        critical=far & fell & (kl > extreme),
+        error=far & reward_fallen | sudden | (epochs & (kl > extreme)),
+        critical=far & reward_fallen & (kl > extreme),
         onset=began(exploded, kl > large, step),
         began=words(
             lambda level: f"; it began at {level:.2g}" if level == level else " in the mean of an epoch", first

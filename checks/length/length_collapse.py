@@ -4,7 +4,7 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline, began, fallen, fmin, gained, moving_sum, noise, solved
+from grpo_doctor.stats import Column, baseline, began, fmin, moving_sum, noise
 
 
 @check(
@@ -56,7 +56,9 @@ def length_collapse(
     step: Column,
     length: Column = any_of("response_length_median", "response_length_mean"),
     reward_mean: Column = None,
-    reward_max: Column = None,
+    reward_gained: Column = None,
+    reward_fallen: Column = None,
+    reward_solved: Column = None,
     *,
     part: float = 0.25,
     shortest: float = 2.0,
@@ -92,7 +94,7 @@ def length_collapse(
     chance = 3 * math.sqrt(2) * noise(np.log1p(length))
     short = (length < first * fmin(part, np.exp(-chance))) & (first >= ordinary)
     known = reward_mean == reward_mean
-    better = (gained(reward_mean) & ~fallen(reward_mean)) | solved(reward_mean, reward_max)
+    better = (reward_gained & ~reward_fallen) | reward_solved
     useless = short & (moving_sum(short & known & ~better, 10) >= 6)
     return fires(
         short,

@@ -3,7 +3,7 @@ import math
 import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, baseline, began, fallen, gained, noise, recent_mean
+from grpo_doctor.stats import Column, baseline, began, noise, recent_mean
 
 
 @check(
@@ -42,6 +42,8 @@ def length_explosion(
     step: Column,
     cut_share: Column = None,
     reward_mean: Column = None,
+    reward_gained: Column = None,
+    reward_fallen: Column = None,
     invalid_rate: Column = None,
     max_new_tokens: Column = None,
     *,
@@ -84,9 +86,9 @@ def length_explosion(
     cut = recent_mean(cut_share) - baseline(cut_share, 1) >= more
     full = now > near * max_new_tokens
     known = reward_mean == reward_mean
-    poor = known & ~gained(reward_mean)
+    poor = known & ~reward_gained
     broken = invalid_rate - baseline(invalid_rate, 1) >= worse
-    bad = long & (fallen(reward_mean) | ((cut | full) & poor) | broken)
+    bad = long & (reward_fallen | ((cut | full) & poor) | broken)
     return fires(
         (long & (cut | full)) | bad,
         "Responses have grown from {first:.4g} to {now:.4g} tokens without a gain to show for it.",

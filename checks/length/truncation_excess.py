@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, began, fallen, gained, kendall_tau, moving_mean, moving_sum, recent_mean, solved
+from grpo_doctor.stats import Column, began, kendall_tau, moving_mean, moving_sum, recent_mean
 
 
 @check(
@@ -31,7 +31,9 @@ def truncation_excess(
     cut_share: Column,
     step: Column,
     reward_mean: Column = None,
-    reward_max: Column = None,
+    reward_gained: Column = None,
+    reward_fallen: Column = None,
+    reward_solved: Column = None,
     *,
     warn: float = 0.1,
     bad: float = 0.25,
@@ -65,7 +67,7 @@ def truncation_excess(
     """
     cut, lately = recent_mean(cut_share, rows), moving_mean(cut_share, 5)
     often = (lately > warn) & (moving_sum(cut_share > warn, 5) >= 3)
-    better = (gained(reward_mean) & ~fallen(reward_mean)) | solved(reward_mean, reward_max)
+    better = (reward_gained & ~reward_fallen) | reward_solved
     known = reward_mean == reward_mean
     stays = ~(kendall_tau(cut_share, rows) < -0.4)
     return fires(

@@ -32,6 +32,7 @@ from grpo_doctor.stats import Column, baseline, gained, moving_mean, previous, s
 )
 def length_or_format_driven_reward(
     reward_mean: Column,
+    reward_gained: Column,
     step: Column,
     length: Column = any_of("response_length_mean", "response_length_median"),
     *,
@@ -70,7 +71,7 @@ def length_or_format_driven_reward(
     reward_var = moving_mean(reward_step**2, rows) - mean_reward**2
     length_var = moving_mean(length_step**2, rows) - mean_length**2
     correlation = together / sqrt(reward_var * length_var)
-    driven = gained(reward_mean) & gained(length) & (correlation > sqrt(share))
+    driven = reward_gained & gained(length) & (correlation > sqrt(share))
     return fires(
         driven,
         "Changes of the response length explain {explained:.0%} of the changes of the reward over {rows} steps.",

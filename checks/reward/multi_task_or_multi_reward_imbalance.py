@@ -5,7 +5,7 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, fallen, fmax, fold, lowest, recent_mean, row
+from grpo_doctor.stats import Column, fmax, fold, lowest, recent_mean, row
 
 ROWS = 5
 """Rows whose mean counts as the level of a part."""
@@ -75,6 +75,7 @@ def task_rewards(tasks: Any) -> Any:
 )
 def multi_task_or_multi_reward_imbalance(
     reward_mean: Column,
+    reward_fallen: Column,
     parts: Column = any_of("reward_components", "by_task"),
     reward_components: Column = None,
     by_task: Column = None,
@@ -105,7 +106,7 @@ def multi_task_or_multi_reward_imbalance(
     of_tasks = fold(sinking, _Parts, _tasks(by_task))
     worst = fmax(of_components, of_tasks)
     level = recent_mean(reward_mean)
-    held = ~fallen(reward_mean) & (level > lowest(reward_mean)) & (row(reward_mean) >= early)
+    held = ~reward_fallen & (level > lowest(reward_mean)) & (row(reward_mean) >= early)
     return fires(
         held & (worst > sigmas),
         "A reward function or task has lost more than half of its best ({worst:.0f} standard errors) while the reward "

@@ -1,7 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires, probe, probes
-from grpo_doctor.stats import Column, fallen, gained, solved
+from grpo_doctor.stats import Column
 
 
 @check(
@@ -30,8 +30,9 @@ from grpo_doctor.stats import Column, fallen, gained, solved
 def logit_saturation(
     logit_gap: Column,
     top1_prob: Column,
-    reward_mean: Column = None,
-    reward_max: Column = None,
+    reward_gained: Column = None,
+    reward_fallen: Column = None,
+    reward_solved: Column = None,
     entropy_mean: Column = None,
     *,
     gap: float = 5.0,
@@ -65,7 +66,7 @@ def logit_saturation(
     Document 001 (broken: gap 7-10, probability above 0.999; healthy: 3-5, 0.60-0.85); throw-away engine, healthy
     ranges; SmolLM2-135M: gap 1.5-1.8, probability 0.43-0.53.
     """
-    better = (gained(reward_mean) & ~fallen(reward_mean)) | solved(reward_mean, reward_max)
+    better = (reward_gained & ~reward_fallen) | reward_solved
     saturated = (logit_gap > wide) & (top1_prob > sure) & ~better
     return fires(
         (logit_gap > gap) & (top1_prob > prob) & ~better,
