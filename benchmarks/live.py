@@ -17,38 +17,64 @@ AT = (1_000, 10_000, 100_000)
 SPAN = 500
 
 
-def records(seed: int = 0) -> list[StepRecord]:
-    """A cycle of records of a healthy run in which every number is known."""
-    rng = random.Random(seed)
-    out = []
-    for i in range(1000):
-        values = {name: 0.3 + 0.1 * rng.random() for name in NUMBER_FIELDS if name != "step"}
-        values |= {"group_size": 8, "groups": 32, "zero_variance_groups": 4, "live_groups": 28, "update_applied": 1.0}
-        values |= {"fallback_rate": 0.02, "valid_rate": 0.98, "generation_training_mode": 0.0, "reward_mean": 0.5}
-        out.append(StepRecord(step=i, **values, advantage_abs_values=[0.4, 1.1], topk_probs=[0.5, 0.2, 0.1, 0.1, 0.1]))
-    return out
+LEVELS = {
+    "loss": 0.01, "policy_loss": 0.01, "eval_loss": 0.5, "kl_loss": 0.001, "grad_norm": 0.5, "learning_rate": 1e-6,
+    "logit_max": 22, "logit_gap": 4, "top1_prob": 0.75, "entropy_mean": 0.7, "entropy_min": 0.5, "entropy_max": 0.9,
+    "entropy_coef": 0.01, "entropy_loss": -0.007, "advantage_std": 0.93, "advantage_min": -2, "advantage_max": 2,
+    "advantage_rms_live": 0.99, "reward_mean": 0.5, "reward_std": 0.4, "success_rate": 0.4, "valid_rate": 0.98,
+    "fallback_rate": 0.02, "eval_score": 0.4, "kl": 0.01, "kl_k1": 0.01, "kl_k3": 0.01, "kl_coef": 0.04,
+    "kl_loss_share": 0.05, "kl_grad_share": 0.05, "clip_fraction": 0.01, "ratio_max": 1.3, "rollout_mismatch_kl": 1e-4,
+    "rollout_mismatch_raw_kl": 1e-4, "policy_movement_kl": 0.002, "first_token_valid_rate": 0.98,
+    "logp_advantage_cov": 0.01, "weight_delta": 0.01, "response_length_mean": 200, "response_length_median": 190,
+    "response_length_min": 40, "response_length_max": 500, "truncated_rate": 0.02, "eos_rate": 0.98,
+    "eos_probability": 0.005, "eot_per_response": 0.98, "unique_rate": 0.95, "top_pattern_share": 0.03,
+    "pattern_entropy": 4.5,
+}  # fmt: skip
+"""Usual levels of a healthy run; they scatter by a twentieth."""
+FIXED = {
+    "group_size": 8, "groups": 32, "zero_variance_groups": 4, "zero_variance_share": 0.125, "all_correct_groups": 2,
+    "all_wrong_groups": 2, "live_groups": 28, "advantage_mean": 0, "advantage_ddof": 1, "reward_min": 0,
+    "reward_max": 1, "judge_failure_rate": 0, "ratio_mean": 1, "ratio_first_minibatch": 0, "reward_recomputed_gap": 0,
+    "update_applied": True, "eos_suppressed_rate": 0, "prompt_tokens_in_mask": 0, "pad_tokens_in_mask": 0,
+    "response_tokens_outside_mask": 0, "chat_header_rate": 0, "generation_training_mode": False,
+    "generation_checkpointing": False, "temperature": 1, "top_p": 1, "top_k": 0, "min_new_tokens": 0,
+    "max_new_tokens": 512,
+}  # fmt: skip
+COUNTED = {"epoch": 0.001, "wall_time": 20, "tokens_seen": 60_000, "optimizer_step": 1}
+"""What grows by this much a step."""
+
+
+def record(step: int, rng: random.Random) -> StepRecord:
+    """A step of a healthy run of which every number is known."""
+    values = {name: level * rng.gauss(1, 0.05) for name, level in LEVELS.items()}
+    counted = {name: each * step for name, each in COUNTED.items()}
+    return StepRecord(
+        step=step, **values, **FIXED, **counted,
+        advantage_abs_values=[0.4, 1.1], topk_probs=[0.75, 0.1, 0.05, 0.02, 0.01],
+    )  # fmt: skip
 
 
 def main(last: int) -> None:
-    doctor, cycle = LiveDoctor({"group_size": 8}), records()
+    assert {*LEVELS, *FIXED, *COUNTED} == {*NUMBER_FIELDS} - {"step"}
+    doctor, rng = LiveDoctor({"group_size": 8}), random.Random(0)
     spent: list[float] = []
     written: list[float] = []
     for step in range(last):
-        record = cycle[step % len(cycle)]
-        record.step = step
+        known = record(step, rng)
         start = time.process_time_ns()
-        doctor.push(record)
+        doctor.push(known)
         middle = time.process_time_ns()
-        encode(record)
+        encode(known)
         if any(at - SPAN <= step < at for at in AT):
             spent.append((middle - start) / 1e3)
             written.append((time.process_time_ns() - middle) / 1e3)
         if step + 1 in AT:
             per_step, per_record = statistics.median(spent), statistics.median(written)
             least = statistics.quantiles(spent, n=10)[0]
-            ran = doctor.diagnosis().coverage.ran
+            diagnosis = doctor.diagnosis()
+            ran, found = diagnosis.coverage.ran, ", ".join(f.code for f in diagnosis.findings) or "no finding"
             print(
-                f"step {step + 1:>7}: {ran} checks, {per_step:.0f} us CPU a step ({least:.0f} in the fastest "
+                f"step {step + 1:>7}: {ran} checks ({found}), {per_step:.0f} us CPU a step ({least:.0f} in the fastest "
                 f"tenth), {per_step / per_record:.0f}x its encoding",
                 flush=True,
             )

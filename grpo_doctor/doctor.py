@@ -16,7 +16,7 @@ from .check import DECLARED, STANDING, Check, Finding, Fires, Severity
 from .diagnosis import Coverage, Diagnosis, conclude_all, diagnosis_of
 from .record import OBJECT_FIELDS, TEXT_FIELDS, StepRecord
 from .run import BROADCAST, CORE, DERIVED, Run, Sample, non_finite, restarted
-from .stats import Memory, standing
+from .stats import Memory, Words, standing
 
 BLOCK = 8192
 """Rows that are held at once: bounded memory, and small enough for the cache."""
@@ -247,7 +247,9 @@ def _plain(evidence: Mapping[str, Any]) -> dict[str, Any]:
     index = evidence.index if isinstance(evidence, _Row) else None
     out: dict[str, Any] = {}
     for name, value in evidence.items():
-        if index is not None and isinstance(value, np.ndarray) and value.ndim:
+        if isinstance(value, Words):
+            value = value.at(index)
+        elif index is not None and isinstance(value, np.ndarray) and value.ndim:
             value = value[index]
         if isinstance(value, np.ndarray):
             value = value[()]

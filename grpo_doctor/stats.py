@@ -705,11 +705,20 @@ def each(function: Callable[..., float], *columns: Column) -> Column:
     return np.float64(function(*columns))
 
 
-def words(function: Callable[..., str], *columns: Column) -> Any:
+class Words:
+    """Text of a row's values for a message, which is made only where the message is shown."""
+
+    def __init__(self, function: Callable[..., str], columns: tuple[Column, ...]) -> None:
+        self.function, self.columns = function, columns
+
+    def at(self, row: int | None) -> str:
+        """The text of this row of the columns, or of the one row that they hold."""
+        return self.function(*(c[row] if isinstance(c, np.ndarray) and c.ndim else c for c in self.columns))
+
+
+def words(function: Callable[..., str], *columns: Column) -> Words:
     """Text of the row's values, row by row, for messages."""
-    if isinstance(columns[0], np.ndarray) and columns[0].ndim:
-        return np.array([function(*row) for row in zip(*columns, strict=True)], object)
-    return function(*columns)
+    return Words(function, columns)
 
 
 def seen(events: Column, kind: str, *texts: str) -> Column:
