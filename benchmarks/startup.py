@@ -29,10 +29,10 @@ def records(steps: int, seed: int = 0) -> bytes:
         encode(
             StepRecord(
                 step=i, loss=rng.gauss(0, 0.01), learning_rate=1e-6, grad_norm=rng.uniform(0.4, 0.6),
-                entropy_mean=rng.gauss(0.6 - i / steps / 5, 0.02), reward_mean=rng.gauss(0.7 - 0.4 * math.exp(-i / 300), 0.03),
+                entropy_mean=rng.gauss(0.6 - i / steps / 5, 0.02), update_applied=True,
+                reward_mean=rng.gauss(0.7 - 0.4 * math.exp(-i / 300), 0.03),
                 reward_std=rng.gauss(0.3, 0.02), group_size=8, groups=32, zero_variance_groups=rng.randrange(3, 9),
                 response_length_mean=rng.gauss(200, 9), logit_max=rng.gauss(30, 1), logit_gap=rng.gauss(4, 0.2),
-                update_applied=True,
             )
         )
         for i in range(steps)

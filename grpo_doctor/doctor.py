@@ -324,9 +324,11 @@ class Examination:
             if check.predicate is not None and run_type in check.run_types
         ]
         fields = {f for e in self.examined for alternatives in e.check.arguments for f in alternatives}
-        self.declared = {f: _declared(settings, f) for f in sorted(fields) if f.startswith(DECLARED)}
-        self.settings_before = dict(settings)
-        self.blank = {**dict.fromkeys(fields, _NAN), **dict.fromkeys(OBJECT_FIELDS), "settings": settings}
+        self.asked = sorted(f for f in fields if f.startswith(DECLARED))
+        self.declared: dict[str, Any] = {}
+        self.settings_before: dict[str, Any] | None = None
+        objects = dict.fromkeys((*OBJECT_FIELDS, "samples"))
+        self.blank = {**dict.fromkeys(fields, _NAN), **objects, "settings": settings}
         self.plans: dict[frozenset[str], list[tuple[_Examined, list[str]]]] = {}
         self.memory = Memory()
         """Of how the run's reward stands."""
@@ -379,14 +381,15 @@ class Examination:
         examined.block(arguments, numbers, steps)
 
     def row(self, values: dict[str, Any], row: int, step: int) -> list[_Examined]:
-        """One row of a training run; the checks whose alarm began to ring on it."""
+        """One row of a training run, by what is known of it; the checks whose alarm began to ring on it."""
         if self.settings != self.settings_before:
             self.settings_before = dict(self.settings)
-            self.declared = {name: _declared(self.settings, name) for name in self.declared}
+            declared = {name: _declared(self.settings, name) for name in self.asked}
+            self.declared = {name: value for name, value in declared.items() if value == value}
         values.update(self.declared)
         reward = (values.get("reward_mean", _NAN), values.get("reward_max", _NAN))
         values.update(zip(STANDING, self.memory.push(standing, reward), strict=True))
-        known = frozenset([name for name, value in values.items() if value is not None and value == value])
+        known = frozenset(values)
         value_of = {**self.blank, **values}.__getitem__
         return [e for e, names in self._seeing(known) if e.push(map(value_of, names), row, step)]
 
@@ -505,15 +508,19 @@ class LiveDoctor:
                 values[name] = value
             elif name in TEXT_FIELDS:
                 self.summary.settings.setdefault(name, value)
-            elif value == value or name not in self._broadcast:
-                values[name] = _ONE * value
+            else:
+                if value == value:
+                    values[name] = _ONE * value
                 if name in CORE and not math.isfinite(value):
                     events.append(non_finite(name, value))
         for name, (inputs, function, _) in DERIVED.items():
-            if not values.keys().isdisjoint(inputs):
-                values[name] = np.float64(function(*[values.get(field, _NAN) for field in inputs]))
+            derived = function(*[values.get(field, _NAN) for field in inputs])
+            if derived == derived:
+                values[name] = derived
         if record.step < self._last_step:
             events.append(restarted(int(self._last_step), record.step))
         self._last_step = record.step
-        values.update(step=np.float64(record.step), events=events, samples=samples or None)
+        values.update(step=np.float64(record.step), events=events)
+        if samples:
+            values["samples"] = samples
         return values

@@ -2,9 +2,9 @@ from typing import Any
 
 import numpy as np
 
-from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
+from grpo_doctor import Fires, Rival, check, fires, probe, probes
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline, each, latest, where, words
+from grpo_doctor.stats import Column, baseline, latest, words
 
 
 @check(
@@ -37,9 +37,9 @@ from grpo_doctor.stats import Column, baseline, each, latest, where, words
     invalidates=("the KL penalty: it pulls towards a policy that the run did not start from",),
 )
 def kl_reference_or_prompt_mismatch(
+    settings: dict[str, Any],
     kl: Column,
     step: Column,
-    rows_are: Column = any_of("settings.rows", optional=True),
     *,
     warn: float = 2e-2,
     bad: float = 0.5,
@@ -68,17 +68,17 @@ def kl_reference_or_prompt_mismatch(
     huggingface/trl#3500 (dropout), #3520 (BOS); NVIDIA-NeMo/RL#855 (double BOS); founding document 3, bug 3.
     """
     first, began = baseline(kl, 1), baseline(step, 1)
-    epochs = each(lambda unit: unit == "epochs", rows_are) > 0
-    start = (began <= 1) & ~epochs
+    epochs = settings.get("rows") == "epochs"
+    start = (began <= 1) & (not epochs)
     nears = (began <= 1) & epochs & (latest(kl) < back * first)
     return fires(
         (start | nears) & (first > warn),
         "The KL to the reference was {first:.3g} nats per token {where}.",
         hold=(1, 1),
         error=start & (first > bad),
-        confidence="low" if np.all(epochs) else None,  # a setting: the same on every row
+        confidence="low" if epochs else None,
         onset=began,
-        where=words(_where, where(epochs, kl, np.nan)),
+        where=words(_where, kl if epochs else np.nan),
         first=first,
     )
 

@@ -1,9 +1,8 @@
+from functools import reduce
 from typing import Any
 
-import numpy as np
-
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.stats import Column, fold, words
+from grpo_doctor.stats import Column, fold, maximum, words
 
 WATCHED = ("kl", "eos_suppressed_rate", "clip_fraction", "advantage_mean", "judge_failure_rate", "top1_prob")
 
@@ -41,7 +40,7 @@ def metric_carries_no_information(
     """
     columns = (kl, eos_suppressed_rate, clip_fraction, advantage_mean, judge_failure_rate, top1_prob)
     rows = [fold(_Constant.rows, _Constant, column) for column in columns]
-    longest = np.maximum.reduce(rows)
+    longest = reduce(maximum, rows)
     return fires(
         longest >= least,
         "Always the same value, so it can show nothing: {metrics} ({rows} times).",

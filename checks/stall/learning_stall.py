@@ -1,13 +1,12 @@
 import math
+from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.stats import (
     Column,
     baseline,
     best,
-    each,
     fmax,
-    gained,
     isnan,
     latest,
     lowest,
@@ -51,16 +50,17 @@ from grpo_doctor.stats import (
     remedies=("filter-dead-groups", "raise-group-size"),
 )
 def learning_stall(
+    settings: dict[str, Any],
     known: Column = any_of("reward_mean", "advantage_rms_live", "advantage_std"),
     reward_mean: Column = None,
     reward_max: Column = None,
+    reward_gained: Column = None,
     reward_std: Column = None,
     dead_share: Column = None,
     cut_share: Column = None,
     advantage_rms_live: Column = None,
     advantage_std: Column = None,
     kl: Column = None,
-    rows_are: Column = any_of("settings.rows", optional=True),
     *,
     early: int = 40,
     rows: int = 20,
@@ -116,7 +116,7 @@ def learning_stall(
     top, floor = best(reward_mean), lowest(reward_mean)
     guessed = where((top <= 1) & (floor >= -1), 1.0, first + best(reward_std))
     most = where(isnan(largest), guessed, fmax(largest, top))
-    moved = isnan(largest) & (floor < 0) & gained(reward_mean)
+    moved = isnan(largest) & (floor < 0) & reward_gained
     flat = False
     for window in (rows, 4 * rows):
         late = recent_mean(reward_mean, window)
@@ -130,7 +130,7 @@ def learning_stall(
     hopeless = (none > dead) | (ended > cut)
     size = latest(where(isnan(advantage_rms_live), advantage_std, advantage_rms_live))
     size_first, kl_first, kl_now = baseline(size, 1), baseline(kl, 1), latest(kl)
-    enough = where(each(lambda unit: unit == "epochs", rows_are) > 0, epochs, early)
+    enough = epochs if settings.get("rows") == "epochs" else early
     still = (size < tiny) & (abs(size - size_first) <= same * size_first) & (kl_now <= (1 + rise) * kl_first)
     unmoved = (seen == 0) & still & (total(kl == kl) >= enough)
     return fires(
