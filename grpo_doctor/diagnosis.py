@@ -168,8 +168,10 @@ def _assign_roles(catalogue: Catalogue, findings: list[Finding], active: list[Fi
     """Gives every finding its role and returns the one to headline."""
     by_code = {f.code: f for f in findings}
     outcomes = [f for f in active if catalogue.checks[f.code].outcome and f.level >= Severity.WARNING]
-    proven = [f for f in active if f.sureness is Confidence.HIGH and f.level >= Severity.ERROR and not f.explained_by]
-    roots = {outcome.code: _roots(outcome, by_code) for outcome in outcomes}
+    certain = [f for f in active if f.sureness is Confidence.HIGH and f.level >= Severity.ERROR]
+    proven = [f for f in certain if not f.explained_by]
+    ends = {f.code: f for f in (*outcomes, *certain)}  # what must be accounted for
+    roots = {end.code: _roots(end, by_code) for end in ends.values()}
     causes = {f.code: f for f in (*(r for rs in roots.values() for r in rs), *proven)}
     suffered = {f.code for f in outcomes}
     explaining = set(causes) | suffered
@@ -182,11 +184,11 @@ def _assign_roles(catalogue: Catalogue, findings: list[Finding], active: list[Fi
             finding.role = "symptom"
         else:
             finding.role = "note"
-    worst = max((o.level for o in outcomes), default=None)
+    worst = max((end.level for end in ends.values()), default=None)
     candidates = {f.code: f for f in proven}
-    for outcome in outcomes:
-        if outcome.level == worst:
-            candidates |= {f.code: f for f in roots[outcome.code] or [outcome]}
+    for end in ends.values():
+        if end.level == worst:
+            candidates |= {f.code: f for f in roots[end.code] or [end]}
     mechanisms = [f for f in candidates.values() if f.role == "cause"]
     return max(mechanisms or candidates.values(), key=_strength, default=None)
 

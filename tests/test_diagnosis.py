@@ -65,6 +65,12 @@ def test_what_follows_from_an_outcome_is_its_symptom() -> None:
     assert roles(diagnosis) == {"REW009": "outcome", "REW001": "symptom"}
 
 
+def test_what_is_proven_fails_the_run_though_its_cause_is_named() -> None:
+    diagnosis = diagnosed(found("LEN003", "error", 10), found("REW001", "error", 20, confidence="high"))
+    assert (diagnosis.verdict, diagnosis.cause) == ("failing", "LEN003")
+    assert roles(diagnosis) == {"LEN003": "cause", "REW001": "symptom"}
+
+
 def test_an_outcome_that_went_away_is_a_note() -> None:
     diagnosis = diagnosed(found("STL001", "warning", 40, last=60))
     assert roles(diagnosis) == {"STL001": "note"}

@@ -4,7 +4,7 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires, probe, probes
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline, latest, words
+from grpo_doctor.stats import Column, baseline, latest, where, words
 
 
 @check(
@@ -20,6 +20,11 @@ from grpo_doctor.stats import Column, baseline, latest, words
         ),
         Rival("dropout", "two forward passes in train mode never agree", "disable_dropout=True"),
         Rival("a quantised or older reference", "its weights are not those of the policy", "hash both state dicts"),
+        Rival(
+            "a reference without the supervised adapter",
+            "with LoRA the reference is the base model: what a supervised stage left in the adapter is switched off",
+            "merge the supervised adapter first: the KL of the first step must be 0",
+        ),
     ),
     remedies=(
         remedy(
@@ -44,6 +49,8 @@ def kl_reference_or_prompt_mismatch(
     warn: float = 2e-2,
     bad: float = 0.5,
     back: float = 0.9,
+    far: float = 1.5,
+    absurd: float = 10.0,
 ) -> Fires:
     """The KL is far from zero before anything was learnt, so policy and reference are not scored alike.
 
@@ -58,8 +65,9 @@ def kl_reference_or_prompt_mismatch(
     reference, another mask, quantisation, or other weights. The penalty then pulls towards the wrong place.
 
     ## Known false alarms
-    Logs that write after the updates of the step: one update moves a small model by about 0.01. Logs that begin
-    later than step 1 are not judged. Sums over the sequence are not read as this field.
+    Logs that write after the updates of the step: one update moves a small model by about 0.01. A log that begins
+    later than step 1 is judged only above 1.5 nats that fall again (an error above 10); a resumed run does the same.
+    Sums over the sequence are not read as this field.
 
     ## Remedy
     Build ids once and pass ids, not text; eval mode for both; disable the adapter for the reference.
@@ -71,21 +79,23 @@ def kl_reference_or_prompt_mismatch(
     epochs = settings.get("rows") == "epochs"
     start = (began <= 1) & (not epochs)
     nears = (began <= 1) & epochs & (latest(kl) < back * first)
+    falls = (began > 1) & (first > far) & (latest(kl) < back * first)
     return fires(
-        (start | nears) & (first > warn),
+        ((start | nears) & (first > warn)) | falls,
         "The KL to the reference was {first:.3g} nats per token {where}.",
         hold=(1, 1),
-        error=start & (first > bad),
+        error=(start & (first > bad)) | (falls & (first > absurd)),
         confidence="low" if epochs else None,
         onset=began,
-        where=words(_where, kl if epochs else np.nan),
+        where=words(_where, began, kl if epochs else where(falls, kl, np.nan)),
         first=first,
     )
 
 
-def _where(kl: float) -> str:
+def _where(began: float, kl: float) -> str:
     if kl == kl:
-        return f"over the first epoch and fell to {kl:.3g}: the run did not start from its reference"
+        over = "over the first epoch" if began <= 1 else f"on the first row (step {began:.0f})"
+        return f"{over} and fell to {kl:.3g}: the run did not start from its reference"
     return "on the first row, where policy and reference are the same"
 
 

@@ -1,6 +1,8 @@
+import math
+
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline, best, isnan, lowest, moving_max, moving_mean, moving_min, where
+from grpo_doctor.stats import Column, baseline, best, isnan, latest, lowest, moving_mean, previous, row, where
 
 
 @check(
@@ -36,22 +38,25 @@ from grpo_doctor.stats import Column, baseline, best, isnan, lowest, moving_max,
 )
 def reward_constant_or_saturated(
     reward_mean: Column,
+    step: Column,
     reward_std: Column = None,
     reward_min: Column = None,
     reward_max: Column = None,
     success_rate: Column = None,
     *,
-    rows: int = 20,
+    steps: int = 20,
+    least: int = 10,
     top: float = 0.98,
     low: float = 0.5,
 ) -> Fires:
     """Every response gets the same reward, so there is nothing to learn from.
 
     ## What it sees
-    The last 20 recorded rewards. **Constant**: on each of them the rewards of the batch have no spread
-    (reward_std, or reward_max less reward_min, at most 1e-6), or, where no spread is recorded, the 20 batch means are
-    one and the same number.
-    **Solved**: the success rate, or the reward where all rewards of the run lie in 0 to 1, is at least 0.98. The level
+    **Constant** over 20 steps and 10 recorded rewards: on each of them the rewards of the batch have no spread
+    (reward_std, or reward_max less reward_min, at most 1e-6), or, where no spread is recorded, the batch means are
+    one and the same number. A log with a row every ten steps is judged at its tenth such row.
+    **Solved**: the success rate, or the reward where all rewards of the run lie in 0 to 1, averages at least 0.98 over
+    the last 20 recorded rewards. The level
     separates the two ends: constant at or below 0.5 of a 0-to-1 reward, or with a success rate of at most 0.02, is
     dead (**error**); constant elsewhere, or solved since the first five rows, is a **warning**; a run that became
     solved while it trained is an **info**: it has finished.
@@ -77,11 +82,15 @@ def reward_constant_or_saturated(
     gradient.
     """
     spread = where(isnan(reward_std), reward_max - reward_min, reward_std)
-    repeated = moving_max(reward_mean, rows) - moving_min(reward_mean, rows)
-    constant = where(isnan(spread), repeated <= 1e-6, moving_mean(spread <= 1e-6, rows) >= 1)
-    level, right = moving_mean(reward_mean, rows), moving_mean(success_rate, rows)
+    unlike = where(isnan(spread), abs(reward_mean - previous(reward_mean)), spread) > 1e-6
+    n, gap = row(reward_mean), step - previous(step)
+    before, since = latest(where(unlike, n, math.nan)), latest(where(unlike, step, math.nan))
+    alike = n - where(isnan(before), 0, before)
+    lasted = step - where(isnan(since), baseline(step, 1) - gap, since)
+    constant = (alike >= least) & (lasted >= steps)
+    level, right = moving_mean(reward_mean, least), moving_mean(success_rate, least)
     unit = (best(reward_mean) <= 1) & (lowest(reward_mean) >= 0)
-    solved = (unit & (level >= top)) | (right >= top)
+    solved = (unit & (moving_mean(reward_mean, steps) >= top)) | (moving_mean(success_rate, steps) >= top)
     began = solved & ((unit & (baseline(reward_mean) >= top)) | (baseline(success_rate) >= top))
     dead = constant & ~solved & ((unit & (level <= low)) | (level <= 0) | (right <= 1 - top))
     why = where(
@@ -91,12 +100,13 @@ def reward_constant_or_saturated(
     )
     return fires(
         constant | solved,
-        "The reward has been {level:.3g} for {rows} rewards in a row: {why}.",
+        "The reward has been {level:.3g} for {rows:.0f} rewards in a row: {why}.",
         warning=began | (constant & ~solved),
         error=dead,
         hold=(1, 1),
-        clear=rows,
+        clear=steps,
+        onset=where(constant & ~solved, latest(where(alike == 1, step, math.nan)), math.nan),
         level=level,
-        rows=rows,
+        rows=where(constant, alike, steps),
         why=why,
     )

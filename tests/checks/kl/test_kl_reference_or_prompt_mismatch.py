@@ -1,6 +1,6 @@
 import pytest
 
-from grpo_doctor import StepRecord, diagnose
+from grpo_doctor import Finding, StepRecord, diagnose
 from grpo_doctor.catalogue import Catalogue
 from grpo_doctor.run import run_of
 from grpo_doctor.testing import check_of, find, run_check
@@ -30,9 +30,25 @@ def test_boundary(kl: str, severity: str | None) -> None:
     assert (found.severity if found else None) == severity
 
 
-def test_a_log_that_begins_later_is_not_judged() -> None:
-    run = run_of([StepRecord(step=10, kl=0.4), StepRecord(step=20, kl=0.5)])
-    assert diagnose(run, catalogue=Catalogue([check_of("KL006")])).findings == []
+def later(*kl: float) -> Finding | None:
+    run = run_of([StepRecord(step=10 * (i + 1), kl=value) for i, value in enumerate(kl)])
+    return next(iter(diagnose(run, catalogue=Catalogue([check_of("KL006")])).findings), None)
+
+
+@pytest.mark.parametrize("kl", [(0.4, 0.5), (1.5, 0.1), (1.6, 1.5), (17.0, 30.0)])
+def test_a_log_that_begins_later_is_left_alone_unless_its_kl_is_large_and_falls(kl: tuple[float, ...]) -> None:
+    assert later(*kl) is None
+
+
+@pytest.mark.parametrize(("kl", "severity"), [((1.6, 1.4), "warning"), ((10.1, 9.0), "error")])
+def test_a_large_kl_on_a_later_first_row_that_falls(kl: tuple[float, ...], severity: str) -> None:
+    found = later(*kl)
+    assert found is not None
+    assert found.severity == severity
+    assert found.message == (
+        f"The KL to the reference was {kl[0]:.3g} nats per token on the first row (step 10) and fell to {kl[1]:.3g}: "
+        "the run did not start from its reference."
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,10 @@ from typing import Any
 
 import pytest
 
-from grpo_doctor.testing import find, run_check
+from grpo_doctor import Finding, StepRecord, diagnose
+from grpo_doctor.catalogue import Catalogue
+from grpo_doctor.run import run_of
+from grpo_doctor.testing import check_of, find, run_check
 
 
 def test_solved_from_the_start_is_a_warning_at_the_twentieth_reward() -> None:
@@ -32,6 +35,19 @@ def test_dead_is_an_error(columns: dict[str, Any]) -> None:
     found = find("REW001", **columns)
     assert found.severity == "error"
     assert found.message.endswith("no response is better than another, so there is no gradient.")
+
+
+def test_a_log_with_a_row_every_ten_steps_is_judged_at_its_tenth_such_row() -> None:
+    def rows(n: int) -> Finding | None:
+        run = run_of([StepRecord(step=10 * i, reward_mean=0.0) for i in range(1, n + 1)])
+        return next(iter(diagnose(run, catalogue=Catalogue([check_of("REW001")])).findings), None)
+
+    found = rows(10)
+    assert rows(9) is None
+    assert found is not None
+    assert found.message == (
+        "The reward has been 0 for 10 rewards in a row: no response is better than another, so there is no gradient."
+    )
 
 
 def test_a_constant_of_unknown_scale_is_a_warning() -> None:
