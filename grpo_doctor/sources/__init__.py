@@ -96,6 +96,11 @@ class Input:
 
     def raw_lines(self) -> Iterator[tuple[int, bytes]]:
         """Line number and bytes, for formats that decode them themselves."""
+        for first, block in self.blocks():
+            yield from enumerate(block.split(b"\n"), first)
+
+    def blocks(self) -> Iterator[tuple[int, bytes]]:
+        """Many whole lines at once, and the number of the first; a line that is too long is empty."""
         with self.open() as file:
             yield from self._split(file)
 
@@ -110,12 +115,14 @@ class Input:
     def _split(self, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         number, rest, skipping = 1, b"", False
         for chunk in self._chunks(file):
-            *whole, rest = (rest + chunk).split(b"\n")
-            for line in whole:
-                if not skipping:
-                    yield number, line
-                skipping = False
-                number += 1
+            whole, newline, end = chunk.rpartition(b"\n")
+            if newline:
+                if skipping:
+                    whole, skipping = whole[whole.find(b"\n") :] if b"\n" in whole else b"", False
+                yield number, rest + whole
+                number += 1 + whole.count(b"\n")
+                rest = b""
+            rest += end
             if len(rest) > LONGEST:
                 if not skipping:
                     self.notes.append(f"line {number} is longer than {LONGEST >> 20} MB and was passed over")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..record import Event
 from ..run import Run, RunBuilder
 from .rows import MANY, SHARES, SINGLE_PROMPT, run_type
 
@@ -35,7 +36,6 @@ def assemble(rows: Rows) -> Run:
         trains = np.frombuffer(rows.trains, np.uint8).astype(bool)
         trained = {name for name, c in columns.items() if _holds(c, trains, recorded.get(name, ()))}
         trained |= {"eval_score"} & columns.keys()
-        events = {min(row, n - 1): happened for row, happened in rows.events.items()}
         steps, lines = _continued(_steps(rows, trains), columns.get("epoch")), np.frombuffer(rows.lines, np.int64)
         if rows.dropped:
             keep = np.ones(n, bool)
@@ -43,8 +43,10 @@ def assemble(rows: Rows) -> Run:
             place = np.cumsum(keep) - 1
             columns = {name: column[keep] for name, column in columns.items()}
             recorded = {name: place[[r for r in at if keep[r]]].tolist() for name, at in recorded.items()}
-            events = {int(max(place[row], 0)): happened for row, happened in events.items()}
             steps, lines = steps[keep], lines[keep]
+        events: dict[int, list[Event]] = {}
+        for event in rows.events:
+            events.setdefault(min(int(np.searchsorted(lines, event.line or 0)), len(lines) - 1), []).append(event)
         builder.extend(steps, columns, lines, recorded, events, _repeated(steps, columns))
     run = builder.finish()
     run.settings.update(rows.settings)

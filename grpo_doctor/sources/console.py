@@ -6,15 +6,18 @@ number in it. Completions are printed between the metrics, so a line must look l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ..run import Run
 from . import Head, Input, keyvalue, trl_console, verl_console
 from .rows import Rows
+from .signs import sign
 
 FORMAT = "console"
 _LONGEST = 1 << 16
 """Characters of a metrics line at most; longer ones are texts."""
+_MARKS = (b"{", b"step:", b"%|", b"tensor contains")
+"""What stands in the lines of known trainers, and in the error of a policy that has become NaN."""
 
 
 def sniff(head: Head) -> int:
@@ -22,15 +25,36 @@ def sniff(head: Head) -> int:
 
 
 def read(file: Input) -> list[Run]:
-    console, settled = _Console(file), False
-    for line, raw in file.raw_lines():
-        if settled and b"{" not in raw and b"step:" not in raw and b"%|" not in raw:
-            continue
-        for text in file.texts(raw):
-            if len(text) <= _LONGEST:
-                console.see(line, text)
-        settled = console.settled
+    console = _Console(file)
+    for first, block in file.blocks():
+        for line, raw in _lines(block, first, console):
+            if b"step:" in raw and console.steps.quick(line, raw):
+                continue
+            for text in file.texts(raw):
+                if len(text) <= _LONGEST:
+                    console.see(line, text)
     return [console.best()]
+
+
+def _lines(block: bytes, line: int, console: _Console) -> Iterator[tuple[int, bytes]]:
+    """The lines of a block; once a known trainer prints here, only those that may be its own."""
+    at, size = 0, len(block)
+    ahead = dict.fromkeys(_MARKS, -1)
+    while at <= size:
+        if console.settled:
+            for mark, place in ahead.items():
+                if place < at:
+                    found = block.find(mark, at)
+                    ahead[mark] = found if found >= 0 else size
+            place = min(ahead.values())
+            if place == size:
+                return
+            start = max(block.rfind(b"\n", at, place) + 1, at)
+            line, at = line + block.count(b"\n", at, start), start
+        end = block.find(b"\n", at)
+        end = size if end < 0 else end
+        yield line, block[at:end]
+        line, at = line + 1, end + 1
 
 
 class _Console:
@@ -55,8 +79,7 @@ class _Console:
             self._known = True
             return
         if "{" in text or self.config.open:
-            if (dictionary := trl_console.row(text)) is not None:
-                self._mapping(line, text, *dictionary)
+            if (found := trl_console.mapping(text)) is not None and self._mapping(line, text, *found):
                 return
             if (self.config.open or "{'" in text) and (config := self.config.see(text)):
                 self.declare(config)
@@ -64,22 +87,36 @@ class _Console:
                 return
         if "%|" in text:
             self.bars.see(text)
+        if (message := sign(text)) is not None:
+            for rows in (self.trl, self.verl, self.general.rows):
+                rows.event("log-warning", message, line)
         if "actor_rollout_ref." in text:
             self.declare(verl_console.overrides(text))
         if not self._known:
             self.general.see(line, text)
 
-    def _mapping(self, line: int, text: str, row: dict[str, object], step: float | None) -> None:
+    def _mapping(self, line: int, text: str, body: str, step: float | None) -> bool:
+        """Takes a row of metrics; False for a mapping that is none."""
         if text == self.last:  # every process of a job prints the same row
-            return
+            return True
+        at = step if step is not None else self.bars.position
+        raw = trl_console.json(body).encode()
+        if self.trl.quick(raw, line, at):
+            self.last = text
+            return True
+        row = trl_console.row(body)
+        if row is None:
+            return False
         self.last = text
         if step is None and self.epochs and "epoch" not in row:  # a mapping in a completion
-            return
-        if self.trl.add(row, line, step if step is not None else self.bars.position):
+            return True
+        if self.trl.add(row, line, at):
+            self.trl.learn(row, raw, at, strict=False)
             self._known = True
             self.epochs |= "epoch" in row
         else:
             self.declare(row)
+        return True
 
     def declare(self, config: Mapping[str, object]) -> None:
         for rows in (self.trl, self.verl, self.general.rows):
@@ -87,7 +124,8 @@ class _Console:
 
     def best(self) -> Run:
         """The run of the format that understood most."""
-        self.steps.finish()
+        self.trl.flush()
+        self.verl.flush()
         known = max((self.verl, self.trl), key=lambda rows: len(rows) * len(rows.columns))
         if len(known.columns) > 1 and len(known):
             known.settle()

@@ -1,17 +1,17 @@
-"""JSON rows that all have the same keys, decoded into columns: no Python mapping a row, only the keys that are wanted.
+"""Rows that all have the same keys, read straight into columns: no Python mapping a row, only the keys that are wanted.
 
-A row is of the shape when it has as many keys and all that are wanted; any other row takes the slow way, and so does
-every row with a NaN, which strict JSON does not know.
+A JSON row is of a shape when it has as many keys and all that are wanted; any other row takes the slow way, and so does
+every row with a bare NaN, which strict JSON does not know.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any
 
 import msgspec
-import numpy as np
 
 CHUNK = 4096
 """Rows that are held before they become columns."""
@@ -21,49 +21,58 @@ LEARNED_FROM = 200
 _KEY = b'":'
 
 
-class Shape:
-    """The wanted keys of a row: ``numbers`` become float columns, ``objects`` stay as they are."""
+def keys(raw: bytes) -> int:
+    """How many keys a JSON row has; more where its texts look like keys."""
+    return raw.count(_KEY)
 
-    def __init__(self, raw: bytes, numbers: Iterable[str], objects: Iterable[str] = ()) -> None:
-        self.numbers, self.objects = tuple(numbers), tuple(objects)
-        kinds: list[tuple[str, Any]] = [
-            *((k, float | bool | None) for k in self.numbers),
-            *((k, Any) for k in self.objects),
-        ]
-        self._names = {key: f"f{i}" for i, (key, _) in enumerate(kinds)}
+
+class Shape(ABC):
+    """Rows of the same keys that are held until they become columns together.
+
+    Attributes:
+        keys: all keys of such rows, wanted or not.
+        step_key: the wanted key that counts the rows; None where the step of each row is given in ``steps``.
+    """
+
+    def __init__(self, keys: Iterable[str], step_key: str | None = None) -> None:
+        self.keys, self.step_key = frozenset(keys), step_key
+        self.lines: list[int] = []
+        self.steps: list[float] = []
+
+    @abstractmethod
+    def columns(self) -> dict[str, Any]:
+        """The values of each wanted key, None where a row has none; the rows are held no longer."""
+
+
+class JsonShape(Shape):
+    """Rows of JSON. ``strict`` refuses numbers that stand as text."""
+
+    def __init__(self, keys: Iterable[str], wanted: Iterable[str], step_key: str | None, strict: bool) -> None:
+        super().__init__(keys, step_key)
+        self._rows: list[Any] = []
+        self._names = {key: f"f{i}" for i, key in enumerate(wanted)}
         row = msgspec.defstruct(
             "Row",
-            [(self._names[key], kind) for key, kind in kinds],
+            [(name, float | bool | None if strict else float | None) for name in self._names.values()],
             rename={name: key for key, name in self._names.items()},
-            gc=bool(self.objects),
+            gc=False,
         )
-        self._decode = msgspec.json.Decoder(row).decode
-        self._keys = raw.count(_KEY)
-        self.rows: list[Any] = []
-        self.lines: list[int] = []
+        self._decode = msgspec.json.Decoder(row, strict=strict).decode
 
-    def take(self, raw: bytes, line: int) -> bool:
+    def take(self, raw: bytes, line: int, step: float | None) -> bool:
         """Holds a row of this shape; False for any other."""
-        if raw.count(_KEY) != self._keys:
+        if (step is None) != (self.step_key is not None):
             return False
         try:
-            self.rows.append(self._decode(raw))
+            self._rows.append(self._decode(raw))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
         self.lines.append(line)
+        if step is not None:
+            self.steps.append(step)
         return True
 
-    def columns(self) -> Mapping[str, np.ndarray]:
-        """The columns of the rows that are held, NaN (None) where a value is null; they are held no longer."""
-        found: dict[str, np.ndarray] = {}
-        for key, name in self._names.items():
-            values = list(map(attrgetter(name), self.rows))
-            if key in self.objects:
-                found[key] = np.empty(len(values), object)
-                found[key][:] = values
-            else:
-                found[key] = np.array(values, float)
+    def columns(self) -> dict[str, list[Any]]:
+        found = {key: list(map(attrgetter(name), self._rows)) for key, name in self._names.items()}
+        self._rows = []
         return found
-
-    def clear(self) -> None:
-        self.rows, self.lines = [], []

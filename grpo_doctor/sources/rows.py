@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..record import FIELDS, NUMBER_FIELDS, TEXT_FIELDS, Event
 from ..run import Run, RunType
-from . import Input
+from . import Input, fast
 from .aliases import PREFERENCE_KEYS, STEP_KEYS, TRAPS, WEAK_STEP_KEYS, Alias, resolve
-from .fast import CHUNK, Shape
 from .settings import declared
 
 EVAL = frozenset("eval evaluation val valid validation test testing dev".split())
@@ -37,7 +36,6 @@ _STATISTICS = frozenset("mean std min max median total sum count".split())
 _COUNTS = ("val/num_eos_tokens", "episode")
 """Keys that mean something only together."""
 _TARGETS = {"dead_share": "zero_variance_share", "cut_share": "truncated_rate", "invalid_rate": "fallback_rate"}
-_MOST_PLANS = 256
 MANY = 2_000_000
 """Values of reward components beyond which they are left out: they are kept as one mapping a row."""
 
@@ -110,13 +108,7 @@ class _Column:
         if not math.isfinite(value):
             self.non_finite.append(row)
 
-    def extend(self, row: int, values: np.ndarray) -> None:
-        """Values of many rows, the first of which is given."""
-        self.values.extend([math.nan] * (row - len(self.values)))
-        self.values.frombytes(values.tobytes())
-        self.non_finite += (row + np.flatnonzero(np.isinf(values))).tolist()
-
-    def take(self, row: int, values: tuple[Any, ...]) -> None:
+    def take(self, row: int, values: Sequence[Any] | np.ndarray) -> None:
         """Values of many rows as they stand in the log, the first row of which is given."""
         try:
             figures = np.array(values, float)
@@ -133,26 +125,13 @@ class _Column:
         return values
 
 
-@dataclass
-class _Plan:
-    """What to do with rows of the same keys: the columns they fill, and the keys that nobody reads."""
-
-    columns: list[tuple[str, _Column]]
-    unread: tuple[str, ...]
-    trains: bool
-    rows: int = 0
-    values: list[list[Any]] = field(default_factory=list)
-    steps: list[float] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)
-
-
 class Rows:
     """Collects the rows of a log."""
 
     def __init__(self, file: Input, format: str) -> None:
         self.file, self.format = file, format
         self.settings: dict[str, Any] = {}
-        self.events: dict[int, list[Event]] = {}
+        self.events: list[Event] = []
         self.notes: list[str] = []
         self.unread: dict[str, int] = {}
         self.steps = array("d")
@@ -167,9 +146,9 @@ class Rows:
         self.weak = _Column("", ())
         self._step_key: str | None = None
         self.dropped: list[int] = []
-        self._last_keys: frozenset[str] = frozenset()
-        self._plans: dict[tuple[str, ...], _Plan] = {}
-        self._held: _Plan | None = None
+        self._shapes: dict[int, fast.JsonShape] = {}
+        self._read: Counter[int] = Counter()
+        self._held: fast.Shape | None = None
         self._unreadable = 0
 
     def __len__(self) -> int:
@@ -177,8 +156,6 @@ class Rows:
 
     def add(self, row: Mapping[str, Any], line: int = 0, step: float | None = None) -> bool:
         """One row with its keys as they stand; whether it held anything that was understood."""
-        if step is not None and (plan := self._plans.get(tuple(row))) is not None:
-            return self._hold(plan, row, line, step)
         self.flush()
         if any(isinstance(value, Mapping) for value in row.values()):
             row = flat(row)
@@ -201,76 +178,62 @@ class Rows:
         self.steps.append(math.nan if step is None else step)
         self.lines.append(line)
         self.trains.append(trains)
-        if step is not None and not label and all(key in self._known or key in self.unread for key in row):
-            unread = tuple(key for key in row if key not in self._known)
-            columns = [(key, self._known[key]) for key in row if key in self._known]
-            if len(self._plans) < _MOST_PLANS:
-                self._plans[tuple(row)] = _Plan(columns, unread, trains)
         return True
 
-    def _hold(self, plan: _Plan, row: Mapping[str, Any], line: int, step: float) -> bool:
-        """A row whose keys are all known from a row before: it waits to become columns with others like it."""
-        if plan is not self._held:
-            self.flush()
-            self._held = plan
-        plan.values.append([row[key] for key, _ in plan.columns])
-        plan.steps.append(step)
-        plan.lines.append(line)
-        if len(plan.steps) >= CHUNK:
-            self.flush()
+    def quick(self, raw: bytes, line: int, step: float | None = None) -> bool:
+        """One row of JSON whose keys are known from rows before; False where it must be read the slow way."""
+        shape = self._shapes.get(fast.keys(raw)) if self._shapes else None
+        if shape is None or not shape.take(raw, line, step):
+            return False
+        self.hold(shape)
         return True
 
-    def flush(self) -> None:
-        """Rows that wait become columns."""
-        plan, self._held = self._held, None
-        if plan is None:
-            return
-        start, count = len(self.steps), len(plan.steps)
-        for (_, column), values in zip(plan.columns, zip(*plan.values, strict=True), strict=True):
-            column.take(start, values)
-        self.steps.extend(plan.steps)
-        self.lines.extend(plan.lines)
-        self.trains.extend(bytes([plan.trains]) * count)
-        plan.rows += count
-        plan.values, plan.steps, plan.lines = [], [], []
+    def learn(self, row: Mapping[str, Any], raw: bytes, step: float | None = None, strict: bool = True) -> None:
+        """Has rows of as many keys read quickly, once enough of them were read the slow way."""
+        count = fast.keys(raw)
+        self._read[count] += 1
+        if self._read[count] % fast.LEARNED_FROM == 0 and (wanted := self.wanted(row, step)):
+            step_key = self._step_key if step is None else None
+            self._shapes[count] = fast.JsonShape(row, wanted, step_key, strict)
 
-    def wants(self, key: str) -> bool:
-        """Whether the values of a key are kept."""
-        return key in self._known
-
-    def pass_over(self, keys: Iterable[str], times: int) -> None:
-        """Keys that were seen and not kept, so many times."""
-        for key in keys:
-            self.unread[key] = self.unread.get(key, 0) + times
-
-    def shape(self, row: Mapping[str, Any], raw: bytes) -> Shape | None:
-        """The wanted keys of rows such as this one; None where they must be looked at one by one."""
-        if self._label(row) or self._step_key is None or self._step_key not in row:
-            return None
+    def wanted(self, row: Mapping[str, Any], step: float | None) -> list[str]:
+        """The keys that are kept of rows such as this one; empty where rows must be looked at one by one."""
+        if self._label(row) or (step is None and self._step_key not in row):
+            return []
         for key, value in row.items():
             if isinstance(value, list | Mapping) and key not in self.unread:
-                return None
+                return []
             unknown = value is None and key not in self._known and key not in self.unread
             if unknown and (column := self._open("", key, key, 0.0)) is not None:
                 self._known[key] = column
-        self._last_keys = frozenset(row)
-        return Shape(raw, [self._step_key, *(key for key in row if key in self._known and key != self._step_key)])
+        kept = [key for key in row if key in self._known]
+        return [*kept, str(self._step_key)] if kept and step is None else kept
 
-    def extend(self, shape: Shape) -> None:
-        """The rows that a shape holds."""
-        self.flush()
-        columns, start, count = shape.columns(), len(self.steps), len(shape.rows)
+    def hold(self, shape: fast.Shape) -> None:
+        """Rows that a shape holds, which follow all that were added before."""
+        if shape is not self._held:
+            self.flush()
+            self._held = shape
+        if len(shape.lines) >= fast.CHUNK:
+            self.flush()
+
+    def flush(self) -> None:
+        """Rows that a shape holds become columns."""
+        shape, self._held = self._held, None
+        if shape is None:
+            return
+        columns, start, count = shape.columns(), len(self.steps), len(shape.lines)
+        if shape.step_key is not None:
+            shape.steps = [math.nan if v is None else float(v) for v in columns.pop(shape.step_key)]
         for key, values in columns.items():
-            if key == self._step_key:
-                self.steps.frombytes(values.tobytes())
-            else:
-                self._known[key].extend(start, values)
+            self._known[key].take(start, values)
+        self.steps.extend(shape.steps)
         self.lines.extend(shape.lines)
-        self.trains.extend(bytes([any(not is_eval(key) for key in shape.numbers[1:])]) * count)
+        self.trains.extend(bytes([any(not is_eval(key) for key in columns)]) * count)
         for key in self.unread:
-            if key in self._last_keys:
+            if key in shape.keys:
                 self.unread[key] += count
-        shape.clear()
+        shape.steps, shape.lines = [], []
 
     def _label(self, row: Mapping[str, Any]) -> str:
         for key in _LABELS:
@@ -374,10 +337,9 @@ class Rows:
         if self._unreadable == 1:
             self.notes.append(f"line {line} is not a row and was left out")
 
-    def event(self, kind: str, message: str, line: int | None = None) -> None:
-        """Something that happened before the next row."""
-        self.flush()
-        self.events.setdefault(len(self.steps), []).append(Event(kind=kind, message=message, line=line))
+    def event(self, kind: str, message: str, line: int) -> None:
+        """Something that happened before the row that follows this line, or after the last one."""
+        self.events.append(Event(kind=kind, message=message, line=line))
 
     def settle(self) -> None:
         """Mends the steps of a console: lines that are not the trainer's go, positions of a wrong bar are forgotten."""
@@ -397,9 +359,6 @@ class Rows:
         from .assemble import assemble
 
         self.flush()
-        for plan in self._plans.values():
-            self.pass_over(plan.unread, plan.rows)
-            plan.rows = 0
         return assemble(self)
 
 

@@ -14,20 +14,27 @@ _BEFORE = re.compile(r"(?:step|iteration|iter|update|rollout)\s*[:=#]?\s*(\d{1,1
 _BAR = re.compile(r"\|\s*(\d{1,12})/(\d{1,12}) \[")
 
 
-def row(text: str) -> tuple[dict[str, Any], float | None] | None:
+def mapping(text: str) -> tuple[str, float | None] | None:
     """The mapping that ends a line, and the step before it where there is one; None where there is no mapping."""
     text = text.rstrip()
     start = text.find("{")
     if start < 0 or not text.endswith("}") or text[start + 1 : start + 2] not in ("'", '"'):
         return None
-    body = text[start:]
-    value = loaded(body.replace("'", '"') if body[1] == "'" else body)
+    before = _BEFORE.search(text[max(0, start - 40) : start]) if start else None
+    return text[start:], float(before[1]) if before else None
+
+
+def json(body: str) -> str:
+    """A mapping of Python as JSON, as far as quotes make the difference."""
+    return body.replace("'", '"') if body[1] == "'" else body
+
+
+def row(body: str) -> dict[str, Any] | None:
+    """The pairs of a mapping; None where they are no row of metrics."""
+    value = loaded(json(body))
     if not isinstance(value, dict):
         value = _loose(body)
-    if len(value) < 2 or "train_runtime" in value:
-        return None
-    before = _BEFORE.search(text[max(0, start - 40) : start])
-    return value, float(before[1]) if before else None
+    return None if len(value) < 2 or "train_runtime" in value else value
 
 
 def _loose(body: str) -> dict[str, Any]:

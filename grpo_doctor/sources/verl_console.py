@@ -3,74 +3,102 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+import numpy as np
+
+from .fast import Shape
 from .rows import Rows, number
 
 FORMAT = "verl-console"
 _LONGEST_CONFIG = 4000
+_VALUE = r":(?:np\.float64\()?([^ ()\r\x1b]*)\)?"
+_numbers = msgspec.json.Decoder(list[float]).decode
 
 
 class Lines:
-    """Reads the lines of metrics; where the keys are those of the line before, only the ones that are wanted."""
+    """Reads the lines of metrics; where the keys are those of the line before, only the values that are wanted."""
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
-        self._wanted: list[tuple[int, str, str]] = []
-        self._others: tuple[str, ...] = ()
-        self._count = self._quick = 0
+        self._order: list[str] = []
+        self._shape: _Shape | None = None
+
+    def quick(self, line: int, raw: bytes) -> bool:
+        """Takes a line that has the keys of the one before; False for any other."""
+        if self._shape is None or not self._shape.take(raw.decode("utf-8", "replace"), line):
+            return False
+        self.rows.hold(self._shape)
+        return True
 
     def see(self, line: int, text: str) -> bool:
         """Takes a line of metrics; False for any other."""
-        start = text.find("step:")
-        if start < 0 or (start and text[start - 1] not in " )]:|"):
-            return False
-        first, *parts = text[start + 5 :].split(" - ")
+        start = _start(text)
+        first, *parts = text[start + 5 :].split(" - ") if start >= 0 else ("",)
         step = number(first)
         if step is None or not parts:
             return False
-        row = self._known(parts) if len(parts) == self._count else None
-        if row is None:
-            row = self._whole(parts)
-            if len(row) < 0.5 * len(parts):
-                return False
-            self.rows.add(row, line, step)
-            self._learn(parts)
-        else:
-            self._quick += 1
-            self.rows.add(row, line, step)
+        row = _whole(parts)
+        if len(row) < 0.5 * len(parts):
+            return False
+        self.rows.add(row, line, step)
+        order = [part.rpartition(":")[0] for part in parts]
+        if order == self._order and (self._shape is None or self._shape.order != order):
+            self._shape = _Shape(order, row, self.rows.wanted(row, step))
+        self._order = order
         return True
 
-    def _known(self, parts: list[str]) -> dict[str, Any] | None:
-        row = {}
-        for place, prefix, key in self._wanted:
-            part = parts[place]
-            if not part.startswith(prefix):
-                return None
-            row[key] = part[len(prefix) :]
-        return row
 
-    @staticmethod
-    def _whole(parts: list[str]) -> dict[str, Any]:
-        row = {}
-        for part in parts:
-            key, colon, value = part.rpartition(":")
-            if colon and "/" in key:
-                row[key] = value
-        return row
+def _start(text: str) -> int:
+    """Where the metrics of a line begin; -1 where it has none."""
+    start = text.find("step:")
+    return start if start <= 0 or text[start - 1] in " )]:|" else -1
 
-    def _learn(self, parts: list[str]) -> None:
-        self.finish()
-        keys = [part.rpartition(":")[0] for part in parts]
-        self._count = len(parts)
-        self._wanted = [(i, key + ":", key) for i, key in enumerate(keys) if self.rows.wants(key)]
-        self._others = tuple(key for key in keys if "/" in key and not self.rows.wants(key))
 
-    def finish(self) -> None:
-        """Counts the keys that were passed over."""
-        self.rows.pass_over(self._others, self._quick)
-        self._quick = 0
+def _whole(parts: list[str]) -> dict[str, Any]:
+    row = {}
+    for part in parts:
+        key, colon, value = part.rpartition(":")
+        if colon and "/" in key:
+            row[key] = value
+    return row
+
+
+class _Shape(Shape):
+    """Lines of as many keys that have the wanted ones in the same places: a pattern without a choice in it."""
+
+    def __init__(self, order: list[str], keys: Iterable[str], wanted: list[str]) -> None:
+        super().__init__(keys)
+        self.order = order
+        self._rows: list[list[float]] = []
+        places = [i for i, key in enumerate(order) if key in wanted]
+        self._wanted = [order[i] for i in places]
+        known = order[: places[-1] + 1] if places else order
+        parts = (re.escape(key) + (_VALUE if key in wanted else ":[^ ]*") for key in known)
+        self._match = re.compile(f"step:([0-9]+) - {' - '.join(parts)}(?![^ \\r\\x1b])").match
+        self._rest = len(order) - len(known)
+
+    def take(self, text: str, line: int) -> bool:
+        """Holds a line of this shape; False for any other, and for one whose numbers are not all finite."""
+        match = self._match(text, max(_start(text), 0))
+        if match is None or text.count(" - ", match.end()) != self._rest:
+            return False
+        try:
+            self._rows.append(_numbers(f"[{','.join(match.groups())}]"))
+        except (msgspec.DecodeError, UnicodeEncodeError):
+            return False
+        self.lines.append(line)
+        return True
+
+    def columns(self) -> dict[str, np.ndarray]:
+        steps, *values = np.array(self._rows).T
+        self.steps = steps.tolist()
+        self._rows = []
+        return dict(zip(self._wanted, values, strict=True))
 
 
 class Config:

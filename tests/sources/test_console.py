@@ -116,3 +116,16 @@ def test_long_lines_are_passed_over(tmp_path: Path) -> None:
     (run,) = read(path)
     assert (run.steps.tolist(), run.lines.tolist()) == ([1, 2, 3], [1, 3, 4])
     assert run.notes == ["line 2 is longer than 4 MB and was passed over"]
+
+
+@pytest.mark.parametrize(
+    "row", ["step {i} loss 0.{i} reward 0.{i}\n", "step:{i} - actor/loss:0.{i} - reward/mean:0.{i}\n"]
+)
+def test_warnings_that_prove_something_are_events(tmp_path: Path, row: str) -> None:
+    warning = "Caching is incompatible with gradient checkpointing in Qwen2DecoderLayer."
+    error = "RuntimeError: probability tensor contains either `inf`, `nan` or element < 0"
+    run = run_of(tmp_path, "x.log", f"{warning}\n{lines(row)}{error}\n")
+    assert [(step, e.kind, e.message, e.line) for step, e in run.all_events()] == [
+        (1, "log-warning", warning, 1),
+        (5, "log-warning", error, 7),
+    ]

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_doctor.sources import ReadError, fast, read
+from grpo_doctor.sources import ReadError, fast, read, rows, verl_console
 
 from .make import known, tfevents, wandb
 
@@ -53,14 +53,14 @@ def test_garbage(content: bytes) -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(["trl", "jsonl", "verl", "tfevents", "wandb", "json", "csv"]), st.data())
 def test_damaged_logs(kind: str, data: st.DataObject) -> None:
-    rows = [{"step": i, "train/reward": 0.5, "loss": i / 3, "epoch": i / 10} for i in range(1, 8)]
+    table = [{"step": i, "train/reward": 0.5, "loss": i / 3, "epoch": i / 10} for i in range(1, 8)]
     logs = {
-        "trl": "\n".join(f"{row}" for row in rows).encode(),
-        "jsonl": "\n".join(map(json.dumps, rows)).encode(),
+        "trl": "\n".join(f"{row}" for row in table).encode(),
+        "jsonl": "\n".join(map(json.dumps, table)).encode(),
         "verl": b"\n".join(b"step:%d - actor/entropy:0.5 - critic/score/mean:0.5" % i for i in range(9)),
         "tfevents": tfevents([(i, {"train/reward": 0.5}) for i in range(9)], {"args": "{}"}),
-        "wandb": wandb(rows, {"beta": 0.1}),
-        "json": json.dumps(rows).encode(),
+        "wandb": wandb(table, {"beta": 0.1}),
+        "json": json.dumps(table).encode(),
         "csv": b"step,reward,loss\n" + b"\n".join(b"%d,0.5,0.1" % i for i in range(9)),
     }
     content = bytearray(logs[kind])
@@ -111,9 +111,56 @@ def test_rows_of_one_shape_read_fast_are_those_read_slowly(tmp_path: Path, monke
     lines[1500] = '{"step": 1500, "rew'
     path = tmp_path / "m.jsonl"
     path.write_text("\n".join(lines), encoding="utf-8")
+    same_read_quickly_and_slowly(path, monkeypatch, 2999)
+
+
+def trl(step: int, rng: random.Random) -> str:
+    row = {
+        "loss": rng.random(),
+        "reward": rng.random(),
+        "kl": None if step % 7 else 0.5,
+        "note": "x",
+        "epoch": step / 9,
+    }
+    row |= {"eval_reward": 0.5} if step % 50 == 0 else {}
+    shown = {key: f"{value:.4g}" if step > 900 and isinstance(value, float) else value for key, value in row.items()}
+    return f"{step % 100}%|##  | {step}/9999 [00:10<10:00]\n{shown}\n".replace(
+        "'kl': 0.5", "'kl': nan" if step % 97 == 1 else "'kl': 0.5"
+    )
+
+
+def verl(step: int, rng: random.Random) -> str:
+    keys = [
+        "actor/entropy",
+        "perf/a",
+        "critic/score/mean",
+        "perf/b",
+        *(["val-core/acc/mean@1"] if step % 50 == 0 else []),
+    ]
+    figure = "{:.4f}" if step % 2 else "np.float64({:.4f})"
+    values = (figure.format(rng.random()) if step % 97 else "nan" for _ in keys)
+    return f"\x1b[36m(T pid=1)\x1b[0m step:{step} - {' - '.join(map(':'.join, zip(keys, values, strict=True)))}\nstep:1 - or not\n"
+
+
+@pytest.mark.parametrize("line", [trl, verl])
+def test_consoles_read_fast_are_those_read_slowly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: Callable[[int, random.Random], str]
+) -> None:
+    rng = random.Random(5)
+    path = tmp_path / "train.log"
+    path.write_text("".join(line(step, rng) for step in range(1, 1500)), encoding="utf-8")
+    same_read_quickly_and_slowly(path, monkeypatch, 1499)
+
+
+def same_read_quickly_and_slowly(path: Path, monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
     monkeypatch.setattr(fast, "CHUNK", 256)
+    held = []
+    hold = rows.Rows.hold
+    monkeypatch.setattr(rows.Rows, "hold", lambda self, shape: (held.append(shape), hold(self, shape)))
     (quick,) = read(path)
-    monkeypatch.setattr(fast.Shape, "take", lambda self, raw, line: False)
+    assert len(held) > 0.3 * steps
+    monkeypatch.setattr(fast.JsonShape, "take", lambda self, raw, line, step: False)
+    monkeypatch.setattr(verl_console.Lines, "quick", lambda self, line, raw: False)
     (slow,) = read(path)
     assert known(quick) == known(slow)
     assert quick.unread == slow.unread
@@ -121,4 +168,4 @@ def test_rows_of_one_shape_read_fast_are_those_read_slowly(tmp_path: Path, monke
     assert np.array_equal(quick.steps, slow.steps)
     assert np.array_equal(quick.lines, slow.lines)
     assert quick.mapping == slow.mapping
-    assert len(quick) == 2999
+    assert len(quick) == steps
