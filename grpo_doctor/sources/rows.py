@@ -191,6 +191,8 @@ class Rows:
     def learn(self, row: Mapping[str, Any], raw: bytes, step: float | None = None, strict: bool = True) -> None:
         """Has rows of as many keys read quickly, once enough of them were read the slow way."""
         count = fast.keys(raw)
+        if count != len(row):  # keys that were not understood, or texts that look like keys
+            return
         self._read[count] += 1
         if self._read[count] % fast.LEARNED_FROM == 0 and (wanted := self.wanted(row, step)):
             step_key = self._step_key if step is None else None
