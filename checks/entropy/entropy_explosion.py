@@ -1,7 +1,7 @@
 import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, baseline, began, where
+from grpo_doctor.stats import Column, baseline, began, fmin, lowest, where
 
 
 @check(
@@ -59,7 +59,8 @@ def entropy_explosion(
     longer than on the first row, or cut or invalid responses rose by 0.2. Where responses more than doubled, cut ones
     rose by 0.15 or the reward fell, and entropy is at most 3 nats, it stays an info: there the length explosion
     (LEN002) is what the run dies of, and entropy only follows into longer contexts; above 3 nats text is noise that
-    does not end by itself. The onset is where entropy left 1.25 times its first value.
+    does not end by itself. The onset is where entropy left 1.25 times its first value, or 1.5 times its lowest if it
+    had fallen before.
 
     ## Why it matters
     Above about 1 nat per token text falls apart: answers run to the limit, become invalid, all groups tie at the
@@ -80,7 +81,8 @@ def entropy_explosion(
     nats at 16 updates per rollout); throw-away engine: coefficients 0.3 and 1.0 reach 4.5 of ln 96 = 4.56 by step
     8-20.
     """
-    first = baseline(where(entropy_mean > 0, entropy_mean, np.nan), 1)
+    entropy = where(entropy_mean > 0, entropy_mean, np.nan)
+    first = baseline(entropy, 1)
     high = (entropy_mean > times * first) & (entropy_mean > least)
     poor = high & ((~reward_gained & (reward_mean == reward_mean)) | reward_fallen)
     times_longer = response_length_mean / baseline(response_length_mean, 1)
@@ -94,7 +96,7 @@ def entropy_explosion(
         warning=high & ~by_length,
         error=poor & ~by_length,
         critical=poor & ~by_length & ((times_longer > longer) | (cut >= worse) | broken),
-        onset=began(high, entropy_mean > 1.25 * first, step),
+        onset=began(high, entropy_mean > fmin(1.25 * first, 1.5 * lowest(entropy)), step),
         entropy=entropy_mean,
         first=first,
     )

@@ -3,7 +3,7 @@ import math
 import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, baseline, began, noise, recent_mean
+from grpo_doctor.stats import Column, baseline, began, best, latest, noise, recent_mean, where
 
 
 @check(
@@ -48,6 +48,7 @@ def length_explosion(
     max_new_tokens: Column = None,
     *,
     times: float = 2.0,
+    since_best: float = 1.5,
     more: float = 0.15,
     near: float = 0.75,
     worse: float = 0.3,
@@ -58,9 +59,9 @@ def length_explosion(
     The mean length of the last 5 rows is above twice that of the first row, beyond three standard errors of the noise
     of single rows on a log scale (one row of a small batch may be short by chance), and either cut responses rose by
     0.15, or the mean length exceeds 75 % of `max_new_tokens`: a warning. Above twice the first length it is an error
-    where the reward has fallen from its best, where cut responses rose and the reward is known and gained nothing, or
-    where invalid responses rose by 0.3. Held on 3 of 5 rows. The onset is where the mean left 1.25 times the first
-    length.
+    where the reward has fallen from its best and responses are 1.5 times as long as they were there, where cut
+    responses rose and the reward is known and gained nothing, or where invalid responses rose by 0.3. Held on 3 of 5
+    rows. The onset is where the mean left 1.25 times the first length.
 
     ## Why it matters
     Cut responses have no answer, so rewards drop to the floor and all groups tie; generation time grows with the
@@ -88,7 +89,10 @@ def length_explosion(
     known = reward_mean == reward_mean
     poor = known & ~reward_gained
     broken = invalid_rate - baseline(invalid_rate, 1) >= worse
-    bad = long & (reward_fallen | ((cut | full) & poor) | broken)
+    level = recent_mean(reward_mean)
+    at_best = latest(where(level >= best(level), now, np.nan))
+    with_it = reward_fallen & ~(now < since_best * at_best)
+    bad = long & (with_it | ((cut | full) & poor) | broken)
     return fires(
         (long & (cut | full)) | bad,
         "Responses have grown from {first:.4g} to {now:.4g} tokens without a gain to show for it.",

@@ -1,7 +1,20 @@
 import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, best, latest, lowest, maximum, moving_mean, previous, row, sqrt, total, where
+from grpo_doctor.stats import (
+    Column,
+    best,
+    fmin,
+    latest,
+    lowest,
+    maximum,
+    moving_mean,
+    previous,
+    row,
+    sqrt,
+    total,
+    where,
+)
 
 
 @check(
@@ -34,6 +47,7 @@ from grpo_doctor.stats import Column, best, latest, lowest, maximum, moving_mean
 def reward_collapse(
     reward_mean: Column,
     step: Column,
+    reward_std: Column = None,
     *,
     rows: int = 5,
     long: int = 20,
@@ -48,8 +62,9 @@ def reward_collapse(
     best mean of 5 in a row. **error** when 90 % of that range is given back, **critical** when the mean of 20 rewards
     says the same, **warning** when the mean of 20 rewards has given back half. Two guards make it a fall and no noise:
     the fall exceeds 5 standard errors (the noise of one reward is the root mean square of its changes from row to row,
-    over the square root of 2), and the range is at least 20 % of its larger end. Nothing is divided by the reward, so
-    negative rewards are judged like any other; rows without a reward are passed over. The onset is the last step on
+    over the square root of 2), and the range is at least 20 % of its larger end or, for rewards below 0 (-5 to -4 is as
+    wide as 0 to 1), half of the largest standard deviation that a batch of them had. Nothing is divided by the reward,
+    so negative rewards are judged like any other; rows without a reward are passed over. The onset is the last step on
     which the mean of 5 stood in the upper half of the range (for the warning: upper quarter), less one.
 
     ## Why it matters
@@ -75,7 +90,9 @@ def reward_collapse(
     scatter = sqrt(jumps / maximum(row(reward_mean) - 1, 1) / 2)
     now, long_now = moving_mean(reward_mean, rows), moving_mean(reward_mean, long)
     top, long_top = best(now), best(long_now)
-    wide = (row(reward_mean) >= 3 * rows) & (top - floor > least * maximum(abs(top), abs(floor)))
+    scale = least * maximum(abs(top), abs(floor))
+    scale = where(floor < 0, fmin(scale, best(reward_std) / 2), scale)
+    wide = (row(reward_mean) >= 3 * rows) & (top - floor > scale)
     fell = wide & (top - now > sigmas * scatter * sqrt(2 / rows))
     long_fell = wide & (long_top - long_now > sigmas * scatter * sqrt(2 / long))
     gone = fell & (now <= top - lost * (top - floor))

@@ -48,18 +48,19 @@ def reward_constant_or_saturated(
     least: int = 10,
     top: float = 0.98,
     low: float = 0.5,
+    near: float = 0.9,
 ) -> Fires:
     """Every response gets the same reward, so there is nothing to learn from.
 
     ## What it sees
     **Constant** over 20 steps and 10 recorded rewards: on each of them the rewards of the batch have no spread
-    (reward_std, or reward_max less reward_min, at most 1e-6), or, where no spread is recorded, the batch means are
-    one and the same number. A log with a row every ten steps is judged at its tenth such row.
-    **Solved**: the success rate, or the reward where all rewards of the run lie in 0 to 1, averages at least 0.98 over
-    the last 20 recorded rewards. The level
-    separates the two ends: constant at or below 0.5 of a 0-to-1 reward, or with a success rate of at most 0.02, is
-    dead (**error**); constant elsewhere, or solved since the first five rows, is a **warning**; a run that became
-    solved while it trained is an **info**: it has finished.
+    (reward_std, or reward_max less reward_min, at most 1e-6), or, where no spread is recorded, the batch means are one
+    and the same number. A log with a row every ten steps is judged at its tenth such row. **Solved**: the success rate,
+    or the reward where all rewards of the run lie in 0 to 1, averages at least 0.98 over the last 20 recorded rewards.
+    The level separates the two ends: constant at or below 0.5 of a 0-to-1 reward, or at or below 0, or below nine
+    tenths of the largest single reward seen, or with a success rate of at most 0.02, is dead (**error**); constant
+    elsewhere, or solved since the first five rows, is a **warning**; a run that became solved while it trained is an
+    **info**: it has finished.
 
     ## Why it matters
     The advantage is the reward less the group's mean: equal rewards make it zero for every response, by identity.
@@ -92,7 +93,8 @@ def reward_constant_or_saturated(
     unit = (best(reward_mean) <= 1) & (lowest(reward_mean) >= 0)
     solved = (unit & (moving_mean(reward_mean, steps) >= top)) | (moving_mean(success_rate, steps) >= top)
     began = solved & ((unit & (baseline(reward_mean) >= top)) | (baseline(success_rate) >= top))
-    dead = constant & ~solved & ((unit & (level <= low)) | (level <= 0) | (right <= 1 - top))
+    far = level < near * best(reward_max)
+    dead = constant & ~solved & (far | (unit & (level <= low)) | (level <= 0) | (right <= 1 - top))
     why = where(
         solved,
         "the task is solved and nothing is left to learn",

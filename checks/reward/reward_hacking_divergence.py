@@ -9,6 +9,7 @@ from grpo_doctor.stats import (
     Column,
     baseline,
     best,
+    fmin,
     fold,
     latest,
     lowest,
@@ -75,6 +76,7 @@ def reward_hacking_divergence(
     success_rate: Column = None,
     valid_rate: Column = None,
     reward_components: Column = None,
+    reward_std: Column = None,
     *,
     rows: int = 5,
     early: int = 20,
@@ -86,13 +88,14 @@ def reward_hacking_divergence(
     """The reward rises while a metric that is not rewarded falls or stays at nothing.
 
     ## What it sees
-    From the 20th reward on: the mean of the last 5 rewards lies 5 standard errors and 30 % of its size above the first
-    such mean, and within a tenth of the run's best. Beside it four second metrics, each only where it is not the
-    reward itself: eval_score, success_rate, valid_rate, and the lowest reward component where another component alone
-    has equalled the reward on every row. **error**: the second metric has fallen from its own best by 5 standard
-    errors and 20 % of its range's larger end; the onset is the step of that best. **warning**: it has never risen
-    above 0.05. **info**: no second metric was recorded, so hacking cannot be excluded: a reward curve alone looks
-    excellent while it is being hacked.
+    From the 20th reward on: the mean of the last 5 (or 20) rewards lies 5 standard errors above the first such mean,
+    and by 30 % of its size (for rewards below 0: half a standard deviation of the first batch); and the last 5 are
+    within a tenth of the run's best, or within 2.5 standard errors of it. Beside it four second metrics, each only
+    where it is not the reward itself: eval_score, success_rate, valid_rate, and the lowest reward component where
+    another component alone has equalled the reward on every row. **error**: the second metric has fallen from its own
+    best by 5 standard errors and 20 % of its range's larger end; the onset is the step of that best. **warning**: it
+    has never risen above 0.05. **info**: no second metric was recorded, so hacking cannot be excluded: a reward curve
+    alone looks excellent while it is being hacked.
 
     ## Why it matters
     The optimizer finds what the reward function pays for, not what was meant. The best checkpoint by reward is then the
@@ -113,8 +116,13 @@ def reward_hacking_divergence(
     now = recent_mean(reward_mean, rows)
     first, top = baseline(now, 1), best(now)
     beyond = sigmas * math.sqrt(2 / rows)
-    rose = (now - first > beyond * noise(reward_mean)) & (now - first > gain * maximum(abs(now), abs(first)))
-    rose = rose & (now >= top - 0.1 * (top - first)) & (row(reward_mean) >= early)
+    scale = gain * maximum(abs(now), abs(first))
+    scale = where(lowest(reward_mean) < 0, fmin(scale, baseline(reward_std, 1) / 2), scale)
+    scatter, slow = noise(reward_mean), recent_mean(reward_mean, 4 * rows)
+    rise, slow_rise = now - first, slow - baseline(slow, 1)
+    rose = ((rise > scale) & (rise > beyond * scatter)) | ((slow_rise > scale) & (slow_rise > beyond * scatter / 2))
+    near = now >= top - maximum(0.1 * (top - first), beyond / 2 * scatter)
+    rose = rose & near & (row(reward_mean) >= early)
     component = fold(unrewarded, lambda: None, reward_mean, reward_components)
     fell, flat, alone = False, False, True
     level_of: Column = math.nan

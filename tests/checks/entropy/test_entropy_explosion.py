@@ -47,5 +47,11 @@ def test_a_length_explosion_keeps_the_headline_unless_the_text_is_noise() -> Non
     assert (along.severity, noise.severity) == ("info", "critical")
 
 
+def test_it_began_where_entropy_left_the_level_to_which_it_had_fallen() -> None:
+    found = run_check("ENT003", entropy_mean="0.8x5 0.4x10 0.6 0.61 0.7 0.9 1.2 2x5")
+    assert found is not None
+    assert found.onset_step == 17
+
+
 def test_a_healthy_rise_below_one_nat_is_left_in_peace() -> None:
     assert run_check("ENT003", entropy_mean="0.3x5 0.5x5 0.8x5", reward_mean="0.3x15") is None

@@ -25,6 +25,12 @@ def test_a_first_row_that_is_short_by_chance_is_no_explosion() -> None:
     assert run_check("LEN002", response_length_mean="90x1 260x14", **columns) is not None
 
 
+@pytest.mark.parametrize(("long", "fires"), [("300x5 449x10", False), ("300x5 450x10", True), ("100x5 300x10", True)])
+def test_a_length_that_had_grown_before_the_reward_fell_is_not_what_it_fell_of(long: str, fires: bool) -> None:
+    columns: dict[str, Any] = {"response_length_mean": f"100x1 {long}", "reward_mean": "0.1 0.6x5 0x10"}
+    assert (run_check("LEN002", **columns) is not None) is fires
+
+
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [

@@ -32,6 +32,13 @@ def test_negative_rewards_collapse_too() -> None:
     assert (found.severity, found.onset_step) == ("error", 17)
 
 
+def test_rewards_from_minus_five_to_minus_four_are_as_wide_as_from_nought_to_one() -> None:
+    fall = "-4.8x5 -4.4x20 -5.0x6"
+    assert run_check("REW009", reward_mean=fall) is None  # 12 % of 5: what they can be is unknown
+    assert run_check("REW009", reward_mean=fall, reward_std="1.21x31") is None
+    assert find("REW009", reward_mean=fall, reward_std="0.5x31").severity == "error"
+
+
 @pytest.mark.parametrize(
     "rewards",
     [

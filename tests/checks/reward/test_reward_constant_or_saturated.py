@@ -50,6 +50,12 @@ def test_a_log_with_a_row_every_ten_steps_is_judged_at_its_tenth_such_row() -> N
     )
 
 
+def test_far_below_a_reward_that_was_seen_it_is_dead() -> None:
+    columns: dict[str, Any] = {"reward_mean": "0.6x5 0.8x20", "reward_std": "0.2x5 0x20"}
+    assert find("REW001", **columns, reward_max="0.8x25").severity == "warning"
+    assert find("REW001", **columns, reward_max="1.0x5 0.8x20").severity == "error"
+
+
 def test_a_constant_of_unknown_scale_is_a_warning() -> None:
     assert find("REW001", reward_mean="2.5x20").severity == "warning"
 

@@ -1,5 +1,6 @@
 from typing import Any
 
+import numpy as np
 import pytest
 
 from grpo_doctor.testing import find, run_check
@@ -36,6 +37,19 @@ def test_without_a_second_metric_hacking_cannot_be_excluded() -> None:
 
 def test_the_reward_itself_is_no_second_metric() -> None:
     assert find("REW002", reward_mean=UP, success_rate=UP).severity == "info"
+
+
+def test_a_rise_that_only_twenty_rewards_show_counts_and_noise_at_the_top_does_not_end_it() -> None:
+    rng = np.random.default_rng(0)
+    noisy = np.linspace(0.3, 0.6, 120) + rng.normal(0, 0.12, 120)
+    found = find("REW002", reward_mean=noisy.tolist(), eval_score=[0.5] * 60 + [0.02] * 60)
+    assert (found.severity, found.cleared) == ("error", False)
+
+
+def test_rewards_below_nought_are_measured_by_their_spread() -> None:
+    columns: dict[str, Any] = {"reward_mean": [u - 5 for u in UP], "eval_score": DOWN}
+    assert run_check("REW002", **columns) is None  # 0.5 of 4.8
+    assert find("REW002", **columns, reward_std=[0.5] * 30).severity == "error"
 
 
 @pytest.mark.parametrize(
