@@ -14,6 +14,12 @@ CHUNK_BYTES = 1 << 20
 """Float32 bytes of the rows worked on at once: they stay in the cache (measured: 1 MB beats 4 and 16)."""
 CHUNK_BYTES_CUDA = 1 << 28
 """The same on a GPU, where launches cost and the cache does not hold rows anyway."""
+BLOCK = 128
+"""Rows, at least, whose top-k is searched at once: row by row the calls cost more than the search."""
+MODERATE = 40.0
+"""Rows whose largest logit is within this distance of 0 need no shift: neither ``exp`` nor its sums leave float32."""
+FAR = 80.0
+"""Nats below the largest logit at which a token has no weight: 1e-35."""
 
 
 class LogitStatistics(NamedTuple):
@@ -26,54 +32,78 @@ class LogitStatistics(NamedTuple):
     normaliser: Tensor  # [N] log-sum-exp: log-probability of token v is logits[v] - normaliser
 
 
-def largest_five(rows: Tensor) -> Tensor:
-    """Exact five largest values of each row of ``rows`` [R, V], falling: [R, 5].
-
-    The five largest lie in the five groups with the largest maxima, so one cheap pass finds the groups and the
-    sort sees 5 x 128 candidates and the columns beyond the last whole group.
-    """
-    count, width = rows.shape
-    whole = width - width % GROUP
-    if whole < 2 * TOP * GROUP:
-        return rows.topk(TOP, -1).values
-    groups = rows[:, :whole].view(count, -1, GROUP)  # [R, V/128, 128]
-    best = groups.amax(-1).topk(TOP, -1).indices  # [R, 5]
-    candidates = groups.gather(1, best.unsqueeze(-1).expand(count, TOP, GROUP)).reshape(count, -1)
-    if whole < width:
-        candidates = torch.cat((candidates, rows[:, whole:]), 1)
-    return candidates.topk(TOP, -1).values
-
-
 @torch.no_grad()
 def logit_statistics(logits: Tensor, chunk_bytes: int | None = None) -> LogitStatistics:
     """Statistics of every row of ``logits`` [N, V] (any float type, V >= 5) in float32.
 
     Works on a few rows at a time: one cast, group maxima, ``exp`` into a buffer that is used again, so that extra
-    memory does not grow with N and bf16 input loses nothing. Rows with NaN give NaN; ``-inf`` is a token that
-    cannot be drawn.
+    memory does not grow with N and bf16 input loses nothing. A token with ``-inf`` cannot be drawn (its block of rows is
+    gone over twice); rows with NaN give NaN.
+    """
+    count, width = logits.shape
+    chunk_bytes = chunk_bytes or (CHUNK_BYTES_CUDA if logits.is_cuda else CHUNK_BYTES)
+    size = max(1, min(count, chunk_bytes // (4 * width)))
+    blocks = [_of_block(block, size) for block in logits.split(max(size, BLOCK))]
+    return LogitStatistics(*map(torch.cat, zip(*blocks, strict=True)))
+
+
+def _of_block(logits: Tensor, size: int) -> LogitStatistics:
+    """The same for one block of rows [N, V], ``size`` of them at a time."""
+    maxima, shift, total, weighted = _sums(logits, size)
+    if not weighted.isfinite().all():
+        maxima, shift, total, weighted = _sums(logits, size, all_drawable=False)
+    top = largest_five(logits, maxima)
+    normaliser = shift + total.log()
+    entropy = normaliser - weighted / total
+    return LogitStatistics(top[:, 0], top[:, 0] - top[:, 1], (top - normaliser[:, None]).exp(), entropy, normaliser)
+
+
+def _sums(logits: Tensor, size: int, all_drawable: bool = True) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Group maxima [N, V/128] of rows x [N, V], a shift s [N], and the sums [N] of exp(x - s) and of exp(x - s) x.
+
+    Where there is a shift, tokens that are ``FAR`` below the largest count as being there: ``-inf`` times 0 would be
+    NaN, and numbers below the normal ones are fifty times slower.
     """
     count, width = logits.shape
     device = logits.device
-    chunk_bytes = chunk_bytes or (CHUNK_BYTES_CUDA if device.type == "cuda" else CHUNK_BYTES)
-    size = max(1, min(count, chunk_bytes // (4 * width)))
-    largest, gap, entropy, normaliser = (torch.empty(count, device=device) for _ in range(4))
-    top_probs = torch.empty(count, TOP, device=device)
-    exponents = torch.empty(size, width, device=device)
-    cast = None if logits.dtype is torch.float32 else torch.empty(size, width, device=device)
+    shift, total, weighted = (torch.zeros(count, device=device) for _ in range(3))
+    maxima = torch.empty(count, -(-width // GROUP), device=device)
+    buffer = torch.empty(size, width, device=device)
+    cast = None if logits.dtype is torch.float32 else torch.empty_like(buffer)
     for start in range(0, count, size):
         rows = logits[start : start + size]  # [R, V]
-        stop = start + len(rows)
+        chunk = slice(start, start + len(rows))
+        e = buffer[: len(rows)]
         if cast is not None:
             rows = cast[: len(rows)].copy_(rows)
-        top = largest_five(rows)  # [R, 5]
-        e = torch.sub(rows, top[:, :1], out=exponents[: len(rows)]).exp_()
-        total = e.sum(-1)
-        weighted = torch.linalg.vecdot(e, rows)
-        if not weighted.isfinite().all():  # 0 * -inf where a token cannot be drawn
-            weighted = torch.linalg.vecdot(e, rows.clamp(min=torch.finfo(torch.float32).min))
-        log_total = top[:, 0] + total.log()
-        entropy[start:stop] = log_total - weighted / total
-        top_probs[start:stop] = (top - log_total[:, None]).exp()
-        largest[start:stop], gap[start:stop] = top[:, 0], top[:, 0] - top[:, 1]
-        normaliser[start:stop] = log_total
-    return LogitStatistics(largest, gap, top_probs, entropy, normaliser)
+        maxima[chunk] = group_maxima(rows)
+        largest = maxima[chunk].amax(-1, keepdim=True)
+        if all_drawable and float(largest.abs().amax()) < MODERATE:
+            torch.exp(rows, out=e)
+        else:
+            shift[chunk] = largest[:, 0]
+            rows = torch.maximum(rows, largest - FAR)
+            torch.sub(rows, largest, out=e).exp_()
+        torch.sum(e, -1, out=total[chunk])
+        torch.sum(e.mul_(rows), -1, out=weighted[chunk])  # torch sums in pairs; its dot product loses a digit
+    return maxima, shift, total, weighted
+
+
+def group_maxima(rows: Tensor) -> Tensor:
+    """Largest value of each 128 columns of ``rows`` [R, V]: [R, V/128], the last group with the columns left over."""
+    count, width = rows.shape
+    whole = width - width % GROUP
+    maxima = rows[:, :whole].view(count, -1, GROUP).amax(-1)
+    return torch.cat((maxima, rows[:, whole:].amax(-1, keepdim=True)), 1) if whole < width else maxima
+
+
+def largest_five(rows: Tensor, maxima: Tensor) -> Tensor:
+    """Exact five largest values, falling, of each row of ``rows`` [R, V] with these group maxima: float32 [R, 5].
+
+    The five largest lie in the five groups with the largest maxima, so that the search sees 5 x 128 candidates.
+    """
+    groups = maxima.topk(min(TOP, maxima.shape[1]), -1).indices
+    columns = (groups[:, :, None] * GROUP + torch.arange(GROUP, device=rows.device)).flatten(1)  # [R, 640]
+    outside = columns >= rows.shape[1]
+    candidates = rows.gather(1, columns.masked_fill(outside, 0)).float()
+    return candidates.masked_fill_(outside, -torch.inf).topk(TOP, -1).values

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 import torch
 
-from grpo_doctor.engine.logits import largest_five, logit_statistics
+from grpo_doctor.engine.logits import group_maxima, largest_five, logit_statistics
 
 
 @pytest.mark.parametrize("width", [5, 96, 1279, 1280, 5000, 32000])
@@ -32,13 +32,31 @@ def test_top_five_is_exact_with_ties_and_in_the_last_ragged_group() -> None:
     rows = torch.zeros(2, 1290)
     rows[0, -3:] = torch.tensor([3.0, 9.0, 3.0])
     rows[1, [0, 1, 2, 700]] = 5.0
-    assert largest_five(rows).tolist() == [[9.0, 3.0, 3.0, 0.0, 0.0], [5.0, 5.0, 5.0, 5.0, 0.0]]
+    assert largest_five(rows, group_maxima(rows)).tolist() == [[9.0, 3.0, 3.0, 0.0, 0.0], [5.0, 5.0, 5.0, 5.0, 0.0]]
 
 
 def test_tokens_that_cannot_be_drawn_count_for_nothing() -> None:
     logits = torch.full((1, 10), -math.inf)
     logits[0, :6] = 0.0
     assert logit_statistics(logits).entropy.item() == pytest.approx(math.log(6), abs=1e-6)
+
+
+@pytest.mark.parametrize("offset", [-300.0, 0.0, 300.0])
+@pytest.mark.parametrize("spread", [1.0, 60.0])
+def test_logits_far_from_zero_and_far_apart(offset: float, spread: float) -> None:
+    torch.manual_seed(0)
+    logits = offset + spread * torch.randn(9, 3000)
+    found, logprobs = logit_statistics(logits), logits.double().log_softmax(-1)
+    exact = -(logprobs.exp() * logprobs).sum(-1)
+    torch.testing.assert_close(found.entropy.double(), exact, atol=1e-4, rtol=1e-4)  # float32 holds 300 to 3e-5
+    torch.testing.assert_close(found.normaliser.double(), logits.double().logsumexp(-1), atol=1e-4, rtol=0)
+
+
+def test_tokens_that_cannot_be_drawn_beside_logits_far_from_zero() -> None:
+    logits = torch.tensor([[-math.inf] * 4 + [500.0, 500.0], [-math.inf] * 4 + [-500.0, -500.0]])
+    found = logit_statistics(logits)
+    assert found.entropy.tolist() == pytest.approx([math.log(2)] * 2, abs=1e-4)
+    assert found.top_probs[:, :3].tolist() == [pytest.approx([0.5, 0.5, 0.0], abs=1e-5)] * 2
 
 
 def test_a_nan_stays_in_its_row() -> None:
