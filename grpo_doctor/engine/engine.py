@@ -22,22 +22,40 @@ from .settings import Settings
 from .task import Dialogue, Example, Score, Task
 
 
+class Scores(NamedTuple):
+    """What one pass over a batch said of the policy. M response tokens were looked at closely."""
+
+    logprobs: Tensor  # [N, R] at the sampling temperature
+    raw: Tensor  # [N, R] the same at temperature 1
+    statistics: LogitStatistics | None  # over M response tokens, row by row
+    rows: Tensor | None  # [M] row of each of those M tokens
+    eos_probability: Tensor | None  # [M]
+
+
 class Prepared(NamedTuple):
     """A batch with everything that its update needs. The last R tokens of each row are scored."""
 
     batch: Batch
     response: Tensor  # [N, T] of bool: where the drawn tokens stand, whatever the mask says
     mask: Tensor  # [N, R] float
-    old: Tensor  # [N, R] log-probabilities before the update
-    raw: Tensor  # [N, R] the same at temperature 1
-    reference: Tensor | None  # [N, R]
+    reference: Tensor | None  # [N, R] log-probabilities under the reference
     advantages: Tensor  # [N]
-    statistics: LogitStatistics | None  # over M response tokens, row by row
-    rows: Tensor | None  # [M] row of each of those M tokens
-    eos_probability: Tensor | None  # [M]
+    scores: Scores | None = None  # of the policy before the update; None until a pass has been made
+
+    @property
+    def before(self) -> Scores:
+        """The scores, which are known from the first pass on."""
+        assert self.scores is not None
+        return self.scores
+
+    @property
+    def old(self) -> Tensor:
+        """Log-probabilities [N, R] before the update."""
+        return self.before.logprobs
 
     @property
     def scored(self) -> int:
+        """R."""
         return self.mask.shape[1]
 
     def last(self, wide: Tensor) -> Tensor:
@@ -202,33 +220,47 @@ class Engine:
 
     # -- update -------------------------------------------------------------------------------------------------
 
-    def prepare(
-        self,
-        prompts: Sequence[Ids],
-        responses: Sequence[Ids],
-        a: Tensor,
-        drawn: Sequence[Ids] | None = None,
-        tokens: int | None = None,
+    def assemble(
+        self, prompts: Sequence[Ids], responses: Sequence[Ids], a: Tensor, drawn: Sequence[Ids] | None = None
     ) -> Prepared:
-        """Assembles the batch and takes its log-probabilities before the update, in eval mode.
+        """The batch with its log-probabilities under the reference; the policy has not scored it yet.
 
         Args:
             prompts, responses, a: ids of each, and advantages [N].
             drawn: what the generator really drew, where it may differ from ``responses``.
-            tokens: response tokens to take logit statistics of, 0 for all, None for none.
         """
         batch = self.mask(prompts, responses)
         response = self.drawn_positions(batch, responses if drawn is None else drawn)
         width = batch.input_ids.shape[1]
         first = int((batch.mask.bool() | response).any(0).int().argmax())
         scored = width - max(first, 1)
+        reference = None
+        if self.settings.beta:
+            parts = [(batch.input_ids[r], batch.attention_mask[r]) for r in self.micro_batches(len(responses))]
+            reference = torch.cat([self._reference(ids, attention, scored) for ids, attention in parts])
+        return Prepared(batch, response, batch.mask[:, width - scored :].float(), reference, a)
+
+    @torch.no_grad()
+    def score(self, prepared: Prepared, tokens: int | None = None) -> Prepared:
+        """The batch scored by the policy in a pass of its own, in eval mode.
+
+        Args:
+            prepared: as `assemble` gives it.
+            tokens: response tokens to take logit statistics of, 0 for all, None for none.
+        """
         self.model.eval()
-        parts = [self._score(batch, response, rows, scored, tokens) for rows in self.micro_batches(len(responses))]
-        joined: list[Any] = [None if column[0] is None else torch.cat(column) for column in zip(*parts, strict=True)]
-        old, raw, reference, rows, eos = joined[:5]
-        statistics = None if rows is None else LogitStatistics(*joined[5:])
-        mask = batch.mask[:, width - scored :].float()
-        return Prepared(batch, response, mask, old, raw, reference, a, statistics, rows, eos)
+        parts = []
+        for rows in self.micro_batches(len(prepared.mask)):
+            logits = self.policy_logits(prepared, rows)
+            logprobs = self.token_logprobs(logits, prepared.batch.input_ids[rows], self.settings.temperature)
+            parts.append(self._scores(prepared, rows, logits, logprobs, tokens))
+        return prepared._replace(scores=_joined(parts))
+
+    def prepare(
+        self, prompts: Sequence[Ids], responses: Sequence[Ids], a: Tensor, tokens: int | None = None
+    ) -> Prepared:
+        """`assemble` and `score`."""
+        return self.score(self.assemble(prompts, responses, a), tokens)
 
     def micro_batches(self, count: int, parts: int | None = None) -> Iterator[slice]:
         """Equal parts of ``count`` samples."""
@@ -244,44 +276,50 @@ class Engine:
         return (place < end[:, None]) & (place >= (end - lengths)[:, None])
 
     @torch.no_grad()
-    def _score(self, batch: Batch, response: Tensor, rows: slice, scored: int, tokens: int | None) -> tuple[Any, ...]:
-        """Log-probabilities of some rows under policy and reference, and statistics of the policy's logits."""
-        ids, attention = batch.input_ids[rows], batch.attention_mask[rows]
-        logits = self.forward(self.model, ids, attention, scored)
-        old = self.token_logprobs(logits, ids, self.settings.temperature)
-        raw = old if self.settings.temperature == 1 else self.token_logprobs(logits, ids, 1.0)
-        reference = self._reference(ids, attention, scored) if self.settings.beta else None
+    def _scores(self, prepared: Prepared, rows: slice, logits: Tensor, logprobs: Tensor, tokens: int | None) -> Scores:
+        """What the policy's logits [n, R, V] and log-probabilities [n, R] of some rows say."""
+        logits, logprobs, s = logits.detach(), logprobs.detach(), self.settings
+        raw = logprobs if s.temperature == 1 else self.token_logprobs(logits, prepared.batch.input_ids[rows], 1.0)
         if tokens is None:
-            return (old, raw, reference, None, None)
-        row, column = response[rows, response.shape[1] - scored :].nonzero(as_tuple=True)
-        if tokens and len(row) > tokens:
-            kept = torch.linspace(0, len(row) - 1, tokens, device=row.device).long()
+            return Scores(logprobs, raw, None, None, None)
+        row, column = prepared.last(prepared.response)[rows].nonzero(as_tuple=True)
+        share = -(-tokens * len(logits) // len(prepared.mask))
+        if tokens and len(row) > share:
+            kept = torch.linspace(0, len(row) - 1, share, device=row.device).long()
             row, column = row[kept], column[kept]
         at = logits[row, column]  # [M, V]
         statistics = logit_statistics(at)
         eos = (at[:, self.eos] - statistics.normaliser[:, None]).exp().sum(1)
-        return (old, raw, reference, row + rows.start, eos, *statistics)
+        return Scores(logprobs, raw, statistics, row + rows.start, eos)
 
-    def accumulate(self, prepared: Prepared, parts: int | None = None) -> tuple[float, Tensor]:
+    def accumulate(
+        self, prepared: Prepared, parts: int | None = None, tokens: int | None = None
+    ) -> tuple[float, Scores]:
         """Adds the gradient of the whole objective to ``p.grad``, micro-batch by micro-batch.
 
-        Returns its value and the log-probabilities [N, R] that it was computed from.
+        Returns its value and the scores of the pass that it was computed from; ``tokens`` as for `score`.
         """
-        value, seen = 0.0, []
+        value, passes = 0.0, []
         for rows in self.micro_batches(len(prepared.mask), parts):
-            loss, logprobs = self.micro_loss(prepared, rows)
+            loss, scores = self.micro_loss(prepared, rows, tokens)
             loss.backward()  # type: ignore[no-untyped-call]
             value += float(loss.detach())
-            seen.append(logprobs.detach())
-        return value, torch.cat(seen)
+            passes.append(scores)
+        return value, _joined(passes)
 
-    def micro_loss(self, prepared: Prepared, rows: slice) -> tuple[Tensor, Tensor]:
-        """What some samples contribute to the objective (the parts add up to it), and their log-probabilities."""
-        mask = prepared.mask[rows]
-        logprobs, entropy = self.current(prepared, rows)
+    def micro_loss(self, prepared: Prepared, rows: slice, tokens: int | None = None) -> tuple[Tensor, Scores]:
+        """What some samples contribute to the objective (the parts add up to it), and the scores of the pass.
+
+        Where no pass has been made before, the weights are those that the samples were drawn with: this pass gives
+        the old log-probabilities too, and the ratio is 1.
+        """
+        logits = self.policy_logits(prepared, rows)
+        logprobs, entropy = self.of_logits(logits, prepared, rows)
+        scores = self._scores(prepared, rows, logits, logprobs, tokens)
+        old = scores.logprobs if prepared.scores is None else prepared.old[rows]
         reference = None if prepared.reference is None else prepared.reference[rows]
-        loss = self.objective(logprobs, prepared.old[rows], reference, prepared.advantages[rows], mask, entropy)
-        return loss * self.share(prepared, rows), logprobs
+        loss = self.objective(logprobs, old, reference, prepared.advantages[rows], prepared.mask[rows], entropy)
+        return loss * self.share(prepared, rows), scores
 
     def share(self, prepared: Prepared, rows: slice) -> float:
         """Weight of some samples in the mean over all: by tokens, or by responses."""
@@ -289,15 +327,23 @@ class Engine:
             return float(prepared.mask[rows].sum() / prepared.mask.sum().clamp(min=1))
         return len(prepared.mask[rows]) / len(prepared.mask)
 
-    def current(self, prepared: Prepared, rows: slice) -> tuple[Tensor, Tensor]:
-        """Log-probabilities and entropy [n, R] of the policy as it is now, with gradient."""
-        ids, attention = prepared.batch.input_ids[rows], prepared.batch.attention_mask[rows]
-        logits = self.forward(self.model, ids, attention, prepared.scored)
-        logprobs = self.token_logprobs(logits, ids, self.settings.temperature)
+    def policy_logits(self, prepared: Prepared, rows: slice) -> Tensor:
+        """Logits [n, R, V] of the policy as it is now."""
+        return self.forward(
+            self.model, prepared.batch.input_ids[rows], prepared.batch.attention_mask[rows], prepared.scored
+        )
+
+    def of_logits(self, logits: Tensor, prepared: Prepared, rows: slice) -> tuple[Tensor, Tensor]:
+        """Log-probabilities and entropy [n, R] that the objective reads from the logits [n, R, V] of some rows."""
+        logprobs = self.token_logprobs(logits, prepared.batch.input_ids[rows], self.settings.temperature)
         if not self.settings.entropy_coef:
             return logprobs, torch.zeros_like(logprobs)
         all_logprobs = logits.log_softmax(-1)
         return logprobs, -(all_logprobs.exp() * all_logprobs).sum(-1)
+
+    def current(self, prepared: Prepared, rows: slice) -> tuple[Tensor, Tensor]:
+        """Log-probabilities and entropy [n, R] of the policy as it is now, with gradient."""
+        return self.of_logits(self.policy_logits(prepared, rows), prepared, rows)
 
     def loss(self, prompts: Sequence[Dialogue], responses: Sequence[Ids], advantages: Tensor) -> Tensor:
         """The whole objective on these samples, with gradient."""
@@ -344,6 +390,19 @@ class Engine:
 
     def sync(self) -> None:
         """Hands new weights to the generator: nothing to do, it is the same model."""
+
+
+def _joined(parts: Sequence[Scores]) -> Scores:
+    """The scores of a batch from those of its micro-batches."""
+    return Scores(*(_concatenated(column) for column in zip(*parts, strict=True)))
+
+
+def _concatenated(column: Sequence[Any]) -> Any:
+    if column[0] is None:
+        return None
+    if isinstance(column[0], LogitStatistics):
+        return LogitStatistics(*map(torch.cat, zip(*column, strict=True)))
+    return torch.cat(list(column))
 
 
 def end_ids(model: Any, tokenizer: Any) -> Ids:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..config import ConfigError
 from ..probes.seams import Batch, Ids
-from .engine import Engine, Prepared
+from .engine import Engine, Prepared, Scores
 from .losses import EPSILON
 from .task import FALLBACK, TARGETS, Dialogue, Example, Score, grade
 
@@ -243,9 +243,9 @@ class OverwrittenAccumulation(Fault):
     named_by = ("GRD006",)
     settings_of_fault: ClassVar = {"gradient_accumulation_steps": 8}
 
-    def micro_loss(self, prepared: Prepared, rows: slice) -> tuple[Tensor, Tensor]:
+    def micro_loss(self, prepared: Prepared, rows: slice, tokens: int | None = None) -> tuple[Tensor, Scores]:
         self.optimizer.zero_grad()
-        return super().micro_loss(prepared, rows)
+        return super().micro_loss(prepared, rows, tokens)
 
 
 class NanAtStep(Fault):

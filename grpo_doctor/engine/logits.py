@@ -37,13 +37,13 @@ def logit_statistics(logits: Tensor, chunk_bytes: int | None = None) -> LogitSta
     """Statistics of every row of ``logits`` [N, V] (any float type, V >= 5) in float32.
 
     Works on a few rows at a time: one cast, group maxima, ``exp`` into a buffer that is used again, so that extra
-    memory does not grow with N and bf16 input loses nothing. A token with ``-inf`` cannot be drawn (its block of rows is
-    gone over twice); rows with NaN give NaN.
+    memory does not grow with N and bf16 input loses nothing. A token with ``-inf`` cannot be drawn (its block of
+    rows is gone over twice); rows with NaN give NaN.
     """
     count, width = logits.shape
     chunk_bytes = chunk_bytes or (CHUNK_BYTES_CUDA if logits.is_cuda else CHUNK_BYTES)
     size = max(1, min(count, chunk_bytes // (4 * width)))
-    blocks = [_of_block(block, size) for block in logits.split(max(size, BLOCK))]
+    blocks = [_of_block(block, size) for block in torch.split(logits, max(size, BLOCK))]
     return LogitStatistics(*map(torch.cat, zip(*blocks, strict=True)))
 
 

@@ -161,13 +161,13 @@ def agreement_fields(rollout: Rollout, prepared: Prepared) -> Fields:
         return {}
     return {
         "rollout_mismatch_kl": k3(rollout.generated.logprobs[there], prepared.old[drawn]),
-        "rollout_mismatch_raw_kl": k3(rollout.generated.raw_logprobs[there], prepared.raw[drawn]),
+        "rollout_mismatch_raw_kl": k3(rollout.generated.raw_logprobs[there], prepared.before.raw[drawn]),
     }
 
 
 def sharpness_fields(engine: Engine, prepared: Prepared) -> Fields:
     """Of the logits over response positions, before processors and temperature."""
-    measured, eos = prepared.statistics, prepared.eos_probability
+    measured, eos = prepared.before.statistics, prepared.before.eos_probability
     if measured is None or eos is None:
         return {}
     coef = engine.settings.entropy_coef
@@ -204,6 +204,16 @@ def reference_fields(engine: Engine, prepared: Prepared) -> Fields:
     return fields
 
 
+def policy_fields(engine: Engine, rollout: Rollout, rewards: Tensor, prepared: Prepared) -> Fields:
+    """Of a pass of the policy over the batch before the update."""
+    return {
+        **agreement_fields(rollout, prepared),
+        **sharpness_fields(engine, prepared),
+        **reference_fields(engine, prepared),
+        "by_task": task_fields(rollout, rewards, prepared),
+    }
+
+
 def task_fields(rollout: Rollout, rewards: Tensor, prepared: Prepared) -> dict[str, Fields] | None:
     """The main fields for each sub-task alone."""
     k = rewards.shape[1]
@@ -228,10 +238,11 @@ def _one_task(rollout: Rollout, rewards: Tensor, prepared: Prepared, rows: list[
     valid = _share([rollout.scores[i].valid for i in rows])
     if valid is not None:
         fields["valid_rate"] = valid
-    if prepared.statistics is not None and prepared.rows is not None:
-        of_task = torch.isin(prepared.rows, torch.tensor(rows, device=prepared.rows.device))
+    measured, places = prepared.before.statistics, prepared.before.rows
+    if measured is not None and places is not None:
+        of_task = torch.isin(places, torch.tensor(rows, device=places.device))
         if of_task.any():
-            fields["entropy_mean"] = float(prepared.statistics.entropy[of_task].mean())
+            fields["entropy_mean"] = float(measured.entropy[of_task].mean())
     return fields
 
 

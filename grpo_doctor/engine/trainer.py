@@ -59,26 +59,19 @@ class Trainer:
         rollout = self.rollout(examples)
         rewards = self.rewards(rollout)  # [G, K]
         a = engine.advantages(rewards)  # [G, K]
-        detailed = (step - 1) % self.settings.record_every == 0
-        prepared = engine.prepare(
-            rollout.prompts,
-            rollout.responses,
-            a.flatten(),
-            drawn=rollout.drawn,
-            tokens=self.settings.record_tokens if detailed else None,
-        )
+        prepared = engine.assemble(rollout.prompts, rollout.responses, a.flatten(), rollout.drawn)
         fields: Fields = {
             **measure.reward_fields(engine, rollout, rewards),
             **measure.advantage_fields(engine, rewards, a),
             **measure.text_fields(engine, rollout),
             **measure.boundary_fields(prepared),
-            **measure.agreement_fields(rollout, prepared),
-            **measure.sharpness_fields(engine, prepared),
-            **measure.reference_fields(engine, prepared),
-            "by_task": measure.task_fields(rollout, rewards, prepared),
             "epoch": (step * self.settings.prompts) / len(engine.task.examples),
         }
-        self.update(prepared, a, fields, veto, detailed)
+        if self.settings.skip_zero_advantages and not bool(a.any()):
+            fields |= measure.policy_fields(engine, rollout, rewards, engine.score(prepared, self.tokens()))
+            self.skip(fields, "all advantages are 0")
+        else:
+            self.update(prepared, rollout, rewards, fields, veto)
         self.clock.tokens += int(prepared.batch.attention_mask.sum())
         self.clock.seconds += time.perf_counter() - began
         fields |= {"tokens_seen": self.clock.tokens, "wall_time": self.clock.seconds}
@@ -143,19 +136,32 @@ class Trainer:
 
     # -- update -------------------------------------------------------------------------------------------------
 
-    def update(self, prepared: Prepared, a: Tensor, fields: Fields, veto: Veto | None, detailed: bool) -> None:
-        """The optimizer steps on one rollout, and what they did, into ``fields``."""
+    def detailed(self) -> bool:
+        """Whether this step's record holds the statistics that cost a pass over logits."""
+        return (self.engine.step_number - 1) % self.settings.record_every == 0
+
+    def tokens(self) -> int | None:
+        """Response tokens to take logit statistics of in this step, 0 for all, None for none."""
+        return self.settings.record_tokens if self.detailed() else None
+
+    def update(self, prepared: Prepared, rollout: Rollout, rewards: Tensor, fields: Fields, veto: Veto | None) -> None:
+        """The optimizer steps on one rollout, and what they did, into ``fields``.
+
+        With one step the pass of the update itself gives the log-probabilities before it. With several they are taken
+        in a pass of their own, in eval mode, and the ratio of the first step shows whether both passes agree.
+        """
         engine = self.engine
-        if self.settings.skip_zero_advantages and not bool(a.any()):
-            self.skip(fields, "all advantages are 0")
-            return
+        if self.settings.num_iterations > 1:
+            prepared = engine.score(prepared, self.tokens())
         before = [p.detach().clone() for p in engine.parameters]
         for iteration in range(self.settings.num_iterations):
             engine.model.train()
-            value, seen = engine.accumulate(prepared)
-            losses = measure.loss_fields(engine, prepared, seen, value)
+            value, scores = engine.accumulate(prepared, tokens=self.tokens() if prepared.scores is None else None)
+            if prepared.scores is None:
+                prepared = prepared._replace(scores=scores)
+            losses = measure.loss_fields(engine, prepared, scores.logprobs, value)
             if iteration == 0:
-                fields |= losses
+                fields |= measure.policy_fields(engine, rollout, rewards, prepared) | losses
                 if self.measures_kl_gradient():
                     fields["kl_grad_share"] = self.kl_gradient_share(prepared)
             else:
@@ -168,7 +174,7 @@ class Trainer:
         fields["update_applied"] = True
         moved = [p.detach() - b for p, b in zip(engine.parameters, before, strict=True)]
         fields["weight_delta"] = float(torch.stack([m.norm() for m in moved]).norm())
-        if detailed:
+        if self.detailed():
             fields["policy_movement_kl"] = self.movement(prepared)
 
     def skip(self, fields: Fields, why: str) -> None:
@@ -179,14 +185,16 @@ class Trainer:
 
     @torch.no_grad()
     def movement(self, prepared: Prepared) -> float:
-        """How far the update moved the policy on its own samples."""
-        engine, drawn, now = self.engine, prepared.last(prepared.response), []
+        """How far the update moved the policy on its own samples: on the first response of each group."""
+        engine = self.engine
+        firsts = torch.arange(0, len(prepared.mask), self.settings.num_generations, device=engine.device)
+        drawn, now = prepared.last(prepared.response)[firsts], []
         with undisturbed(engine.model):
-            for rows in engine.micro_batches(len(prepared.mask)):
-                ids = prepared.batch.input_ids[rows]
-                logits = engine.forward(engine.model, ids, prepared.batch.attention_mask[rows], prepared.scored)
+            for part in engine.micro_batches(len(firsts)):
+                ids, attention = (wide[firsts[part]] for wide in prepared.batch[:2])
+                logits = engine.forward(engine.model, ids, attention, prepared.scored)
                 now.append(engine.token_logprobs(logits, ids, self.settings.temperature))
-        return measure.k3(prepared.old[drawn], torch.cat(now)[drawn])
+        return measure.k3(prepared.old[firsts][drawn], torch.cat(now)[drawn])
 
     def measures_kl_gradient(self) -> bool:
         s = self.settings
@@ -197,8 +205,8 @@ class Trainer:
         engine = self.engine
         share = [torch.zeros_like(p) for p in engine.parameters]
         for rows in engine.micro_batches(len(prepared.mask)):
-            logprobs, entropy = engine.current(prepared, rows)
             assert prepared.reference is not None
+            logprobs, entropy = engine.current(prepared, rows)
             old, reference, mask = prepared.old[rows], prepared.reference[rows], prepared.mask[rows]
             kl = engine.terms(logprobs, old, reference, prepared.advantages[rows], mask, entropy).kl
             kl = kl * self.settings.beta * engine.share(prepared, rows)

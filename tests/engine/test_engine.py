@@ -51,8 +51,8 @@ def test_logprobs_and_entropy_against_float64(make_engine: Make) -> None:
     assert prepared.reference is not None and double.reference is not None  # noqa: PT018
     torch.testing.assert_close(prepared.reference[there].double(), double.reference[there], atol=1e-5, rtol=0)
     entropy = exact.current(double, slice(0, 8))[1][there]
-    assert prepared.statistics is not None
-    torch.testing.assert_close(prepared.statistics.entropy.double(), entropy, atol=1e-5, rtol=0)
+    assert prepared.before.statistics is not None
+    torch.testing.assert_close(prepared.before.statistics.entropy.double(), entropy, atol=1e-5, rtol=0)
     torch.testing.assert_close(
         engine.current(prepared, slice(0, 8))[1][there].double(), entropy, atol=1e-5, rtol=0, check_dtype=False
     )
@@ -92,7 +92,8 @@ def test_the_gradient_is_that_of_finite_differences(make_engine: Make, estimator
     torch.manual_seed(0)
     assert prepared.reference is not None
     noise = 0.05 * torch.randn_like(prepared.old)
-    prepared = prepared._replace(old=prepared.old + noise, reference=prepared.reference - 2 * noise)
+    scores = prepared.before._replace(logprobs=prepared.old + noise)
+    prepared = prepared._replace(scores=scores, reference=prepared.reference - 2 * noise)
     engine.accumulate(prepared)
     directions = [torch.randn_like(p) for p in engine.parameters]
     slope = sum(

@@ -83,8 +83,8 @@ def test_sign_of_entropy(make_engine: Make) -> None:
                 assert p.grad is not None
                 p -= 1e-2 * p.grad
         moved = engine.prepare(prompts_of(engine), RESPONSES, torch.zeros(8), tokens=0)
-        assert prepared.statistics is not None and moved.statistics is not None  # noqa: PT018
-        after[name] = (value, float((moved.statistics.entropy - prepared.statistics.entropy).mean()))
+        assert prepared.before.statistics is not None and moved.before.statistics is not None  # noqa: PT018
+        after[name] = (value, float((moved.before.statistics.entropy - prepared.before.statistics.entropy).mean()))
     healthy, flipped, hidden = after.values()
     assert healthy[1] > 0 > flipped[1]
     assert hidden[1] == pytest.approx(flipped[1], rel=1e-3)
