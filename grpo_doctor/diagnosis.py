@@ -275,7 +275,8 @@ def _headline(
         if run.run_type == "none" or not rows:
             return "No training metrics were found, so nothing could be judged."
         if rows < ENOUGH:
-            return f"{rows} step{'s' * (rows != 1)}, too few to judge."
+            apart = rows > 1 and int(run.steps[-1]) - int(run.steps[0]) >= rows
+            return f"{rows} {'row' if apart else 'step'}{'s' * (rows != 1)}, too few to judge."
         return "None of the checks found the metrics that it needs, so nothing could be judged."
     if verdict == "suspect":
         note = max(active, key=lambda f: (f.level, f.sureness, -f.onset_step))

@@ -202,6 +202,8 @@ def test_an_unknown_field_is_a_skip_that_names_it() -> None:
 def test_too_few_steps_are_unjudged_and_many_are_not() -> None:
     few = diagnose(run_of([StepRecord(step=i, loss=0.1, reward_mean=0.5) for i in range(2)]))
     assert (few.verdict, few.headline) == ("unjudged", "2 steps, too few to judge.")
+    sparse = diagnose(run_of([StepRecord(step=10 * i, reward_mean=0.1 * i) for i in (1, 2, 3)]))
+    assert (sparse.verdict, sparse.headline) == ("unjudged", "3 rows, too few to judge.")
 
 
 def test_live_cost_needs_no_growing_state() -> None:

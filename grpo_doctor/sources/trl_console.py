@@ -60,6 +60,8 @@ class Bars:
         percent = text.find("%|")
         if percent < 0 or text[:percent].strip().rstrip("0123456789"):
             return
-        match = _BAR.search(text, percent + 2, percent + 400)
-        if match and (self._total is None or match[2] == self._total):
-            self._total, self.position = match[2], float(match[1])
+        first = _BAR.search(text, percent + 2, percent + 400)
+        last = _BAR.search(text, text.rfind("%|"))  # where carriage returns were lost, bars stand on one line
+        for match in (first, last):
+            if match and (self._total is None or match[2] == self._total):
+                self._total, self.position = match[2], float(match[1])

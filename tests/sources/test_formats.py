@@ -43,6 +43,14 @@ def test_trl_console_with_bars_ansi_fences_and_a_summary(tmp_path: Path) -> None
     }
 
 
+def test_trl_console_whose_carriage_returns_were_lost_has_the_position_of_the_last_bar(tmp_path: Path) -> None:
+    bars = ["".join(f" {s}%|#  | {s}/43 [00:01<00:09,  1.9s/it]" for s in range(a, a + 10)) for a in (1, 11)]
+    text = f"{bars[0]}\n   num_tokens: 4306.0\n  {{'loss': 0.5, 'reward': 0.25, 'kl': 0.1}}\n 10%|#  | 10/43 [00:01<00:09]x\n"
+    text += f"{bars[1]}\n   num_tokens: 9306.0\n  {{'loss': 0.5, 'reward': 0.75, 'kl': 0.1}}\n"
+    run = run_of(tmp_path, "run.md", text)
+    assert (run.format, run.steps.tolist(), known(run)["reward_mean"]) == ("trl-console", [10, 20], [0.25, 0.75])
+
+
 def test_trl_console_without_bars_counts_rows_and_skips_copies_of_other_processes(tmp_path: Path) -> None:
     row = "{'loss': %s, 'reward': %s, 'epoch': %s}\n"
     text = "".join(2 * (row % (i, i, i / 10)) for i in (1, 2, 3))
