@@ -2,7 +2,21 @@ import math
 
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline, best, isnan, latest, lowest, moving_mean, previous, row, where
+from grpo_doctor.stats import (
+    Column,
+    baseline,
+    best,
+    isnan,
+    latest,
+    lowest,
+    moving_max,
+    moving_mean,
+    moving_min,
+    previous,
+    row,
+    where,
+    words,
+)
 
 
 @check(
@@ -58,9 +72,10 @@ def reward_constant_or_saturated(
     and the same number. A log with a row every ten steps is judged at its tenth such row. **Solved**: the success rate,
     or the reward where all rewards of the run lie in 0 to 1, averages at least 0.98 over the last 20 recorded rewards.
     The level separates the two ends: constant at or below 0.5 of a 0-to-1 reward, or at or below 0, or below nine
-    tenths of the largest single reward seen, or with a success rate of at most 0.02, is dead (**error**); constant
-    elsewhere, or solved since the first five rows, is a **warning**; a run that became solved while it trained is an
-    **info**: it has finished.
+    tenths of the largest single reward seen, or with a success rate of at most 0.02, or at means that differ from step
+    to step while no reward differs within one, is dead (**error**); constant elsewhere, if its mean is one number too,
+    or solved since the first five rows, is a **warning**; a run that became solved while it trained is an **info**: it
+    has finished.
 
     ## Why it matters
     The advantage is the reward less the group's mean: equal rewards make it zero for every response, by identity.
@@ -94,7 +109,8 @@ def reward_constant_or_saturated(
     solved = (unit & (moving_mean(reward_mean, steps) >= top)) | (moving_mean(success_rate, steps) >= top)
     began = solved & ((unit & (baseline(reward_mean) >= top)) | (baseline(success_rate) >= top))
     far = level < near * best(reward_max)
-    dead = constant & ~solved & (far | (unit & (level <= low)) | (level <= 0) | (right <= 1 - top))
+    varied = constant & ~solved & (moving_max(reward_mean, least) - moving_min(reward_mean, least) > 1e-6)
+    dead = varied | constant & ~solved & (far | (unit & (level <= low)) | (level <= 0) | (right <= 1 - top))
     why = where(
         solved,
         "the task is solved and nothing is left to learn",
@@ -102,13 +118,19 @@ def reward_constant_or_saturated(
     )
     return fires(
         constant | solved,
-        "The reward has been {level:.3g} for {rows:.0f} rewards in a row: {why}.",
+        "{what} for {rows:.0f} rewards in a row: {why}.",
         warning=began | (constant & ~solved),
         error=dead,
         hold=(1, 1),
         clear=steps,
         onset=where(constant & ~solved, latest(where(alike == 1, step, math.nan)), math.nan),
+        what=words(_what, level, varied),
         level=level,
         rows=where(constant, alike, steps),
         why=why,
     )
+
+
+def _what(level: float, varied: bool) -> str:
+    one = f"The reward has been {level:.3g}"
+    return "Rewards that differ from step to step have been equal within each" if varied else one

@@ -17,6 +17,11 @@ from grpo_doctor.stats import Column, moving_max
             "the largest |A| of the step (ADV004)",
         ),
         Rival("the mask is empty", "no token counts in the loss", "probe PAD002"),
+        Rival(
+            "a norm that is not measured",
+            "some versions of DeepSpeed and of trainers on top of it log 0 whatever the gradient",
+            "whether the KL or a weight moves; the norm after an update of the library",
+        ),
     ),
     remedies=(
         remedy(
@@ -46,7 +51,7 @@ def parameters_not_trainable_or_not_stepped(
     nothing is connected: frozen parameters, a detached log-probability, an optimizer over other tensors.
 
     ## Known false alarms
-    A logger that rounds small norms to 0.
+    A logger that rounds small norms to 0, or a library that never measures them (modelscope/ms-swift#5890).
 
     ## Remedy
     One backward pass by hand, and look at the gradients.
@@ -57,10 +62,10 @@ def parameters_not_trainable_or_not_stepped(
     largest, most_dead = moving_max(grad_norm, rows), moving_max(dead_share, rows)
     return fires(
         (largest <= 0) & (most_dead <= dead),
-        "The gradient norm is exactly 0 on {rows} steps in a row, although at most {dead:.0%} of the groups were dead.",
+        "The gradient norm is exactly 0 on {rows} steps in a row, although rewards differ in {live:.0%} of the groups.",
         hold=(1, 1),
         rows=rows,
-        dead=most_dead,
+        live=1 - most_dead,
     )
 
 

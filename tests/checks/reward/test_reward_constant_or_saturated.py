@@ -56,6 +56,16 @@ def test_far_below_a_reward_that_was_seen_it_is_dead() -> None:
     assert find("REW001", **columns, reward_max="1.0x5 0.8x20").severity == "error"
 
 
+def test_rewards_that_differ_between_steps_but_never_within_one_are_dead_at_any_level() -> None:
+    assert find("REW001", reward_mean="3 5 -1 3 2 3x15", reward_std="0x20").severity == "warning"
+    found = find("REW001", reward_mean="3x10 3 5 -1 3 2 3x5", reward_std="0x20")
+    assert found.severity == "error"
+    assert found.message == (
+        "Rewards that differ from step to step have been equal within each for 20 rewards in a row: no response is "
+        "better than another, so there is no gradient."
+    )
+
+
 def test_a_constant_of_unknown_scale_is_a_warning() -> None:
     assert find("REW001", reward_mean="2.5x20").severity == "warning"
 

@@ -6,7 +6,7 @@ def test_no_gradient_with_live_groups() -> None:
     found = find("STL004", grad_norm="0x8", zero_variance_groups="2x8", groups="8x8")
     assert found.severity == "error"
     assert found.message == (
-        "The gradient norm is exactly 0 on 8 steps in a row, although at most 25% of the groups were dead."
+        "The gradient norm is exactly 0 on 8 steps in a row, although rewards differ in 75% of the groups."
     )
 
 
