@@ -35,7 +35,7 @@ class Event(msgspec.Struct, kw_only=True, omit_defaults=True):
 class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Everything known about one training step. Every field but ``step`` may be unknown (``None``)."""
 
-    step: Annotated[int, "the trainer's own step number"]
+    step: Annotated[int, "the trainer's own step number", msgspec.Meta(ge=-(2**62), le=2**62)]
 
     # time
     epoch: Annotated[Number, "epochs of the prompt set seen"] = None

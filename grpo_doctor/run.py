@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -205,6 +206,28 @@ class RunBuilder:
         if self._pending_events:
             self._events.setdefault(index, []).extend(self._pending_events)
             self._pending_events = []
+
+    def add_records(self, records: Sequence[StepRecord], lines: Sequence[int]) -> None:
+        """Many records at once, the same as one after the other."""
+        columns: dict[str, np.ndarray] = {}
+        recorded: dict[str, list[int]] = {}
+        for name in (*NUMBER_FIELDS, *TEXT_FIELDS, *OBJECT_FIELDS):
+            values = list(map(attrgetter(name), records))
+            known = next((value for value in values if value is not None), None)
+            if known is None:
+                continue
+            if name in TEXT_FIELDS:
+                self.run.settings.setdefault(name, known)
+            elif name in _NUMBERS:
+                columns[name] = np.array(values, float)
+                odd = np.flatnonzero(~np.isfinite(columns[name])).tolist()
+                recorded[name] = [row for row in odd if values[row] is not None]
+            else:
+                columns[name] = np.empty(len(values), object)
+                columns[name][:] = values
+        events = {row: record.events for row, record in enumerate(records) if record.events}
+        again = [row for row, happened in events.items() if any(event.kind == "restart" for event in happened)]
+        self.extend(np.array([record.step for record in records]), columns, np.array(lines), recorded, events, again)
 
     def extend(
         self,

@@ -10,11 +10,13 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grpo_doctor.record import FIELDS, RecordError, RecordWriter, StepRecord, decode, encode, read_records
+from grpo_doctor.record import FIELDS, Event, RecordError, RecordWriter, StepRecord, decode, encode, read_records
+from grpo_doctor.run import RunBuilder
 from grpo_doctor.sources import read
 
 numbers = st.one_of(st.none(), st.floats(allow_nan=False), st.sampled_from([math.inf, -math.inf]))
@@ -84,3 +86,34 @@ def test_a_killed_writer_loses_no_finished_step(tmp_path: Path) -> None:
     steps = [record.step for record in read_records(path)]
     assert steps == list(range(len(steps)))
     assert len(steps) > finished
+
+
+def test_records_at_once_are_those_one_after_the_other() -> None:
+    restart = Event(kind="restart", message="resumed")
+    records = [
+        StepRecord(step=1, loss=0.5, groups=4, normaliser="group", group_rewards=[[0.0, 1.0]]),
+        StepRecord(step=1, loss=math.nan, groups=4, update_applied=True),
+        StepRecord(step=2, grad_norm=math.inf, events=[Event(kind="update")]),
+        StepRecord(step=2, kl_k3=0.1, events=[restart]),
+    ]
+    singly, at_once = RunBuilder(), RunBuilder()
+    for line, record in enumerate(records, 1):
+        singly.add(record, line)
+    at_once.add_records(records[:1], [1])
+    at_once.add_records(records[1:], [2, 3, 4])
+    one, other = singly.finish(), at_once.finish()
+    assert one.columns.keys() == other.columns.keys()
+    for name, column in one.columns.items():
+        np.testing.assert_array_equal(column, other.columns[name])
+    assert (
+        (one.steps.tolist(), one.lines.tolist())
+        == (other.steps.tolist(), other.lines.tolist())
+        == ([1, 2, 2], [2, 3, 4])
+    )
+    assert (one.events, one.settings) == (other.events, other.settings)
+    assert other.settings == {"normaliser": "group"}
+
+
+def test_a_step_that_no_counter_reaches_is_no_record() -> None:
+    with pytest.raises(RecordError, match="Expected `int` <= .* at `\\$.step`"):
+        decode('{"schema":1,"step":99999999999999999999}')

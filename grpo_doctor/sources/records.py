@@ -6,9 +6,10 @@ import json
 
 import msgspec
 
-from ..record import RecordError, decode
+from ..record import RecordError, StepRecord, decode
 from ..run import Run, RunBuilder, Sample
 from . import Head, Input, ReadError
+from .fast import CHUNK
 
 FORMAT = "records"
 
@@ -21,6 +22,8 @@ def read(file: Input) -> list[Run]:
     builder = RunBuilder(file.source, FORMAT)
     builder.run.settings.update(_settings(file))
     samples = _samples(file)
+    records: list[StepRecord] = []
+    lines: list[int] = []
     pending: tuple[int, str] | None = None
     for number, line in file.lines():
         if pending is not None:  # a bad line that another line follows is damage, not a torn end
@@ -28,14 +31,18 @@ def read(file: Input) -> list[Run]:
         if not line.strip():
             continue
         try:
-            record = decode(line)
+            records.append(decode(line))
         except RecordError as error:
             pending = (number, str(error))
             continue
-        builder.add(record, number)
-        for sample in samples.get(record.step, ()):
-            builder.sample(sample)
+        lines.append(number)
+        if len(records) == CHUNK:
+            builder.add_records(records, lines)
+            records, lines = [], []
+    if records:
+        builder.add_records(records, lines)
     run = builder.finish()
+    run.samples = {row: samples[step] for row, step in enumerate(run.steps.tolist()) if step in samples}
     if pending is not None:
         run.notes.append(f"line {pending[0]} is torn and was left out: the writer was stopped in the middle of it")
     run.notes += file.notes
