@@ -115,5 +115,5 @@ def test_records_at_once_are_those_one_after_the_other() -> None:
 
 
 def test_a_step_that_no_counter_reaches_is_no_record() -> None:
-    with pytest.raises(RecordError, match="Expected `int` <= .* at `\\$.step`"):
+    with pytest.raises(RecordError, match=r"Expected `int` <= .* at `\$.step`"):
         decode('{"schema":1,"step":99999999999999999999}')
