@@ -14,6 +14,7 @@ from grpo_doctor.stats import (
     moving_min,
     previous,
     row,
+    total,
     where,
     words,
 )
@@ -63,19 +64,22 @@ def reward_constant_or_saturated(
     top: float = 0.98,
     low: float = 0.5,
     near: float = 0.9,
+    chance: float = 1e-5,
 ) -> Fires:
     """Every response gets the same reward, so there is nothing to learn from.
 
     ## What it sees
     **Constant** over 20 steps and 10 recorded rewards: on each of them the rewards of the batch have no spread
     (reward_std, or reward_max less reward_min, at most 1e-6), or, where no spread is recorded, the batch means are one
-    and the same number. A log with a row every ten steps is judged at its tenth such row. **Solved**: the success rate,
-    or the reward where all rewards of the run lie in 0 to 1, averages at least 0.98 over the last 20 recorded rewards.
-    The level separates the two ends: constant at or below 0.5 of a 0-to-1 reward, or at or below 0, or below nine
-    tenths of the largest single reward seen, or with a success rate of at most 0.02, or at means that differ from step
-    to step while no reward differs within one, is dead (**error**); constant elsewhere, if its mean is one number too,
-    or solved since the first five rows, is a **warning**; a run that became solved while it trained is an **info**: it
-    has finished.
+    and the same number. A log with a row every ten steps is judged at its tenth such row. Batches without spread do not
+    count as constant while so many in a row are chance (above 1e-5) at the share of such batches before: a step of one
+    prompt often ties. **Solved**: the success rate, or the reward where all rewards of the run lie in 0 to 1, averages
+    at least 0.98 over the last 20 recorded rewards. The level separates the two ends: constant at or below 0.5 of a
+    0-to-1 reward, or at or below 0 and nearer the run's lowest than its highest reward, or below nine tenths of the
+    largest single reward seen, or with a success rate of at most 0.02, or at means that differ from step to step while
+    no reward differs within one, is dead (**error**); constant elsewhere, if its mean is one number too, or solved
+    since the first five rows, is a **warning**; a run that became solved while it trained is an **info**: it has
+    finished.
 
     ## Why it matters
     The advantage is the reward less the group's mean: equal rewards make it zero for every response, by identity.
@@ -103,14 +107,18 @@ def reward_constant_or_saturated(
     before, since = latest(where(unlike, n, math.nan)), latest(where(unlike, step, math.nan))
     alike = n - where(isnan(before), 0, before)
     lasted = step - where(isnan(since), baseline(step, 1) - gap, since)
-    constant = (alike >= least) & (lasted >= steps)
+    earlier = (total(~unlike) - alike) / (n - alike)
+    by_chance = (spread == spread) & (earlier**alike > chance)
+    constant = (alike >= least) & (lasted >= steps) & ~by_chance
     level, right = moving_mean(reward_mean, least), moving_mean(success_rate, least)
-    unit = (best(reward_mean) <= 1) & (lowest(reward_mean) >= 0)
+    highest, floor = best(reward_mean), lowest(reward_mean)
+    unit = (highest <= 1) & (floor >= 0)
     solved = (unit & (moving_mean(reward_mean, steps) >= top)) | (moving_mean(success_rate, steps) >= top)
     began = solved & ((unit & (baseline(reward_mean) >= top)) | (baseline(success_rate) >= top))
     far = level < near * best(reward_max)
     varied = constant & ~solved & (moving_max(reward_mean, least) - moving_min(reward_mean, least) > 1e-6)
-    dead = varied | constant & ~solved & (far | (unit & (level <= low)) | (level <= 0) | (right <= 1 - top))
+    sunk = (level <= 0) & (level - floor <= highest - level)
+    dead = varied | constant & ~solved & (far | (unit & (level <= low)) | sunk | (right <= 1 - top))
     why = where(
         solved,
         "the task is solved and nothing is left to learn",

@@ -51,9 +51,20 @@ def test_a_log_with_a_row_every_ten_steps_is_judged_at_its_tenth_such_row() -> N
 
 
 def test_far_below_a_reward_that_was_seen_it_is_dead() -> None:
-    columns: dict[str, Any] = {"reward_mean": "0.6x5 0.8x20", "reward_std": "0.2x5 0x20"}
-    assert find("REW001", **columns, reward_max="0.8x25").severity == "warning"
-    assert find("REW001", **columns, reward_max="1.0x5 0.8x20").severity == "error"
+    columns: dict[str, Any] = {"reward_mean": "0.6x5 0.8x21", "reward_std": "0.2x5 0x21"}
+    assert find("REW001", **columns, reward_max="0.8x26").severity == "warning"
+    assert find("REW001", **columns, reward_max="1.0x5 0.8x21").severity == "error"
+
+
+def test_penalties_that_are_all_avoided_are_not_dead() -> None:
+    assert find("REW001", reward_mean="-0.6 -0.4 -0.2 0x21").severity == "warning"
+    assert find("REW001", reward_mean="-0.6 -0.4 -0.2 -0.6x21").severity == "error"
+
+
+def test_single_prompts_that_tie_by_chance_are_not_one_reward() -> None:
+    mean, spread = " ".join(["0 1 1 0.5"] * 10), " ".join(["0 0 0 0.4"] * 10)  # three of four tie
+    assert run_check("REW001", reward_mean=mean + " 1 0" * 12, reward_std=spread + " 0x24") is None
+    assert find("REW001", reward_mean=mean + " 1 0" * 21, reward_std=spread + " 0x42").severity == "error"
 
 
 def test_rewards_that_differ_between_steps_but_never_within_one_are_dead_at_any_level() -> None:
