@@ -36,7 +36,7 @@ lab: .venv/.installed  ## every fault of the engine on three seeds, and what is 
 	touch $@
 
 test-old-trl: .venv-old-trl/.installed  ## the oldest TRL that is supported, 0.24, on the same tests
-	.venv-old-trl/bin/python -m pytest tests/integrations/test_trl.py
+	.venv-old-trl/bin/python -m pytest tests/integrations
 
 pages: .venv/.installed  ## checks/README.md and checks/pages, from the docstrings
 	$(BIN)/python -m grpo_doctor.pages

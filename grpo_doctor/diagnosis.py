@@ -238,7 +238,7 @@ def diagnosis_of(
         settings=run.settings,
         verdict=verdict,
         cause=headline.code if headline is not None else None,
-        headline=_headline(verdict, headline, run, rows, active, _left_open(catalogue, active)),
+        headline=_headline(verdict, headline, run, rows, active, _left_open(catalogue, active, coverage, run)),
         findings=findings,
         coverage=coverage,
         notes=run.notes,
@@ -259,9 +259,11 @@ def _verdict(run: Run, active: list[Finding], coverage: Coverage, rows: int) -> 
     return "healthy"
 
 
-def _left_open(catalogue: Catalogue, active: list[Finding]) -> list[str]:
-    """What the findings at info say is not proven."""
-    return [o for f in active if f.level is Severity.INFO and (o := catalogue.checks[f.code].leaves_open)]
+def _left_open(catalogue: Catalogue, active: list[Finding], coverage: Coverage, run: Run) -> list[str]:
+    """What is not proven: what the findings at info say, and that a run without a reward learns."""
+    unrewarded = run.run_type == "rl" and any("reward_mean" in skipped["needs"] for skipped in coverage.skipped)
+    said = [o for f in active if f.level is Severity.INFO and (o := catalogue.checks[f.code].leaves_open)]
+    return ["that it learns: no reward is recorded"] * unrewarded + said
 
 
 def _headline(

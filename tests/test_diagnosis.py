@@ -88,6 +88,12 @@ def test_without_an_outcome_the_first_sentence_is_the_strongest_warning() -> Non
     assert diagnosis.headline == ("Nothing that the run suffers from was found; most worth a look: REW001 it is.")
 
 
+def test_a_run_without_a_reward_is_not_said_to_learn() -> None:
+    blind = diagnose(make_run(entropy_mean=[0.5] * 40, grad_norm=[0.4, 0.5] * 20))
+    assert blind.verdict == "healthy"
+    assert blind.headline.endswith("not proven: that it learns: no reward is recorded.")
+
+
 def test_a_rising_reward_alone_does_not_prove_success() -> None:
     rising = [0.2 + 0.015 * i for i in range(40)]
     alone = diagnose(make_run(reward_mean=rising))
