@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..run import Run
+from ..run import MEANINGS, Run
 from . import Input
 from .aliases import WEAK_STEP_KEYS, resolve, words
 from .rows import Rows
@@ -86,6 +86,12 @@ def is_step(name: str) -> bool:
     return bool(found & _STEPS) and not found - _STEPS - _BESIDE
 
 
+@lru_cache(maxsize=4096)
+def _share(name: str) -> bool:
+    """Whether a name means a share, which may be printed as ``12/32``."""
+    return any("0 to 1" in MEANINGS[alias.field] for alias in resolve(name))
+
+
 def pairs(text: str) -> tuple[tuple[str, ...], list[float]]:
     """The names and numbers of a line; ``#`` is a position such as ``12/500`` that has no name."""
     names: list[str] = []
@@ -103,6 +109,8 @@ def pairs(text: str) -> tuple[tuple[str, ...], list[float]]:
         bare = gap.strip()
         if bare == "/" and end_before:
             if names and not total:
+                if value > 0 and _share(names[-1]):
+                    values[-1] /= value
                 names[-1] = names[-1] or "#"
             total = True
             continue

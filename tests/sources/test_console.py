@@ -35,6 +35,7 @@ SHAPES = {
                                REWARD | ENTROPY | {"reward_std": [0.5] * 5, "entropy_min": [0.5] * 5}),
     "plus minus and percent": ("Iteration {i}: reward = 0.{i} ± 0.5, success: {i}0%\n",
                                REWARD | {"reward_std": [0.5] * 5, "success_rate": [0.1, 0.2, 0.3, 0.4, 0.5]}),
+    "a share as a fraction": ("Step: {i} Reward: 0.{i} Correct: {i}/5 Tokens: 100/512\n", REWARD | {"success_rate": [0.2, 0.4, 0.6, 0.8, 1.0]}),
     "percent without a sign": ("step {i} accuracy: {i}0 reward: 0.{i}\n", REWARD | {"success_rate": [0.1, 0.2, 0.3, 0.4, 0.5]}),
     "thousands": ("step {i} reward 0.{i} mean length 1,23{i} tokens\n", REWARD | {"response_length_mean": [1231, 1232, 1233, 1234, 1235]}),
     "blocks below a headline": ("=== Step {i}/9 ===\n  Mean reward: 0.{i}\n  Entropy: 1.{i}\n\n", REWARD | ENTROPY),
