@@ -23,28 +23,33 @@ class Alias(NamedTuple):
 
 
 FRAMEWORKS = """
-reward_mean         critic/score/mean objective/scores rollout/raw_reward env/all/reward/total reward reward/mean
+reward_mean         critic/score/mean objective/scores ppo/mean_scores exp_scores/mean rollout_scores/mean
+                    task_reward/avg rollout/raw_reward env/all/reward/total reward reward/mean
                     reward/all/mean scores critic/rewards/mean
-reward_std          reward_std reward/std
+reward_std          reward_std reward/std ppo/std_scores exp_scores/std rollout_scores/std
 reward_min          critic/score/min critic/rewards/min reward/min
 reward_max          critic/score/max critic/rewards/max reward/max
-success_rate        env/all/correct objective/verifiable_correct_rate
+success_rate        env/all/correct objective/verifiable_correct_rate successes
+all_correct_groups  batch/solve_all
+all_wrong_groups    batch/solve_none
+live_groups         batch/solve_partial
 valid_rate          env/all/format
-loss                loss actor/loss loss/total_avg loss/mean
-policy_loss         policy_loss actor/pg_loss loss/policy_avg pg_loss act_loss
+loss                loss actor/loss loss/total_avg loss/mean train_loss
+eval_loss           eval_loss eval/loss val_loss val/loss valid_loss validation_loss
+policy_loss         policy_loss actor/pg_loss loss/policy_avg pg_loss act_loss actor_loss/avg
 kl_loss             loss/kl_avg
 grad_norm           grad_norm actor/grad_norm actor_grad_norm optim/grad_norm grad_norm/actor
-learning_rate       learning_rate actor/lr actor_lr act_lr optim/lr lr
+learning_rate       learning_rate actor/lr actor_lr act_lr optim/lr lr train/lr-pg_0 learning_rate_group_0
 kl                  kl actor/kl_loss train/kl_loss critic/kl actor/reward_kl_penalty objective/kl_avg objective/kl3_avg
                     objective/kl2_avg objective/kl1_avg objective/kl0_avg kl_policy_base kl_divergence
-kl_coef             actor/kl_coef critic/kl_coeff actor/reward_kl_penalty_coeff beta
+kl_coef             objective/kl_coef kl_ctl_value actor/kl_coef critic/kl_coeff actor/reward_kl_penalty_coeff beta
 entropy_mean        entropy actor/entropy actor/entropy_loss policy/entropy_avg approx_entropy entropy/mean
-                    entropy/all/mean optim/entropy train/entropy_loss
+                    entropy/all/mean optim/entropy train/entropy_loss entropy/avg
 entropy_min         entropy/min entropy/all/min
 entropy_max         entropy/max entropy/all/max
 clip_fraction       clip_ratio/region_mean actor/pg_clipfrac policy/clipfrac_avg train/pg_clipfrac ppo_clip_ratio
                     clip_ratio
-ratio_mean          probs_ratio val/ratio
+ratio_mean          probs_ratio val/ratio ratios importance_weight/avg
 ratio_max           probs_ratio_max
 rollout_mismatch_kl rollout_corr/k3_kl gen_kl_error mismatch_kl/all/mean mismatch_kl/mean vllm_kl
                     optim/kl_sample_train_v2 rollout_corr/kl
@@ -59,8 +64,8 @@ response_length_mean completions/mean_length response_length/mean response_lengt
                     env/all/ac_tokens_per_turn gen_len
 response_length_min completions/min_length response_length/min val/sequence_lengths_min rollout/response_len/min
 response_length_max completions/max_length response_length/max val/sequence_lengths_max rollout/response_len/max
-truncated_rate      completions/clipped_ratio response_length/clip_ratio truncated rollout/truncated_ratio
-                    truncation_rate is_truncated/all/mean is_truncated/mean
+truncated_rate      completions/clipped_ratio response_length/clip_ratio response_clip_ratio truncated
+                    rollout/truncated_ratio truncation_rate is_truncated/all/mean is_truncated/mean
 eos_rate            1-completions/clipped_ratio val/stop_rate natural_termination_rate
 tokens_seen         num_tokens
 wall_time           _runtime wall_time
@@ -79,15 +84,16 @@ eval_score          eval_reward eval/reward eval_rewards/mean eval_score eval_ac
 
 TRAPS = frozenset(
     "objective/kl objective/entropy objective/rlhf_reward objective/non_score_reward policy/approxkl_avg "
-    "actor/ppo_kl train/ppo_kl ppo_kl approx_kl approxkl total_reward kl_penalty_sum train_loss seq_len "
+    "actor/ppo_kl train/ppo_kl ppo_kl approx_kl approxkl total_reward kl_penalty_sum seq_len "
     "critic/grad_norm critic/lr critic/entropy policy/kl actor/kl".split()
 )
 """Keys that look like a field and are another thing: sums over the sequence (``objective/kl``), the movement within
 an update (``ppo_kl``, exactly 0 on-policy), values after shaping, another network."""
 
 WORDS = """
-reward_mean         reward | reward mean | batch reward | batch mean reward | train reward | train mean reward
-reward_std          reward std | batch reward std
+reward_mean         reward | reward mean | total reward mean | batch reward | batch mean reward | train reward
+                    train mean reward
+reward_std          reward std | total reward std | batch reward std
 reward_min          reward min
 reward_max          reward max
 success_rate        answer accuracy | accuracy | accuracy rate | success rate | success | correct rate | correct
@@ -249,8 +255,8 @@ _EXACT = _exact()
 _WORDED = _worded()
 STEP_KEYS = tuple(
     "step global_step train/global_step training/global_step trainer/global_step grpo_step train_step training_step "
-    "rl_step ppo_step rollout_step policy_step progress/step progress/batch train/step training_iteration iteration "
-    "current_steps global_step/max_steps iter update it rollout_id rollout/step _step".split()
+    "rl_step ppo_step rollout_step policy_step system/step progress/step progress/batch train/step training_iteration "
+    "iteration current_steps global_step/max_steps iter update it rollout_id rollout/step _step".split()
 )
 """Keys that count the rows, the surest first."""
 WEAK_STEP_KEYS = ("episode", "batch", "round", "epoch")
@@ -277,7 +283,7 @@ def words(key: str) -> frozenset[str]:
 
 def plain(key: str) -> tuple[str, float]:
     """The key in lower case without a scale in parentheses, and that scale: ``actor/lr(1e-4)`` is (actor/lr, 1e-4)."""
-    low = key.strip().lower()
+    low = key.strip().lower().replace(" / ", "/")
     scale = 1.0
     if "(" in low and (match := _SCALE.search(low)):
         scale, low = float(match[1]), low.replace(match[0], "")
@@ -310,7 +316,7 @@ def resolve(key: str) -> tuple[Alias, ...]:
 
 def _candidates(low: str) -> list[str]:
     names = [low]
-    for prefix in ("train/", "training/", "metrics/", "train_", "rl/", "grpo/"):
+    for prefix in ("train/", "training/", "metrics/", "train_", "rl/", "grpo/", "grpo_actor/update/", "grpo_actor/"):
         if low.startswith(prefix):
             names.append(low[len(prefix) :])
     return names

@@ -6,6 +6,7 @@ number in it. Completions are printed between the metrics, so a line must look l
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from ..run import Run
@@ -18,6 +19,9 @@ _LONGEST = 1 << 16
 """Characters of a metrics line at most; longer ones are texts."""
 _MARKS = (b"{", b"step:", b"%|", b"tensor contains")
 """What stands in the lines of known trainers, and in the error of a policy that has become NaN."""
+
+_RANK = re.compile(r"\[(?:rank|default|trainer)[ :]?(\d{1,5})(?:\|\d{1,5})?\]", re.IGNORECASE)
+"""What torchrun and accelerate put before the lines of each process."""
 
 
 def sniff(head: Head) -> int:
@@ -65,7 +69,7 @@ class _Console:
         self.general = keyvalue.General(file)
         self.config = verl_console.Config()
         self.bars = trl_console.Bars()
-        self.last = ""
+        self.last = self._rank = ""
         self._known = False
         self.epochs = False
 
@@ -75,9 +79,13 @@ class _Console:
         return bool(self._known) and not self.config.open
 
     def see(self, line: int, text: str) -> None:
+        if self._of_another_process(text):
+            return
         if "step:" in text and " - " in text and self.steps.see(line, text):
             self._known = True
             return
+        if "%|" in text:
+            self.bars.see(text)
         if "{" in text or self.config.open:
             if (found := trl_console.mapping(text)) is not None and self._mapping(line, text, *found):
                 return
@@ -85,8 +93,6 @@ class _Console:
                 self.declare(config)
             if self.config.open:
                 return
-        if "%|" in text:
-            self.bars.see(text)
         if (message := sign(text)) is not None:
             for rows in (self.trl, self.verl, self.general.rows):
                 rows.event("log-warning", message, line)
@@ -94,6 +100,14 @@ class _Console:
             self.declare(verl_console.overrides(text))
         if not self._known:
             self.general.see(line, text)
+
+    def _of_another_process(self, text: str) -> bool:
+        """Whether a line is that of a second process of the job, which prints what the first one prints."""
+        rank = _RANK.match(text) if text[:1] == "[" else None
+        if rank is None:
+            return False
+        self._rank = self._rank or rank[1]
+        return rank[1] != self._rank
 
     def _mapping(self, line: int, text: str, body: str, step: float | None) -> bool:
         """Takes a row of metrics; False for a mapping that is none."""

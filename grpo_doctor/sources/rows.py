@@ -28,7 +28,8 @@ SINGLE_PROMPT = frozenset("ground_truth prompt question problem gold target".spl
 """Keys that hold one prompt or its answer: the rewards beside them are one group."""
 SHARES = frozenset(name for name, meaning in FIELDS.items() if meaning.endswith("0 to 1"))
 _COMMON = frozenset(
-    "loss grad_norm learning_rate epoch tokens_seen wall_time optimizer_step eval_score success_rate entropy_mean "
+    "loss eval_loss grad_norm learning_rate epoch tokens_seen wall_time optimizer_step eval_score success_rate "
+    "entropy_mean "
     "temperature weight_delta".split()
 )
 """Fields that supervised training logs too: they do not make a run RL."""
@@ -248,12 +249,13 @@ class Rows:
     def _step(self, row: Mapping[str, Any]) -> float | None:
         if self._step_key is not None and (step := _count(row.get(self._step_key))) is not None:
             return step
-        for key in STEP_KEYS:
-            if key in row and (step := _count(row[key])) is not None and math.isfinite(step):
-                self._step_key = self._step_key or key
+        named = {key.lower().replace(" ", "_"): key for key in map(str, row)}
+        for name in STEP_KEYS:
+            if name in named and (step := _count(row[named[name]])) is not None and math.isfinite(step):
+                self._step_key = self._step_key or named[name]
                 return step
-        for key in WEAK_STEP_KEYS:
-            if key in row and (step := number(row[key])) is not None:
+        for name in WEAK_STEP_KEYS:
+            if name in named and (step := number(row[named[name]])) is not None:
                 self.weak.put(len(self.steps), step)
                 break
         return None
@@ -288,7 +290,13 @@ class Rows:
             setting = declared(key)
             if setting is not None and label != "eval":
                 self.settings.setdefault(setting, value)
-            if label != "eval" and key not in TRAPS and component(key) and number(value) is not None:
+            if (
+                label != "eval"
+                and not is_eval(key)
+                and key not in TRAPS
+                and component(key)
+                and number(value) is not None
+            ):
                 self.components[name] = _Column(component(key), ())
                 return self.components[name]
             self.unread[name] = 1
@@ -303,7 +311,7 @@ class Rows:
             target = self.file.mapping[key]
             return (Alias(_TARGETS.get(target, target), rank=-1),)
         found = resolve(key)
-        if found and key.startswith("eval/") and any(a.field != "eval_score" for a in found):
+        if found and key.startswith("eval/") and any(a.field not in ("eval_score", "eval_loss") for a in found):
             return ()
         return tuple(a for a in found if a.field in NUMBER_FIELDS)
 
@@ -372,6 +380,7 @@ def is_eval(key: str) -> bool:
 
 def component(key: str) -> str:
     """The name of a reward function in a key such as ``rewards/format/mean`` or ``format_reward``; else empty."""
+    key = key.replace(" / ", "/")
     for prefix in ("rewards/", "reward/", "train/rewards/", "train/reward/"):
         if key.startswith(prefix):
             name = key[len(prefix) :].removesuffix("/mean")

@@ -1,9 +1,16 @@
-"""CSV and TSV with one row a step and the names of the metrics in the first line."""
+"""Tables with one row a step and the names of the metrics above them: CSV, TSV, Markdown, columns parted by spaces.
+
+Exports of Weights & Biases name the run in every column (``run - reward``, with ``__MIN`` and ``__MAX`` beside it), and
+each is a run of its own. An export of TensorBoard holds one scalar, whose name stands in the name of the file.
+"""
 
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
 
 from ..run import Run
 from . import Head, Input
@@ -12,34 +19,50 @@ from .rows import Rows, number
 
 FORMAT = "csv"
 _DELIMITERS = ",\t;"
+_DRAWN = ("|", "\t", "  ", " ")
+"""What parts the columns of a table that is drawn for readers: bars, tabs, two spaces or more, spaces."""
+_DEEPEST = 300
+"""Lines above a drawn table at most."""
+_SCALAR = ["wall time", "step", "value"]
+_TAG = re.compile(r"-tag-([^()]+?) ?(?:\(\d+\))?\.csv", re.IGNORECASE)
+_EXPORTED = re.compile(r"(?P<run>.+) - (?P<key>.+?)(?P<extreme>__MIN|__MAX)?")
+_RULE = re.compile(r"[-=+|: ]+")
+_SPACES = re.compile(r"\s{2,}")
 
 
 def sniff(head: Head) -> int:
-    lines = [line for line in head.lines[:12] if line.strip()]
-    delimiter = _delimiter(lines[0]) if len(lines) > 1 else ""
-    if not delimiter:
-        return 0
-    names = split(lines[0], delimiter)
-    rows = [split(line, delimiter) for line in lines[1 : -1 if len(lines) > 2 else None]]
-    known = [name for name in names if name.lower() in STEP_KEYS or resolve(name)]
-    if any(number(name) is not None for name in names) or len(known) < 2:
-        return 0
-    return 2 if all(len(row) == len(names) for row in rows) else 0
+    lines = _lines(head)
+    if _header(lines):
+        names, *rows = [split(line, _delimiter(lines[0])) for line in lines[: 12 if len(lines) > 12 else None]]
+        rows = rows[:-1] if len(rows) == len(lines) - 1 > 1 else rows  # the last line of the file may be torn
+        return 2 if all(len(row) == len(names) for row in rows) else 0
+    return 1 if "{'" not in head.text and _drawn(lines) else 0
 
 
 def read(file: Input) -> list[Run]:
-    rows = Rows(file, FORMAT)
-    lines = file.lines()
-    first = next((text for _, text in lines if text.strip()), "")
-    delimiter = _delimiter(first)
-    names = split(first, delimiter)
-    for line, text in lines:
+    head = _lines(file.head())
+    plain = _header(head)
+    delimiter, names = _drawn(head) or ("", [])
+    if plain:
+        delimiter, names = _delimiter(head[0]), plain
+    tables = [(Rows(replace(file, shown=f"{file.source} ({run})") if run else file, FORMAT), columns)
+              for run, columns in _columns(file, names).items()]  # fmt: skip
+    below = False
+    for line, text in file.lines():
         cells = split(text, delimiter)
-        if len(cells) == len(names):
-            rows.add({name: cell for name, cell in zip(names, cells, strict=True) if cell}, line)
-        elif text.strip():
-            rows.unreadable(line)
-    return [rows.run()]
+        if cells == names:
+            below = True
+        elif below and len(cells) == len(names) and not _RULE.fullmatch(text):
+            for rows, columns in tables:
+                if row := {name: cells[place] for place, name in columns.items() if cells[place]}:
+                    rows.add(row, line)
+        elif below and plain and text.strip():
+            tables[0][0].unreadable(line)
+    return [rows.run() for rows, _ in tables]
+
+
+def _lines(head: Head) -> list[str]:
+    return [line for line in head.lines if line.strip()]
 
 
 def _delimiter(line: str) -> str:
@@ -48,8 +71,60 @@ def _delimiter(line: str) -> str:
     return best if counts[best] else ""
 
 
+def _header(lines: list[str]) -> list[str]:
+    """The names in the first line of a file that is one table; empty if it is none."""
+    delimiter = _delimiter(lines[0]) if len(lines) > 1 else ""
+    names = split(lines[0], delimiter) if delimiter else []
+    if any(number(name) is not None for name in names):
+        return []
+    keys = [key for columns in _columns(None, names).values() for key in columns.values()]
+    known = [key for key in keys if _counts(key) or resolve(key)]
+    return names if len(known) > 1 or [name.lower() for name in names] == _SCALAR else []
+
+
+def _drawn(lines: list[str]) -> tuple[str, list[str]] | None:
+    """What parts the columns of a table within a text, and their names, of which one counts and one is a metric."""
+    rows = [line for line in lines[:_DEEPEST] if not _RULE.fullmatch(line)]
+    for above, below in pairwise(rows):
+        for delimiter in _DRAWN:
+            names, cells = split(above, delimiter), split(below, delimiter)
+            if len(names) != len(cells) or len(names) < 2 or number(cells[0]) is None:
+                continue
+            numbers = sum(number(cell) is not None for cell in cells)
+            if (
+                numbers > len(cells) / 2
+                and any(map(_counts, names))
+                and any(resolve(n) for n in names if not _counts(n))
+            ):
+                return delimiter, names
+    return None
+
+
+def _counts(name: str) -> bool:
+    return name.lower().replace(" ", "_") in (*STEP_KEYS, "epoch", "episode")
+
+
+def _columns(file: Input | None, names: list[str]) -> dict[str, dict[int, str]]:
+    """The names of the columns of every run in the table, by place."""
+    if file and [name.lower() for name in names] == _SCALAR:
+        tag = _TAG.search(file.path.name)
+        return {"": {1: names[1], 2: tag[1] if tag else names[2]}}
+    exported = [_EXPORTED.fullmatch(name) for name in names]
+    if not names or exported[0] is not None or len(names) < 2 or not all(exported[1:]):
+        return {"": dict(enumerate(names))}
+    runs: dict[str, dict[int, str]] = {}
+    for place, match in enumerate(exported):
+        if match is not None and not match["extreme"]:
+            runs.setdefault(match["run"], {0: names[0]})[place] = match["key"]
+    return runs
+
+
 def split(line: str, delimiter: str = ",") -> list[str]:
     """The cells of one line, none where its quotes are torn."""
+    if delimiter == "|":
+        return [cell.strip() for cell in line.strip().strip("|").split("|")]
+    if delimiter.isspace() and delimiter != "\t":
+        return line.split() if delimiter == " " else _SPACES.split(line.strip())
     if '"' not in line:
         return [cell.strip() for cell in line.removeprefix("\ufeff").split(delimiter)]
     try:

@@ -130,3 +130,26 @@ def test_warnings_that_prove_something_are_events(tmp_path: Path, row: str) -> N
         (1, "log-warning", warning, 1),
         (5, "log-warning", error, 7),
     ]
+
+
+ROW = "{{'loss': 0.{i}, 'reward': 0.{i}, 'epoch': 0.{i}}}"
+
+
+@pytest.mark.parametrize(
+    "glue",
+    [
+        "\r {i}0%|# | {i}0/99 [00:05<00:05]          ROW\r {i}0%|# | {i}0/99 [00:05<00:05]",
+        "\n {i}0%|# | {i}0/99 [00:05<00:05]ROW",
+    ],
+)
+def test_rows_glued_to_their_bar_have_its_step(tmp_path: Path, glue: str) -> None:
+    run = run_of(tmp_path, "x.log", lines(glue.replace("ROW", ROW)))
+    assert (run.steps.tolist(), known(run)["loss"]) == ([10, 20, 30, 40, 50], LOSS["loss"])
+
+
+@pytest.mark.parametrize("rank", ["[rank{r}]: ", "[default{r}]:", "[Rank {r}] "])
+def test_only_one_process_of_a_job_is_read(tmp_path: Path, rank: str) -> None:
+    ranks = [rank.replace("{r}", str(r)) for r in (0, 1, 2)]
+    for line in (ROW, "step {i} loss 0.{i} reward 0.{i}"):
+        run = run_of(tmp_path, "x.log", lines("".join(f"{rank}{line}\n" for rank in ranks)))
+        assert (run.steps.tolist(), known(run)["reward_mean"]) == ([1, 2, 3, 4, 5], REWARD["reward_mean"])

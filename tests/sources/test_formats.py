@@ -302,6 +302,70 @@ def test_csv_and_tsv(tmp_path: Path) -> None:
         assert (run.format, run.steps.tolist(), known(run)) == ("csv", [1, 2, 3], wanted)
 
 
+HEAD = ["Step", "Training Loss", "reward", "rewards / correct", "completions / clipped_ratio"]
+CELLS = [["5", "No log", "0.5", "1.0", "0.25"], ["10", "0.001", "0.75", "0.5", "nan"]]
+
+
+def drawn(bar: str, edge: str = "") -> str:
+    return "".join(f"{edge}{bar.join(row)}{edge}\n" for row in (HEAD, *CELLS))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        drawn("\t"),
+        "Using GPU 0, 4.5 GB\n\n" + drawn("   "),
+        "# My run\n\nIt went well.\n\n"
+        + drawn(" | ", "|").replace("\n", "\n|---|---:|---|---|---|\n", 1)
+        + "\nThe end.\n",
+    ],
+    ids=["tabs", "spaces", "markdown"],
+)
+def test_tables_of_notebooks(tmp_path: Path, text: str) -> None:
+    run = run_of(tmp_path, "out.txt", text)
+    assert (run.format, run.run_type, run.steps.tolist()) == ("csv", "rl", [5, 10])
+    assert known(run) == {
+        "loss": [None, 0.001],
+        "reward_mean": [0.5, 0.75],
+        "truncated_rate": [0.25, None],
+        "eos_rate": [0.75, None],
+    }
+    assert run.columns["reward_components"].tolist() == [{"correct": 1.0}, {"correct": 0.5}]
+
+
+def test_columns_of_a_hand_written_console(tmp_path: Path) -> None:
+    run = run_of(
+        tmp_path, "out.txt", "loading\n step  loss reward\n    1  0.50   0.25\n    2  0.25   0.75\ndone in 3 s\n"
+    )
+    assert (run.steps.tolist(), known(run)) == ([1, 2], {"loss": [0.5, 0.25], "reward_mean": [0.25, 0.75]})
+    assert (
+        run_of(tmp_path, "r.md", "| Model | Accuracy | Reward |\n|---|---|---|\n| a | 0.5 | 1 |\n").run_type == "none"
+    )
+
+
+def test_exports_of_wandb_are_a_run_each(tmp_path: Path) -> None:
+    path = tmp_path / "wandb_export.csv"
+    names = [
+        "train/global_step",
+        *(f"{run} - train/{key}" for run in ("a - b", "c") for key in ("kl", "kl__MIN", "kl__MAX")),
+    ]
+    path.write_text(
+        ",".join(f'"{name}"' for name in names) + '\n"5","1","0","9","","",""\n"10","2","0","9","3","0","9"\n', "utf-8"
+    )
+    runs = read(path)
+    assert [(run.source.removeprefix(str(path)), run.steps.tolist(), known(run)) for run in runs] == [
+        (" (a - b)", [5, 10], {"kl": [1, 2]}),
+        (" (c)", [10], {"kl": [3]}),
+    ]
+
+
+def test_the_scalar_of_a_tensorboard_export_is_named_by_its_file(tmp_path: Path) -> None:
+    text = "Wall time,Step,Value\n1.7e9,10,0.5\n1.7e9,20,nan\n"
+    run = run_of(tmp_path, "run-grpo-tag-train_kl.csv", text)
+    assert (run.steps.tolist(), known(run), run.mapping) == ([10, 20], {"kl": [0.5, "NaN"]}, {"train_kl": "kl"})
+    assert run_of(tmp_path, "scalar.csv", text).run_type == "none"
+
+
 TEXT = '{"step": 1, "reward": 0.5, "loss": NaN}\n{"step": 2, "reward": 0.75, "loss": 1.5}\n'
 
 
