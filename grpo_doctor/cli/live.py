@@ -53,7 +53,7 @@ class View:
         """Takes a finished step."""
         if record.step % self.every == 0 or record.step in (self.first + 1, self.last):
             values = "  ".join(f"{name} {value}" for name, value in numbers(record))
-            typer.echo(f"step {record.step}/{self.last}  {values}  {self.left(record.step)} left")
+            typer.echo(f"step {record.step}/{self.last}  {values}  {self.left(record.step)}")
 
     def finding(self, finding: Finding, action: Action) -> None:
         """Takes a finding that is new or has become worse."""
@@ -72,8 +72,10 @@ class View:
     def left(self, step: int) -> str:
         """The time that the rest will take, in words."""
         done = step - self.first
-        seconds = (time.monotonic() - self.began) / max(done, 1) * (self.last - step)
-        return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+        if not done:
+            return "starting"
+        seconds = (time.monotonic() - self.began) / done * (self.last - step)
+        return f"{seconds:.0f} s left" if seconds < 120 else f"{seconds / 60:.0f} min left"
 
 
 def numbers(record: StepRecord) -> list[tuple[str, str]]:
@@ -118,18 +120,20 @@ class Panel(View):
         from rich.table import Table
         from rich.text import Text
 
+        bar = Table.grid()  # alone it would end without a line break
+        bar.add_row(ProgressBar(total=self.last, completed=self.current, width=60))
         table = Table.grid(padding=(0, 2))
         for field, name in SHOWN.items():
             if values := self.history.get(field):
                 table.add_row(name, f"{values[-1]:.3g}", Text(sparkline(values[-60:]), "cyan"))
-        head = Text(f"step {self.current}/{self.last}, {self.left(self.current)} left, {self.session.folder.path}")
+        head = Text(f"step {self.current}/{self.last}, {self.left(self.current)}, {self.session.folder.path}")
         found = [
             Text(f"{f.severity:8} {f.code} since step {f.onset_step}: {f.message}", STYLES[f.severity])
             for f in self.session.doctor.findings()
             if not f.cleared
         ]
         rest = found or [Text("no findings", "green")]
-        return Group(head, ProgressBar(total=self.last, completed=self.current, width=60), table, *rest[:8])
+        return Group(head, bar, table, *rest[:8])
 
 
 def sparkline(values: Sequence[float]) -> str:

@@ -72,6 +72,9 @@ def run(
     Writes records.jsonl, samples.jsonl, config.json and the reports to the run's folder. Without arguments it trains
     the embedded model on the embedded task, with no download and no GPU.
 
+    Ctrl-C ends it after the last finished step, with records and reports on disk; the exit code is that of the findings
+    so far.
+
     Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong use, 3 nothing could be judged.
     """
     short = {"model": model, "task": task, "max_steps": steps, "seed": seed}
@@ -204,7 +207,16 @@ def _trainer(settings: Settings, engine: Any) -> Trainer:
     from ..engine.trainer import Trainer
 
     task = load_task(settings.task, settings.reward)
+    typer.echo(f"grpo-doctor: loading {_named(settings.model)}", err=True)
     return Trainer(engine(settings, *load_model(settings), task))
+
+
+def _named(model: str) -> str:
+    from ..engine.tiny import cache_file
+
+    if model == "embedded" and not cache_file().is_file():
+        return "the embedded model, which is warmed up once: some 20 seconds"
+    return "the embedded model" if model == "embedded" else model
 
 
 def _prove(trainer: Trainer, examined: Config) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +52,9 @@ def _pretrained(name: str, **options: Any) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name, **options)
-        model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32, **options)
+        with _without_bars() if Path(name).exists() else nullcontext():  # a download shows how far it is
+            tokenizer = AutoTokenizer.from_pretrained(name, **options)
+            model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32, **options)
     except (OSError, ValueError) as error:
         first = str(error).strip().split("\n")[0]
         raise ConfigError(f"--model {name}: {first}") from None
@@ -59,6 +64,22 @@ def _pretrained(name: str, **options: Any) -> tuple[Any, Any]:
             "{% if add_generation_prompt %}{{ 'assistant:' }}{% endif %}"
         )
     return model, tokenizer
+
+
+@contextmanager
+def _without_bars() -> Iterator[None]:
+    """No progress bars of transformers, which take seconds and then stand in the output for good."""
+    gguf_reader: Any = import_module("transformers.modeling_gguf_pytorch_utils")
+    logging: Any = import_module("transformers.utils.logging")
+    shown, bar = logging.is_progress_bar_enabled(), gguf_reader.tqdm
+    logging.disable_progress_bar()
+    gguf_reader.tqdm = lambda items, **_: items
+    try:
+        yield
+    finally:
+        gguf_reader.tqdm = bar
+        if shown:
+            logging.enable_progress_bar()
 
 
 def _smollm2() -> tuple[Any, Any]:
@@ -87,4 +108,7 @@ def with_lora(model: Any, rank: int, alpha: int) -> Any:
     except ImportError:
         raise ConfigError("lora_r: peft is not installed: pip install 'grpo-doctor[train]'") from None
     config = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=0.0, target_modules="all-linear", task_type="CAUSAL_LM")
-    return get_peft_model(model, config)
+    with warnings.catch_warnings():
+        # peft asks transformers under a name that goes with version 6; nobody who trains can do anything about it
+        warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
+        return get_peft_model(model, config)

@@ -67,11 +67,13 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
 
     # records and checkpoints
     record_every: int = 1
-    """Steps between records of the statistics that cost a pass over logits; the rest is in every record."""
+    """Steps between records of what costs a pass over logits or weights (sharpness, entropy, `policy_movement_kl`,
+    `kl_grad_share`); the rest is in every record."""
     record_tokens: int = 0
-    """Response tokens that those statistics look at; 0 is all of them."""
+    """Response tokens of a step that the statistics of logits look at; 0 is all of them."""
     kl_grad_share_every: int = 10
-    """Steps between measurements of the KL term's share of the gradient, which costs a backward pass."""
+    """Of the records with such statistics every how manieth measures the KL term's share of the gradient (an extra
+    forward and backward pass); 0 is none."""
     save_steps: int = 20
     save_total_limit: int = 3
 

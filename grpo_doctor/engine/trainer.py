@@ -197,8 +197,12 @@ class Trainer:
         return measure.k3(prepared.old[firsts][drawn], torch.cat(now)[drawn])
 
     def measures_kl_gradient(self) -> bool:
+        """Whether this step's record holds the KL term's share of the gradient."""
         s = self.settings
-        return bool(s.beta) and s.kl_grad_share_every > 0 and self.engine.step_number % s.kl_grad_share_every == 0
+        if not (s.beta and s.kl_grad_share_every and self.detailed()):
+            return False
+        detailed_so_far = (self.engine.step_number - 1) // s.record_every + 1
+        return detailed_so_far % s.kl_grad_share_every == 0
 
     def kl_gradient_share(self, prepared: Prepared) -> float:
         """Norm of the KL term's gradient by the sum of its norm and that of the rest."""

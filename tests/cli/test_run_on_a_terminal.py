@@ -1,0 +1,90 @@
+"""``grpo-doctor run`` on a terminal: the live panel, and Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from grpo_doctor.record import read_records
+
+from .test_run import SMALL, environment
+
+pty = pytest.importorskip("pty", reason="a pseudo-terminal needs Unix")
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
+LIMIT = 200
+
+
+def on_a_terminal(*arguments: str, folder: Path, interrupt_when: Callable[[], bool] = lambda: False) -> tuple[int, str]:
+    """Exit code and everything written, by a run whose terminal gets Ctrl-C once the condition holds."""
+    import fcntl
+    import termios
+
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (40, 120))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "grpo_doctor", "run", *arguments], cwd=folder,
+        env={**environment(), "TERM": "xterm-256color"}, stdin=theirs, stdout=theirs, stderr=theirs,
+        start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )  # fmt: skip
+    os.close(theirs)
+    written, interrupted, deadline = b"", False, time.monotonic() + LIMIT
+    try:
+        while time.monotonic() < deadline:
+            if select.select([ours], [], [], 0.05)[0]:
+                try:
+                    written += os.read(ours, 1 << 16)
+                except OSError:  # the other end is closed
+                    break
+            if not interrupted and interrupt_when():
+                os.write(ours, b"\x03")
+                interrupted = True
+        return process.wait(max(1.0, deadline - time.monotonic())), written.decode()
+    finally:
+        process.kill()
+        os.close(ours)
+
+
+def plain(written: str) -> list[str]:
+    """The lines without their control sequences."""
+    return [line.strip() for line in CONTROL.sub("", written).split("\n")]
+
+
+@pytest.mark.slow
+def test_the_panel_redraws_itself_and_leaves_the_verdict(tmp_path: Path) -> None:
+    code, written = on_a_terminal("--steps", "3", *SMALL, "--out", "seen", folder=tmp_path)
+    lines = plain(written)
+    assert code == 3
+    assert "\x1b[" in written
+    assert "step 0/3, starting, seen" in lines
+    last = lines[max(i for i, line in enumerate(lines) if line.endswith("step 3/3, 0 s left, seen")) :]
+    for name in ("reward", "valid", "entropy", "KL", "length", "grad"):
+        assert any(re.match(rf"{name} +[-+0-9.e]+ +[▁▂▃▄▅▆▇█]{{3}}$", line) for line in last), name
+    assert "unjudged: 3 steps, too few to judge." in last
+    assert lines[-4:-1] == ["seen/records.jsonl", "seen/report.html", "seen/report.md"]
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_with_records_a_report_and_one_line(tmp_path: Path) -> None:
+    records = tmp_path / "cut" / "records.jsonl"
+    code, written = on_a_terminal(
+        "--steps", "5000", *SMALL, "--out", "cut", folder=tmp_path,
+        interrupt_when=lambda: records.exists() and records.read_bytes().count(b"\n") >= 2,
+    )  # fmt: skip
+    lines = plain(written)
+    assert lines.count("stopped: interrupted") == 1
+    assert "Traceback" not in written
+    steps = [record.step for record in read_records(records)]
+    assert steps == list(range(1, len(steps) + 1))
+    assert len(steps) >= 2
+    verdict = lines[lines.index("stopped: interrupted") + 1]
+    assert code == (3 if verdict.startswith("unjudged") else 0)
+    assert "The training was stopped: interrupted." in (tmp_path / "cut" / "report.md").read_text(encoding="utf-8")
+    assert (tmp_path / "cut" / "report.html").stat().st_size > 0
