@@ -23,8 +23,8 @@ from typing import BinaryIO, Protocol, cast
 from ..run import Run
 
 FORMATS = (
-    "records", "aflow", "dual", "lever", "tensorboard", "wandb", "completions", "json_rows", "table", "jsonl",
-    "console",
+    "records", "aflow", "dual", "lever", "tensorboard", "wandb", "completions", "notebook", "json_rows", "table",
+    "jsonl", "console",
 )  # fmt: skip
 """Modules of this package that read a format, surest first where they tie."""
 
@@ -183,11 +183,12 @@ def read(path: Path, mapping: Mapping[str, str] | None = None) -> list[Run]:
         with tempfile.NamedTemporaryFile() as copy:
             shutil.copyfileobj(sys.stdin.buffer, copy)
             copy.flush()
-            return _read(Input(Path(copy.name), mapping or {}, shown="standard input"))
-    return _read(Input(path, mapping or {}))
+            return read_input(Input(Path(copy.name), mapping or {}, shown="standard input"))
+    return read_input(Input(path, mapping or {}))
 
 
-def _read(file: Input) -> list[Run]:
+def read_input(file: Input) -> list[Run]:
+    """The runs in a file, whatever its format. Raises `ReadError`."""
     head = file.head()
     if not head.raw:
         return [_nothing(file, "the file is empty")]
@@ -210,7 +211,7 @@ def _folder(path: Path, mapping: Mapping[str, str]) -> list[Run]:
     last: ReadError | None = None
     for log in candidates(path):
         try:
-            found += [run for run in _read(Input(log, mapping)) if run.run_type != "none" or len(run)]
+            found += [run for run in read_input(Input(log, mapping)) if run.run_type != "none" or len(run)]
         except ReadError as error:
             last = error
     if not found:

@@ -16,7 +16,7 @@ import numpy as np
 from ..run import Run, RunBuilder, Sample
 
 _SKIPPED_FOLDERS = frozenset("__pycache__ node_modules site-packages .git .venv venv .ipynb_checkpoints".split())
-_LOGS = frozenset("log txt out err md jsonl json csv tsv parquet wandb gz zst".split()) | {""}
+_LOGS = frozenset("log txt out err md ipynb jsonl json csv tsv parquet wandb gz zst".split()) | {""}
 _NO_LOGS = frozenset(
     "tokenizer.json tokenizer_config.json config.json generation_config.json special_tokens_map.json vocab.json "
     "added_tokens.json adapter_config.json preprocessor_config.json processor_config.json README.md requirements.txt "

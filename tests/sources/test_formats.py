@@ -333,6 +333,31 @@ def test_tables_of_notebooks(tmp_path: Path, text: str) -> None:
     assert run.columns["reward_components"].tolist() == [{"correct": 1.0}, {"correct": 0.5}]
 
 
+def page(rows: list[list[str]]) -> str:
+    cells = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<div><progress value='2'></progress></div><table border='1'><thead>{cells}</thead></table><p>"
+
+
+def test_notebooks_and_their_pages(tmp_path: Path) -> None:
+    console = "".join(f"{{'loss': {i}, 'reward': 0.{i}, 'epoch': {i}}}\n" for i in (1, 2, 3)).splitlines(keepends=True)
+    outputs = [
+        [{"output_type": "display_data", "data": {"text/html": page([HEAD, *CELLS]).splitlines(keepends=True)}}],
+        [{"output_type": "stream", "text": console[:2]}, {"output_type": "stream", "text": "".join(console[2:])}],
+        [{"output_type": "stream", "text": "nothing\n"}],
+    ]
+    cells = [{"cell_type": "code", "outputs": output, "source": ["{'loss': 9, 'reward': 9}"]} for output in outputs]
+    path = tmp_path / "train.ipynb"
+    path.write_text(json.dumps({"cells": [{"cell_type": "markdown", "source": "x"}, *cells], "nbformat": 4}), "utf-8")
+    table, rows = read(path)
+    assert (table.source, table.steps.tolist(), known(table)["reward_mean"]) == (str(path), [5, 10], [0.5, 0.75])
+    assert (rows.format, rows.steps.tolist(), known(rows)["loss"]) == ("trl-console", [1, 2, 3], [1, 2, 3])
+    exported = run_of(tmp_path, "train.html", f"<!DOCTYPE html><html><pre>&lt;s&gt;</pre>{page([HEAD, *CELLS])}</html>")
+    assert known(exported) == known(table)
+    assert exported.columns["reward_components"].tolist() == [{"correct": 1.0}, {"correct": 0.5}]
+    path.write_text('{"cells": [{"cell_type": "code", "outputs": []}]}', "utf-8")
+    assert read(path)[0].notes == ["no metric was found in the outputs of its cells"]
+
+
 def test_columns_of_a_hand_written_console(tmp_path: Path) -> None:
     run = run_of(
         tmp_path, "out.txt", "loading\n step  loss reward\n    1  0.50   0.25\n    2  0.25   0.75\ndone in 3 s\n"
