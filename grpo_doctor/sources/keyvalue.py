@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from array import array
+from collections import Counter
 from functools import lru_cache
 
 import numpy as np
@@ -40,6 +41,7 @@ _LONGEST_LINE = 4096
 _RULE = re.compile(r"\W{6,}$")
 _MOST_SHAPES = 20_000
 _MOST_NUMBERS = 200
+_MOST_OTHERS = 1000
 
 
 class _Shape:
@@ -184,6 +186,7 @@ class General:
         self._heads: dict[str, tuple[array[int], array[float]]] = {}
         self._order = 0
         self._breaks = array("q")
+        self._others: Counter[str] = Counter()
 
     def see(self, line: int, text: str) -> None:
         if len(text) > _LONGEST_LINE:
@@ -196,25 +199,22 @@ class General:
         if not any(names):
             return
         self._order += 1
-        kept = [
-            i
-            for i, name in enumerate(names)
-            if name and (name == "#" or _field(name) or is_step(name) or declared(name))
-        ]
-        if any(_field(names[i]) for i in kept):
+        if any(name in self.rows.file.mapping or _field(name) for name in names if name):
             shape = self._shape(names)
             if shape is not None:
                 shape.order.append(self._order)
                 shape.lines.append(line)
                 shape.values.extend(values)
             return
-        for i in kept:
-            if is_step(names[i]):
-                self._head(text, values[i])
+        for name, value in zip(names, values, strict=True):
+            if is_step(name):
+                self._head(text, value)
                 return
-        for i in kept:
-            if (setting := declared(names[i])) and not self._shapes:
-                self.rows.settings.setdefault(setting, values[i])
+        for name, value in zip(names, values, strict=True):
+            if (setting := declared(name)) and not self._shapes:
+                self.rows.settings.setdefault(setting, value)
+            elif name and name != "#" and (name in self._others or len(self._others) < _MOST_OTHERS):
+                self._others[name] += 1
 
     def _shape(self, names: tuple[str, ...]) -> _Shape | None:
         shape = self._shapes.get(names)
@@ -224,7 +224,7 @@ class General:
 
     def _head(self, text: str, step: float) -> None:
         match = _NUMBER.search(_ATTACHED.sub(r"\1 ", text))
-        kind = text[: match.start() if match else 24][-24:]
+        kind = " ".join(text[: match.start() if match else 24].split())[-24:]
         if kind in self._heads or len(self._heads) < _MOST_SHAPES:
             order, steps = self._heads.setdefault(kind, (array("q"), array("d")))
             order.append(self._order)
@@ -246,6 +246,8 @@ class General:
             ]
             for _, line, step, row in sorted(items, key=lambda item: item[0]):
                 self.rows.add(row, line, step)
+        often = max(3, 0.5 * len(set(self.rows.steps)))
+        self.rows.unread.update({name: count for name, count in self._others.items() if count >= often})
         return self.rows.run()
 
     def _regular(self) -> list[_Shape]:

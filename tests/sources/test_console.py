@@ -153,3 +153,18 @@ def test_only_one_process_of_a_job_is_read(tmp_path: Path, rank: str) -> None:
     for line in (ROW, "step {i} loss 0.{i} reward 0.{i}"):
         run = run_of(tmp_path, "x.log", lines("".join(f"{rank}{line}\n" for rank in ranks)))
         assert (run.steps.tolist(), known(run)["reward_mean"]) == ([1, 2, 3, 4, 5], REWARD["reward_mean"])
+
+
+def test_names_that_nobody_knows_are_told_and_can_be_mapped(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    path.write_text(lines("Step {i}\n  vibes = 0.{i}\n  gpu_mem = 20.1\nbaz 7\n"), encoding="utf-8")
+    (run,) = read(path)
+    assert (run.run_type, dict(run.unread)) == ("none", {"vibes": 5, "gpu_mem": 5, "baz": 5})
+    (run,) = read(path, {"vibes": "reward_mean"})
+    assert (run.steps.tolist(), known(run), run.mapping) == ([1, 2, 3, 4, 5], REWARD, {"vibes": "reward_mean"})
+
+
+def test_steps_that_are_aligned_to_the_right_are_one_headline(tmp_path: Path) -> None:
+    text = "".join(f"│ training_step │ {i:3} │\n│ scores │ 0.{i:03} │\n│ lr │ 1e-6 │\n" for i in range(5, 15))
+    run = run_of(tmp_path, "x.log", text)
+    assert (run.steps.tolist(), known(run)["reward_mean"]) == (list(range(5, 15)), [i / 1000 for i in range(5, 15)])
