@@ -148,6 +148,8 @@ def _table(table: Table, options: Options) -> list[RenderableType]:
 
 def _coverage(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:
     parts: list[RenderableType] = [_title("What this rests on"), Padding(Text(coverage(diagnosis)), (0, 0, 0, 2))]
+    if options.verbose:
+        parts += _read(diagnosis)
     lacking = missing(diagnosis)
     for needs, codes in lacking if options.verbose else lacking[:3]:
         parts.append(_bullet(f"without {needs}: {', '.join(codes)}", "dim"))
@@ -157,10 +159,16 @@ def _coverage(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:
         parts.append(_bullet(f"keys in the log that nobody read: {', '.join(keys)}{more}", "dim"))
     if len(lacking) > 3 and not options.verbose:
         parts.append(_bullet("--verbose names everything that was skipped or not read", "dim"))
-    if options.verbose and diagnosis.run.mapping:
-        pairs = ", ".join(f"{key} → {field}" for key, field in diagnosis.run.mapping.items())
-        parts.append(_bullet(f"read as: {pairs}", "dim"))
     return parts + [_bullet(note) for note in diagnosis.notes]
+
+
+def _read(diagnosis: Diagnosis) -> list[RenderableType]:
+    """Which keys of the log became which fields, and the settings that it says."""
+    run = diagnosis.run
+    pairs = [f"{key} → {field}" for key, field in run.mapping.items()] or ["its own fields", *run.columns]
+    settings = [f"{name}={value}" for name, value in run.settings.items()]
+    told = (("read as", pairs), ("settings in the log", settings))
+    return [_bullet(f"{what}: {', '.join(words)}", "dim") for what, words in told if words]
 
 
 def _summary(diagnoses: Sequence[Diagnosis]) -> Grid:

@@ -146,6 +146,19 @@ def test_a_healthy_run_exits_with_0_and_several_with_the_worst(tmp_path: Path) -
     assert run("analyze", str(good), str(empty))[0] == 3
 
 
+def test_verbose_shows_what_was_read_as_what(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    line = "iter {} | loss=0.1 | mean_rew 0.53 | ent 1.2 | approx_kl 3e-4 | len 88.1\n"
+    path.write_text("group_size = 8\n" + "".join(line.format(i) for i in range(12, 15)), encoding="utf-8")
+    code, said, _ = run("analyze", "--verbose", str(path))
+    told = " ".join(said.split())
+    assert code == 3
+    assert "key-value-console, rl, 3 steps (12 to 14)" in told
+    assert "read as: loss → loss, mean_rew → reward_mean, ent → entropy_mean, len → response_length_mean" in told
+    assert "settings in the log: group_size=8" in told
+    assert "keys in the log that nobody read: approx_kl" in told
+
+
 def test_explain_prints_the_page_by_code_and_by_name() -> None:
     for word in ("GEN001", "gen001", "generation-in-train-mode-with-checkpointing"):
         exit_code, out, _ = run("explain", word)

@@ -304,9 +304,12 @@ class General:
                 table = np.add.reduceat(table, turns, axis=0) / counts
                 places, lines, at = places[turns], lines[turns], at[turns]
         skipped = {shape.counter, *shape.positions}
-        named = [(i, name) for i, name in enumerate(shape.names) if name and i not in skipped]
+        named: dict[str, int] = {}
+        for i, name in enumerate(shape.names):
+            if name and i not in skipped:
+                named.setdefault(name, i)
         return [
-            (place, line, step, {name: values[i] for i, name in reversed(named)})
+            (place, line, step, {name: values[i] for name, i in named.items()})
             for place, line, step, values in zip(
                 places.tolist(), lines.tolist(), timeline.steps[at].tolist(), table.tolist(), strict=True
             )
