@@ -3,6 +3,7 @@ import math
 import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.remedies import remedy
 from grpo_doctor.stats import Column, baseline, began, best, latest, noise, recent_mean, where
 
 
@@ -34,7 +35,24 @@ from grpo_doctor.stats import Column, baseline, began, best, latest, noise, rece
             "whether entropy rose before the length did",
         ),
     ),
-    remedies=("raise-response-limit", "drop-entropy-bonus", "lower-learning-rate", "roll-back"),
+    remedies=(
+        remedy(
+            "stop-paying-for-length",
+            "Take away what makes a longer answer cheaper than a right one",
+            trl='loss_type="dr_grpo" or "dapo" instead of "grpo"; get_soft_overlong_punishment as one of the rewards',
+            verl="actor_rollout_ref.actor.loss_agg_mode=token-mean or seq-mean-token-sum-norm; "
+            "reward_model.overlong_buffer.enable=True",
+            openrlhf="--reward.overlong_buffer_len 4096 --reward.overlong_penalty_factor 1",
+            by_hand="loss = (per_token_loss * mask).sum() / (batch * max_length): the mean over each sequence's own "
+            "length punishes a long wrong answer less per token than a short one",
+            evidence="wrong answers stop growing at equal accuracy once the loss is not divided by their length",
+            source="arXiv 2503.20783, 2503.14476 (soft overlong punishment: AIME24 38 → 41)",
+        ),
+        "raise-response-limit",
+        "drop-entropy-bonus",
+        "lower-learning-rate",
+        "roll-back",
+    ),
     invalidates=("rewards since step {onset}, where responses were cut before their answer",),
 )
 def length_explosion(

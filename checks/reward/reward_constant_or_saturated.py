@@ -38,7 +38,6 @@ from grpo_doctor.stats import (
         ),
     ),
     remedies=(
-        "filter-dead-groups",
         remedy(
             "match-difficulty",
             "Give the policy prompts that it solves sometimes",
@@ -49,6 +48,7 @@ from grpo_doctor.stats import (
             evidence="AIME24 42 → 50 by dropping prompts that are always right or always wrong",
             source="arXiv 2503.14476",
         ),
+        "filter-dead-groups",
     ),
 )
 def reward_constant_or_saturated(
