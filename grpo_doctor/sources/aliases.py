@@ -24,7 +24,7 @@ class Alias(NamedTuple):
 
 FRAMEWORKS = """
 reward_mean         critic/score/mean objective/scores ppo/mean_scores exp_scores/mean rollout_scores/mean
-                    task_reward/avg rollout/raw_reward env/all/reward/total reward reward/mean
+                    reward/avg_raw_reward task_reward/avg rollout/raw_reward env/all/reward/total reward reward/mean
                     reward/all/mean scores critic/rewards/mean
 reward_std          reward_std reward/std ppo/std_scores exp_scores/std rollout_scores/std
 reward_min          critic/score/min critic/rewards/min reward/min
@@ -38,8 +38,9 @@ loss                loss actor/loss loss/total_avg loss/mean train_loss
 eval_loss           eval_loss eval/loss val_loss val/loss valid_loss validation_loss
 policy_loss         policy_loss actor/pg_loss loss/policy_avg pg_loss act_loss actor_loss/avg
 kl_loss             loss/kl_avg
-grad_norm           grad_norm actor/grad_norm actor_grad_norm optim/grad_norm grad_norm/actor
+grad_norm           grad_norm policy/raw_grad_norm actor/grad_norm actor_grad_norm optim/grad_norm grad_norm/actor
 learning_rate       learning_rate actor/lr actor_lr act_lr optim/lr lr train/lr-pg_0 learning_rate_group_0
+                    policy/policy_lr
 kl                  kl actor/kl_loss train/kl_loss critic/kl actor/reward_kl_penalty objective/kl_avg objective/kl3_avg
                     objective/kl2_avg objective/kl1_avg objective/kl0_avg kl_policy_base kl_divergence
 kl_coef             objective/kl_coef kl_ctl_value actor/kl_coef critic/kl_coeff actor/reward_kl_penalty_coeff beta
@@ -47,13 +48,14 @@ entropy_mean        entropy actor/entropy actor/entropy_loss policy/entropy_avg 
                     entropy/all/mean optim/entropy train/entropy_loss entropy/avg
 entropy_min         entropy/min entropy/all/min
 entropy_max         entropy/max entropy/all/max
-clip_fraction       clip_ratio/region_mean actor/pg_clipfrac policy/clipfrac_avg train/pg_clipfrac ppo_clip_ratio
-                    clip_ratio
+clip_fraction       clip_ratio/region_mean policy/ppo_clip_ratio actor/pg_clipfrac policy/clipfrac_avg train/pg_clipfrac
+                    ppo_clip_ratio clip_ratio
 ratio_mean          probs_ratio val/ratio ratios importance_weight/avg
 ratio_max           probs_ratio_max
 rollout_mismatch_kl rollout_corr/k3_kl gen_kl_error mismatch_kl/all/mean mismatch_kl/mean vllm_kl
                     optim/kl_sample_train_v2 rollout_corr/kl
 advantage_mean      critic/advantages/mean advantages/mean val/advantages_mean rollout/advantages
+                    loss/avg_raw_advantages
 advantage_std       advantages/std val/advantages_std
 advantage_min       critic/advantages/min advantages/min val/advantages_min
 advantage_max       critic/advantages/max advantages/max val/advantages_max
@@ -61,9 +63,10 @@ zero_variance_share frac_reward_zero_std 1-env/all/by_group/frac_mixed 1-baselin
                     1-dynamic_filtering_pass_rate
 response_length_mean completions/mean_length response_length/mean response_length val/sequence_lengths
                     rollout/response_len/mean rollout/response_lengths mean_gen_tokens_per_sample completion_length
-                    env/all/ac_tokens_per_turn gen_len
+                    env/all/ac_tokens_per_turn gen_len generate/avg_num_tokens
 response_length_min completions/min_length response_length/min val/sequence_lengths_min rollout/response_len/min
-response_length_max completions/max_length response_length/max val/sequence_lengths_max rollout/response_len/max
+response_length_max generate/max_num_tokens completions/max_length response_length/max val/sequence_lengths_max
+                    rollout/response_len/max
 truncated_rate      completions/clipped_ratio response_length/clip_ratio response_clip_ratio truncated
                     rollout/truncated_ratio truncation_rate is_truncated/all/mean is_truncated/mean
 eos_rate            1-completions/clipped_ratio val/stop_rate natural_termination_rate
@@ -79,20 +82,21 @@ update_applied      update_applied 1-skipped
 eval_score          eval_reward eval/reward eval_rewards/mean eval_score eval_accuracy eval/accuracy
                     eval/answer_accuracy
                     eval/score eval/pass@1 test/env/all/reward/total test/env/all/correct
+                    eval/all/avg_score
 """
 """Field, then the keys of trainers that hold it; ``1-key`` is the complement of a share."""
 
 TRAPS = frozenset(
     "objective/kl objective/entropy objective/rlhf_reward objective/non_score_reward policy/approxkl_avg "
     "actor/ppo_kl train/ppo_kl ppo_kl approx_kl approxkl total_reward kl_penalty_sum seq_len "
-    "critic/grad_norm critic/lr critic/entropy policy/kl actor/kl".split()
+    "critic/grad_norm critic/lr critic/entropy policy/kl policy/policy_kl actor/kl".split()
 )
 """Keys that look like a field and are another thing: sums over the sequence (``objective/kl``), the movement within
 an update (``ppo_kl``, exactly 0 on-policy), values after shaping, another network."""
 
 WORDS = """
 reward_mean         reward | reward mean | total reward mean | batch reward | batch mean reward | train reward
-                    train mean reward
+                    train mean reward | ep reward mean | episode reward mean
 reward_std          reward std | total reward std | batch reward std
 reward_min          reward min
 reward_max          reward max
@@ -170,7 +174,7 @@ _SAME = {
     "norm": "norme norma",
     "accuracy": "acc accuracies précision precisión genauigkeit точность acurácia",
     "policy": "pg actor",
-    "kl": "kld",
+    "kl": "kld kls",
     "ref": "reference",
     "coef": "coeff coefficient",
     "beta": "β",
@@ -211,7 +215,7 @@ _UNSPACED = {
     "策略": "policy", "总": "total", "验证": "eval", "测试": "eval", "值": "", "有效率": "valid rate",
     "回退率": "fallback rate", "格式": "format", "训练": "train",
     "평균": "mean", "보상": "reward", "손실": "loss", "엔트로피": "entropy", "학습률": "learning rate",
-    "길이": "length",
+    "길이": "length", "응답": "response", "생성": "response",
     "정확도": "accuracy", "기울기": "grad",
 }  # fmt: skip
 """Words of languages that put no space between them, longest first where one holds another."""

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ..run import Run
 from . import Head, Input, keyvalue, trl_console, verl_console
-from .rows import Rows
+from .aliases import resolve
+from .rows import Rows, number
+from .settings import declared
 from .signs import sign
 
 FORMAT = "console"
@@ -90,7 +93,7 @@ class _Console:
             if (found := trl_console.mapping(text)) is not None and self._mapping(line, text, *found):
                 return
             if (self.config.open or "{'" in text) and (config := self.config.see(text)):
-                self.declare(config)
+                self._printed(line, config)
             if self.config.open:
                 return
         if (message := sign(text)) is not None:
@@ -131,6 +134,14 @@ class _Console:
         else:
             self.declare(row)
         return True
+
+    def _printed(self, line: int, mapping: dict[str, Any]) -> None:
+        """A mapping over many lines: a row of metrics where it holds nothing but numbers, else the configuration."""
+        metrics = [key for key in mapping if resolve(key) and not declared(key)]
+        if len(metrics) > 1 and all(number(value) is not None for value in mapping.values()):
+            self._known |= self.trl.add(mapping, line)
+        else:
+            self.declare(mapping)
 
     def declare(self, config: Mapping[str, object]) -> None:
         for rows in (self.trl, self.verl, self.general.rows):

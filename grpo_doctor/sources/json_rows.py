@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +15,8 @@ from .rows import Rows, flat, number
 FORMAT = "json"
 TRAINER_STATE = "trainer-state"
 WANDB_SUMMARY = "wandb-summary"
+_SPACE = re.compile(r"[\ufeff\s,]*")
+_whole = json.JSONDecoder()
 _HISTORIES = ("log_history", "history", "metrics", "logs", "steps", "records", "trajectory", "rows", "data")
 
 
@@ -33,7 +37,9 @@ def sniff(head: Head) -> int:
 def read(file: Input) -> list[Run]:
     text = file.text()
     value = loaded(text.strip("\ufeff \t\r\n\0"))
-    if not isinstance(value, dict | list):
+    if not isinstance(value, dict | list) and len(documents := _documents(text)) > 1:
+        value = documents
+    elif not isinstance(value, dict | list):
         value = _salvaged(text)
         file.notes.append("the JSON is torn; the rows before the tear were read")
     if isinstance(value, dict) and "log_history" in value:
@@ -82,6 +88,19 @@ def _columns(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     longest = max(set(lengths), key=lengths.count)
     table = {key: v for key, v in lists.items() if len(v) == longest}
     return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)] if longest > 1 else []
+
+
+def _documents(text: str) -> list[Any]:
+    """Documents that follow each other, such as rows that are printed over several lines; a torn last one is left."""
+    found: list[Any] = []
+    at = 0
+    while (between := _SPACE.match(text, at)) and between.end() < len(text):
+        try:
+            value, at = _whole.raw_decode(text, between.end())
+        except (ValueError, RecursionError):
+            break
+        found.append(value)
+    return found
 
 
 def _salvaged(text: str) -> Any:

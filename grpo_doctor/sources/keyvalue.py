@@ -31,7 +31,9 @@ _NUMBER = re.compile(
 _ATTACHED = re.compile(r"(step|iter|iteration|update|epoch)(?=\d)", re.IGNORECASE)
 _EDGES = re.compile(r"^[\W_]+|[^\w%)]+$")
 _CUTS = re.compile(r"[,|;\t()\[\]{}<>·•→│┃║*#、，；。]|\s-\s|\s{2,}")
-_STEPS = frozenset("step steps iter iteration it update rollout 步 步骤 步数 第 ステップ 스텝 단계 轮".split())
+_STEPS = frozenset(
+    "step steps iter iters iteration iterations it update updates rollout 步 步骤 步数 第 ステップ 스텝 단계 轮".split()
+)
 _BESIDE = frozenset("global train grpo rl ppo policy num idx index count id".split())
 _STATISTICS = frozenset("mean std min max median".split())
 _LOG_WORDS = frozenset(

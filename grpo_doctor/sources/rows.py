@@ -385,7 +385,8 @@ def component(key: str) -> str:
         if key.startswith(prefix):
             name = key[len(prefix) :].removesuffix("/mean")
             last = name.rpartition("/")[2]
-            return "" if last in _STATISTICS or name in _NOT_FUNCTIONS else name
+            summed = "rewards/" not in prefix and set(last.split("_")) & _SUMMARIES
+            return "" if last in _STATISTICS or name in _NOT_FUNCTIONS or summed else name
     low = key.rpartition("/")[2]
     for name in (low.removesuffix("_reward"), low.removeprefix("reward_")):
         if name != low and name not in _STATISTICS and not set(name.split("_")) & _NOT_REWARDS:
@@ -394,6 +395,7 @@ def component(key: str) -> str:
 
 
 _NOT_FUNCTIONS = frozenset("chosen rejected margins accuracies total_reward".split())
+_SUMMARIES = _STATISTICS | {"avg", "pass"}
 _NOT_REWARDS = frozenset(
     "mean std min max median time seconds weight scale model lr total best running baseline ema eval val test "
     "norm count workers timeout threshold train avg sum delta gap".split()

@@ -49,7 +49,7 @@ def read(file: Input) -> list[Run]:
               for run, columns in _columns(file, names).items()]  # fmt: skip
     below = False
     for line, text in file.lines():
-        cells = split(text, delimiter)
+        cells = split(text.replace(",", ".") if below and delimiter == ";" else text, delimiter)
         if cells == names:
             below = True
         elif below and len(cells) == len(names) and not _RULE.fullmatch(text):
@@ -62,7 +62,8 @@ def read(file: Input) -> list[Run]:
 
 
 def _lines(head: Head) -> list[str]:
-    return [line for line in head.lines if line.strip()]
+    """The lines that are neither empty nor a comment or a headline."""
+    return [line for line in head.lines if line.strip() and not line.startswith("#")]
 
 
 def _delimiter(line: str) -> str:
@@ -75,8 +76,10 @@ def _header(lines: list[str]) -> list[str]:
     """The names in the first line of a file that is one table; empty if it is none."""
     delimiter = _delimiter(lines[0]) if len(lines) > 1 else ""
     names = split(lines[0], delimiter) if delimiter else []
-    if any(number(name) is not None for name in names):
+    if not names or any(number(name) is not None for name in names):
         return []
+    if not any(map(_counts, names)) and any(map(_worded, split(lines[1], delimiter))):
+        return []  # a table of models or of data sets: none of its rows is a step
     keys = [key for columns in _columns(None, names).values() for key in columns.values()]
     known = [key for key in keys if _counts(key) or resolve(key)]
     return names if len(known) > 1 or [name.lower() for name in names] == _SCALAR else []
@@ -98,6 +101,11 @@ def _drawn(lines: list[str]) -> tuple[str, list[str]] | None:
             ):
                 return delimiter, names
     return None
+
+
+def _worded(cell: str) -> bool:
+    """Whether a cell holds a word rather than a number, nothing or a time."""
+    return bool(cell) and number(cell) is None and not cell[0].isdigit() and cell.lower() not in ("nan", "none", "null")
 
 
 def _counts(name: str) -> bool:

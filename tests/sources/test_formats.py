@@ -13,6 +13,7 @@ import zstandard
 
 from grpo_doctor.run import Run
 from grpo_doctor.sources import ReadError, read
+from grpo_doctor.sources.aliases import resolve
 
 from .make import known, run_of, tfevents, wandb
 
@@ -61,7 +62,7 @@ def test_trl_console_without_bars_counts_rows_and_skips_copies_of_other_processe
 def test_trainer_state(tmp_path: Path) -> None:
     text = """{"epoch": 1.0, "global_step": 20, "max_steps": 20, "log_history": [
       {"loss": 0.0, "reward": 0.5, "reward_std": NaN, "completion_length": 88.5, "rewards/f": 0.5, "step": 10},
-      {"eval_reward": 0.75, "step": 10},
+      {"eval_reward": 0.75, "eval_rewards/f_reward": 1.0, "step": 10},
       {"loss": NaN, "reward": 0.75, "reward_std": 0.25, "completion_length": 90, "rewards/f": 0.75, "step": 20},
       {"train_runtime": 3.0, "train_loss": 0.0, "step": 20}]}"""
     run = run_of(tmp_path, "trainer_state.json", text)
@@ -389,6 +390,45 @@ def test_the_scalar_of_a_tensorboard_export_is_named_by_its_file(tmp_path: Path)
     run = run_of(tmp_path, "run-grpo-tag-train_kl.csv", text)
     assert (run.steps.tolist(), known(run), run.mapping) == ([10, 20], {"kl": [0.5, "NaN"]}, {"train_kl": "kl"})
     assert run_of(tmp_path, "scalar.csv", text).run_type == "none"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("# lr=1e-6\nstep,reward\n1,0.5\n2,0.25\n", {"reward_mean": [0.5, 0.25]}),
+        ("step;reward\n1;0,5\n2;0,25\n", {"reward_mean": [0.5, 0.25]}),
+        ('{\n  "step": 1,\n  "reward": 0.5\n}\n{\n  "step": 2,\n  "reward": 0.25\n}\n{\n  "st', {"reward_mean": [0.5, 0.25]}),
+        ("{'epoch': 0.1,\n 'reward': 0.5,\n 'kl': 1}\n{'epoch': 0.2,\n 'reward': 0.25,\n 'kl': 2}\n",
+         {"reward_mean": [0.5, 0.25], "kl": [1, 2], "epoch": [0.1, 0.2]}),
+    ],
+    ids=["comment", "decimal comma", "JSON documents", "mappings over many lines"],
+)  # fmt: skip
+def test_rows_as_others_lay_them_out(tmp_path: Path, text: str, wanted: dict[str, list[float]]) -> None:
+    run = run_of(tmp_path, "x", text)
+    assert (run.steps.tolist(), known(run)) == ([1, 2], wanted)
+
+
+def test_a_table_of_models_is_no_log(tmp_path: Path) -> None:
+    assert run_of(tmp_path, "x.csv", "model,reward,length\nqwen,0.5,9\nllama,0.25,8\n").run_type == "none"
+
+
+NAMES = {
+    "reward_mean": "ppo/mean_scores exp_scores/mean reward/avg_raw_reward grpo_actor/task_reward/avg Total-rewards-mean ep_rew_mean",
+    "success_rate": "successes",
+    "grad_norm": "policy/raw_grad_norm grpo_actor/update/grad_norm",
+    "learning_rate": "train/lr-pg_0 policy/policy_lr",
+    "truncated_rate": "response_clip_ratio",
+    "eval_loss": "val_loss eval_loss",
+    "loss": "train_loss",
+    "live_groups": "batch/solve_partial",
+    "kl_coef": "kl_ctl_value objective/kl_coef",
+    "": "policy/policy_kl approx_kl objective/kl total_reward seq_len reward/avg_pass_at_8 critic/lr",
+}
+
+
+@pytest.mark.parametrize(("field", "key"), [(field, key) for field, keys in NAMES.items() for key in keys.split()])
+def test_names_of_trainers(field: str, key: str) -> None:
+    assert [alias.field for alias in resolve(key)] == [field] * bool(field)
 
 
 TEXT = '{"step": 1, "reward": 0.5, "loss": NaN}\n{"step": 2, "reward": 0.75, "loss": 1.5}\n'
