@@ -59,6 +59,9 @@ BINS = 240
 MARKS = {"update": ("#6b7280", 0.0, 0.05), "collapse": ("#c2410c", 0.94, 1.0), "restart": ("#7c3aed", 0.0, 1.0)}
 """Colour of each kind of event, and from which to which height of the panel its tick goes."""
 
+PLACES = {"update": "below", "collapse": "above", "restart": "over the full height"}
+"""The same in words."""
+
 KINDS = {"collapse": "collapses", "update": "updates", "restart": "restarts", "nan": "NaN"}
 """The kinds of events that the timeline shows."""
 
@@ -116,6 +119,18 @@ def panels(diagnosis: Diagnosis, most: int = MOST) -> list[Panel]:
     ground = Ground(diagnosis, x, _events(run, x))
     timeline = [Panel("timeline", "what happened when", _timeline_in_words(ground), ground)] if _rows(ground) else []
     return timeline + [Panel(f, MEANINGS[f], _in_words(ground, f), ground) for f in _fields(diagnosis)[:most]]
+
+
+def legend(drawn: Sequence[Panel]) -> str:
+    """What the colours and ticks of these charts mean, as far as they occur."""
+    if not drawn:
+        return ""
+    ground = drawn[0].ground
+    ticks = [f"{KINDS[kind]} {where}" for kind, where in PLACES.items() if kind in ground.events]
+    words = [f"Dashed: {ground.main.code} begins." if ground.main else ""]
+    words.append("Green: range in which no check warns." if any(p.field in HEALTHY for p in drawn) else "")
+    words.append(f"Ticks: {', '.join(ticks)}." if ticks else "")
+    return " ".join(filter(None, words))
 
 
 def _events(run: Run, x: np.ndarray) -> dict[str, np.ndarray]:

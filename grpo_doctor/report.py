@@ -146,8 +146,28 @@ def leading(diagnosis: Diagnosis) -> Finding | None:
 
 
 def withheld(diagnosis: Diagnosis) -> list[Withheld]:
-    """Every remedy that somebody would reach for and that makes no sense here, once, with its reason."""
-    return list({w.id: w for finding in reversed(diagnosis.findings) for w in finding.withheld}.values())
+    """Every remedy that somebody would reach for and that makes no sense here, once; those of one reason together."""
+    together: dict[str, list[Withheld]] = {}
+    for one in {w.id: w for finding in reversed(diagnosis.findings) for w in finding.withheld}.values():
+        together.setdefault(one.because, []).append(one)
+    return [Withheld(these[0].id, "; ".join(w.title for w in these), because) for because, these in together.items()]
+
+
+def next_run(diagnosis: Diagnosis) -> list[str]:
+    """What to do before the next run, without the doubts of the headline, which are told where it is."""
+    told = tuple(f"{words} ({diagnosis.cause}): " for words in ("Verify first", "No longer valid"))
+    return [text for text in diagnosis.next_run if not text.startswith(told)]
+
+
+def named(diagnoses: Sequence[Diagnosis]) -> list[str]:
+    """The sources of several runs, as short as they can be told apart: without the folders that all of them share."""
+    paths = [Path(d.source) for d in diagnoses]
+    shared = 0
+    for parts in zip(*(path.parts[:-1] for path in paths), strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared += 1
+    return [str(Path(*path.parts[shared:])) for path in paths] if len(paths) > 1 else [d.source for d in diagnoses]
 
 
 def since(finding: Finding) -> str:

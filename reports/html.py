@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 
 from grpo_doctor import Diagnosis, __version__
 from grpo_doctor import report as words
-from grpo_doctor.charts import Panel, dark, data_uri, panels, svg
+from grpo_doctor.charts import Panel, dark, data_uri, legend, panels, svg
 from grpo_doctor.report import Options
 
 FOLDER = Path(__file__).parent
@@ -35,7 +35,9 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     runs = [_run(d, index, options, most=6 if len(diagnoses) == 1 else FEW) for index, d in enumerate(diagnoses)]
     page = environment.get_template("html.j2")
-    return page.render(runs=runs, style=Markup(style), digest=digest, version=__version__, words=words).strip()
+    names = words.named(diagnoses)
+    known = {"runs": runs, "names": names, "style": Markup(style), "digest": digest}
+    return page.render(**known, version=__version__, words=words).strip()
 
 
 def notebook(diagnosis: Diagnosis) -> str:
@@ -46,11 +48,13 @@ def notebook(diagnosis: Diagnosis) -> str:
 
 def _run(diagnosis: Diagnosis, index: int, options: Options, most: int) -> dict[str, Any]:
     """What the template needs to know of one run. ``suffix`` keeps the anchors of several runs apart."""
+    drawn = panels(diagnosis, most)
     return {
         "diagnosis": diagnosis,
         "story": words.story(diagnosis),
         "suffix": f"-{index + 1}" if index else "",
-        "charts": [_chart(panel) for panel in panels(diagnosis, most)],
+        "charts": [_chart(panel) for panel in drawn],
+        "legend": legend(drawn),
         "responses": words.responses(diagnosis) if options.samples else [],
     }
 

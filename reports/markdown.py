@@ -21,6 +21,7 @@ from grpo_doctor.report import (
     markdown,
     measured,
     missing,
+    next_run,
     number,
     responses,
     settings_table,
@@ -57,8 +58,8 @@ def _chapter(diagnosis: Diagnosis, index: int, options: Options) -> list[str]:
         parts += ["## Found besides", _bullets(map(_finding, others))]
     if notes:
         parts += ["## Notes" if main else "## Worth a look", _bullets(_finding(f, remedies=True) for f in notes)]
-    if diagnosis.next_run:
-        parts += ["## Before the next run", _bullets(map(authored, diagnosis.next_run))]
+    if todo := next_run(diagnosis):
+        parts += ["## Before the next run", _bullets(map(authored, todo))]
     for table in diagnosis.tables:
         parts += [f"## {markdown(table.title)}", _table(table), *([markdown(table.note)] if table.note else [])]
     if options.samples and (shown := responses(diagnosis)):

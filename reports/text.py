@@ -21,6 +21,7 @@ from grpo_doctor.report import (
     leading,
     measured,
     missing,
+    next_run,
     number,
     responses,
     story,
@@ -67,8 +68,8 @@ def _body(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:
         parts += [_title("Found besides"), _findings(others)]
     if notes:
         parts += [_title("Notes" if main else "Worth a look"), _findings(notes, remedies=True)]
-    if diagnosis.next_run:
-        parts += [_title("Before the next run"), *map(_bullet, diagnosis.next_run)]
+    if todo := next_run(diagnosis):
+        parts += [_title("Before the next run"), *map(_bullet, todo)]
     for table in diagnosis.tables:
         parts += _table(table, options)
     if options.samples and (shown := responses(diagnosis)):

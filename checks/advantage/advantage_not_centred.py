@@ -89,7 +89,7 @@ def advantage_not_centred(
 def probe_centring(advantages: Any, *, limit: float = 0.05) -> Fires | None:
     """## What this certifies, and what it does not
     The probe gives groups of very different means to the trainer's own function: the advantages of every group must
-    sum to zero within 5 % of the largest, must rise with the rewards, and must not be the rewards themselves. It
+    sum to zero within 5 % of the largest, must rise with the rewards, and must not all be zero. It
     certifies grouping and centring for complete groups in order. It does not certify that the trainer hands its
     groups over in that order (ADV006 on the records does), nor the scale.
     """
@@ -103,9 +103,12 @@ def probe_centring(advantages: Any, *, limit: float = 0.05) -> Fires | None:
     off = float(found.mean(1).abs().max()) / size
     order = rewards[:, :, None] - rewards[:, None, :]
     backwards = int(((found[:, :, None] - found[:, None, :]) * order < -1e-6).sum())
+    lost = int((found.abs().amax(1) == 0).sum())
     return fires(
-        not off <= limit or backwards > 0,
-        "Group means of the advantages are off zero by {off:.0%} of the largest; {backwards} pairs are in reverse.",
+        not off <= limit or backwards > 0 or lost > 0,
+        "Group means of the advantages are off zero by {off:.0%} of the largest; {backwards} pairs are in reverse, and "
+        "{lost} of 3 groups have none.",
         off=off,
         backwards=backwards,
+        lost=lost,
     )

@@ -7,7 +7,7 @@ from grpo_doctor.remedies import remedy
 @probe(
     "ENT006",
     severity="critical",
-    explains=("ENT001", "ENT002", "ENT004", "ENT005", "ENT007", "DIV001"),
+    explains=("ENT001", "ENT002", "ENT004", "ENT005", "ENT007", "DIV001", "RAT007", "GRD006"),
     withholds={"raise-entropy-bonus": "the bonus lowers entropy: more of it does more harm"},
     remedies=(
         remedy(
@@ -31,6 +31,7 @@ def entropy_sign_flip_probe(
     settings: Any = None,
     *,
     low: float = 0.5,
+    alone: float = 0.8,
 ) -> Fires | None:
     """The entropy bonus lowers entropy: its gradient is applied with the wrong sign, or on the wrong tokens.
 
@@ -38,8 +39,8 @@ def entropy_sign_flip_probe(
     The gradient that the trainer leaves for the optimizer, surgery included, at advantages of zero, where only the
     entropy term is left; and the half of it that does not change sign with the advantages, for every sample alone and
     for all together, so that every branch of the loss is gone through. Its descent direction must point along the
-    gradient of the mean token entropy of the responses: cosine above 0.5 (1 where all is right, -1 where the sign is
-    flipped). KL is silenced by giving the reference the policy's weights.
+    gradient of the mean token entropy of the responses: cosine above 0.5, and above 0.8 for a sample alone (1 where
+    all is right, -1 where the sign is flipped). KL is silenced by giving the reference the policy's weights.
 
     ## Why it matters
     The log can be right while the gradient is wrong: in grpo-dual the printed loss has the right sign and the applied
@@ -52,8 +53,8 @@ def entropy_sign_flip_probe(
     (ENT008), nor branches that other settings would choose: give those an adapter of their own.
 
     ## Known false alarms
-    A loss with a k1 KL term and a reference that the adapter does not name. A coefficient of 0 is not judged; say
-    `settings["entropy_coef"]`.
+    An entropy term that is kept to a few tokens by design (a quantile, a covariance). A coefficient of 0 is not judged;
+    say `settings["entropy_coef"]`.
 
     ## Remedy
     `-coef * H` in the loss, or the gradient of H subtracted in the surgery. Then look at the size.
@@ -68,18 +69,19 @@ def entropy_sign_flip_probe(
     cases = craft.entropy_cases(backward, model, render, tokenizer, prompts, reference, settings or {})
     if not cases:
         raise probes.Unjudged("no gradient is left at zero advantages: the entropy term is off")
-    worst = min(cases, key=lambda case: case.cosine)
+    worst = min(cases, key=lambda case: case.cosine - (low if case.samples > 1 else alone))
+    bad = [case for case in cases if not case.cosine >= (low if case.samples > 1 else alone)]
     if coefficient is None and not worst.cosine < -0.9:
         if worst.cosine > 0.9:
             return None
         raise probes.Unjudged("say settings['entropy_coef']: what is left at zero advantages may be another term")
     return fires(
-        not worst.cosine >= low,
+        bool(bad),
         "One step on the entropy term alone {does} entropy: cosine {cosine:.2f} with the gradient of the entropy, in "
         "{flipped} of {cases} cases ({where}).",
         does="lowers" if worst.cosine < -low else "does not raise",
         cosine=worst.cosine,
-        flipped=sum(case.cosine < low for case in cases),
+        flipped=len(bad),
         cases=len(cases),
         where=worst.name,
     )

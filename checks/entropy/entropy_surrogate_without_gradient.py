@@ -28,11 +28,12 @@ def entropy_surrogate_without_gradient(
     reference: Any = None,
     settings: Any = None,
 ) -> Fires | None:
-    """The entropy term is made of the sampled tokens' log-probabilities, whose gradient carries no entropy.
+    """The entropy term has no gradient of entropy: it is detached, or made of the sampled tokens' log-probabilities.
 
     ## What it sees
     As ENT006, at advantages of zero: the gradient that is left lies along that of the mean log-probability of the
-    responses (|cosine| above 0.95), and clearly less along that of the entropy (by 0.1 or more).
+    responses (|cosine| above 0.95), and clearly less along that of the entropy (by 0.1 or more). Or none is left at
+    all, although `settings["entropy_coef"]` declares a coefficient: the entropy was detached.
 
     ## Why it matters
     On-policy the expectation of the gradient of log-probabilities is zero: the term adds noise and drift and no
@@ -43,6 +44,7 @@ def entropy_surrogate_without_gradient(
 
     ## Known false alarms
     A supervised term on the same responses (imitation beside RL) has this gradient; give the probe a loss without it.
+    An entropy bonus inside rewards or advantages leaves no gradient by design: do not declare it as `entropy_coef`.
 
     ## Remedy
     Full-vocabulary entropy from the logits, on the response mask.
@@ -52,6 +54,13 @@ def entropy_surrogate_without_gradient(
     """
     craft = probes.craft
     cases = craft.entropy_cases(backward, model, render, tokenizer, prompts, reference, settings or {})
+    coefficient = (settings or {}).get("entropy_coef")
+    if not cases and coefficient:
+        return fires(
+            True,
+            "An entropy coefficient of {coefficient:g} is declared, and no gradient of entropy is applied.",
+            coefficient=coefficient,
+        )
     if not cases:
         raise probes.Unjudged("no gradient is left at zero advantages: the entropy term is off")
     first = cases[0]

@@ -96,7 +96,7 @@ def sampling_filters_not_in_logprob(
 @probe(
     "GEN004",
     severity="warning",
-    explains=("RAT004", "RAT003"),
+    explains=("RAT004", "RAT003", "RAT007"),
     remedies=(
         remedy(
             "score-as-sampled",

@@ -109,7 +109,7 @@ _WHAT = np.array(
 @probe(
     "GEN005",
     severity="critical",
-    explains=("PAD002", "PAD003", "TOK005", "RAT003", "LEN002", "ENT006", "ENT011"),
+    explains=("PAD002", "PAD003", "TOK005", "RAT003", "RAT007", "LEN002", "ENT006", "ENT011", "GRD006"),
     remedies=(
         remedy(
             "train-the-sampled-ids",

@@ -24,16 +24,19 @@ def gradient_accumulation_overwrites(
     model: Any,
     render: Any,
     tokenizer: Any,
+    step: Any = None,
+    optimizer: Any = None,
     prompts: Any = None,
     *,
     limit: float = 0.999,
     slack: float = 0.02,
 ) -> Fires | None:
-    """Accumulating gradients over micro-batches gives another gradient than one batch.
+    """Gradients are not accumulated as they should be: micro-batches do not add up, or the step before is still there.
 
     ## What it sees
     Four samples of equal length go through the trainer's `backward` once as one batch and once as 2 and as 4
-    micro-batches. Direction (cosine at least 0.999) and length (within 2 %) must be the same.
+    micro-batches. Direction (cosine at least 0.999) and length (within 2 %) must be the same. And the gradient that the
+    optimizer gets in the trainer's own `step` must not depend on the samples of the step before.
 
     ## Why it matters
     `p.grad.copy_(g)` keeps only the last micro-batch: most of every batch is thrown away and nothing says so. A wrong
@@ -52,9 +55,18 @@ def gradient_accumulation_overwrites(
     ## Sources
     grpo-dual 2baccd3 (KL 0.000, one-token answers); CATALOGUE GRD006; ENGINE-NOTES: cosine 0.755.
     """
+    craft = probes.craft
+    own = None if isinstance(step, probes.composite.PlainStep) else step
+    if own is not None and optimizer is not None:
+        kept = _kept(own, optimizer, model, *craft.trial(render, tokenizer, model, prompts))
+        if kept is not None and kept < limit:
+            return fires(
+                True,
+                "The gradient of a step still holds that of the step before: cosine {cosine:.3f} with its own.",
+                cosine=kept,
+            )
     if "micro_batches" not in inspect.signature(backward).parameters:
         raise probes.Unjudged("backward takes no micro_batches")
-    craft = probes.craft
     pairs = craft.rendered(render, prompts)
     words = craft.plain_ids(tokenizer, model, [ids for _, ids in pairs])
     made, responses = [pairs[0][0]] * 4, craft.canaries(words, [4] * 4, craft.special_ids(tokenizer).eos)
@@ -76,3 +88,26 @@ def gradient_accumulation_overwrites(
         cosine=worst,
         ratio=ratio,
     )
+
+
+def _kept(step: Any, optimizer: Any, model: Any, prompts: Any, responses: Any) -> float | None:
+    """Cosine of the gradients with which a step is made first, and after a step on other samples; None without them."""
+    import torch
+
+    craft = probes.craft
+    seen: list[Any] = []
+
+    def caught(*args: Any, **kwargs: Any) -> None:
+        gradients = (p.grad for _, p in craft.trainable(model))
+        seen.append(torch.cat([g.detach().flatten().float() for g in gradients if g is not None] or [torch.zeros(1)]))
+
+    half = len(prompts) // 2
+    first, second = (prompts[:half], responses[:half]), (prompts[half:], responses[half:])
+    model.zero_grad(set_to_none=True)
+    with craft.replaced(optimizer, "step", caught), craft.without_dropout(model):
+        for made, said in (second, first, second):
+            torch.manual_seed(0)
+            step(made, said, craft.torch_of([1.0, -0.5][: len(made)] * len(made), model)[: len(made)])
+    if len(seen) != 3 or len({len(g) for g in seen}) > 1 or not all(bool(g.any()) for g in seen):
+        return None
+    return craft.cosine(seen[0], seen[2])

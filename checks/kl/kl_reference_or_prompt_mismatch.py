@@ -102,7 +102,7 @@ def _where(began: float, kl: float) -> str:
 @probe(
     "KL006",
     severity="critical",
-    explains=("KL001", "KL002", "ENT006", "ENT011"),
+    explains=("KL001", "KL002", "ENT006", "ENT011", "RAT007"),
     remedies=(
         remedy(
             "build-ids-once",
@@ -126,10 +126,10 @@ def probe_reference(
     limit: float = 1e-4,
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    The probe holds two things, before any update. The ids in the batch of the loss must begin with the prompt's ids as
-    the rollout renders them (a loss on the raw prompt scores a text that was never sampled). And the policy's
-    log-probabilities of canary responses must equal the reference's: k3 below 1e-4 nats a token. It takes the model as
-    the adapter gives it for a policy before RL: an adapter that loads a trained checkpoint beside the original
+    The probe holds two things, before any update. The ids before the response in the batch of the loss must be the
+    prompt's ids as the rollout renders them (a loss on the raw prompt scores a text that was never sampled). And the
+    policy's log-probabilities of canary responses must equal the reference's: k3 below 1e-4 nats a token. It takes the
+    model as the adapter gives it for a policy before RL: an adapter that loads a trained checkpoint beside the original
     reference fires rightly and means nothing.
     """
     craft = probes.craft
@@ -137,7 +137,10 @@ def probe_reference(
     words = craft.plain_ids(tokenizer, model, own)
     responses = craft.canaries(words, [5, 3, 6, 4][: len(own)], craft.special_ids(tokenizer).eos)
     batch = craft.batch_of(mask(own, responses))
-    strange = sum(craft.row_ids(batch, n)[: len(prompt)] != prompt for n, prompt in enumerate(own))
+    strange = sum(
+        craft.row_ids(batch, n)[: -len(said)] != prompt
+        for n, (prompt, said) in enumerate(zip(own, responses, strict=True))
+    )
     if strange:
         return fires(
             True,

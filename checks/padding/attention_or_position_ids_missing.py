@@ -7,7 +7,7 @@ from grpo_doctor.remedies import remedy
 @probe(
     "PAD004",
     severity="critical",
-    explains=("RAT003", "RAT004", "KL006", "GEN004", "ENT006", "ENT011"),
+    explains=("RAT003", "RAT004", "RAT007", "KL006", "GEN004", "ENT006", "ENT011"),
     remedies=(
         remedy(
             "pass-attention-mask",
@@ -20,10 +20,12 @@ from grpo_doctor.remedies import remedy
     ),
 )
 def attention_or_position_ids_missing(
-    mask: Any,
-    logprobs: Any,
     render: Any,
     tokenizer: Any,
+    mask: Any = None,
+    logprobs: Any = None,
+    sample: Any = None,
+    rollout: Any = None,
     model: Any = None,
     prompts: Any = None,
     *,
@@ -34,15 +36,17 @@ def attention_or_position_ids_missing(
 
     ## What it sees
     Samples of unequal length are scored once together, padded, and once each alone. The log-probability of every
-    response token must be the same: within 1e-3 nats in float32, 3e-2 in half precision. Dropout is off.
+    response token must be the same: within 1e-3 nats in float32, 3e-2 in half precision. Dropout is off. And the
+    attention mask that `sample` or `rollout` gives to `model.generate` must mark exactly the tokens of each prompt.
 
     ## Why it matters
     Without an attention mask the model attends to padding; with position ids that count padding every token moves.
     The policy is then scored on a text that nobody generated, and ratio and KL measure the padding.
 
     ## What this certifies, and what it does not
-    It certifies the scoring of the loss against padding, at the lengths of the probe's prompts. It does not certify
-    the generator's side (RAT004 compares the two), packing without padding, or attention limits at long contexts.
+    It certifies the scoring of the loss against padding, at the lengths of the probe's prompts, and the mask that
+    generation is given. It does not certify what another generator makes of it (RAT004 compares the two), packing
+    without padding, or attention limits at long contexts.
 
     ## Known false alarms
     Kernels whose result depends on the batch's shape in half precision: raise `low_precision`. Mixture-of-experts
@@ -57,8 +61,24 @@ def attention_or_position_ids_missing(
     import torch
 
     craft = probes.craft
-    own = [ids for _, ids in craft.rendered(render, prompts)]
+    pairs = craft.rendered(render, prompts)
+    own = [ids for _, ids in pairs]
     special = craft.special_ids(tokenizer)
+    if model is not None and (sample is not None or rollout is not None):
+        padded = craft.pad_left(own, special.pad, craft.device_of(model))
+        given = craft.given_to_generate(
+            model, special, lambda: sample(*padded) if sample is not None else rollout([p for p, _ in pairs])
+        )
+        strange = sum(list(row) not in own for row in given)
+        if strange:
+            return fires(
+                True,
+                "{strange} of {rows} prompts are given to generate with an attention mask that is not theirs.",
+                strange=strange,
+                rows=len(given),
+            )
+    if mask is None or logprobs is None:
+        raise probes.Unjudged("needs mask and logprobs, or a loss")
     responses = craft.canaries(craft.plain_ids(tokenizer, model, own), [4, 2, 6, 3][: len(own)], special.eos)
     with craft.without_dropout(model):
         batch = craft.batch_of(mask(own, responses))

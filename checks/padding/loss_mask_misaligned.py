@@ -88,7 +88,7 @@ def loss_mask_misaligned(
 @probe(
     "PAD002",
     severity="critical",
-    explains=("LEN002", "LEN003", "KL001", "ENT006", "ENT011", "GRD006", "GEN004"),
+    explains=("LEN002", "LEN003", "KL001", "ENT006", "ENT011", "GRD006", "GEN004", "RAT007"),
     remedies=(
         remedy(
             "mask-of-labels",
@@ -102,7 +102,13 @@ def loss_mask_misaligned(
     ),
 )
 def probe_mask(
-    mask: Any, render: Any, tokenizer: Any, model: Any = None, loss: Any = None, prompts: Any = None
+    mask: Any,
+    render: Any,
+    tokenizer: Any,
+    model: Any = None,
+    loss: Any = None,
+    reference: Any = None,
+    prompts: Any = None,
 ) -> Fires | None:
     """## What this certifies, and what it does not
     It certifies which tokens of a sampled response enter the loss. It does not certify their weights (length
@@ -110,38 +116,77 @@ def probe_mask(
     purpose; and that the ids are those that were sampled is GEN005's to say.
 
     ## What the probe does
-    Prompts of unequal length with canary responses of 1 to 6 tokens, with and without EOS, in batches of one and of
+    Prompts of unequal length with canary responses of 1 to 9 tokens, with and without EOS, in batches of one and of
     several, in both orders. The tokens that the mask marks must be exactly the response: a mask (N, T) is read over
     the tokens, (N, T-1) over the positions that predict them, a narrower one over the last tokens. Where the trainer
-    has only a `loss`, the mask is where its gradient on the logits is not zero. Where it has one, its gradient at
-    large positive advantages must also push up, at each trained position, the logit of the token that follows.
+    has only a `loss`, the mask is where its gradient on the logits is not zero. Where it has one, what its gradient on
+    the logits owes to the advantages, and to a reference a little away from the policy, must lie on the response alone.
+    The advantages must move most the token that follows, and as much when the other prompts of the batch are longer.
     """
     craft = probes.craft
     special = craft.special_ids(tokenizer)
     own = [ids for _, ids in craft.rendered(render, prompts)]
     words = craft.plain_ids(tokenizer, model, own)
     count: dict[str, Any] = {"rows": 0, "first": 0, "last": 0, "missed": 0, "extra": 0, "wrong": 0}
-    orders = [(own, [1, 2, 3, 6]), (own[::-1], [2, 1, 5, 4]), (own[:1], [3]), (own[-1:], [1]), ([own[0]] * 2, [4, 1])]
+    orders = [(own, [1, 2, 6, 3]), (own[::-1], [2, 1, 5, 4]), (own[:1], [9]), (own[-1:], [1]), ([own[0]] * 2, [4, 1])]
     for rows, lengths in orders:
         for eos in (special.eos, None):
             responses = craft.canaries(words, lengths[: len(rows)], eos)
             batch = craft.batch_of(mask(rows, responses))
             _compare(batch, craft.trained_tokens(batch), responses, count)
     if not count["wrong"] and loss is not None and model is not None:
-        raised, positions = craft.raised_next(loss, model, render, tokenizer, prompts)
-        if 2 * raised < positions:
-            return fires(
-                True,
-                "Log-probabilities and labels are shifted against each other: at {off} of {positions} trained "
-                "positions the loss raises another token than the one that follows.",
-                off=positions - raised,
-                positions=positions,
-            )
+        found = _of_loss(loss, model, reference, render, tokenizer, prompts, count)
+        if found is not None:
+            return found
     return fires(
         count["wrong"] > 0,
         "In {wrong} of {rows} samples the loss is not on the response: {missed} response tokens are left out "
         "({first} first ones, {last} last ones), {extra} tokens of prompt or padding are in.",
         **count,
+    )
+
+
+def _of_loss(
+    loss: Any, model: Any, reference: Any, render: Any, tokenizer: Any, prompts: Any, count: dict[str, Any]
+) -> Fires | None:
+    """Counts what the loss leaves out and takes in; fires where it is shifted, or weighs by the padding."""
+    push = probes.push
+    made, responses = push.four(render, tokenizer, model, prompts, [4, 2, 5, 3])
+    found = [p for p in push.pushes(loss, model, made, responses) if bool(p.trained.any())]
+    beside = push.moved_by_reference(loss, model, reference, made, responses)
+    for p, outside in zip(found, beside or [0] * len(found), strict=False):
+        missed = (~p.trained).tolist()
+        count["rows"] += 1
+        count["wrong"] += any(missed) or p.outside + outside > 0
+        count["missed"] += sum(missed)
+        count["extra"] += max(p.outside, outside)
+        count["first"] += missed[0]
+        count["last"] += missed[-1]
+    moved = sum(int(p.trained.sum()) for p in found)
+    off = moved - sum(int((p.trained & p.aimed).sum()) for p in found)
+    if 2 * off > moved:
+        return fires(
+            True,
+            "Log-probabilities and labels are shifted against each other: at {off} of {moved} trained positions the "
+            "loss moves another token than the one that follows.",
+            off=off,
+            moved=moved,
+        )
+    if count["wrong"]:
+        return None
+    shorter, longer = ([made[0], *[other] * 3] for other in (made[0], made[-1]))
+    one, two = (push.pushes(loss, model, batch, responses)[0].towards.norm() for batch in (shorter, longer))
+    weight = float(two / one) if float(one) else 1.0
+    return (
+        fires(
+            True,
+            "The loss weighs a response {weight:.2f} times as much when the other prompts of its batch are longer: its "
+            "denominator counts prompts or padding.",
+            error=True,
+            weight=weight,
+        )
+        if abs(weight - 1) > 0.05
+        else None
     )
 
 

@@ -63,7 +63,7 @@ def ratio_not_one_at_first_minibatch(ratio_first_minibatch: Column, *, warn: flo
     )
 
 
-@probe("RAT003", severity="error", explains=("RAT001", "KL006"))
+@probe("RAT003", severity="error", explains=("RAT001", "KL006", "GRD006"))
 def probe_ratio(
     mask: Any,
     logprobs: Any,

@@ -7,7 +7,7 @@ from grpo_doctor.remedies import remedy
 @probe(
     "STL005",
     severity="error",
-    explains=("STL001", "KL003"),
+    explains=("STL001", "KL003", "ENT011"),
     remedies=(
         remedy(
             "train-lora-b",

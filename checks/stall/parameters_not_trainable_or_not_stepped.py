@@ -72,7 +72,7 @@ def parameters_not_trainable_or_not_stepped(
 @probe(
     "STL004",
     severity="critical",
-    explains=("STL005", "UPD002"),
+    explains=("STL005", "UPD002", "GRD006", "ENT011", "RAT007"),
     remedies=(
         remedy(
             "optimizer-after-wrapping",
@@ -85,14 +85,21 @@ def parameters_not_trainable_or_not_stepped(
     ),
 )
 def probe_step(
-    model: Any, render: Any, tokenizer: Any, step: Any, optimizer: Any = None, prompts: Any = None
+    model: Any,
+    render: Any,
+    tokenizer: Any,
+    step: Any = None,
+    backward: Any = None,
+    optimizer: Any = None,
+    prompts: Any = None,
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The probe looks whether any parameter requires a gradient, whether the optimizer holds the very parameters that do
-    (by identity), and whether the trainer's own step, given samples of both signs, changes them; a learning rate of 0
-    at the first step (warm-up) is let pass if the second step moves. It does not certify that a step moves them in the
-    right direction or far enough (STL001, STL003), nor sharded optimizers (ZeRO-3, FSDP), whose parameters are other
-    objects by design.
+    (by identity), whether the advantages change the gradient at all, and whether the trainer's own step, given samples
+    of both signs, changes the weights, and down the gradient; a learning rate of 0 at the first step (warm-up) is let
+    pass if the second step moves. It does not certify that the gradient points the right way (RAT007) nor that a step
+    is large enough (STL001, STL003), nor sharded optimizers (ZeRO-3, FSDP), whose parameters are other objects by
+    design.
     """
     import torch
 
@@ -113,11 +120,27 @@ def probe_step(
             first=missing[0],
         )
     made, responses = craft.trial(render, tokenizer, model, prompts)
+    samples = made, responses, craft.spread(len(made), model)
+    down = None
+    if backward is not None:
+        with craft.without_dropout(model):
+            down = craft.gradient(model, backward, *samples)
+            without = craft.gradient(model, backward, made, responses, 0 * samples[2])
+        frozen = float(down.norm()) == 0 and any("lora_B" in name for name, _ in model.named_parameters())
+        if not frozen and float((down - without).norm()) <= 1e-6 * float(down.norm()):
+            return fires(True, "The advantages do not reach the gradient: the log-probabilities are cut off from it.")
+    if step is None:
+        raise probes.Unjudged("needs step, or an optimizer and a loss")
+    fresh = optimizer is not None and not optimizer.state
     before = [p.detach().clone() for _, p in named]
     for _ in range(2):
-        step(made, responses, craft.spread(len(made), model))
-        if not all(torch.equal(p, b) for (_, p), b in zip(named, before, strict=True)):
-            return None
+        step(*samples)
+        moved = torch.cat([(p.detach() - b).flatten().float() for (_, p), b in zip(named, before, strict=True)])
+        if bool(moved.any()):
+            return fires(
+                fresh and down is not None and craft.cosine(moved, down) > 0.1,
+                "An update moves the weights up the gradient of the loss.",
+            )
     return fires(
         True,
         "Two updates on samples with advantages of both signs changed none of {trainable} trainable tensors.",

@@ -27,8 +27,9 @@ def pad_equals_eos_label_mask(
 
     ## What it sees
     Answers of unequal length are collated into one batch. Every row's last labelled token must be an EOS (the
-    tokenizer's, or the one that the chat template closes a turn with), every label must equal its own input id, and
-    with the RL renderer given, every token after the prompt up to that EOS must be labelled and none of the prompt.
+    tokenizer's, or the one that the chat template closes a turn with), every label must equal its own input id, none
+    may be padding, and with the RL renderer given, every token after the prompt up to that EOS must be labelled and
+    none of the prompt.
 
     ## Why it matters
     `DataCollatorForLanguageModeling` masks labels by pad id. With pad equal to EOS it masks the EOS as well: the model
@@ -56,27 +57,36 @@ def pad_equals_eos_label_mask(
     pairs = given or list(zip(prompts or craft.PROMPTS, ["Custom -> Programmer : done", "12", "ok then"], strict=False))
     ids, labels = collate_sft([p for p, _ in pairs], [a for _, a in pairs])
     ends = {special.eos, *(i for i in special.all if i not in (special.bos,))}
-    unclosed = holes = shifted = 0
+    unclosed = holes = shifted = padded = 0
     for n, (prompt, _) in enumerate(pairs):
         marked = [t for t, label in enumerate(labels[n].tolist()) if label != -100]
         row = ids[n].tolist()
         if not marked or row[marked[-1]] not in ends:
             unclosed += 1
             continue
+        padded += _pads(row, marked, special)
         shifted += any(int(labels[n, t]) != row[t] for t in marked)
         holes += marked != list(range(marked[0], marked[-1] + 1))
         if render is not None and marked[0] > 0:
             header = craft.flat_ids(render(prompt))
             holes += row[marked[0] - len(header) : marked[0]] != header and header == _after_padding(row, header)
     return fires(
-        bool(unclosed or holes or shifted),
-        "Of {rows} supervised examples {unclosed} do not train their EOS, {holes} have unlabelled answer tokens and "
-        "{shifted} have labels that are not their own ids.",
+        bool(unclosed or holes or shifted or padded),
+        "Of {rows} supervised examples {unclosed} do not train their EOS, {holes} have unlabelled answer tokens, "
+        "{shifted} have labels that are not their own ids and {padded} train their padding.",
         rows=len(pairs),
         unclosed=unclosed,
         holes=holes,
         shifted=shifted,
+        padded=padded,
     )
+
+
+def _pads(row: list[int], marked: list[int], special: Any) -> bool:
+    """Whether padding is labelled: the pad id, or more than two EOS (the turn's and the text's) where pad is EOS."""
+    if special.pad != special.eos:
+        return any(row[t] == special.pad for t in marked)
+    return len(marked) > 2 and all(row[t] == special.pad for t in marked[-3:])
 
 
 def _after_padding(row: list[int], header: list[int]) -> list[int]:

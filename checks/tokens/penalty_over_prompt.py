@@ -27,7 +27,8 @@ def penalty_over_prompt(
 
     ## What it sees
     Two prompts of the same length and of different words, followed by the same response, with logits that are equal
-    by construction: what the penalties make of them must be equal too, whatever the logits' sign. Without
+    by construction: what the penalties make of them must be equal too, whatever the logits' sign, and whatever
+    completions were penalised before. Without
     `penalize` the sampler itself is run on a scripted model from the same random state: its first tokens must be the
     same for both prompts.
 
@@ -53,6 +54,13 @@ def penalty_over_prompt(
     words = craft.plain_ids(tokenizer, model, rows)
     eos = craft.special_ids(tokenizer).eos
     if penalize is not None:
+        earlier = _of_earlier(penalize, tokenizer, model, words)
+        if earlier > 1e-4:
+            return fires(
+                True,
+                "The penalised logits change by up to {earlier:.3g} with the completions that were generated before.",
+                earlier=earlier,
+            )
         difference, gain = _of_processor(penalize, tokenizer, model, words, eos)
         return fires(
             difference > 1e-4,
@@ -91,6 +99,21 @@ def _of_processor(penalize: Any, tokenizer: Any, model: Any, words: list[int], e
                 if eos is not None:
                     gain = max(gain, float((shift[eos] - shift).abs().max()))
     return worst, gain
+
+
+def _of_earlier(penalize: Any, tokenizer: Any, model: Any, words: list[int]) -> float:
+    """How much the same call gives another result once another completion has been penalised."""
+    import torch
+
+    size = getattr(getattr(model, "config", None), "vocab_size", None) or len(tokenizer)
+    device = probes.craft.device_of(model)
+    logits = torch.linspace(0.5, 2.0, size, device=device)[None]
+    prompt = words[:4]
+    outs = []
+    for response in ([], list(range(min(size, 512))), []):
+        tokens = torch.tensor([[*prompt, *response]], device=device)
+        outs.append(torch.as_tensor(penalize(tokens, logits.clone(), len(prompt)))[0].float())
+    return float(torch.nan_to_num(outs[2] - outs[0], nan=0.0).abs().max())
 
 
 def _of_sampler(sample: Any, model: Any, tokenizer: Any, words: list[int]) -> float:

@@ -108,8 +108,8 @@ def probe_templates(
     ## What the probe does
     The adapter's prompts (by default three dialogues, one with a system turn, one with a line break, one with an
     earlier answer) are rendered for RL and, with an answer, for supervision. The supervised ids must begin with the
-    RL ids, generation header included, and a line break before the answer counts as
-    part of the header. The finding names the first token at which they part.
+    RL ids, and neither a line break nor the chat template's generation header may stand between them and the answer:
+    then RL's prompt lacks it. The finding names the first token at which they part.
     """
     craft = probes.craft
     answers = ["Custom -> Programmer : done", "12", "ok"]
@@ -117,7 +117,9 @@ def probe_templates(
     differing, first = 0, ""
     for prompt, answer in pairs:
         wanted, got = craft.flat_ids(render(prompt)), craft.flat_ids(render_sft(prompt, answer))
-        if got[: len(wanted)] == wanted and not _line_break(tokenizer, got[len(wanted) :], answer):
+        rest = got[len(wanted) :]
+        header = _header(tokenizer, prompt)
+        if got[: len(wanted)] == wanted and not _line_break(tokenizer, rest, answer) and rest[: len(header)] != header:
             continue
         differing += 1
         at = next((n for n, (a, b) in enumerate(zip(wanted, got, strict=False)) if a != b), min(len(wanted), len(got)))
@@ -130,6 +132,18 @@ def probe_templates(
         dialogues=len(pairs),
         first=first,
     )
+
+
+def _header(tokenizer: Any, prompt: Any) -> list[int | None]:
+    """The generation header of the tokenizer's chat template; something that no ids begin with where it has none."""
+    if not getattr(tokenizer, "chat_template", None):
+        return [None]
+    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    without, with_ = (
+        probes.craft.flat_ids(tokenizer.apply_chat_template(messages, tokenize=True, add_generation_prompt=wanted))
+        for wanted in (False, True)
+    )
+    return list(with_[len(without) :]) or [None]
 
 
 def _line_break(tokenizer: Any, rest: list[int], answer: str) -> bool:

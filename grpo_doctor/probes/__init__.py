@@ -9,6 +9,7 @@ from .seams import RESOURCES, SEAMS, Adapter, AdapterError, Batch, Seams, Unjudg
 if TYPE_CHECKING:
     from . import composite as composite
     from . import craft as craft
+    from . import push as push
     from .adapters import engine_adapter, transformers_adapter, trl_adapter
     from .runner import run_probes, suite
 
@@ -41,7 +42,7 @@ def __getattr__(name: str) -> Any:
     """The runner knows checks, and checks know the seams: so it is imported when it is first asked for."""
     from importlib import import_module
 
-    if name in ("composite", "craft"):  # need torch, which reading a log does not
+    if name in ("composite", "craft", "push"):  # need torch, which reading a log does not
         return import_module(f".{name}", __name__)
     if name in _LATER:
         return getattr(import_module(f".{_LATER[name]}", __name__), name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
@@ -112,6 +113,8 @@ def engine_adapter(engine: Engine, prompts: Sequence[Prompt]) -> Adapter:
             "entropy_coef": settings.entropy_coef,
             "kl_coef": settings.beta,
             "group_size": settings.num_generations,
+            "epsilon": settings.epsilon,
+            "epsilon_high": settings.epsilon_high,
         },
         seams={name: getattr(engine, name) for name in names},
     )
@@ -178,9 +181,12 @@ class _Trl:
         }  # fmt: skip
         if reference is not None:
             seams["reference_logprobs"] = self.logprobs_of(reference)
+        if not getattr(args, "use_liger_kernel", False):  # which fuses the log-probabilities into the loss
+            seams["objective"] = self.objective
         settings = {
             "temperature": float(args.temperature), "group_size": args.num_generations, "kl_coef": float(args.beta),
             "entropy_coef": float(getattr(args, "entropy_coef", 0.0) or 0.0), "top_p": args.top_p,
+            "epsilon": args.epsilon, "epsilon_high": args.epsilon_high,
         }  # fmt: skip
         return Adapter(
             name="trl.GRPOTrainer", model=self.model, tokenizer=self.tokenizer, reference=reference,
@@ -288,5 +294,23 @@ class _Trl:
         inputs = self._rolled(None, responses, prompts)
         inputs |= {"advantages": advantages, "num_items_in_batch": inputs["completion_mask"].sum()}
         with self._untouched(), replaced(self.trainer, "current_gradient_accumulation_steps", 1):
+            out: Tensor = self.trainer.compute_loss(self.model, inputs)
+        return out
+
+    def objective(
+        self, logprobs: Tensor, old: Tensor, reference: Tensor, advantages: Tensor, mask: Tensor, entropy: Tensor
+    ) -> Tensor:
+        """`GRPOTrainer.compute_loss` on these log-probabilities in place of the model's."""
+        scoring = self.trainer._get_per_token_logps_and_entropies
+        extra = (None,) if "compute_aux_loss" in inspect.signature(scoring).parameters else ()
+        ids = torch.full(logprobs.shape, self.pad, device=logprobs.device)
+        inputs = {
+            "prompt_ids": ids[:, :1], "prompt_mask": torch.ones_like(ids[:, :1]), "completion_ids": ids,
+            "completion_mask": mask.long(), "advantages": advantages, "old_per_token_logps": old,
+            "ref_per_token_logps": reference, "num_items_in_batch": mask.sum(),
+        }  # fmt: skip
+        given = replaced(self.trainer, scoring.__name__, lambda *_, **__: (logprobs, entropy, *extra))
+        self.model.train()
+        with self._untouched(), given, replaced(self.trainer, "current_gradient_accumulation_steps", 1):
             out: Tensor = self.trainer.compute_loss(self.model, inputs)
         return out

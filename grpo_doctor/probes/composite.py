@@ -8,7 +8,7 @@ positions at which its gradient on the logits is not zero are the mask, and the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -48,7 +48,9 @@ class PlainBackward:
         self.loss = loss
 
     def __call__(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor) -> None:
-        torch.autograd.backward(self.loss(prompts, responses, advantages))
+        value = self.loss(prompts, responses, advantages)
+        if value.requires_grad:  # else nothing is connected, which is STL004's to say
+            torch.autograd.backward(value)
 
 
 class _Remembering:
@@ -107,8 +109,8 @@ class _Lost:
 
     def __init__(self, adapter: Adapter, render: _Remembering) -> None:
         self.adapter, self.render, self.loss = adapter, render, adapter.seams["loss"]
-        self.forwards: list[Forward] = []
-        self.reference: list[Forward] = []
+        self.rows: list[_Row] = []
+        self.reference: list[_Row] = []
 
     def mask(self, prompts: Sequence[Ids], responses: Sequence[Ids]) -> Batch:
         """The batch that the loss puts through the policy, one forward or several, and where its gradient is."""
@@ -117,27 +119,85 @@ class _Lost:
         advantages = torch.linspace(1.0, 2.0, len(prompts), device=device_of(model))
         with watched(model) as seen, watched(reference if reference is not None else torch.nn.Module()) as other:
             self.loss(self.render.back(prompts), [list(r) for r in responses], advantages).backward()
-        policy = [f for f in seen if f.logits.requires_grad]
+        policy = _rows([f for f in seen if f.logits.requires_grad])
         if not policy:
             raise Unjudged("loss made no forward of the model with logits")
-        self.forwards = policy
-        self.reference = list(other) or [f for f in seen if not f.logits.requires_grad]
-        ids, real, mask = zip(*map(_rows_of, policy), strict=True)
+        self.rows = _in_order(policy, prompts, responses)
+        self.reference = _rows(other) or _rows([f for f in seen if not f.logits.requires_grad])
+        ids, real, mask = zip(*(row.batch() for row in self.rows), strict=True)
         pad = special_ids(self.adapter.tokenizer).pad
         return batch_of((_stacked(ids, pad), _stacked(real, 0), _stacked(mask, 0)))
 
     def logprobs(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """From the logits of the last loss, for the batch that `mask` returned."""
-        return _logprobs_of(self.forwards, input_ids)
+        return _stacked([row.logprobs() for row in self.rows], 0.0)
 
     def reference_logprobs(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """The same from the forwards of the reference."""
+        """The same from the forwards of the reference.
+
+        Where one model stands for both (an adapter that is switched off), its forwards without gradient may be the
+        old policy's as well: those count that are farthest from the policy.
+        """
         if not self.reference:
             raise Unjudged("loss made no forward of the reference")
-        seen = sorted(tuple(row.tolist()) for f in self.reference for row in f.input_ids)
-        if seen != sorted(tuple(row.tolist()) for f in self.forwards for row in f.input_ids):
+        if {r.key() for r in self.reference} != {r.key() for r in self.rows}:
             raise OtherTokensError
-        return _logprobs_of(self.reference, input_ids)
+        found = []
+        for row in self.rows:
+            own = row.logprobs()
+            same = [r.logprobs() for r in self.reference if r.key() == row.key()]
+            found.append(max(same, key=lambda other: float((other - own).abs().max())))
+        return _stacked(found, 0.0)
+
+
+class _Row(NamedTuple):
+    """One row of a forward."""
+
+    forward: Forward
+    at: int
+
+    def ids(self) -> Tensor:
+        """(T,)"""
+        return self.forward.input_ids[self.at]
+
+    def real(self) -> Tensor:
+        """(T,)"""
+        mask = self.forward.attention_mask
+        return torch.ones_like(self.ids()) if mask is None else mask[self.at]
+
+    def key(self) -> tuple[int, ...]:
+        """The ids with their padding."""
+        return tuple(self.ids().tolist())
+
+    def batch(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Ids, attention mask and where the gradient reaches, each (1, T)."""
+        ids, logits = self.ids(), self.forward.logits
+        mask = torch.zeros_like(ids, dtype=torch.bool)
+        if logits.grad is not None:
+            touched = logits.grad[self.at].abs().amax(-1) > 0
+            start = len(ids) - len(touched) + 1
+            mask[start:] = touched[: len(ids) - start]
+        return ids[None], self.real()[None], mask[None]
+
+    def logprobs(self) -> Tensor:
+        """(1, T-1) at temperature 1."""
+        ids = self.ids()
+        table = self.forward.logits[self.at].detach().float().log_softmax(-1)
+        start = len(ids) - len(table)
+        following = ids[start + 1 :]
+        found = table[: len(following)].gather(-1, following[:, None]).squeeze(-1)
+        return torch.nn.functional.pad(found, (len(ids) - 1 - len(found), 0))[None]
+
+
+def _rows(forwards: Sequence[Forward]) -> list[_Row]:
+    return [_Row(f, n) for f in forwards for n in range(len(f.input_ids))]
+
+
+def _in_order(rows: list[_Row], prompts: Sequence[Ids], responses: Sequence[Ids]) -> list[_Row]:
+    """The rows in the order of the samples, also where the loss sorts them; as they are where it holds others."""
+    held = {tuple(r.ids()[r.real() > 0].tolist()): r for r in rows}
+    wanted = [(*p, *r) for p, r in zip(prompts, responses, strict=True)]
+    return [held[w] for w in wanted] if len(rows) == len(wanted) and set(wanted) == held.keys() else rows
 
 
 def derived(seam: Callable[..., Any]) -> bool:
@@ -149,33 +209,9 @@ class OtherTokensError(Exception):
     """The reference was given other ids than the policy."""
 
 
-def _rows_of(forward: Forward) -> tuple[Tensor, Tensor, Tensor]:
-    ids, real, logits = forward
-    real = torch.ones_like(ids) if real is None else real
-    mask = torch.zeros_like(ids, dtype=torch.bool)
-    if logits.grad is not None:
-        touched = logits.grad.abs().amax(-1) > 0
-        start = ids.shape[1] - touched.shape[1] + 1
-        mask[:, start:] = touched[:, : ids.shape[1] - start]
-    return ids, real, mask
-
-
-def _stacked(parts: Sequence[Tensor], fill: int) -> Tensor:
+def _stacked(parts: Sequence[Tensor], fill: float) -> Tensor:
     width = max(p.shape[1] for p in parts)
     return torch.cat([torch.nn.functional.pad(p, (0, width - p.shape[1]), value=fill) for p in parts])
-
-
-def _logprobs_of(forwards: Sequence[Forward], input_ids: Tensor) -> Tensor:
-    out = torch.zeros(input_ids.shape[0], input_ids.shape[1] - 1, device=input_ids.device)
-    row = 0
-    for ids, _, logits in forwards:
-        table = logits.detach().float().log_softmax(-1)
-        start = ids.shape[1] - logits.shape[1]
-        next_ids = ids[:, start + 1 :]
-        found = table[:, : next_ids.shape[1]].gather(-1, next_ids[..., None]).squeeze(-1)
-        out[row : row + len(ids), start : start + found.shape[1]] = found
-        row += len(ids)
-    return out
 
 
 def _loss_of(seams: dict[str, Callable[..., Any]], adapter: Adapter) -> Callable[..., Tensor]:

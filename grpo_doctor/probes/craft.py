@@ -10,7 +10,7 @@ import copy
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, NamedTuple
 
 import torch
@@ -196,8 +196,8 @@ def response_positions(batch: Batch, row: int, response: Ids) -> list[int] | Non
 
 
 def batch_of(value: Any) -> Batch:
-    """What `mask` returned, with rows of one length."""
-    ids, real, mask = value
+    """What `mask` returned, a tuple or a mapping with the names of `Batch`, with rows of one length."""
+    ids, real, mask = (value[name] for name in Batch._fields) if hasattr(value, "keys") else value
     return Batch(torch.as_tensor(ids), torch.as_tensor(real), torch.as_tensor(mask))
 
 
@@ -314,6 +314,30 @@ def scripted_generate(model: Any, responses: Sequence[Ids], pad: int) -> Iterato
 
     with replaced(model, "generate", generate):
         yield calls
+
+
+class _Given(Exception):  # noqa: N818  (ends the caller's rollout once generate was called)
+    pass
+
+
+def given_to_generate(model: Any, special: Special, roll: Callable[[], Any]) -> list[Ids]:
+    """The ids that the first ``model.generate`` of a rollout is told to attend to, row by row; empty without a call.
+
+    Without an attention mask generate leaves out the pad tokens, except where pad is EOS.
+    """
+    rows: list[Ids] = []
+
+    def generate(inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
+        ids, real = kwargs.get("input_ids", inputs), kwargs.get("attention_mask")
+        if isinstance(ids, Tensor):
+            if real is None:
+                real = torch.ones_like(ids) if special.pad == special.eos else ids != special.pad
+            rows.extend(i[r > 0].tolist() for i, r in zip(ids, real, strict=True))
+        raise _Given
+
+    with replaced(model, "generate", generate), suppress(_Given):
+        roll()
+    return rows
 
 
 class _Generated:
@@ -544,39 +568,14 @@ def trial(
     return [prompt for prompt, _ in pairs], responses
 
 
-def raised_next(
-    loss: Callable[..., Tensor],
-    model: torch.nn.Module,
-    render: Callable[[Prompt], Any],
-    tokenizer: Any,
-    prompts: Sequence[Prompt] | None,
-) -> tuple[int, int]:
-    """At how many trained positions the loss raises most the token that follows, and how many there are.
-
-    At advantages so large that entropy and KL hardly count. Nothing is counted where no logits can be watched.
-    """
-    made, responses = trial(render, tokenizer, model, prompts)
-    raised = positions = 0
-    with watched(model) as forwards, without_dropout(model):
-        torch.autograd.backward(loss(made, responses, torch.full((len(made),), 100.0, device=device_of(model))))
-    for ids, _, logits in forwards:
-        if logits.grad is None:
-            continue
-        start = ids.shape[1] - logits.shape[1]
-        push = -logits.grad[:, :-1]
-        size = push.abs().amax(-1)
-        trained = size > 1e-3 * size.max()
-        positions += int(trained.sum())
-        raised += int((push.argmax(-1) == ids[:, start + 1 :])[trained].sum())
-    return raised, positions
-
-
 class EntropyCase(NamedTuple):
     """What is left of the applied gradient without advantages, for some samples."""
 
     name: str
+    samples: int
     cosine: float
-    """Of the descent direction with the gradient of the responses' mean entropy."""
+    """Of the descent direction with the gradient of the responses' mean entropy, beside what lies along the gradient of
+    their log-probability (a k1 KL term)."""
     surrogate: float
     """Of the descent direction with the gradient of their mean negative log-probability."""
 
@@ -594,7 +593,7 @@ def entropy_cases(
     made, responses = trial(render, tokenizer, model, prompts)
     temperature = float(settings.get("temperature") or 1.0)
     if reference is not None and reference is not model:
-        _align(reference, model)
+        align(reference, model)
     cases = []
     groups = [("all samples", list(range(len(made))))] + [(f"sample {n + 1} alone", [n]) for n in range(len(made))]
     with without_dropout(model):
@@ -611,12 +610,21 @@ def entropy_cases(
             wanted = [_entropy_gradients(model, ids, said, tokenizer, t) for t in sorted({1.0, temperature})]
             for kind, left in (("zero advantages", none), ("even part", (plus + minus) / 2)):
                 if float(left.norm()) > least:
-                    raised = max(cosine(-left, entropy) for entropy, _ in wanted)
+                    raised = max(_beside(-left, *pair) for pair in wanted)
                     surprise = max((cosine(-left, s) for _, s in wanted), key=abs)
-                    cases.append(EntropyCase(f"{name}, {kind}", raised, surprise))
+                    cases.append(EntropyCase(f"{name}, {kind}", len(chosen), raised, surprise))
                 elif float(none.norm()) > least:  # the branches of either sign cancel each other
-                    cases.append(EntropyCase(f"{name}, {kind}", 0.0, 0.0))
+                    cases.append(EntropyCase(f"{name}, {kind}", len(chosen), 0.0, 0.0))
     return cases
+
+
+def _beside(left: Tensor, entropy: Tensor, surprise: Tensor) -> float:
+    """The larger cosine of two vectors: as they are, and after what lies along the third is taken from both."""
+    whole, along = cosine(left, entropy), surprise / surprise.norm().clamp(min=1e-12)
+    rest, wanted = left - (left @ along) * along, entropy - (entropy @ along) * along
+    if float(rest.norm()) < 0.05 * float(left.norm()):
+        return whole
+    return max(whole, cosine(rest, wanted))
 
 
 def divergence_cosine(
@@ -643,7 +651,7 @@ def divergence_cosine(
         return torch.cat([table[n, -len(r) :] for n, r in enumerate(responses)])
 
     with without_dropout(model):
-        _align(reference, model)
+        align(reference, model)
         alone = gradient(model, backward, made, responses, none)
         with torch.no_grad():
             for parameter in reference.parameters():
@@ -654,7 +662,7 @@ def divergence_cosine(
     return None if float(added.norm()) <= 1e-6 * max(float(wanted.norm()), 1e-3) else cosine(added, wanted)
 
 
-def _align(reference: torch.nn.Module, model: torch.nn.Module) -> None:
+def align(reference: torch.nn.Module, model: torch.nn.Module) -> None:
     """Gives the reference the policy's weights, so that KL has neither value nor gradient."""
     own = dict(model.named_parameters())
     with torch.no_grad():

@@ -31,7 +31,7 @@ IGNORE = -100
 
 
 class Batch(NamedTuple):
-    """What the loss is computed on; a plain tuple of three will do."""
+    """What the loss is computed on; a plain tuple of three will do, or a mapping with these names."""
 
     input_ids: Tensor
     """(N, T) int64: prompt and response, padded on whichever side the trainer pads."""

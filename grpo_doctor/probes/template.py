@@ -63,6 +63,12 @@ settings: dict[str, Any] = {
 # def reference_logprobs(input_ids, attention_mask):
 #     return my_trainer.token_logprobs(reference, input_ids, attention_mask)
 
+# def old_logprobs(input_ids, attention_mask):      # as taken at rollout time, for the denominator of the ratio
+#     return my_trainer.token_logprobs_at_rollout(input_ids, attention_mask)
+
+# def objective(logprobs, old_logprobs, reference_logprobs, advantages, mask, entropy):   # (N, T-1), (N,) -> scalar
+#     return my_trainer.clipped_objective(logprobs, old_logprobs, reference_logprobs, advantages, mask, entropy)
+
 # def advantages(rewards):                          # (G, K) -> (G, K)
 #     return my_trainer.compute_advantages(rewards)
 

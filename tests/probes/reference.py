@@ -67,6 +67,7 @@ class Reference:
     temperature = 1.0
     entropy_coef = 0.05
     kl_coef = 0.02
+    epsilon = 0.2
     ddof = 1
 
     def __init__(self, pad_is_eos: bool = False) -> None:
@@ -118,6 +119,14 @@ class Reference:
             rows.append(row[:stop])
         return rows
 
+    def rollout(self, prompts: Any) -> Any:
+        """The composite of render, sample and extract."""
+        rows = [self.render(p) for p in prompts]
+        width = max(map(len, rows))
+        ids = torch.tensor([[self.tok.pad_token_id] * (width - len(r)) + r for r in rows])
+        real = torch.tensor([[0] * (width - len(r)) + [1] * len(r) for r in rows])
+        return self.extract(self.sample(ids, real), ids, real)
+
     # loss
 
     def response_mask(self, ids: Tensor, lengths: list[int]) -> Any:
@@ -163,11 +172,31 @@ class Reference:
         logp, entropy = self.scores(self.model, ids, real)
         mask = torch.as_tensor(mask)[:, -logp.shape[1] :].float()
         mask = torch.nn.functional.pad(mask, (logp.shape[1] - mask.shape[1], 0))
-        ratio = (logp - logp.detach()).exp()
-        d = self.reference_logprobs(ids, real) - logp
-        per_token = -ratio * advantages[:, None] + self.kl_coef * (d.exp() - d - 1)
-        loss: Tensor = (per_token * mask).sum() / mask.sum() + self.entropy_term(entropy, logp, mask, advantages)
-        return loss
+        return self.objective(
+            logp, self.old_logprobs(ids, real, logp), self.reference_logprobs(ids, real), advantages, mask, entropy
+        )
+
+    def old_logprobs(self, ids: Tensor, real: Tensor, logp: Tensor) -> Tensor:
+        with torch.no_grad():
+            return self.scores(self.model, ids, real)[0]
+
+    def surrogate(self, ratio: Tensor, advantages: Tensor) -> Tensor:
+        """What is maximised, (N, T-1)."""
+        return torch.min(ratio * advantages, ratio.clamp(1 - self.epsilon, 1 + self.epsilon) * advantages)
+
+    def divergence(self, logp: Tensor, reference: Tensor) -> Tensor:
+        d = reference - logp
+        return d.exp() - d - 1
+
+    def averaged(self, per_token: Tensor, mask: Tensor) -> Tensor:
+        return (per_token * mask).sum() / mask.sum()
+
+    def objective(
+        self, logp: Tensor, old: Tensor, reference: Tensor, advantages: Tensor, mask: Tensor, entropy: Tensor
+    ) -> Tensor:
+        per_token = -self.surrogate((logp - old).exp(), advantages[:, None])
+        per_token = per_token + self.kl_coef * self.divergence(logp, reference)
+        return self.averaged(per_token, mask) + self.entropy_term(entropy, logp, mask, advantages)
 
     def backward(self, prompts: Any, responses: Any, advantages: Tensor, micro_batches: int = 1) -> None:
         size = len(prompts) // micro_batches
@@ -188,7 +217,10 @@ class Reference:
     )  # fmt: skip
 
     def settings(self) -> dict[str, Any]:
-        return {"temperature": self.temperature, "entropy_coef": self.entropy_coef, "kl_coef": self.kl_coef}
+        return {
+            "temperature": self.temperature, "entropy_coef": self.entropy_coef, "kl_coef": self.kl_coef,
+            "epsilon": self.epsilon,
+        }  # fmt: skip
 
     def adapter(self, *names: str, **more: Any) -> Adapter:
         """All its seams, or those that are named."""

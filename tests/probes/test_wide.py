@@ -1,0 +1,316 @@
+"""A second set of mutants and right twins, each one line away from the reference trainer.
+
+Most give only the composite seams, as people's own trainers do: there a probe has nothing but the gradient to go by.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from grpo_doctor.diagnosis import Diagnosis
+from grpo_doctor.probes import Batch, run_probes
+from tests.probes.reference import Reference
+
+COMPOSITE = ("rollout", "loss")
+
+
+def twin(**methods: Callable[..., Any]) -> type[Reference]:
+    """The reference with other methods; each takes the original trainer first."""
+    return type("Twin", (Reference,), methods)
+
+
+def probed(kind: type[Reference], *seams: str, pad_is_eos: bool = False) -> Diagnosis:
+    torch.set_num_threads(1)
+    trainer = kind(pad_is_eos)
+    more = {"penalize": trainer.penalize} if hasattr(trainer, "penalize") and not seams else {}
+    return run_probes(trainer.adapter(*seams, **more))
+
+
+def bounded(s: Reference, ratio: Tensor) -> Tensor:
+    return ratio.clamp(1 - s.epsilon, 1 + s.epsilon)
+
+
+class LastLost(Reference):
+    """The last token goes, in long responses only."""
+
+    def mask(self, prompts: Any, responses: Any) -> Any:
+        batch = super().mask(prompts, responses)
+        for n, response in enumerate(responses):
+            batch.mask[n, -1] *= len(response) < 6
+        return batch
+
+
+class BosBetween(Reference):
+    def mask(self, prompts: Any, responses: Any) -> Any:
+        return super().mask([[*p, self.tok.bos_token_id] for p in prompts], responses)
+
+
+class WithoutMask(Reference):
+    """Generation attends to the padding; the loss does not."""
+
+    def sample(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
+        return super().sample(input_ids, torch.ones_like(attention_mask))
+
+
+class PenaltyOverEarlier(Reference):
+    """The penalty remembers the completions before this one."""
+
+    def penalize(self, tokens: Tensor, logits: Tensor, prompt_length: int) -> Tensor:
+        seen = self.__dict__.setdefault("seen", torch.zeros(logits.shape[-1]))
+        out: Tensor = logits - 0.5 * seen
+        seen[tokens[:, prompt_length:].flatten()] = 1.0
+        return out
+
+
+class Absolute(Reference):
+    """A model with absolute positions."""
+
+    def __init__(self, pad_is_eos: bool = False) -> None:
+        super().__init__(pad_is_eos)
+        torch.manual_seed(0)
+        config = GPT2Config(
+            vocab_size=len(self.tok), n_embd=32, n_layer=1, n_head=4, n_positions=256, initializer_range=0.3,
+            resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=None, eos_token_id=self.tok.eos_token_id,
+        )  # fmt: skip
+        self.model: Any = GPT2LMHeadModel(config)
+        self.reference = copy.deepcopy(self.model).requires_grad_(False)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
+
+
+class CountsPadding(Absolute):
+    """No position ids under left padding."""
+
+    def scores(self, model: Any, ids: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+        table = model(input_ids=ids, attention_mask=real).logits[:, :-1].log_softmax(-1)
+        return table.gather(-1, ids[:, 1:, None]).squeeze(-1), -(table.exp() * table).sum(-1)
+
+
+class KlOverPrompt(Reference):
+    def objective(self, logp: Any, old: Any, reference: Any, advantages: Any, mask: Any, entropy: Any) -> Tensor:
+        policy = -self.surrogate((logp - old).exp(), advantages[:, None])
+        kl = self.kl_coef * self.divergence(logp, reference).mean()
+        return self.averaged(policy, mask) + kl + self.entropy_term(entropy, logp, mask, advantages)
+
+
+class Maximises(Reference):
+    def __init__(self, pad_is_eos: bool = False) -> None:
+        super().__init__(pad_is_eos)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3, maximize=True)
+
+
+class NeverZeroes(Reference):
+    def step(self, prompts: Any, responses: Any, advantages: Tensor) -> None:
+        self.backward(prompts, responses, advantages)
+        self.optimizer.step()
+
+
+class NoHeader(Reference):
+    """RL renders without the generation header, the supervised stage with it."""
+
+    def render(self, prompt: Any) -> list[int]:
+        return list(self.tok.apply_chat_template(prompt, tokenize=True, add_generation_prompt=False)["input_ids"])
+
+    def render_sft(self, prompt: Any, answer: str) -> list[int]:
+        whole = [*Reference.render(self, prompt), *self.tok.encode(answer, add_special_tokens=False)]
+        return [*whole, self.tok.eos_token_id]
+
+
+class PadLabelled(Reference):
+    def collate_sft(self, prompts: Any, answers: Any) -> tuple[Tensor, Tensor]:
+        ids, labels = super().collate_sft(prompts, answers)
+        return ids, torch.where(ids == self.tok.pad_token_id, ids, labels)
+
+
+def objective_with(change: Callable[[Tensor], Tensor]) -> type[Reference]:
+    """The objective gets other advantages than it was given."""
+    return twin(objective=lambda s, p, o, r, a, k, e: Reference.objective(s, p, o, r, change(a), k, e))
+
+
+def entropy_sign(sign: Callable[[Tensor], Tensor]) -> type[Reference]:
+    return twin(entropy_term=lambda s, e, p, k, a: -s.entropy_coef * (sign(a)[:, None] * e * k).sum() / k.sum())
+
+
+def advantages(function: Callable[[Reference, Tensor], Any]) -> type[Reference]:
+    return twin(advantages=function)
+
+
+right = Reference.advantages
+
+SICK: list[tuple[str, str, type[Reference], tuple[str, ...]]] = [
+    ("longest only in the batch", "PAD001", twin(extract=lambda s, t, i, r: [x[int(r[0].sum()) :] for x in t.tolist()]), COMPOSITE),
+    ("one too late", "PAD001", twin(extract=lambda s, t, i, r: t[:, i.shape[1] + 1 :]), COMPOSITE),
+    ("rows rolled", "PAD001", twin(extract=lambda s, t, i, r: t[:, i.shape[1] :].roll(1, 0)), COMPOSITE),
+    ("last token of a long response", "PAD002", LastLost, ()),
+    ("loss ignores the mask", "PAD002", twin(averaged=lambda s, x, k: x.mean()), ()),
+    ("loss shifts the mask", "PAD002", twin(averaged=lambda s, x, k: Reference.averaged(s, x, k.roll(1, 1))), ()),
+    ("mean over the padded width", "PAD002", twin(averaged=lambda s, x, k: (x * k).mean()), COMPOSITE),
+    ("KL over the prompt", "PAD002", KlOverPrompt, ()),
+    ("KL over the prompt", "PAD002", KlOverPrompt, COMPOSITE),
+    ("log-probabilities rolled", "PAD002", twin(scores=lambda s, m, i, r: tuple(x.roll(1, 1) for x in Reference.scores(s, m, i, r))), COMPOSITE),
+    ("BOS before the response", "KL006", BosBetween, COMPOSITE),
+    ("EOS lost", "GEN005", twin(mask=lambda s, p, r: Reference.mask(s, p, [x[:-1] or x for x in r])), COMPOSITE),
+    ("responses shuffled", "GEN005", twin(mask=lambda s, p, r: Reference.mask(s, p, r[1:] + r[:1])), COMPOSITE),
+    ("no attention mask in generation", "PAD004", WithoutMask, COMPOSITE),
+    ("no position ids", "PAD004", CountsPadding, COMPOSITE),
+    ("penalty over the completion before", "TOK006", PenaltyOverEarlier, ()),
+    ("max for min", "RAT007", twin(surrogate=lambda s, r, a: torch.max(r * a, bounded(s, r) * a)), COMPOSITE),
+    ("clip alone", "RAT007", twin(surrogate=lambda s, r, a: bounded(s, r) * a), ()),
+    ("clip around 0", "RAT007", twin(surrogate=lambda s, r, a: torch.min(r * a, r.clamp(-0.2, 0.2) * a)), COMPOSITE),
+    ("old over new", "RAT007", twin(surrogate=lambda s, r, a: a / r), COMPOSITE),
+    ("sign lost", "RAT007", objective_with(torch.neg), COMPOSITE),
+    ("advantages shuffled", "RAT007", objective_with(lambda a: a.flip(0)), ()),
+    ("first sample only", "RAT007", twin(averaged=lambda s, x, k: (x * k).sum(1)[0]), COMPOSITE),
+    ("ratio detached", "STL004", twin(surrogate=lambda s, r, a: r.detach() * a), COMPOSITE),
+    ("old with gradient", "STL004", twin(old_logprobs=lambda s, i, r, p: p), COMPOSITE),
+    ("optimizer maximises", "STL004", Maximises, ()),
+    ("gradients never zeroed", "GRD006", NeverZeroes, ()),
+    ("KL rewarded", "KL004", twin(divergence=lambda s, p, r: -((r - p).exp() - (r - p) - 1)), COMPOSITE),
+    ("generation header missing", "TOK001", NoHeader, ()),
+    ("padding labelled", "TOK003", PadLabelled, ()),
+    ("absolute values", "ADV006", advantages(lambda s, r: right(s, r).abs()), ("advantages",)),
+    ("last group lost", "ADV006", advantages(lambda s, r: torch.cat([right(s, r)[:-1], 0 * r[-1:]])), ("advantages",)),
+    ("deviation over the groups", "ADV007", advantages(lambda s, r: (r - r.mean(1, keepdim=True)) / (r.std(0, keepdim=True, correction=0) + 1e-4)), ("advantages",)),
+    ("ties through a tiny epsilon", "ADV005", advantages(lambda s, r: (r - r.mean(1, keepdim=True)) / (r.std(1, keepdim=True, correction=0) + 1e-12)), ("advantages",)),
+    ("entropy flipped for negatives", "ENT006", entropy_sign(lambda a: torch.where(a < 0, -1.0, 1.0)), COMPOSITE),
+    ("entropy flipped in dead batches", "ENT006", entropy_sign(lambda a: torch.where(a == 0, -1.0, 1.0)), ()),
+    ("entropy shifted by one", "ENT006", twin(entropy_term=lambda s, e, p, k, a: Reference.entropy_term(s, e.roll(1, 1), p, k, a)), ()),
+    ("entropy detached", "ENT011", twin(entropy_term=lambda s, e, p, k, a: -s.entropy_coef * (e.detach() * k).mean()), COMPOSITE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "code", "kind", "seams"), SICK, ids=[f"{c}-{n}" for n, c, *_ in SICK])
+def test_a_sick_twin_is_caught_by_its_own_probe_alone(
+    name: str, code: str, kind: type[Reference], seams: tuple[str, ...]
+) -> None:
+    diagnosis = probed(kind, *seams)
+    assert [f.code for f in diagnosis.findings if f.role == "cause"] == [code], diagnosis.findings
+    assert diagnosis.verdict == "failing"
+
+
+class OneByOne(Reference):
+    """Sorted by length, one forward a sample."""
+
+    def loss(self, prompts: Any, responses: Any, advantages: Tensor) -> Tensor:
+        whole, parts = sum(map(len, responses)), []
+        for n in sorted(range(len(prompts)), key=lambda n: -len(responses[n])):
+            one = super().loss([prompts[n]], [responses[n]], advantages[n : n + 1])
+            parts.append(one * len(responses[n]) / whole)
+        return torch.stack(parts).sum()
+
+
+class Gspo(Reference):
+    epsilon = 4e-4
+
+    def objective(self, logp: Any, old: Any, reference: Any, advantages: Any, mask: Any, entropy: Any) -> Tensor:
+        weight = (((logp - old) * mask).sum(1) / mask.sum(1)).exp()
+        policy = -torch.min(weight * advantages, bounded(self, weight) * advantages)
+        kl = self.kl_coef * self.averaged(self.divergence(logp, reference), mask)
+        loss: Tensor = policy.mean() + kl + self.entropy_term(entropy, logp, mask, advantages)
+        return loss
+
+
+class OneModelForBoth(Reference):
+    """LoRA, whose reference is the model without its adapter."""
+
+    def __init__(self, pad_is_eos: bool = False) -> None:
+        super().__init__(pad_is_eos)
+        from peft import LoraConfig, get_peft_model
+
+        self.model = get_peft_model(self.model, LoraConfig(r=4, target_modules=["q_proj", "v_proj"])).eval()
+        self.optimizer = torch.optim.AdamW([p for p in self.model.parameters() if p.requires_grad], lr=1e-2)
+        self.reference = None
+
+    def reference_logprobs(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
+        with torch.no_grad(), self.model.disable_adapter():
+            return self.scores(self.model, input_ids, attention_mask)[0]
+
+
+class HalfPrecision(Reference):
+    def __init__(self, pad_is_eos: bool = False) -> None:
+        super().__init__(pad_is_eos)
+        self.model, self.reference = self.model.bfloat16(), self.reference.bfloat16()
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
+
+
+class WarmsUp(Reference):
+    def __init__(self, pad_is_eos: bool = False) -> None:
+        super().__init__(pad_is_eos)
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda step: step / 10)
+
+    def step(self, prompts: Any, responses: Any, advantages: Tensor) -> None:
+        super().step(prompts, responses, advantages)
+        self.schedule.step()
+
+
+class ZeroesAfter(Reference):
+    def step(self, prompts: Any, responses: Any, advantages: Tensor) -> None:
+        self.backward(prompts, responses, advantages)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+
+class Mapped(Reference):
+    """`mask` returns a mapping of lists."""
+
+    def mask(self, prompts: Any, responses: Any) -> Any:
+        return {name: value.tolist() for name, value in super().mask(prompts, responses)._asdict().items()}
+
+    def loss(self, prompts: Any, responses: Any, advantages: Tensor) -> Tensor:
+        plain = copy.copy(self)
+        plain.__class__ = Reference  # type: ignore[assignment]
+        return plain.loss(prompts, responses, advantages)
+
+
+def cut_and_decoded(self: Reference, tokens: Tensor, input_ids: Tensor, attention_mask: Tensor) -> list[str]:
+    texts = self.tok.batch_decode(tokens[:, input_ids.shape[1] :], skip_special_tokens=True)
+    return [text.strip() for text in texts]
+
+
+RIGHT: list[tuple[str, type[Reference], tuple[str, ...]]] = [
+    ("as it is, composite", Reference, COMPOSITE),
+    ("objective alone", Reference, ("objective",)),
+    ("absolute positions", Absolute, COMPOSITE),
+    ("old detached", twin(old_logprobs=lambda s, i, r, p: p.detach()), COMPOSITE),
+    ("no clip", twin(surrogate=lambda s, r, a: r * a), COMPOSITE),
+    ("max of the negatives", twin(surrogate=lambda s, r, a: -torch.max(-r * a, -bounded(s, r) * a)), COMPOSITE),
+    ("CISPO", twin(surrogate=lambda s, r, a: r.clamp(max=5).detach() * r.log() * a), COMPOSITE),
+    ("GSPO", Gspo, COMPOSITE),
+    ("advantages whitened inside", objective_with(lambda a: (a - a.mean()) / (a.std(correction=0) + 1e-6)), COMPOSITE),
+    ("mean over each sequence", twin(averaged=lambda s, x, k: ((x * k).sum(1) / k.sum(1)).mean()), ()),
+    ("constant divisor", twin(averaged=lambda s, x, k: (x * k).sum() / (len(x) * 64)), COMPOSITE),
+    ("selected tokens", twin(averaged=lambda s, x, k: x[k > 0].mean()), COMPOSITE),
+    ("k2", twin(divergence=lambda s, p, r: 0.5 * (p - r) ** 2), COMPOSITE),
+    ("k1 in the loss", twin(divergence=lambda s, p, r: p - r), ()),
+    ("no KL, no entropy", twin(kl_coef=0.0, entropy_coef=0.0), COMPOSITE),  # type: ignore[arg-type]
+    ("entropy summed", twin(entropy_term=lambda s, e, p, k, a: -s.entropy_coef * (e * k).sum()), COMPOSITE),
+    ("sorted, one by one", OneByOne, COMPOSITE),
+    ("one model for policy and reference", OneModelForBoth, COMPOSITE),
+    ("bfloat16", HalfPrecision, COMPOSITE),
+    ("warm-up", WarmsUp, ()),
+    ("zeroes after the step", ZeroesAfter, ()),
+    ("mapping of lists", Mapped, ()),
+    ("bool attention mask", twin(mask=lambda s, p, r: Batch(*(x.bool() if n == 1 else x for n, x in enumerate(Reference.mask(s, p, r))))), ()),
+    ("text, stripped", twin(extract=cut_and_decoded), COMPOSITE),
+    ("tuples", twin(extract=lambda s, t, i, r: tuple(map(tuple, Reference.extract(s, t, i, r)))), COMPOSITE),
+    ("leave one out", advantages(lambda s, r: r - (r.sum(1, keepdim=True) - r) / max(r.shape[1] - 1, 1)), ("advantages",)),
+    ("lists", advantages(lambda s, r: right(s, r).tolist()), ("advantages",)),
+    ("half precision", advantages(lambda s, r: right(s, r).bfloat16()), ("advantages",)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "kind", "seams"), RIGHT, ids=[name for name, *_ in RIGHT])
+def test_a_right_twin_is_left_in_peace(name: str, kind: type[Reference], seams: tuple[str, ...]) -> None:
+    diagnosis = probed(kind, *seams)
+    assert [f"{f.code}: {f.message}" for f in diagnosis.findings if f.severity != "info"] == []
+    assert (diagnosis.verdict, diagnosis.notes) == ("healthy", [])
+
+
+def test_pad_that_is_eos_is_right_in_either_padding() -> None:
+    assert probed(Reference, *COMPOSITE, pad_is_eos=True).verdict == "healthy"
