@@ -131,6 +131,7 @@ class _Console:
             self.trl.learn(row, raw, at, strict=False)
             self._known = True
             self.epochs |= "epoch" in row
+            self.bars.settle()
         else:
             self.declare(row)
         return True

@@ -361,7 +361,8 @@ class Rows:
         if self.dropped:
             self.notes.append(f"{len(self.dropped)} lines with a step out of order were left out")
         moves = np.diff(np.delete(steps, self.dropped))
-        if np.count_nonzero(moves <= 0) > 0.2 * len(moves) and np.count_nonzero(moves < 0):
+        still = len(moves) > 1 and not moves.any()
+        if still or (np.count_nonzero(moves <= 0) > 0.2 * len(moves) and np.count_nonzero(moves < 0)):
             self.steps = array("d", [math.nan] * len(steps))
 
     def run(self) -> Run:

@@ -11,12 +11,13 @@ from .rows import number
 FORMAT = "trl-console"
 
 _BEFORE = re.compile(r"(?:step|iteration|iter|update|rollout)\s*[:=#]?\s*(\d{1,12})\W*$", re.IGNORECASE)
+_BAR_BEHIND = re.compile(r"(?<=\})\s*\d+%\|[^{}]*$")
 _BAR = re.compile(r"\|\s*(\d{1,12})/(\d{1,12}) \[")
 
 
 def mapping(text: str) -> tuple[str, float | None] | None:
     """The mapping that ends a line, and the step before it where there is one; None where there is no mapping."""
-    text = text.rstrip()
+    text = (_BAR_BEHIND.sub("", text) if "%|" in text else text).rstrip()
     start = text.find("{")
     if start < 0 or not text.endswith("}") or text[start + 1 : start + 2] not in ("'", '"'):
         return None
@@ -50,18 +51,23 @@ def _loose(body: str) -> dict[str, Any]:
 
 
 class Bars:
-    """Positions of progress bars: the first bar without a description is the trainer's own."""
+    """Positions of progress bars: the last bar without a description before the first row is the trainer's own."""
 
     def __init__(self) -> None:
-        self._total: str | None = None
+        self._total = self._last = ""
         self.position: float | None = None
 
     def see(self, text: str) -> None:
         percent = text.find("%|")
-        if percent < 0 or text[:percent].strip().rstrip("0123456789"):
+        before = text[text.rfind("}", 0, max(percent, 0)) + 1 : percent]  # a row may stand before its bar
+        if percent < 0 or before.strip().rstrip("0123456789"):
             return
         first = _BAR.search(text, percent + 2, percent + 400)
         last = _BAR.search(text, text.rfind("%|"))  # where carriage returns were lost, bars stand on one line
         for match in (first, last):
-            if match and (self._total is None or match[2] == self._total):
-                self._total, self.position = match[2], float(match[1])
+            if match and self._total in ("", match[2]):
+                self._last, self.position = match[2], float(match[1])
+
+    def settle(self) -> None:
+        """From now on only bars of this length count: the others are of evaluations and data sets."""
+        self._total = self._last

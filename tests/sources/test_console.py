@@ -147,6 +147,15 @@ def test_rows_glued_to_their_bar_have_its_step(tmp_path: Path, glue: str) -> Non
     assert (run.steps.tolist(), known(run)["loss"]) == ([10, 20, 30, 40, 50], LOSS["loss"])
 
 
+def test_the_bar_of_the_trainer_is_told_from_others(tmp_path: Path) -> None:
+    other = "100%|##| 1/1 [00:00<00:00]\n"
+    bar = "\r {i}%|# | {i}0/99 [00:05<00:05]\n"
+    evaluation = "\r 50%|# | 2/4 [00:01<00:01]\r100%|##| 4/4 [00:01<00:00]\n"
+    for text in (other + lines(bar + ROW + "\n" + evaluation), lines(ROW + bar.replace("\r", ""))):
+        assert run_of(tmp_path, "x.log", text).steps.tolist() == [10, 20, 30, 40, 50]
+    assert run_of(tmp_path, "x.log", other + lines(ROW + "\n")).steps.tolist() == [1, 2, 3, 4, 5]
+
+
 @pytest.mark.parametrize("rank", ["[rank{r}]: ", "[default{r}]:", "[Rank {r}] "])
 def test_only_one_process_of_a_job_is_read(tmp_path: Path, rank: str) -> None:
     ranks = [rank.replace("{r}", str(r)) for r in (0, 1, 2)]
