@@ -9,7 +9,7 @@ from grpo_doctor.stats import Column, each, isnan, known_median, sqrt, where, wo
     "ADV004",
     severity="warning",
     confidence="medium",
-    explains=("KL002", "STL001"),
+    explains=("DIV004", "KL002", "STL001"),
     rivals=(
         Rival(
             "no standardisation",

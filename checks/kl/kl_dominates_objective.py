@@ -6,7 +6,7 @@ from grpo_doctor.stats import Column, best, kendall_tau, known_median, latest, m
     "KL002",
     severity="warning",
     confidence="medium",
-    explains=("STL001",),
+    explains=("DIV004", "STL001"),
     rivals=(
         Rival(
             "the advantages are too small",

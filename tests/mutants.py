@@ -1,0 +1,110 @@
+"""``python -m tests.mutants [CODE...]``: every comparison of a check on its other side. Not part of the suite.
+
+One comparison after the other becomes its neighbour (``>`` to ``>=``, ``==`` to ``!=`` and back), and the check's own
+tests must fail. Prints the survivors, and is 1 if there are any. Those that no test can tell are named in `EQUIVALENT`.
+Without codes it takes `IMPORTANT`, some minutes.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+import pytest
+
+from grpo_doctor.catalogue import load
+from grpo_doctor.check import Check
+
+IMPORTANT = (
+    "ADV001 ADV003 ADV004 DIV001 DIV004 ENT001 ENT003 GEN001 GEN002 GEN003 GRD001 GRD002 GRD003 KL001 KL002 LEN001 "
+    "LEN002 LEN003 LEN004 RAT001 RAT004 REW001 REW002 REW003 REW009 STL001 STL003 UPD001 UPD003 UPD007"
+).split()
+
+EQUIVALENT: dict[str, dict[str, str]] = {}
+"""Code: comparison as it stands in the file: why its neighbour finds the same."""
+
+NEIGHBOUR: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+}
+
+
+def judged(tree: ast.Module) -> Iterator[ast.FunctionDef]:
+    """The functions of a leaf that judge records: all but its probe, which has mutants of its own."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and not any(ast.unparse(d).startswith("probe(") for d in node.decorator_list):
+            yield node
+
+
+def mutants(path: Path) -> Iterator[tuple[int, str, dict[str, CodeType]]]:
+    """Line and text of a comparison, and the code of the leaf's functions with its neighbour instead."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for function in judged(tree):
+        for node in ast.walk(function):
+            for i, operator in enumerate(node.ops if isinstance(node, ast.Compare) else ()):
+                if type(operator) in NEIGHBOUR:
+                    assert isinstance(node, ast.Compare)
+                    text = ast.unparse(node)
+                    node.ops[i] = NEIGHBOUR[type(operator)]()
+                    module = compile(tree, str(path), "exec")
+                    node.ops[i] = operator
+                    yield node.lineno, text, {c.co_name: c for c in module.co_consts if isinstance(c, CodeType)}
+
+
+def tests_of(check: Check) -> Path:
+    """The file of a check's tests."""
+    path = Path(check.file)
+    return Path(__file__).parent / "checks" / path.parent.name / f"test_{path.name}"
+
+
+def passes(path: Path) -> bool:
+    """Whether all tests of a file pass."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        return pytest.main(["-x", "-q", "-p", "no:cacheprovider", str(path)]) == pytest.ExitCode.OK
+
+
+def survivors(check: Check) -> Iterator[str]:
+    """The comparisons of a check whose neighbour no test can tell from them."""
+    assert check.predicate is not None
+    tests, globals_ = tests_of(check), check.predicate.__globals__
+    if not passes(tests):
+        yield f"{check.code}: {tests} does not pass as it is"
+        return
+    functions: dict[str, Any] = {n: f for n, f in globals_.items() if isinstance(f, FunctionType)}
+    for line, text, codes in mutants(Path(check.file)):
+        own = {name: code for name, code in codes.items() if name in functions}
+        with contextlib.ExitStack() as restored:
+            for name, code in own.items():
+                restored.callback(partial(setattr, functions[name], "__code__", functions[name].__code__))
+                functions[name].__code__ = code
+            alive = passes(tests)
+        if alive:
+            why = EQUIVALENT.get(check.code, {}).get(text)
+            yield f"{check.file}:{line}: {text}" + (f"  # equivalent: {why}" if why else "")
+
+
+def main(codes: list[str]) -> int:
+    """Prints the survivors; 1 if one of them is not known to be equivalent."""
+    unknown = 0
+    for code in codes or IMPORTANT:
+        check = load().checks[code]
+        count = sum(1 for _ in mutants(Path(check.file)))
+        found = list(survivors(check))
+        print(f"{code}: {count - len(found)} of {count} caught", *found, sep="\n  ", flush=True)
+        unknown += sum("# equivalent" not in line for line in found)
+    return int(unknown > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
