@@ -42,9 +42,9 @@ NEIGHBOUR: dict[type[ast.cmpop], type[ast.cmpop]] = {
 
 def judged(tree: ast.Module) -> Iterator[ast.FunctionDef]:
     """The functions of a leaf that judge records: all but its probe, which has mutants of its own."""
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and not any(ast.unparse(d).startswith("probe(") for d in node.decorator_list):
-            yield node
+    for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
+        if not any(ast.unparse(decorator).startswith("probe(") for decorator in function.decorator_list):
+            yield function
 
 
 def mutants(path: Path) -> Iterator[tuple[int, str, dict[str, CodeType]]]:

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from grpo_doctor.testing import find, run_check
@@ -20,3 +22,16 @@ def test_eight_live_steps_with_one_size(size: float) -> None:
 )
 def test_it_stays_silent(k: int, values: list[list[float]]) -> None:
     assert run_check("ADV001", {"group_size": k}, advantage_abs_values=values) is None
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "columns", "severity"),
+    [
+        ({"share": 0.75}, {"advantage_abs_values": [[0.7071]] * 6 + [[0.3]] * 2}, "warning"),
+        ({}, {"advantage_abs_values": [[0.7071]] * 8 + [[1e-6]] * 8}, "warning"),
+        ({"near": 0.25}, {"advantage_abs_values": [[1.25]] * 8}, None),
+    ],
+)
+def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str, Any], severity: str | None) -> None:
+    found = run_check("ADV001", {"group_size": 2}, thresholds=thresholds, **columns)
+    assert (found.severity if found else None) == severity

@@ -56,3 +56,28 @@ def test_boundary(settings: dict[str, Any], columns: dict[str, Any], expected: s
     if dead := columns.pop("dead_share_", None):
         columns |= {"zero_variance_groups": dead, "groups": "1x10"}
     assert severity(settings, **columns) == expected
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "columns", "severity"),
+    [
+        ({}, {"advantage_std": [1.05 * 0.0625] * 10, "reward_std": "0.0625x10"}, None),
+        ({}, {"advantage_rms_live": "0x10"}, None),
+        ({}, {"advantage_rms_live": "0.001x10", "zero_variance_share": "1x10"}, None),
+        ({}, {"advantage_rms_live": [0.1 * 0.5**0.5] * 10}, None),
+    ],
+)
+def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str, Any], severity: str | None) -> None:
+    found = run_check("ADV004", thresholds=thresholds, **columns)
+    assert (found.severity if found else None) == severity
+
+
+def test_a_declared_group_of_one_is_taken_for_two() -> None:
+    found = run_check("ADV004", {"normaliser": "group", "group_size": 1}, advantage_rms_live="0.1x10")
+    assert found is not None
+    assert "would give 0.71" in found.message
+
+
+def test_at_a_tenth_it_is_no_error() -> None:
+    columns: dict[str, Any] = {"advantage_rms_live": [0.1 * 0.5**0.5] * 10, "kl_grad_share": "0.57x10"}
+    assert severity({"normaliser": "group", "group_size": 2}, **columns) == "warning"

@@ -35,3 +35,29 @@ def test_a_solved_task_is_left_in_peace(columns: dict[str, Any]) -> None:
 
 def test_unknown_reward_does_not_excuse() -> None:
     assert find("ADV003", zero_variance_share="0.95x20").severity == "error"
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "columns", "severity"),
+    [
+        ({"most": 0.75}, {"zero_variance_share": "0.75x20"}, "warning"),
+        ({}, {"reward_mean": "4x10 5x20", "zero_variance_share": "0.1x10 0.95x20"}, "error"),
+        ({"solved": 0.75}, {"reward_mean": "0x5 4x5 3x20", "zero_variance_share": "0.1x10 0.95x20"}, None),
+    ],
+)
+def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str, Any], severity: str | None) -> None:
+    found = run_check("ADV003", thresholds=thresholds, **columns)
+    assert (found.severity if found else None) == severity
+
+
+@pytest.mark.parametrize(("reward", "expected"), [("0x20", "100.0%"), ("1x20", "100.0%")])
+def test_what_is_expected_at_both_ends_of_success(reward: str, expected: str) -> None:
+    found = run_check(
+        "ADV003",
+        {"group_size": 4},
+        thresholds={"solved": 2.0, "nearly": 2.0},
+        reward_mean=reward,
+        zero_variance_share="1x20",
+    )
+    assert found is not None
+    assert f"; {expected} expected for binary rewards" in found.message

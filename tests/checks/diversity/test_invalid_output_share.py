@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from grpo_doctor.testing import find, run_check
@@ -38,3 +40,20 @@ def test_a_form_that_nobody_rewards_is_a_warning_while_the_reward_rises() -> Non
     rewards = [0.1] * 5 + [0.1 + 0.01 * i for i in range(45)]
     found = find("DIV004", valid_rate="0.2x50", reward_mean=rewards)
     assert (found.severity, found.cleared) == ("warning", False)
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "columns", "severity"),
+    [
+        ({"worse": 0.125, "some": 0.125}, {"fallback_rate": "0.125x5 0.25x12"}, "warning"),
+        ({"some": 0.25}, {"fallback_rate": "0x5 0.25x12"}, None),
+        ({"many": 0.25}, {"fallback_rate": "0x5 0.25x12"}, "warning"),
+        ({"most": 0.75}, {"fallback_rate": "0x5 0.75x12"}, "error"),
+        ({"many": 0.5}, {"fallback_rate": "0.5x50"}, None),
+        ({"most": 0.75}, {"fallback_rate": "0.75x50"}, "warning"),
+        ({}, {"fallback_rate": "0.55x5 0.5x45"}, "warning"),
+    ],
+)
+def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str, Any], severity: str | None) -> None:
+    found = run_check("DIV004", thresholds=thresholds, **columns)
+    assert (found.severity if found else None) == severity

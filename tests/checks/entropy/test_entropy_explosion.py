@@ -55,3 +55,26 @@ def test_it_began_where_entropy_left_the_level_to_which_it_had_fallen() -> None:
 
 def test_a_healthy_rise_below_one_nat_is_left_in_peace() -> None:
     assert run_check("ENT003", entropy_mean="0.3x5 0.5x5 0.8x5", reward_mean="0.3x15") is None
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "columns", "severity"),
+    [
+        ({"worse": 0.25}, {"reward_mean": DROP, "fallback_rate": "0x5 0.25x10"}, "critical"),
+        ({"random": 4.0}, {"response_length_mean": "100x5 200x10", "truncated_rate": "0x5 0.9x10"}, "warning"),
+        ({"random": 4.0}, {"response_length_mean": "100x5 300x10", "truncated_rate": "0x5 0.15x10"}, "info"),
+    ],
+)
+def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str, Any], severity: str) -> None:
+    found = run_check("ENT003", thresholds=thresholds, entropy_mean="0.8x5 3.01x10", **columns)
+    assert found is not None
+    assert found.severity == severity
+
+
+def test_a_first_row_of_nothing_is_none_and_the_onset_is_above_its_level() -> None:
+    found = run_check("ENT003", entropy_mean="0 0.8x4 3.01x10")
+    assert found is not None
+    assert found.message == "Entropy has risen from 0.8 to 3.01 nats."
+    onset = run_check("ENT003", entropy_mean="0.8x5 1.0x3 2x7")
+    assert onset is not None
+    assert onset.onset_step == 9

@@ -33,3 +33,16 @@ def test_one_row_before_and_at_the_boundary() -> None:
 )
 def test_what_grows_from_nothing(columns: dict[str, Any], fires: bool) -> None:
     assert (run_check("GEN002", **columns) is not None) is fires
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "columns", "severity"),
+    [
+        ({"equal": 0.25}, {"rollout_mismatch_raw_kl": "0.25x1 20x9"}, None),
+        ({"bad": 0.25}, {"rollout_mismatch_raw_kl": "0x3 0.25x9"}, None),
+        ({"bad": 0.25}, {"rollout_mismatch_raw_kl": "0x3 9 0.25 9 0.25 9 0.25"}, None),
+    ],
+)
+def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str, Any], severity: str | None) -> None:
+    found = run_check("GEN002", thresholds=thresholds, **columns)
+    assert (found.severity if found else None) == severity

@@ -49,3 +49,9 @@ def test_a_leap_that_no_clipping_touches_is_an_ordinary_step() -> None:
 def test_a_leap_with_a_falling_reward_is_an_error(reward: str, severity: str) -> None:
     columns: dict[str, Any] = {"grad_norm": "1x20 90 1x19", "reward_mean": reward}
     assert find("GRD002", **columns).severity == severity
+
+
+def test_exactly_so_many_deviations_above_the_median_are_none() -> None:
+    rows = "0x10 2x10"  # median 1, median absolute deviation 1
+    assert run_check("GRD002", thresholds={"mads": 16.0}, grad_norm=f"{rows} 17") is None
+    assert run_check("GRD002", thresholds={"mads": 16.0}, grad_norm=f"{rows} 17.5") is not None

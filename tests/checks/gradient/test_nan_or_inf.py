@@ -19,3 +19,8 @@ def test_infinite_gradients_are_counted(norms: str, severity: str) -> None:
 @pytest.mark.parametrize("columns", [{"loss": "0.1x30"}, {"entropy_max": "NaNx30"}, {"grad_norm": "1 2.9e9 1x20"}])
 def test_it_stays_silent(columns: dict[str, Any]) -> None:
     assert run_check("GRD001", **columns) is None
+
+
+def test_an_infinity_that_passed_no_longer_rings_by_itself() -> None:
+    found = find("GRD001", grad_norm="1 inf 1x10")
+    assert (found.last_step, found.cleared) == (2, True)

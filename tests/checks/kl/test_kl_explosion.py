@@ -51,3 +51,8 @@ def test_the_mean_of_an_epoch_needs_no_first_level(kl: str, severity: str | None
     found = run_check("KL001", {"rows": "epochs"}, kl=kl)
     assert (found.severity if found else None) == severity
     assert found is None or found.message.endswith("nats per token in the mean of an epoch.")
+
+
+def test_an_epoch_of_a_run_that_is_too_short_for_a_first_level_says_so() -> None:
+    found = find("KL001", {"rows": "epochs"}, kl="2x4")
+    assert found.message == "The KL to the reference is 2 nats per token in the mean of an epoch."

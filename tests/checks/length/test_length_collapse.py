@@ -51,3 +51,10 @@ def test_the_second_row_and_a_dip_that_recovers() -> None:
     dip = run_check("LEN001", response_length_mean="305 131 50 31 30 30 45 77x7", reward_mean=RISE)
     assert dip is not None
     assert (dip.severity, dip.cleared) == ("warning", True)
+
+
+def test_a_first_row_of_eight_tokens_counts_and_the_onset_is_below_nine_tenths() -> None:
+    assert run_check("LEN001", response_length_mean="8x1 1x13") is not None
+    found = run_check("LEN001", response_length_mean="100 90x3 20x8")
+    assert found is not None
+    assert found.onset_step == 5

@@ -48,3 +48,13 @@ def test_a_length_that_had_grown_before_the_reward_fell_is_not_what_it_fell_of(l
 def test_levels(columns: dict[str, Any], expected: str | None) -> None:
     found = run_check("LEN002", response_length_mean="100x4 300x11", **columns)
     assert (found.severity if found else None) == expected
+
+
+def test_invalid_by_a_quarter_more_and_the_onset_above_a_quarter_more() -> None:
+    invalid = run_check(
+        "LEN002", thresholds={"worse": 0.25}, response_length_mean="100x4 300x11", fallback_rate="0x4 0.25x11"
+    )
+    assert invalid is not None
+    found = run_check("LEN002", response_length_mean="100x5 125x5 300x9", truncated_rate="0x10 0.9x9")
+    assert found is not None
+    assert found.onset_step == 11

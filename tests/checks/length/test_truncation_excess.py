@@ -41,3 +41,22 @@ def test_a_start_that_recovers_clears() -> None:
     found = run_check("LEN003", truncated_rate=f"{falling} 0.05x8", reward_mean="0.3x22")
     assert found is not None
     assert (found.severity, found.cleared) == ("warning", True)
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "columns", "severity"),
+    [
+        ({"warn": 0.125}, {"truncated_rate": "0.125x16"}, None),
+        ({"warn": 0.25}, {"truncated_rate": "0.25x3 1x2 0.25x3"}, None),
+        ({}, {"truncated_rate": "0.8 0.9 0.6 0.7 0.4 0.5 0.5 0.3 0.4 0.35", "reward_mean": "0.3x10"}, "warning"),
+    ],
+)
+def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str, Any], severity: str | None) -> None:
+    found = run_check("LEN003", thresholds=thresholds, **columns)
+    assert (found.severity if found else None) == severity
+
+
+def test_the_onset_is_above_the_limit() -> None:
+    found = run_check("LEN003", thresholds={"warn": 0.25}, truncated_rate="0x3 0.25x2 1x8")
+    assert found is not None
+    assert found.onset_step == 6

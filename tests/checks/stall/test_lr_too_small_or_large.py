@@ -1,3 +1,7 @@
+from typing import Any
+
+import pytest
+
 from grpo_doctor.testing import find, run_check
 
 
@@ -21,3 +25,16 @@ def test_warm_up_and_dead_groups_lawfully_move_nothing() -> None:
 
 def test_healthy() -> None:
     assert run_check("STL003", policy_movement_kl="0.011x5 0.001x20 1.2e-5x20") is None
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "columns", "severity"),
+    [
+        ({"still": 0.25, "far": 9.0}, {"policy_movement_kl": "0.25x9"}, None),
+        ({}, {"policy_movement_kl": "0.5x9"}, "warning"),
+        ({"still": 1.0}, {"policy_movement_kl": "0x9", "zero_variance_share": "0.9x9"}, None),
+    ],
+)
+def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str, Any], severity: str | None) -> None:
+    found = run_check("STL003", thresholds=thresholds, **columns)
+    assert (found.severity if found else None) == severity

@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from grpo_doctor.stats import COLLAPSED, HEALTHY
 from grpo_doctor.testing import find, run_check
 
 
@@ -30,3 +31,9 @@ def test_a_collapse_after_an_update_that_moved_nothing(witness: str) -> None:
 )
 def test_it_stays_silent(columns: dict[str, Any]) -> None:
     assert run_check("UPD007", **columns) is None
+
+
+@pytest.mark.parametrize(("before", "after"), [(HEALTHY, 1.0), (0.0, COLLAPSED)])
+def test_exactly_healthy_and_exactly_collapsed_count(before: float, after: float) -> None:
+    rates = [0.0, before, after, 0.0]
+    assert run_check("UPD007", fallback_rate=rates, update_applied="0 1 0 0", learning_rate="? 0 ? ?") is not None
