@@ -23,8 +23,8 @@ from typing import BinaryIO, Protocol, cast
 from ..run import Run
 
 FORMATS = (
-    "records", "aflow", "dual", "lever", "tensorboard", "wandb", "completions", "notebook", "json_rows", "table",
-    "jsonl", "console",
+    "records", "aflow", "dual", "lever", "tensorboard", "wandb", "completions", "notebook", "mlflow", "json_rows",
+    "table", "jsonl", "console",
 )  # fmt: skip
 """Modules of this package that read a format, surest first where they tie."""
 

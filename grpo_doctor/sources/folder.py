@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from ..run import Run, RunBuilder, Sample
+from . import mlflow
 
 _SKIPPED_FOLDERS = frozenset("__pycache__ node_modules site-packages .git .venv venv .ipynb_checkpoints".split())
 _LOGS = frozenset("log txt out err md ipynb jsonl json csv tsv parquet wandb gz zst".split()) | {""}
@@ -43,6 +44,9 @@ def candidates(folder: Path) -> Iterator[Path]:
         folders[:] = sorted(f for f in folders if f not in _SKIPPED_FOLDERS and not f.startswith("."))
         if "ranks" in folders and "records.jsonl" in files:
             folders.remove("ranks")  # each rank's share of the records beside it
+        if _is_mlflow(Path(parent)):
+            yield next(iter(mlflow.metrics(Path(parent))))
+            folders[:], files = [], []
         for name in sorted(files):
             suffix = name.rpartition(".")[2].lower() if "." in name else ""
             if name in _NO_LOGS or not (suffix in _LOGS or "tfevents" in name):
@@ -51,6 +55,12 @@ def candidates(folder: Path) -> Iterator[Path]:
             if found > _MOST_FILES:
                 return
             yield Path(parent) / name
+
+
+def _is_mlflow(folder: Path) -> bool:
+    """Whether the files of a folder are the metrics of one run."""
+    beside = folder.parent / "meta.yaml"
+    return folder.name == "metrics" and beside.is_file() and bool(mlflow.metrics(folder))
 
 
 def distinct(runs: list[Run]) -> list[Run]:

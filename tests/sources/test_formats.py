@@ -412,6 +412,21 @@ def test_a_table_of_models_is_no_log(tmp_path: Path) -> None:
     assert run_of(tmp_path, "x.csv", "model,reward,length\nqwen,0.5,9\nllama,0.25,8\n").run_type == "none"
 
 
+def test_mlflow_is_one_run_from_any_of_its_files(tmp_path: Path) -> None:
+    metrics = tmp_path / "1a2b" / "metrics"
+    (metrics / "train").mkdir(parents=True)
+    (metrics / "loss").write_text("1700000000000 nan 0\n1700000000100 0.5 10\n", "utf-8")
+    (metrics / "train" / "reward").write_text("1700000000000 0.25 0\n1700000000100 0.75 10\n", "utf-8")
+    (tmp_path / "1a2b" / "meta.yaml").write_text("name: x\n", "utf-8")
+    (tmp_path / "1a2b" / "params").mkdir()
+    (tmp_path / "1a2b" / "params" / "num_generations").write_text("8", "utf-8")
+    for path in (tmp_path, metrics / "train" / "reward"):
+        (run,) = read(path)
+        assert (run.format, run.source, run.steps.tolist()) == ("mlflow", str(metrics), [0, 10])
+        assert known(run) == {"loss": ["NaN", 0.5], "reward_mean": [0.25, 0.75]}
+        assert run.settings == {"group_size": 8}
+
+
 NAMES = {
     "reward_mean": "ppo/mean_scores exp_scores/mean reward/avg_raw_reward grpo_actor/task_reward/avg Total-rewards-mean ep_rew_mean",
     "success_rate": "successes",

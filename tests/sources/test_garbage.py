@@ -23,7 +23,7 @@ PIECES = [
     b"{'loss': 0.1, 'reward': nan, 'epoch': 1}", b'{"step": 1, "reward": 0.5}', b"step:1 - actor/entropy:0.5 - a/b:1",
     b"Step 12/500", b"iter 3 | loss=0.1 | reward 0.2", b"| reward | 0.5 |", b"\r", b"\n", b"\0", b"\x1b[31m", b"{", b"}", b"'",
     b'"', b"[", b"]", b": ", b"=", b"nan", b"inf", b"-1e999", b"1e-5", b"99999999999999999999", b"%|", b" 3/9 [", b"\xff\xfe",
-    b"step,reward,loss\n1,2,3\n", b"<table><tr><td>", b"</td></tr></table>", b'{"cells": [{"cell_type": "code", "outputs": [{"text": [', b"| step | loss |\n", b'{"log_history": [', b'{"schema":1,"step":', "奖励: 0.5".encode(), b"PAR1", b":W&B\xe1\xbe\x00",
+    b"step,reward,loss\n1,2,3\n", b"<table><tr><td>", b"</td></tr></table>", b'{"cells": [{"cell_type": "code", "outputs": [{"text": [', b"| step | loss |\n", b"1700000000000 0.5 1\n", b'{"log_history": [', b'{"schema":1,"step":', "奖励: 0.5".encode(), b"PAR1", b":W&B\xe1\xbe\x00",
     b"\x18\0\0\0\0\0\0\0aaaabrain.Event:2", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"(TaskRunner pid=1) {'a': {", b"0,5", b"np.float64(",
     b'{"step": 1e400, "rewards": [[1, 2], [null]]}', b'{"type": "eval", "step": 0, "reward": 1}', b"\xe5\xa5", b" " * 50,
 ]  # fmt: skip
