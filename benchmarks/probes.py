@@ -9,10 +9,8 @@ from __future__ import annotations
 import copy
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-from grpo_doctor.catalogue import Catalogue, load
+from grpo_doctor.catalogue import load
 from grpo_doctor.engine.model import load_model
 from grpo_doctor.engine.settings import settings_of
 from grpo_doctor.probes import Adapter, engine_adapter, transformers_adapter
@@ -36,24 +34,29 @@ def smollm2() -> Adapter:
     return transformers_adapter(model, tokenizer, reference=copy.deepcopy(model).requires_grad_(False))
 
 
-@contextmanager
-def _timed(name: str) -> Iterator[None]:
-    wall, cpu = time.monotonic(), time.process_time()
-    yield
-    print(f"{time.monotonic() - wall:7.1f} s {time.process_time() - cpu:7.1f} s CPU  {name}", flush=True)
+class Watch:
+    """Wall and CPU seconds since it was last read."""
+
+    def __init__(self) -> None:
+        self.began = time.monotonic(), time.process_time()
+
+    def lap(self, name: str) -> None:
+        """Prints them, and begins anew."""
+        now = time.monotonic(), time.process_time()
+        wall, cpu = (after - before for after, before in zip(now, self.began, strict=True))
+        self.began = now
+        print(f"{wall:7.1f} s {cpu:7.1f} s CPU  {name}", flush=True)
 
 
 def main(name: str) -> None:
-    """Prints seconds per probe, and all of them with the loading."""
-    with _timed("all"):
-        with _timed("load"):
-            adapter = {"embedded": embedded, "smollm2": smollm2}[name]()
-        for check in load().checks.values():
-            if check.probe is not None:
-                with _timed(f"{check.code} {check.name}"):
-                    result = next(examine(adapter, Catalogue([check]), {}, time_limit=600))
-                if result.finding or result.why:
-                    print(f"{'':24}{result.finding.message if result.finding else 'skipped: ' + result.why}")
+    """Prints seconds for loading, for each probe, and in all."""
+    whole, watch = Watch(), Watch()
+    adapter = {"embedded": embedded, "smollm2": smollm2}[name]()
+    watch.lap("load")
+    for result in examine(adapter, load(), {}, time_limit=600):
+        said = result.finding.message if result.finding else f"skipped: {result.why}" if result.why else "passes"
+        watch.lap(f"{result.check.code} {said}")
+    whole.lap("all")
 
 
 if __name__ == "__main__":

@@ -6,11 +6,13 @@ import base64
 import io
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .catalogue import load
 from .check import Finding
 from .diagnosis import Diagnosis
 from .run import BROADCAST, DERIVED, MEANINGS, Run
@@ -20,23 +22,23 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-HEALTHY: dict[str, tuple[float, float]] = {
-    "clip_fraction": (0, 0.2),
-    "cut_share": (0, 0.3),
-    "dead_share": (0, 0.5),
-    "eos_suppressed_rate": (0, 0.5),
-    "group_size": (8, 16),
-    "invalid_rate": (0, 0.2),
-    "kl": (0, 0.1),
-    "logit_gap": (0, 5),
-    "rollout_mismatch_kl": (0, 1e-3),
-    "temperature": (0.8, 1.2),
-    "top1_prob": (0, 0.95),
-    "top_pattern_share": (0, 0.5),
-    "truncated_rate": (0, 0.3),
-    "unique_rate": (0.5, 1),
+RANGES: dict[str, tuple[str, float | str, float | str]] = {
+    "clip_fraction": ("RAT001", 0, "warn"),
+    "cut_share": ("LEN003", 0, "warn"),
+    "dead_share": ("ADV003", 0, "half"),
+    "eos_suppressed_rate": ("LEN004", 0, "warn"),
+    "invalid_rate": ("DIV004", 0, "some"),
+    "kl": ("KL001", 0, "least"),
+    "logit_gap": ("SHP001", 0, "gap"),
+    "rollout_mismatch_kl": ("RAT004", 0, "warn"),
+    "temperature": ("CFG004", "cold", "hot"),
+    "top1_prob": ("SHP001", 0, "prob"),
+    "top_pattern_share": ("DIV002", 0, "half"),
+    "truncated_rate": ("LEN003", 0, "warn"),
+    "unique_rate": ("DIV001", "warn", 1),
 }
-"""Ranges in which no check of the catalogue warns. What depends on model and task (entropy, reward) has none."""
+"""The check that judges a series by itself, and the ends of the range in which it is silent: its thresholds, or the
+field's own. What depends on model and task (entropy, reward) has none."""
 
 VITALS = (
     "reward_mean",
@@ -80,6 +82,16 @@ CHINESE = (
     "Microsoft YaHei",
     "SimHei",
 )
+
+
+@cache
+def healthy() -> dict[str, tuple[float, float]]:
+    """The range of each series in which its check does not warn, at the check's default thresholds."""
+    checks = load().checks
+    return {
+        field: (float(checks[code].thresholds.get(str(low), low)), float(checks[code].thresholds.get(str(high), high)))
+        for field, (code, low, high) in RANGES.items()
+    }
 
 
 class Ground(NamedTuple):
@@ -128,7 +140,7 @@ def legend(drawn: Sequence[Panel]) -> str:
     ground = drawn[0].ground
     ticks = [f"{KINDS[kind]} {where}" for kind, where in PLACES.items() if kind in ground.events]
     words = [f"Dashed: {ground.main.code} begins." if ground.main else ""]
-    words.append("Green: range in which no check warns." if any(p.field in HEALTHY for p in drawn) else "")
+    words.append("Green: range in which its check is silent." if any(p.field in RANGES for p in drawn) else "")
     words.append(f"Ticks: {', '.join(ticks)}." if ticks else "")
     return " ".join(filter(None, words))
 
@@ -242,8 +254,8 @@ def _draw_series(axes: Axes, ground: Ground, field: str) -> None:
     x, y = decimated(ground.x, np.where(known, values, np.nan))
     axes.plot(x, y, color=LINE, linewidth=1.1, marker="." if known.sum() < FEW else "", markersize=4)
     low, high = axes.get_ylim()
-    if field in HEALTHY:
-        floor, ceiling = HEALTHY[field]
+    if field in RANGES:
+        floor, ceiling = healthy()[field]
         axes.axhspan(floor, ceiling, color=GREEN, linewidth=0, zorder=0)
         axes.set_ylim(min(low, floor), max(high, min(ceiling, high * 4) if high > 0 else ceiling))
     for kind, (color, bottom, top) in MARKS.items():

@@ -100,24 +100,18 @@ def examine(
     for check in catalogue.checks.values():
         if check.probe is None:
             continue
+        given = {n: getattr(adapter, n) if n in RESOURCES else seams.get(n) for n in check.probe_arguments}
+        if missing := [n for n, required in check.probe_arguments.items() if required and given[n] is None]:
+            yield Result(check, why=f"needs {', '.join(missing)}", needs=missing)
+            continue
         try:
-            yield _one(check, adapter, seams, thresholds.get(check.code, {}), time_limit)
+            yield _one(check, given, thresholds.get(check.code, {}), time_limit)
         finally:
             snapshot.restore()
 
 
-def _one(
-    check: Check,
-    adapter: Adapter,
-    seams: Mapping[str, Callable[..., Any]],
-    thresholds: Mapping[str, Any],
-    time_limit: float,
-) -> Result:
+def _one(check: Check, given: Mapping[str, Any], thresholds: Mapping[str, Any], time_limit: float) -> Result:
     assert check.probe is not None
-    given = {n: getattr(adapter, n) if n in RESOURCES else seams.get(n) for n in check.probe_arguments}
-    missing = [n for n, required in check.probe_arguments.items() if required and given[n] is None]
-    if missing:
-        return Result(check, why=f"needs {', '.join(missing)}", needs=missing)
     limits = {n: thresholds.get(n, default) for n, default in check.probe_thresholds.items()}
     try:
         with _within(time_limit):

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from grpo_doctor import charts
+from grpo_doctor.catalogue import load
 from grpo_doctor.report import Options, render
-from grpo_doctor.run import MEANINGS
+from grpo_doctor.run import DERIVED, MEANINGS
 from grpo_doctor.testing import make_run
 from tests.reports import example
 
@@ -84,8 +85,29 @@ def test_panels_are_of_the_series_that_the_findings_name() -> None:
     assert charts.panels(example.unjudged()) == []
 
 
-def test_healthy_ranges_and_vitals_are_fields() -> None:
-    assert {*charts.HEALTHY, *charts.VITALS} <= MEANINGS.keys()
+def test_ranges_and_vitals_are_fields() -> None:
+    assert {*charts.RANGES, *charts.VITALS} <= MEANINGS.keys()
+
+
+@pytest.mark.parametrize("field", charts.RANGES)
+def test_a_healthy_range_ends_where_its_check_begins_to_warn(field: str) -> None:
+    code, *ends = charts.RANGES[field]
+    check = load().checks[code]
+    known = [DERIVED[name][0] for names in check.arguments for name in names if name in DERIVED]
+    assert any(field in names for names in (*check.arguments, *known))
+    limits = [check.thresholds[end] if isinstance(end, str) else end for end in ends]
+    assert charts.healthy()[field] == tuple(limits)
+    assert limits[0] < limits[1]
+
+
+def test_the_legend_names_what_occurs() -> None:
+    assert charts.legend(charts.panels(example.diagnosis())) == (
+        "Dashed: GEN001 begins. Ticks: updates below, collapses above, restarts over the full height."
+    )
+    assert charts.legend(charts.panels(example.diagnosis([], run=make_run(kl="0.01x9")))) == (
+        "Green: range in which its check is silent."
+    )
+    assert charts.legend([]) == ""
 
 
 def test_every_colour_has_its_dark_twin() -> None:
