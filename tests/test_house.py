@@ -9,11 +9,14 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from grpo_doctor.catalogue import home, leaves, load, report_names
 from grpo_doctor.cli import app
 from grpo_doctor.cli.common import CLEAN, FINDINGS, UNJUDGED, WRONG
 from grpo_doctor.pages import written
+from tests.cli.runs import write_run
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -99,6 +102,27 @@ def test_the_readme_names_every_exit_code_and_format() -> None:
     assert set(table) == {str(code) for code in (CLEAN, FINDINGS, WRONG, UNJUDGED)}
     for name in report_names():
         assert f"`{name}`" in README, name
+
+
+@pytest.mark.parametrize("name", sorted(typer.main.get_command(app).commands))  # type: ignore[attr-defined]
+def test_every_option_has_help(name: str) -> None:
+    command = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+    assert (command.help or "").strip()
+    assert [p.opts for p in command.params if not (getattr(p, "help", None) or "").strip()] == []
+
+
+@pytest.mark.parametrize("name", report_names())
+def test_the_readmes_example_of_every_format_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    row = re.search(rf"^\| `{name}` \| .* \| `(?:grpo-doctor analyze run\.log ?)?(.*)` \|$", README, re.MULTILINE)
+    assert row is not None
+    monkeypatch.chdir(tmp_path)
+    write_run(Path("run.log"), collapsed=True)
+    result = CliRunner().invoke(app, ["analyze", "run.log", *row[1].split()])
+    assert result.exit_code == FINDINGS, result.output
+    files = [word.split("=")[1] for word in row[1].split() if "=" in word]
+    assert all(Path(file).stat().st_size > 100 for file in files)
+    if not files:
+        assert result.stdout.strip()
 
 
 def test_the_makefile_keeps_the_readmes_promises() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from grpo_doctor.cli import app
+from tests.probes.reference import make_model, make_tokenizer
 
 README = Path(__file__).parents[2] / "README.md"
 TRAINER = """
@@ -67,5 +69,19 @@ def test_from_new_adapter_to_a_first_result(
         assert '"cause":"PAD001"' in report.replace(" ", "")
     else:
         promised = set(re.findall(r"\b[A-Z]{2,3}\d{3}\b", page().split("With these two")[1].split("new-adapter")[0]))
-        assert promised == {"PAD001", "PAD002", "PAD003", "PAD004", "KL006", "GEN005", "TOK005", "ENT006"}
+        assert promised == {"PAD001", "PAD002", "PAD003", "PAD004", "KL006", "GEN005", "TOK005", "ENT006", "RAT007"}
         assert {code for code in promised if f'"{code}"' not in report} == set()
+
+
+def test_the_adapter_of_any_transformers_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    block = re.search(r"^```python\n(# model_adapter\.py\n.*?)^```", page(), re.DOTALL | re.MULTILINE)
+    assert block is not None
+    tokenizer = make_tokenizer()
+    make_model(tokenizer).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    path = tmp_path / "model_adapter.py"
+    path.write_text(re.sub(r'name = ".*?"', f"name = {str(tmp_path / 'model')!r}", block[1]), encoding="utf-8")
+    report = tmp_path / "report.json"
+    result = CliRunner().invoke(app, ["probe", str(path), "-o", str(report), "-f", "json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(report.read_text(encoding="utf-8"))["runs"][0]["coverage"]["passed"] >= 8
