@@ -69,9 +69,7 @@ def kl_explosion(
         error=far & reward_fallen | sudden | (epochs & (kl > extreme)),
         critical=far & reward_fallen & (kl > extreme),
         onset=began(exploded, kl > large, step),
-        began=words(
-            lambda level: f"; it began at {level:.2g}" if level == level else " in the mean of an epoch", first
-        ),
+        began=words(_began, first),
         kl=kl,
         first=first,
     )

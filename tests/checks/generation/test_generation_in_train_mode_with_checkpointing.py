@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from grpo_doctor.record import Event
+from grpo_doctor.stats import COLLAPSED
 from grpo_doctor.testing import find, run_check
 
 LINE = "Caching is incompatible with gradient checkpointing in Qwen2DecoderLayer. Setting `past_key_values=None`."
@@ -40,3 +41,13 @@ def test_recorded_flags_prove_it_unless_generator_and_trainer_agree() -> None:
     assert find("GEN001", valid_rate="1x4", rollout_mismatch_raw_kl="0 0 1.1 0.9", **on).onset_step == 3
     assert run_check("GEN001", valid_rate="1x4", rollout_mismatch_raw_kl="1e-9x4", **on) is None
     assert run_check("GEN001", valid_rate="1x4", generation_training_mode="1x4", generation_checkpointing="0x4") is None
+
+
+def test_exactly_collapsed_counts_and_exactly_the_limit_agrees() -> None:
+    rates = [0.0] * 4 + [COLLAPSED] + [0.0] * 5
+    assert run_check("GEN001", fallback_rate=rates, events=warned(row=4, rows=10)) is not None
+    on: dict[str, Any] = {"generation_training_mode": "1x4", "generation_checkpointing": "1x4"}
+    assert (
+        run_check("GEN001", thresholds={"agrees": 0.25}, valid_rate="1x4", rollout_mismatch_raw_kl="0.25x4", **on)
+        is None
+    )

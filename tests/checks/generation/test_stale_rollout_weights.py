@@ -40,7 +40,10 @@ def test_what_grows_from_nothing(columns: dict[str, Any], fires: bool) -> None:
     [
         ({"equal": 0.25}, {"rollout_mismatch_raw_kl": "0.25x1 20x9"}, None),
         ({"bad": 0.25}, {"rollout_mismatch_raw_kl": "0x3 0.25x9"}, None),
-        ({"bad": 0.25}, {"rollout_mismatch_raw_kl": "0x3 9 0.25 9 0.25 9 0.25"}, None),
+        ({"bad": 0.25}, {"rollout_mismatch_raw_kl": "0x2 9x3 0.25x2 0x4"}, None),
+        ({"bad": 0.25}, {"rollout_mismatch_raw_kl": "0 0.25x5 9x3 0x5"}, None),
+        ({"equal": 9.0, "times": 2.0}, {"rollout_mismatch_raw_kl": "1x10 2x9"}, None),
+        ({"equal": 0.25, "times": 1e9}, {"rollout_mismatch_raw_kl": "0.125x3 7.5x9"}, None),
     ],
 )
 def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str, Any], severity: str | None) -> None:

@@ -47,8 +47,9 @@ def test_a_start_that_recovers_clears() -> None:
     ("thresholds", "columns", "severity"),
     [
         ({"warn": 0.125}, {"truncated_rate": "0.125x16"}, None),
-        ({"warn": 0.25}, {"truncated_rate": "0.25x3 1x2 0.25x3"}, None),
-        ({}, {"truncated_rate": "0.8 0.9 0.6 0.7 0.4 0.5 0.5 0.3 0.4 0.35", "reward_mean": "0.3x10"}, "warning"),
+        ({"warn": 0.25}, {"truncated_rate": "0.25x3 1x2 0x3"}, None),
+        ({"warn": 0.25}, {"truncated_rate": "0x2 0.375x2 0.5 0x5"}, None),
+        ({}, {"truncated_rate": "0.5 0.8 0.8 0.6 0.3 0.4 0.8 0.4 0.4 0.3", "reward_mean": "0.3x10"}, "error"),
     ],
 )
 def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str, Any], severity: str | None) -> None:

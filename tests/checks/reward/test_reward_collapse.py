@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -58,3 +60,33 @@ def test_silent(rewards: str) -> None:
 def test_rewards_of_eight_responses_are_noise(right: float, seed: int) -> None:
     rewards = np.random.default_rng(seed).binomial(8, right, 200) / 8
     assert run_check("REW009", reward_mean=rewards.tolist()) is None
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "columns", "severity"),
+    [
+        ({"least": 1.0}, {"reward_mean": "0x1 0.6x15 0x6", "reward_std": "0.2x22"}, None),
+        ({}, {"reward_mean": "0x1 0.6x9 0x5"}, "error"),
+        ({"least": 0.5}, {"reward_mean": "2x1 4x10 2x6"}, None),
+        ({"lost": 0.75}, {"reward_mean": "0x1 4x10 1x5"}, "error"),
+        ({"lost": 0.75, "rows": 2, "long": 4}, {"reward_mean": "0x1 4x20 1x4"}, "critical"),
+        ({"sigmas": 2.0, "rows": 2, "long": 4}, {"reward_mean": "0x1 4x20 2x4"}, "warning"),
+    ],
+)
+def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str, Any], severity: str | None) -> None:
+    found = run_check("REW009", thresholds=thresholds, **columns)
+    assert (found.severity if found else None) == severity
+
+
+@pytest.mark.parametrize(("middle", "onset"), [("2x5", 25), ("1.9x5", 20)])
+def test_the_onset_is_where_the_reward_left_the_upper_half(middle: str, onset: int) -> None:
+    found = run_check("REW009", thresholds={"rows": 1, "sigmas": 1.0}, reward_mean=f"0 4x20 {middle} 0x5")
+    assert found is not None
+    assert found.onset_step == onset
+
+
+@pytest.mark.parametrize(("middle", "onset"), [("3x5", 25), ("2.9x5", 20)])
+def test_the_onset_of_a_warning_is_where_it_left_the_upper_quarter(middle: str, onset: int) -> None:
+    found = run_check("REW009", thresholds={"rows": 1, "long": 2, "sigmas": 1.0}, reward_mean=f"0 4x20 {middle} 2x5")
+    assert found is not None
+    assert (found.severity, found.onset_step) == ("warning", onset)

@@ -91,3 +91,36 @@ def test_a_constant_of_unknown_scale_is_a_warning() -> None:
 )
 def test_silent(columns: dict[str, Any]) -> None:
     assert run_check("REW001", **columns) is None
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "columns", "severity"),
+    [
+        ({}, {"reward_mean": "0.3x21", "reward_std": [1e-6] * 21}, "error"),
+        ({"near": 0.75}, {"reward_mean": "0.75x21", "reward_max": "1x21", "reward_std": "0x21"}, "warning"),
+        ({"chance": 0.5**20}, {"reward_mean": "0.3x40", "reward_std": " ".join(["0 0.4"] * 10) + " 0x20"}, "error"),
+        ({}, {"reward_mean": "0 0.3x22"}, "error"),
+        ({}, {"reward_mean": "-0.1 5 0x22"}, "error"),
+        ({}, {"reward_mean": "-2 0 -1x22"}, "error"),
+        ({}, {"reward_mean": "0.5x20"}, "error"),
+        ({"top": 0.75}, {"reward_mean": "0.75x20", "reward_std": "0.2x20"}, "warning"),
+        (
+            {"top": 0.75},
+            {"reward_mean": " ".join(["2 3"] * 10), "reward_std": "0.2x20", "success_rate": "0.75x20"},
+            "warning",
+        ),
+        ({"top": 0.75}, {"reward_mean": "2.5x20", "success_rate": "0.25x20"}, "error"),
+    ],
+)
+def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str, Any], severity: str | None) -> None:
+    found = run_check("REW001", thresholds=thresholds, **columns)
+    assert (found.severity if found else None) == severity
+
+
+def test_means_a_millionth_apart_are_one() -> None:
+    found = find("REW001", reward_mean=[0.0, 1e-6] * 12, reward_std=[0.0] * 24)
+    assert found.message.startswith("The reward has been 5e-07 for")
+
+
+def test_it_began_with_the_first_of_the_equal_rewards() -> None:
+    assert find("REW001", reward_mean="2 3 2x10 0x22").onset_step == 14

@@ -7,6 +7,7 @@ from grpo_doctor.testing import find, run_check
 
 UP = [0.2 + 0.02 * i + 0.01 * (i % 2) for i in range(30)]
 DOWN = [0.8 - 0.02 * i + 0.01 * (i % 2) for i in range(30)]
+LONG = [0.2 + 0.02 * i + 0.01 * (i % 2) for i in range(40)]
 FLAT = [0.30 + 0.01 * (i % 2) for i in range(30)]
 
 
@@ -70,3 +71,33 @@ def test_rewards_below_nought_are_measured_by_their_spread() -> None:
 )
 def test_silent(columns: dict[str, Any]) -> None:
     assert run_check("REW002", **columns) is None
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "columns", "severity"),
+    [
+        ({"gain": 1.0}, {"reward_mean": [u - 0.2 for u in UP], "reward_std": [0.1] * 30}, None),
+        ({"gain": 0.5}, {"reward_mean": "1x20 2x20"}, None),
+        ({"fall": 0.5}, {"reward_mean": LONG, "eval_score": "1x20 0.5x20"}, None),
+        ({"floor": 0.0625}, {"reward_mean": LONG, "eval_score": "0.0625x40"}, "warning"),
+        ({}, {"reward_mean": LONG, "eval_score": "0x40"}, "warning"),
+        ({}, {"reward_mean": LONG, "eval_score": "0.5 ?x39"}, None),
+        ({}, {"reward_mean": [0.0, *LONG[1:]], "eval_score": [1e-9, *LONG[1:]]}, "info"),
+    ],
+)
+def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str, Any], severity: str | None) -> None:
+    found = run_check("REW002", thresholds=thresholds, **columns)
+    assert (found.severity if found else None) == severity
+
+
+def test_a_component_a_millionth_from_the_reward_is_the_reward() -> None:
+    rewards = [0.0, *UP[1:]]
+    parts = [{"g": g or 1e-6, "f": 0.001} for g in rewards]
+    assert find("REW002", reward_mean=rewards, reward_components=parts).severity == "warning"
+
+
+def test_a_tenth_below_the_best_is_still_near_it_and_the_metric_fell_from_its_peak() -> None:
+    found = find("REW002", reward_mean="1x20 11x20 10x9")
+    assert found.last_step == 49
+    fell = find("REW002", reward_mean=LONG, eval_score="0.5x10 0.9x5 0.2x25")
+    assert fell.onset_step == 15

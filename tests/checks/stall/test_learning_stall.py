@@ -82,3 +82,35 @@ def test_without_rewards_small_advantages_and_a_kl_that_does_not_rise() -> None:
 )
 def test_boundary_without_rewards(settings: dict[str, Any], columns: dict[str, Any], fired: bool) -> None:
     assert (run_check("STL001", settings, **columns) is not None) == fired
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "columns", "severity"),
+    [
+        ({"done": 0.0}, {"reward_mean": "0.25x42"}, None),
+        ({"dead": 0.75}, {"reward_mean": "0.3x42", "zero_variance_share": "0.75x42"}, "warning"),
+        ({"cut": 0.75}, {"reward_mean": "0.3x42", "truncated_rate": "0.75x42"}, "warning"),
+        ({"gain": 0.0}, {"reward_mean": "0x42"}, None),
+        ({}, {"reward_mean": "-1x42"}, "warning"),
+        ({}, {"reward_mean": "0x21 0.01x21"}, "warning"),
+        ({"gain": 10.0, "rows": 2, "early": 4}, {"reward_mean": "0.5x2 1 0.5x10"}, "warning"),
+    ],
+)
+def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str, Any], severity: str | None) -> None:
+    found = run_check("STL001", thresholds=thresholds, **columns)
+    assert (found.severity if found else None) == severity
+
+
+@pytest.mark.parametrize("field", ["zero_variance_share", "truncated_rate"])
+def test_exactly_most_is_not_most(field: str) -> None:
+    shares: dict[str, Any] = {field: "0.75x42"}
+    found = run_check("STL001", thresholds={"dead": 0.75, "cut": 0.75}, reward_mean="0.3x42", **shares)
+    assert found is not None
+    assert found.message.endswith("0.3 now.")
+
+
+def test_exactly_a_quarter_smaller_and_exactly_so_much_further_is_still() -> None:
+    found = run_check(
+        "STL001", {"rows": "epochs"}, thresholds={"rise": 0.25}, advantage_std="0.0625x2 0.046875", kl="1x2 1.25"
+    )
+    assert found is not None

@@ -48,3 +48,13 @@ def test_where_validity_is_unknown_the_reward_speaks() -> None:
     rewards, updates = " ".join(["0.8 0.1"] * 6 + ["0.8x9"]), " ".join(["1 0"] * 6 + ["0x9"])
     found = find("UPD001", reward_mean=rewards, update_applied=updates)
     assert found.severity == "error"
+
+
+@pytest.mark.parametrize("evidence", ["p_value", "risk_ratio", "certain"])
+def test_exactly_at_a_threshold(evidence: str) -> None:
+    five = alternating(5)
+    columns: dict[str, Any] = {"fallback_rate": five["invalid_rate"], "update_applied": five["update_applied"]}
+    shown = find("UPD001", **columns).evidence
+    value = {"p_value": shown["p"], "risk_ratio": shown["risk_ratio"], "certain": shown["risk_difference"]}[evidence]
+    found = run_check("UPD001", thresholds={evidence: value}, **columns)
+    assert (found.severity if found else None) == {"p_value": None, "risk_ratio": "error", "certain": "error"}[evidence]
