@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, moving_max, moving_median, where
+from grpo_doctor.stats import Column, moving_max, moving_median, previous, where
 
 
 @check(
@@ -32,14 +32,15 @@ def lr_too_small_or_large(
     rows: int = 5,
     far: float = 0.05,
     torn: float = 0.5,
-    still: float = 1e-8,
+    still: float = 1e-7,
 ) -> Fires:
     """The learning rate moves the policy too far in one update, or not at all.
 
     ## What it sees
     policy_movement_kl, the k3 divergence of the policy before and after an update on its own samples. Too far: the
     median of 5 updates is above 0.05 nats a token (**error** above 0.5). Not at all: the largest of 5 updates is below
-    1e-8 nats although the learning rate is not 0 and fewer than 90 % of the groups are dead. The movement is judged and
+    1e-7 nats, a hundredth of what the smallest healthy update moves, although the learning rate is neither 0 nor
+    still rising and fewer than 90 % of the groups are dead. The movement is judged and
     not the number: 4e-5 is sound for one model and 1e-6 too much for another, and LoRA needs ten times more.
 
     ## Why it matters
@@ -56,11 +57,12 @@ def lr_too_small_or_large(
     go back to a healthy checkpoint.
 
     ## Sources
-    Throw-away engine: healthy 0.00001-0.018, lr x100 5.9, lr / 1000 0. TRL, verl and OpenRLHF default 1e-6.
+    Throw-away engine: healthy 0.00001-0.018, lr x100 5.9, lr / 1000 1e-8 to 3e-8. TRL, verl and OpenRLHF default 1e-6.
     """
     usual, largest = moving_median(policy_movement_kl, rows), moving_max(policy_movement_kl, rows)
     too_far = usual > far
-    nothing = (largest < still) & ~(learning_rate == 0) & ~(dead_share >= 0.9)
+    rising = learning_rate > previous(learning_rate)
+    nothing = (largest < still) & ~(learning_rate == 0) & ~rising & ~(dead_share >= 0.9)
     return fires(
         too_far | nothing,
         "One update moves the policy by {moved:.2g} nats a token: the step is {what}.",

@@ -23,6 +23,13 @@ def test_warm_up_and_dead_groups_lawfully_move_nothing() -> None:
     assert run_check("STL003", policy_movement_kl="0x20", zero_variance_groups="8x20", groups="8x20") is None
 
 
+def test_a_rate_that_still_warms_up_is_not_too_small() -> None:
+    warm_up = [1e-8 * i for i in range(1, 21)]
+    assert run_check("STL003", policy_movement_kl="3e-8x20", learning_rate=warm_up) is None
+    assert run_check("STL003", policy_movement_kl="3e-8x20", learning_rate="1e-8x20") is not None
+    assert run_check("STL003", policy_movement_kl="1.1e-7x20", learning_rate="1e-8x20") is None
+
+
 def test_healthy() -> None:
     assert run_check("STL003", policy_movement_kl="0.011x5 0.001x20 1.2e-5x20") is None
 
