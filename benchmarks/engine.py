@@ -7,7 +7,6 @@ thread, medians over rounds that interleave the variants.
 
 from __future__ import annotations
 
-import itertools
 import resource
 import statistics
 import sys
@@ -19,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+SAMPLED = {"record_every": 10, "record_tokens": 256}
 SHAPES = ((512, 32_000), (512, 151_936))
 
 
@@ -68,7 +68,7 @@ def logits() -> None:
                     "ours": lambda x=x: logit_statistics(x),
                     "eighth": lambda x=eighth: logit_statistics(x),
                 },
-                3,
+                7,
             )
             extra = extra_memory(lambda x=x: logit_statistics(x)) / (x.numel() * x.element_size())
             some = x[:64]
@@ -110,30 +110,28 @@ def engine_of(**changes: Any) -> Any:
     return Engine(settings, *load_model(settings), WorkflowTask())
 
 
-def step(steps: int = 12) -> None:
-    """CPU seconds of a step, ours and TRL's, on the same model, prompts, batch and loss."""
-    own = own_steps(steps, beta=0.0, record_every=1)
-    bare = own_steps(steps, beta=0.0, record_every=10**6)
-    trl = trl_steps(steps)
-    print(
-        f"own engine, exact records {1e3 * own:.0f} ms; without statistics {1e3 * bare:.0f} ms; TRL {1e3 * trl:.0f} ms"
-    )
-    print(f"TRL / own: {trl / own:.2f} with exact records, {trl / bare:.2f} without statistics")
-
-
-def own_steps(steps: int, **changes: Any) -> float:
+def step(steps: int = 30) -> None:
+    """CPU seconds of a step, ours and TRL's, on the same model, prompts, batch and loss, one after the other."""
     from grpo_doctor.engine.trainer import Trainer
 
-    trainer = Trainer(engine_of(max_steps=10**6, **changes))
-    times = []
-    for _ in range(steps):
-        began = time.process_time()
-        trainer.step()
-        times.append(time.process_time() - began)
-    return statistics.median(times[2:])
+    variants = {"exact records": {"record_every": 1}, "sampled": SAMPLED, "no statistics": {"record_every": 10**6}}
+    own = {name: Trainer(engine_of(max_steps=10**6, beta=0.0, **changes)).step for name, changes in variants.items()}
+    times: dict[str, list[float]] = {name: [] for name in own}
+
+    def ours() -> None:
+        for name, function in own.items():
+            began = time.process_time()
+            function()
+            times[name].append(time.process_time() - began)
+
+    times["TRL"] = trl_steps(steps, ours)
+    found = {name: statistics.median(taken[2:]) for name, taken in times.items()}
+    print("; ".join(f"{name} {1e3 * value:.0f} ms" for name, value in found.items()))
+    print("TRL / own: " + ", ".join(f"{name} {found['TRL'] / found[name]:.2f}" for name in own))
 
 
-def trl_steps(steps: int) -> float:
+def trl_steps(steps: int, between: Callable[[], None]) -> list[float]:
+    """CPU seconds of each step of TRL's trainer; ``between`` is called after each and does not count."""
     import datasets
     from transformers import TrainerCallback
     from trl import GRPOConfig, GRPOTrainer
@@ -142,11 +140,15 @@ def trl_steps(steps: int) -> float:
     from grpo_doctor.engine.tiny import embedded
 
     task, (model, tokenizer) = WorkflowTask(), embedded()
-    times = []
+    began, times = [0.0], []
 
     class Clock(TrainerCallback):  # type: ignore[misc]
         def on_step_begin(self, *_: Any, **__: Any) -> None:
-            times.append(time.process_time())
+            began[0] = time.process_time()
+
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            times.append(time.process_time() - began[0])
+            between()
 
     def reward(completions: list[Any], place: list[int], **_: Any) -> list[float]:
         texts = [completion[0]["content"] for completion in completions]
@@ -165,54 +167,56 @@ def trl_steps(steps: int) -> float:
             model=model, reward_funcs=reward, args=config, train_dataset=datasets.Dataset.from_list(rows),
             processing_class=tokenizer, callbacks=[Clock()],
         ).train()  # fmt: skip
-    return statistics.median(b - a for a, b in itertools.pairwise(times[2:]))
+    return times
 
 
-def records(steps: int = 12) -> None:
-    """Share of a step that goes into records and checks, exact and sampled."""
+def records(steps: int = 30) -> None:
+    """Share of a step that goes into records and checks, exact and sampled, and what it goes into."""
     import msgspec
 
     from grpo_doctor import LiveDoctor
-    from grpo_doctor.engine import engine as engine_module
     from grpo_doctor.engine import measure
     from grpo_doctor.engine.trainer import Trainer
     from grpo_doctor.record import encode
 
-    spent = [0.0]
+    spent: dict[str, float] = {}
+    inside: list[str] = []
 
-    def timed(function: Callable[..., Any]) -> Callable[..., Any]:
+    def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
+            inside.append(name)
             began = time.process_time()
             try:
                 return function(*args, **kwargs)
             finally:
-                spent[0] += time.process_time() - began
+                inside.pop()
+                if not inside:  # what is called from within one that counts is counted there
+                    spent[name] = spent.get(name, 0.0) + time.process_time() - began
 
         return call
 
-    for name in [n for n in vars(measure) if n.endswith("_fields") and not n.startswith("_")]:
-        setattr(measure, name, timed(getattr(measure, name)))
-    engine_module.logit_statistics = timed(engine_module.logit_statistics)
-    for words, changes in (
-        ("exact", {}),
-        ("sampled (every 10th step, 256 tokens)", {"record_every": 10, "record_tokens": 256}),
-    ):
+    for field in [n for n in vars(measure) if n.endswith("_fields") and not n.startswith("_")]:
+        setattr(measure, field, timed("fields", getattr(measure, field)))
+    for words, changes in (("exact", {}), ("sampled (every 10th step, 256 tokens)", SAMPLED)):
         trainer = Trainer(engine_of(max_steps=10**6, **changes))
-        trainer.movement = timed(trainer.movement)  # type: ignore[method-assign]
-        trainer.kl_gradient_share = timed(trainer.kl_gradient_share)  # type: ignore[method-assign]
+        for name, owner in (
+            *(("movement", trainer), ("kl_gradient_share", trainer), ("samples", trainer)),
+            *(("_scores", trainer.engine),),
+        ):
+            setattr(owner, name, timed(name.strip("_"), getattr(owner, name)))
         doctor = LiveDoctor(trainer.settings.declared())
-
-        @timed
-        def examine(record: Any, samples: Any, doctor: Any = doctor) -> None:
-            encode(record)
-            [msgspec.json.encode(sample) for sample in samples]
-            doctor.push(record, samples)
-
-        examine(*trainer.step())
-        spent[0], began = 0.0, time.process_time()
-        for _ in range(steps):
-            examine(*trainer.step())
-        print(f"{words}: {spent[0] / (time.process_time() - began):.1%} of a step on records and checks")
+        encoded = timed("encode", lambda record, samples: (encode(record), [*map(msgspec.json.encode, samples)]))
+        pushed = timed("checks", doctor.push)
+        for number in range(steps + 2):
+            if number == 2:
+                spent.clear()
+                began = time.process_time()
+            record, samples = trainer.step()
+            encoded(record, samples)
+            pushed(record, samples)
+        whole = time.process_time() - began
+        parts = ", ".join(f"{name} {taken / whole:.1%}" for name, taken in sorted(spent.items(), key=lambda x: -x[1]))
+        print(f"{words}: {sum(spent.values()) / whole:.1%} of a step on records and checks ({parts})")
 
 
 def main() -> None:

@@ -293,22 +293,31 @@ class Engine:
         return Scores(logprobs, raw, statistics, row + rows.start, eos)
 
     def accumulate(
-        self, prepared: Prepared, parts: int | None = None, tokens: int | None = None
+        self,
+        prepared: Prepared,
+        parts: int | None = None,
+        tokens: int | None = None,
+        kl_gradient: Sequence[Tensor] | None = None,
     ) -> tuple[float, Scores]:
         """Adds the gradient of the whole objective to ``p.grad``, micro-batch by micro-batch.
 
-        Returns its value and the scores of the pass that it was computed from; ``tokens`` as for `score`.
+        Returns its value and the scores of the pass that it was computed from; ``tokens`` as for `score`. The gradient
+        of the KL term alone is added to ``kl_gradient``, one tensor for each parameter, where that is given.
         """
         value, passes = 0.0, []
         for rows in self.micro_batches(len(prepared.mask), parts):
-            loss, scores = self.micro_loss(prepared, rows, tokens)
+            loss, kl, scores = self.micro_loss(prepared, rows, tokens)
+            if kl_gradient is not None:
+                found = torch.autograd.grad(kl, self.parameters, retain_graph=True, allow_unused=True)
+                for total, part in zip(kl_gradient, found, strict=True):
+                    total += 0 if part is None else part
             loss.backward()  # type: ignore[no-untyped-call]
             value += float(loss.detach())
             passes.append(scores)
         return value, _joined(passes)
 
-    def micro_loss(self, prepared: Prepared, rows: slice, tokens: int | None = None) -> tuple[Tensor, Scores]:
-        """What some samples contribute to the objective (the parts add up to it), and the scores of the pass.
+    def micro_loss(self, prepared: Prepared, rows: slice, tokens: int | None = None) -> tuple[Tensor, Tensor, Scores]:
+        """What some samples contribute to the objective (the parts add up to it) and to its KL term, and their scores.
 
         Where no pass has been made before, the weights are those that the samples were drawn with: this pass gives
         the old log-probabilities too, and the ratio is 1.
@@ -318,8 +327,9 @@ class Engine:
         scores = self._scores(prepared, rows, logits, logprobs, tokens)
         old = scores.logprobs if prepared.scores is None else prepared.old[rows]
         reference = None if prepared.reference is None else prepared.reference[rows]
-        loss = self.objective(logprobs, old, reference, prepared.advantages[rows], prepared.mask[rows], entropy)
-        return loss * self.share(prepared, rows), scores
+        inputs = (logprobs, old, reference, prepared.advantages[rows], prepared.mask[rows], entropy)
+        share = self.share(prepared, rows)
+        return share * self.objective(*inputs), share * self.settings.beta * self.terms(*inputs).kl, scores
 
     def share(self, prepared: Prepared, rows: slice) -> float:
         """Weight of some samples in the mean over all: by tokens, or by responses."""

@@ -243,7 +243,7 @@ class OverwrittenAccumulation(Fault):
     named_by = ("GRD006",)
     settings_of_fault: ClassVar = {"gradient_accumulation_steps": 8}
 
-    def micro_loss(self, prepared: Prepared, rows: slice, tokens: int | None = None) -> tuple[Tensor, Scores]:
+    def micro_loss(self, prepared: Prepared, rows: slice, tokens: int | None = None) -> tuple[Tensor, Tensor, Scores]:
         self.optimizer.zero_grad()
         return super().micro_loss(prepared, rows, tokens)
 

@@ -73,7 +73,7 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
     """Response tokens of a step that the statistics of logits look at; 0 is all of them."""
     kl_grad_share_every: int = 10
     """Of the records with such statistics every how manieth measures the KL term's share of the gradient (an extra
-    forward and backward pass); 0 is none."""
+    backward pass); 0 is none."""
     save_steps: int = 20
     save_total_limit: int = 3
 

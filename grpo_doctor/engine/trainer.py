@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -156,14 +156,17 @@ class Trainer:
         before = [p.detach().clone() for p in engine.parameters]
         for iteration in range(self.settings.num_iterations):
             engine.model.train()
-            value, scores = engine.accumulate(prepared, tokens=self.tokens() if prepared.scores is None else None)
+            kl_gradient = self.kl_gradient() if iteration == 0 else None
+            value, scores = engine.accumulate(
+                prepared, tokens=self.tokens() if prepared.scores is None else None, kl_gradient=kl_gradient
+            )
             if prepared.scores is None:
                 prepared = prepared._replace(scores=scores)
             losses = measure.loss_fields(engine, prepared, scores.logprobs, value)
             if iteration == 0:
                 fields |= measure.policy_fields(engine, rollout, rewards, prepared) | losses
-                if self.measures_kl_gradient():
-                    fields["kl_grad_share"] = self.kl_gradient_share(prepared)
+                if kl_gradient is not None:
+                    fields["kl_grad_share"] = self.kl_gradient_share(kl_gradient)
             else:
                 fields |= {name: losses[name] for name in ("clip_fraction", "ratio_mean", "ratio_max")}
             fields["grad_norm"] = engine.clip()
@@ -196,30 +199,20 @@ class Trainer:
                 now.append(engine.token_logprobs(logits, ids, self.settings.temperature))
         return measure.k3(prepared.old[firsts][drawn], torch.cat(now)[drawn])
 
-    def measures_kl_gradient(self) -> bool:
-        """Whether this step's record holds the KL term's share of the gradient."""
+    def kl_gradient(self) -> list[Tensor] | None:
+        """Where this step's gradient of the KL term alone is to be added up, if it is to be measured."""
         s = self.settings
         if not (s.beta and s.kl_grad_share_every and self.detailed()):
-            return False
+            return None
         detailed_so_far = (self.engine.step_number - 1) // s.record_every + 1
-        return detailed_so_far % s.kl_grad_share_every == 0
+        due = detailed_so_far % s.kl_grad_share_every == 0
+        return [torch.zeros_like(p) for p in self.engine.parameters] if due else None
 
-    def kl_gradient_share(self, prepared: Prepared) -> float:
+    def kl_gradient_share(self, of_kl: Sequence[Tensor]) -> float:
         """Norm of the KL term's gradient by the sum of its norm and that of the rest."""
-        engine = self.engine
-        share = [torch.zeros_like(p) for p in engine.parameters]
-        for rows in engine.micro_batches(len(prepared.mask)):
-            assert prepared.reference is not None
-            logprobs, entropy = engine.current(prepared, rows)
-            old, reference, mask = prepared.old[rows], prepared.reference[rows], prepared.mask[rows]
-            kl = engine.terms(logprobs, old, reference, prepared.advantages[rows], mask, entropy).kl
-            kl = kl * self.settings.beta * engine.share(prepared, rows)
-            for total, part in zip(share, torch.autograd.grad(kl, engine.parameters, allow_unused=True), strict=True):
-                if part is not None:
-                    total += part
-        rest = [p.grad - g for p, g in zip(engine.parameters, share, strict=True) if p.grad is not None]
-        of_kl, of_rest = (float(torch.stack([g.norm() for g in gs]).norm()) for gs in (share, rest))
-        return of_kl / (of_kl + of_rest) if of_kl + of_rest else 0.0
+        pairs = [(g, p.grad - g) for p, g in zip(self.engine.parameters, of_kl, strict=True) if p.grad is not None]
+        kl, rest = (float(torch.stack([g.norm() for g in gradients]).norm()) for gradients in zip(*pairs, strict=True))
+        return kl / (kl + rest) if kl + rest else 0.0
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
