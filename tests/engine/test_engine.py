@@ -9,6 +9,7 @@ import torch
 
 from grpo_doctor.engine.engine import Engine
 from grpo_doctor.engine.generation import checkpointing, generation_state
+from grpo_doctor.engine.losses import kl_tokens
 
 Make = Callable[..., Engine]
 
@@ -56,6 +57,19 @@ def test_logprobs_and_entropy_against_float64(make_engine: Make) -> None:
     torch.testing.assert_close(
         engine.current(prepared, slice(0, 8))[1][there].double(), entropy, atol=1e-5, rtol=0, check_dtype=False
     )
+
+
+@pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
+def test_kl_against_float64(make_engine: Make, estimator: str) -> None:
+    means = []
+    for dtype in (torch.float32, torch.float64):
+        engine = make_engine("reference-mismatch", dtype=dtype, beta=0.1)
+        prepared = engine.prepare(prompts_of(engine), RESPONSES, torch.zeros(8, dtype=dtype))
+        there = prepared.mask > 0
+        assert prepared.reference is not None
+        means.append(float(kl_tokens(prepared.old[there], prepared.reference[there], estimator).mean()))
+    assert means[0] == pytest.approx(means[1], abs=1e-5)
+    assert abs(means[1]) > 1e-3
 
 
 def test_padding_changes_nothing(make_engine: Make) -> None:

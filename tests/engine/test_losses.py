@@ -89,24 +89,34 @@ def tensors(seed: int) -> dict[str, Tensor]:
 
 
 @pytest.fixture(scope="module")
-def trl_loss(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """TRL's loss on given log-probabilities, for a config."""
+def trl_trainer(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """TRL's trainer on a tiny model, for a reward and a config."""
     trl, datasets = pytest.importorskip("trl"), pytest.importorskip("datasets")
     from grpo_doctor.engine.tiny import make_model, make_tokenizer
 
-    def compute(t: dict[str, Tensor], **config: Any) -> float:
+    def make(reward: Any, **config: Any) -> Any:
         arguments = trl.GRPOConfig(
-            output_dir=str(tmp_path_factory.mktemp("trl")), report_to=[], use_cpu=True, num_generations=2,
-            per_device_train_batch_size=2, max_completion_length=8,
+            output_dir=str(tmp_path_factory.mktemp("trl")), report_to=[], use_cpu=True,
             use_bias_correction_kl=False, **{**config, "beta": 0.0},
         )  # fmt: skip
-        trainer = trl.GRPOTrainer(
+        return trl.GRPOTrainer(
             model=make_model(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2),
-            reward_funcs=lambda completions, **_: [0.0] * len(completions),
+            reward_funcs=reward,
             args=arguments,
             train_dataset=datasets.Dataset.from_dict({"prompt": ["math"] * 4}),
             processing_class=make_tokenizer(),
         )
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def trl_loss(trl_trainer: Any) -> Any:
+    """TRL's loss on given log-probabilities, for a config."""
+
+    def compute(t: dict[str, Tensor], **config: Any) -> float:
+        small = {"num_generations": 2, "per_device_train_batch_size": 2, "max_completion_length": 8}
+        trainer = trl_trainer(lambda completions, **_: [0.0] * len(completions), **small, **config)
         trainer.beta = config["beta"]  # its constructor would look for a reference on the hub
         trainer.model.eval()
         trainer._get_per_token_logps_and_entropies = lambda *_, **__: (t["logprobs"], t["entropy"], None)
@@ -142,14 +152,17 @@ def test_losses_are_those_of_trl(trl_loss: Any, config: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("scale", ["group", "batch", "none"])
-def test_advantages_are_those_of_trl(scale: str) -> None:
-    """TRL's formula, as its source writes it (`_generate_and_score_completions`): std of torch, plus 1e-4."""
+def test_advantages_are_those_of_trl(trl_trainer: Any, scale: str) -> None:
+    """Of its own rollout, whose responses are given these rewards."""
     torch.manual_seed(0)
     rewards = torch.rand(3, 4)
-    centred = rewards - rewards.mean(1, keepdim=True)
-    std = rewards.std(1, keepdim=True) if scale == "group" else rewards.std()
-    expected = centred if scale == "none" else centred / (std + 1e-4)
-    torch.testing.assert_close(advantages(rewards, given(scale_rewards=scale)), expected, atol=1e-5, rtol=0)
+    trainer = trl_trainer(
+        reward=lambda completions, **_: rewards.flatten().tolist(),
+        num_generations=4, per_device_train_batch_size=12, max_completion_length=2, scale_rewards=scale,
+    )  # fmt: skip
+    prompts = [{"prompt": word} for word in ("math", "code", "qa") for _ in range(4)]
+    found = trainer._generate_and_score_completions(prompts)["advantages"]
+    torch.testing.assert_close(found.view(3, 4), advantages(rewards, given(scale_rewards=scale)), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize(
