@@ -18,6 +18,7 @@ from grpo_doctor.catalogue import load
 from grpo_doctor.check import Severity
 from grpo_doctor.diagnosis import Diagnosis, counts
 from grpo_doctor.doctor import diagnose
+from grpo_doctor.run import Run
 from grpo_doctor.sources import ReadError, read
 
 from .corpus_path import CORPUS
@@ -30,6 +31,11 @@ def labels() -> list[dict[str, str]]:
     """The rows of labels.csv."""
     with open(CORPUS / "labels.csv", encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def run_named(name: str) -> Run:
+    """The real run with this id."""
+    return read(CORPUS / next(row["file"] for row in labels() if row["id"] == name))[0]
 
 
 def families(diagnosis: Diagnosis) -> set[str]:

@@ -27,7 +27,22 @@ IMPORTANT = (
     "LEN002 LEN003 LEN004 RAT001 RAT004 REW001 REW002 REW003 REW009 STL001 STL003 UPD001 UPD003 UPD007"
 ).split()
 
-EQUIVALENT: dict[str, dict[str, str]] = {}
+NOISE = "no value of the record meets a standard error, which is no rational number"
+EQUIVALENT: dict[str, dict[str, str]] = {
+    "ADV004": {"dead_share < 1": "a row whose groups are all dead is not judged"},
+    "LEN002": {"now > first * np.exp(chance)": NOISE},
+    "REW002": {
+        "rise > beyond * scatter": NOISE,
+        "slow_rise > beyond * scatter / 2": NOISE,
+        "peak - level > beyond * noise(other)": NOISE,
+    },
+    "REW003": {"correlation > sqrt(share)": "no value of the record meets the root of a sum of squares"},
+    "REW009": {
+        "top - now > sigmas * scatter * sqrt(2 / rows)": NOISE,
+        "long_top - long_now > sigmas * scatter * sqrt(2 / long)": NOISE,
+    },
+    "STL001": {"grown < first": NOISE},
+}
 """Code: comparison as it stands in the file: why its neighbour finds the same."""
 
 NEIGHBOUR: dict[type[ast.cmpop], type[ast.cmpop]] = {

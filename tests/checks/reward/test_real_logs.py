@@ -5,17 +5,10 @@ from __future__ import annotations
 import pytest
 
 from grpo_doctor import Diagnosis, diagnose
-from grpo_doctor.run import Run
-from grpo_doctor.sources import read
-from tests.corpus import labels
-from tests.corpus_path import CORPUS, needs_corpus
+from tests.corpus import run_named
+from tests.corpus_path import needs_corpus
 
 pytestmark = needs_corpus
-
-
-def run_named(name: str) -> Run:
-    path = next(row["file"] for row in labels() if row["id"] == name)
-    return read(CORPUS / path)[0]
 
 
 def diagnosed(name: str) -> Diagnosis:

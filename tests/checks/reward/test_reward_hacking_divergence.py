@@ -77,7 +77,7 @@ def test_silent(columns: dict[str, Any]) -> None:
     ("thresholds", "columns", "severity"),
     [
         ({"gain": 1.0}, {"reward_mean": [u - 0.2 for u in UP], "reward_std": [0.1] * 30}, None),
-        ({"gain": 0.5}, {"reward_mean": "1x20 2x20"}, None),
+        ({"gain": 0.5}, {"reward_mean": "1x20 2x25"}, None),
         ({"fall": 0.5}, {"reward_mean": LONG, "eval_score": "1x20 0.5x20"}, None),
         ({"floor": 0.0625}, {"reward_mean": LONG, "eval_score": "0.0625x40"}, "warning"),
         ({}, {"reward_mean": LONG, "eval_score": "0x40"}, "warning"),
