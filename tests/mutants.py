@@ -42,6 +42,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "long_top - long_now > sigmas * scatter * sqrt(2 / long)": NOISE,
     },
     "STL001": {"grown < first": NOISE},
+    "UPD001": {"p < p_value": "it is asked twice: for the test by shifts, and in the end"},
 }
 """Code: comparison as it stands in the file: why its neighbour finds the same."""
 

@@ -39,7 +39,9 @@ def test_low_entropy_and_one_huge_gradient_are_healthy(name: str) -> None:
 
 
 def test_r006_ends_with_hardly_any_entropy() -> None:
-    assert run_named("R006").column("entropy_mean")[-1] == pytest.approx(0.023, abs=0.002)
+    entropy = run_named("R006").column("entropy_mean")
+    assert entropy is not None
+    assert entropy[-1] == pytest.approx(0.023, abs=0.002)
 
 
 def test_r138_wastes_most_of_its_steps_on_equal_rewards() -> None:

@@ -58,3 +58,11 @@ def test_exactly_at_a_threshold(evidence: str) -> None:
     value = {"p_value": shown["p"], "risk_ratio": shown["risk_ratio"], "certain": shown["risk_difference"]}[evidence]
     found = run_check("UPD001", thresholds={evidence: value}, **columns)
     assert (found.severity if found else None) == {"p_value": None, "risk_ratio": "error", "certain": "error"}[evidence]
+
+
+def test_one_shift_of_twenty_that_does_as_well_is_exactly_the_limit() -> None:
+    """A pattern of twenty steps that repeats: of forty shifts, two find as much, which is 5 %."""
+    pattern = [1, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]
+    updates = [*pattern, *pattern, 1]
+    found = find("UPD001", fallback_rate=[0, *updates[:-1]], update_applied=updates)
+    assert (found.evidence["shift_p"], found.last_step) == (0.05, 41)
