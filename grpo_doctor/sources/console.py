@@ -7,7 +7,7 @@ number in it. Completions are printed between the metrics, so a line must look l
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..run import Run
@@ -20,8 +20,6 @@ from .signs import sign
 FORMAT = "console"
 _LONGEST = 1 << 16
 """Characters of a metrics line at most; longer ones are texts."""
-_MARKS = (b"{", b"step:", b"%|", b"tensor contains")
-"""What stands in the lines of known trainers, and in the error of a policy that has become NaN."""
 
 _RANK = re.compile(r"\[(?:rank|default|trainer)[ :]?(\d{1,5})(?:\|\d{1,5})?\]", re.IGNORECASE)
 """What torchrun and accelerate put before the lines of each process."""
@@ -32,36 +30,20 @@ def sniff(head: Head) -> int:
 
 
 def read(file: Input) -> list[Run]:
-    console = _Console(file)
+    console, settled = _Console(file), False
     for first, block in file.blocks():
-        for line, raw in _lines(block, first, console):
-            if b"step:" in raw and console.steps.quick(line, raw):
+        fails = b"tensor contains" in block  # the error of a policy that has become NaN
+        for line, raw in enumerate(block.split(b"\n"), first):
+            if b"step:" in raw:
+                if console.steps.quick(line, raw):
+                    continue
+            elif settled and b"{" not in raw and b"%|" not in raw and not fails:
                 continue
             for text in file.texts(raw):
                 if len(text) <= _LONGEST:
                     console.see(line, text)
+            settled = console.settled
     return [console.best()]
-
-
-def _lines(block: bytes, line: int, console: _Console) -> Iterator[tuple[int, bytes]]:
-    """The lines of a block; once a known trainer prints here, only those that may be its own."""
-    at, size = 0, len(block)
-    ahead = dict.fromkeys(_MARKS, -1)
-    while at <= size:
-        if console.settled:
-            for mark, place in ahead.items():
-                if place < at:
-                    found = block.find(mark, at)
-                    ahead[mark] = found if found >= 0 else size
-            place = min(ahead.values())
-            if place == size:
-                return
-            start = max(block.rfind(b"\n", at, place) + 1, at)
-            line, at = line + block.count(b"\n", at, start), start
-        end = block.find(b"\n", at)
-        end = size if end < 0 else end
-        yield line, block[at:end]
-        line, at = line + 1, end + 1
 
 
 class _Console:
@@ -89,6 +71,8 @@ class _Console:
             return
         if "%|" in text:
             self.bars.see(text)
+            if self._known and "{" not in text:
+                return
         if "{" in text or self.config.open:
             if (found := trl_console.mapping(text)) is not None and self._mapping(line, text, *found):
                 return

@@ -62,9 +62,8 @@ class Bars:
         before = text[text.rfind("}", 0, max(percent, 0)) + 1 : percent]  # a row may stand before its bar
         if percent < 0 or before.strip().rstrip("0123456789"):
             return
-        first = _BAR.search(text, percent + 2, percent + 400)
-        last = _BAR.search(text, text.rfind("%|"))  # where carriage returns were lost, bars stand on one line
-        for match in (first, last):
+        for place in sorted({percent, text.rfind("%|")}):  # where carriage returns were lost, bars stand on one line
+            match = _BAR.search(text, place + 2, place + 400)
             if match and self._total in ("", match[2]):
                 self._last, self.position = match[2], float(match[1])
 
