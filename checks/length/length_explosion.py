@@ -77,9 +77,9 @@ def length_explosion(
     The mean length of the last 5 rows is above twice that of the first row, beyond three standard errors of the noise
     of single rows on a log scale (one row of a small batch may be short by chance), and either cut responses rose by
     0.15, or the mean length exceeds 75 % of `max_new_tokens`: a warning. Above twice the first length it is an error
-    where the reward has fallen from its best and responses are 1.5 times as long as they were there, where cut
-    responses rose and the reward is known and gained nothing, or where invalid responses rose by 0.3. Held on 3 of 5
-    rows. The onset is where the mean left 1.25 times the first length.
+    where the reward has fallen from its best, responses are 1.5 times as long as they were there and it is not known
+    that no more of them are cut, where cut responses rose and the reward is known and gained nothing, or where invalid
+    responses rose by 0.3. Held on 3 of 5 rows. The onset is where the mean left 1.25 times the first length.
 
     ## Why it matters
     Cut responses have no answer, so rewards drop to the floor and all groups tie; generation time grows with the
@@ -109,7 +109,8 @@ def length_explosion(
     broken = invalid_rate - baseline(invalid_rate, 1) >= worse
     level = recent_mean(reward_mean)
     at_best = latest(where(level >= best(level), now, np.nan))
-    with_it = reward_fallen & ~(now < since_best * at_best)
+    spared = (cut_share == cut_share) & ~(cut | full)
+    with_it = reward_fallen & ~(now < since_best * at_best) & ~spared
     bad = long & (with_it | ((cut | full) & poor) | broken)
     return fires(
         (long & (cut | full)) | bad,

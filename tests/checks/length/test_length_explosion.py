@@ -25,6 +25,13 @@ def test_a_first_row_that_is_short_by_chance_is_no_explosion() -> None:
     assert run_check("LEN002", response_length_mean="90x1 260x14", **columns) is not None
 
 
+def test_where_no_more_responses_are_cut_the_reward_did_not_fall_of_their_length() -> None:
+    columns: dict[str, Any] = {"response_length_mean": "100x5 300x10", "reward_mean": DROP}
+    assert run_check("LEN002", **columns) is not None
+    assert run_check("LEN002", **columns, truncated_rate="0.02x15") is None
+    assert run_check("LEN002", **columns, truncated_rate="0.02x5 0.2x10") is not None
+
+
 @pytest.mark.parametrize(("long", "fires"), [("300x5 449x10", False), ("300x5 450x10", True), ("100x5 300x10", True)])
 def test_a_length_that_had_grown_before_the_reward_fell_is_not_what_it_fell_of(long: str, fires: bool) -> None:
     columns: dict[str, Any] = {"response_length_mean": f"100x1 {long}", "reward_mean": "0.1 0.6x5 0x10"}

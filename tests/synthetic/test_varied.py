@@ -1,0 +1,25 @@
+"""Random runs: whoever learns is not accused, and whatever happens to a run is its first sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from grpo_doctor.doctor import diagnose
+from grpo_doctor.run import Run
+from tests.synthetic import varied
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_learner_is_not_accused(seed: int) -> None:
+    diagnosis = diagnose(varied.learner(np.random.default_rng(seed)))
+    assert (diagnosis.verdict != "failing", diagnosis.cause) == (True, None), diagnosis.headline
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("happens", varied.SICK)
+def test_what_happens_is_the_first_sentence(happens: Callable[[np.random.Generator], Run], seed: int) -> None:
+    diagnosis = diagnose(happens(np.random.default_rng(seed)))
+    assert (diagnosis.verdict, diagnosis.cause in varied.SICK[happens]) == ("failing", True), diagnosis.headline
