@@ -131,7 +131,7 @@ def _of_sampler(sample: Any, model: Any, tokenizer: Any, words: list[int]) -> fl
     drawn = []
     for ids in rows:
         with craft.scripted_logits(model, lambda _: flat):
-            drawn.append(craft.sampled(sample, ids, torch.ones_like(ids), model)[:, ids.shape[1]])
+            drawn.append(craft.sampled(sample, ids, torch.ones_like(ids), model, most=1)[:, ids.shape[1]])
         if not set(drawn[-1].tolist()) <= set(words):
             raise probes.Unjudged("the sampler does not draw from the adapter's model; see GEN002")
     return max(float((other != drawn[0]).float().mean()) for other in drawn[1:])

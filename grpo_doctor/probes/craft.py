@@ -426,13 +426,13 @@ LONGEST = 24
 """Tokens that a probe lets a sampler generate."""
 
 
-def _told(kwargs: dict[str, Any]) -> dict[str, Any]:
+def _told(kwargs: dict[str, Any], most: int) -> dict[str, Any]:
     """Arguments of generate that make it short and tell its scores."""
     config = kwargs.get("generation_config")
     if config is not None:
         config = copy.deepcopy(config)
-        config.max_new_tokens = min(config.max_new_tokens or LONGEST, LONGEST)
-        config.min_new_tokens = min(config.min_new_tokens or 0, LONGEST) or None
+        config.max_new_tokens = min(config.max_new_tokens or most, most)
+        config.min_new_tokens = min(config.min_new_tokens or 0, most) or None
         config.return_dict_in_generate = config.output_scores = True
         given = ("return_dict_in_generate", "output_scores")
         kwargs = {k: v for k, v in kwargs.items() if k not in given} | {"generation_config": config}
@@ -440,7 +440,7 @@ def _told(kwargs: dict[str, Any]) -> dict[str, Any]:
         kwargs = {**kwargs, "return_dict_in_generate": True, "output_scores": True}
     for name in ("max_new_tokens", "min_new_tokens"):
         if kwargs.get(name) is not None:
-            kwargs = {**kwargs, name: min(kwargs[name], LONGEST)}
+            kwargs = {**kwargs, name: min(kwargs[name], most)}
     return kwargs
 
 
@@ -458,8 +458,10 @@ class Drawn(NamedTuple):
     """(N, R) under the distribution that was sampled from, after every processor; None where nothing tells it."""
 
 
-def drawn(sample: Callable[..., Any], model: Any, ids: Tensor, real: Tensor, seed: int = 0) -> Drawn:
-    """What `sample` draws from a fixed random state, at most `LONGEST` new tokens where it calls ``generate``."""
+def drawn(
+    sample: Callable[..., Any], model: Any, ids: Tensor, real: Tensor, seed: int = 0, most: int = LONGEST
+) -> Drawn:
+    """What `sample` draws from a fixed random state, at most so many new tokens where it calls ``generate``."""
     torch.manual_seed(seed)
     random.seed(seed)
     scores: list[Tensor] = []
@@ -469,7 +471,7 @@ def drawn(sample: Callable[..., Any], model: Any, ids: Tensor, real: Tensor, see
         assert whole is not None
         asked = (vars(kwargs.get("generation_config") or object) | kwargs).get("return_dict_in_generate")
         with replaced(model, "generate", whole):
-            found = whole(*args, **_told(kwargs))
+            found = whole(*args, **_told(kwargs, most))
         new = found.sequences[:, -len(found.scores) :]
         scores.append(_scores(found, new))
         return found if asked else found.sequences
@@ -484,9 +486,11 @@ def drawn(sample: Callable[..., Any], model: Any, ids: Tensor, real: Tensor, see
     return Drawn(tokens.detach(), None if told is None else torch.as_tensor(told).detach())
 
 
-def sampled(sample: Callable[..., Any], ids: Tensor, real: Tensor, model: Any = None, seed: int = 0) -> Tensor:
+def sampled(
+    sample: Callable[..., Any], ids: Tensor, real: Tensor, model: Any = None, seed: int = 0, most: int = LONGEST
+) -> Tensor:
     """Tokens (N, P + R) that `sample` draws from a fixed random state."""
-    return drawn(sample, model, ids, real, seed).tokens
+    return drawn(sample, model, ids, real, seed, most).tokens
 
 
 def finished(tokens: Tensor, width: int, end: frozenset[int] | set[int]) -> list[Ids]:
