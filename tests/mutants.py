@@ -27,7 +27,7 @@ IMPORTANT = (
     "LEN002 LEN003 LEN004 RAT001 RAT004 REW001 REW002 REW003 REW009 STL001 STL003 UPD001 UPD003 UPD007"
 ).split()
 
-NOISE = "no value of the record meets a standard error, which is no rational number"
+NOISE = "a mean meets a standard error by rounding only"
 EQUIVALENT: dict[str, dict[str, str]] = {
     "ADV004": {"dead_share < 1": "a row whose groups are all dead is not judged"},
     "LEN002": {"now > first * np.exp(chance)": NOISE},
@@ -36,7 +36,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "slow_rise > beyond * scatter / 2": NOISE,
         "peak - level > beyond * noise(other)": NOISE,
     },
-    "REW003": {"correlation > sqrt(share)": "no value of the record meets the root of a sum of squares"},
+    "REW003": {"correlation > sqrt(share)": "a correlation meets the root of a share by rounding only"},
     "REW009": {
         "top - now > sigmas * scatter * sqrt(2 / rows)": NOISE,
         "long_top - long_now > sigmas * scatter * sqrt(2 / long)": NOISE,

@@ -154,7 +154,7 @@ class FlippedEntropyGradient(Fault):
     Origin: document 003, whose logged loss was computed apart from the one that was optimised.
     """
 
-    named_by = ("ENT006", "ENT007")
+    named_by = ("ENT006", "ENT007", "ENT004")
     settings_of_fault: ClassVar = {"entropy_coef": 0.5}
 
     def objective(
