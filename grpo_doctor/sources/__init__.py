@@ -33,6 +33,7 @@ HEAD = 1 << 16
 LONGEST = 1 << 22
 """Characters of a line beyond which it is passed over with a note: no metric line is that long."""
 
+_ESCAPE, _RETURN = b"\x1b\r"
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -88,7 +89,7 @@ class Input:
     def lines(self) -> Iterator[tuple[int, str]]:
         r"""Line number and text, without ANSI codes and NULs; a ``\r`` ends a text but not a line."""
         for number, raw in self.raw_lines():
-            if b"\x1b" in raw or b"\0" in raw or b"\r" in raw:
+            if _ESCAPE in raw or 0 in raw or _RETURN in raw:
                 for text in self.texts(raw):
                     yield number, text
             else:
@@ -96,11 +97,11 @@ class Input:
 
     def raw_lines(self) -> Iterator[tuple[int, bytes]]:
         """Line number and bytes, for formats that decode them themselves."""
-        for first, block in self.blocks():
-            yield from enumerate(block.split(b"\n"), first)
+        for first, lines in self.blocks():
+            yield from enumerate(lines, first)
 
-    def blocks(self) -> Iterator[tuple[int, bytes]]:
-        """Many whole lines at once, and the number of the first; a line that is too long is empty."""
+    def blocks(self) -> Iterator[tuple[int, list[bytes]]]:
+        """Many lines at once, and the number of the first; a line that is too long is empty."""
         with self.open() as file:
             yield from self._split(file)
 
@@ -112,23 +113,21 @@ class Input:
         except _broken() as error:
             self.notes.append(f"the compressed file is torn, what stood before was read: {error}")
 
-    def _split(self, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    def _split(self, file: BinaryIO) -> Iterator[tuple[int, list[bytes]]]:
         number, rest, skipping = 1, b"", False
         for chunk in self._chunks(file):
-            whole, newline, end = chunk.rpartition(b"\n")
-            if newline:
-                if skipping:
-                    whole, skipping = whole[whole.find(b"\n") :] if b"\n" in whole else b"", False
-                yield number, rest + whole
-                number += 1 + whole.count(b"\n")
-                rest = b""
+            *lines, end = chunk.split(b"\n")
+            if lines:
+                lines[0] = b"" if skipping else rest + lines[0]
+                yield number, lines
+                number, rest, skipping = number + len(lines), b"", False
             rest += end
             if len(rest) > LONGEST:
                 if not skipping:
                     self.notes.append(f"line {number} is longer than {LONGEST >> 20} MB and was passed over")
                 rest, skipping = b"", True
         if rest and not skipping:
-            yield number, rest
+            yield number, [rest]
 
     @staticmethod
     def texts(line: bytes) -> list[str]:

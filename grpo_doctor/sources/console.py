@@ -21,6 +21,10 @@ FORMAT = "console"
 _LONGEST = 1 << 16
 """Characters of a metrics line at most; longer ones are texts."""
 
+_BRACE, _PERCENT = b"{%"
+"""Bytes as numbers: Python finds them several times as fast as texts."""
+_FAILS = b"tensor contains"
+"""What the error of a policy that has become NaN says."""
 _RANK = re.compile(r"\[(?:rank|default|trainer)[ :]?(\d{1,5})(?:\|\d{1,5})?\]", re.IGNORECASE)
 """What torchrun and accelerate put before the lines of each process."""
 
@@ -31,13 +35,12 @@ def sniff(head: Head) -> int:
 
 def read(file: Input) -> list[Run]:
     console, settled = _Console(file), False
-    for first, block in file.blocks():
-        fails = b"tensor contains" in block  # the error of a policy that has become NaN
-        for line, raw in enumerate(block.split(b"\n"), first):
-            if b"step:" in raw:
+    for first, lines in file.blocks():
+        for line, raw in enumerate(lines, first):
+            if raw.find(b"step:") >= 0:
                 if console.steps.quick(line, raw):
                     continue
-            elif settled and b"{" not in raw and b"%|" not in raw and not fails:
+            elif settled and _BRACE not in raw and _PERCENT not in raw and raw.find(_FAILS) < 0:
                 continue
             for text in file.texts(raw):
                 if len(text) <= _LONGEST:
