@@ -1,5 +1,5 @@
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, moving_max, moving_median, previous, where
+from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor.stats import Column, moving_max, moving_median, previous, recent_mean, where
 
 
 @check(
@@ -28,20 +28,23 @@ def lr_too_small_or_large(
     policy_movement_kl: Column,
     learning_rate: Column = None,
     dead_share: Column = None,
+    mismatch: Column = any_of("rollout_mismatch_raw_kl", "rollout_mismatch_kl", optional=True),
     *,
     rows: int = 5,
     far: float = 0.05,
     torn: float = 0.5,
     still: float = 1e-7,
+    other: float = 1e-2,
 ) -> Fires:
     """The learning rate moves the policy too far in one update, or not at all.
 
     ## What it sees
     policy_movement_kl, the k3 divergence of the policy before and after an update on its own samples. Too far: the
-    median of 5 updates is above 0.05 nats a token (**error** above 0.5). Not at all: the largest of 5 updates is below
-    1e-7 nats, a hundredth of what the smallest healthy update moves, although the learning rate is neither 0 nor
-    still rising and fewer than 90 % of the groups are dead. The movement is judged and
-    not the number: 4e-5 is sound for one model and 1e-6 too much for another, and LoRA needs ten times more.
+    median of 5 updates is above 0.05 nats a token (**error** above 0.5), unless the generator's log-probabilities are
+    0.01 nats away from the trainer's: then the samples are not the policy's own, and say nothing of its step. Not at
+    all: the largest of 5 updates is below 1e-7 nats, a hundredth of what the smallest healthy update moves, although
+    the learning rate is neither 0 nor still rising and fewer than 90 % of the groups are dead. The movement is judged
+    and not the number: 4e-5 is sound for one model and 1e-6 too much for another, and LoRA needs ten times more.
 
     ## Why it matters
     An update that moves the policy by half a nat a token has left the region where its gradient was true: the policy
@@ -50,7 +53,7 @@ def lr_too_small_or_large(
 
     ## Known false alarms
     The first updates after a change of template, where the policy catches up. Movement measured on other tokens than
-    the policy's own.
+    the policy's own where no generator's log-probabilities are recorded.
 
     ## Remedy
     Full fine-tuning 5e-7 to 3e-6, LoRA 5e-6 to 5e-5 (TRL: 1e-5 against 1e-6), small models more. After torn updates
@@ -60,13 +63,14 @@ def lr_too_small_or_large(
     Throw-away engine: healthy 0.00001-0.018, lr x100 5.9, lr / 1000 1e-8 to 3e-8. TRL, verl and OpenRLHF default 1e-6.
     """
     usual, largest = moving_median(policy_movement_kl, rows), moving_max(policy_movement_kl, rows)
-    too_far = usual > far
+    foreign = recent_mean(abs(mismatch), rows) > other
+    too_far = (usual > far) & ~foreign
     rising = learning_rate > previous(learning_rate)
     nothing = (largest < still) & ~(learning_rate == 0) & ~rising & ~(dead_share >= 0.9)
     return fires(
         too_far | nothing,
         "One update moves the policy by {moved:.2g} nats a token: the step is {what}.",
-        error=usual > torn,
+        error=(usual > torn) & ~foreign,
         moved=usual,
         what=where(too_far, "too large", "too small to learn"),
         learning_rate=learning_rate,

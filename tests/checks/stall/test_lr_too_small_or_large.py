@@ -30,6 +30,13 @@ def test_a_rate_that_still_warms_up_is_not_too_small() -> None:
     assert run_check("STL003", policy_movement_kl="1.1e-7x20", learning_rate="1e-8x20") is None
 
 
+def test_samples_of_another_policy_say_nothing_of_the_step() -> None:
+    stale: dict[str, Any] = {"policy_movement_kl": "6x9"}
+    assert run_check("STL003", **stale, rollout_mismatch_raw_kl="0.02x9") is None
+    assert find("STL003", **stale, rollout_mismatch_raw_kl="0.001x9").severity == "error"
+    assert run_check("STL003", thresholds={"other": 0.25}, **stale, rollout_mismatch_kl="0.25x9") is not None
+
+
 def test_healthy() -> None:
     assert run_check("STL003", policy_movement_kl="0.011x5 0.001x20 1.2e-5x20") is None
 
