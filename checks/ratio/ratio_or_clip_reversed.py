@@ -82,8 +82,7 @@ def ratio_or_clip_reversed(
         found = probes.push.pushes(loss, model, made, responses, log_ratios=log_ratios, temperature=temperature)
         return torch.stack([p.towards for p in found])
 
-    # at another temperature the old log-probabilities are scripted only as well as it is declared
-    return _judged(pushed, (settings or {}) if temperature == 1 else {})
+    return _judged(pushed, settings or {})
 
 
 def _of_objective(objective: Any, log_ratios: list[float]) -> Any:
@@ -115,8 +114,11 @@ def _judged(pushed: Any, settings: dict[str, Any]) -> Fires | None:
     silent = (on.abs() <= least).all(1)
     open_ = off[:, 0] > least
     lost = (not bool(open_[1]) and not bool(silent[1])) + (not bool(open_[2]) and not bool(silent[2]))
-    # a ratio of the whole sequence stops the second token too, and has bounds of its own
-    clips = bool((off[:, 1] > least).all()) and not bool(open_[[0, 3]].all())
+    # a ratio of the whole sequence stops the second token too, and has bounds of its own; and where the push has not
+    # grown by the ratio that was scripted (another temperature than declared), no bound can be told
+    told = torch.tensor([-FAR, FAR]).exp()
+    grown = bool(((off[[1, 2], 0] / on[[1, 2], 0] / told - 1).abs() < 0.1).all())
+    clips = grown and bool((off[:, 1] > least).all()) and not bool(open_[[0, 3]].all())
     wrong = _bound(pushed, signs, least, settings) if clips and not (against or lost or bool(silent.any())) else []
     return fires(
         against > 0 or lost > 0 or bool(wrong) or bool(silent.any()),
