@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import random
 import resource
 import statistics
@@ -112,11 +113,13 @@ WAYS: dict[str, Callable[[Path], int]] = {f.__name__: f for f in (ours, count, g
 
 def measure(way: str, path: Path) -> tuple[float, float]:
     """CPU seconds and peak megabytes of one way in a process of its own."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     child = subprocess.run(
         [sys.executable, "-m", "benchmarks.readers", "--way", way, str(path)],
         stdout=subprocess.PIPE,
         text=True,
         check=True,
+        env=environment,  # modules are compiled once, as an installed package's are
     )
     seconds, megabytes = child.stdout.split()[-2:]
     return float(seconds), float(megabytes)

@@ -18,12 +18,8 @@ CHUNK = 4096
 LEARNED_FROM = 200
 """Rows that are read the slow way first, so that the keys are known."""
 
-_KEY = b'":'
-
-
-def keys(raw: bytes) -> int:
-    """How many keys a JSON row has; more where its texts look like keys."""
-    return raw.count(_KEY)
+KEY = b'":'
+"""How often it stands in a row of JSON tells how many keys it has; more where its texts look like keys."""
 
 
 class Shape(ABC):
