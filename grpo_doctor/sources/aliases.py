@@ -12,6 +12,9 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from ..record import NUMBER_FIELDS
+from .settings import declared
+
 
 class Alias(NamedTuple):
     """A field and how its value is computed: ``offset + scale * value``; a lower rank is preferred."""
@@ -315,7 +318,8 @@ def resolve(key: str) -> tuple[Alias, ...]:
         alias = _WORDED.get(_rates(words(_SCALE.sub("", text))))
         if alias is not None:
             return (alias._replace(scale=alias.scale * scale),)
-    return ()
+    own = low in NUMBER_FIELDS and declared(low) is None
+    return (Alias(low, rank=200),) if own else ()
 
 
 def _candidates(low: str) -> list[str]:

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from grpo_doctor.record import NUMBER_FIELDS
 from grpo_doctor.run import Run
 from grpo_doctor.sources import ReadError, read
 from grpo_doctor.sources.aliases import resolve
+from grpo_doctor.sources.settings import declared
 
 from .make import known, run_of, tfevents, wandb
 
@@ -444,6 +446,12 @@ NAMES = {
 @pytest.mark.parametrize(("field", "key"), [(field, key) for field, keys in NAMES.items() for key in keys.split()])
 def test_names_of_trainers(field: str, key: str) -> None:
     assert [alias.field for alias in resolve(key)] == [field] * bool(field)
+
+
+def test_names_of_our_own() -> None:
+    named = {name: [alias.field for alias in resolve(name)] for name in NUMBER_FIELDS if declared(name) is None}
+    assert len(named) > 70
+    assert named == {name: [name] for name in named}
 
 
 TEXT = '{"step": 1, "reward": 0.5, "loss": NaN}\n{"step": 2, "reward": 0.75, "loss": 1.5}\n'
