@@ -100,7 +100,7 @@ an update (``ppo_kl``, exactly 0 on-policy), values after shaping, another netwo
 WORDS = """
 reward_mean         reward | reward mean | total reward mean | batch reward | batch mean reward | train reward
                     train mean reward | ep reward mean | episode reward mean
-reward_std          reward std | total reward std | batch reward std
+reward_std          reward std | reward mean std | total reward std | batch reward std
 reward_min          reward min
 reward_max          reward max
 success_rate        answer accuracy | accuracy | accuracy rate | success rate | success | correct rate | correct

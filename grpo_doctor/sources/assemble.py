@@ -9,6 +9,7 @@ import numpy as np
 
 from ..record import Event
 from ..run import Run, RunBuilder
+from .aliases import words
 from .rows import MANY, SHARES, SINGLE_PROMPT, run_type
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ _EQUAL = 1e-6
 """Rewards closer than this are the same reward."""
 _ENOUGH = 5
 """Rows from which a metric that never enters the reward can be told from one that does."""
+_ANY = frozenset({"length", "mean"})
+"""Words of a length that may be that of any sequence: it makes no run RL."""
 _FARTHEST = 2.0**53
 
 Columns = dict[str, np.ndarray]
@@ -52,6 +55,7 @@ def assemble(rows: Rows) -> Run:
     run.settings.update(rows.settings)
     run.unread.update(rows.unread)
     run.notes += rows.file.notes + rows.notes
+    trained -= {field for key, field in run.mapping.items() if field == "response_length_mean" and words(key) <= _ANY}
     run.run_type = run_type(trained, rows.seen)
     if run.run_type == "none":
         run.notes.append("no metric was found in it")

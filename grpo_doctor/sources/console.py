@@ -101,8 +101,8 @@ class _Console:
 
     def _mapping(self, line: int, text: str, body: str, step: float | None) -> bool:
         """Takes a row of metrics; False for a mapping that is none."""
-        if text == self.last:  # every process of a job prints the same row
-            return True
+        if text == self.last or ("epoch" in body and self.last.endswith(body)):
+            return True  # every process of a job prints the same row, some behind its number
         at = step if step is not None else self.bars.position
         raw = trl_console.json(body).encode()
         if self.trl.quick(raw, line, at):

@@ -39,6 +39,13 @@ _STATISTICS = frozenset("mean std min max median".split())
 _LOG_WORDS = frozenset(
     "info debug warning warn error trainer main rank0 logger result results stats metrics 步 轮 次".split()
 )
+_HELD_OUT = re.compile(
+    r"(?:^\W*|(?:INFO|DEBUG)\W+)(?:eval|evaluation|val|validation|test)\b"
+    r"(?:\s*[|\])@]|\s*:(?!\s*[-+.\d])|\s+(?:step|iter|iteration|epoch|at|after|results?|metrics)\b)"
+    r"|[\[(](?:eval|evaluation|val|validation|test)[\])]",
+    re.IGNORECASE,
+)
+"""What a line of an evaluation begins with: its metrics are not those of training."""
 _LONGEST_LINE = 4096
 _RULE = re.compile(r"\W{6,}$")
 _MOST_SHAPES = 20_000
@@ -200,6 +207,8 @@ class General:
         names, values = pairs(_ATTACHED.sub(r"\1 ", text))
         if not any(names):
             return
+        if _HELD_OUT.search(text, 0, 120):
+            names = tuple(f"eval/{name}" if _field(name) and "eval" not in words(name) else name for name in names)
         self._order += 1
         if any(name in self.rows.file.mapping or _field(name) for name in names if name):
             shape = self._shape(names)

@@ -399,7 +399,7 @@ _NOT_FUNCTIONS = frozenset("chosen rejected margins accuracies total_reward".spl
 _SUMMARIES = _STATISTICS | {"avg", "pass"}
 _NOT_REWARDS = frozenset(
     "mean std min max median time seconds weight scale model lr total best running baseline ema eval val test "
-    "norm count workers timeout threshold train avg sum delta gap".split()
+    "norm count workers timeout threshold train avg sum delta gap loss".split()
 )
 
 

@@ -177,3 +177,28 @@ def test_steps_that_are_aligned_to_the_right_are_one_headline(tmp_path: Path) ->
     text = "".join(f"│ training_step │ {i:3} │\n│ scores │ 0.{i:03} │\n│ lr │ 1e-6 │\n" for i in range(5, 15))
     run = run_of(tmp_path, "x.log", text)
     assert (run.steps.tolist(), known(run)["reward_mean"]) == (list(range(5, 15)), [i / 1000 for i in range(5, 15)])
+
+
+@pytest.mark.parametrize(
+    "label",
+    ["[eval] step {i} |", "Eval step {i}:", "2025-01-01 12:00:00 INFO Validation | step {i}", "(test) step {i}"],
+)
+def test_lines_of_an_evaluation_are_not_those_of_training(tmp_path: Path, label: str) -> None:
+    run = run_of(
+        tmp_path, "x.log", lines("step {i} | train reward 0.{i} | loss 0.{i}\n" + label + " reward 0.9 | loss 7\n")
+    )
+    assert run.steps.tolist() == [1, 2, 3, 4, 5]
+    assert known(run) == REWARD | LOSS | {"eval_score": [0.9] * 5, "eval_loss": [7] * 5}
+
+
+def test_what_speaks_of_no_reward_is_not_rl(tmp_path: Path) -> None:
+    for text in (
+        "step {i}: len 512, lr 1e-5, loss 0.{i}\n",
+        "step {i}: reward_loss 0.{i} value_loss 0.{i} loss 0.{i}\n",
+    ):
+        assert run_of(tmp_path, "x.log", lines(text)).run_type == "supervised"
+
+
+def test_the_same_row_behind_the_number_of_each_process(tmp_path: Path) -> None:
+    text = lines("".join(f"{rank}: {ROW}\n" for rank in (0, 1, 2)))
+    assert run_of(tmp_path, "x.log", text).steps.tolist() == [1, 2, 3, 4, 5]
