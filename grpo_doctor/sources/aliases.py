@@ -150,6 +150,7 @@ top1_prob           top1 prob | max prob
 eval_score          eval reward | eval reward mean | eval accuracy | eval answer accuracy | eval score
                     eval success rate
                     eval pass rate | eval correct | eval exact match | eval score mean | eval accuracy mean
+eval_loss           eval loss | eval loss mean
 temperature         temperature
 group_size          group size | num response
 groups              num group | group

@@ -435,7 +435,7 @@ NAMES = {
     "grad_norm": "policy/raw_grad_norm grpo_actor/update/grad_norm",
     "learning_rate": "train/lr-pg_0 policy/policy_lr",
     "truncated_rate": "response_clip_ratio",
-    "eval_loss": "val_loss eval_loss",
+    "eval_loss": "val_loss eval_loss Test-loss",
     "loss": "train_loss",
     "live_groups": "batch/solve_partial",
     "kl_coef": "kl_ctl_value objective/kl_coef",
