@@ -134,7 +134,7 @@ def reward_hacking_divergence(
         level = recent_mean(other, rows)
         peak, least = best(level), lowest(level)
         sinks = (peak - level > beyond * noise(other)) & (peak - level > fall * maximum(abs(peak), abs(least)))
-        lies = (peak <= floor) & (least >= 0)
+        lies = (peak <= floor) & (least >= 0) & (now - first > 2 * floor)
         worse = sinks | lies
         name = where(worse, field, name)
         since = where(sinks, latest(where(level >= peak, step, np.nan)), since)

@@ -101,3 +101,9 @@ def test_a_tenth_below_the_best_is_still_near_it_and_the_metric_fell_from_its_pe
     assert found.last_step == 49
     fell = find("REW002", reward_mean=LONG, eval_score="0.5x10 0.9x5 0.2x25")
     assert fell.onset_step == 15
+
+
+@pytest.mark.parametrize(("size", "severity"), [(0.1, None), (1.0, "warning")])
+def test_a_reward_that_hardly_rose_need_not_show_in_the_metric(size: float, severity: str | None) -> None:
+    found = run_check("REW002", reward_mean=[size * (u - 0.2) for u in LONG], eval_score="0.01x40")
+    assert (found.severity if found else None) == severity
