@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .catalogue import load
-from .check import Finding
+from .check import Finding, Severity
 from .diagnosis import Diagnosis
 from .run import BROADCAST, DERIVED, MEANINGS, Run
 from .stats import Memory, collapse
@@ -165,7 +165,8 @@ def _events(run: Run, x: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _fields(diagnosis: Diagnosis) -> list[str]:
-    named = [column for finding in diagnosis.findings for column in finding.columns]
+    telling = [f for f in diagnosis.findings if f.level > Severity.INFO]
+    named = [column for finding in telling for column in finding.columns]
     inputs = {field for name in named if name in DERIVED for field in DERIVED[name][0]}
     named = [n for n in dict.fromkeys(named) if n not in inputs and _drawable(diagnosis, n)]
     return named or [n for n in VITALS if _drawable(diagnosis, n)]
