@@ -211,7 +211,7 @@ class _Baseline:
         if len(self.first) < self.rows and x == x:
             self.first.append(float(x))
             if len(self.first) == self.rows:
-                self.value = np.float64(np.median(self.first))
+                self.value = np.float64(_median_one(self.first))
         return self.value
 
     def block(self, xs: Any) -> Any:

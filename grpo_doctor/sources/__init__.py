@@ -166,9 +166,20 @@ class Format(Protocol):
     def read(self, file: Input) -> list[Run]: ...
 
 
-def formats() -> list[Format]:
-    """The modules that read a format."""
-    return [cast(Format, importlib.import_module(f"{__name__}.{name}")) for name in FORMATS]
+SURE = 3
+"""What `sniff` returns where no other format can be meant; the others are not even loaded then."""
+
+
+def format_of(head: Head) -> Format | None:
+    """The module that reads this file best; None where no format is recognised."""
+    best, most = None, 0
+    for name in FORMATS:
+        module = cast(Format, importlib.import_module(f"{__name__}.{name}"))
+        if (score := module.sniff(head)) > most:
+            best, most = module, score
+        if most == SURE:
+            break
+    return best
 
 
 def read(path: Path, mapping: Mapping[str, str] | None = None) -> list[Run]:
@@ -191,10 +202,9 @@ def read_input(file: Input) -> list[Run]:
     head = file.head()
     if not head.raw:
         return [_nothing(file, "the file is empty")]
-    score, best = max(((f.sniff(head), -i) for i, f in enumerate(formats())), default=(0, 0))
-    if score:
+    if (found := format_of(head)) is not None:
         try:
-            return formats()[-best].read(file)
+            return found.read(file)
         except _broken() as error:
             raise ReadError(f"{file.source}: {error}") from None
     if head.binary:
