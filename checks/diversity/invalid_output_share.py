@@ -1,6 +1,8 @@
+import math
+
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline, moving_mean, previous, row, total, where
+from grpo_doctor.stats import Column, baseline, moving_mean, previous, row, sqrt, total, where
 
 
 @check(
@@ -30,6 +32,8 @@ def invalid_output_share(
     invalid_rate: Column,
     update_applied: Column = None,
     reward_gained: Column = None,
+    groups: Column = None,
+    group_size: Column = None,
     *,
     rows: int = 10,
     some: float = 0.1,
@@ -42,7 +46,8 @@ def invalid_output_share(
 
     ## What it sees
     The mean share of invalid or replaced responses over 10 steps: a warning above 0.1, an error above 0.3, critical
-    above 0.8, where it is at least 0.1 worse than at the run's start. Where it is above 0.3, not worse, but has not
+    above 0.8, where it is worse than at the run's start (median of 5 rows) by at least 0.1, and by three standard
+    errors of such counts where it is known how many responses a step has. Where it is above 0.3, not worse, but has not
     become 0.05 better after 40 steps either, the form is only not learnt: a warning, above 0.8 an error.
 
     ## Why it matters
@@ -61,7 +66,9 @@ def invalid_output_share(
     Document 002's log; catalogue of checks, DIV004.
     """
     share, start = moving_mean(invalid_rate, rows), baseline(invalid_rate, 5)
-    grown = share >= start + worse
+    responses = groups * group_size
+    chance = 3 * sqrt(share * (1 - share) / (responses * rows) + math.pi / 2 * start * (1 - start) / (responses * 5))
+    grown = share >= start + where(chance > worse, chance, worse)
     wrong = grown | ((row(invalid_rate) >= patience) & (share > many) & (share >= start - 0.05))
     unpaid = grown | ~reward_gained
     exposed, spared = previous(update_applied) == 1, previous(update_applied) == 0

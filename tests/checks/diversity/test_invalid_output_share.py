@@ -18,6 +18,12 @@ def test_levels_over_ten_steps(rate: str, severity: str | None) -> None:
         )
 
 
+@pytest.mark.parametrize(("groups", "severity"), [(3, None), (32, "error")])
+def test_a_share_of_few_responses_must_be_worse_by_more_than_chance(groups: int, severity: str | None) -> None:
+    found = run_check("DIV004", {"groups": groups, "group_size": 8}, fallback_rate="0.3x5 0.45x20")
+    assert (found.severity if found else None) == severity
+
+
 def test_a_policy_that_learns_the_form_is_left_in_peace() -> None:
     assert run_check("DIV004", valid_rate="0.2x10 0.4x10 0.6x10 0.8x20") is None
 
