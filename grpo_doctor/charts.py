@@ -28,7 +28,7 @@ RANGES: dict[str, tuple[str, float | str, float | str]] = {
     "dead_share": ("ADV003", 0, "half"),
     "eos_suppressed_rate": ("LEN004", 0, "warn"),
     "invalid_rate": ("DIV004", 0, "some"),
-    "kl": ("KL001", 0, "least"),
+    "kl": ("KL001", 0, "high"),
     "logit_gap": ("SHP001", 0, "gap"),
     "rollout_mismatch_kl": ("RAT004", 0, "warn"),
     "temperature": ("CFG004", "cold", "hot"),

@@ -286,11 +286,6 @@ def _mean(values: Sequence[Any]) -> Any:
     return out / len(values)
 
 
-def _std(values: Sequence[Any]) -> Any:
-    middle = _mean(values)
-    return np.sqrt(_sum([(v - middle) * (v - middle) for v in values]) / len(values))
-
-
 def _largest(values: Sequence[Any]) -> Any:
     return np.maximum.reduce(list(values))
 
@@ -401,11 +396,6 @@ def moving_sum(x: Column, rows: int) -> Column:
 def moving_mean(x: Column, rows: int) -> Column:
     """Mean of the last ``rows`` rows."""
     return _apply(_Window, (rows, _mean), x)
-
-
-def moving_std(x: Column, rows: int) -> Column:
-    """Population standard deviation of the last ``rows`` rows."""
-    return _apply(_Window, (rows, _std), x)
 
 
 def moving_max(x: Column, rows: int) -> Column:
@@ -777,15 +767,6 @@ def shift_p(exposed: Sequence[float], outcome: Sequence[float]) -> float:
     hits = np.array([np.roll(x, k) @ y for k in range(len(x))])
     difference = hits / ones - (y.sum() - hits) / (len(x) - ones)
     return float(np.mean(difference >= difference[0] - 1e-12))
-
-
-def wilson_low(hits: Column, n: Column, z: float = 1.96) -> Column:
-    """Lower bound of the Wilson interval of a share; 0 where ``n`` is 0."""
-    n_safe = maximum(n, 1)
-    share = hits / n_safe
-    middle = share + z * z / (2 * n_safe)
-    spread = z * sqrt(share * (1 - share) / n_safe + z * z / (4 * n_safe * n_safe))
-    return where(n > 0, (middle - spread) / (1 + z * z / n_safe), 0.0)
 
 
 def rms_on_ties(std: Column, mean: Column, rms_live: Column, dead: Column, n: Column) -> Column:

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grpo_doctor.record import FIELDS, Event, RecordError, RecordWriter, StepRecord, decode, encode, read_records
-from grpo_doctor.run import RunBuilder
+from grpo_doctor.run import RunBuilder, run_of
 from grpo_doctor.sources import read
 
 numbers = st.one_of(st.none(), st.floats(allow_nan=False), st.sampled_from([math.inf, -math.inf]))
@@ -117,3 +117,10 @@ def test_records_at_once_are_those_one_after_the_other() -> None:
 def test_a_step_that_no_counter_reaches_is_no_record() -> None:
     with pytest.raises(RecordError, match=r"Expected `int` <= .* at `\$.step`"):
         decode('{"schema":1,"step":99999999999999999999}')
+
+
+def test_a_run_as_a_frame_is_indexed_by_step_and_keeps_what_is_unknown() -> None:
+    frame = run_of([StepRecord(step=3, loss=0.5), StepRecord(step=7, loss=0.25, kl=0.1)]).to_frame()
+    assert frame.index.tolist() == [3, 7]
+    assert frame["loss"].tolist() == [0.5, 0.25]
+    assert frame["kl"].isna().tolist() == [True, False]

@@ -26,7 +26,6 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
     "row": stats.row,
     "kendall_tau": lambda x: stats.kendall_tau(x, 4),
     "moving_mean": lambda x: stats.moving_mean(x, 4),
-    "moving_std": lambda x: stats.moving_std(x, 4),
     "moving_max": lambda x: stats.moving_max(x, 4),
     "moving_min": lambda x: stats.moving_min(x, 4),
     "moving_median": lambda x: stats.moving_median(x, 4),

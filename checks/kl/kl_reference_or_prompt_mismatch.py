@@ -57,7 +57,8 @@ def kl_reference_or_prompt_mismatch(
     ## What it sees
     The KL of the run's first row, if that is step 0 or 1: warning above 0.02 nats per token, error above 0.5. Where a
     row is the mean over an epoch (`rows = epochs`) the first one holds many updates: a warning of low confidence, once
-    the KL has fallen below 90 % of it, for a policy that starts at its reference moves away and not towards it.
+    the KL has fallen below 90 % of it, for a policy that starts at its reference moves away and not towards it. So it
+    is with a log whose first row stands at a later step, if it is above 1.5: a warning, above 10 an error.
 
     ## Why it matters
     At the start the policy **is** the reference, so their KL is 0 by identity (below 1e-6 in float32, 1e-4 in bf16).
