@@ -126,16 +126,18 @@ def conclude_all(catalogue: Catalogue, found: dict[str, Finding]) -> None:
 
 def _link(catalogue: Catalogue, findings: list[Finding], slack: float) -> None:
     """Fills ``explained_by``: a finding explains another that its check names, that does not begin before it, and
-    that began while it lasted."""
+    that began while it lasted. One that is over explains nothing that a surer one, which still holds, accounts for."""
     for finding in findings:
-        finding.explained_by = [
-            other.code
+        able = [
+            other
             for other in findings
             if finding.code in catalogue.checks[other.code].explains
             and other.onset_step <= finding.onset_step + slack
             and other.last_step >= finding.onset_step - slack
             and other.level >= _needed(catalogue, other, finding)
         ]
+        holds = max((other.sureness for other in able if not other.cleared), default=Confidence.LOW)
+        finding.explained_by = [other.code for other in able if not other.cleared or other.sureness >= holds]
 
 
 def _needed(catalogue: Catalogue, cause: Finding, effect: Finding) -> Severity:

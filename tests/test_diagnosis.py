@@ -55,6 +55,15 @@ def test_what_ended_before_an_outcome_did_not_cause_it() -> None:
     assert diagnosed(found("REW009", "critical", 48), found("LEN003", "error", 5, last=37)).cause == "REW009"
 
 
+def test_what_a_surer_cause_that_holds_accounts_for_needs_none_that_is_over() -> None:
+    torn = found("STL003", "warning", 5, last=7, confidence="low")
+    hacked = found("REW003", "warning", 1)
+    diagnosis = diagnosed(torn, hacked, found("LEN002", "error", 5))
+    assert roles(diagnosis) == {"REW003": "cause", "LEN002": "outcome", "STL003": "note"}
+    as_sure = found("STL003", "warning", 5, last=7)
+    assert roles(diagnosed(as_sure, hacked, found("LEN002", "error", 5)))["STL003"] == "cause"
+
+
 def test_a_cause_begins_no_later_than_its_outcome_but_for_the_blur_of_the_holds() -> None:
     assert diagnosed(found("REW009", "critical", 48), found("KL001", "error", 58)).cause == "KL001"
     assert diagnosed(found("REW009", "critical", 48), found("KL001", "error", 59)).cause == "REW009"
