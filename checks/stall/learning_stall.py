@@ -20,7 +20,7 @@ from grpo_doctor.stats import (
 
 @check(
     "STL001",
-    severity="warning",
+    severity="info",
     confidence="medium",
     outcome=True,
     explains=("DIV004",),
@@ -48,6 +48,7 @@ from grpo_doctor.stats import (
         Rival("more time is needed", "sparse success takes hundreds of steps", "the success rate at K = 64 samples"),
     ),
     remedies=("filter-dead-groups", "raise-group-size"),
+    leaves_open="that it learns: its reward has not risen",
 )
 def learning_stall(
     settings: dict[str, Any],
@@ -55,6 +56,8 @@ def learning_stall(
     reward_mean: Column = None,
     reward_max: Column = None,
     reward_gained: Column = None,
+    reward_fallen: Column = None,
+    reward_solved: Column = None,
     reward_std: Column = None,
     dead_share: Column = None,
     cut_share: Column = None,
@@ -72,6 +75,7 @@ def learning_stall(
     same: float = 0.25,
     rise: float = 0.1,
     epochs: int = 3,
+    sigmas: float = 2.5,
 ) -> Fires:
     """The policy does not learn: the reward, or without one the distance to the reference, has not moved.
 
@@ -82,8 +86,12 @@ def learning_stall(
     reward is recorded it is a guess: up to 1 if rewards stay within -1 and 1, else one standard deviation of the
     rewards; and then a reward that has been below 0 and has gained 2.5 standard errors is not called stalled. So it
     says "has not learnt" only where the noise would let it see learning. **error** when at the same time over 80 % of
-    the groups are dead or most responses are cut off: then no patience helps. A run that begins at 80 % of its top is
-    solved, not stalled.
+    the groups are dead or most responses are cut off: then no patience helps. A run that begins at 80 % of its top, or
+    stands at 90 % of it, is solved, not stalled.
+
+    Below that it says (**info**) what it cannot see: from the 40th reward on, a best mean that lies less than 2.5
+    standard errors above the first, over 20 rewards and over 80, in a run that neither began near its top nor has
+    fallen. The noise may hide a gain; nothing shows one.
 
     Where no reward is recorded at all: advantages whose size is below 0.1 and has stayed within 25 % of its first
     value, while the KL to the reference has risen by no more than a tenth of its first, on 40 rows, or 3 rows that are
@@ -117,15 +125,20 @@ def learning_stall(
     guessed = where((top <= 1) & (floor >= -1), 1.0, first + best(reward_std))
     most = where(isnan(largest), guessed, fmax(largest, top))
     moved = isnan(largest) & (floor < 0) & reward_gained
-    flat = False
+    flat, rose = False, False
     for window in (rows, 4 * rows):
-        late = recent_mean(reward_mean, window)
-        grown = best(late) - baseline(late, 1) + 2 * scatter * math.sqrt(2 / window)
+        late, error = recent_mean(reward_mean, window), scatter * math.sqrt(2 / window)
+        highest = best(late)
+        growth = highest - baseline(late, 1)
+        grown = growth + 2 * error
         known = (seen >= early) & (seen >= 2 * window)
         flat = flat | (
-            known & (fmax(grown, best(late) - first) < gain * (most - first)) & ((first <= 0) | (grown < first))
+            known & (fmax(grown, highest - first) < gain * (most - first)) & ((first <= 0) | (grown < first))
         )
-    stalled = flat & ~moved & (first < floor + done * (most - floor))
+        rose = rose | (growth > sigmas * error)
+    stalled = flat & ~moved & (first < floor + done * (most - floor)) & ~reward_solved
+    high = (first >= floor + done * (most - floor)) | reward_solved
+    unproven = (seen >= early) & ~rose & ~high & ~reward_fallen
     none, ended = recent_mean(dead_share, rows), recent_mean(cut_share, rows)
     hopeless = (none > dead) | (ended > cut)
     size = latest(where(isnan(advantage_rms_live), advantage_std, advantage_rms_live))
@@ -134,11 +147,12 @@ def learning_stall(
     still = (size < tiny) & (abs(size - size_first) <= same * size_first) & (kl_now <= (1 + rise) * kl_first)
     unmoved = (seen == 0) & still & (total(kl == kl) >= enough)
     return fires(
-        stalled | unmoved,
+        stalled | unmoved | unproven,
         "The {what}{more}.",
+        warning=stalled | unmoved,
         error=stalled & hopeless,
         clear=rows,
-        what=words(_what, seen, first, level, size, kl_first, kl_now),
+        what=words(_what, seen, first, level, size, kl_first, kl_now, stalled),
         more=where(
             none > dead,
             ", and most groups are dead",
@@ -153,9 +167,10 @@ def learning_stall(
     )
 
 
-def _what(seen: float, first: float, level: float, size: float, kl_first: float, kl: float) -> str:
+def _what(seen: float, first: float, level: float, size: float, kl_first: float, kl: float, stalled: bool) -> str:
     if seen:
-        return f"reward has not moved in {seen:.0f} rewards: {first:.3g} at the start, {level:.3g} now"
+        how = "moved" if stalled else "risen beyond its noise"
+        return f"reward has not {how} in {seen:.0f} rewards: {first:.3g} at the start, {level:.3g} now"
     return (
         f"policy is not learning: advantages stay at {size:.2g}, and its KL to the reference has not risen "
         f"({kl_first:.3g} at the start, {kl:.3g} now)"

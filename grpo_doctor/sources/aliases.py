@@ -107,6 +107,7 @@ success_rate        answer accuracy | accuracy | accuracy rate | success rate | 
                     pass rate
                     solve rate
                     exact match | exact match rate | accuracy mean | train accuracy | train answer accuracy
+                    win rate
 valid_rate          valid rate | 1-invalid rate | valid | format accuracy | format rate | format correct | format
                     parse rate
                     parse success rate | train format accuracy
@@ -116,7 +117,7 @@ policy_loss         policy loss | policy grad loss | grpo loss | ppo loss | surr
 kl_loss             kl loss
 grad_norm           grad norm | total grad norm
 learning_rate       learning rate
-kl                  kl | kl ref | kl mean | kl ref mean | kl token | kl token mean
+kl                  kl | kl ref | kl mean | kl ref mean | kl token | kl token mean | kl exact
 kl_coef             kl coef | kl beta
 kl_k3               kl k3
 kl_k1               kl k1
@@ -149,6 +150,7 @@ logit_gap           logit gap
 top1_prob           top1 prob | max prob
 eval_score          eval reward | eval reward mean | eval accuracy | eval answer accuracy | eval score
                     eval success rate
+                    eval win rate
                     eval pass rate | eval correct | eval exact match | eval score mean | eval accuracy mean
 eval_loss           eval loss | eval loss mean
 temperature         temperature
@@ -316,7 +318,8 @@ def resolve(key: str) -> tuple[Alias, ...]:
     head, _, tail = low.rpartition("/")
     namespaces = [part for part in head.split("/") if part and part not in _NAMESPACES]
     for text in (key.strip(), "/".join((*namespaces, tail))):
-        alias = _WORDED.get(_rates(words(_SCALE.sub("", text))))
+        found = _rates(words(_SCALE.sub("", text)))
+        alias = _WORDED.get(found) or _WORDED.get(found - {"mean"})  # what is logged is a mean, said or not
         if alias is not None:
             return (alias._replace(scale=alias.scale * scale),)
     own = low in NUMBER_FIELDS and declared(low) is None

@@ -58,7 +58,7 @@ class _Console:
         self.config = verl_console.Config()
         self.bars = trl_console.Bars()
         self.last = self._rank = ""
-        self._known = False
+        self._known = self._by_bar = False
         self.epochs = False
 
     @property
@@ -104,6 +104,7 @@ class _Console:
         if text == self.last or ("epoch" in body and self.last.endswith(body)):
             return True  # every process of a job prints the same row, some behind its number
         at = step if step is not None else self.bars.position
+        self._by_bar |= at is not None and step is None
         raw = trl_console.json(body).encode()
         if self.trl.quick(raw, line, at):
             self.last = text
@@ -139,6 +140,8 @@ class _Console:
         """The run of the format that understood most."""
         self.trl.flush()
         self.verl.flush()
+        if self._by_bar:
+            self.trl.spread()
         known = max((self.verl, self.trl), key=lambda rows: len(rows) * len(rows.columns))
         if len(known.columns) > 1 and len(known):
             known.settle()

@@ -351,6 +351,32 @@ class Rows:
         """Something that happened before the row that follows this line, or after the last one."""
         self.events.append(Event(kind=kind, message=message, line=line))
 
+    def spread(self) -> None:
+        """Rows that wait in a buffer while the progress bar moves on reach the log together: they stand apart again.
+
+        A metric that comes again at the same position is that of a later step; so many rows share the way of the bar
+        since the position before.
+        """
+        column = max(self.columns.values(), key=lambda c: len(c.values) - np.isnan(c.values).sum(), default=None)
+        if column is None:
+            return
+        steps = np.array(self.steps)
+        at = np.flatnonzero(~np.isnan(column.full(len(steps))) & np.frombuffer(self.trains, np.uint8).astype(bool))
+        here = steps[at]
+        begins = np.flatnonzero(np.diff(here, prepend=math.nan) != 0)
+        counts = np.diff(np.append(begins, len(here)))
+        way = np.diff(here[begins], prepend=0.0)
+        together = (counts > 1) & (way >= counts)
+        if not together.any():
+            return
+        stride = way / counts
+        if len(stride) > 1:  # a run that was resumed does not begin at 0
+            stride[0] = min(stride[0], np.median(stride[1:]))
+        left = np.repeat(np.append(begins[1:], len(here)), counts) - np.arange(len(here)) - 1
+        steps[:] = math.nan
+        steps[at] = np.round(here - np.repeat(np.where(together, stride, 0.0), counts) * left)
+        self.steps = array("d", steps)
+
     def settle(self) -> None:
         """Mends the steps of a console: lines that are not the trainer's go, positions of a wrong bar are forgotten."""
         from .keyvalue import excursions

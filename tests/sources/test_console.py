@@ -147,6 +147,18 @@ def test_rows_glued_to_their_bar_have_its_step(tmp_path: Path, glue: str) -> Non
     assert (run.steps.tolist(), known(run)["loss"]) == ([10, 20, 30, 40, 50], LOSS["loss"])
 
 
+@pytest.mark.parametrize(("every", "wanted"), [(1, list(range(1, 10))), (3, [3, 6, 9, 12, 15, 18, 21, 24, 27])])
+def test_rows_that_waited_in_a_buffer_while_the_bar_moved_on(tmp_path: Path, every: int, wanted: list[int]) -> None:
+    text, rows = "", ""
+    for i in range(1, 9 * every + 1):
+        text += f"\r {i}%|# | {i}/99 [00:05<00:05]"
+        rows += f"{{'loss': 0.1, 'reward': 0.{i // every}}}\n" * (i % every == 0)
+        if i in (4 * every, 9 * every):
+            text, rows = f"{text}{rows[:-1]}", ""
+    run = run_of(tmp_path, "x.log", text + "\n")
+    assert (run.steps.tolist(), known(run)["reward_mean"]) == (wanted, [i / 10 for i in range(1, 10)])
+
+
 def test_the_bar_of_the_trainer_is_told_from_others(tmp_path: Path) -> None:
     other = "100%|##| 1/1 [00:00<00:00]\n"
     bar = "\r {i}%|# | {i}0/99 [00:05<00:05]\n"

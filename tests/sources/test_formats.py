@@ -439,6 +439,9 @@ NAMES = {
     "loss": "train_loss",
     "live_groups": "batch/solve_partial",
     "kl_coef": "kl_ctl_value objective/kl_coef",
+    "clip_fraction": "avg_clip_fraction avg_clipfrac",
+    "kl": "avg_exact_kl",
+    "eval_score": "eval/win_rate",
     "": "policy/policy_kl approx_kl objective/kl total_reward seq_len reward/avg_pass_at_8 critic/lr",
 }
 
