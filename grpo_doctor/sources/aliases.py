@@ -107,7 +107,7 @@ success_rate        answer accuracy | accuracy | accuracy rate | success rate | 
                     pass rate
                     solve rate
                     exact match | exact match rate | accuracy mean | train accuracy | train answer accuracy
-                    win rate
+                    win rate | batch accuracy
 valid_rate          valid rate | 1-invalid rate | valid | format accuracy | format rate | format correct | format
                     parse rate
                     parse success rate | train format accuracy
@@ -136,6 +136,7 @@ advantage_min       advantage min
 advantage_max       advantage max
 zero_variance_share zero std rate | zero variance rate | zero std group rate | zero variance group rate
                     dead group rate | zero variance share | degenerate group rate | reward zero std rate
+live_groups         mixed group | live group
 zero_variance_groups zero variance group | dead group | zero std group | degenerate group
 response_length_mean response length mean | response length | length mean | length | response token length
                     response length token mean | length token mean | response token mean
@@ -159,7 +160,7 @@ groups              num group | group
 epoch               epoch
 weight_delta        weight delta | weight change
 judge_failure_rate  judge failure rate
-rollout_mismatch_kl kl mismatch
+rollout_mismatch_kl kl mismatch | kl rollout train
 """
 """Field, then names by hand as sets of canonical words."""
 
@@ -266,7 +267,8 @@ _WORDED = _worded()
 STEP_KEYS = tuple(
     "step global_step train/global_step training/global_step trainer/global_step grpo_step train_step training_step "
     "rl_step ppo_step rollout_step policy_step system/step progress/step progress/batch train/step training_iteration "
-    "iteration current_steps global_step/max_steps iter update it rollout_id rollout/step _step".split()
+    "iteration current_steps global_step/max_steps iter update timesteps total_timesteps "
+    "time/total_timesteps it rollout_id rollout/step _step".split()
 )
 """Keys that count the rows, the surest first."""
 WEAK_STEP_KEYS = ("episode", "batch", "round", "epoch")

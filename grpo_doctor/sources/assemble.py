@@ -46,11 +46,11 @@ def assemble(rows: Rows) -> Run:
             place = np.cumsum(keep) - 1
             columns = {name: column[keep] for name, column in columns.items()}
             recorded = {name: place[[r for r in at if keep[r]]].tolist() for name, at in recorded.items()}
-            steps, lines = steps[keep], lines[keep]
+            steps, lines, trains = steps[keep], lines[keep], trains[keep]
         events: dict[int, list[Event]] = {}
         for event in rows.events:
             events.setdefault(min(int(np.searchsorted(lines, event.line or 0)), len(lines) - 1), []).append(event)
-        builder.extend(steps, columns, lines, recorded, events, _repeated(steps, columns))
+        builder.extend(steps, columns, lines, recorded, events, _repeated(steps, columns, trains))
     run = builder.finish()
     run.settings.update(rows.settings)
     run.unread.update(rows.unread)
@@ -105,9 +105,9 @@ def _continued(steps: np.ndarray, epoch: np.ndarray | None) -> np.ndarray:
     return steps + np.cumsum(np.bincount(at, steps[at - 1] - steps[at] + stride, len(steps))).astype(np.int64)
 
 
-def _repeated(steps: np.ndarray, columns: Columns) -> list[int]:
+def _repeated(steps: np.ndarray, columns: Columns, trains: np.ndarray) -> list[int]:
     """Rows that log their step a second time, which is a run started again; where many do, it is how the log is."""
-    same = np.flatnonzero(steps[1:] == steps[:-1]) + 1
+    same = np.flatnonzero((steps[1:] == steps[:-1]) & trains[1:] & trains[:-1]) + 1
     again = [row for row in same.tolist() if any(_both(column, row) for column in columns.values())]
     return again if len(again) <= 0.1 * len(steps) else []
 

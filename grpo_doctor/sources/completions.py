@@ -18,10 +18,13 @@ from .jsonl import loaded
 from .rows import number
 
 FORMAT = "completions"
-_TEXTS = ("completion", "response", "output", "generated_text", "generation", "answer_text")
+_TEXTS = (
+    "completion", "response", "output", "generated_text", "generation", "answer_text", "completion_text",
+    "response_text", "output_text",
+)  # fmt: skip
 _PROMPTS = ("prompt", "input", "question", "instruction")
-_REWARDS = ("reward", "score", "rewards", "total_reward")
-_STEPS = ("step", "global_step", "gen_step")
+_REWARDS = ("reward", "score", "rewards", "total_reward", "scalar_reward")
+_STEPS = ("step", "global_step", "gen_step", "checkpoint_step")
 _MOST = 200_000
 _EQUAL = 1e-6
 

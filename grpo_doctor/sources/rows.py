@@ -33,6 +33,8 @@ _COMMON = frozenset(
     "temperature weight_delta".split()
 )
 """Fields that supervised training logs too: they do not make a run RL."""
+_CLOCKS = frozenset("epoch wall_time tokens_seen optimizer_step".split())
+"""Fields that a row of an evaluation bears too: they do not make it one of training."""
 _STATISTICS = frozenset("mean std min max median total sum count".split())
 _COUNTS = ("val/num_eos_tokens", "episode")
 """Keys that mean something only together."""
@@ -70,7 +72,7 @@ def flat(row: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, 
     """Nested mappings as slash keys; wrappers such as ``data`` leave no trace."""
     out: dict[str, Any] = {}
     for key, value in row.items():
-        name = f"{prefix}/{key}" if prefix else str(key)
+        name = (prefix if key == "value" else f"{prefix}/{key}") if prefix else str(key)
         if isinstance(value, Mapping):
             if depth < 8:
                 out.update(flat(value, prefix if key in _WRAPPERS else name, depth + 1))
@@ -98,6 +100,11 @@ class _Column:
         self.label, self.aliases = label, aliases
         self.values = array("d")
         self.non_finite: list[int] = []
+
+    @property
+    def trains(self) -> bool:
+        """Whether a row with this key may be one of training."""
+        return not self.aliases or any(alias.field not in _CLOCKS for alias in self.aliases)
 
     def put(self, row: int, value: float) -> None:
         missing = row - len(self.values)
@@ -173,13 +180,17 @@ class Rows:
                 continue
             column = self._take(label, key, value, index)
             known |= column
-            trains |= column and label != "eval" and not is_eval(key)
+            trains |= column and label != "eval" and not is_eval(key) and self._trains(label, key)
         if not known:
             return False
         self.steps.append(math.nan if step is None else step)
         self.lines.append(line)
         self.trains.append(trains)
         return True
+
+    def _trains(self, label: str, key: str) -> bool:
+        column = self._known.get(f"{label}.{key}" if label else key)
+        return column is None or column.trains
 
     def quick(self, raw: bytes, line: int, step: float | None = None) -> bool:
         """One row of JSON whose keys are known from rows before; False where it must be read the slow way."""
@@ -232,7 +243,7 @@ class Rows:
             self._known[key].take(start, values)
         self.steps.extend(shape.steps)
         self.lines.extend(shape.lines)
-        self.trains.extend(bytes([any(not is_eval(key) for key in columns)]) * count)
+        self.trains.extend(bytes([any(not is_eval(key) and self._known[key].trains for key in columns)]) * count)
         for key in self.unread:
             if key in shape.keys:
                 self.unread[key] += count
@@ -296,6 +307,7 @@ class Rows:
                 and key not in TRAPS
                 and component(key)
                 and number(value) is not None
+                and not isinstance(value, bool)
             ):
                 self.components[name] = _Column(component(key), ())
                 return self.components[name]

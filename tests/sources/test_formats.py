@@ -80,6 +80,21 @@ def test_trainer_state(tmp_path: Path) -> None:
     assert run.settings == {"max_steps": 20}
 
 
+def test_a_few_evaluations_with_an_epoch_are_no_restarts(tmp_path: Path) -> None:
+    rows: list[dict[str, float]] = []
+    for step in range(1, 31):
+        rows.append({"step": step, "epoch": step / 30, "reward": 0.5, "num_tokens": 9.0 * step})
+        if step % 15 == 0:
+            rows.append({"step": step, "epoch": step / 30, "eval_reward": 0.25, "num_tokens": 9.0 * step})
+    for name, text in (
+        ("trainer_state.json", json.dumps({"log_history": rows})),
+        ("x.jsonl", "\n".join(map(json.dumps, rows))),
+    ):
+        run = run_of(tmp_path, name, text)
+        assert (run.steps.tolist(), run.events) == (list(range(1, 31)), {})
+        assert [run.columns["eval_score"][i] for i in (14, 29)] == [0.25, 0.25]
+
+
 def test_json_list_torn_and_with_crlf(tmp_path: Path) -> None:
     text = '[\r\n  {"step": 1, "reward_mean": 1.0, "kl_divergence": 0.5},\r\n  {"step": 2, "reward_mean": 0.5, "kl_divergence": Infinity},\r\n  {"step": 3, "rewa'
     run = run_of(tmp_path, "step_logs.json", text)
@@ -520,6 +535,13 @@ def test_an_unrewarded_metric_is_told_by_the_figures(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_run_types(tmp_path: Path, rows: list[dict[str, object]], kind: str) -> None:
     assert run_of(tmp_path, "m.jsonl", "\n".join(map(json.dumps, rows))).run_type == kind
+
+
+def test_metrics_with_their_availability_are_what_their_value_says(tmp_path: Path) -> None:
+    none = {"available": False, "reason": "not a metric of this trainer", "value": None}
+    rows = [{"step": i, "reward": none, "kl": none, "loss": {"available": True, "value": 1 / i}} for i in (1, 2)]
+    run = run_of(tmp_path, "x.jsonl", "\n".join(map(json.dumps, rows)))
+    assert (run.run_type, known(run)) == ("supervised", {"loss": [1, 0.5]})
 
 
 def test_a_file_that_is_no_log_is_said_to_be_none(tmp_path: Path) -> None:
