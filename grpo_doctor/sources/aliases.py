@@ -113,7 +113,7 @@ valid_rate          valid rate | 1-invalid rate | valid | format accuracy | form
                     parse success rate | train format accuracy
 fallback_rate       fallback rate | fallback
 loss                loss | total loss | train loss | loss mean
-policy_loss         policy loss | policy grad loss | grpo loss | ppo loss | surrogate loss
+policy_loss         policy loss | policy grad loss | action loss | grpo loss | ppo loss | surrogate loss
 kl_loss             kl loss
 grad_norm           grad norm | total grad norm
 learning_rate       learning rate
@@ -151,7 +151,7 @@ logit_gap           logit gap
 top1_prob           top1 prob | max prob
 eval_score          eval reward | eval reward mean | eval accuracy | eval answer accuracy | eval score
                     eval success rate
-                    eval win rate
+                    eval win rate | eval total reward | eval total reward mean
                     eval pass rate | eval correct | eval exact match | eval score mean | eval accuracy mean
 eval_loss           eval loss | eval loss mean
 temperature         temperature

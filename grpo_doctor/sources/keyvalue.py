@@ -31,6 +31,8 @@ _NUMBER = re.compile(
 _ATTACHED = re.compile(r"(step|iter|iteration|update|epoch)(?=\d)", re.IGNORECASE)
 _EDGES = re.compile(r"^[\W_]+|[^\w%)]+$")
 _CUTS = re.compile(r"[,|;\t()\[\]{}<>·•→│┃║*#、，；。]|\s-\s|\s{2,}")
+_ARROW = re.compile(r"\s*(?:→|⇒|[-=]>)\s*(?=(?:mean|avg|average|std|min|max|median)\b)", re.IGNORECASE)
+"""What stands between a subject and its statistics, as a colon does."""
 _STEPS = frozenset(
     "step steps iter iters iteration iterations it update updates rollout 步 步骤 步数 第 ステップ 스텝 단계 轮".split()
 )
@@ -161,7 +163,7 @@ def _name(gap: str, after: str, subject: str) -> tuple[str, str]:
     if text.endswith("第") and after in "步轮次":
         return "step", subject
     separated = text[-1:] in (":", "=", "：", "＝", "|", "│")
-    text = text.rstrip(":=：＝|│ ")
+    text = _ARROW.sub(": ", text.rstrip(":=：＝|│ "))
     qualifier = ""
     if text.endswith(")") and (open_ := text.rfind("(")) > 0:
         qualifier, text = text[open_ + 1 : -1], text[:open_].rstrip()

@@ -33,6 +33,8 @@ SHAPES = {
     "russian": ("Шаг {i}: средняя награда = 0.{i}, энтропия = 1.{i}\n", REWARD | ENTROPY),
     "subject and statistics": ("step {i} Reward: mean=0.{i} std=0.5 | Entropy: mean=1.{i}, min=0.5\n",
                                REWARD | ENTROPY | {"reward_std": [0.5] * 5, "entropy_min": [0.5] * 5}),
+    "arrows and a tree": ("METRICS (Iteration {i})\n  ├─ Reward  → mean: 0.{i} | median: 0.5 | max: 1.0\n  └─ Entropy -> mean: 1.{i}\n",
+                          REWARD | ENTROPY | {"reward_max": [1.0] * 5}),
     "plus minus and percent": ("Iteration {i}: reward = 0.{i} ± 0.5, success: {i}0%\n",
                                REWARD | {"reward_std": [0.5] * 5, "success_rate": [0.1, 0.2, 0.3, 0.4, 0.5]}),
     "a share as a fraction": ("Step: {i} Reward: 0.{i} Correct: {i}/5 Tokens: 100/512\n", REWARD | {"success_rate": [0.2, 0.4, 0.6, 0.8, 1.0]}),
