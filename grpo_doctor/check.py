@@ -146,9 +146,13 @@ class Fires(msgspec.Struct, frozen=True):
     evidence: dict[str, Any]
 
 
+_INFO, _WARNING, _ERROR, _CRITICAL = Severity  # an enumeration's own look-up costs as much as a check's comparison
+
+
 def fires(
     when: Any,
     message: str,
+    /,
     *,
     hold: tuple[int, int] = (3, 5),
     clear: int = 5,
@@ -174,13 +178,13 @@ def fires(
     """
     levels: tuple[tuple[Severity, Any], ...] = ()
     if info is not None:
-        levels += ((Severity.INFO, info),)
+        levels += ((_INFO, info),)
     if warning is not None:
-        levels += ((Severity.WARNING, warning),)
+        levels += ((_WARNING, warning),)
     if error is not None:
-        levels += ((Severity.ERROR, error),)
+        levels += ((_ERROR, error),)
     if critical is not None:
-        levels += ((Severity.CRITICAL, critical),)
+        levels += ((_CRITICAL, critical),)
     sure = None if confidence is None else Confidence.of(confidence)
     return Fires(when, message, hold, clear, levels, sure, onset, evidence)
 

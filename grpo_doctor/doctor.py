@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from operator import itemgetter
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from .catalogue import Catalogue, load
 from .check import DECLARED, STANDING, Check, Finding, Fires, Severity
 from .diagnosis import Coverage, Diagnosis, conclude_all, diagnosis_of
-from .record import OBJECT_FIELDS, TEXT_FIELDS, StepRecord
+from .record import NUMBER_FIELDS, OBJECT_FIELDS, TEXT_FIELDS, StepRecord
 from .run import BROADCAST, CORE, DERIVED, Run, Sample, non_finite, restarted
 from .stats import Memory, Words, standing
 
@@ -24,7 +25,10 @@ BLOCK = 8192
 PLANS = 64
 """Sets of known fields for which a live run remembers which checks see such a row."""
 
+Arguments: TypeAlias = Callable[[Mapping[str, Any]], Sequence[Any]]
+
 _NAN, _ONE = np.float64("nan"), np.float64(1.0)
+_CORE = tuple(name for name in NUMBER_FIELDS if name in CORE)
 
 
 class _Episode:
@@ -48,7 +52,6 @@ class _Alarm:
 
     def __init__(self, level: Severity, hold: tuple[int, int], clear: int) -> None:
         self.level, (self.least, self.span), self.clear = level, hold, clear
-        self.seen = 0
         self.recent: deque[tuple[int, int, int]] = deque()
         self.quiet = 0
         self.active = False
@@ -61,9 +64,9 @@ class _Alarm:
         """On how many of the last rows the condition held."""
         return len(self.recent)
 
-    def push(self, flag: bool, row: int, step: int) -> bool:
-        """Takes one row; whether the alarm began to ring on it."""
-        self._remember(flag, row, step)
+    def push(self, flag: bool, at: int, row: int, step: int) -> bool:
+        """Takes one row, the check's ``at``-th and the run's ``row``-th; whether the alarm began to ring on it."""
+        self._remember(flag, at, row, step)
         if self.active and self.episode is not None:
             if flag:
                 self.quiet, self.episode.last_row, self.episode.last_step = 0, row, step
@@ -76,13 +79,12 @@ class _Alarm:
             return True
         return False
 
-    def _remember(self, flag: bool, row: int, step: int) -> None:
-        """Keeps the rows with the condition among the last ones; rows without it leave nothing but their count."""
-        self.seen += 1
-        while self.recent and self.recent[0][0] <= self.seen - self.span:
+    def _remember(self, flag: bool, at: int, row: int, step: int) -> None:
+        """Keeps the rows with the condition among the last ones."""
+        while self.recent and self.recent[0][0] <= at - self.span:
             self.recent.popleft()
         if flag:
-            self.recent.append((self.seen, row, step))
+            self.recent.append((at, row, step))
 
     def _ring(self, row: int, step: int) -> None:
         self.active, self.quiet = True, 0
@@ -97,25 +99,22 @@ class _Alarm:
         self.episode.last_row = row
         self.episodes += 1
 
-    def block(self, flags: np.ndarray, rows: np.ndarray, steps: np.ndarray) -> Iterator[int]:
-        """Takes many rows; yields the position of every row on which the episode's last row moved."""
+    def block(self, flags: np.ndarray, at: int, rows: np.ndarray, steps: np.ndarray) -> Iterator[int]:
+        """Takes many rows, from the check's ``at``-th; yields each position at which the episode's last row moved."""
         i, n = 0, len(flags)
         while i < n:
             if self.active and self.episode is not None and not self.quiet and flags[i]:
                 run = int(np.argmin(flags[i:])) or n - i
                 self.episode.last_row, self.episode.last_step = int(rows[i + run - 1]), int(steps[i + run - 1])
-                self.seen += max(0, run - self.span)
                 for k in range(max(i, i + run - self.span), i + run):
-                    self._remember(True, int(rows[k]), int(steps[k]))
+                    self._remember(True, at + k, int(rows[k]), int(steps[k]))
                 i += run
                 yield i - 1
             elif not self.active and not self.recent and not flags[i]:
-                run = int(np.argmax(flags[i:])) or n - i
-                self.seen += run
-                i += run
+                i += int(np.argmax(flags[i:])) or n - i
             else:
                 flag = bool(flags[i])
-                self.push(flag, int(rows[i]), int(steps[i]))
+                self.push(flag, at + i, int(rows[i]), int(steps[i]))
                 if flag and self.active:
                     yield i
                 i += 1
@@ -140,6 +139,8 @@ class _Examined:
         self.known: set[str] = set()
         self.begun: set[tuple[str, ...]] = set()
         self.alarms: list[_Alarm] = []
+        self.calm = True
+        """No alarm rings or remembers a row on which its condition held."""
         self.message = ""
         self.confidence = check.confidence
         self.arguments = check.arguments
@@ -171,27 +172,31 @@ class _Examined:
         found: Fires = self.memory.push(self.predicate, arguments)
         if not self.alarms or found.confidence is not None:
             self._listen(found)
-        rang, flag = False, found.when
-        for n, alarm in enumerate(self.alarms):
-            if n:
-                flag = found.levels[n - 1][1]
-            if not flag and not alarm.recent and not alarm.active:
-                alarm.seen += 1
-                continue
-            rang |= alarm.push(bool(flag), row, step)
+        if self.calm and not found.when:
+            for _, flag in found.levels:
+                if flag:
+                    break
+            else:
+                return False
+        rang = False
+        for alarm, flag in zip(self.alarms, (found.when, *(c for _, c in found.levels)), strict=True):
+            rang |= alarm.push(bool(flag), self.memory.seen, row, step)
             if flag and alarm.active and alarm.episode is not None:
                 alarm.episode.evidence = found.evidence
                 if found.onset is not None and row == alarm.episode.last_row:
                     self._backdate(alarm.episode, found.onset)
+        self.calm = not any(alarm.active or alarm.recent for alarm in self.alarms)
         return rang
 
     def block(self, arguments: list[Any], rows: np.ndarray, steps: np.ndarray) -> None:
         """Takes many rows."""
+        at = self.memory.seen + 1
         found: Fires = self.memory.block(self.predicate, arguments, len(rows))
         self._listen(found)
+        self.calm = False
         for alarm, when in zip(self.alarms, (found.when, *(c for _, c in found.levels)), strict=True):
             flags = np.broadcast_to(np.asarray(when, bool), rows.shape)
-            for i in alarm.block(flags, rows, steps):
+            for i in alarm.block(flags, at, rows, steps):
                 assert alarm.episode is not None
                 alarm.episode.evidence = _Row(found.evidence, i)
                 if found.onset is not None:
@@ -297,9 +302,13 @@ def _declared(settings: Mapping[str, Any], name: str) -> Any:
     return np.float64(value) if isinstance(value, int | float) else _NAN
 
 
-def _known(fields: tuple[str, ...], known: frozenset[str]) -> str:
-    """The first known of some alternatives, else the last."""
-    return next((name for name in fields if name in known), fields[-1])
+def _picking(arguments: Iterable[tuple[str, ...]], known: frozenset[str]) -> Arguments:
+    """What picks a check's arguments from a row: of every alternatives the first that is known, else the last.
+
+    The first that it picks is no argument: `itemgetter` makes no tuple of a single one.
+    """
+    names = [next((name for name in fields if name in known), fields[-1]) for fields in arguments]
+    return itemgetter("step", *names)
 
 
 def _unknown(column: np.ndarray) -> np.ndarray:
@@ -329,7 +338,7 @@ class Examination:
         self.settings_before: dict[str, Any] | None = None
         objects = dict.fromkeys((*OBJECT_FIELDS, "samples"))
         self.blank = {**dict.fromkeys(fields, _NAN), **objects, "settings": settings}
-        self.plans: dict[frozenset[str], list[tuple[_Examined, list[str]]]] = {}
+        self.plans: dict[frozenset[str], list[tuple[_Examined, Arguments]]] = {}
         self.memory = Memory()
         """Of how the run's reward stands."""
 
@@ -390,15 +399,15 @@ class Examination:
         reward = (values.get("reward_mean", _NAN), values.get("reward_max", _NAN))
         values.update(zip(STANDING, self.memory.push(standing, reward), strict=True))
         known = frozenset(values)
-        value_of = {**self.blank, **values}.__getitem__
-        return [e for e, names in self._seeing(known) if e.push(map(value_of, names), row, step)]
+        full = {**self.blank, **values}
+        return [e for e, arguments_of in self._seeing(known) if e.push(arguments_of(full)[1:], row, step)]
 
-    def _seeing(self, known: frozenset[str]) -> list[tuple[_Examined, list[str]]]:
-        """The checks that see a row on which these fields are known, with the values that they take from it."""
+    def _seeing(self, known: frozenset[str]) -> list[tuple[_Examined, Arguments]]:
+        """The checks that see a row on which these fields are known, with what picks their arguments from it."""
         if known in self.plans:
             return self.plans[known]
         begun = sum(len(e.begun) for e in self.examined)
-        plan = [(e, [_known(fields, known) for fields in e.arguments]) for e in self.examined if e.needs_met(known)]
+        plan = [(e, _picking(e.arguments, known)) for e in self.examined if e.needs_met(known)]
         if len(self.plans) == PLANS or begun != sum(len(e.begun) for e in self.examined):
             self.plans.clear()
         self.plans[known] = plan
@@ -499,20 +508,15 @@ class LiveDoctor:
         return diagnosis_of(self.summary, self.catalogue, found, self.examination.coverage(found, {}), rows=self._rows)
 
     def _values(self, record: StepRecord, samples: list[Sample]) -> dict[str, Any]:
-        values: dict[str, Any] = dict(self._broadcast)
-        events = list(record.events or ())
-        for name, value in msgspec.structs.asdict(record).items():
-            if value is None or name == "events":
-                continue
-            if name in OBJECT_FIELDS:
-                values[name] = value
-            elif name in TEXT_FIELDS:
-                self.summary.settings.setdefault(name, value)
-            else:
-                if value == value:
-                    values[name] = _ONE * value
-                if name in CORE and not math.isfinite(value):
-                    events.append(non_finite(name, value))
+        recorded = msgspec.structs.asdict(record)
+        numbers = {name: _ONE * x for name in NUMBER_FIELDS if (x := recorded[name]) is not None and x == x}
+        values: dict[str, Any] = {**self._broadcast, **numbers}
+        values.update((name, recorded[name]) for name in OBJECT_FIELDS if recorded[name] is not None)
+        for name in TEXT_FIELDS:
+            if recorded[name] is not None:
+                self.summary.settings.setdefault(name, recorded[name])
+        strange = [(name, x) for name in _CORE if (x := recorded[name]) is not None and not math.isfinite(x)]
+        events = [*(record.events or ()), *(non_finite(name, value) for name, value in strange)]
         for name, (inputs, function, _) in DERIVED.items():
             derived = function(*[values.get(field, _NAN) for field in inputs])
             if derived == derived:

@@ -9,10 +9,12 @@ same values pushed row by row or block by block. Unknown values are NaN, and no 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import combinations
+from operator import itemgetter
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -31,9 +33,6 @@ class _State(Protocol):
 class Memory:
     """The states of the transforms that one check calls, in the order in which it calls them."""
 
-    current: Memory
-    following: Iterator[Callable[..., Any]]
-
     def __init__(self) -> None:
         self.pushes: list[Callable[..., Any]] = []
         self.blocks: list[Callable[..., Any]] = []
@@ -43,16 +42,16 @@ class Memory:
 
     def push(self, function: Callable[..., Any], arguments: Iterable[Any]) -> Any:
         """Calls the check with this memory for the row that follows those of the calls before."""
-        Memory.current, self.one = self, True
-        Memory.following = iter(self.pushes)
+        _turn.memory, self.one = self, True
+        _turn.following = iter(self.pushes)
         out = function(*arguments)
         self.seen += 1
         return out
 
     def block(self, function: Callable[..., Any], arguments: Iterable[Any], rows: int) -> Any:
         """The same for so many rows at once."""
-        Memory.current, self.one = self, False
-        Memory.following = iter(self.blocks)
+        _turn.memory, self.one = self, False
+        _turn.following = iter(self.blocks)
         out = function(*arguments)
         self.seen += rows
         return out
@@ -64,13 +63,23 @@ class Memory:
         return state.push if self.one else state.block
 
 
-Memory.current, Memory.following = Memory(), iter(())
+class _Turn:
+    """The memory of the check that is called just now, and those of its states that are still to be called."""
+
+    __slots__ = ("following", "memory")
+
+    def __init__(self) -> None:
+        self.memory = Memory()
+        self.following: Iterator[Callable[..., Any]] = iter(())
 
 
-def _apply(make: Callable[..., _State], arguments: tuple[Any, ...], *inputs: Any) -> Any:
-    for step in Memory.following:  # hundreds a live step: the next of them is a step of an iterator
-        return step(*inputs)
-    return Memory.current.begin(make(*arguments))(*inputs)
+_turn = _Turn()
+
+
+def _state(make: Callable[..., _State], *arguments: Any) -> Callable[..., Any]:
+    for takes in _turn.following:  # hundreds a live step: the next of them is a step of an iterator
+        return takes
+    return _turn.memory.begin(make(*arguments))
 
 
 # -- numpy's functions, ten times as fast on the scalars of a live step ----------------------------------------
@@ -129,8 +138,8 @@ class _Best:
 
     ufunc: np.ufunc = np.fmax
 
-    def __init__(self, start: float = math.nan) -> None:
-        self.value = np.float64(start)
+    def __init__(self) -> None:
+        self.value = _NAN
 
     def push(self, x: Any) -> Any:
         if x == x and not self.value >= x:
@@ -153,31 +162,38 @@ class _Lowest(_Best):
         return self.value
 
 
-class _Total(_Best):
-    ufunc = np.add
+class _Total:
+    """Sum so far; NaN is passed over."""
+
+    def __init__(self) -> None:
+        self.value = np.float64(0.0)
 
     def push(self, x: Any) -> Any:
-        if x == x:
+        if x and (x := float(x)) == x:  # as a Python number: numpy's slow path for conditions costs two microseconds
             self.value = self.value + x
         return self.value
 
     def block(self, xs: Any) -> Any:
-        return super().block(np.where(np.isnan(np.asarray(xs, float)), 0.0, xs))
+        xs = np.asarray(xs, float)
+        out = np.add.accumulate(np.concatenate(([self.value], np.where(np.isnan(xs), 0.0, xs))))[1:]
+        if len(out):
+            self.value = out[-1]
+        return out
 
 
 def best(x: Column) -> Column:
     """Largest value so far."""
-    return _apply(_Best, (), x)
+    return _state(_Best)(x)
 
 
 def lowest(x: Column) -> Column:
     """Smallest value so far."""
-    return _apply(_Lowest, (), x)
+    return _state(_Lowest)(x)
 
 
 def total(x: Column) -> Column:
     """Sum so far; of a condition, how often it held."""
-    return _apply(_Total, (0.0,), x)
+    return _state(_Total)(x)
 
 
 class _Latest:
@@ -200,7 +216,7 @@ class _Latest:
 
 def latest(x: Column) -> Column:
     """The last known value: for a field that is recorded on some rows only."""
-    return _apply(_Latest, (), x)
+    return _state(_Latest)(x)
 
 
 class _Baseline:
@@ -211,7 +227,7 @@ class _Baseline:
         if len(self.first) < self.rows and x == x:
             self.first.append(float(x))
             if len(self.first) == self.rows:
-                self.value = np.float64(_median_one(self.first))
+                self.value = np.float64(_middle(sorted(self.first)))
         return self.value
 
     def block(self, xs: Any) -> Any:
@@ -226,7 +242,7 @@ class _Baseline:
 
 def baseline(x: Column, rows: int = 5) -> Column:
     """Median of the first ``rows`` known values; NaN until there are so many."""
-    return _apply(_Baseline, (rows,), x)
+    return _state(_Baseline, rows)(x)
 
 
 # -- windows ---------------------------------------------------------------------------------------------------
@@ -239,22 +255,16 @@ class _Window:
         rows: length of the window.
         reduce: reduction of the window's values, oldest first, each a number or a shifted column; it adds in that
             order, so that a window has the same last digit whichever way it was fed.
-        one: the same for numbers only, where that is several times as fast.
     """
 
-    def __init__(
-        self,
-        rows: int,
-        reduce: Callable[[Sequence[Any]], Any],
-        one: Callable[[Sequence[float]], Any] | None = None,
-    ) -> None:
-        self.rows, self.reduce, self.one = rows, reduce, one or reduce
+    def __init__(self, rows: int, reduce: Callable[[Sequence[Any]], Any]) -> None:
+        self.rows, self.reduce = rows, reduce
         self.tail: deque[float] = deque(maxlen=rows)
 
     def push(self, x: Any) -> Any:
         tail = self.tail
         tail.append(float(x))  # Python's own numbers: a sum of them takes a third of the time
-        return _ONE * self.one(tail) if len(tail) == self.rows else _NAN
+        return _ONE * self.reduce(tail) if len(tail) == self.rows else _NAN
 
     def block(self, xs: Any) -> Any:
         padded = np.concatenate(
@@ -269,6 +279,37 @@ class _Window:
         shifted = [padded[k : k + len(xs)] for k in range(self.rows)]
         out = np.asarray(self.reduce(shifted), float)
         out[:early] = math.nan
+        return out
+
+
+class _Ranked(_Window):
+    """A window whose known values are kept by size too: a row costs a search, and no sort.
+
+    Args:
+        rows: length of the window.
+        reduce: reduction of shifted columns, oldest first.
+        one: the same of numbers that are given by size.
+    """
+
+    def __init__(
+        self, rows: int, reduce: Callable[[Sequence[Any]], Any], one: Callable[[Sequence[float]], float]
+    ) -> None:
+        super().__init__(rows, reduce)
+        self.one = one
+        self.ordered: list[float] = []
+
+    def push(self, x: Any) -> Any:
+        x, tail, ordered = float(x), self.tail, self.ordered
+        if len(tail) == self.rows and (old := tail[0]) == old:
+            del ordered[bisect_left(ordered, old)]
+        tail.append(x)
+        if x == x:
+            insort(ordered, x)
+        return _ONE * self.one(ordered) if len(ordered) == self.rows else _NAN
+
+    def block(self, xs: Any) -> Any:
+        out = super().block(xs)
+        self.ordered = sorted(x for x in self.tail if x == x)
         return out
 
 
@@ -290,36 +331,17 @@ def _largest(values: Sequence[Any]) -> Any:
     return np.maximum.reduce(list(values))
 
 
-def _largest_one(values: Sequence[float]) -> float:
-    out = -math.inf
-    for value in values:
-        if not value <= out:
-            if value != value:
-                return value
-            out = value
-    return out
-
-
 def _smallest(values: Sequence[Any]) -> Any:
-    return -_largest([-v for v in values])
-
-
-def _smallest_one(values: Sequence[float]) -> float:
-    return -_largest_one([-v for v in values])
+    return np.minimum.reduce(list(values))
 
 
 def _median(values: Sequence[Any]) -> Any:
     ordered = np.sort(np.array(list(values), float), axis=0)
-    middle = (ordered[(len(values) - 1) // 2] + ordered[len(values) // 2]) / 2
-    return np.where(np.isnan(ordered[-1]), math.nan, middle)
+    return np.where(np.isnan(ordered[-1]), math.nan, _middle(ordered))
 
 
-def _median_one(values: Sequence[float]) -> float:
-    for value in values:
-        if value != value:
-            return value
-    ordered = sorted(values)
-    return (ordered[(len(values) - 1) // 2] + ordered[len(values) // 2]) / 2
+def _middle(ordered: Sequence[Any]) -> Any:
+    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
 def _mad(values: Sequence[Any]) -> Any:
@@ -327,15 +349,56 @@ def _mad(values: Sequence[Any]) -> Any:
     return _median([np.abs(v - middle) for v in values])
 
 
-def _mad_one(values: Sequence[float]) -> float:
-    middle = _median_one(values)
-    return _median_one([abs(v - middle) for v in values])
+def _mad_one(ordered: Sequence[float]) -> float:
+    middle = _middle(ordered)
+    return _middle(sorted([abs(v - middle) for v in ordered]))
 
 
-def _slope(values: Sequence[Any]) -> Any:
-    middle = (len(values) - 1) / 2
-    scale = sum((k - middle) ** 2 for k in range(len(values)))
-    return _sum((k - middle) * v for k, v in enumerate(values)) / scale
+class _Slope(_Window):
+    """Least-squares change a row of the last ``rows`` values."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__(rows, self._reduce)
+        self.places = [k - (rows - 1) / 2 for k in range(rows)]
+        self.scale = sum(place**2 for place in self.places)
+
+    def _reduce(self, values: Sequence[Any]) -> Any:
+        out: Any = 0.0
+        for place, value in zip(self.places, values, strict=True):
+            out = out + place * value
+        return out / self.scale
+
+
+class _Tau(_Ranked):
+    """Kendall's tau-a against time of the last ``rows`` values; NaN until there are so many.
+
+    Fed row by row it counts only the pairs that come and go. All are whole numbers, so nothing drifts.
+    """
+
+    def __init__(self, rows: int) -> None:
+        super().__init__(rows, self._tau, len)
+        self.pairs = rows * (rows - 1) / 2
+        self.score = 0
+
+    def push(self, x: Any) -> Any:
+        if len(self.tail) == self.rows:
+            self.score -= self._above(self.tail[0])
+        super().push(x)
+        self.score -= self._above(self.tail[-1])
+        return _ONE * self.score / self.pairs if len(self.ordered) == self.rows else _NAN
+
+    def _above(self, x: float) -> int:
+        """How many values of the window are larger than this one, less how many are smaller; 0 for NaN."""
+        return len(self.ordered) - bisect_right(self.ordered, x) - bisect_left(self.ordered, x)
+
+    def _tau(self, values: Sequence[Any]) -> Any:
+        pairs = combinations(values, 2)
+        return _sum(np.where(late == early, 0.0, np.sign(late - early)) for early, late in pairs) / self.pairs
+
+    def block(self, xs: Any) -> Any:
+        out = super().block(xs)
+        self.score = sum((late > early) - (late < early) for early, late in combinations(self.tail, 2))
+        return out
 
 
 class _Previous:
@@ -352,85 +415,49 @@ class _Previous:
         return padded[: len(xs)]
 
 
-class _Tau:
-    """Kendall's tau-a against time of the last ``rows`` values; NaN until there are so many.
-
-    Fed row by row it counts only the pairs that come and go. All are whole numbers, so nothing drifts.
-    """
-
-    def __init__(self, rows: int) -> None:
-        self.rows, self.pairs = rows, rows * (rows - 1) / 2
-        self.tail: deque[float] = deque()
-        self.score = self.unknown = 0
-
-    def push(self, x: Any) -> Any:
-        tail, x = self.tail, float(x)
-        if len(tail) == self.rows:
-            self._count(-1, [v - tail[0] for v in islice(tail, 1, None)])
-            tail.popleft()
-        self._count(1, [x - v for v in tail])
-        tail.append(x)
-        return _ONE * self.score / self.pairs if len(tail) == self.rows and not self.unknown else _NAN
-
-    def _count(self, sign: int, rises: list[float]) -> None:
-        self.score += sign * sum([(d > 0) - (d < 0) for d in rises])
-        self.unknown += sign * sum([d != d for d in rises])
-
-    def block(self, xs: Any) -> Any:
-        old = len(self.tail)
-        padded = np.concatenate((np.full(self.rows - old, math.nan), list(self.tail), np.asarray(xs, float)))
-        rows = np.array([padded[k + 1 : k + 1 + len(xs)] for k in range(self.rows)])
-        score = np.zeros(len(xs))
-        for k in range(1, self.rows):
-            score = score + np.sign(rows[k:] - rows[:-k]).sum(axis=0)
-        for x in xs[-self.rows :]:
-            self.push(x)
-        return score / self.pairs
-
-
 def moving_sum(x: Column, rows: int) -> Column:
     """Sum of the last ``rows`` rows; of a condition, how often it held there."""
-    return _apply(_Window, (rows, _sum), x)
+    return _state(_Window, rows, _sum)(x)
 
 
 def moving_mean(x: Column, rows: int) -> Column:
     """Mean of the last ``rows`` rows."""
-    return _apply(_Window, (rows, _mean), x)
+    return _state(_Window, rows, _mean)(x)
 
 
 def moving_max(x: Column, rows: int) -> Column:
     """Largest of the last ``rows`` rows."""
-    return _apply(_Window, (rows, _largest, _largest_one), x)
+    return _state(_Ranked, rows, _largest, itemgetter(-1))(x)
 
 
 def moving_min(x: Column, rows: int) -> Column:
     """Smallest of the last ``rows`` rows."""
-    return _apply(_Window, (rows, _smallest, _smallest_one), x)
+    return _state(_Ranked, rows, _smallest, itemgetter(0))(x)
 
 
 def moving_median(x: Column, rows: int) -> Column:
     """Median of the last ``rows`` rows."""
-    return _apply(_Window, (rows, _median, _median_one), x)
+    return _state(_Ranked, rows, _median, _middle)(x)
 
 
 def moving_mad(x: Column, rows: int) -> Column:
     """Median absolute deviation from the median of the last ``rows`` rows."""
-    return _apply(_Window, (rows, _mad, _mad_one), x)
+    return _state(_Ranked, rows, _mad, _mad_one)(x)
 
 
 def kendall_tau(x: Column, rows: int) -> Column:
     """Kendall's tau-a of the last ``rows`` rows against time: -1 falls throughout, 1 rises throughout."""
-    return _apply(_Tau, (rows,), x)
+    return _state(_Tau, rows)(x)
 
 
 def slope(x: Column, rows: int) -> Column:
     """Least-squares change a row over the last ``rows`` rows."""
-    return _apply(_Window, (rows, _slope), x)
+    return _state(_Slope, rows)(x)
 
 
 def previous(x: Column, rows: int = 1) -> Column:
     """The value ``rows`` rows ago, NaN before that."""
-    return _apply(_Previous, (rows,), x)
+    return _state(_Previous, rows)(x)
 
 
 class _Began:
@@ -469,12 +496,12 @@ def began(when: Column, off: Column, step: Column) -> Column:
 
     Length that fell below a quarter (``when``) began to fall when it left its first level (``off``).
     """
-    return _apply(_Began, (), when, off, step)
+    return _state(_Began)(when, off, step)
 
 
 def row(x: Column) -> Column:
     """How many rows the check has seen, this one included."""
-    seen = Memory.current.seen
+    seen = _turn.memory.seen
     return np.arange(seen + 1.0, seen + 1 + len(x)) if isinstance(x, np.ndarray) else np.float64(seen + 1)
 
 
@@ -512,12 +539,12 @@ class _OnKnown:
 
 def recent_mean(x: Column, rows: int = 5) -> Column:
     """Mean of the last ``rows`` known values, kept where the field is not recorded."""
-    return _apply(_OnKnown, (_Window, (rows, _mean), True), x)
+    return _state(_OnKnown, _Window, (rows, _mean), True)(x)
 
 
 def known_median(x: Column, rows: int) -> Column:
     """Median of the last ``rows`` known values, kept where the field is not recorded."""
-    return _apply(_OnKnown, (_Window, (rows, _median, _median_one), True), x)
+    return _state(_OnKnown, _Ranked, (rows, _median, _middle), True)(x)
 
 
 class _Noise:
@@ -548,7 +575,7 @@ class _Noise:
 
 def noise(x: Column) -> Column:
     """Standard deviation of one known value about its trend, from the differences of neighbours so far."""
-    return _SPREAD * _apply(_Noise, (), x)
+    return _SPREAD * _state(_Noise)(x)
 
 
 _SPREAD = math.sqrt(math.pi) / 2
@@ -644,7 +671,7 @@ def gained(x: Column, rows: int = 5) -> Column:
     The first row stands before any update, but may be a fluke of a small batch; the first mean is steady, but
     hides what the first updates did. Either will do, over ``rows`` rows or, for a slow gain, over four times as many.
     """
-    return _apply(_Standing, (rows,), x) % 2 == 1
+    return _state(_Standing, rows)(x) % 2 == 1
 
 
 def standing(reward: Column, reward_max: Column, rows: int = 5) -> tuple[Column, Column, Column]:
@@ -653,7 +680,7 @@ def standing(reward: Column, reward_max: Column, rows: int = 5) -> tuple[Column,
     Gained as in `gained`, solved as in `solved`; fallen is a recent mean that lies 5 standard errors and 30 % of the
     range so far below its own best.
     """
-    how = _apply(_Standing, (rows,), reward)
+    how = _state(_Standing, rows)(reward)
     return how % 2 == 1, how >= 2, solved(reward, reward_max)
 
 
@@ -685,7 +712,7 @@ class _Fold:
 
 def fold(function: Callable[..., tuple[Any, float]], start: Callable[[], Any], *columns: Column) -> Column:
     """``function(state, *row) -> (state, value)`` over the rows: for rules that no other transform fits."""
-    return _apply(_Fold, (function, start), *columns)
+    return _state(_Fold, function, start)(*columns)
 
 
 def each(function: Callable[..., float], *columns: Column) -> Column:
@@ -693,6 +720,11 @@ def each(function: Callable[..., float], *columns: Column) -> Column:
     if isinstance(columns[0], np.ndarray):
         return np.array([function(*row) for row in zip(*columns, strict=True)], float)
     return np.float64(function(*columns))
+
+
+def is_any(declared: Column, *names: str | float) -> Column:
+    """Whether what a run declares is one of these words or numbers; not where it declares nothing."""
+    return each(lambda value: value == value and value in names, declared) > 0
 
 
 class Words:

@@ -97,11 +97,11 @@ def test_an_alarm_fed_in_blocks_is_the_alarm_fed_by_rows(
 ) -> None:
     by_row, by_block = _Alarm(Severity.ERROR, hold, clear), _Alarm(Severity.ERROR, hold, clear)
     for i, flag in enumerate(flags):
-        by_row.push(flag, i, i + 1)
+        by_row.push(flag, i, i, i + 1)
     edges = sorted({0, len(flags), *(c for c in cuts if c < len(flags))})
     for start, stop in pairwise(edges):
         rows = np.arange(start, stop)
-        for _ in by_block.block(np.array(flags[start:stop], bool), rows, rows + 1):
+        for _ in by_block.block(np.array(flags[start:stop], bool), start, rows, rows + 1):
             pass
     for name in ("active", "quiet", "held", "episodes"):
         assert getattr(by_row, name) == getattr(by_block, name), name
@@ -131,7 +131,7 @@ def test_hold_clear_and_pause(
 ) -> None:
     alarm = _Alarm(Severity.WARNING, (3, 5), 5)
     for i, flag in enumerate(flags):
-        alarm.push(flag == "x", i, i + 1)
+        alarm.push(flag == "x", i, i, i + 1)
     episode = alarm.main
     found = (episode.onset_step, episode.detected_step, episode.last_step) if episode else (None, None, None)
     assert (*found, alarm.active) == (onset, detected, last, active)

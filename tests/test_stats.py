@@ -16,7 +16,7 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
     "noise": stats.noise,
     "gained": lambda x: stats.gained(x, 2),
     "fallen": lambda x: stats.standing(x, x, 2)[1],
-    "standing": lambda x: stats._apply(stats._Standing, (1,), x),
+    "standing": lambda x: stats._state(stats._Standing, 1)(x),
     "solved": lambda x: stats.solved(x, x * math.nan),
     "began": lambda x: stats.began(x > 1, x > 0, x),
     "solved_by_best": lambda x: stats.solved(x, x),

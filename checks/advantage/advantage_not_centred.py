@@ -1,7 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
-from grpo_doctor.stats import Column, each, maximum, where, words
+from grpo_doctor.stats import Column, is_any, maximum, where, words
 
 
 @check(
@@ -69,7 +69,7 @@ def advantage_not_centred(
         & (reward_std > 0)
     )
     off = up | down | far | equal
-    relative = each(lambda n: n in ("group", "batch", "rank", 1.0), normaliser) > 0
+    relative = is_any(normaliser, "group", "batch", "rank", 1.0)
     return fires(
         off,
         "The advantages have a mean of {mean:.3g}{spread}: {why}.",

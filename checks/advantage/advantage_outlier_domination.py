@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, each, fmax
+from grpo_doctor.stats import Column, fmax, is_any
 
 
 @check(
@@ -53,7 +53,7 @@ def advantage_outlier_domination(
     arXiv 2501.03262 (REINFORCE++); OpenRLHF `--reward.clip_range`.
     """
     largest = fmax(abs(advantage_max), abs(advantage_min))
-    batch = each(lambda n: n == "batch", normaliser) > 0
+    batch = is_any(normaliser, "batch")
     return fires(
         batch & (largest > limit) & ~(largest <= limit * advantage_std),
         "The largest advantage of the batch is {largest:.3g}: single samples dominate the update.",

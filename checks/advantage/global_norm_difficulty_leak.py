@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.stats import Column, each, isnan, rms_on_ties, where
+from grpo_doctor.stats import Column, is_any, isnan, rms_on_ties, where
 
 
 @check(
@@ -56,7 +56,7 @@ def global_norm_difficulty_leak(
         dead_share,
         groups * group_size,
     )
-    batch = each(lambda n: n == "batch", normaliser) > 0
+    batch = is_any(normaliser, "batch")
     return fires(
         batch & (tied > leak),
         "Groups of equal rewards, {dead:.0%} of all, have advantages of {tied:.2f} root mean square instead of 0.",

@@ -2,7 +2,7 @@ from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, each, isnan, rms_on_ties, where
+from grpo_doctor.stats import Column, is_any, isnan, rms_on_ties, where
 
 
 @check(
@@ -78,7 +78,7 @@ def rank_normalisation_on_ties(
         dead_share,
         groups * group_size,
     )
-    declared = each(lambda n: n == "rank", normaliser) > 0
+    declared = is_any(normaliser, "rank")
     exact = (abs(advantage_max - 1) < 1e-3) & (abs(advantage_min + 1) < 1e-3) & (group_size > 2)
     noisy = (declared | exact) & (tied > noise)
     return fires(

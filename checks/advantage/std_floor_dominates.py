@@ -2,7 +2,7 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, each, isnan, known_median, sqrt, where, words
+from grpo_doctor.stats import Column, each, is_any, isnan, known_median, sqrt, where, words
 
 
 @check(
@@ -90,7 +90,7 @@ def std_floor_dominates(
     rms = where(isnan(advantage_rms_live), spread, advantage_rms_live)
     k = where(group_size > 1, group_size, 2.0)
     expected = sqrt((k - 1) / k)
-    declared = each(lambda n: n in ("group", 1.0), normaliser) > 0
+    declared = is_any(normaliser, "group", 1.0)
     undeclared = each(lambda n: n != n, normaliser) > 0
     live = ~((rms <= 0) | (dead_share >= 1))
     plain = advantage_std <= 1.05 * reward_std

@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, each, where
+from grpo_doctor.stats import Column, is_any, where
 
 
 @check(
@@ -45,8 +45,8 @@ def clip_bound_of_the_other_ratio(
     ## Sources
     arXiv 2507.18071 (GSPO); arXiv 2503.14476 (clip-higher); TRL `importance_sampling_level`.
     """
-    sequence = each(lambda v: v == "sequence", level) + each(lambda v: v == "gspo", loss_type) > 0
-    other = each(lambda v: v in ("cispo", "vespo", "sapo"), loss_type) > 0
+    sequence = is_any(level, "sequence") | is_any(loss_type, "gspo")
+    other = is_any(loss_type, "cispo", "vespo", "sapo")
     idle, strict = sequence & (epsilon >= wide), ~sequence & (epsilon > 0) & (epsilon <= narrow)
     return fires(
         (idle | strict) & ~other,

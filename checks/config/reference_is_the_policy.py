@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, each, where
+from grpo_doctor.stats import Column, is_any, where
 
 
 @check(
@@ -47,7 +47,7 @@ def reference_is_the_policy(
     ## Sources
     Catalogue of checks, KL003 and CFG012; TRL `sync_ref_model` (every 512 steps by default).
     """
-    itself = each(lambda v: v in ("none", "policy", "self", "old", "actor"), reference) > 0
+    itself = is_any(reference, "none", "policy", "self", "old", "actor")
     chased = (sync == 1) & (every <= 1)
     return fires(
         (beta > 0) & (itself | chased),

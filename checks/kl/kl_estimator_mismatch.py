@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, each, where
+from grpo_doctor.stats import Column, is_any, where
 
 
 @check(
@@ -50,9 +50,9 @@ def kl_estimator_mismatch(
     arXiv 2506.09477 and 2512.21852; verl `kl_penalty_forward`; TRL `use_bias_correction_kl`; arXiv 2402.03300 eq. 4.
     """
     on = ~(kl_coef == 0)
-    loss = on & (in_loss == 1) & (each(lambda name: name in ("k1", "kl"), estimator) > 0)
+    loss = on & (in_loss == 1) & is_any(estimator, "k1", "kl")
     rewarded = (in_reward == 1) | ((in_loss == 0) & ~(in_reward == in_reward))
-    reward = on & rewarded & (each(lambda name: name in ("k3", "low_var_kl"), penalty) > 0)
+    reward = on & rewarded & is_any(penalty, "k3", "low_var_kl")
     return fires(
         loss | reward,
         "{what}",

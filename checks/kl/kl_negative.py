@@ -4,7 +4,7 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, each, fmin, where
+from grpo_doctor.stats import Column, fmin, is_any, where
 
 
 @check(
@@ -64,7 +64,7 @@ def kl_negative(
     ## Sources
     huggingface/trl#235, #417; Schulman, "Approximating KL divergence" (k1, k2, k3).
     """
-    positive = each(lambda name: name in ("k2", "k3", "mse", "low_var_kl", "full"), estimator) > 0
+    positive = is_any(estimator, "k2", "k3", "mse", "low_var_kl", "full")
     signed = fmin(where(positive, np.nan, kl), kl_k1)
     never = fmin(where(positive, kl, np.nan), kl_k3)
     value = fmin(signed, never)

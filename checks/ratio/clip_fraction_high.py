@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, each, moving_mean
+from grpo_doctor.stats import Column, is_any, moving_mean
 
 
 @check(
@@ -59,7 +59,7 @@ def clip_fraction_high(
     ## Sources
     TRL `clip_ratio/region_mean`, verl `actor/pg_clipfrac`; arXiv 2507.18071 (GSPO); public CS336 runs as above.
     """
-    by_design = each(lambda v: v == "sequence", level) + each(lambda v: v in ("gspo", "cispo"), loss_type) > 0
+    by_design = is_any(level, "sequence") | is_any(loss_type, "gspo", "cispo")
     share = moving_mean(clip_fraction, rows)
     return fires(
         (share > warn) & ~by_design,
