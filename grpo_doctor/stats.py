@@ -340,7 +340,7 @@ def _median(values: Sequence[Any]) -> Any:
     return np.where(np.isnan(ordered[-1]), math.nan, _middle(ordered))
 
 
-def _middle(ordered: Sequence[Any]) -> Any:
+def _middle(ordered: Any) -> Any:
     return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
@@ -349,7 +349,7 @@ def _mad(values: Sequence[Any]) -> Any:
     return _median([np.abs(v - middle) for v in values])
 
 
-def _mad_one(ordered: Sequence[float]) -> float:
+def _mad_one(ordered: Sequence[float]) -> Any:
     middle = _middle(ordered)
     return _middle(sorted([abs(v - middle) for v in ordered]))
 
