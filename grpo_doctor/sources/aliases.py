@@ -28,7 +28,8 @@ class Alias(NamedTuple):
 FRAMEWORKS = """
 reward_mean         critic/score/mean objective/scores ppo/mean_scores exp_scores/mean rollout_scores/mean
                     reward/avg_raw_reward task_reward/avg rollout/raw_reward env/all/reward/total reward reward/mean
-                    reward/all/mean scores critic/rewards/mean
+                    reward/all/mean scores reward/total reward/total/mean reward/total_mean rewards/total
+                    critic/rewards/mean combined_reward final_reward overall_reward
 reward_std          reward_std reward/std ppo/std_scores exp_scores/std rollout_scores/std
 reward_min          critic/score/min critic/rewards/min reward/min
 reward_max          critic/score/max critic/rewards/max reward/max
@@ -91,7 +92,7 @@ eval_score          eval_reward eval/reward eval_rewards/mean eval_score eval_ac
 
 TRAPS = frozenset(
     "objective/kl objective/entropy objective/rlhf_reward objective/non_score_reward policy/approxkl_avg "
-    "actor/ppo_kl train/ppo_kl ppo_kl approx_kl approxkl total_reward kl_penalty_sum seq_len "
+    "actor/ppo_kl train/ppo_kl ppo_kl approx_kl approxkl kl_penalty_sum seq_len "
     "critic/grad_norm critic/lr critic/entropy policy/kl policy/policy_kl actor/kl".split()
 )
 """Keys that look like a field and are another thing: sums over the sequence (``objective/kl``), the movement within
@@ -99,7 +100,8 @@ an update (``ppo_kl``, exactly 0 on-policy), values after shaping, another netwo
 
 WORDS = """
 reward_mean         reward | reward mean | total reward mean | batch reward | batch mean reward | train reward
-                    train mean reward | ep reward mean | episode reward mean
+                    train mean reward | ep reward mean | episode reward mean | episode reward | ep reward
+                    total reward | total score | episode return | ep return | return
 reward_std          reward std | reward mean std | total reward std | batch reward std
 reward_min          reward min
 reward_max          reward max
@@ -276,7 +278,9 @@ WEAK_STEP_KEYS = ("episode", "batch", "round", "epoch")
 
 PREFERENCE_KEYS = frozenset(
     "rewards/chosen rewards/rejected rewards/margins rewards/accuracies logps/chosen logps/rejected dpo_loss "
-    "logits/chosen logits/rejected orpo_loss simpo_loss kto_loss cpo_loss nll_loss/chosen margin".split()
+    "logits/chosen logits/rejected orpo_loss simpo_loss kto_loss cpo_loss nll_loss/chosen margin "
+    "preference_loss reward_accuracies reward_accuracy rewards_accuracies rewards_accuracy reward_margins "
+    "reward_margin rewards_margins rewards_margin preference_accuracy pairwise_accuracy".split()
 )
 """Keys that only preference training and reward models write."""
 

@@ -196,6 +196,12 @@ def _components(rows: Rows, run: Run, columns: Columns, n: int) -> None:
         rows.unread.update(dict.fromkeys(rows.components, n))
         return
     names = [column.label for column in rows.components.values()]
+    if "reward_mean" not in columns and len(names) == 1:
+        (key,) = rows.components
+        columns["reward_mean"] = rows.components[key].full(n)
+        run.mapping[key] = "reward_mean"
+        run.notes.append(f"{key} is the only reward in it and is taken for the reward")
+        return
     table = np.column_stack([column.full(n) for column in rows.components.values()])
     column = np.full(n, None, object)
     for row in np.flatnonzero(~np.isnan(table).all(axis=1)).tolist():

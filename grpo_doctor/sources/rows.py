@@ -7,6 +7,7 @@ only then is it clear which of several keys for one field to take and whether a 
 from __future__ import annotations
 
 import math
+import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -433,17 +434,26 @@ def component(key: str) -> str:
     return ""
 
 
-_NOT_FUNCTIONS = frozenset("chosen rejected margins accuracies total_reward".split())
+_NOT_FUNCTIONS = frozenset("chosen rejected margins accuracies total_reward total".split())
 _SUMMARIES = _STATISTICS | {"avg", "pass"}
 _NOT_REWARDS = frozenset(
     "mean std min max median time seconds weight scale model lr total best running baseline ema eval val test "
-    "norm count workers timeout threshold train avg sum delta gap loss".split()
+    "norm count workers timeout threshold train avg sum delta gap loss chosen accepted rejected reject margin".split()
 )
+_OF_A_PAIR = re.compile(r"reward|log_?p|logit|score|loss")
+
+
+def _is_preference(keys: set[str]) -> bool:
+    """Whether the keys speak of pairs, the chosen and the rejected: ``rewards_chosen`` and ``rejected_logps``."""
+    if PREFERENCE_KEYS & keys:
+        return True
+    paired = [low for key in keys if _OF_A_PAIR.search(low := key.lower())]
+    return any("chosen" in low or "accepted" in low for low in paired) and any("reject" in low for low in paired)
 
 
 def run_type(fields: Iterable[str], keys: Iterable[str]) -> RunType:
     """What kind of training the fields and keys of a log speak of."""
-    if PREFERENCE_KEYS & set(keys):
+    if _is_preference(set(keys)):
         return "preference"
     known = set(fields)
     if known - _COMMON - set(TEXT_FIELDS):

@@ -445,7 +445,8 @@ def test_mlflow_is_one_run_from_any_of_its_files(tmp_path: Path) -> None:
 
 
 NAMES = {
-    "reward_mean": "ppo/mean_scores exp_scores/mean reward/avg_raw_reward grpo_actor/task_reward/avg Total-rewards-mean ep_rew_mean",
+    "reward_mean": "ppo/mean_scores exp_scores/mean reward/avg_raw_reward grpo_actor/task_reward/avg Total-rewards-mean ep_rew_mean "
+    "total_reward reward/total combined_reward episode_return",
     "success_rate": "successes",
     "grad_norm": "policy/raw_grad_norm grpo_actor/update/grad_norm",
     "learning_rate": "train/lr-pg_0 policy/policy_lr",
@@ -457,7 +458,7 @@ NAMES = {
     "clip_fraction": "avg_clip_fraction avg_clipfrac",
     "kl": "avg_exact_kl",
     "eval_score": "eval/win_rate",
-    "": "policy/policy_kl approx_kl objective/kl total_reward seq_len reward/avg_pass_at_8 critic/lr",
+    "": "policy/policy_kl approx_kl objective/kl seq_len critic/returns/mean reward/avg_pass_at_8 critic/lr",
 }
 
 
@@ -528,6 +529,9 @@ def test_an_unrewarded_metric_is_told_by_the_figures(tmp_path: Path) -> None:
     ("rows", "kind"),
     [
         ([{"loss": 0.6, "rewards/chosen": 0.1, "rewards/margins": 0.2, "step": i} for i in (1, 2)], "preference"),
+        ([{"loss": 0.6, "rewards_chosen": 0.1, "rewards_rejected": 0.2, "step": i} for i in (1, 2)], "preference"),
+        ([{"loss": 0.6, "chosen_reward": 0.1, "reject_reward": 0.2, "step": i} for i in (1, 2)], "preference"),
+        ([{"loss": 0.6, "accuracy_reward": 0.1, "rejected": 2, "step": i} for i in (1, 2)], "rl"),
         ([{"loss": 2.5, "grad_norm": 1.0, "mean_token_accuracy": 0.5, "entropy": 1.1, "step": i} for i in (1, 2)], "supervised"),
         ([{"eval_reward": 0.5, "step": i} for i in (1, 2)], "evaluation"),
         ([{"name": "x", "size": 3}, {"name": "y", "size": 4}], "none"),
@@ -535,6 +539,15 @@ def test_an_unrewarded_metric_is_told_by_the_figures(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_run_types(tmp_path: Path, rows: list[dict[str, object]], kind: str) -> None:
     assert run_of(tmp_path, "m.jsonl", "\n".join(map(json.dumps, rows))).run_type == kind
+
+
+def test_the_only_reward_is_the_reward_and_one_of_several_is_not(tmp_path: Path) -> None:
+    rows = [{"step": i, "loss": 0.1, "env_reward": i / 4} for i in (1, 2)]
+    run = run_of(tmp_path, "x.jsonl", "\n".join(map(json.dumps, rows)))
+    assert known(run) == {"loss": [0.1, 0.1], "reward_mean": [0.25, 0.5]}
+    assert run.notes == ["env_reward is the only reward in it and is taken for the reward"]
+    two = run_of(tmp_path, "y.jsonl", "\n".join(json.dumps(row | {"format_reward": 1}) for row in rows))
+    assert set(two.columns) == {"loss", "reward_components"}
 
 
 def test_metrics_with_their_availability_are_what_their_value_says(tmp_path: Path) -> None:
