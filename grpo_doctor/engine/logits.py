@@ -70,31 +70,32 @@ def _sums(logits: Tensor, size: int, all_drawable: bool = True) -> tuple[Tensor,
     maxima = torch.empty(count, -(-width // GROUP), device=device)
     buffer = torch.empty(size, width, device=device)
     cast = None if logits.dtype is torch.float32 else torch.empty_like(buffer)
-    for start in range(0, count, size):
-        rows = logits[start : start + size]  # [R, V]
-        chunk = slice(start, start + len(rows))
-        e = buffer[: len(rows)]
+    of_chunks = (part.split(size) for part in (logits, maxima, shift, total, weighted))
+    for rows, peaks, away, sums, products in zip(*of_chunks, strict=True):  # [R, V], [R, V/128], then [R]
         if cast is not None:
             rows = cast[: len(rows)].copy_(rows)
-        maxima[chunk] = group_maxima(rows)
-        largest = maxima[chunk].amax(-1, keepdim=True)
-        if all_drawable and float(largest.abs().amax()) < MODERATE:
+        e = buffer if len(rows) == size else buffer[: len(rows)]
+        group_maxima(rows, peaks)
+        largest = peaks.amax(-1)
+        if all_drawable and max(map(abs, largest.tolist())) < MODERATE:
             torch.exp(rows, out=e)
         else:
-            shift[chunk] = largest[:, 0]
-            rows = torch.maximum(rows, largest - FAR)
-            torch.sub(rows, largest, out=e).exp_()
-        torch.sum(e, -1, out=total[chunk])
-        torch.sum(e.mul_(rows), -1, out=weighted[chunk])  # torch sums in pairs; its dot product loses a digit
+            away.copy_(largest)
+            rows = torch.maximum(rows, largest[:, None] - FAR)
+            torch.sub(rows, largest[:, None], out=e).exp_()
+        torch.sum(e, -1, out=sums)
+        torch.sum(e.mul_(rows), -1, out=products)  # torch sums in pairs; its dot product loses a digit
     return maxima, shift, total, weighted
 
 
-def group_maxima(rows: Tensor) -> Tensor:
-    """Largest value of each 128 columns of ``rows`` [R, V]: [R, V/128], the last group with the columns left over."""
+def group_maxima(rows: Tensor, out: Tensor) -> None:
+    """Largest value of each 128 columns of ``rows`` [R, V] into [R, V/128], the last group with the columns left over."""
     count, width = rows.shape
-    whole = width - width % GROUP
-    maxima = rows[:, :whole].view(count, -1, GROUP).amax(-1)
-    return torch.cat((maxima, rows[:, whole:].amax(-1, keepdim=True)), 1) if whole < width else maxima
+    whole = width // GROUP
+    if whole:
+        torch.amax(rows[:, : whole * GROUP].view(count, whole, GROUP), -1, out=out[:, :whole])
+    if whole < out.shape[1]:
+        torch.amax(rows[:, whole * GROUP :], -1, keepdim=True, out=out[:, whole:])
 
 
 def largest_five(rows: Tensor, maxima: Tensor) -> Tensor:
