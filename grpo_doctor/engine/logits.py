@@ -89,7 +89,7 @@ def _sums(logits: Tensor, size: int, all_drawable: bool = True) -> tuple[Tensor,
 
 
 def group_maxima(rows: Tensor, out: Tensor) -> None:
-    """Largest value of each 128 columns of ``rows`` [R, V] into [R, V/128], the last group with the columns left over."""
+    """Largest value of each 128 columns of ``rows`` [R, V] into [R, V/128], the last group with what is left over."""
     count, width = rows.shape
     whole = width // GROUP
     if whole:
