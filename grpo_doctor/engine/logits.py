@@ -70,7 +70,7 @@ def _sums(logits: Tensor, size: int, all_drawable: bool = True) -> tuple[Tensor,
     maxima = torch.empty(count, -(-width // GROUP), device=device)
     buffer = torch.empty(size, width, device=device)
     cast = None if logits.dtype is torch.float32 else torch.empty_like(buffer)
-    of_chunks = (part.split(size) for part in (logits, maxima, shift, total, weighted))
+    of_chunks = (torch.split(part, size) for part in (logits, maxima, shift, total, weighted))
     for rows, peaks, away, sums, products in zip(*of_chunks, strict=True):  # [R, V], [R, V/128], then [R]
         if cast is not None:
             rows = cast[: len(rows)].copy_(rows)
