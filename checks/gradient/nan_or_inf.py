@@ -2,7 +2,7 @@ from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, each, total, words
+from grpo_doctor.stats import Column, each, isnan, total, where, words
 
 
 @check(
@@ -35,12 +35,15 @@ from grpo_doctor.stats import Column, each, total, words
         Rival("fp16 overflow", "an isolated infinity under a loss scaler", "the same step in bf16 or float32"),
     ),
 )
-def nan_or_inf(events: Column, *, isolated: int = 2) -> Fires:
+def nan_or_inf(events: Column, loss: Column = None, grad_norm: Column = None, *, isolated: int = 2) -> Fires:
     """A loss, gradient, KL, entropy or reward is NaN or infinite.
 
     ## What it sees
     Recorded NaN or infinities in the core series only: loss, gradient norm, KL, entropy, reward, ratios, advantages.
     A NaN is critical at once. Infinite gradients are a warning while they are isolated and an error from the third on.
+
+    A KL or an entropy that is NaN while the gradient norm of the same row (without one, the loss) is a number other
+    than 0 has no part in the loss: **info**.
 
     ## Why it matters
     One update with a NaN gradient turns every weight to NaN; generation then dies or emits token 0 for ever. TRL logs
@@ -55,20 +58,34 @@ def nan_or_inf(events: Column, *, isolated: int = 2) -> Fires:
 
     ## Sources
     verl#721, verl#891, verl#1197; CS336 run R028: gradients infinite at steps 113 and 184, NaN at 195, reward 0 after.
+    TRL runs with beta 0 that log `kl: nan` now and then learn on, and so does open-r1#704 with it on every step.
     """
     nan = each(lambda happened: float(_count(happened, "NaN") > 0), events)
     infinite = each(lambda happened: float(_count(happened, "infinite") > 0), events)
     infinite_so_far = total(infinite)
+    trained = where(isnan(grad_norm), loss, grad_norm)
+    aside = each(lambda happened: float(_only_watched(happened)), events) * ((trained < 0) | (trained > 0))
     return fires(
-        nan > 0,
-        "Not finite: {metrics}; NaN on {nan} step(s) so far, infinite on {infinite}.",
+        (nan > 0) & ~(aside > 0),
+        "Not finite: {metrics}; NaN on {nan} step(s) so far, infinite on {infinite}{aside}.",
         hold=(1, 1),
+        info=(nan > 0) & (aside > 0),
         warning=infinite > 0,
         error=(infinite > 0) & (infinite_so_far > isolated),
         metrics=words(_metrics, events),
         nan=total(nan),
         infinite=infinite_so_far,
+        aside=where(aside > 0, "; the gradient is a number, so it is logged, not trained on", ""),
     )
+
+
+_WATCHED = frozenset(("kl", "kl_k1", "kl_k3", "entropy_mean"))
+"""Metrics that may be in the loss or be logged only."""
+
+
+def _only_watched(events: Any) -> bool:
+    strange = [e.message.split(" is ")[0] for e in events or () if e.kind == "nan"]
+    return bool(strange) and _WATCHED.issuperset(strange)
 
 
 def _metrics(events: Any) -> str:

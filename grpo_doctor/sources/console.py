@@ -72,6 +72,8 @@ class _Console:
         if "step:" in text and " - " in text and self.steps.see(line, text):
             self._known = True
             return
+        if "% " in text:
+            text = trl_console.drawn(text)
         if "%|" in text:
             self.bars.see(text)
             if self._known and "{" not in text:

@@ -13,6 +13,12 @@ FORMAT = "trl-console"
 _BEFORE = re.compile(r"(?:step|iteration|iter|update|rollout)\s*[:=#]?\s*(\d{1,12})\W*$", re.IGNORECASE)
 _BAR_BEHIND = re.compile(r"(?<=\})\s*\d+%\|[^{}]*$")
 _BAR = re.compile(r"\|\s*(\d{1,12})/(\d{1,12}) \[")
+_BARE = re.compile(r"(?<=\d)%(?= +\d{1,12}/\d{1,12} \[)")
+
+
+def drawn(text: str) -> str:
+    """A line in which progress bars without a bar (``19% 58/300 [21:38<…]``, where the width is 0) have one."""
+    return _BARE.sub("%||", text) if "/" in text and "[" in text else text
 
 
 def mapping(text: str) -> tuple[str, float | None] | None:

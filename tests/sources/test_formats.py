@@ -54,6 +54,18 @@ def test_trl_console_whose_carriage_returns_were_lost_has_the_position_of_the_la
     assert (run.format, run.steps.tolist(), known(run)["reward_mean"]) == ("trl-console", [10, 20], [0.25, 0.75])
 
 
+def test_progress_bars_of_no_width_give_positions_too(tmp_path: Path) -> None:
+    rows = [
+        f"  {s}% {s}/100 [00:{s:02d}<01:09,  1.9s/it]\nnoise\n{{'loss': 0.5, 'reward': 0.{s}}}\n" for s in (14, 19, 24)
+    ]
+    run = run_of(tmp_path, "run.log", "Map: 100% 7/7 [00:01<00:00]\n" + "".join(rows))
+    assert (run.format, run.steps.tolist(), known(run)["reward_mean"]) == (
+        "trl-console",
+        [14, 19, 24],
+        [0.14, 0.19, 0.24],
+    )
+
+
 def test_trl_console_without_bars_counts_rows_and_skips_copies_of_other_processes(tmp_path: Path) -> None:
     row = "{'loss': %s, 'reward': %s, 'epoch': %s}\n"
     text = "".join(2 * (row % (i, i, i / 10)) for i in (1, 2, 3))

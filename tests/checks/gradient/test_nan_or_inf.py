@@ -29,3 +29,17 @@ def test_an_infinity_that_passed_no_longer_rings_by_itself() -> None:
 def test_the_third_infinity_rings_on_its_own_step_only() -> None:
     found = find("GRD001", grad_norm="1 inf 1 inf inf 1x10")
     assert (found.severity, found.last_step, found.cleared) == ("error", 5, True)
+
+
+def test_a_kl_that_is_nan_beside_a_finite_gradient_is_not_trained_on() -> None:
+    found = find("GRD001", kl="0.01 NaN 0.01x10", grad_norm="0.1x12", loss="0x12")
+    assert (found.severity, found.cleared) == ("info", True)
+    assert found.message.endswith("; the gradient is a number, so it is logged, not trained on.")
+    assert find("GRD001", kl="NaNx3", loss="0.3 0.2 0.1").severity == "info"
+
+
+@pytest.mark.parametrize(
+    "columns", [{"loss": "0x3"}, {"grad_norm": "0x3"}, {"grad_norm": "0.1x3", "loss": "0 NaN 0"}, {}]
+)
+def test_a_kl_that_is_nan_beside_a_nan_or_a_nought_is_critical(columns: dict[str, Any]) -> None:
+    assert find("GRD001", kl="0.01 NaN 0.01", **columns).severity == "critical"
