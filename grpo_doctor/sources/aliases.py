@@ -136,7 +136,7 @@ advantage_mean      advantage mean | advantage
 advantage_std       advantage std
 advantage_min       advantage min
 advantage_max       advantage max
-zero_variance_share zero std rate | zero variance rate | zero std group rate | zero variance group rate
+zero_variance_share zero std | zero std rate | zero variance rate | zero std group rate | zero variance group rate
                     dead group rate | zero variance share | degenerate group rate | reward zero std rate
 live_groups         mixed group | live group
 zero_variance_groups zero variance group | dead group | zero std group | degenerate group
@@ -199,6 +199,7 @@ _SAME = {
     "logit": "logits",
     "train": "training",
     "valid": "validity",
+    "success": "succ",
     "response length": "reslen resplen genlen",
     "learning rate": "lr lernrate",
     "grad norm": "gnorm gradnorm",

@@ -36,7 +36,7 @@ _ARROW = re.compile(r"\s*(?:→|⇒|[-=]>)\s*(?=(?:mean|avg|average|std|min|max|
 _STEPS = frozenset(
     "step steps iter iters iteration iterations it update updates rollout 步 步骤 步数 第 ステップ 스텝 단계 轮".split()
 )
-_BESIDE = frozenset("global train grpo rl ppo policy num idx index count id".split())
+_BESIDE = frozenset("global train training grpo rl ppo policy num idx index count id".split())
 _STATISTICS = frozenset("mean std min max median".split())
 _LOG_WORDS = frozenset(
     "info debug warning warn error trainer main rank0 logger result results stats metrics 步 轮 次".split()
@@ -76,7 +76,7 @@ class _Shape:
         """Finds the column that counts the rows, the surest kind of name first."""
         table = self.table()
         named = [i for i, name in enumerate(self.names) if is_step(name)]
-        weak = [i for word in WEAK_STEP_KEYS for i, name in enumerate(self.names) if name.lower() == word]
+        weak = [i for word in WEAK_STEP_KEYS for i, name in enumerate(self.names) if _counts(name, word)]
         for column in (*named, *self.positions, *weak):
             if _counts_up(table[:, column]) or (column in named and len(table) == 1):
                 self.counter = column
@@ -97,6 +97,13 @@ def _field(name: str) -> bool:
 def is_step(name: str) -> bool:
     found = words(name)
     return bool(found & _STEPS) and not found - _STEPS - _BESIDE
+
+
+@lru_cache(maxsize=4096)
+def _counts(name: str, word: str) -> bool:
+    """Whether a name is this word, said alone or of the training: ``epoch``, ``RL training epoch``."""
+    found = words(name)
+    return word in found and not found - {word} - _BESIDE
 
 
 @lru_cache(maxsize=4096)
@@ -194,7 +201,7 @@ class General:
     def __init__(self, file: Input) -> None:
         self.rows = Rows(file, FORMAT)
         self._shapes: dict[tuple[str, ...], _Shape] = {}
-        self._heads: dict[str, tuple[array[int], array[float]]] = {}
+        self._heads: dict[str, tuple[array[int], array[float], array[float]]] = {}
         self._order = 0
         self._breaks = array("q")
         self._others: Counter[str] = Counter()
@@ -221,7 +228,9 @@ class General:
             return
         for name, value in zip(names, values, strict=True):
             if is_step(name):
-                self._head(text, value)
+                self._head(
+                    text, value, next((v for n, v in zip(names, values, strict=True) if _counts(n, "epoch")), math.nan)
+                )
                 return
         for name, value in zip(names, values, strict=True):
             if (setting := declared(name)) and not self._shapes:
@@ -235,13 +244,14 @@ class General:
             shape = self._shapes[names] = _Shape(names)
         return shape
 
-    def _head(self, text: str, step: float) -> None:
+    def _head(self, text: str, step: float, epoch: float) -> None:
         match = _NUMBER.search(_ATTACHED.sub(r"\1 ", text))
         kind = " ".join(text[: match.start() if match else 24].split())[-24:]
         if kind in self._heads or len(self._heads) < _MOST_SHAPES:
-            order, steps = self._heads.setdefault(kind, (array("q"), array("d")))
+            order, steps, epochs = self._heads.setdefault(kind, (array("q"), array("d"), array("d")))
             order.append(self._order)
             steps.append(step)
+            epochs.append(epoch)
 
     def finish(self) -> Run:
         """The run of the shapes that come again and again."""
@@ -292,10 +302,10 @@ class General:
             shapes[:] = [s for s in shapes if s.counter is not None or not any(map(is_step, s.names))]
         if line is not None:
             return line.without_excursions()
-        heads = [(len(steps), order, steps) for order, steps in self._heads.values() if _counts_up(np.array(steps))]
+        heads = [head for head in self._heads.values() if _counts_up(np.array(head[1]))]
         if heads and shapes:
-            _, places, counted = max(heads, key=lambda head: head[0])
-            return _Timeline(np.array(places), np.array(counted), breaks)
+            places, counted, epochs = max(heads, key=lambda head: len(head[1]))
+            return _Timeline(np.array(places), np.array(counted), breaks, np.array(epochs))
         main = max(shapes, key=_Shape.weight, default=None)
         if main is None or len(main.fields) < 2 or len(main.lines) < 2:
             return None
@@ -321,6 +331,9 @@ class General:
         for i, name in enumerate(shape.names):
             if name and i not in skipped:
                 named.setdefault(name, i)
+        if timeline.epochs is not None and not np.isnan(timeline.epochs[at]).any() and "epoch" not in named:
+            table = np.column_stack((table, timeline.epochs[at]))
+            named["epoch"] = table.shape[1] - 1
         return [
             (place, line, step, {name: values[i] for name, i in named.items()})
             for place, line, step, values in zip(
@@ -332,8 +345,10 @@ class General:
 class _Timeline:
     """Places of a log and the step that begins there; ``breaks`` are the lines that part one block from the next."""
 
-    def __init__(self, places: np.ndarray, steps: np.ndarray, breaks: np.ndarray) -> None:
-        self.places, self.steps, self.breaks = places, steps, breaks
+    def __init__(
+        self, places: np.ndarray, steps: np.ndarray, breaks: np.ndarray, epochs: np.ndarray | None = None
+    ) -> None:
+        self.places, self.steps, self.breaks, self.epochs = places, steps, breaks, epochs
 
     @classmethod
     def of(cls, shape: _Shape, breaks: np.ndarray) -> _Timeline:

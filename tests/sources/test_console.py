@@ -216,3 +216,15 @@ def test_what_speaks_of_no_reward_is_not_rl(tmp_path: Path) -> None:
 def test_the_same_row_behind_the_number_of_each_process(tmp_path: Path) -> None:
     text = lines("".join(f"{rank}: {ROW}\n" for rank in (0, 1, 2)))
     assert run_of(tmp_path, "x.log", text).steps.tolist() == [1, 2, 3, 4, 5]
+
+
+def test_an_epoch_may_count_the_rows_whatever_it_is_called(tmp_path: Path) -> None:
+    run = run_of(tmp_path, "x.log", lines("RL training epoch {i}/5, Avg reward: 0.{i}\n"))
+    assert (run.steps.tolist(), known(run)) == ([1, 2, 3, 4, 5], REWARD)
+
+
+def test_steps_that_begin_anew_with_the_epoch_of_their_headline_count_on(tmp_path: Path) -> None:
+    text = "".join(f"Epoch {e}/3, Step {s}/10\nReward: 0.{e}{s}\n\n" for e in (1, 2, 3) for s in range(1, 11))
+    run = run_of(tmp_path, "x.log", text)
+    assert run.steps.tolist() == list(range(1, 31))
+    assert known(run)["epoch"] == [e for e in (1, 2, 3) for _ in range(10)]

@@ -459,7 +459,7 @@ def test_mlflow_is_one_run_from_any_of_its_files(tmp_path: Path) -> None:
 NAMES = {
     "reward_mean": "ppo/mean_scores exp_scores/mean reward/avg_raw_reward grpo_actor/task_reward/avg Total-rewards-mean ep_rew_mean "
     "total_reward reward/total combined_reward episode_return",
-    "success_rate": "successes",
+    "success_rate": "successes succ",
     "grad_norm": "policy/raw_grad_norm grpo_actor/update/grad_norm",
     "learning_rate": "train/lr-pg_0 policy/policy_lr",
     "truncated_rate": "response_clip_ratio",
@@ -470,6 +470,7 @@ NAMES = {
     "clip_fraction": "avg_clip_fraction avg_clipfrac",
     "kl": "avg_exact_kl",
     "eval_score": "eval/win_rate",
+    "zero_variance_share": "zero-std zero_std_frac",
     "": "policy/policy_kl approx_kl objective/kl seq_len critic/returns/mean reward/avg_pass_at_8 critic/lr",
 }
 
