@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
@@ -54,6 +56,7 @@ from grpo_doctor.stats import Column, baseline, began, maximum, recent_mean, whe
     invalidates=("checkpoints since step {onset}: their responses to one prompt hardly differ",),
 )
 def entropy_collapse(
+    settings: dict[str, Any],
     entropy_mean: Column,
     step: Column,
     reward_mean: Column = None,
@@ -106,8 +109,8 @@ def entropy_collapse(
     ## Remedy
     In this order: prove the sign of the entropy term; sample at temperature 1; raise the upper clip bound (only with
     more than one update per rollout); covariance clipping; an adaptive bonus; fill the batch with live groups. If
-    entropy was low on the first row, look at the supervised stage and the template first: nothing in RL did it. A
-    collapsed policy does not heal in place: go back to a checkpoint from before the onset.
+    entropy was low on a first row of step 0 or 1, look at the supervised stage and the template first: nothing in RL
+    did it. A collapsed policy does not heal in place: go back to a checkpoint from before the onset.
 
     ## Sources
     arXiv 2505.22617 (law and effect sizes), 2503.14476 (clip-higher); document 001, whose log is low from step 1; real
@@ -125,7 +128,8 @@ def entropy_collapse(
     saturated = (top1_prob > sure) & (logit_gap > apart) & ~better & ~reward_solved
     known = recent_mean(reward_mean) == recent_mean(reward_mean)
     joined = (spent & (reward_fallen | shrunk | stuck)) | ((spent | low_born) & saturated)
-    beside = where(stuck, 3, where(saturated, 4, where(low_born, 5, 0)))
+    untrained = (baseline(step, 1) <= 1) & (settings.get("rows") != "epochs")
+    beside = where(stuck, 3, where(saturated, 4, where(low_born, where(untrained, 5, 6), 0)))
     beside = where(reward_fallen, 1, where(shrunk, 2, beside))
     return fires(
         low_born | (spent & ~better & ~reward_solved),
@@ -148,6 +152,7 @@ _BESIDE = np.array(
         "; the reward gained nothing, and responses or rewards are all alike or invalid",
         "; the likeliest token has nearly all of the probability",
         ", so before any update: neither the entropy coefficient nor K did this",
+        ", after updates that the log does not show",
     ],
     object,
 )

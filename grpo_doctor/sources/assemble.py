@@ -33,6 +33,8 @@ def assemble(rows: Rows) -> Run:
     trained: set[str] = set()
     if n:
         columns, recorded = _fields(rows, builder.run, n)
+        if builder.run.mapping.get(_UNUSED) == "kl" and not np.nan_to_num(columns["kl"]).any():
+            del columns["kl"], builder.run.mapping[_UNUSED]
         _listed(rows, columns, n)
         _components(rows, builder.run, columns, n)
         _eos_of_counts(rows, builder.run, columns)
@@ -60,6 +62,10 @@ def assemble(rows: Rows) -> Run:
     if run.run_type == "none":
         run.notes.append("no metric was found in it")
     return run
+
+
+_UNUSED = "rollout/kl"
+"""slime fills its KL with zeros where no KL is part of the reward."""
 
 
 def _holds(column: np.ndarray, trains: np.ndarray, recorded: list[int] | tuple[()]) -> bool:

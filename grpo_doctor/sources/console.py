@@ -60,6 +60,7 @@ class _Console:
         self.last = self._rank = ""
         self._known = self._by_bar = False
         self.epochs = False
+        self.rollouts: list[int] = []
 
     @property
     def settled(self) -> bool:
@@ -81,9 +82,9 @@ class _Console:
         if "{" in text or self.config.open:
             if (found := trl_console.mapping(text)) is not None and self._mapping(line, text, *found):
                 return
-            if (self.config.open or "{'" in text) and (config := self.config.see(text)):
+            if config := self.config.see(text):
                 self._printed(line, config)
-            if self.config.open:
+            if self.config.took:
                 return
         if (message := sign(text)) is not None:
             for rows in (self.trl, self.verl, self.general.rows):
@@ -101,14 +102,15 @@ class _Console:
         self._rank = self._rank or rank[1]
         return rank[1] != self._rank
 
-    def _mapping(self, line: int, text: str, body: str, step: float | None) -> bool:
+    def _mapping(self, line: int, text: str, body: str, before: str) -> bool:
         """Takes a row of metrics; False for a mapping that is none."""
+        step, of_rollout = trl_console.counted(before)
         if text == self.last or ("epoch" in body and self.last.endswith(body)):
             return True  # every process of a job prints the same row, some behind its number
         at = step if step is not None else self.bars.position
         self._by_bar |= at is not None and step is None
         raw = trl_console.json(body).encode()
-        if self.trl.quick(raw, line, at):
+        if not of_rollout and self.trl.quick(raw, line, at):
             self.last = text
             return True
         row = trl_console.row(body)
@@ -118,7 +120,10 @@ class _Console:
         if step is None and self.epochs and "epoch" not in row:  # a mapping in a completion
             return True
         if self.trl.add(row, line, at):
-            self.trl.learn(row, raw, at, strict=False)
+            if of_rollout:
+                self.rollouts.append(len(self.trl) - 1)
+            else:
+                self.trl.learn(row, raw, at, strict=False)
             self._known = True
             self.epochs |= "epoch" in row
             self.bars.settle()
@@ -130,7 +135,7 @@ class _Console:
         """A mapping over many lines: a row of metrics where it holds nothing but numbers, else the configuration."""
         metrics = [key for key in mapping if resolve(key) and not declared(key)]
         if len(metrics) > 1 and all(number(value) is not None for value in mapping.values()):
-            self._known |= self.trl.add(mapping, line)
+            self._known |= self.trl.add(mapping, line, trl_console.counted(self.config.before)[0])
         else:
             self.declare(mapping)
 
@@ -142,6 +147,8 @@ class _Console:
         """The run of the format that understood most."""
         self.trl.flush()
         self.verl.flush()
+        if self.rollouts:
+            self.trl.join(self.rollouts)
         if self._by_bar:
             self.trl.spread()
         known = max((self.verl, self.trl), key=lambda rows: len(rows) * len(rows.columns))

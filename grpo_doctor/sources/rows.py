@@ -390,6 +390,18 @@ class Rows:
         steps[at] = np.round(here - np.repeat(np.where(together, stride, 0.0), counts) * left)
         self.steps = array("d", steps)
 
+    def join(self, rollouts: list[int]) -> None:
+        """Rows that are numbered by their rollout take the step of the update that follows them.
+
+        Where a rollout gives several updates, its number falls behind theirs: rollout 20 is trained on in step 40.
+        """
+        steps = np.array(self.steps)
+        updates = np.setdiff1d(np.flatnonzero(~np.isnan(steps)), rollouts)
+        if len(updates):
+            after = np.searchsorted(updates, rollouts)
+            steps[rollouts] = steps[updates[np.minimum(after, len(updates) - 1)]]
+            self.steps = array("d", steps)
+
     def settle(self) -> None:
         """Mends the steps of a console: lines that are not the trainer's go, positions of a wrong bar are forgotten."""
         from .keyvalue import excursions

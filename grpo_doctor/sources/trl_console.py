@@ -10,9 +10,10 @@ from .rows import number
 
 FORMAT = "trl-console"
 
-_BEFORE = re.compile(r"(?:step|iteration|iter|update|rollout)\s*[:=#]?\s*(\d{1,12})\W*$", re.IGNORECASE)
+_BEFORE = re.compile(r"(step|iteration|iter|update|rollout)\s*[:=#]?\s*(\d{1,12})\W*$", re.IGNORECASE)
 _BAR_BEHIND = re.compile(r"(?<=\})\s*\d+%\|[^{}]*$")
 _BAR = re.compile(r"\|\s*(\d{1,12})/(\d{1,12}) \[")
+_CUT = "-truncated_ratio"
 _BARE = re.compile(r"(?<=\d)%(?= +\d{1,12}/\d{1,12} \[)")
 
 
@@ -21,14 +22,19 @@ def drawn(text: str) -> str:
     return _BARE.sub("%||", text) if "/" in text and "[" in text else text
 
 
-def mapping(text: str) -> tuple[str, float | None] | None:
-    """The mapping that ends a line, and the step before it where there is one; None where there is no mapping."""
+def mapping(text: str) -> tuple[str, str] | None:
+    """The mapping that ends a line, and what stands before it; None where there is no mapping."""
     text = (_BAR_BEHIND.sub("", text) if "%|" in text else text).rstrip()
     start = text.find("{")
     if start < 0 or not text.endswith("}") or text[start + 1 : start + 2] not in ("'", '"'):
         return None
-    before = _BEFORE.search(text[max(0, start - 40) : start]) if start else None
-    return text[start:], float(before[1]) if before else None
+    return text[start:], text[max(0, start - 40) : start]
+
+
+def counted(before: str) -> tuple[float | None, bool]:
+    """The step that stands before a mapping, if one does, and whether it counts rollouts, not updates."""
+    found = _BEFORE.search(before) if before else None
+    return (float(found[2]), found[1].lower() == "rollout") if found else (None, False)
 
 
 def json(body: str) -> str:
@@ -41,7 +47,14 @@ def row(body: str) -> dict[str, Any] | None:
     value = loaded(json(body))
     if not isinstance(value, dict):
         value = _loose(body)
-    return None if len(value) < 2 or "train_runtime" in value else value
+    return None if len(value) < 2 or "train_runtime" in value else _scored(value)
+
+
+def _scored(row: dict[str, Any]) -> dict[str, Any]:
+    """slime's evaluation names a score by its data set alone: ``eval/aime``, beside ``eval/aime-truncated_ratio``."""
+    sets = [key.removesuffix(_CUT) for key in row if key.startswith("eval/") and key.endswith(_CUT)]
+    scores = [score for key in sets if (score := number(row.get(key))) is not None]
+    return {**row, "eval/all/avg_score": sum(scores) / len(scores)} if scores else row
 
 
 def _loose(body: str) -> dict[str, Any]:

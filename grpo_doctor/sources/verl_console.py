@@ -12,10 +12,17 @@ import msgspec
 import numpy as np
 
 from .fast import Shape
+from .jsonl import loaded
 from .rows import Rows, number
 
 FORMAT = "verl-console"
 _LONGEST_CONFIG = 4000
+_KEY = re.compile(r"""\s*["']""")
+_GOES_ON = re.compile(
+    r"""\s*(?:$|["'{}\])(]|[-+]?[\d.][\d.eE+-]*\s*[]),}]|\[\s*(?:$|["'\[{(\]]|[-+]?[\d.][\d.eE+-]*\s*[\],])"""
+    r"""|(?:True|False|None|nan|inf|true|false|null)\b)"""
+)
+"""What a line within a mapping may begin with; another line ends a mapping that was never closed."""
 _VALUE = r":(?:np\.float64\()?([^ ()\r\x1b]*)\)?"
 _numbers = msgspec.json.Decoder(list[float]).decode
 
@@ -102,39 +109,65 @@ class _Shape(Shape):
 
 
 class Config:
-    """The configuration that is printed as a mapping over many lines, each behind the prefix of its process."""
+    """A mapping printed over many lines, each behind the prefix of its process, or behind none after the first."""
 
     def __init__(self) -> None:
         self._prefix: str | None = None
         self._lines: list[str] = []
         self._depth = 0
+        self.before = ""
+        self.took = False
 
     @property
     def open(self) -> bool:
         return self._prefix is not None
 
     def see(self, text: str) -> dict[str, Any] | None:
-        """Takes a line; the mapping once it is whole."""
+        """Takes a line, if it belongs to a mapping, which ``took`` tells; the mapping once it is whole."""
+        self.took = False
         if self._prefix is None:
-            start = text.find("{'")
-            if start < 0 or (text[:start].strip() and not text[:start].rstrip().endswith((")", "]", ":"))):
+            start = _begins(text)
+            if start < 0:
                 return None
             self._prefix, self._lines, self._depth = text[:start].rstrip(), [], 0
-        if not text.startswith(self._prefix):
+            self.before = self._prefix[-40:]
+        if self._prefix and text.startswith(self._prefix):
+            text = text[len(self._prefix) :]
+        elif self._prefix.endswith(")"):  # a line of another process between
             return None
-        body = text[len(self._prefix) :]
-        self._lines.append(body)
-        self._depth += body.count("{") - body.count("}")
+        if self._lines and not (_GOES_ON if len(self._lines) > 1 or len(self._lines[0].strip()) > 1 else _KEY).match(
+            text
+        ):
+            self._prefix = None
+            return None
+        self._lines.append(text)
+        self._depth += text.count("{") - text.count("}")
         if self._depth > 0 and len(self._lines) < _LONGEST_CONFIG:
+            self.took = True
             return None
         self._prefix = None
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", SyntaxWarning)
-                value = ast.literal_eval("".join(self._lines).strip())
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            return None
+        value = _literal("\n".join(self._lines).strip())
+        self.took = isinstance(value, dict)
         return settled(value) if isinstance(value, dict) else None
+
+
+def _begins(text: str) -> int:
+    """Where a mapping begins in a line that holds none before, -1 if nowhere."""
+    start = text.find("{'")
+    if start < 0 and text.rstrip().endswith("{"):
+        start = text.rindex("{")
+    before = text[: max(start, 0)].rstrip()
+    return start if not before or before.endswith((")", "]", ":")) else -1
+
+
+def _literal(text: str) -> object:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)
+            return ast.literal_eval(text)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        value: object = loaded(text)
+        return value
 
 
 def settled(config: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -228,3 +229,39 @@ def test_steps_that_begin_anew_with_the_epoch_of_their_headline_count_on(tmp_pat
     run = run_of(tmp_path, "x.log", text)
     assert run.steps.tolist() == list(range(1, 31))
     assert known(run)["epoch"] == [e for e in (1, 2, 3) for _ in range(10)]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "Config: {'lr': 1e-06,\n 'group_size': 8}\n",
+        "{'lr': 1e-06,\n 'group_size': [8,\n  9\n",
+        "Sample: {'answer': 3, and no end\n",
+    ],
+)
+def test_a_mapping_over_many_lines_swallows_nothing_after_it(tmp_path: Path, head: str) -> None:
+    run = run_of(tmp_path, "x.log", head + lines("step {i} | reward 0.{i}\n"))
+    assert (run.steps.tolist(), known(run)) == ([1, 2, 3, 4, 5], REWARD)
+
+
+def test_rows_as_indented_json(tmp_path: Path) -> None:
+    rows = "".join(
+        json.dumps({"step": i, "reward": i / 10, "loss": i / 10, "eps": 0}, indent=2) + "\n" for i in range(1, 6)
+    )
+    run = run_of(tmp_path, "x.log", "int main() {\n  return 0;\n}\n" + rows)
+    assert (run.steps.tolist(), known(run)) == ([1, 2, 3, 4, 5], REWARD | LOSS)
+
+
+def test_slime_numbers_rollouts_and_updates_apart(tmp_path: Path) -> None:
+    text = ""
+    for i in range(6):
+        text += f"(Actor pid=1) data.py - rollout {i}: {{'rollout/raw_reward': 0.{i}, 'rollout/truncated': 0.0, 'rollout/kl': 0.0}}\n"
+        text += "".join(
+            f"(Actor pid=1) step {2 * i + k}: {{'train/loss': 0.5, 'train/grad_norm': 1.0}}\n" for k in (0, 1)
+        )
+    text += "eval 5: {'eval/aime': 0.25, 'eval/aime-truncated_ratio': 0.5}\n"
+    run = run_of(tmp_path, "x.log", text)
+    assert run.steps.tolist() == list(range(12))
+    assert known(run)["reward_mean"][::2] == [0, 0.1, 0.2, 0.3, 0.4, 0.5]
+    assert known(run)["eval_score"][-1] == 0.25
+    assert "kl" not in run.columns

@@ -2,7 +2,9 @@ from typing import Any
 
 import pytest
 
-from grpo_doctor.testing import run_check
+from grpo_doctor import diagnose
+from grpo_doctor.run import run_of
+from grpo_doctor.testing import records_of, run_check
 
 FLAT = "0.3 0.31 0.29 0.3 0.31 0.3 0.29 0.31 0.3 0.3 0.31 0.29"
 RISE = "0.1 0.15 0.2 0.26 0.3 0.34 0.41 0.45 0.5 0.55 0.61 0.66"
@@ -111,3 +113,11 @@ def test_the_onset_is_below_three_tenths_of_the_first_row() -> None:
     found = run_check("ENT001", thresholds={"part": 0.125}, entropy_mean="1 0.375x3 0.04x5", reward_mean="0.3x9")
     assert found is not None
     assert found.onset_step == 5
+
+
+def test_a_log_that_begins_late_says_nothing_of_the_time_before_any_update() -> None:
+    for first_step, ends in ((1, "so before any update: neither the entropy coefficient nor K did this."),
+                             (382, "after updates that the log does not show.")):  # fmt: skip
+        found = diagnose(run_of(records_of(first_step, entropy_mean="0.01x10"), "test")).finding("ENT001")
+        assert found is not None
+        assert found.message == f"Entropy is 0.01 nats, 0.01 on the first row, {ends}"
