@@ -171,7 +171,7 @@ def trl_steps(steps: int, between: Callable[[], None]) -> list[float]:
     return times
 
 
-def records(steps: int = 30) -> None:
+def records(steps: int = 98) -> None:
     """Share of a step that goes into records and checks, exact and sampled, and what it goes into."""
     import msgspec
 

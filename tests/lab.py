@@ -1,7 +1,7 @@
 """``make lab``: every fault of the engine on several seeds, and what the doctor says of it. Not part of the suite.
 
 Prints a table: what was named, since when, how long after the fault began, and causes that are wrong. Options:
-``--seeds 3``, ``--steps 60``, ``--only NAME`` (repeatable, ``healthy`` too), ``--json FILE``, and ``--keep FOLDER``
+``--seeds 3``, ``--steps 45``, ``--only NAME`` (repeatable, ``healthy`` too), ``--json FILE``, and ``--keep FOLDER``
 for the runs' folders: a run that stands there already is not trained but analysed again.
 """
 
@@ -107,7 +107,7 @@ def main() -> int:
     """Prints the table; 1 if any wrong cause was named."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--steps", type=int, default=45)
     parser.add_argument("--only", action="append", choices=["healthy", *FAULTS])
     parser.add_argument("--json", type=Path)
     parser.add_argument("--keep", type=Path)

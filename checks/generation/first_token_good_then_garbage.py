@@ -59,9 +59,9 @@ class _Starts:
 
     def take(self, samples: Any) -> None:
         for sample in samples or ():
-            words = sample.response[:LOOKED_AT].split()
-            if sample.valid and words and len(self.words) < 1000:
-                self.words[words[0]] += 1
+            first = sample.response[:LOOKED_AT].split(None, 1)[:1] if sample.valid else ()
+            if first and len(self.words) < 1000:
+                self.words[first[0]] += 1
         for sample in samples or ():
             if sample.valid is False and sample.response:
                 self.invalid += 1

@@ -1,5 +1,7 @@
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, fmax, previous, total
+import math
+
+from grpo_doctor import Fires, Rival, check, fires, once_known
+from grpo_doctor.stats import Column, fmax, previous, total, where
 
 _WHY = "the policy has hardly moved between the healthy and the collapsed rollout"
 
@@ -29,14 +31,20 @@ _WHY = "the policy has hardly moved between the healthy and the collapsed rollou
     ),
 )
 def collapse_larger_than_policy_movement(
-    invalid_rate: Column, policy_movement_kl: Column, *, drop: float = 0.5, small: float = 0.01, least: int = 3
+    invalid_rate: Column,
+    step: Column,
+    movement: Column = once_known("policy_movement_kl"),
+    *,
+    drop: float = 0.5,
+    small: float = 0.01,
+    least: int = 3,
 ) -> Fires:
     """The output collapses from one step to the next although the policy hardly moved.
 
     ## What it sees
     Steps whose share of invalid responses is at least 50 points above that of the step before, while the update between
     them moved the policy by less than 0.01 nats a token (policy_movement_kl: before against after, on its own samples).
-    It fires at the third such step.
+    It fires at the third such step. A step whose movement was not recorded says nothing of the next.
 
     ## Why it matters
     A policy that is nearly the same writes nearly the same text. What changed must lie between policy and text:
@@ -52,7 +60,7 @@ def collapse_larger_than_policy_movement(
     CATALOGUE.md UPD004. Throw-away engine: healthy movement 0.00001-0.018; generation in train mode makes nearly every
     rollout after an update invalid while the first update has learning rate 0.
     """
-    before = previous(policy_movement_kl)
+    before = where(step - previous(step) == 1, previous(movement), math.nan)
     jump = (invalid_rate - previous(invalid_rate) >= drop) & (before < small)
     times = total(jump)
     return fires(

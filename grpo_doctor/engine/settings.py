@@ -67,13 +67,13 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
 
     # records and checkpoints
     record_every: int = 1
-    """Steps between records of what costs a pass over logits or weights (sharpness, entropy, `policy_movement_kl`,
-    `kl_grad_share`); the rest is in every record."""
+    """Steps between records of what costs a pass over logits or weights (sharpness, entropy, `kl_grad_share`, and
+    `policy_movement_kl`: of those records the first ten, then every third); the rest is in every record."""
     record_tokens: int = 0
     """Response tokens of a step that the statistics of logits look at; 0 is all of them."""
     kl_grad_share_every: int = 10
     """Of the records with such statistics every how manieth measures the KL term's share of the gradient (an extra
-    backward pass); 0 is none."""
+    backward pass), three times; then every fifth of those. 0 is none."""
     save_steps: int = 20
     save_total_limit: int = 3
 

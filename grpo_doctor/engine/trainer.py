@@ -140,6 +140,12 @@ class Trainer:
         """Whether this step's record holds the statistics that cost a pass over logits."""
         return (self.engine.step_number - 1) % self.settings.record_every == 0
 
+    def due(self, often: int, until: int, later: int) -> bool:
+        """Whether this step measures what costs a pass of its own: of the steps with such statistics each
+        ``often``-th up to the ``until``-th, where most runs go wrong, then each ``later``-th."""
+        number = (self.engine.step_number - 1) // self.settings.record_every + 1
+        return self.detailed() and number % (often if number <= until else later) == 0
+
     def tokens(self) -> int | None:
         """Response tokens to take logit statistics of in this step, 0 for all, None for none."""
         return self.settings.record_tokens if self.detailed() else None
@@ -177,7 +183,7 @@ class Trainer:
         fields["update_applied"] = True
         moved = [p.detach() - b for p, b in zip(engine.parameters, before, strict=True)]
         fields["weight_delta"] = float(torch.stack([m.norm() for m in moved]).norm())
-        if self.detailed():
+        if self.due(1, 10, 3):
             fields["policy_movement_kl"] = self.movement(prepared)
 
     def skip(self, fields: Fields, why: str) -> None:
@@ -201,11 +207,8 @@ class Trainer:
 
     def kl_gradient(self) -> list[Tensor] | None:
         """Where this step's gradient of the KL term alone is to be added up, if it is to be measured."""
-        s = self.settings
-        if not (s.beta and s.kl_grad_share_every and self.detailed()):
-            return None
-        detailed_so_far = (self.engine.step_number - 1) // s.record_every + 1
-        due = detailed_so_far % s.kl_grad_share_every == 0
+        beta, every = self.settings.beta, self.settings.kl_grad_share_every
+        due = beta and every and self.due(every, 3 * every, 5 * every)
         return [torch.zeros_like(p) for p in self.engine.parameters] if due else None
 
     def kl_gradient_share(self, of_kl: Sequence[Tensor]) -> float:
