@@ -1,23 +1,25 @@
-"""One JSON document: a list of rows, ``trainer_state.json`` with its ``log_history``, or columns by name."""
+"""One JSON document: ``trainer_state.json`` with its ``log_history``, or the tables that it holds."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..run import Run
 from . import Head, Input
+from .document import Table, tables
 from .jsonl import loaded
-from .rows import Rows, flat, number
+from .rows import Rows
 
 FORMAT = "json"
 TRAINER_STATE = "trainer-state"
 WANDB_SUMMARY = "wandb-summary"
 _SPACE = re.compile(r"[\ufeff\s,]*")
+_LIST = re.compile(r"""\[\s*(?:\[\s*"[^"\n]*"\s*,|(?:-?\d[\d.eE+-]*\s*,\s*){2})""")
+"""A list of numbers, or of rows below a row of names."""
 _whole = json.JSONDecoder()
-_HISTORIES = ("log_history", "history", "metrics", "logs", "steps", "records", "trajectory", "rows", "data")
 
 
 def sniff(head: Head) -> int:
@@ -25,7 +27,7 @@ def sniff(head: Head) -> int:
     if text[:1] not in ("{", "["):
         return 0
     if text[:1] == "[":
-        return 3 if text[1:].lstrip()[:1] == "{" else 0
+        return 3 if text[1:].lstrip()[:1] == "{" else 2 if _LIST.match(text) else 0
     if '"log_history"' in text:
         return 3
     first = text.split("\n", 1)[0].strip()
@@ -44,12 +46,18 @@ def read(file: Input) -> list[Run]:
         file.notes.append("the JSON is torn; the rows before the tear were read")
     if isinstance(value, dict) and "log_history" in value:
         return [_trainer_state(file, value)]
-    rows = Rows(file, WANDB_SUMMARY if file.path.name == "wandb-summary.json" else FORMAT)
-    for row in _rows(value):
+    format = WANDB_SUMMARY if file.path.name == "wandb-summary.json" else FORMAT
+    found = tables(value, file.path.stem)
+    return [_run(file, format, table, value, len(found) > 1) for table in found]
+
+
+def _run(file: Input, format: str, table: Table, value: Any, several: bool) -> Run:
+    rows = Rows(replace(file, shown=f"{file.source} ({table.name})") if several else file, format)
+    for row in table.rows:
         rows.add(row)
     if isinstance(value, dict):
         rows.declare({k: v for k, v in value.items() if not isinstance(v, list)})
-    return [rows.run()]
+    return rows.run()
 
 
 def _trainer_state(file: Input, state: dict[str, Any]) -> Run:
@@ -60,34 +68,6 @@ def _trainer_state(file: Input, state: dict[str, Any]) -> Run:
             rows.add(row)
     rows.declare({key: state[key] for key in ("max_steps", "train_batch_size") if key in state})
     return rows.run()
-
-
-def _rows(value: Any) -> list[Mapping[str, Any]]:
-    """The rows of a document: of a list, of a list in it, of columns, or the one that it is."""
-    if isinstance(value, list):
-        return [row for row in value if isinstance(row, dict) and "train_runtime" not in row]
-    for key in _HISTORIES:
-        if isinstance(inner := value.get(key), list) and any(isinstance(row, dict) for row in inner):
-            return _rows(inner)
-        if isinstance(inner, dict) and _columns(inner):
-            return _columns(inner)
-    if columns := _columns(value):
-        return columns
-    if value and all(isinstance(row, dict) and str(key).lstrip("-").isdigit() for key, row in value.items()):
-        return [{"step": int(key), **row} for key, row in value.items()]
-    return [value]
-
-
-def _columns(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The rows of columns by name: lists of numbers, as long as one another."""
-    held = flat(value)
-    lists = {key: v for key, v in held.items() if isinstance(v, list) and v and not isinstance(v[0], list | dict)}
-    lengths = [len(v) for v in lists.values() if any(number(x) is not None for x in v[:5])]
-    if not lengths:
-        return []
-    longest = max(set(lengths), key=lengths.count)
-    table = {key: v for key, v in lists.items() if len(v) == longest}
-    return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)] if longest > 1 else []
 
 
 def _documents(text: str) -> list[Any]:

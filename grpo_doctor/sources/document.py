@@ -1,0 +1,243 @@
+"""Where a JSON document holds its rows: under any key, as columns, as points of curves; for one run or for several."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeGuard
+
+from .aliases import STEP_KEYS, WEAK_STEP_KEYS, resolve
+from .rows import EVAL, flat, number
+
+Row = Mapping[str, Any]
+
+_HISTORIES = ("log_history", "history", "metrics", "logs", "steps", "records", "trajectory", "rows", "data")
+_NAMES = (
+    "name",
+    "run",
+    "run_name",
+    "run_id",
+    "id",
+    "label",
+    "method",
+    "algorithm",
+    "algo",
+    "variant",
+    "experiment",
+    "seed",
+)
+_TRAIN = frozenset(("train", "training", "trainer"))
+_TEXTS = frozenset(
+    "prompt question completion completions response output generation messages text answer problem query code".split()
+)
+_LOG = re.compile(r"log|hist|metric|step|episode|curve|traject|train|record|epoch|iter|update|row", re.IGNORECASE)
+_CURVE = re.compile(r"[_ ](?:curve|history|log|series|values|per_step|over_time)$")
+_COUNTED = re.compile(r"(epoch|step|iter|iteration|update|round|episode|checkpoint|ckpt)?[-_ ]?(\d+)", re.IGNORECASE)
+_ACROSS = (*STEP_KEYS, *WEAK_STEP_KEYS, "x", "index", "t")
+_UP = ("value", "y", "mean", "avg", "v")
+_DEEPEST = 5
+
+
+class Table(NamedTuple):
+    """The rows of one run, and what tells it from the others of the document."""
+
+    name: str
+    rows: Sequence[Row]
+
+
+def tables(value: Any, name: str = "") -> list[Table]:
+    """The tables of a document; the document itself as one row where it holds none.
+
+    Args:
+        value: the document.
+        name: its name, which tells what a mere list of numbers is.
+    """
+    if isinstance(value, list) and len(value) > 1 and all(map(_numeric, value)):
+        return [Table("", [{_curve(name): height} for height in value])]
+    if isinstance(value, list):
+        return _of_list(value, 0) or [Table("", [])]
+    return _of_mapping(value, 0) or [Table("", [value])]
+
+
+def _curve(name: str) -> str:
+    """What a curve is of: its name without ``_history`` and the like, or the word in it that means a metric."""
+    short = _CURVE.sub("", name)
+    return short if resolve(short) else next((word for word in ("reward", "loss") if word in name.lower()), name)
+
+
+def _of_list(value: list[Any], depth: int) -> list[Table]:
+    rows = [row for row in value if isinstance(row, dict) and "train_runtime" not in row]
+    if not rows:
+        head = value[0] if value else None
+        if len(value) > 2 and _header(head) and all(isinstance(row, list) and len(row) == len(head) for row in value):
+            return [Table("", [dict(zip(head, row, strict=True)) for row in value[1:]])]
+        return []
+    if depth < _DEEPEST and not any(_means(row) for row in rows[:3]):
+        parts = [(row, _of_mapping(row, depth + 1)) for row in rows]
+        if all(len(found) == 1 for _, found in parts):
+            return _joined([(row, found[0].rows) for row, found in parts])
+    return [Table("", rows)]
+
+
+def _joined(parts: Sequence[tuple[Row, Sequence[Row]]]) -> list[Table]:
+    """Rows that lie in rows: the parts of one run, if an epoch numbers them, else a run each."""
+    segment = next(
+        (key for key in ("epoch", "iteration", "round") if all(number(p.get(key)) is not None for p, _ in parts)), ""
+    )
+    if segment:
+        return [Table("", [{segment: part[segment], **row} for part, rows in parts for row in rows])]
+    names = [next((str(part[key]) for key in _NAMES if isinstance(part.get(key), str | int)), "") for part, _ in parts]
+    if len(set(names)) < len(names):
+        names = [str(i + 1) for i in range(len(parts))]
+    return [Table(name, rows) for name, (_, rows) in zip(names, parts, strict=True)]
+
+
+def _of_mapping(value: Mapping[str, Any], depth: int) -> list[Table]:
+    names, data = value.get("columns"), value.get("data")
+    if _header(names) and isinstance(data, list):  # what pandas calls "split"
+        return _of_list([names, *data], depth)
+    for key in _HISTORIES:
+        inner = value.get(key)
+        if (
+            isinstance(inner, list)
+            and any(isinstance(row, dict) for row in inner)
+            and (found := _of_list(inner, depth + 1))
+        ):
+            return found
+        if isinstance(inner, dict) and (rows := columns(inner)) and not _runs_of_columns(inner):
+            return [Table("", rows)]
+    return (
+        _counted(value)
+        or _runs_of_columns(value)
+        or [Table("", rows) for rows in (_told(value), _curves(value)) if rows][:1]
+        or (_within(value, depth) if depth < _DEEPEST else [])
+    )
+
+
+def _counted(value: Mapping[str, Any]) -> list[Table]:
+    """Rows by number, ``{"1": {…}}`` or ``{"epoch_1": {…}}``; or columns of values by number, as pandas writes them."""
+    if not value or not all(isinstance(inner, dict) for inner in value.values()):
+        return []
+    found = [_COUNTED.fullmatch(str(key).lstrip("-")) for key in value]
+    if all(found) and len({m[1] for m in found if m}) == 1:
+        kind = (found[0][1] or "step").lower() if found[0] else "step"
+        return [Table("", [{kind: int(m[2]), **row} for m, row in zip(found, value.values(), strict=True) if m])]
+    first = next(iter(value.values()))
+    numbered = len(first) > 1 and all(str(key).isdigit() and number(v) is not None for key, v in first.items())
+    if not numbered or any(inner.keys() != first.keys() for inner in value.values()):
+        return []
+    return [Table("", [{"index": int(i), **{key: inner[i] for key, inner in value.items()}} for i in first])]
+
+
+def _runs_of_columns(value: Mapping[str, Any]) -> list[Table]:
+    """Several runs side by side, each a mapping of the same columns."""
+    held = {str(key): inner for key, inner in value.items() if isinstance(inner, dict)}
+    if len(held) < 2 or _sides(held):
+        return []
+    found = {key: rows for key, inner in held.items() if (rows := columns(inner)) and _means(rows[0])}
+    alike = {frozenset(rows[0]) for rows in found.values()}
+    return [Table(key, rows) for key, rows in found.items()] if len(found) > 1 and len(alike) == 1 else []
+
+
+def columns(value: Mapping[str, Any]) -> list[Row]:
+    """The rows of columns by name: lists of numbers, or of the numbers of each step, as long as one another."""
+    lists = {key: v for key, v in flat(value).items() if isinstance(v, list) and v and not isinstance(v[0], dict)}
+    lists = {key: v for key, v in lists.items() if not isinstance(v[0], list) or not _points(v)}
+    lengths = [len(v) for v in lists.values() if any(_numeric(x) for x in v[:5])]
+    if not lengths:
+        return []
+    longest = max(set(lengths), key=lengths.count)
+    table = {key: v for key, v in lists.items() if len(v) == longest}
+    return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)] if longest > 1 else []
+
+
+def _told(value: Mapping[str, Any]) -> list[Row]:
+    """Columns, unless they mean nothing and the numbers beside them do: histograms in a summary."""
+    rows = columns(value)
+    return rows if rows and (_means(rows[0]) or not _means(value)) else []
+
+
+def _curves(value: Mapping[str, Any]) -> list[Row]:
+    """The rows of curves by name: lists of ``[step, value]`` or of ``{"step": …, "value": …}``."""
+    rows: dict[float, dict[str, Any]] = {}
+    for key, curve in flat(value).items():
+        name = _CURVE.sub("", key)
+        for at, height in _points(curve) if isinstance(curve, list) and resolve(name) else ():
+            rows.setdefault(at, {"step": at})[name] = height
+    return [rows[at] for at in sorted(rows)] if len(rows) > 1 else []
+
+
+def _points(curve: list[Any]) -> list[tuple[float, Any]]:
+    """The points of a curve; none where a list is something else."""
+    found = []
+    for point in curve:
+        if isinstance(point, dict):
+            named = {str(key).lower(): v for key, v in point.items()}
+            point = [next((named[key] for key in keys if key in named), None) for keys in (_ACROSS, _UP)]
+        if (
+            not isinstance(point, list | tuple)
+            or len(point) != 2
+            or (at := number(point[0])) is None
+            or not _numeric(point[1])
+        ):
+            return []
+        found.append((at, point[1]))
+    steps = [at for at, _ in found]
+    return found if all(at.is_integer() for at in steps) and all(a < b for a, b in pairwise(steps)) else []
+
+
+def _within(value: Mapping[str, Any], depth: int) -> list[Table]:
+    """The tables under the keys of a mapping: of one run where they are training and evaluation, else a run each."""
+    found: dict[str, list[Table]] = {}
+    for key, inner in value.items():
+        inside = _of_list(inner, depth + 1) if isinstance(inner, list) else []
+        inside = _of_mapping(inner, depth + 1) if isinstance(inner, dict) else inside
+        if inside := [table for table in inside if _is_log(table.rows, str(key))]:
+            found[str(key)] = inside
+    if _sides(found) and all(len(inside) == 1 for inside in found.values()):
+        rows = [row for key, (table,) in found.items() for row in _of_side(key, table.rows)]
+        steps = [next((at for key in _ACROSS if (at := number(row.get(key))) is not None), None) for row in rows]
+        known = [at for at in steps if at is not None]
+        order = sorted(range(len(rows)), key=known.__getitem__) if len(known) == len(rows) else range(len(rows))
+        return [Table("", [rows[i] for i in order])]
+    if len(found) == 1:
+        return next(iter(found.values()))
+    return [Table(f"{key} {t.name}".strip(), t.rows) for key, inside in found.items() for t in inside]
+
+
+def _sides(held: Mapping[str, Any]) -> bool:
+    """Whether keys are those of training and its evaluation."""
+    heads = {key.lower().split("_")[0] for key in held}
+    return bool(heads & _TRAIN) and heads <= _TRAIN | EVAL
+
+
+def _of_side(key: str, rows: Sequence[Row]) -> Iterator[Row]:
+    for row in rows:
+        yield row if key.lower().split("_")[0] in _TRAIN else {"split": "eval", **row}
+
+
+def _is_log(rows: Sequence[Row], key: str) -> bool:
+    """Whether rows under a key are metrics over time, not answers of a model or results of several."""
+    if len(rows) < 2 or not any(_means(row) for row in rows[:3]):
+        return False
+    names = {str(name).lower() for row in rows[:3] for name in row}
+    return not names & _TEXTS and (bool(names & {*STEP_KEYS, *WEAK_STEP_KEYS}) or bool(_LOG.search(key)))
+
+
+def _means(row: Row) -> bool:
+    """Whether a row tells a metric; a number of its own is none."""
+    return any(
+        _numeric(v) and any(alias.field not in ("epoch", "wall_time") for alias in resolve(key))
+        for key, v in flat(row).items()
+    )
+
+
+def _numeric(value: Any) -> bool:
+    if isinstance(value, list):
+        return bool(value) and all(number(x) is not None for x in value)
+    return not isinstance(value, bool) and number(value) is not None
+
+
+def _header(value: Any) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and len(value) > 1 and all(isinstance(name, str) for name in value)

@@ -1,0 +1,81 @@
+"""JSON documents as others lay them out: rows under any key, columns, curves, several runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grpo_doctor.sources import read
+
+from .make import known, run_of
+
+ROWS = [{"step": i, "reward": i / 10, "loss": 0.5} for i in (1, 2, 3)]
+WANTED = {"reward_mean": [0.1, 0.2, 0.3], "loss": [0.5, 0.5, 0.5]}
+COLUMNS = {"rewards": [0.1, 0.2, 0.3], "losses": [0.5, 0.5, 0.5]}
+
+SHAPES: dict[str, Any] = {
+    "rows under a key of their own": {"config": {"lr": 1e-6}, "training_history": ROWS, "summary": {"best": 0.8}},
+    "rows deep inside": {"metadata": {"model": "qwen"}, "results": {"per_step": ROWS}},
+    "rows by number": {f"step_{i}": {"reward": i / 10, "loss": 0.5} for i in (1, 2, 3)},
+    "rows of parts": {"epochs": [{"epoch": 1, "steps": ROWS[:2]}, {"epoch": 2, "steps": ROWS[2:]}]},
+    "rows below a row of names": [["step", "reward", "loss"], *([i, i / 10, 0.5] for i in (1, 2, 3))],
+    "pandas split": {"columns": ["step", "reward", "loss"], "data": [[i, i / 10, 0.5] for i in (1, 2, 3)]},
+    "pandas columns": {"reward": {str(i): (i + 1) / 10 for i in range(3)}, "loss": {str(i): 0.5 for i in range(3)}},
+    "columns": {"config": {"lr": 1e-6}, "history": COLUMNS, "final": {"accuracy": 0.7}},
+    "curves of pairs": {"reward_curve": [[i, i / 10] for i in (1, 2, 3)], "loss_curve": [[i, 0.5] for i in (1, 2, 3)]},
+    "curves of points": {k: [{"step": r["step"], "value": r[k]} for r in ROWS] for k in ("reward", "loss")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_one_run(tmp_path: Path, name: str) -> None:
+    run = run_of(tmp_path, "x.json", json.dumps(SHAPES[name], indent=1))
+    held = {key: value for key, value in known(run).items() if key != "epoch"}
+    assert (run.steps.tolist(), held) == ([1, 2, 3], WANTED)
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [
+        ({"grpo": ROWS, "ppo": ROWS}, ["grpo", "ppo"]),
+        ({"grpo": COLUMNS, "ppo": COLUMNS}, ["grpo", "ppo"]),
+        ({"sft": {"log_history": ROWS}, "grpo": {"log_history": ROWS}}, ["sft", "grpo"]),
+        ([{"run": "a", "log": ROWS}, {"run": "b", "log": ROWS}], ["a", "b"]),
+        ({"runs": [{"seed": 1, "log": ROWS}, {"seed": 2, "log": ROWS}]}, ["1", "2"]),
+    ],
+)
+def test_several_runs(tmp_path: Path, value: Any, names: list[str]) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps(value), "utf-8")
+    runs = read(path)
+    assert [run.source.removeprefix(str(path)) for run in runs] == [f" ({name})" for name in names]
+    assert all(known(run) == WANTED for run in runs)
+
+
+@pytest.mark.parametrize("wrap", [lambda v: v, lambda v: {"history": v}])
+def test_training_and_evaluation_are_one_run(tmp_path: Path, wrap: Any) -> None:
+    value = {"train": ROWS, "eval": [{"step": 2, "reward": 0.9}]}
+    value["eval"] *= 2  # a list of one row is a summary
+    run = run_of(tmp_path, "x.json", json.dumps(wrap(value)))
+    assert known(run) == {**WANTED, "eval_score": [None, 0.9, None]}
+
+
+def test_a_list_of_numbers_is_what_its_file_is_called(tmp_path: Path) -> None:
+    assert known(run_of(tmp_path, "reward_history.json", "[0.1, 0.2, 0.3]")) == {"reward_mean": [0.1, 0.2, 0.3]}
+    assert run_of(tmp_path, "primes.json", "[2, 3, 5, 7]").run_type == "none"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"results": [{"question": "2 + 2", "response": "4", "reward": 1.0}] * 20},
+        {"results": [{"model": "base", "reward": 0.2}, {"model": "grpo", "reward": 0.6}]},
+        {"baseline": {"mean_reward": 0.2}, "trained": {"mean_reward": 0.7}, "episodes": 50},
+        {"reward": 0.5, "loss": 0.1, "gradients": {"bins": [1, 2, 3], "values": [4, 5, 6]}},
+    ],
+)
+def test_results_are_no_log(tmp_path: Path, value: Any) -> None:
+    assert len(run_of(tmp_path, "x.json", json.dumps(value))) <= 1
