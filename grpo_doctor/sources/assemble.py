@@ -52,6 +52,7 @@ def assemble(rows: Rows) -> Run:
         events: dict[int, list[Event]] = {}
         for event in rows.events:
             events.setdefault(min(int(np.searchsorted(lines, event.line or 0)), len(lines) - 1), []).append(event)
+        _averaged(steps, columns)
         builder.extend(steps, columns, lines, recorded, events, _repeated(steps, columns, trains))
     run = builder.finish()
     run.settings.update(rows.settings)
@@ -109,6 +110,26 @@ def _continued(steps: np.ndarray, epoch: np.ndarray | None) -> np.ndarray:
     at = np.array(turns)
     stride = int(np.median(np.diff(steps)[np.diff(steps) > 0])) if (np.diff(steps) > 0).any() else 1
     return steps + np.cumsum(np.bincount(at, steps[at - 1] - steps[at] + stride, len(steps))).astype(np.int64)
+
+
+_SAMPLED = ("reward_mean", "success_rate", "response_length_mean", "valid_rate", "truncated_rate", "fallback_rate")
+"""Fields that a log with a row for each response or batch of a step holds in parts, of which the step has the mean."""
+
+
+def _averaged(steps: np.ndarray, columns: Columns) -> None:
+    """Gives rows of one step its mean, where that is how the log is: otherwise the last row of a step is its value."""
+    begins = np.flatnonzero(np.diff(steps, prepend=steps[0] - 1))
+    if len(begins) > 0.67 * len(steps):
+        return
+    counts = np.diff(np.append(begins, len(steps)))
+    for name in _SAMPLED:
+        if name in columns:
+            known = ~np.isnan(columns[name])
+            parts = np.add.reduceat(known.astype(int), begins)
+            if (parts > 1).sum() > 0.67 * (parts > 0).sum():
+                sums = np.add.reduceat(np.where(known, columns[name], 0.0), begins)
+                means = np.repeat(sums / np.maximum(parts, 1), counts)
+                columns[name] = np.where(known, means, columns[name])
 
 
 def _repeated(steps: np.ndarray, columns: Columns, trains: np.ndarray) -> list[int]:

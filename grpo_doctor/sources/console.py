@@ -7,7 +7,7 @@ number in it. Completions are printed between the metrics, so a line must look l
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..run import Run
@@ -46,6 +46,15 @@ def read(file: Input) -> list[Run]:
                 if len(text) <= _LONGEST:
                     console.see(line, text)
             settled = console.settled
+    return [console.best()]
+
+
+def of_texts(file: Input, texts: Iterable[tuple[int, str]]) -> list[Run]:
+    """The run of a console whose lines lie in another format."""
+    console = _Console(file)
+    for line, text in texts:
+        if len(text) <= _LONGEST:
+            console.see(line, text)
     return [console.best()]
 
 

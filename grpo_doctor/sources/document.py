@@ -27,6 +27,21 @@ _NAMES = (
     "experiment",
     "seed",
 )
+_RUNS = (
+    "run",
+    "run_id",
+    "run_name",
+    "experiment",
+    "exp",
+    "variant",
+    "method",
+    "algo",
+    "algorithm",
+    "arm",
+    "condition",
+    "model",
+    "seed",
+)
 _TRAIN = frozenset(("train", "training", "trainer"))
 _TEXTS = frozenset(
     "prompt question completion completions response output generation messages text answer problem query code".split()
@@ -37,6 +52,7 @@ _COUNTED = re.compile(r"(epoch|step|iter|iteration|update|round|episode|checkpoi
 _ACROSS = (*STEP_KEYS, *WEAK_STEP_KEYS, "x", "index", "t")
 _UP = ("value", "y", "mean", "avg", "v")
 _DEEPEST = 5
+_MOST_RUNS = 50
 
 
 class Table(NamedTuple):
@@ -77,7 +93,24 @@ def _of_list(value: list[Any], depth: int) -> list[Table]:
         parts = [(row, _of_mapping(row, depth + 1)) for row in rows]
         if all(len(found) == 1 for _, found in parts):
             return _joined([(row, found[0].rows) for row, found in parts])
-    return [Table("", rows)]
+    return [Table(name, part) for name, part in runs_of(rows).items()]
+
+
+def runs_of(rows: Sequence[Row]) -> dict[str, Sequence[Row]]:
+    """The rows of each run of a table that names its runs in a column; all under "" where it holds one."""
+    names = {str(key).lower(): key for key in rows[0]} if rows else {}
+    columns = [names[name] for name in _RUNS if name in names]
+    across = next((names[name] for name in _ACROSS if name in names), None)
+    if not columns or across is None:
+        return {"": rows}
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(" ".join(str(row.get(key, "")) for key in columns), []).append(row)
+        if len(found) > _MOST_RUNS:
+            return {"": rows}
+    steps = [{number(row.get(across)) for row in part} for part in found.values()]
+    shared = len(set().union(*steps)) < 0.7 * sum(map(len, steps))
+    return dict(found) if len(found) > 1 and shared and min(map(len, found.values())) > 1 else {"": rows}
 
 
 def _joined(parts: Sequence[tuple[Row, Sequence[Row]]]) -> list[Table]:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from ..run import Run
 from . import Head, Input
+from .document import runs_of
 from .rows import Rows
 
 FORMAT = "metrics-jsonl"
+_TEXTS = ("message", "msg", "text", "event", "log", "line")
+"""Keys under which a record of logging holds its line."""
 
 _decoder = msgspec.json.Decoder()
 
@@ -43,7 +48,33 @@ def read(file: Input) -> list[Run]:
                 rows.unreadable(line)
     if torn and torn == last:
         rows.notes[-1:] = [f"line {torn} is torn and was left out: the writer was stopped in the middle of it"]
+    if not len(rows) and (texts := [key for key in _TEXTS if rows.unread.get(key)]):
+        from . import console
+
+        return console.of_texts(file, _of_key(file, texts[0]))
+    if rows.goes_back and len(parts := runs_of([row for _, row in _objects(file)])) > 1:
+        return [_run(replace(file, shown=f"{file.source} ({name})"), part) for name, part in parts.items()]
     return [rows.run()]
+
+
+def _objects(file: Input) -> Iterator[tuple[int, dict[str, Any]]]:
+    for line, text in file.lines():
+        if isinstance(row := loaded(text), dict):
+            yield line, row
+
+
+def _of_key(file: Input, key: str) -> Iterator[tuple[int, str]]:
+    """The texts of a log whose lines are records of logging."""
+    for line, row in _objects(file):
+        if isinstance(text := row.get(key), str):
+            yield line, text
+
+
+def _run(file: Input, part: Sequence[Mapping[str, Any]]) -> Run:
+    rows = Rows(file, FORMAT)
+    for row in part:
+        rows.add(row)
+    return rows.run()
 
 
 def loaded(text: str) -> Any:

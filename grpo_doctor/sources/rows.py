@@ -23,7 +23,8 @@ from .settings import declared
 
 EVAL = frozenset("eval evaluation val valid validation test testing dev".split())
 _LABELS = ("type", "row_type", "event", "phase", "split", "mode", "kind", "stage", "prefix")
-_WRAPPERS = frozenset("data metrics logs log stats scalars values".split())
+_WRAPPERS = frozenset("data metrics logs log stats scalars values extra fields payload record".split())
+_NAMED = frozenset("metric tag key name metric_name variable scalar".split())
 _CONFIGS = frozenset("config args hparams header meta settings".split())
 SINGLE_PROMPT = frozenset("ground_truth prompt question problem gold target".split())
 """Keys that hold one prompt or its answer: the rewards beside them are one group."""
@@ -80,6 +81,17 @@ def flat(row: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, 
         else:
             out[name] = value
     return out
+
+
+def melted(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A row of a long table, ``{"step": 1, "metric": "reward", "value": 0.5}``, with the metric as its key."""
+    low = {str(key).lower(): key for key in row}
+    if "value" not in low or not any(key in low for key in (*STEP_KEYS, *WEAK_STEP_KEYS)):
+        return row
+    name = next((row[low[key]] for key in low if key in _NAMED and isinstance(row[low[key]], str)), None)
+    if not name:
+        return row
+    return {**{key: v for key, v in row.items() if str(key).lower() not in (*_NAMED, "value")}, name: row[low["value"]]}
 
 
 def _plain(value: str | int | float | bool) -> str | int | float | bool:
@@ -168,6 +180,8 @@ class Rows:
         self.flush()
         if any(isinstance(value, Mapping) for value in row.values()):
             row = flat(row)
+        if "value" in row or "Value" in row:
+            row = melted(row)
         label = self._label(row)
         if label in _CONFIGS:
             self.declare(row)
@@ -213,7 +227,7 @@ class Rows:
 
     def wanted(self, row: Mapping[str, Any], step: float | None) -> list[str]:
         """The keys that are kept of rows such as this one; empty where rows must be looked at one by one."""
-        if self._label(row) or (step is None and self._step_key not in row):
+        if self._label(row) or melted(row) is not row or (step is None and self._step_key not in row):
             return []
         for key, value in row.items():
             if isinstance(value, list | Mapping) and key not in self.unread:
@@ -389,6 +403,14 @@ class Rows:
         steps[:] = math.nan
         steps[at] = np.round(here - np.repeat(np.where(together, stride, 0.0), counts) * left)
         self.steps = array("d", steps)
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether a step is smaller than one before it."""
+        self.flush()
+        steps = np.array(self.steps)
+        steps = steps[~np.isnan(steps)] if not np.isnan(steps).all() else self.weak.full(len(steps))
+        return bool((np.diff(steps) < 0).any())
 
     def join(self, rollouts: list[int]) -> None:
         """Rows that are numbered by their rollout take the step of the update that follows them.

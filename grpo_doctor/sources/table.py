@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from ..run import Run
 from . import Head, Input
 from .aliases import STEP_KEYS, resolve
-from .rows import Rows, number
+from .document import runs_of
+from .rows import Rows, melted, number
 
 FORMAT = "csv"
 _DELIMITERS = ",\t;"
@@ -58,7 +59,22 @@ def read(file: Input) -> list[Run]:
                     rows.add(row, line)
         elif below and plain and text.strip():
             tables[0][0].unreadable(line)
+    if len(tables) == 1 and tables[0][0].goes_back and len(parts := runs_of(_rows(file, delimiter, names))) > 1:
+        return [_run(replace(file, shown=f"{file.source} ({name})"), part) for name, part in parts.items()]
     return [rows.run() for rows, _ in tables]
+
+
+def _rows(file: Input, delimiter: str, names: list[str]) -> list[dict[str, str]]:
+    """The rows of a table as they stand."""
+    table = [split(text, delimiter) for _, text in file.lines()]
+    return [dict(zip(names, cells, strict=True)) for cells in table if len(cells) == len(names) and cells != names]
+
+
+def _run(file: Input, part: Sequence[Mapping[str, str]]) -> Run:
+    rows = Rows(file, FORMAT)
+    for row in part:
+        rows.add({name: cell for name, cell in row.items() if cell})
+    return rows.run()
 
 
 def _lines(head: Head) -> list[str]:
@@ -82,7 +98,8 @@ def _header(lines: list[str]) -> list[str]:
         return []  # a table of models or of data sets: none of its rows is a step
     keys = [key for columns in _columns(None, names).values() for key in columns.values()]
     known = [key for key in keys if _counts(key) or resolve(key)]
-    return names if len(known) > 1 or [name.lower() for name in names] == _SCALAR else []
+    long = any(map(_counts, names)) and melted(dict.fromkeys(names, "x")).keys() != set(names)
+    return names if len(known) > 1 or long or [name.lower() for name in names] == _SCALAR else []
 
 
 def _drawn(lines: list[str]) -> tuple[str, list[str]] | None:

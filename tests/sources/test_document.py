@@ -79,3 +79,43 @@ def test_a_list_of_numbers_is_what_its_file_is_called(tmp_path: Path) -> None:
 )
 def test_results_are_no_log(tmp_path: Path, value: Any) -> None:
     assert len(run_of(tmp_path, "x.json", json.dumps(value))) <= 1
+
+
+def jsonl(rows: list[dict[str, Any]]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+LONG = [{"step": row["step"], "tag": f"train/{key}", "value": row[key]} for row in ROWS for key in ("reward", "loss")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x.jsonl", jsonl(LONG * 8)),
+        ("x.csv", "Step,Metric,Value\n" + "".join(f"{r['step']},{r['tag']},{r['value']}\n" for r in LONG)),
+        ("x.jsonl", jsonl([{"level": "INFO", "msg": f"step {r['step']}: reward={r['reward']} loss=0.5"} for r in ROWS])),
+        ("x.jsonl", jsonl([{"message": "train", "extra": row} for row in ROWS])),
+    ],
+    ids=["long JSONL", "long CSV", "records of logging", "records with fields"],
+)  # fmt: skip
+def test_rows_in_other_clothes(tmp_path: Path, name: str, text: str) -> None:
+    run = run_of(tmp_path, name, text)
+    assert (sorted(set(run.steps.tolist())), {k: v[:3] for k, v in known(run).items()}) == ([1, 2, 3], WANTED)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "json"])
+def test_a_column_may_name_the_runs(tmp_path: Path, suffix: str) -> None:
+    rows = [{"method": method, "seed": 1, **row} for method in ("grpo", "ppo") for row in ROWS]
+    lines = "method,seed,step,reward,loss\n" + "".join(",".join(map(str, row.values())) + "\n" for row in rows)
+    path = tmp_path / f"x.{suffix}"
+    path.write_text({"csv": lines, "jsonl": jsonl(rows), "json": json.dumps(rows)}[suffix], "utf-8")
+    runs = read(path)
+    assert [run.source.removeprefix(str(path)) for run in runs] == [" (grpo 1)", " (ppo 1)"]
+    assert all(known(run) == WANTED for run in runs)
+
+
+def test_a_row_for_each_response_is_a_step_with_their_mean(tmp_path: Path) -> None:
+    rows = [{"step": step, "reward": reward, "kl": step} for step in (1, 2, 3) for reward in (0, 1, step)]
+    held = known(run_of(tmp_path, "x.jsonl", jsonl(rows)))
+    assert held["reward_mean"] == pytest.approx([2 / 3, 1, 4 / 3])
+    assert held["kl"] == [1, 2, 3]
