@@ -101,7 +101,7 @@ an update (``ppo_kl``, exactly 0 on-policy), values after shaping, another netwo
 WORDS = """
 reward_mean         reward | reward mean | total reward mean | batch reward | batch mean reward | train reward
                     train mean reward | ep reward mean | episode reward mean | episode reward | ep reward
-                    total reward | total score | episode return | ep return | return
+                    total reward | total score | episode return | ep return | return | mean r | group reward
 reward_std          reward std | reward mean std | total reward std | batch reward std
 reward_min          reward min
 reward_max          reward max
@@ -109,7 +109,7 @@ success_rate        answer accuracy | accuracy | accuracy rate | success rate | 
                     pass rate
                     solve rate
                     exact match | exact match rate | accuracy mean | train accuracy | train answer accuracy
-                    win rate | batch accuracy
+                    win rate | batch accuracy | pass 1
 valid_rate          valid rate | 1-invalid rate | valid | format accuracy | format rate | format correct | format
                     parse rate
                     parse success rate | train format accuracy

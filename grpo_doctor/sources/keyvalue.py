@@ -13,6 +13,7 @@ import re
 from array import array
 from collections import Counter
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 
@@ -25,14 +26,19 @@ from .settings import declared
 FORMAT = "key-value-console"
 
 _NUMBER = re.compile(
-    r"(?<![A-Za-z0-9_.])([-+]?(?>\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan\b|inf\b))([A-Za-z]*)",
+    r"(?<![A-Za-z0-9_.@])([-+]?(?>\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan\b|inf\b))([A-Za-z]*)",
     re.IGNORECASE,
 )
+_LISTED = re.compile(
+    r"(rewards?(?:\s+\w+)?)\s*[:=]?\s*(?:tensor\()?\[\s*([-+\d.eE]+(?:(?:\s*,\s*|\s+)[-+\d.eE]+)*)\s*\]", re.IGNORECASE
+)
+"""Rewards one by one: ``Rewards: [0.5, 0.0, 1.0]``."""
 _ATTACHED = re.compile(r"(step|iter|iteration|update|epoch)(?=\d)", re.IGNORECASE)
 _EDGES = re.compile(r"^[\W_]+|[^\w%)]+$")
 _CUTS = re.compile(r"[,|;\t()\[\]{}<>·•→│┃║*#、，；。]|\s-\s|\s{2,}")
 _ARROW = re.compile(r"\s*(?:→|⇒|[-=]>)\s*(?=(?:mean|avg|average|std|min|max|median)\b)", re.IGNORECASE)
 """What stands between a subject and its statistics, as a colon does."""
+_SPREAD = re.compile(r"\s*(?:±|\+/?-).*")
 _STEPS = frozenset(
     "step steps iter iters iteration iterations it update updates rollout 步 步骤 步数 第 ステップ 스텝 단계 轮".split()
 )
@@ -50,6 +56,8 @@ _HELD_OUT = re.compile(
 """What a line of an evaluation begins with: its metrics are not those of training."""
 _LONGEST_LINE = 4096
 _RULE = re.compile(r"\W{6,}$")
+_BEGINS = re.compile(r"\W*(step|iter|iteration|update|epoch|episode|batch|round)\s?:?\s?[\[(]\s*\d", re.IGNORECASE)
+"""How a headline begins whose number stands in brackets: ``Epoch [3/60]``."""
 _MOST_SHAPES = 20_000
 _MOST_NUMBERS = 200
 _MOST_OTHERS = 1000
@@ -106,6 +114,10 @@ def _counts(name: str, word: str) -> bool:
     return word in found and not found - {word} - _BESIDE
 
 
+def _is_weak(name: str) -> bool:
+    return any(_counts(name, word) for word in WEAK_STEP_KEYS)
+
+
 @lru_cache(maxsize=4096)
 def _share(name: str) -> bool:
     """Whether a name means a share, which may be printed as ``12/32``."""
@@ -146,6 +158,15 @@ def pairs(text: str) -> tuple[tuple[str, ...], list[float]]:
     return tuple(names), values
 
 
+def _mean(match: re.Match[str]) -> str:
+    """The mean of a list in its place."""
+    try:
+        figures = [float(figure) for figure in match[2].replace(",", " ").split()]
+    except ValueError:
+        return match[0]
+    return f"{match[1]}: {sum(figures) / len(figures):.6g}"
+
+
 def _decimal(text: str, match: re.Match[str]) -> tuple[float, int]:
     """The number of a match and where it ends: ``0,53`` is a decimal comma, ``1,234`` are thousands."""
     value, end = float(match[1]), match.end()
@@ -173,7 +194,7 @@ def _name(gap: str, after: str, subject: str) -> tuple[str, str]:
     text = _ARROW.sub(": ", text.rstrip(":=：＝|│ "))
     qualifier = ""
     if text.endswith(")") and (open_ := text.rfind("(")) > 0:
-        qualifier, text = text[open_ + 1 : -1], text[:open_].rstrip()
+        qualifier, text = _SPREAD.sub("", text[open_ + 1 : -1]), text[:open_].rstrip()
     piece = _CUTS.split(text)[-1] if text else ""
     head, colon, tail = piece.replace("：", ":").replace("=", ":").rpartition(":")
     if colon:
@@ -195,13 +216,18 @@ def _name(gap: str, after: str, subject: str) -> tuple[str, str]:
     return name, name
 
 
+_Heads: TypeAlias = "dict[str, tuple[array[int], array[float], array[float]]]"
+"""By how they begin: the places of headlines, the steps that they name, and the epochs."""
+
+
 class General:
     """Collects the lines of a console that no known trainer printed."""
 
     def __init__(self, file: Input) -> None:
         self.rows = Rows(file, FORMAT)
         self._shapes: dict[tuple[str, ...], _Shape] = {}
-        self._heads: dict[str, tuple[array[int], array[float], array[float]]] = {}
+        self._heads: _Heads = {}
+        self._weak_heads: _Heads = {}
         self._order = 0
         self._breaks = array("q")
         self._others: Counter[str] = Counter()
@@ -213,7 +239,8 @@ class General:
             if (not text.strip() or _RULE.match(text)) and (not self._breaks or self._breaks[-1] != self._order):
                 self._breaks.append(self._order)
             return
-        names, values = pairs(_ATTACHED.sub(r"\1 ", text))
+        text = _ATTACHED.sub(r"\1 ", _LISTED.sub(_mean, text) if "[" in text else text)
+        names, values = pairs(text)
         if not any(names):
             return
         if _HELD_OUT.search(text, 0, 120):
@@ -226,12 +253,15 @@ class General:
                 shape.lines.append(line)
                 shape.values.extend(values)
             return
-        for name, value in zip(names, values, strict=True):
-            if is_step(name):
-                self._head(
-                    text, value, next((v for n, v in zip(names, values, strict=True) if _counts(n, "epoch")), math.nan)
-                )
-                return
+        for heads, counts in ((self._heads, is_step), (self._weak_heads, _is_weak)):
+            for name, value in zip(names, values, strict=True):
+                if counts(name) and not declared(name):
+                    epoch = next((v for n, v in zip(names, values, strict=True) if _counts(n, "epoch")), math.nan)
+                    self._head(heads, text, value, epoch)
+                    return
+        if names[0] in ("", "#") and (begins := _BEGINS.match(text)):
+            self._head(self._heads if is_step(begins[1]) else self._weak_heads, text, values[0], math.nan)
+            return
         for name, value in zip(names, values, strict=True):
             if (setting := declared(name)) and not self._shapes:
                 self.rows.settings.setdefault(setting, value)
@@ -244,11 +274,11 @@ class General:
             shape = self._shapes[names] = _Shape(names)
         return shape
 
-    def _head(self, text: str, step: float, epoch: float) -> None:
+    def _head(self, heads: _Heads, text: str, step: float, epoch: float) -> None:
         match = _NUMBER.search(_ATTACHED.sub(r"\1 ", text))
         kind = " ".join(text[: match.start() if match else 24].split())[-24:]
-        if kind in self._heads or len(self._heads) < _MOST_SHAPES:
-            order, steps, epochs = self._heads.setdefault(kind, (array("q"), array("d"), array("d")))
+        if kind in heads or len(heads) < _MOST_SHAPES:
+            order, steps, epochs = heads.setdefault(kind, (array("q"), array("d"), array("d")))
             order.append(self._order)
             steps.append(step)
             epochs.append(epoch)
@@ -302,12 +332,16 @@ class General:
             shapes[:] = [s for s in shapes if s.counter is not None or not any(map(is_step, s.names))]
         if line is not None:
             return line.without_excursions()
-        heads = [head for head in self._heads.values() if _counts_up(np.array(head[1]))]
+        heads = [
+            head
+            for head in (self._heads or self._weak_heads).values()
+            if len(head[1]) > 1 and _counts_up(np.array(head[1]))
+        ]
         if heads and shapes:
             places, counted, epochs = max(heads, key=lambda head: len(head[1]))
             return _Timeline(np.array(places), np.array(counted), breaks, np.array(epochs))
         main = max(shapes, key=_Shape.weight, default=None)
-        if main is None or len(main.fields) < 2 or len(main.lines) < 2:
+        if main is None or len(main.lines) < (2 if len(main.fields) > 1 else max(10, 0.3 * self._order)):
             return None
         return _Timeline(np.array(main.order), np.arange(1.0, len(main.order) + 1), breaks)
 

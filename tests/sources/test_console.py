@@ -265,3 +265,24 @@ def test_slime_numbers_rollouts_and_updates_apart(tmp_path: Path) -> None:
     assert known(run)["reward_mean"][::2] == [0, 0.1, 0.2, 0.3, 0.4, 0.5]
     assert known(run)["eval_score"][-1] == 0.25
     assert "kl" not in run.columns
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("step {i} rewards: tensor([0.{i}, 0.{i}], device='cuda:0')\n", REWARD),
+        (
+            "[Step {i}/60]\n  Rewards: [0.{i}, 0, 0.{i}, 2e-1]\n  Loss: 0.{i}\n",
+            LOSS | {"reward_mean": [0.1, 0.15, 0.2, 0.25, 0.3]},
+        ),
+        ("Epoch [{i}/5]\n\tTrain Loss: 0.{i}\n\tMean Reward: 0.{i}\n", REWARD | LOSS),
+        ("reward 0.{i}\n", REWARD),
+        ("Step {i}, Reward (mean ± std): 0.{i} ± 0.2\n", REWARD | {"reward_std": [0.2] * 5}),
+        ("step {i} | pass@1 0.{i}\n", {"success_rate": REWARD["reward_mean"]}),
+        ("Ep {i} | Avg R: 0.{i} | Len: 8{i}\n", REWARD | LENGTH),
+    ],
+    ids=["tensor", "list", "epochs in brackets", "one number a line", "spread", "pass@1", "R"],
+)
+def test_more_ways_to_print_a_reward(tmp_path: Path, text: str, wanted: dict[str, list[float]]) -> None:
+    run = run_of(tmp_path, "x.log", lines(text) * (1 if "{i}" in text.split("0.")[0] else 2))
+    assert {key: values[:5] for key, values in known(run).items()} == wanted
