@@ -1,4 +1,4 @@
-"""Logit statistics, step time and the share of records: ``python -m benchmarks.engine [logits|step|records]``.
+"""Logit statistics, step time, share of records: ``python -m benchmarks.engine [logits|step|records|records-smollm2]``.
 
 Every figure stands beside its baseline of the same run: one read of the tensor, the naive formulation and TRL's
 helpers for the statistics; TRL's trainer on the same model, task and batch for the step. Times are CPU time of one
@@ -171,7 +171,7 @@ def trl_steps(steps: int, between: Callable[[], None]) -> list[float]:
     return times
 
 
-def records(steps: int = 98) -> None:
+def records(steps: int = 98, **model: Any) -> None:
     """Share of a step that goes into records and checks, exact and sampled, and what it goes into."""
     import msgspec
 
@@ -200,7 +200,7 @@ def records(steps: int = 98) -> None:
         setattr(measure, field, timed("fields", getattr(measure, field)))
     torch.autograd.grad = timed("KL term's gradient", torch.autograd.grad)
     for words, changes in (("exact", {}), ("sampled (every 10th step, 256 tokens)", SAMPLED)):
-        trainer = Trainer(engine_of(max_steps=10**6, **changes))
+        trainer = Trainer(engine_of(max_steps=10**6, **model, **changes))
         for name, owner in (
             *(("movement", trainer), ("kl_gradient_share", trainer), ("samples", trainer)),
             *(("_scores", trainer.engine),),
@@ -222,11 +222,17 @@ def records(steps: int = 98) -> None:
 
 
 def main() -> None:
-    """Runs the benchmarks that are named, or all."""
+    """Runs the benchmarks that are named, else those of the embedded model."""
     torch.set_num_threads(1)
+    all_of_them: dict[str, Callable[[], None]] = {
+        "logits": logits,
+        "step": step,
+        "records": records,
+        "records-smollm2": lambda: records(10, model="smollm2"),
+    }
     for name in sys.argv[1:] or ("logits", "step", "records"):
         print(f"\n## {name}\n")
-        {"logits": logits, "step": step, "records": records}[name]()
+        all_of_them[name]()
     print(f"\npeak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f} GiB")
 
 

@@ -62,15 +62,17 @@ class _Starts:
             first = sample.response[:LOOKED_AT].split(None, 1)[:1] if sample.valid else ()
             if first and len(self.words) < 1000:
                 self.words[first[0]] += 1
+        usual = tuple(w for w, n in self.words.most_common(50) if n >= 2 and len(w) > 2)
         for sample in samples or ():
             if sample.valid is False and sample.response:
                 self.invalid += 1
-                self.marked += self._begins_well(sample.response[:LOOKED_AT])
+                self.marked += self._begins_well(sample.response[:LOOKED_AT], usual)
 
-    def _begins_well(self, text: str) -> bool:
-        start = next((w for w, n in self.words.most_common(50) if n >= 2 and len(w) > 2 and text.startswith(w)), None)
-        if start is None:
+    @staticmethod
+    def _begins_well(text: str, usual: tuple[str, ...]) -> bool:
+        if not text.startswith(usual):
             return False
+        start = next(word for word in usual if text.startswith(word))
         rest = text[len(start) :]
         letters = sum(c.isalpha() for c in rest)
         pairs = list(zip(rest.split(), rest.split()[1:], strict=False))
