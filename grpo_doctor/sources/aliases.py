@@ -102,6 +102,7 @@ WORDS = """
 reward_mean         reward | reward mean | total reward mean | batch reward | batch mean reward | train reward
                     train mean reward | ep reward mean | episode reward mean | episode reward | ep reward
                     total reward | total score | episode return | ep return | return | mean r | group reward
+                    episode score | episode scores | ep score
 reward_std          reward std | reward mean std | total reward std | batch reward std
 reward_min          reward min
 reward_max          reward max

@@ -8,39 +8,17 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeGuard
 
 from .aliases import STEP_KEYS, WEAK_STEP_KEYS, resolve
-from .rows import EVAL, flat, number
+from .rows import EVAL, flat, is_eval, number
 
 Row = Mapping[str, Any]
 
 _HISTORIES = ("log_history", "history", "metrics", "logs", "steps", "records", "trajectory", "rows", "data")
-_NAMES = (
-    "name",
-    "run",
-    "run_name",
-    "run_id",
-    "id",
-    "label",
-    "method",
-    "algorithm",
-    "algo",
-    "variant",
-    "experiment",
-    "seed",
+_NAMES = tuple(
+    "name run run_name run_id id label method algorithm algo variant experiment trajectory trial fold seed".split()
 )
-_RUNS = (
-    "run",
-    "run_id",
-    "run_name",
-    "experiment",
-    "exp",
-    "variant",
-    "method",
-    "algo",
-    "algorithm",
-    "arm",
-    "condition",
-    "model",
-    "seed",
+_RUNS = tuple(
+    "run run_id run_name experiment exp variant method algo algorithm "
+    "arm condition model trajectory trial fold seed".split()
 )
 _TRAIN = frozenset(("train", "training", "trainer"))
 _TEXTS = frozenset(
@@ -60,6 +38,8 @@ class Table(NamedTuple):
 
     name: str
     rows: Sequence[Row]
+    series: bool = False
+    """Whether its form says that the rows follow each other in time: columns, curves, a history."""
 
 
 def tables(value: Any, name: str = "") -> list[Table]:
@@ -139,12 +119,15 @@ def _of_mapping(value: Mapping[str, Any], depth: int) -> list[Table]:
         ):
             return found
         if isinstance(inner, dict) and (rows := columns(inner)) and not _runs_of_columns(inner):
-            return [Table("", rows)]
+            return [Table("", rows, True)]
+    held = columns(value)
+    told = bool(held) and _means(held[0])
     return (
         _counted(value)
         or _runs_of_columns(value)
-        or [Table("", rows) for rows in (_told(value), _curves(value)) if rows][:1]
+        or [Table("", rows, True) for rows in (held if told else [], _curves(value)) if rows][:1]
         or (_within(value, depth) if depth < _DEEPEST else [])
+        or ([Table("", held)] if held and not _means(value) else [])  # else histograms beside the numbers of a summary
     )
 
 
@@ -170,7 +153,7 @@ def _runs_of_columns(value: Mapping[str, Any]) -> list[Table]:
         return []
     found = {key: rows for key, inner in held.items() if (rows := columns(inner)) and _means(rows[0])}
     alike = {frozenset(rows[0]) for rows in found.values()}
-    return [Table(key, rows) for key, rows in found.items()] if len(found) > 1 and len(alike) == 1 else []
+    return [Table(key, rows, True) for key, rows in found.items()] if len(found) > 1 and len(alike) == 1 else []
 
 
 def columns(value: Mapping[str, Any]) -> list[Row]:
@@ -180,15 +163,15 @@ def columns(value: Mapping[str, Any]) -> list[Row]:
     lengths = [len(v) for v in lists.values() if any(_numeric(x) for x in v[:5])]
     if not lengths:
         return []
-    longest = max(set(lengths), key=lengths.count)
+
+    def tells(length: int) -> tuple[int, int, int, int]:
+        names = [key for key, v in lists.items() if len(v) == length]
+        known = [key for key in names if resolve(key)]
+        return len([key for key in known if not is_eval(key)]), len(known), len(names), length
+
+    longest = max(set(lengths), key=tells)
     table = {key: v for key, v in lists.items() if len(v) == longest}
     return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)] if longest > 1 else []
-
-
-def _told(value: Mapping[str, Any]) -> list[Row]:
-    """Columns, unless they mean nothing and the numbers beside them do: histograms in a summary."""
-    rows = columns(value)
-    return rows if rows and (_means(rows[0]) or not _means(value)) else []
 
 
 def _curves(value: Mapping[str, Any]) -> list[Row]:
@@ -226,7 +209,7 @@ def _within(value: Mapping[str, Any], depth: int) -> list[Table]:
     for key, inner in value.items():
         inside = _of_list(inner, depth + 1) if isinstance(inner, list) else []
         inside = _of_mapping(inner, depth + 1) if isinstance(inner, dict) else inside
-        if inside := [table for table in inside if _is_log(table.rows, str(key))]:
+        if inside := [table for table in inside if _is_log(table, str(key))]:
             found[str(key)] = inside
     if _sides(found) and all(len(inside) == 1 for inside in found.values()):
         rows = [row for key, (table,) in found.items() for row in _of_side(key, table.rows)]
@@ -236,7 +219,7 @@ def _within(value: Mapping[str, Any], depth: int) -> list[Table]:
         return [Table("", [rows[i] for i in order])]
     if len(found) == 1:
         return next(iter(found.values()))
-    return [Table(f"{key} {t.name}".strip(), t.rows) for key, inside in found.items() for t in inside]
+    return [Table(f"{key} {t.name}".strip(), t.rows, t.series) for key, inside in found.items() for t in inside]
 
 
 def _sides(held: Mapping[str, Any]) -> bool:
@@ -250,12 +233,14 @@ def _of_side(key: str, rows: Sequence[Row]) -> Iterator[Row]:
         yield row if key.lower().split("_")[0] in _TRAIN else {"split": "eval", **row}
 
 
-def _is_log(rows: Sequence[Row], key: str) -> bool:
+def _is_log(table: Table, key: str) -> bool:
     """Whether rows under a key are metrics over time, not answers of a model or results of several."""
+    rows = table.rows
     if len(rows) < 2 or not any(_means(row) for row in rows[:3]):
         return False
     names = {str(name).lower() for row in rows[:3] for name in row}
-    return not names & _TEXTS and (bool(names & {*STEP_KEYS, *WEAK_STEP_KEYS}) or bool(_LOG.search(key)))
+    counted = table.series or names & {*STEP_KEYS, *WEAK_STEP_KEYS} or _LOG.search(key)
+    return not names & _TEXTS and bool(counted)
 
 
 def _means(row: Row) -> bool:

@@ -119,3 +119,19 @@ def test_a_row_for_each_response_is_a_step_with_their_mean(tmp_path: Path) -> No
     held = known(run_of(tmp_path, "x.jsonl", jsonl(rows)))
     assert held["reward_mean"] == pytest.approx([2 / 3, 1, 4 / 3])
     assert held["kl"] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"training_rewards": [0.1, 0.2, 0.3], "before_rewards": [0.1, 0.2], "after_rewards": [0.8, 0.9], "note": "x"},
+        {"task": {"history": {"train_rewards": [0.1, 0.2, 0.3], "eval_rewards": [5, 6]}, "random_rewards": [1, 2]}},
+        {
+            "episode_scores": [0.1, 0.2, 0.3],
+            "overall_avg": 0.2,
+            "all_results": [{"topic": "x", "mean_reward": 0.1}] * 3,
+        },
+    ],
+)
+def test_the_columns_of_training_are_the_run(tmp_path: Path, value: Any) -> None:
+    assert known(run_of(tmp_path, "x.json", json.dumps(value))) == {"reward_mean": [0.1, 0.2, 0.3]}
