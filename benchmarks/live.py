@@ -12,6 +12,7 @@ import time
 
 from grpo_doctor import LiveDoctor, StepRecord
 from grpo_doctor.record import NUMBER_FIELDS, encode
+from grpo_doctor.run import Sample
 
 AT = (1_000, 10_000, 100_000)
 SPAN = 500
@@ -44,26 +45,48 @@ COUNTED = {"epoch": 0.001, "wall_time": 20, "tokens_seen": 60_000, "optimizer_st
 """What grows by this much a step."""
 
 
+SETTINGS = {
+    "group_size": 8, "normaliser": "group", "advantage_clip": 5.0, "lora_r": 16, "epsilon": 0.2, "entropy_target": 0.5,
+    "gradient_checkpointing": False, "lora_dropout": 0.0, "reference": "initial", "max_grad_norm": 1.0,
+    "kl_estimator": "k3", "loss_type": "dapo",
+}  # fmt: skip
+"""What the run declares, so that the checks of settings run too."""
+SAVED = 8
+"""Responses saved a step, of WORDS words each."""
+WORDS = 60
+
+
+def samples(step: int, rng: random.Random) -> list[Sample]:
+    """Responses that differ, most of them valid."""
+    texts = (" ".join(rng.choices(VOCABULARY, k=WORDS)) for _ in range(SAVED))
+    return [Sample(step=step, response=text, reward=rng.random(), valid=rng.random() < 0.98) for text in texts]
+
+
+VOCABULARY = [f"word{n}" for n in range(2000)]
+
+
 def record(step: int, rng: random.Random) -> StepRecord:
-    """A step of a healthy run of which every number is known."""
+    """A step of a healthy run of which everything is known."""
     values = {name: level * rng.gauss(1, 0.05) for name, level in LEVELS.items()}
     values["reward_mean"] *= 1 + step / (step + 1000)
     counted = {name: each * step for name, each in COUNTED.items()}
     return StepRecord(
         step=step, **values, **FIXED, **counted,
         advantage_abs_values=[0.4, 1.1], topk_probs=[0.75, 0.1, 0.05, 0.02, 0.01],
+        group_rewards=[[rng.random() for _ in range(8)] for _ in range(32)],
+        reward_components={"answer": values["reward_mean"], "form": rng.gauss(0.9, 0.02)},
     )  # fmt: skip
 
 
 def main(last: int) -> None:
     assert {*LEVELS, *FIXED, *COUNTED} == {*NUMBER_FIELDS} - {"step"}
-    doctor, rng = LiveDoctor({"group_size": 8}), random.Random(0)
+    doctor, rng = LiveDoctor(SETTINGS), random.Random(0)
     spent: list[float] = []
     written: list[float] = []
     for step in range(last):
-        known = record(step, rng)
+        known, texts = record(step, rng), samples(step, rng)
         start = time.process_time_ns()
-        doctor.push(known)
+        doctor.push(known, texts)
         middle = time.process_time_ns()
         encode(known)
         if any(at - SPAN <= step < at for at in AT):

@@ -722,6 +722,14 @@ def each(function: Callable[..., float], *columns: Column) -> Column:
     return np.float64(function(*columns))
 
 
+def several(number: int, function: Callable[..., tuple[float, ...]], *columns: Column) -> tuple[Column, ...]:
+    """So many columns of the numbers that ``function`` makes of the row's values, row by row."""
+    if isinstance(columns[0], np.ndarray):
+        rows = [function(*row) for row in zip(*columns, strict=True)]
+        return tuple(np.array(rows, float).reshape(-1, number).T)
+    return tuple(map(np.float64, function(*columns)))
+
+
 def is_any(declared: Column, *names: str | float) -> Column:
     """Whether what a run declares is one of these words or numbers; not where it declares nothing."""
     return each(lambda value: value == value and value in names, declared) > 0

@@ -36,6 +36,11 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
     "fmax": lambda x: stats.fmax(x, stats.previous(x)),
     "fmin": lambda x: stats.fmin(x, stats.previous(x)),
     "sqrt": stats.sqrt,
+    "is_any": lambda x: stats.is_any(x, 1.0, "group"),
+    "several": lambda x: sum(stats.several(2, lambda v: (v + 1, 2 * v), x)),
+    "moving_mad": lambda x: stats.moving_mad(x, 4),
+    "known_median": lambda x: stats.known_median(x, 3),
+    "total_of_a_condition": lambda x: stats.total(x > 1),
 }
 values = st.lists(st.one_of(st.just(math.nan), st.just(math.inf), st.floats(-5, 5, width=16)), min_size=1, max_size=40)
 

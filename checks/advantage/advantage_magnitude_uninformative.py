@@ -1,12 +1,13 @@
 import math
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, each, latest, maximum, moving_max, moving_min, moving_sum, sqrt
+from grpo_doctor.stats import Column, latest, maximum, moving_max, moving_min, moving_sum, several, sqrt
 
 
-def gaps(groups: list[list[float]]) -> list[float]:
-    """Largest minus smallest reward of each group whose rewards differ."""
-    return [gap for group in groups if group and (gap := max(group) - min(group)) > 1e-8]
+def moments(groups: list[list[float]]) -> tuple[float, ...]:
+    """Of the gaps between the rewards of each group in which they differ: their number, sum, and sum of squares."""
+    gaps = [gap for group in groups if group and (gap := max(group) - min(group)) > 1e-8]
+    return len(gaps), sum(gaps), sum([gap * gap for gap in gaps])
 
 
 @check(
@@ -56,12 +57,10 @@ def advantage_magnitude_uninformative(
     ## Sources
     arXiv 2503.20783 (Dr. GRPO); founding document 2, option A; TRL documentation of `scale_rewards`.
     """
-    live = moving_sum(each(lambda g: len(gaps(g)), group_rewards), rows)
-    first = moving_sum(each(lambda g: sum(gaps(g)), group_rewards), rows)
-    second = moving_sum(each(lambda g: sum(x * x for x in gaps(g)), group_rewards), rows)
+    live, first, second = (moving_sum(x, rows) for x in several(3, moments, group_rewards))
     varies = sqrt(maximum(live * second / first**2 - 1, 0))
-    largest = moving_max(latest(each(lambda a: max(a, default=math.nan), advantage_abs_values)), rows)
-    smallest = moving_min(latest(each(lambda a: min(a, default=math.nan), advantage_abs_values)), rows)
+    sizes = several(2, lambda a: (max(a, default=math.nan), min(a, default=math.nan)), advantage_abs_values)
+    largest, smallest = moving_max(latest(sizes[0]), rows), moving_min(latest(sizes[1]), rows)
     blind = (live >= least) & (varies > variation) & (largest <= spread * smallest)
     return fires(
         blind,

@@ -1,8 +1,9 @@
+import math
 from itertools import pairwise
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, baseline, each, recent_mean
+from grpo_doctor.stats import Column, baseline, recent_mean, several, where
 
 ENOUGH = 50
 """Pairs of words below which the share of distinct ones says nothing."""
@@ -54,9 +55,9 @@ def lexical_diversity_fall(
     ## Sources
     Distinct-n: Li et al. 2016 (arXiv 1510.03055); Vendi score: 2210.02410. The limit of one half is a heuristic.
     """
-    words = each(_pairs, samples)
+    words, share = several(2, _pairs, samples)
     alike = (words >= ENOUGH) & (words <= 1.5 * baseline(words, 1)) & (words >= baseline(words, 1) / 1.5)
-    distinct = each(lambda row, fits: _distinct(row) if fits else float("nan"), samples, alike)
+    distinct = where(alike, share, math.nan)
     first, now = baseline(distinct, 1), recent_mean(distinct)
     low = (now < part * first) & alike
     better = reward_gained & ~reward_fallen
@@ -69,15 +70,8 @@ def lexical_diversity_fall(
     )
 
 
-def _bigrams(row: list[Any]) -> list[tuple[str, str]]:
-    texts = [s.response.split() for s in row]
-    return [pair for words in texts for pair in pairwise(words)]
-
-
-def _pairs(row: list[Any]) -> float:
-    return float(len(_bigrams(row)))
-
-
-def _distinct(row: list[Any]) -> float:
-    pairs = _bigrams(row)
-    return len(set(pairs)) / len(pairs)
+def _pairs(row: list[Any]) -> tuple[float, float]:
+    """How many pairs of neighbouring words there are, and the share of distinct ones."""
+    texts = [sample.response.split() for sample in row]
+    pairs = [pair for words in texts for pair in pairwise(words)]
+    return len(pairs), len(set(pairs)) / len(pairs) if pairs else math.nan

@@ -2,7 +2,7 @@ from collections import Counter, deque
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, baseline, fold, isnan, latest, maximum, moving_mean, where
+from grpo_doctor.stats import Column, baseline, fold, latest, maximum, moving_mean
 
 WINDOW = 200
 """Valid responses over which patterns are counted."""
@@ -47,8 +47,7 @@ def pattern_concentration(
     ## Sources
     Document 002; catalogue of checks, DIV002; healthy runs of the project's engine end at a top share of 0.4 to 0.8.
     """
-    counted = fold(_Patterns.share, _Patterns, samples)
-    share = moving_mean(where(isnan(top_pattern_share), counted, top_pattern_share), rows)
+    share = moving_mean(fold(_Patterns.share, _Patterns, samples, top_pattern_share), rows)
     start, now = baseline(reward_mean, 5), moving_mean(reward_mean, rows)
     stuck = now <= start + gain * maximum(abs(start), 0.5)
     return fires(
@@ -65,8 +64,10 @@ class _Patterns:
         self.last: deque[str] = deque(maxlen=WINDOW)
 
     @staticmethod
-    def share(state: "_Patterns", samples: Any) -> tuple["_Patterns", float]:
-        """Share of the most frequent valid response, unknown below 30 of them."""
+    def share(state: "_Patterns", samples: Any, recorded: float) -> tuple["_Patterns", float]:
+        """Share of the most frequent valid response: as recorded, else counted; unknown below 30 of them."""
+        if recorded == recorded:
+            return state, recorded
         valid = [s.response for s in samples or () if s.valid]
         state.last.extend(valid)
         if len(state.last) < 30:

@@ -2,7 +2,7 @@ from collections import Counter
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.stats import Column, fold
+from grpo_doctor.stats import Column, each, fold, total
 
 LOOKED_AT = 400
 """Characters of a response that are looked at."""
@@ -39,8 +39,8 @@ def first_token_good_then_garbage(samples: Column, *, least: int = 10, share: fl
     Document 002's log: "Programmer's 11. 11. 1.", "Customizing the 11. 1. 1."; a tiny model in this mode has its first
     token right in 100 % and later tokens in 4.5 % of positions.
     """
-    share_now = fold(_Starts.share, _Starts, samples)
-    count = fold(_Starts.count, _Starts, samples)
+    count = total(each(lambda row: len(_invalid(row)), samples))
+    share_now = fold(_Starts.marked, _Starts, samples) / count
     return fires(
         (count >= least) & (share_now >= share),
         "{marked:.0%} of {invalid} invalid responses begin like a valid one and go on as noise.",
@@ -50,41 +50,36 @@ def first_token_good_then_garbage(samples: Column, *, least: int = 10, share: fl
     )
 
 
+def _invalid(samples: list[Any]) -> list[str]:
+    return [s.response[:LOOKED_AT] for s in samples if s.valid is False and s.response]
+
+
 class _Starts:
-    """First words of valid responses, and how many invalid ones begin like them and go on as noise."""
+    """First words of valid responses, and how many invalid ones began like them and went on as noise."""
 
     def __init__(self) -> None:
         self.words: Counter[str] = Counter()
-        self.invalid = self.marked = 0
+        self.seen = 0
 
-    def take(self, samples: Any) -> None:
-        for sample in samples or ():
+    @staticmethod
+    def marked(state: "_Starts", samples: list[Any]) -> tuple["_Starts", float]:
+        for sample in samples:
             first = sample.response[:LOOKED_AT].split(None, 1)[:1] if sample.valid else ()
-            if first and len(self.words) < 1000:
-                self.words[first[0]] += 1
-        usual = tuple(w for w, n in self.words.most_common(50) if n >= 2 and len(w) > 2)
-        for sample in samples or ():
-            if sample.valid is False and sample.response:
-                self.invalid += 1
-                self.marked += self._begins_well(sample.response[:LOOKED_AT], usual)
+            if first and len(state.words) < 1000:
+                state.words[first[0]] += 1
+        invalid = _invalid(samples)
+        if invalid:
+            usual = tuple(w for w, n in state.words.most_common(50) if n >= 2 and len(w) > 2)
+            state.seen += sum(_begins_well(text, usual) for text in invalid)
+        return state, float(state.seen)
 
-    @staticmethod
-    def _begins_well(text: str, usual: tuple[str, ...]) -> bool:
-        if not text.startswith(usual):
-            return False
-        start = next(word for word in usual if text.startswith(word))
-        rest = text[len(start) :]
-        letters = sum(c.isalpha() for c in rest)
-        pairs = list(zip(rest.split(), rest.split()[1:], strict=False))
-        repeated = len(pairs) >= 4 and len(set(pairs)) < len(pairs) / 2
-        return len(rest) >= 3 and (letters < len(rest) / 2 or repeated)
 
-    @staticmethod
-    def share(state: "_Starts", samples: Any) -> tuple["_Starts", float]:
-        state.take(samples)
-        return state, state.marked / state.invalid if state.invalid else 0.0
-
-    @staticmethod
-    def count(state: "_Starts", samples: Any) -> tuple["_Starts", float]:
-        state.invalid += sum(s.valid is False and bool(s.response) for s in samples or ())
-        return state, float(state.invalid)
+def _begins_well(text: str, usual: tuple[str, ...]) -> bool:
+    if not text.startswith(usual):
+        return False
+    start = next(word for word in usual if text.startswith(word))
+    rest = text[len(start) :]
+    letters = sum(c.isalpha() for c in rest)
+    pairs = list(zip(rest.split(), rest.split()[1:], strict=False))
+    repeated = len(pairs) >= 4 and len(set(pairs)) < len(pairs) / 2
+    return len(rest) >= 3 and (letters < len(rest) / 2 or repeated)

@@ -4,7 +4,7 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline, each, kendall_tau, where
+from grpo_doctor.stats import Column, baseline, each, kendall_tau, several, where
 
 
 @check(
@@ -60,7 +60,7 @@ def length_normalisation_bias(
     ## Sources
     Dr. GRPO (arXiv 2503.20783), DAPO (2503.14476).
     """
-    wrong, right = each(_wrong, samples), each(_right, samples)
+    wrong, right = several(2, _lengths, samples)
     known = (wrong == wrong) & (right == right)
     ratio = where(known, wrong / right, np.nan)
     biased = (kendall_tau(ratio, rows) > tau) & (wrong > longer * baseline(wrong, 1)) & (ratio > 1)
@@ -75,18 +75,14 @@ def length_normalisation_bias(
     )
 
 
-def _mean_length(row: list[Any], above: bool) -> float:
-    scored = [s for s in row if s.reward is not None]
-    if not scored:
-        return np.nan
-    middle = sum(s.reward or 0.0 for s in scored) / len(scored)
-    lengths = [len(s.response) for s in scored if s.reward != middle and (s.reward > middle) is above]
+def _lengths(row: list[Any]) -> tuple[float, float]:
+    """Mean length in characters of the responses below the mean reward, and of those above it."""
+    scored = [(s.reward, len(s.response)) for s in row if s.reward is not None]
+    middle = sum([reward for reward, _ in scored]) / len(scored) if scored else 0.0
+    wrong = [length for reward, length in scored if reward < middle]
+    right = [length for reward, length in scored if reward > middle]
+    return _mean(wrong), _mean(right)
+
+
+def _mean(lengths: list[int]) -> float:
     return sum(lengths) / len(lengths) if lengths else np.nan
-
-
-def _wrong(row: list[Any]) -> float:
-    return _mean_length(row, False)
-
-
-def _right(row: list[Any]) -> float:
-    return _mean_length(row, True)
