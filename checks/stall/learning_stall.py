@@ -59,6 +59,7 @@ def learning_stall(
     reward_fallen: Column = None,
     reward_solved: Column = None,
     reward_std: Column = None,
+    success_rate: Column = None,
     dead_share: Column = None,
     cut_share: Column = None,
     advantage_rms_live: Column = None,
@@ -87,7 +88,8 @@ def learning_stall(
     rewards; and then a reward that has been below 0 and has gained 2.5 standard errors is not called stalled. So it
     says "has not learnt" only where the noise would let it see learning. **error** when at the same time over 80 % of
     the groups are dead or most responses are cut off: then no patience helps. A run that begins at 80 % of its top, or
-    stands at 90 % of it, is solved, not stalled.
+    stands at 90 % of it, is solved, not stalled. So is it called stalled (**warning**) whatever the scale where 40 rows
+    hold a success rate that has never been above 0, and the reward has not risen as below.
 
     Below that it says (**info**) what it cannot see: from the 40th reward on, a best mean that lies less than 2.5
     standard errors above the first, over 20 rewards and over 80, in a run that neither began near its top nor has
@@ -139,6 +141,7 @@ def learning_stall(
     stalled = flat & ~moved & (first < floor + done * (most - floor)) & ~reward_solved
     high = (first >= floor + done * (most - floor)) | reward_solved
     unproven = (seen >= early) & ~rose & ~high & ~reward_fallen
+    stalled = stalled | (unproven & (total(success_rate == success_rate) >= early) & (best(success_rate) <= 0))
     none, ended = recent_mean(dead_share, rows), recent_mean(cut_share, rows)
     hopeless = (none > dead) | (ended > cut)
     size = latest(where(isnan(advantage_rms_live), advantage_std, advantage_rms_live))

@@ -110,7 +110,7 @@ success_rate        answer accuracy | accuracy | accuracy rate | success rate | 
                     pass rate
                     solve rate
                     exact match | exact match rate | accuracy mean | train accuracy | train answer accuracy
-                    win rate | batch accuracy | pass 1
+                    win rate | batch accuracy | pass 1 | solved | resolved | resolve rate
 valid_rate          valid rate | 1-invalid rate | valid | format accuracy | format rate | format correct | format
                     parse rate
                     parse success rate | train format accuracy

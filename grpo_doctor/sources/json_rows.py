@@ -48,7 +48,9 @@ def read(file: Input) -> list[Run]:
         return [_trainer_state(file, value)]
     format = WANDB_SUMMARY if file.path.name == "wandb-summary.json" else FORMAT
     found = tables(value, file.path.stem)
-    return [_run(file, format, table, value, len(found) > 1) for table in found]
+    runs = [_run(file, format, table, value, len(found) > 1) for table in found]
+    trained = [run for run in runs if run.run_type not in ("evaluation", "none")]
+    return trained or runs[:1]
 
 
 def _run(file: Input, format: str, table: Table, value: Any, several: bool) -> Run:
