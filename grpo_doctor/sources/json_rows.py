@@ -16,6 +16,7 @@ from .rows import Rows
 FORMAT = "json"
 TRAINER_STATE = "trainer-state"
 WANDB_SUMMARY = "wandb-summary"
+_CONFIGS = ("config", "args", "hparams", "hyperparameters", "params", "settings")
 _SPACE = re.compile(r"[\ufeff\s,]*")
 _LIST = re.compile(r"""\[\s*(?:\[\s*"[^"\n]*"\s*,|(?:-?\d[\d.eE+-]*\s*,\s*){2})""")
 """A list of numbers, or of rows below a row of names."""
@@ -50,7 +51,7 @@ def read(file: Input) -> list[Run]:
     found = tables(value, file.path.stem)
     runs = [_run(file, format, table, value, len(found) > 1) for table in found]
     trained = [run for run in runs if run.run_type not in ("evaluation", "none")]
-    return trained or runs[:1]
+    return trained or runs
 
 
 def _run(file: Input, format: str, table: Table, value: Any, several: bool) -> Run:
@@ -58,7 +59,8 @@ def _run(file: Input, format: str, table: Table, value: Any, several: bool) -> R
     for row in table.rows:
         rows.add(row)
     if isinstance(value, dict):
-        rows.declare({k: v for k, v in value.items() if not isinstance(v, list)})
+        own = {k: v for k, v in value.items() if not isinstance(v, list)}
+        rows.declare({k: v for k, v in own.items() if k in _CONFIGS or not (several and isinstance(v, dict))})
     return rows.run()
 
 

@@ -136,7 +136,9 @@ def test_exactly_a_quarter_smaller_and_exactly_so_much_further_is_still() -> Non
     assert found is not None
 
 
-@pytest.mark.parametrize(("successes", "severity"), [("0x50", "warning"), ("0x10 0.1 0x39", "info"), ("0x20 ?x30", "info")])
+@pytest.mark.parametrize(
+    ("successes", "severity"), [("0x50", "warning"), ("0x10 0.1 0x39", "info"), ("0x20 ?x30", "info")]
+)
 def test_a_run_that_never_succeeds_is_stalled_on_any_scale(successes: str, severity: str) -> None:
     rewards = ("-6.5 -6.6 -6.5 -6.4 -5.9 " * 10).strip()
     assert find("STL001", reward_mean=rewards, success_rate=successes).severity == severity
