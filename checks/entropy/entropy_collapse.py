@@ -120,21 +120,21 @@ def entropy_collapse(
     first = baseline(entropy, 1)
     low_born = (first < 1.5 * born) & (entropy < born)
     spent = (first >= 1.5 * born) & (entropy < maximum(part * first, floor))
-    better = reward_gained & ~reward_fallen
-    shrunk = ~better & ~reward_solved & (response_length_mean < shorter * baseline(response_length_mean, 1))
+    idle = ~(reward_gained & ~reward_fallen | reward_solved)  # nothing to show for it
+    shrunk = idle & (response_length_mean < shorter * baseline(response_length_mean, 1))
     tied = (recent_mean(dead_share) >= dead) | (recent_mean(reward_std) <= part * baseline(reward_std, 1))
     broken = invalid_rate - baseline(invalid_rate, 1) >= worse
-    stuck = ~better & ~reward_solved & (tied | (recent_mean(unique_rate) <= unique) | broken)
-    saturated = (top1_prob > sure) & (logit_gap > apart) & ~better & ~reward_solved
-    known = recent_mean(reward_mean) == recent_mean(reward_mean)
+    stuck = idle & (tied | (recent_mean(unique_rate) <= unique) | broken)
+    saturated = (top1_prob > sure) & (logit_gap > apart) & idle
+    level = recent_mean(reward_mean)
     joined = (spent & (reward_fallen | shrunk | stuck)) | ((spent | low_born) & saturated)
     untrained = (baseline(step, 1) <= 1) & (settings.get("rows") != "epochs")
     beside = where(stuck, 3, where(saturated, 4, where(low_born, where(untrained, 5, 6), 0)))
     beside = where(reward_fallen, 1, where(shrunk, 2, beside))
     return fires(
-        low_born | (spent & ~better & ~reward_solved),
+        low_born | (spent & idle),
         "Entropy is {entropy:.3g} nats, {first:.3g} on the first row{beside}.",
-        warning=(low_born | (spent & known)) & ~better & ~reward_solved,
+        warning=(low_born | (spent & (level == level))) & idle,
         error=joined,
         critical=joined & (entropy < 0.02) & (top1_prob > sure),
         onset=began(spent, entropy < 3 * part * first, step),

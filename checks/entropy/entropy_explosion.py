@@ -87,15 +87,15 @@ def entropy_explosion(
     poor = high & ((~reward_gained & (reward_mean == reward_mean)) | reward_fallen)
     times_longer = response_length_mean / baseline(response_length_mean, 1)
     cut = cut_share - baseline(cut_share, 1)
-    by_length = (times_longer > times) & ((cut >= 0.15) | reward_fallen) & (entropy_mean <= random)
+    of_itself = ~((times_longer > times) & ((cut >= 0.15) | reward_fallen) & (entropy_mean <= random))
     broken = invalid_rate - baseline(invalid_rate, 1) >= worse
     return fires(
         high,
         "Entropy has risen from {first:.3g} to {entropy:.3g} nats.",
         hold=(5, 10),
-        warning=high & ~by_length,
-        error=poor & ~by_length,
-        critical=poor & ~by_length & ((times_longer > longer) | (cut >= worse) | broken),
+        warning=high & of_itself,
+        error=poor & of_itself,
+        critical=poor & of_itself & ((times_longer > longer) | (cut >= worse) | broken),
         onset=began(high, entropy_mean > fmin(1.25 * first, 1.5 * lowest(entropy)), step),
         entropy=entropy_mean,
         first=first,

@@ -115,10 +115,11 @@ def reward_constant_or_saturated(
     unit = (highest <= 1) & (floor >= 0)
     solved = (unit & (moving_mean(reward_mean, steps) >= top)) | (moving_mean(success_rate, steps) >= top)
     began = solved & ((unit & (baseline(reward_mean) >= top)) | (baseline(success_rate) >= top))
+    unsolved = constant & ~solved
     far = level < near * best(reward_max)
-    varied = constant & ~solved & (moving_max(reward_mean, least) - moving_min(reward_mean, least) > 1e-6)
+    varied = unsolved & (moving_max(reward_mean, least) - moving_min(reward_mean, least) > 1e-6)
     sunk = (level <= 0) & (level - floor <= highest - level)
-    dead = varied | constant & ~solved & (far | (unit & (level <= low)) | sunk | (right <= 1 - top))
+    dead = varied | unsolved & (far | (unit & (level <= low)) | sunk | (right <= 1 - top))
     why = where(
         solved,
         "the task is solved and nothing is left to learn",
@@ -127,11 +128,11 @@ def reward_constant_or_saturated(
     return fires(
         constant | solved,
         "{what} for {rows:.0f} rewards in a row: {why}.",
-        warning=began | (constant & ~solved),
+        warning=began | unsolved,
         error=dead,
         hold=(1, 1),
         clear=steps,
-        onset=where(constant & ~solved, latest(where(alike == 1, step, math.nan)), math.nan),
+        onset=where(unsolved, latest(where(alike == 1, step, math.nan)), math.nan),
         what=words(_what, level, varied),
         level=level,
         rows=where(constant, alike, steps),
