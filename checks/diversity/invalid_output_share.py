@@ -2,7 +2,7 @@ import math
 
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, baseline, moving_mean, previous, row, sqrt, total, where
+from grpo_doctor.stats import Column, baseline, fmax, moving_mean, previous, row, sqrt, total, where
 
 
 @check(
@@ -68,7 +68,7 @@ def invalid_output_share(
     share, start = moving_mean(invalid_rate, rows), baseline(invalid_rate, 5)
     responses = groups * group_size
     chance = 3 * sqrt(share * (1 - share) / (responses * rows) + math.pi / 2 * start * (1 - start) / (responses * 5))
-    grown = share >= start + where(chance > worse, chance, worse)
+    grown = share >= start + fmax(chance, worse)
     wrong = grown | ((row(invalid_rate) >= patience) & (share > many) & (share >= start - 0.05))
     unpaid = grown | ~reward_gained
     exposed, spared = previous(update_applied) == 1, previous(update_applied) == 0

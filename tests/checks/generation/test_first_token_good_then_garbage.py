@@ -1,3 +1,5 @@
+import pytest
+
 from grpo_doctor.run import Sample
 from grpo_doctor.testing import find, run_check
 
@@ -23,3 +25,19 @@ def test_repetition_is_noise_too_and_a_wrong_ending_is_not() -> None:
         find("GEN003", samples=rollouts(["Custom ab cd ab cd ab cd ab cd"] * 10), loss="0.1x3").evidence["marked"] == 1
     )
     assert run_check("GEN003", samples=rollouts(["Custom -> Programmer -> Review ? done"] * 10), loss="0.1x3") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "noise"),
+    [
+        ("Custom ab ab ab ab ab", True),
+        ("Custom ab ab ab ab", False),
+        ("Custom ab cd ab cd ab", False),
+        ("Custom1.1", True),
+        ("Custom1.", False),
+        ("Custom1a2b", False),
+        ("Custom1a2b.", True),
+    ],
+)
+def test_what_is_noise_at_its_thresholds(text: str, noise: bool) -> None:
+    assert (run_check("GEN003", samples=rollouts([text] * 10), loss="0.1x3") is not None) is noise

@@ -107,3 +107,9 @@ def test_a_tenth_below_the_best_is_still_near_it_and_the_metric_fell_from_its_pe
 def test_a_reward_that_hardly_rose_need_not_show_in_the_metric(size: float, severity: str | None) -> None:
     found = run_check("REW002", reward_mean=[size * (u - 0.2) for u in LONG], eval_score="0.01x40")
     assert (found.severity if found else None) == severity
+
+
+@pytest.mark.parametrize(("floor", "found"), [(0.25, False), (0.24, True)])
+def test_a_reward_that_rose_by_twice_the_floor_is_not_far_above_nothing(floor: float, found: bool) -> None:
+    columns: dict[str, Any] = {"reward_mean": "0.25x5 0.75x25", "eval_score": "0x30"}
+    assert (run_check("REW002", None, thresholds={"floor": floor}, **columns) is not None) is found
