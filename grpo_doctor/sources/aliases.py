@@ -29,7 +29,7 @@ FRAMEWORKS = """
 reward_mean         critic/score/mean objective/scores ppo/mean_scores exp_scores/mean rollout_scores/mean
                     reward/avg_raw_reward task_reward/avg rollout/raw_reward env/all/reward/total reward reward/mean
                     reward/all/mean scores reward/total reward/total/mean reward/total_mean rewards/total
-                    critic/rewards/mean combined_reward final_reward overall_reward
+                    critic/rewards/mean combined_reward final_reward overall_reward rm
 reward_std          reward_std reward/std ppo/std_scores exp_scores/std rollout_scores/std
 reward_min          critic/score/min critic/rewards/min reward/min
 reward_max          critic/score/max critic/rewards/max reward/max
@@ -40,7 +40,7 @@ live_groups         batch/solve_partial
 valid_rate          env/all/format
 loss                loss actor/loss loss/total_avg loss/mean train_loss
 eval_loss           eval_loss eval/loss val_loss val/loss valid_loss validation_loss
-policy_loss         policy_loss actor/pg_loss loss/policy_avg pg_loss act_loss actor_loss/avg
+policy_loss         policy_loss actor/pg_loss loss/policy_avg pg_loss act_loss actor_loss/avg pg
 kl_loss             loss/kl_avg
 grad_norm           grad_norm policy/raw_grad_norm actor/grad_norm actor_grad_norm optim/grad_norm grad_norm/actor
 learning_rate       learning_rate actor/lr actor_lr act_lr optim/lr lr train/lr-pg_0 learning_rate_group_0
@@ -67,7 +67,7 @@ zero_variance_share frac_reward_zero_std 1-env/all/by_group/frac_mixed 1-baselin
                     1-dynamic_filtering_pass_rate
 response_length_mean completions/mean_length response_length/mean response_length val/sequence_lengths
                     rollout/response_len/mean rollout/response_lengths mean_gen_tokens_per_sample completion_length
-                    env/all/ac_tokens_per_turn gen_len generate/avg_num_tokens
+                    env/all/ac_tokens_per_turn gen_len generate/avg_num_tokens glen
 response_length_min completions/min_length response_length/min val/sequence_lengths_min rollout/response_len/min
 response_length_max generate/max_num_tokens completions/max_length response_length/max val/sequence_lengths_max
                     rollout/response_len/max
@@ -102,7 +102,7 @@ WORDS = """
 reward_mean         reward | reward mean | total reward mean | batch reward | batch mean reward | train reward
                     train mean reward | ep reward mean | episode reward mean | episode reward | ep reward
                     total reward | total score | episode return | ep return | return | mean r | group reward
-                    episode score | episode scores | ep score
+                    reward score | episode score | episode scores | ep score
 reward_std          reward std | reward mean std | total reward std | batch reward std
 reward_min          reward min
 reward_max          reward max

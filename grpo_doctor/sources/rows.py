@@ -23,6 +23,8 @@ from .settings import declared
 
 EVAL = frozenset("eval evaluation val valid validation test testing dev".split())
 _LABELS = ("type", "row_type", "event", "phase", "split", "mode", "kind", "stage", "prefix")
+_NO_LOG = ("No log", "No Log")
+"""What notebooks show for a metric that a row does not hold."""
 _WRAPPERS = frozenset("data metrics logs log stats scalars values extra fields payload record".split())
 _NAMED = frozenset("metric tag key name metric_name variable scalar".split())
 _CONFIGS = frozenset("config args hparams header meta settings".split())
@@ -326,7 +328,8 @@ class Rows:
             ):
                 self.components[name] = _Column(component(key), ())
                 return self.components[name]
-            self.unread[name] = 1
+            if value not in _NO_LOG:
+                self.unread[name] = 1
             return None
         if number(value) is None:
             return None

@@ -363,6 +363,12 @@ def test_tables_of_notebooks(tmp_path: Path, text: str) -> None:
     assert run.columns["reward_components"].tolist() == [{"correct": 1.0}, {"correct": 0.5}]
 
 
+def test_a_metric_that_the_first_row_does_not_hold_is_read_all_the_same(tmp_path: Path) -> None:
+    text = "Step | Training Loss | rewards / f / mean | reward\n-- | -- | -- | --\n1 | 0.5 | No log | 0.5\n2 | 0.5 | 0.25 | 0.5\n"
+    run = run_of(tmp_path, "out.txt", text)
+    assert run.columns["reward_components"].tolist() == [None, {"f": 0.25}]
+
+
 def page(rows: list[list[str]]) -> str:
     cells = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     return f"<div><progress value='2'></progress></div><table border='1'><thead>{cells}</thead></table><p>"
@@ -458,11 +464,13 @@ def test_mlflow_is_one_run_from_any_of_its_files(tmp_path: Path) -> None:
 
 NAMES = {
     "reward_mean": "ppo/mean_scores exp_scores/mean reward/avg_raw_reward grpo_actor/task_reward/avg Total-rewards-mean ep_rew_mean "
-    "total_reward reward/total combined_reward episode_return",
+    "total_reward reward/total combined_reward episode_return Average-reward-score rm",
     "success_rate": "successes succ",
     "grad_norm": "policy/raw_grad_norm grpo_actor/update/grad_norm",
     "learning_rate": "train/lr-pg_0 policy/policy_lr",
     "truncated_rate": "response_clip_ratio",
+    "policy_loss": "pg",
+    "response_length_mean": "glen",
     "eval_loss": "val_loss eval_loss Test-loss",
     "loss": "train_loss",
     "live_groups": "batch/solve_partial",
