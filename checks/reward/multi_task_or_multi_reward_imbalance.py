@@ -5,7 +5,7 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, fmax, fold, lowest, recent_mean, row
+from grpo_doctor.stats import Column, best, fmax, fold, lowest, maximum, recent_mean, row
 
 ROWS = 5
 """Rows whose mean counts as the level of a part."""
@@ -82,12 +82,14 @@ def multi_task_or_multi_reward_imbalance(
     *,
     sigmas: float = 5.0,
     early: int = 20,
+    flat: float = 0.2,
 ) -> Fires:
     """One reward function or task is bought with another.
 
     ## What it sees
     From the 20th reward on: a component of the reward, or the mean reward of a task, whose mean of 5 rows has lost half
-    of its best and 5 standard errors, while the reward as a whole has not fallen.
+    of its best and 5 standard errors, while the reward as a whole has not fallen, or has moved by no more than a fifth
+    of its level all along.
 
     ## Why it matters
     The sum hides it: the part with the larger variance sets the advantage, and the policy pays for it with the smaller
@@ -106,7 +108,9 @@ def multi_task_or_multi_reward_imbalance(
     of_tasks = fold(sinking, _Parts, _tasks(by_task))
     worst = fmax(of_components, of_tasks)
     level = recent_mean(reward_mean)
-    held = ~reward_fallen & (level > lowest(reward_mean)) & (row(reward_mean) >= early)
+    top, floor = best(level), lowest(level)
+    level_off = top - floor <= flat * maximum(abs(top), abs(floor))
+    held = (~reward_fallen | level_off) & (level > lowest(reward_mean)) & (row(reward_mean) >= early)
     return fires(
         held & (worst > sigmas),
         "A reward function or task has lost more than half of its best ({worst:.0f} standard errors) while the reward "

@@ -33,3 +33,14 @@ def test_parts_that_rise_or_stay() -> None:
 
 def test_when_the_whole_reward_falls_it_is_no_imbalance() -> None:
     assert run_check("REW007", reward_mean=DOWN, reward_components=[{"b": d} for d in DOWN]) is None
+
+
+def test_format_that_buys_off_accuracy_at_the_same_total() -> None:
+    accuracy = [max(0.0, 0.4 - 0.02 * i) + 0.002 * (i % 2) for i in range(40)]
+    layout = [0.5 * min(1, 0.2 + 0.05 * i) for i in range(40)]
+    found = find(
+        "REW007",
+        reward_mean=[a + b for a, b in zip(accuracy, layout, strict=True)],
+        reward_components=[{"accuracy": a, "format": b} for a, b in zip(accuracy, layout, strict=True)],
+    )
+    assert (found.severity, found.cleared) == ("warning", False)
