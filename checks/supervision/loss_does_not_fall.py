@@ -1,0 +1,126 @@
+import math
+from typing import Any
+
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.stats import (
+    Column,
+    baseline,
+    latest,
+    lowest,
+    moving_max,
+    moving_mean,
+    moving_median,
+    noise,
+    previous,
+    row,
+    seen,
+    total,
+    where,
+    words,
+)
+
+
+@check(
+    "SUP001",
+    severity="info",
+    confidence="medium",
+    outcome=True,
+    run_types=("supervised", "preference"),
+    invalidates=("checkpoints since step {onset}: they are worse than those before",),
+    rivals=(
+        Rival(
+            "the learning rate is too high for this model or batch",
+            "steps overshoot; it often shows after the warm-up",
+            "the same run at a third of the learning rate; grad_norm before the rise",
+        ),
+        Rival("the data changed", "a mixture, a curriculum or a second set begins there", "the loss on held-out data"),
+        Rival(
+            "no token is trained on",
+            "all labels are masked, by a template that the collator does not find or by truncation",
+            "the share of labels that are not -100 in one batch",
+        ),
+        Rival(
+            "the model knows the data already", "then the loss is low and flat", "the first loss, and a held-out task"
+        ),
+    ),
+    remedies=("lower-learning-rate",),
+    leaves_open="that it learns: its loss has not fallen",
+)
+def loss_does_not_fall(
+    loss: Column,
+    step: Column,
+    events: Column = None,
+    grad_norm: Column = None,
+    *,
+    rows: int = 5,
+    long: int = 10,
+    early: int = 20,
+    half: float = 0.5,
+    share: float = 0.3,
+    worse: float = 0.25,
+    nats: float = 0.1,
+    sigmas: float = 5.0,
+    fallen: float = 2.5,
+) -> Fires:
+    """The loss of a supervised or preference run goes the wrong way, or nowhere.
+
+    ## What it sees
+    The median of the last 5 losses against the first such median and the lowest: **error** when it stands a quarter and
+    0.1 nats above the first, and at twice the lowest. The median of the last 20: **warning** when half of what the loss
+    had fallen is given back and it stands 30 % above the lowest. Both only beyond 5 standard errors, and only up to the
+    first restart of the step counter. **error** too when the loss is exactly 0 on 5 rows in a row, and so was the
+    first, or the gradient norm is. **info** when from the 20th row on no mean of 10 losses, nor of 80, lies 2.5
+    standard errors below the first.
+
+    ## Why it matters
+    A loss above that of the first rows means a model worse than the one that the run began with. A loss of exactly 0
+    trains nothing: every label is masked, or the trainer prints 0 for NaN.
+
+    ## Known false alarms
+    A mixture or curriculum that moves to harder data. Losses with a term that grows by design. Not judged: RL losses,
+    whose value says nothing.
+
+    ## Remedy
+    Go back to the checkpoint before the rise, lower the learning rate, clip the gradient at 1. For a loss of 0, print
+    the labels of one batch. For a loss that does not fall, look at the learning rate and at the first loss: below about
+    0.3 nats there is little to learn.
+
+    ## Sources
+    transformers logs a NaN loss as 0.0 (logging_nan_inf_filter); public SFT logs with `'loss': 0.0, 'grad_norm': nan`.
+    """
+    level, scatter = moving_median(loss, rows), noise(loss)
+    first, low = baseline(level, 1), lowest(level)
+    lasting, once = moving_median(loss, 2 * long), total(seen(events, "restart")) == 0
+    rose = (level - low > sigmas * scatter * math.sqrt(2 / rows)) & (low > 0) & once
+    diverged = rose & (level > (1 + worse) * first + nats) & (level > 2 * low)
+    deep = lowest(lasting)
+    lost = (lasting - deep > sigmas * scatter * math.sqrt(1 / long)) & (deep > 0) & once & (first - deep > share * deep)
+    lost = lost & (lasting > (1 + share) * deep) & (lasting - deep > half * (first - deep))
+    nothing = (moving_max(abs(loss), rows) <= 0) & ((first == 0) | (grad_norm == 0))
+    fell = False
+    for window in (long, 8 * long):
+        mean = moving_mean(loss, window)
+        fell = fell | (baseline(mean, 1) - lowest(mean) > fallen * scatter * math.sqrt(2 / window))
+    flat = (row(loss) >= early) & ~fell & (loss != 0)
+    before = previous(step)
+    since = latest(where(level <= low + half * (level - low), before, math.nan))
+    return fires(
+        flat | diverged | lost | nothing,
+        "The loss {what}.",
+        clear=2 * rows,
+        warning=lost,
+        error=diverged | nothing,
+        what=words(_what, nothing, diverged | lost, first, low, level, row(loss)),
+        first=first,
+        low=low,
+        level=level,
+        since=since,
+    )
+
+
+def _what(nothing: Any, rose: Any, first: float, low: float, level: float, rows: float) -> str:
+    if nothing:
+        return "is exactly 0 on every recent row: no token is trained on, or it is NaN and printed as 0"
+    if rose:
+        return f"rose from {low:.3g} to {level:.3g} and stays there; it began at {first:.3g}"
+    return f"has not fallen beyond its noise in {rows:.0f} rows: {first:.3g} at the start, {level:.3g} now"

@@ -1,0 +1,59 @@
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.remedies import remedy
+from grpo_doctor.stats import Column, baseline, latest, lowest, moving_min, row
+
+
+@check(
+    "SUP002",
+    severity="warning",
+    confidence="medium",
+    run_types=("supervised", "preference"),
+    rivals=(
+        Rival(
+            "the held-out data differ from the training data",
+            "another distribution gets worse from the start",
+            "eval_loss of the first evaluation against the training loss then",
+        ),
+    ),
+    remedies=(
+        remedy(
+            "keep-the-best-checkpoint",
+            "Keep the checkpoint with the lowest held-out loss, and train fewer epochs",
+            trl="load_best_model_at_end=True, metric_for_best_model='eval_loss', num_train_epochs=1",
+            by_hand="save when eval_loss is the lowest so far; stop after three evaluations without a lower one",
+            evidence="loss on held-out data rises while that of training falls",
+            source="transformers TrainingArguments; EarlyStoppingCallback",
+        ),
+    ),
+)
+def overfitting(eval_loss: Column, loss: Column = None, *, above: float = 0.1, least: int = 3) -> Fires:
+    """The loss on held-out data rises while that of training falls.
+
+    ## What it sees
+    Three or more evaluations, the last two of which lie more than 10 % above the lowest, in a run whose last training
+    loss is below its first.
+
+    ## Why it matters
+    The model learns its examples by heart. As a start for RL it is worse than it looks: what it has memorised has
+    little entropy left.
+
+    ## Known false alarms
+    Few held-out examples. Where answers are judged by a task, accuracy may rise for an epoch after the loss turned.
+
+    ## Remedy
+    Take the checkpoint with the lowest held-out loss; fewer epochs, more data, a smaller rank or more dropout.
+
+    ## Sources
+    Textbook knowledge; the loss is the first to turn.
+    """
+    low, now = lowest(eval_loss), latest(eval_loss)
+    learns = ~(latest(loss) >= baseline(loss, 1))
+    return fires(
+        (row(eval_loss) >= least) & (moving_min(eval_loss, 2) > (1 + above) * low) & (low > 0) & learns,
+        "The loss on held-out data rose from {low:.3g} to {now:.3g} while that of training fell to {trained:.3g}.",
+        hold=(1, 1),
+        clear=1,
+        low=low,
+        now=now,
+        trained=latest(loss),
+    )
