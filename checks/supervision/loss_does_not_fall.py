@@ -54,7 +54,7 @@ def loss_does_not_fall(
     *,
     rows: int = 5,
     long: int = 10,
-    early: int = 20,
+    early: int = 40,
     half: float = 0.5,
     share: float = 0.3,
     worse: float = 0.25,
@@ -69,7 +69,7 @@ def loss_does_not_fall(
     0.1 nats above the first, and at twice the lowest. The median of the last 20: **warning** when half of what the loss
     had fallen is given back and it stands 30 % above the lowest. Both only beyond 5 standard errors, and only up to the
     first restart of the step counter. **error** too when the loss is exactly 0 on 5 rows in a row, and so was the
-    first, or the gradient norm is. **info** when from the 20th row on no mean of 10 losses, nor of 80, lies 2.5
+    first, or the gradient norm is. **info** when from the 40th row on no mean of 10 losses, nor of 80, lies 2.5
     standard errors below the first.
 
     ## Why it matters
