@@ -23,7 +23,7 @@ def group_size_out_of_range(group_size: Column, *, few: int = 4) -> Fires:
     TRL, verl and OpenRLHF documentation; arXiv 2402.03300; arXiv 2510.00977.
     """
     return fires(
-        (group_size > 1) & (group_size < few),
+        group_size < few,
         "{k:.0f} response(s) per prompt: the group mean is a poor baseline.",
         hold=(1, 1),
         error=group_size <= 1,

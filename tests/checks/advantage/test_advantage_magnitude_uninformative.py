@@ -37,6 +37,7 @@ def test_one_size_for_gaps_that_vary() -> None:
         ({"size": 1 / 1.02}, "warning"),
         ({"rows": 11}, None),  # held on two rows only
         ({"rewards": [[[0.0, 1.0], [0.0, 1.0]]] * 10}, None),  # one gap: nothing is lost
+        ({"rewards": [[[0.0, 1e-8], [0.0, 1.0]]] * 10}, None),  # a gap of 1e-8 is no live group
         ({"rewards": [[[0.0, 0.1], [0.0, 1.0]]] * 9 + [[[0.0, 1.0], [1.0, 1.0]]]}, None),  # 19 live groups
     ],
 )

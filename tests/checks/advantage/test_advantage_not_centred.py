@@ -44,3 +44,20 @@ def test_rewards_as_advantages() -> None:
 )
 def test_boundary(columns: dict[str, Any], expected: str | None) -> None:
     assert severity(**columns) == expected
+
+
+@pytest.mark.parametrize(
+    ("advantages", "rewards", "expected"),
+    [
+        ((0.75, 1), (1, 1), "warning"),  # means that differ by exactly `same`
+        ((0.5, 0.75), (0.5, 1), "warning"),  # spreads that do
+        ((0.1, 1), (0.1, 1), None),  # a mean of a tenth of the spread: centred or not makes no difference
+        ((0.005, 0), (0.005, 0), None),  # rewards that are all equal
+    ],
+)
+def test_how_alike_rewards_and_advantages_must_be(
+    advantages: tuple[float, float], rewards: tuple[float, float], expected: str | None
+) -> None:
+    columns = zip(("advantage_mean", "advantage_std", "reward_mean", "reward_std"), advantages + rewards, strict=True)
+    found = run_check("ADV006", thresholds={"same": 0.25}, **{name: [value] * 3 for name, value in columns})
+    assert (found.severity if found else None) == expected

@@ -32,3 +32,9 @@ def test_boundary(normaliser: str, std: str, fires: bool) -> None:
 def test_a_group_mean_that_is_taken_off_first_is_left_in_peace() -> None:
     columns: dict[str, Any] = {"advantage_std": "0.71x9", "advantage_rms_live": "1x9", "zero_variance_groups": "4x9"}
     assert run_check("ADV010", settings("batch"), **columns) is None
+
+
+@pytest.mark.parametrize(("leak", "fires"), [(0.5, False), (0.49, True)])
+def test_exactly_at_the_threshold(leak: float, fires: bool) -> None:
+    columns: dict[str, Any] = {"advantage_std": "0x3", "advantage_mean": "0.5x3", "zero_variance_groups": "8x3"}
+    assert (run_check("ADV010", settings("batch"), thresholds={"leak": leak}, **columns) is not None) is fires

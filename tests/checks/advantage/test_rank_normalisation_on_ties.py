@@ -7,8 +7,8 @@ from grpo_doctor.testing import run_check
 RANK = {"normaliser": "rank", "group_size": 8, "groups": 8}
 
 
-def severity(settings: dict[str, Any], **columns: Any) -> str | None:
-    found = run_check("ADV005", settings, **columns)
+def severity(settings: dict[str, Any], thresholds: dict[str, float] | None = None, **columns: Any) -> str | None:
+    found = run_check("ADV005", settings, thresholds=thresholds, **columns)
     return found.severity if found else None
 
 
@@ -44,3 +44,15 @@ def test_ranks_show_by_exact_ones(declared: dict[str, str], largest: str, expect
     settings = {"group_size": 8, "groups": 8, **declared}
     columns: dict[str, Any] = {"advantage_std": "0.66x3", "zero_variance_groups": "8x3", "advantage_min": "-1x3"}
     assert severity(settings, advantage_max=largest, **columns) == expected
+
+
+def test_two_responses_are_one_and_minus_one_under_any_normaliser() -> None:
+    columns: dict[str, Any] = {"advantage_max": "1x3", "advantage_min": "-1x3", "zero_variance_groups": "8x3"}
+    assert severity({"group_size": 2, "groups": 8}, advantage_std="0.66x3", **columns) is None
+    assert severity({"group_size": 3, "groups": 8}, advantage_std="0.66x3", **columns) == "error"
+
+
+@pytest.mark.parametrize(("noise", "expected"), [(0.5, None), (0.49, "error")])
+def test_exactly_at_a_threshold(noise: float, expected: str | None) -> None:
+    columns: dict[str, Any] = {"advantage_std": "0x3", "advantage_mean": "0.5x3", "zero_variance_groups": "8x3"}
+    assert severity(RANK, {"noise": noise}, **columns) == expected

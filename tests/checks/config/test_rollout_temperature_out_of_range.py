@@ -5,7 +5,16 @@ from grpo_doctor.testing import find, run_check
 
 @pytest.mark.parametrize(
     ("temperature", "severity"),
-    [("0.6x9", None), ("0.59x9", "warning"), ("1.5x9", None), ("1.51x9", "warning"), ("0.6x5 0.49x9", "error")],
+    [
+        ("0.6x9", None),
+        ("0.59x9", "warning"),
+        ("1.5x9", None),
+        ("1.51x9", "warning"),
+        ("0.6x5 0.5x9", "warning"),
+        ("0.6x5 0.49x9", "error"),
+        ("0.3 0.25x9", "warning"),  # as cold from the start, but for 0.05
+        ("0.3 0.24x9", "error"),
+    ],
 )
 def test_levels(temperature: str, severity: str | None) -> None:
     found = run_check("CFG004", temperature=temperature)

@@ -1,3 +1,5 @@
+import pytest
+
 from grpo_doctor.run import Sample
 from grpo_doctor.testing import find, run_check
 
@@ -24,3 +26,23 @@ def test_too_little_text_and_another_amount_are_left_out() -> None:
     longer = steps([60] * 4) | {i: steps([29] * 12, words=120)[i] for i in range(5, 13)}
     assert run_check("DIV003", samples=longer, loss="0x12") is None
     assert run_check("DIV003", samples=steps([60] * 12), loss="0x12") is None
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "distinct", "fires"),
+    [
+        (60, 60, 30, False),  # half of the word pairs, and not fewer
+        (60, 60, 29, True),
+        (50, 50, 20, True),  # the least amount of text that counts
+        (49, 49, 20, False),
+        (60, 90, 20, True),  # half as much text again
+        (60, 91, 20, False),
+        (90, 60, 20, True),
+        (90, 59, 20, False),
+    ],
+)
+def test_exactly_at_a_threshold(first: int, then: int, distinct: int, fires: bool) -> None:
+    """Of n + 1 words there are n pairs."""
+    late = steps([distinct] * 12, words=then + 1)
+    samples = steps([first] * 4, words=first + 1) | {step: late[step] for step in range(5, 13)}
+    assert (run_check("DIV003", samples=samples, loss="0x12") is not None) is fires

@@ -1,3 +1,5 @@
+import pytest
+
 from grpo_doctor.run import Sample
 from grpo_doctor.testing import find, run_check
 
@@ -19,3 +21,21 @@ def test_counted_from_samples_where_nothing_is_recorded() -> None:
     assert run_check("DIV002", reward_mean="0.3x30", samples=texts) is None
     alike = {s: [Sample(step=s, response="same", valid=True)] * 4 for s in range(1, 31)}
     assert find("DIV002", reward_mean="0.3x30", samples=alike).severity == "error"
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "reward", "share"),
+    [
+        ({"nearly_all": 0.75}, "0.3x30", "0.75x30"),
+        ({"gain": 0.5}, "0.5x5 0.75x25", "0x15 0.75x15"),  # a reward that has gained exactly so much is stuck
+    ],
+)
+def test_exactly_at_a_threshold(thresholds: dict[str, float], reward: str, share: str) -> None:
+    assert find("DIV002", thresholds=thresholds, reward_mean=reward, top_pattern_share=share).severity == "warning"
+
+
+@pytest.mark.parametrize(("a_step", "onset"), [(3, 19), (2, 24)])
+def test_a_share_is_known_from_thirty_valid_responses_on(a_step: int, onset: int) -> None:
+    """With three a step that is on row 10, with two on row 15; then come the ten rows of its mean."""
+    alike = {s: [Sample(step=s, response="same", valid=True)] * a_step for s in range(1, 31)}
+    assert find("DIV002", reward_mean="0.3x30", samples=alike).onset_step == onset

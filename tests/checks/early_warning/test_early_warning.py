@@ -35,3 +35,14 @@ def test_noise_is_left_in_peace(seed: int) -> None:
     names = ("reward_mean", "reward_std", "zero_variance_share", "entropy_mean", "grad_norm", "unique_rate")
     columns: dict[str, Any] = {n: [0.5 + 0.05 * draw.gauss(0, 1) for _ in range(120)] for n in names}
     assert run_check("EWS001", **columns) is None
+
+
+@pytest.mark.parametrize(("falling", "severity"), [("0.25 0.75 " * 21, None), ("0.9 1 " * 15 + "0.1x12", "info")])
+def test_what_stays_exactly_where_it_was_has_not_moved(falling: str, severity: str | None) -> None:
+    still = "0.25 0.75 " * 21
+    columns: dict[str, Any] = {
+        **dict.fromkeys(("reward_mean", "grad_norm", "rollout_mismatch_kl", "zero_variance_share"), still),
+        **dict.fromkeys(("reward_std", "entropy_mean", "unique_rate"), falling),
+    }
+    found = run_check("EWS001", thresholds={"z": 0}, **columns)
+    assert (found.severity if found else None) == severity

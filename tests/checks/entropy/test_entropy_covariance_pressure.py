@@ -1,5 +1,7 @@
 from typing import Any
 
+import pytest
+
 from grpo_doctor.testing import run_check
 
 RISING = " ".join(str(round(0.001 * (i + 1), 4)) for i in range(24))
@@ -30,3 +32,26 @@ def test_silent_without_pressure() -> None:
     assert run_check("ENT010", logp_advantage_cov="0.01x24", entropy_mean=FALLING) is None
     assert run_check("ENT010", logp_advantage_cov="-0.01x24", entropy_mean=FALLING) is None
     assert run_check("ENT010", logp_advantage_cov=RISING, entropy_mean="1x10 0.4x14") is None
+
+
+@pytest.mark.parametrize(("start", "onset"), [("0x12", 20), ("0x13", 21)])
+def test_eight_of_ten_covariances_must_be_above_zero(start: str, onset: int) -> None:
+    found = run_check("ENT010", logp_advantage_cov=f"{start} {RISING}", entropy_mean=[1] * (24 + int(start[2:])))
+    assert found is not None
+    assert found.onset_step == onset
+
+
+@pytest.mark.parametrize(("rows", "severity"), [(25, "info"), (26, "warning")])
+def test_the_forecast_must_be_below_a_tenth_on_three_rows(rows: int, severity: str) -> None:
+    """It is exactly a tenth on row 23."""
+    entropy = [1.25 - i / 64 for i in range(rows)]
+    found = run_check("ENT010", logp_advantage_cov=[1 + i for i in range(rows)], entropy_mean=entropy)
+    assert found is not None
+    assert found.severity == severity
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "entropy"), [({"tau": 1}, "1x24"), ({}, "1x10 0.5x14")], ids=["tau", "half the entropy"]
+)
+def test_exactly_at_a_threshold(thresholds: dict[str, float], entropy: str) -> None:
+    assert run_check("ENT010", thresholds=thresholds, logp_advantage_cov=RISING, entropy_mean=entropy) is None

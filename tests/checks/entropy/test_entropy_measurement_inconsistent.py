@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from grpo_doctor.testing import run_check
@@ -32,3 +34,20 @@ def test_bounds(p: str, entropy: str, vocabulary: int | None, fires: bool) -> No
     settings = {"vocab_size": vocabulary} if vocabulary else {}
     found = run_check("ENT009", settings, top1_prob=f"{p}x10", entropy_mean=f"{entropy}x10")
     assert (found is not None) is fires
+
+
+@pytest.mark.parametrize(
+    ("p", "entropy", "fires"),
+    [
+        (0.5, 0.5 * math.log(2), False),  # two tokens, one of them at 0.5: the entropy is ln 2, and no other
+        (0.5, 0.49 * math.log(2), True),
+        (0.5, 1.5 * math.log(2), False),
+        (0.5, 1.51 * math.log(2), True),
+        (0.5, 0, True),
+        (0.99, 5, True),
+        (0.991, 5, False),
+    ],
+)
+def test_exactly_at_a_bound(p: float, entropy: float, fires: bool) -> None:
+    columns = {"top1_prob": [p] * 10, "entropy_mean": [entropy] * 10}
+    assert (run_check("ENT009", {"vocab_size": 2}, thresholds={"slack": 0.5}, **columns) is not None) is fires

@@ -34,8 +34,39 @@ def test_severity(columns: dict[str, Any], expected: str | None) -> None:
     assert (found.severity if found else None) == expected
 
 
-def test_a_term_that_is_added_with_a_plus_is_an_error() -> None:
-    added = " ".join(str(round(0.5 * (1.0 - 0.04 * i), 4)) for i in range(16))
-    found = run_check("ENT004", {"entropy_coef": 0.5}, entropy_mean=FALL, logit_gap=RISE, entropy_loss=added)
+@pytest.mark.parametrize(("coef", "expected"), [(0.5, "error"), (1.0, "warning")])
+def test_a_term_that_is_added_with_a_plus_is_an_error(coef: float, expected: str) -> None:
+    """A coefficient of 1 cannot tell the added term from the entropy itself."""
+    added = " ".join(str(round(coef * (1.0 - 0.04 * i), 4)) for i in range(16))
+    found = run_check("ENT004", {"entropy_coef": coef}, entropy_mean=FALL, logit_gap=RISE, entropy_loss=added)
     assert found is not None
-    assert found.severity == "error"
+    assert found.severity == expected
+
+
+@pytest.mark.parametrize(("coef", "onset"), [("0x4 0.05x12", 12), ("0x5 0.05x11", 13)])
+def test_the_bonus_must_have_been_on_for_eight_steps(coef: str, onset: int) -> None:
+    found = run_check("ENT004", entropy_coef=coef, entropy_mean=FALL, logit_gap=RISE)
+    assert found is not None
+    assert found.onset_step == onset
+
+
+PLUS = [0.5 * 40 * m / 1024 for m in range(40, 24, -1)]  # numbers of which 5 % is exact
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "columns", "expected"),
+    [
+        ({"tau": -1}, {"entropy_mean": FALL, "logit_gap": RISE}, None),
+        ({"rises": 1}, {"entropy_mean": FALL, "logit_gap": RISE}, None),
+        ({"rises": 1}, {"entropy_mean": FALL, "top1_prob": RISE}, None),
+        ({"part": 0.5}, {"entropy_mean": "1.0 0.9x2 0.8x2 0.7x4 0.6x4 0.5x3", "top1_prob": RISE}, "warning"),
+        (
+            {},
+            {"entropy_mean": [2 * t for t in PLUS], "entropy_loss": [1.05 * t for t in PLUS], "logit_gap": RISE},
+            "error",
+        ),
+    ],
+)
+def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str, Any], expected: str | None) -> None:
+    found = run_check("ENT004", {"entropy_coef": 0.5}, thresholds=thresholds, **columns)
+    assert (found.severity if found else None) == expected

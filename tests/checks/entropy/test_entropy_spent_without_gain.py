@@ -17,3 +17,14 @@ def test_entropy_that_buys_reward_or_leaves_a_solved_task_is_left_in_peace() -> 
     assert run_check("ENT002", entropy_mean="1.0x5 0.1x39", reward_mean=rise) is None
     assert run_check("ENT002", entropy_mean="1.0x5 0.1x39", reward_mean="0.95 0.96 " * 22) is None
     assert run_check("ENT002", entropy_mean="1.0x5 0x39", reward_mean=FLAT * 11, truncated_rate="0x5 1x39") is None
+
+
+def test_exactly_at_the_threshold() -> None:
+    columns = {"entropy_mean": "1.0x5 0.25x35", "reward_mean": FLAT * 10}
+    assert run_check("ENT002", thresholds={"gone": 0.75}, **columns) is not None
+    assert run_check("ENT002", thresholds={"gone": 0.76}, **columns) is None
+
+
+def test_an_entropy_of_zero_is_spent_and_one_below_is_no_measurement() -> None:
+    assert run_check("ENT002", entropy_mean="1.0x5 0x35", reward_mean=FLAT * 10) is not None
+    assert run_check("ENT002", entropy_mean="1.0x5 -0.1x35", reward_mean=FLAT * 10) is None
