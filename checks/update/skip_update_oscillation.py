@@ -39,8 +39,7 @@ def skip_update_oscillation(
     lag = (together - mean * (2 * held - z) + (n - 1) * mean**2) / (n * mean * (1 - mean))
     ended = total((previous(z) == 1) & (z == 0))
     skipped = total((previous(z) == 1) & (z == 0) & (previous(update_applied) == 0))
-    applied, omitted = total(update_applied == 1), total(update_applied == 0)
-    mixed = (applied >= least) & (omitted >= least) & (skipped >= least)
+    mixed = (total(update_applied == 1) >= least) & (skipped >= least)
     return fires(
         mixed & ((lag < autocorrelation) | (skipped >= share * ended)),
         "Collapse alternates with skipped updates: {skipped} of {ended} collapses ended at a skip, and its lag-1 "

@@ -1,12 +1,14 @@
+from collections.abc import Sequence
+
 import pytest
 
 from grpo_doctor.run import Sample
 from grpo_doctor.testing import find, run_check
 
 
-def rollouts(invalid: list[str]) -> dict[int, list[Sample]]:
-    valid = [Sample(step=1, response="Custom -> Review -> done", valid=True) for _ in range(4)]
-    return {1: valid, 2: [Sample(step=2, response=text, valid=False) for text in invalid]}
+def rollouts(invalid: list[str], valid: Sequence[str] = ("Custom -> Review -> done",) * 4) -> dict[int, list[Sample]]:
+    both = (valid, True), (invalid, False)
+    return {i: [Sample(step=i, response=r, valid=ok) for r in texts] for i, (texts, ok) in enumerate(both, 1)}
 
 
 NOISE, OTHER = "Customizing the 11. 1. 1. 111. 1. 1.", "I cannot answer that question."
@@ -41,3 +43,18 @@ def test_repetition_is_noise_too_and_a_wrong_ending_is_not() -> None:
 )
 def test_what_is_noise_at_its_thresholds(text: str, noise: bool) -> None:
     assert (run_check("GEN003", samples=rollouts([text] * 10), loss="0.1x3") is not None) is noise
+
+
+@pytest.mark.parametrize(
+    ("valid", "usual"),
+    [
+        (["Yes -> done"] * 2, True),
+        (["Yes -> done"], False),
+        (["Ye -> done"] * 2, False),  # two letters begin too much
+        ([*(f"w{i}" for i in range(998)), "Yes", "Yes"], True),
+        ([*(f"w{i}" for i in range(999)), "Yes", "Yes"], False),  # a thousand kinds are enough to know
+    ],
+)
+def test_how_valid_responses_usually_begin(valid: list[str], usual: bool) -> None:
+    noise = valid[-1].split()[0] + " 11. 1. 1. 111. 1. 1."
+    assert (run_check("GEN003", samples=rollouts([noise] * 10, valid), loss="0.1x3") is not None) is usual

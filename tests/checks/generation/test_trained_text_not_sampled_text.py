@@ -15,9 +15,12 @@ BEFORE = "Generator and trainer disagree before the first update: they do not se
         ({"reward_recomputed_gap": "0.021x5"}, SCORED),
         ({"reward_recomputed_gap": "0.5x2 0x6"}, None),
         ({"reward_recomputed_gap": "0.5x5", "chat_header_rate": "0.8x5"}, None),
+        ({"reward_recomputed_gap": "0.5x5", "chat_header_rate": "0.05x5"}, SCORED),
         ({"rollout_mismatch_raw_kl": "0.01x5"}, None),
         ({"rollout_mismatch_raw_kl": "0.011x5"}, BEFORE),
         ({"rollout_mismatch_raw_kl": "0 0.4x6"}, None),
+        ({"rollout_mismatch_raw_kl": "0.01 0.4x6"}, None),
+        ({"rollout_mismatch_raw_kl": "0.4 0.01x6"}, None),
         ({"rollout_mismatch_raw_kl": "1e-9x6", "reward_recomputed_gap": "0x6"}, None),
     ],
 )

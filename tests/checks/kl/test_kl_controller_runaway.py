@@ -24,3 +24,15 @@ def test_message() -> None:
 )
 def test_silent(kl: Any, beta: Any) -> None:
     assert run_check("KL007", kl=kl, kl_coef=beta) is None
+
+
+@pytest.mark.parametrize("threshold", ["steady", "rising"])
+def test_a_trend_exactly_at_a_threshold_is_none(threshold: str) -> None:
+    assert run_check("KL007", thresholds={threshold: 1}, kl=RISING, kl_coef=RISING) is None
+
+
+@pytest.mark.parametrize(("factor", "fires"), [(1.1, False), (1.101, True)])
+def test_the_coefficient_must_grow_by_more_than_a_tenth(factor: float, fires: bool) -> None:
+    beta = [1 + k / 256 for k in range(19)]
+    beta += [factor * value for value in beta[:3]]  # the first three, 19 rows later
+    assert (run_check("KL007", kl=RISING[:22], kl_coef=beta) is not None) is fires

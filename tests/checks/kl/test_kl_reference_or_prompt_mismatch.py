@@ -6,8 +6,9 @@ from grpo_doctor.run import run_of
 from grpo_doctor.testing import check_of, find, run_check
 
 
-def test_message_and_that_it_lasts() -> None:
-    found = find("KL006", kl="3.57 3.6x20")
+@pytest.mark.parametrize("then", ["3.6x20", "1x20"])
+def test_message_and_that_it_lasts_wherever_the_kl_goes(then: str) -> None:
+    found = find("KL006", kl=f"3.57 {then}")
     assert (found.severity, found.onset_step, found.detected_step, found.cleared) == ("error", 1, 1, False)
     assert found.message == (
         "The KL to the reference was 3.57 nats per token on the first row, where policy and reference are the same."
@@ -35,12 +36,14 @@ def later(*kl: float) -> Finding | None:
     return next(iter(diagnose(run, catalogue=Catalogue([check_of("KL006")])).findings), None)
 
 
-@pytest.mark.parametrize("kl", [(0.4, 0.5), (1.5, 0.1), (1.6, 1.5), (17.0, 30.0)])
+@pytest.mark.parametrize("kl", [(0.4, 0.5), (1.5, 0.1), (1.6, 1.5), (10.0, 9.0), (17.0, 30.0)])
 def test_a_log_that_begins_later_is_left_alone_unless_its_kl_is_large_and_falls(kl: tuple[float, ...]) -> None:
     assert later(*kl) is None
 
 
-@pytest.mark.parametrize(("kl", "severity"), [((1.6, 1.4), "warning"), ((10.1, 9.0), "error")])
+@pytest.mark.parametrize(
+    ("kl", "severity"), [((1.6, 1.4), "warning"), ((10.0, 8.0), "warning"), ((10.1, 9.0), "error")]
+)
 def test_a_large_kl_on_a_later_first_row_that_falls(kl: tuple[float, ...], severity: str) -> None:
     found = later(*kl)
     assert found is not None
@@ -52,7 +55,8 @@ def test_a_large_kl_on_a_later_first_row_that_falls(kl: tuple[float, ...], sever
 
 
 @pytest.mark.parametrize(
-    ("kl", "fired"), [("17.3", False), ("0.094 0.085", False), ("0.094 0.0845", True), ("0.02 0.01", False)]
+    ("kl", "fired"),
+    [("17.3", False), ("0.094 0.085", False), ("0.094 0.0845", True), ("10 9", False), ("0.02 0.01", False)],
 )
 def test_the_mean_of_an_epoch_must_fall_before_it_says_anything(kl: str, fired: bool) -> None:
     assert (run_check("KL006", {"rows": "epochs"}, kl=kl) is not None) == fired

@@ -8,7 +8,7 @@ from grpo_doctor.testing import find, run_check
     [
         ("0.02x8", None),
         ("0.021x8", "warning"),
-        ("0.049x8", "warning"),
+        ("0.05x8", "warning"),
         ("0.051x8", "error"),
         ("0 0.016 0 0 0 0 0 0", None),
     ],

@@ -1,3 +1,5 @@
+import pytest
+
 from grpo_doctor.testing import run_check
 
 
@@ -16,3 +18,17 @@ def test_boundary_and_message() -> None:
 def test_a_level_without_drift_and_a_healthy_drift_are_left_in_peace() -> None:
     assert run_check("SHP002", logit_max="27x30") is None
     assert run_check("SHP002", logit_max=climb(22.3)) is None
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "last", "fires"),
+    [
+        ({}, "28x4", False),
+        ({}, "28.1x4", True),
+        ({"tau": 1}, "30 31 32 33", False),
+        ({"tau": 0.9}, "30 31 32 33", True),
+    ],
+)
+def test_exactly_at_a_threshold(thresholds: dict[str, float], last: str, fires: bool) -> None:
+    found = run_check("SHP002", thresholds=thresholds, logit_max=f"20x5 20.5 21..27 {last}")
+    assert (found is not None) is fires

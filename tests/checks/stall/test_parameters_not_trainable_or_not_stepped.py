@@ -1,3 +1,5 @@
+import pytest
+
 from grpo_doctor.testing import find, run_check
 
 
@@ -12,3 +14,9 @@ def test_no_gradient_with_live_groups() -> None:
 
 def test_dead_groups_explain_it() -> None:
     assert run_check("STL004", grad_norm="0x20", zero_variance_groups="8x20", groups="8x20") is None
+
+
+@pytest.mark.parametrize(("dead", "fires"), [("4x8", True), ("5x8", False)])
+def test_half_of_the_groups_must_be_live(dead: str, fires: bool) -> None:
+    found = run_check("STL004", grad_norm="0x8", zero_variance_groups=dead, groups="8x8")
+    assert (found is not None) is fires

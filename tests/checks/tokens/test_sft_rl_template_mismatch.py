@@ -30,3 +30,19 @@ def test_healthy_first_tokens_and_broken_generators_are_left_out(columns: dict[s
 
 def test_what_is_learnt_again_clears() -> None:
     assert find("TOK001", first_token_valid_rate="0.76x7 0.97x12").cleared
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "columns", "fires"),
+    [
+        ({"healthy": 0.5}, {}, False),
+        ({"healthy": 0.51}, {}, True),
+        ({}, {"temperature": "1.1x9"}, True),
+        ({}, {"temperature": "1.11x9"}, False),
+        ({}, {"rollout_mismatch_kl": "0.001x9"}, True),
+        ({}, {"rollout_mismatch_kl": "-0.0011x9"}, False),
+    ],
+)
+def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str, Any], fires: bool) -> None:
+    found = run_check("TOK001", thresholds=thresholds, first_token_valid_rate="0.5x9", **columns)
+    assert (found is not None) is fires

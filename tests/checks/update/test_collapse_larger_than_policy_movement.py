@@ -1,3 +1,5 @@
+import pytest
+
 from grpo_doctor.testing import find, run_check
 
 
@@ -20,3 +22,11 @@ def test_a_movement_that_was_not_recorded_says_nothing_of_the_next_step() -> Non
     assert run_check("UPD004", valid_rate="1 1 1 1 1 1", policy_movement_kl=sparse) is None
     assert run_check("UPD004", valid_rate="0 1 0 1 0 1 0", policy_movement_kl=f"{sparse} 0.001") is None
     assert run_check("UPD004", valid_rate="1 0 1 0 1 0", policy_movement_kl=sparse) is not None
+
+
+@pytest.mark.parametrize(
+    ("valid", "movement", "fires"),
+    [("1 0.5 ", "0.001x6", True), ("1 0.51 ", "0.001x6", False), ("1 0 ", "0.01x6", False), ("1 0 ", "0.009x6", True)],
+)
+def test_exactly_at_a_threshold(valid: str, movement: str, fires: bool) -> None:
+    assert (run_check("UPD004", valid_rate=valid * 3, policy_movement_kl=movement) is not None) is fires

@@ -1,3 +1,5 @@
+import pytest
+
 from grpo_doctor.testing import find, run_check
 
 
@@ -13,3 +15,34 @@ def test_collapse_that_ends_at_skips_thrice() -> None:
 
 def test_a_healthy_run_with_skips_is_left_in_peace() -> None:
     assert run_check("UPD006", valid_rate="0.95x40", update_applied="1 0 1 1 0x6 1x30") is None
+
+
+ALTERNATES = "1 0 1 0 1 0 1"
+
+
+@pytest.mark.parametrize(
+    ("valid", "applied", "fires"),
+    [
+        ("1 0.1 1 0.1 1 0.1 1", ALTERNATES, True),
+        ("1 0.11 1 0.11 1 0.11 1", ALTERNATES, False),
+        (ALTERNATES, "0 0 1 0 1 0 1", True),  # three updates
+        (ALTERNATES, "0 0 0 0 1 0 1", False),
+    ],
+)
+def test_what_counts_as_collapsed_and_how_many_updates_it_takes(valid: str, applied: str, fires: bool) -> None:
+    assert (run_check("UPD006", valid_rate=valid, update_applied=applied) is not None) is fires
+
+
+@pytest.mark.parametrize(("share", "fires"), [(0.75, True), (0.76, False)])
+def test_three_of_four_collapses_that_end_at_a_skip(share: float, fires: bool) -> None:
+    thresholds = {"share": share, "autocorrelation": -1}
+    found = run_check(
+        "UPD006", thresholds=thresholds, valid_rate=f"1 0 {ALTERNATES}", update_applied=f"1 1 {ALTERNATES}"
+    )
+    assert (found is not None) is fires
+
+
+def test_alternation_counts_by_itself_and_must_be_beyond_the_autocorrelation() -> None:
+    found = find("UPD006", thresholds={"share": 2}, valid_rate=ALTERNATES, update_applied=ALTERNATES)
+    thresholds = {"share": 2, "autocorrelation": found.evidence["lag"]}
+    assert run_check("UPD006", thresholds=thresholds, valid_rate=ALTERNATES, update_applied=ALTERNATES) is None
