@@ -48,7 +48,7 @@ def prompt_repeat_overfit(
     """
     level = recent_mean(eval_score, rows)
     first = baseline(level, 1)
-    flat = level - first < z * noise(eval_score) * math.sqrt(2 / rows)
+    flat = level - first <= z * noise(eval_score) * math.sqrt(2 / rows)
     return fires(
         (epoch >= passes) & reward_gained & flat,
         "After {epoch:.0f} passes over the prompts the reward has risen while the held-out score went from {first:.3g} "

@@ -55,11 +55,10 @@ def reward_scale_or_ema_shift(
     ratio = mean_factor / spread_factor
     beyond = abs(mean - previous(mean, rows)) > 3 * noise(reward_mean)
     alike = (ratio > 1 - agree) & (ratio < 1 + agree)
-    far = ((mean_factor >= factor) & (spread_factor >= factor)) | (
-        (mean_factor > 0) & (mean_factor <= 1 / factor) & (spread_factor <= 1 / factor) & (spread_factor > 0)
-    )
+    larger = (mean_factor >= factor) & (spread_factor >= factor)
+    smaller = (mean_factor <= 1 / factor) & (spread_factor <= 1 / factor)
     return fires(
-        alike & far & beyond,
+        alike & (larger | smaller) & beyond,
         "Mean and spread of the reward changed by the same factor, {mean_factor:.3g} and {spread_factor:.3g}, "
         "within {rows} steps: the scale moved, not the policy.",
         mean_factor=mean_factor,

@@ -16,3 +16,7 @@ def test_ten_passes_without_gain_on_held_out_prompts() -> None:
 
 def test_held_out_gain() -> None:
     assert run_check("DAT002", reward_mean=REWARD, epoch=EPOCH, eval_score=REWARD) is None
+
+
+def test_a_held_out_score_that_never_moves_has_not_gained() -> None:
+    assert find("DAT002", reward_mean=REWARD, epoch=EPOCH, eval_score="0x30").severity == "warning"

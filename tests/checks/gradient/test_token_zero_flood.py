@@ -5,8 +5,9 @@ from grpo_doctor.run import Sample
 from grpo_doctor.testing import run_check
 
 
-def run(*texts: str) -> Finding | None:
-    return run_check("GRD005", samples={2: [Sample(step=2, response=text) for text in texts]}, reward_mean="1 0 0")
+def run(*texts: str, **thresholds: float) -> Finding | None:
+    samples = {2: [Sample(step=2, response=text) for text in texts]}
+    return run_check("GRD005", samples=samples, thresholds=thresholds, reward_mean="1 0 0")
 
 
 def test_message() -> None:
@@ -32,3 +33,10 @@ def test_message() -> None:
 )
 def test_boundary(texts: list[str], fires: bool) -> None:
     assert (run(*texts) is not None) is fires
+
+
+@pytest.mark.parametrize(
+    ("text", "fires"), [("!" * 9 + "aaa", False), ("!" * 10 + "aa", True), ("!" * 9 + "abc", False)]
+)
+def test_the_one_token_must_make_up_more_than_its_share(text: str, fires: bool) -> None:
+    assert (run(*[text] * 4, share=0.75) is not None) is fires

@@ -1,3 +1,5 @@
+import pytest
+
 from grpo_doctor.testing import find, run_check
 
 
@@ -17,3 +19,14 @@ def test_half_is_not_more_than_half() -> None:
 def test_the_scale_may_be_negative() -> None:
     assert run_check("REW005", reward_mean="1x5 -1x5", reward_min="-1x10", valid_rate="1x5 0x5") is None
     assert find("REW005", reward_mean="1x5 0.5x5", reward_min="-1x10", valid_rate="1x5 0x5").severity == "error"
+
+
+@pytest.mark.parametrize(
+    ("invalid", "fires"), [("0.3x5 0.9x5", True), ("0.31x5 0.9x5", False), ("0.3x5 0.89x5", False)]
+)
+def test_which_steps_count_as_valid_and_as_invalid(invalid: str, fires: bool) -> None:
+    assert (run_check("REW005", reward_mean="0.6x5 0.5x5", fallback_rate=invalid) is not None) is fires
+
+
+def test_where_valid_responses_earn_nothing_there_is_nothing_to_compare() -> None:
+    assert run_check("REW005", reward_mean="0x5 0.5x5", fallback_rate="0x5 1x5") is None

@@ -1,3 +1,5 @@
+import pytest
+
 from grpo_doctor.testing import find, run_check
 
 
@@ -11,3 +13,9 @@ def test_two_percent_is_a_warning_and_ten_an_error() -> None:
 
 def test_a_judge_that_answers_is_left_in_peace() -> None:
     assert run_check("REW004", judge_failure_rate="0x20 0.1 0x20") is None
+
+
+@pytest.mark.parametrize(("rate", "severity"), [("0.25x20", None), ("0.5x20", "warning"), ("0.51x20", "error")])
+def test_exactly_at_a_threshold(rate: str, severity: str | None) -> None:
+    found = run_check("REW004", thresholds={"warn": 0.25, "bad": 0.5}, judge_failure_rate=rate)
+    assert (found.severity if found else None) == severity
