@@ -13,6 +13,7 @@ import io
 import sys
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -28,15 +29,23 @@ IMPORTANT = (
 ).split()
 
 NOISE = "a mean meets a standard error by rounding only"
+BINARY = "no binary number lies exactly so far from 1"
 EQUIVALENT: dict[str, dict[str, str]] = {
     "ADV004": {"dead_share < 1": "a row whose groups are all dead is not judged"},
+    "ADV005": {"abs(advantage_max - 1) < 0.001": BINARY, "abs(advantage_min + 1) < 0.001": BINARY},
+    "ENT004": {"abs(entropy_coef - 1) > 0.1": BINARY},
+    "EWS001": {"reward < 1": NOISE},
+    "GRD005": {"len(set(units)) > others + 1": "one more kind of token leaves none with more than the share"},
+    "KL003": {"kl_coef > 0": "a coefficient of 0 is not judged"},
     "LEN002": {"now > first * np.exp(chance)": NOISE},
+    "RAT002": {"abs(ratio_mean - 1) > 0.001": BINARY},
     "REW002": {
         "rise > beyond * scatter": NOISE,
         "slow_rise > beyond * scatter / 2": NOISE,
         "peak - level > beyond * noise(other)": NOISE,
     },
     "REW003": {"correlation > sqrt(share)": "a correlation meets the root of a share by rounding only"},
+    "REW006": {"abs(mean - previous(mean, rows)) > 3 * noise(reward_mean)": NOISE},
     "REW009": {
         "top - now > sigmas * scatter * sqrt(2 / rows)": NOISE,
         "long_top - long_now > sigmas * scatter * sqrt(2 / long)": NOISE,
@@ -56,18 +65,40 @@ NEIGHBOUR: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 
 
-def judged(tree: ast.Module) -> Iterator[ast.FunctionDef]:
-    """The functions of a leaf that judge records: all but its probe, which has mutants of its own."""
-    for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
-        if not any(ast.unparse(decorator).startswith("probe(") for decorator in function.decorator_list):
-            yield function
+RECORDS = ("check(", "conclude(")
+"""How the decorator of a function begins that judges records."""
+
+
+def judged(tree: ast.Module) -> list[ast.FunctionDef | ast.ClassDef]:
+    """What of a leaf judges records: its check and all that this names; its probe has mutants of its own."""
+    parts = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    found = [part for part in parts.values() if any(ast.unparse(d).startswith(RECORDS) for d in part.decorator_list)]
+    for part in found:
+        named = {node.id for node in ast.walk(part) if isinstance(node, ast.Name)}
+        found += [parts[name] for name in parts if name in named and parts[name] not in found]
+    return found
+
+
+def codes_in(code: CodeType) -> Iterator[CodeType]:
+    """The code of every function and method in the code of a module or class."""
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield inner
+            yield from codes_in(inner)
+
+
+def functions_of(leaf: dict[str, Any]) -> dict[str, FunctionType]:
+    """The functions of a leaf, and the methods of its classes, by their qualified names."""
+    classes = [vars(part).values() for part in leaf.values() if isinstance(part, type)]
+    parts = (getattr(part, "__func__", part) for part in chain(leaf.values(), *classes))
+    return {part.__qualname__: part for part in parts if isinstance(part, FunctionType) and part.__globals__ is leaf}
 
 
 def mutants(path: Path) -> Iterator[tuple[int, str, dict[str, CodeType]]]:
     """Line and text of a comparison, and the code of the leaf's functions with its neighbour instead."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    for function in judged(tree):
-        for node in ast.walk(function):
+    for part in judged(tree):
+        for node in ast.walk(part):
             for i, operator in enumerate(node.ops if isinstance(node, ast.Compare) else ()):
                 if type(operator) in NEIGHBOUR:
                     assert isinstance(node, ast.Compare)
@@ -75,7 +106,7 @@ def mutants(path: Path) -> Iterator[tuple[int, str, dict[str, CodeType]]]:
                     node.ops[i] = NEIGHBOUR[type(operator)]()
                     module = compile(tree, str(path), "exec")
                     node.ops[i] = operator
-                    yield node.lineno, text, {c.co_name: c for c in module.co_consts if isinstance(c, CodeType)}
+                    yield node.lineno, text, {code.co_qualname: code for code in codes_in(module)}
 
 
 def tests_of(check: Check) -> Path:
@@ -93,11 +124,10 @@ def passes(path: Path) -> bool:
 def survivors(check: Check) -> Iterator[str]:
     """The comparisons of a check whose neighbour no test can tell from them."""
     assert check.predicate is not None
-    tests, globals_ = tests_of(check), check.predicate.__globals__
+    tests, functions = tests_of(check), functions_of(check.predicate.__globals__)
     if not passes(tests):
         yield f"{check.code}: {tests} does not pass as it is"
         return
-    functions: dict[str, Any] = {n: f for n, f in globals_.items() if isinstance(f, FunctionType)}
     for line, text, codes in mutants(Path(check.file)):
         own = {name: code for name, code in codes.items() if name in functions}
         with contextlib.ExitStack() as restored:
