@@ -58,6 +58,7 @@ def test_boundary(columns: dict[str, Any], expected: str | None) -> None:
 def test_how_alike_rewards_and_advantages_must_be(
     advantages: tuple[float, float], rewards: tuple[float, float], expected: str | None
 ) -> None:
-    columns = zip(("advantage_mean", "advantage_std", "reward_mean", "reward_std"), advantages + rewards, strict=True)
-    found = run_check("ADV006", thresholds={"same": 0.25}, **{name: [value] * 3 for name, value in columns})
+    names = ("advantage_mean", "advantage_std", "reward_mean", "reward_std")
+    columns: dict[str, Any] = {name: [x] * 3 for name, x in zip(names, advantages + rewards, strict=True)}
+    found = run_check("ADV006", thresholds={"same": 0.25}, **columns)
     assert (found.severity if found else None) == expected

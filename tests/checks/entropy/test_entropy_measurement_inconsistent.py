@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import pytest
 
@@ -49,5 +50,5 @@ def test_bounds(p: str, entropy: str, vocabulary: int | None, fires: bool) -> No
     ],
 )
 def test_exactly_at_a_bound(p: float, entropy: float, fires: bool) -> None:
-    columns = {"top1_prob": [p] * 10, "entropy_mean": [entropy] * 10}
+    columns: dict[str, Any] = {"top1_prob": [p] * 10, "entropy_mean": [entropy] * 10}
     assert (run_check("ENT009", {"vocab_size": 2}, thresholds={"slack": 0.5}, **columns) is not None) is fires

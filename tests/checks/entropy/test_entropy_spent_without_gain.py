@@ -1,3 +1,5 @@
+from typing import Any
+
 from grpo_doctor.testing import run_check
 
 FLAT = "0.3 0.31 0.29 0.3 "
@@ -20,7 +22,7 @@ def test_entropy_that_buys_reward_or_leaves_a_solved_task_is_left_in_peace() -> 
 
 
 def test_exactly_at_the_threshold() -> None:
-    columns = {"entropy_mean": "1.0x5 0.25x35", "reward_mean": FLAT * 10}
+    columns: dict[str, Any] = {"entropy_mean": "1.0x5 0.25x35", "reward_mean": FLAT * 10}
     assert run_check("ENT002", thresholds={"gone": 0.75}, **columns) is not None
     assert run_check("ENT002", thresholds={"gone": 0.76}, **columns) is None
 
