@@ -38,7 +38,8 @@ all_correct_groups  batch/solve_all
 all_wrong_groups    batch/solve_none
 live_groups         batch/solve_partial
 valid_rate          env/all/format
-loss                loss actor/loss loss/total_avg loss/mean train_loss
+loss                loss actor/loss loss/total_avg loss/mean train_loss dpo_loss orpo_loss simpo_loss kto_loss
+                    preference_loss sft_loss gpt_loss
 eval_loss           eval_loss eval/loss val_loss val/loss valid_loss validation_loss
 policy_loss         policy_loss actor/pg_loss loss/policy_avg pg_loss act_loss actor_loss/avg pg
 kl_loss             loss/kl_avg

@@ -472,7 +472,7 @@ NAMES = {
     "policy_loss": "pg",
     "response_length_mean": "glen",
     "eval_loss": "val_loss eval_loss Test-loss",
-    "loss": "train_loss",
+    "loss": "train_loss dpo_loss sft_loss",
     "live_groups": "batch/solve_partial",
     "kl_coef": "kl_ctl_value objective/kl_coef",
     "clip_fraction": "avg_clip_fraction avg_clipfrac",

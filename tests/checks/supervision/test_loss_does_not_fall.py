@@ -40,7 +40,7 @@ def test_a_loss_that_leaves_its_range_is_an_error() -> None:
         ([*FALLING, 9, *FALLING[-10:]], None),
         ([*FALLING, *([1.7, 1.71] * 15)], "warning"),
         ([*FALLING, *([0.9, 0.91] * 15)], None),
-        (FLAT * 10, "info"),
+        (FLAT * 11, "info"),
         (FLAT * 4, None),
     ],
     ids=["a spike", "half given back", "a little given back", "flat", "too short"],
@@ -50,7 +50,7 @@ def test_degrees(losses: list[float], wanted: str | None) -> None:
 
 
 def test_a_flat_loss_leaves_open_that_it_learns() -> None:
-    diagnosis = supervised(make_run(loss=FLAT * 10))
+    diagnosis = supervised(make_run(loss=FLAT * 11))
     assert diagnosis.verdict == "healthy"
     assert diagnosis.headline.endswith("not proven: that it learns: its loss has not fallen.")
 
