@@ -303,12 +303,10 @@ def _declared(settings: Mapping[str, Any], name: str) -> Any:
 
 
 def _picking(arguments: Iterable[tuple[str, ...]], known: frozenset[str]) -> Arguments:
-    """What picks a check's arguments from a row: of every alternatives the first that is known, else the last.
-
-    The first that it picks is no argument: `itemgetter` makes no tuple of a single one.
-    """
+    """What picks a check's arguments from a row: of every alternatives the first that is known, else the last."""
     names = [next((name for name in fields if name in known), fields[-1]) for fields in arguments]
-    return itemgetter("step", *names)
+    pick = itemgetter(*names)
+    return pick if len(names) > 1 else lambda values: (pick(values),)
 
 
 def _unknown(column: np.ndarray) -> np.ndarray:
@@ -400,7 +398,7 @@ class Examination:
         values.update(zip(STANDING, self.memory.push(standing, reward), strict=True))
         known = frozenset(values)
         full = {**self.blank, **values}
-        return [e for e, arguments_of in self._seeing(known) if e.push(arguments_of(full)[1:], row, step)]
+        return [e for e, arguments_of in self._seeing(known) if e.push(arguments_of(full), row, step)]
 
     def _seeing(self, known: frozenset[str]) -> list[tuple[_Examined, Arguments]]:
         """The checks that see a row on which these fields are known, with what picks their arguments from it."""

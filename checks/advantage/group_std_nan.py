@@ -1,3 +1,4 @@
+import math
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires, probe, probes
@@ -6,6 +7,8 @@ from grpo_doctor.stats import Column, each, seen, where
 
 
 def holds_nan(groups: list[list[float]] | None) -> bool:
+    if math.isfinite(sum(map(sum, groups or ()))):  # no NaN adds up to a number
+        return False
     return any(reward != reward for group in groups or () for reward in group)
 
 

@@ -1,5 +1,5 @@
 import math
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires
@@ -73,5 +73,5 @@ def lexical_diversity_fall(
 def _pairs(row: list[Any]) -> tuple[float, float]:
     """How many pairs of neighbouring words there are, and the share of distinct ones."""
     texts = [sample.response.split() for sample in row]
-    pairs = [pair for words in texts for pair in pairwise(words)]
-    return len(pairs), len(set(pairs)) / len(pairs) if pairs else math.nan
+    number = sum([len(words) - 1 for words in texts if words])
+    return number, len(set(chain.from_iterable(map(pairwise, texts)))) / number if number else math.nan
