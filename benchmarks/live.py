@@ -9,6 +9,8 @@ import random
 import statistics
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 from grpo_doctor import LiveDoctor, StepRecord
 from grpo_doctor.record import NUMBER_FIELDS, encode
@@ -80,30 +82,39 @@ def record(step: int, rng: random.Random) -> StepRecord:
 
 def main(last: int) -> None:
     assert {*LEVELS, *FIXED, *COUNTED} == {*NUMBER_FIELDS} - {"step"}
-    doctor, rng = LiveDoctor(SETTINGS), random.Random(0)
-    spent: list[float] = []
-    written: list[float] = []
+    rng = random.Random(0)
+    doctors = {"records": LiveDoctor(SETTINGS), f"records with {SAVED} responses": LiveDoctor(SETTINGS)}
+    spent: dict[str, list[float]] = {name: [] for name in (*doctors, "encoding")}
+
+    def timed(name: str, step: int, function: Callable[..., Any], *arguments: Any) -> None:
+        began = time.process_time_ns()
+        function(*arguments)
+        if any(at - SPAN <= step < at for at in AT):
+            spent[name].append((time.process_time_ns() - began) / 1e3)
+
     for step in range(last):
         known, texts = record(step, rng), samples(step, rng)
-        start = time.process_time_ns()
-        doctor.push(known, texts)
-        middle = time.process_time_ns()
-        encode(known)
-        if any(at - SPAN <= step < at for at in AT):
-            spent.append((middle - start) / 1e3)
-            written.append((time.process_time_ns() - middle) / 1e3)
+        for (name, doctor), saved in zip(doctors.items(), (None, texts), strict=True):
+            timed(name, step, doctor.push, known, saved)
+        timed("encoding", step, encode, known)
         if step + 1 in AT:
-            per_step, per_record = statistics.median(spent), statistics.median(written)
-            least = statistics.quantiles(spent, n=10)[0]
-            diagnosis = doctor.diagnosis()
-            ran, found = diagnosis.coverage.ran, ", ".join(f.code for f in diagnosis.findings) or "no finding"
-            print(
-                f"step {step + 1:>7}: {ran} checks ({found}), {per_step:.0f} us CPU a step ({least:.0f} in the fastest "
-                f"tenth), {per_step / per_record:.0f}x its encoding",
-                flush=True,
-            )
-            spent.clear()
-            written.clear()
+            tell(step + 1, doctors, spent)
+            for taken in spent.values():
+                taken.clear()
+
+
+def tell(steps: int, doctors: dict[str, LiveDoctor], spent: dict[str, list[float]]) -> None:
+    """Prints what the last steps took."""
+    per_record = statistics.median(spent["encoding"])
+    for name, doctor in doctors.items():
+        median, least = statistics.median(spent[name]), statistics.quantiles(spent[name], n=10)[0]
+        diagnosis = doctor.diagnosis()
+        found = ", ".join(f.code for f in diagnosis.findings) or "no finding"
+        print(
+            f"step {steps:>7}, {name}: {diagnosis.coverage.ran} checks ({found}), {median:.0f} us CPU a step "
+            f"({least:.0f} in the fastest tenth), {median / per_record:.0f}x encoding the record",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
