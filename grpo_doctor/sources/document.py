@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeGuard
 
@@ -74,6 +74,11 @@ def _of_list(value: list[Any], depth: int) -> list[Table]:
         if all(len(found) == 1 for _, found in parts):
             return _joined([(row, found[0].rows) for row, found in parts])
     return [Table(name, part) for name, part in runs_of(rows).items()]
+
+
+def names_runs(keys: Iterable[str]) -> bool:
+    """Whether a column of this name may tell one run from another."""
+    return any(str(key).lower() in _RUNS for key in keys)
 
 
 def runs_of(rows: Sequence[Row]) -> dict[str, Sequence[Row]]:

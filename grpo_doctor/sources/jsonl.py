@@ -12,7 +12,7 @@ import msgspec
 
 from ..run import Run
 from . import Head, Input
-from .document import runs_of
+from .document import names_runs, runs_of
 from .rows import Rows
 
 FORMAT = "metrics-jsonl"
@@ -52,7 +52,7 @@ def read(file: Input) -> list[Run]:
         from . import console
 
         return console.of_texts(file, _of_key(file, texts[0]))
-    if rows.goes_back and len(parts := runs_of([row for _, row in _objects(file)])) > 1:
+    if names_runs(rows.seen) and rows.goes_back and len(parts := runs_of([row for _, row in _objects(file)])) > 1:
         return [_run(replace(file, shown=f"{file.source} ({name})"), part) for name, part in parts.items()]
     return [rows.run()]
 

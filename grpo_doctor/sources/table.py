@@ -15,7 +15,7 @@ from itertools import pairwise
 from ..run import Run
 from . import Head, Input
 from .aliases import STEP_KEYS, resolve
-from .document import runs_of
+from .document import names_runs, runs_of
 from .rows import Rows, melted, number
 
 FORMAT = "csv"
@@ -59,7 +59,12 @@ def read(file: Input) -> list[Run]:
                     rows.add(row, line)
         elif below and plain and text.strip():
             tables[0][0].unreadable(line)
-    if len(tables) == 1 and tables[0][0].goes_back and len(parts := runs_of(_rows(file, delimiter, names))) > 1:
+    if (
+        names_runs(names)
+        and len(tables) == 1
+        and tables[0][0].goes_back
+        and len(parts := runs_of(_rows(file, delimiter, names))) > 1
+    ):
         return [_run(replace(file, shown=f"{file.source} ({name})"), part) for name, part in parts.items()]
     return [rows.run() for rows, _ in tables]
 
