@@ -47,6 +47,8 @@ _STATISTICS = frozenset("mean std min max median".split())
 _LOG_WORDS = frozenset(
     "info debug warning warn error trainer main rank0 logger result results stats metrics 步 轮 次".split()
 )
+_OF_RL = frozenset("kl kl_loss policy_loss clip_fraction ratio_mean advantage_mean advantage_std success_rate".split())
+"""Fields beside which a bare ``R`` is the reward."""
 _HELD_OUT = re.compile(
     r"(?:^\W*|(?:INFO|DEBUG)\W+)(?:eval|evaluation|val|validation|test)\b"
     r"(?:\s*[|\])@]|\s*:(?!\s*[-+.\d])|\s+(?:step|iter|iteration|epoch|at|after|results?|metrics)\b)"
@@ -116,6 +118,12 @@ def _counts(name: str, word: str) -> bool:
 
 def _is_weak(name: str) -> bool:
     return any(_counts(name, word) for word in WEAK_STEP_KEYS)
+
+
+@lru_cache(maxsize=4096)
+def _of_rl(name: str) -> bool:
+    """Whether a name means a field that supervised training has not."""
+    return any(alias.field in _OF_RL for alias in resolve(name))
 
 
 @lru_cache(maxsize=4096)
@@ -243,6 +251,8 @@ class General:
         names, values = pairs(text)
         if not any(names):
             return
+        if "R" in names and any(_of_rl(name) for name in names):
+            names = tuple({"R": "reward", "R std": "reward std"}.get(name, name) for name in names)
         if _HELD_OUT.search(text, 0, 120):
             names = tuple(f"eval/{name}" if _field(name) and "eval" not in words(name) else name for name in names)
         self._order += 1

@@ -280,8 +280,10 @@ def test_slime_numbers_rollouts_and_updates_apart(tmp_path: Path) -> None:
         ("Step {i}, Reward (mean ± std): 0.{i} ± 0.2\n", REWARD | {"reward_std": [0.2] * 5}),
         ("step {i} | pass@1 0.{i}\n", {"success_rate": REWARD["reward_mean"]}),
         ("Ep {i} | Avg R: 0.{i} | Len: 8{i}\n", REWARD | LENGTH),
+        ("Step {i} | R: 0.{i} ± 0.2 | KL: 0\n", REWARD | {"reward_std": [0.2] * 5, "kl": [0] * 5}),
+        ("Epoch {i}: P 0.9 R 0.8 F1 0.85 loss 0.{i}\n", LOSS),
     ],
-    ids=["tensor", "list", "epochs in brackets", "one number a line", "spread", "pass@1", "R"],
+    ids=["tensor", "list", "epochs in brackets", "one number a line", "spread", "pass@1", "mean R", "R", "recall"],
 )
 def test_more_ways_to_print_a_reward(tmp_path: Path, text: str, wanted: dict[str, list[float]]) -> None:
     run = run_of(tmp_path, "x.log", lines(text) * (1 if "{i}" in text.split("0.")[0] else 2))
