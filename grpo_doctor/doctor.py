@@ -16,7 +16,7 @@ from .catalogue import Catalogue, load
 from .check import DECLARED, STANDING, Check, Finding, Fires, Severity
 from .diagnosis import Coverage, Diagnosis, conclude_all, diagnosis_of
 from .record import NUMBER_FIELDS, OBJECT_FIELDS, TEXT_FIELDS, StepRecord
-from .run import BROADCAST, CORE, DERIVED, Run, Sample, non_finite, restarted
+from .run import BROADCAST, CORE, DERIVED, Run, RunType, Sample, non_finite, restarted
 from .stats import Memory, Words, standing
 
 BLOCK = 8192
@@ -463,11 +463,12 @@ class LiveDoctor:
         source: str = "live",
         catalogue: Catalogue | None = None,
         thresholds: Mapping[str, Mapping[str, Any]] | None = None,
+        run_type: RunType = "rl",
     ) -> None:
         self.catalogue = catalogue or load()
-        self.summary = Run(source)
+        self.summary = Run(source, run_type=run_type)
         self.summary.settings = dict(settings or {})
-        self.examination = Examination(self.catalogue, self.summary.settings, thresholds or {})
+        self.examination = Examination(self.catalogue, self.summary.settings, thresholds or {}, run_type)
         self._broadcast = {
             name: np.float64(value)
             for name, value in self.summary.settings.items()

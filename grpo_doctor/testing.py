@@ -67,17 +67,21 @@ def run_check(
     thresholds: Mapping[str, Any] | None = None,
     **columns: Any,
 ) -> Finding | None:
-    """What one check finds in a run of these columns, fed whole and row by row: both must find the same."""
+    """What one check finds in a run of these columns, fed whole and row by row: both must find the same.
+
+    The run is of the first kind that the check judges.
+    """
     check = check_of(code_or_function)
     alone = Catalogue([check])
     limits = {check.code: thresholds or {}}
     records = records_of(**columns)
     run = run_of(records, "test", settings)
+    run.run_type = check.run_types[0]
     for row, step in enumerate(run.steps.tolist()):
         if samples and step in samples:
             run.samples[row] = samples[step]
     whole = diagnose(run, catalogue=alone, thresholds=limits).finding(check.code)
-    live = LiveDoctor(settings, catalogue=alone, thresholds=limits)
+    live = LiveDoctor(settings, catalogue=alone, thresholds=limits, run_type=run.run_type)
     for record in records:
         live.push(record, (samples or {}).get(record.step))
     stepwise = live.diagnosis().finding(check.code)

@@ -102,8 +102,7 @@ def loss_does_not_fall(
         mean = moving_mean(loss, window)
         fell = fell | (baseline(mean, 1) - lowest(mean) > fallen * scatter * math.sqrt(2 / window))
     flat = (row(loss) >= early) & ~fell & (loss != 0)
-    before = previous(step)
-    since = latest(where(level <= low + half * (level - low), before, math.nan))
+    since = latest(where(level <= low, previous(step), math.nan))
     return fires(
         flat | diverged | lost | nothing,
         "The loss {what}.",

@@ -9,7 +9,7 @@ from grpo_doctor import diagnose
 from grpo_doctor.diagnosis import Diagnosis
 from grpo_doctor.record import StepRecord
 from grpo_doctor.run import Run, run_of
-from grpo_doctor.testing import make_run
+from grpo_doctor.testing import find, make_run, run_check
 
 FALLING = [round(0.8 + 1.5 * math.exp(-i / 8) + 0.01 * (i % 2), 3) for i in range(40)]
 FLAT = [2.5, 2.52, 2.49, 2.51]
@@ -20,8 +20,8 @@ def supervised(run: Run) -> Diagnosis:
     return diagnose(run)
 
 
-def severity(**columns: Any) -> str | None:
-    found = supervised(make_run(**columns)).finding("SUP001")
+def severity(thresholds: dict[str, float] | None = None, **columns: Any) -> str | None:
+    found = run_check("SUP001", thresholds=thresholds, **columns)
     return found.severity if found else None
 
 
@@ -64,7 +64,7 @@ def test_a_flat_loss_leaves_open_that_it_learns() -> None:
         ({"loss": "0.69 0.3 0.1 0x10", "grad_norm": "1x3 0x10"}, "error"),
     ],
 )
-def test_a_loss_of_nought_trains_nothing(columns: dict[str, str], wanted: str | None) -> None:
+def test_a_loss_of_nought_trains_nothing(columns: dict[str, Any], wanted: str | None) -> None:
     assert severity(**columns) == wanted
 
 
@@ -75,3 +75,42 @@ def test_a_second_run_in_the_log_is_no_rise() -> None:
 
 def test_losses_of_rl_are_not_judged() -> None:
     assert diagnose(make_run(loss=[*FALLING, *([8.0] * 10)])).finding("SUP001") is None
+
+
+def test_a_loss_that_never_moves_has_not_fallen_by_the_fortieth_row() -> None:
+    assert find("SUP001", loss="2.5x45").onset_step == 40
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "loss", "wanted"),
+    [
+        ({"worse": 0.25, "nats": 0.25}, "2x5 0.5x10 2.75x10", None),
+        ({"worse": 0.25, "nats": 0.24}, "2x5 0.5x10 2.75x10", "error"),
+        ({}, "2x5 1.5x10 3x10", None),  # twice the lowest
+        ({}, "2x5 1.5x10 3.01x10", "error"),
+        ({}, "2x5 0x10 9x10", None),  # a loss of nought is none
+    ],
+)
+def test_what_is_no_error_at_its_threshold(thresholds: dict[str, float], loss: str, wanted: str | None) -> None:
+    assert severity(thresholds, loss=loss) == wanted
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "loss", "wanted"),
+    [
+        ({"share": 0.25}, "2.5x5 2x25 3x25", None),  # had fallen by a quarter of the lowest, and not more
+        ({"share": 0.24}, "2.5x5 2x25 3x25", "warning"),
+        ({}, "3x5 1x25 2x25", None),  # half of the fall is given back
+        ({}, "3x5 1x25 2.01x25", "warning"),
+        ({"share": 0.25, "half": 0.25}, "3x5 2x25 2.5x25", None),  # a quarter above the lowest
+        ({"share": 0.24, "half": 0.25}, "3x5 2x25 2.5x25", "warning"),
+        ({}, "3x5 0x25 2x25", None),
+    ],
+)
+def test_what_is_not_lost_at_its_threshold(thresholds: dict[str, float], loss: str, wanted: str | None) -> None:
+    assert severity(thresholds, loss=loss) == wanted
+
+
+def test_it_says_since_when_the_loss_rises() -> None:
+    """Since step 31, which the median of five rows shows on step 33."""
+    assert find("SUP001", loss="3x5 1x25 2.01x25").evidence["since"] == 31

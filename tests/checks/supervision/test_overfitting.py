@@ -1,21 +1,12 @@
 import pytest
 
-from grpo_doctor import diagnose
-from grpo_doctor.check import Finding
-from grpo_doctor.testing import make_run
+from grpo_doctor.testing import find, run_check
 
 TRAIN = "2 1.5 1 0.8 0.6 0.4 0.2 0.1"
 
 
-def found(loss: str, eval_loss: str) -> Finding | None:
-    run = make_run(loss=loss, eval_loss=eval_loss)
-    run.run_type = "supervised"
-    return diagnose(run).finding("SUP002")
-
-
 def test_held_out_loss_that_rises_while_training_falls() -> None:
-    finding = found(TRAIN, "? 1.5 ? 1.2 ? 1.4 ? 1.6")
-    assert finding is not None
+    finding = find("SUP002", loss=TRAIN, eval_loss="? 1.5 ? 1.2 ? 1.4 ? 1.6")
     assert finding.severity == "warning"
     assert finding.message == "The loss on held-out data rose from 1.2 to 1.6 while that of training fell to 0.1."
 
@@ -31,4 +22,19 @@ def test_held_out_loss_that_rises_while_training_falls() -> None:
     ids=["once", "a little", "too few", "training does not fall"],
 )
 def test_it_stays_silent(loss: str, held_out: str) -> None:
-    assert found(loss, held_out) is None
+    assert run_check("SUP002", loss=loss, eval_loss=held_out) is None
+
+
+@pytest.mark.parametrize(
+    ("loss", "held_out", "fires"),
+    [
+        ("2 1.5 1 0.5", "? 1 1.25 1.25", False),  # a quarter above the lowest, and not more
+        ("2 1.5 1 0.5", "? 1 1.26 1.26", True),  # three evaluations
+        ("2 1.5 1 2", "1.5 1 1.5 1.5", False),  # training ends where it began
+        ("2 1.5 1 1.99", "1.5 1 1.5 1.5", True),
+        ("2 1.5 1 0.5", "1.5 0 1.5 1.5", False),  # nought is no loss
+    ],
+)
+def test_exactly_at_a_threshold(loss: str, held_out: str, fires: bool) -> None:
+    found = run_check("SUP002", thresholds={"above": 0.25}, loss=loss, eval_loss=held_out)
+    assert (found is not None) is fires
