@@ -137,7 +137,8 @@ def test_exactly_a_quarter_smaller_and_exactly_so_much_further_is_still() -> Non
 
 
 @pytest.mark.parametrize(
-    ("successes", "severity"), [("0x50", "warning"), ("0x10 0.1 0x39", "info"), ("0x20 ?x30", "info")]
+    ("successes", "severity"),
+    [("0x50", "warning"), ("0x10 0.1 0x39", "info"), ("0x40 ?x10", "warning"), ("0x39 ?x11", "info")],
 )
 def test_a_run_that_never_succeeds_is_stalled_on_any_scale(successes: str, severity: str) -> None:
     rewards = ("-6.5 -6.6 -6.5 -6.4 -5.9 " * 10).strip()
