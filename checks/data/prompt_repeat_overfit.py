@@ -1,7 +1,7 @@
 import math
 
 from grpo_doctor import Fires, Rival, check, fires, once_known
-from grpo_doctor.stats import Column, baseline, noise, recent_mean
+from grpo_doctor.stats import Column, baseline, noise, recent_mean, solved
 
 
 @check(
@@ -31,7 +31,8 @@ def prompt_repeat_overfit(
 
     ## What it sees
     After 10 passes over the prompts: the reward has gained since the start, while the mean of the last 5 held-out
-    scores is at most as good as the mean of the first 5, with two and a half standard errors to spare.
+    scores is at most as good as the mean of the first 5, with two and a half standard errors to spare. A held-out
+    score of at least 0.9 of 1 has nothing left to gain, and is not judged.
 
     ## Why it matters
     Reward on prompts that were seen ten times measures memory. The checkpoint that is best by reward is then not the
@@ -49,8 +50,9 @@ def prompt_repeat_overfit(
     level = recent_mean(eval_score, rows)
     first = baseline(level, 1)
     flat = level - first <= z * noise(eval_score) * math.sqrt(2 / rows)
+    full = solved(eval_score, eval_score * math.nan)  # no log has the largest held-out score
     return fires(
-        (epoch >= passes) & reward_gained & flat,
+        (epoch >= passes) & reward_gained & flat & ~full,
         "After {epoch:.0f} passes over the prompts the reward has risen while the held-out score went from {first:.3g} "
         "to {level:.3g}.",
         epoch=epoch,

@@ -1,3 +1,5 @@
+import pytest
+
 from grpo_doctor.testing import find, run_check
 
 REWARD = [0.2 + 0.02 * i for i in range(30)]
@@ -20,3 +22,8 @@ def test_held_out_gain() -> None:
 
 def test_a_held_out_score_that_never_moves_has_not_gained() -> None:
     assert find("DAT002", reward_mean=REWARD, epoch=EPOCH, eval_score="0x30").severity == "warning"
+
+
+@pytest.mark.parametrize(("score", "fires"), [("0.89x30", True), ("0.9x30", False), ("1x30", False), ("60x30", True)])
+def test_a_held_out_score_with_nothing_left_to_gain_is_left_in_peace(score: str, fires: bool) -> None:
+    assert (run_check("DAT002", reward_mean=REWARD, epoch=EPOCH, eval_score=score) is not None) is fires
