@@ -202,6 +202,7 @@ _SAME = {
     "train": "training",
     "valid": "validity",
     "success": "succ",
+    "return": "ret",
     "response length": "reslen resplen genlen",
     "learning rate": "lr lernrate",
     "grad norm": "gnorm gradnorm",

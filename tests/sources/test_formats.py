@@ -464,7 +464,7 @@ def test_mlflow_is_one_run_from_any_of_its_files(tmp_path: Path) -> None:
 
 NAMES = {
     "reward_mean": "ppo/mean_scores exp_scores/mean reward/avg_raw_reward grpo_actor/task_reward/avg Total-rewards-mean ep_rew_mean "
-    "total_reward reward/total combined_reward episode_return Average-reward-score rm",
+    "total_reward reward/total combined_reward episode_return Average-reward-score rm MeanRet",
     "success_rate": "successes succ",
     "grad_norm": "policy/raw_grad_norm grpo_actor/update/grad_norm",
     "learning_rate": "train/lr-pg_0 policy/policy_lr",
