@@ -38,6 +38,7 @@ def length_or_format_driven_reward(
     *,
     rows: int = 30,
     share: float = 0.5,
+    tiny: float = 1e-9,
 ) -> Fires:
     """The reward follows the length of the responses.
 
@@ -70,7 +71,8 @@ def length_or_format_driven_reward(
     together = moving_mean(reward_step * length_step, rows) - mean_reward * mean_length
     reward_var = moving_mean(reward_step**2, rows) - mean_reward**2
     length_var = moving_mean(length_step**2, rows) - mean_length**2
-    correlation = together / sqrt(reward_var * length_var)
+    moves = (reward_var > tiny * mean_reward**2) & (length_var > tiny * mean_length**2)  # else what is left is rounding
+    correlation = together / sqrt(where(moves, reward_var * length_var, np.nan))
     driven = reward_gained & gained(length) & (correlation > sqrt(share))
     return fires(
         driven,

@@ -89,13 +89,13 @@ def reward_hacking_divergence(
 
     ## What it sees
     From the 20th reward on: the mean of the last 5 (or 20) rewards lies 5 standard errors above the first such mean,
-    and by 30 % of its size (for rewards below 0: half a standard deviation of the first batch); and the last 5 are
-    within a tenth of the run's best, or within 2.5 standard errors of it. Beside it four second metrics, each only
-    where it is not the reward itself: eval_score, success_rate, valid_rate, and the lowest reward component where
-    another component alone has equalled the reward on every row. **error**: the second metric has fallen from its own
-    best by 5 standard errors and 20 % of its range's larger end; the onset is the step of that best. **warning**: it
-    has never risen above 0.05. **info**: no second metric was recorded, so hacking cannot be excluded: a reward curve
-    alone looks excellent while it is being hacked.
+    and by 30 % of its size (for rewards below 0: half a standard deviation of the first batch); and the last 5
+    (or 20) are within a tenth of the run's best, or within 2.5 standard errors of it. Beside it four second metrics,
+    each only where it is not the reward itself: eval_score, success_rate, valid_rate, and the lowest reward component
+    where another component alone has equalled the reward on every row. **error**: the second metric has fallen from its
+    own best by 5 standard errors and 20 % of its range's larger end; the onset is the step of that best. **warning**:
+    it has never risen above 0.05. **info**: no second metric was recorded, so hacking cannot be excluded: a reward
+    curve alone looks excellent while it is being hacked.
 
     ## Why it matters
     The optimizer finds what the reward function pays for, not what was meant. The best checkpoint by reward is then the
@@ -122,6 +122,8 @@ def reward_hacking_divergence(
     rise, slow_rise = now - first, slow - baseline(slow, 1)
     rose = ((rise > scale) & (rise > beyond * scatter)) | ((slow_rise > scale) & (slow_rise > beyond * scatter / 2))
     near = now >= top - maximum(0.1 * (top - first), beyond / 2 * scatter)
+    slow_near = slow >= best(slow) - maximum(0.1 * (best(slow) - baseline(slow, 1)), beyond / 4 * scatter)
+    near = near | (slow_near & (now >= slow - beyond / 2 * scatter))
     rose = rose & near & (row(reward_mean) >= early)
     component = fold(unrewarded, lambda: None, reward_mean, reward_components)
     fell, flat, alone = False, False, True

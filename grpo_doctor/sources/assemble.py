@@ -53,6 +53,7 @@ def assemble(rows: Rows) -> Run:
         for event in rows.events:
             events.setdefault(min(int(np.searchsorted(lines, event.line or 0)), len(lines) - 1), []).append(event)
         _averaged(steps, columns)
+        _shares(columns, builder.run)
         builder.extend(steps, columns, lines, recorded, events, _repeated(steps, columns, trains))
     run = builder.finish()
     run.settings.update(rows.settings)
@@ -110,6 +111,17 @@ def _continued(steps: np.ndarray, epoch: np.ndarray | None) -> np.ndarray:
     at = np.array(turns)
     stride = int(np.median(np.diff(steps)[np.diff(steps) > 0])) if (np.diff(steps) > 0).any() else 1
     return steps + np.cumsum(np.bincount(at, steps[at - 1] - steps[at] + stride, len(steps))).astype(np.int64)
+
+
+def _shares(columns: Columns, run: Run) -> None:
+    """Dead groups that are no whole numbers are a share."""
+    dead = columns.get("zero_variance_groups")
+    if dead is None or "zero_variance_share" in columns:
+        return
+    known = dead[~np.isnan(dead)]
+    if (known != np.floor(known)).any() and known.min() >= 0 and known.max() <= 1:
+        columns["zero_variance_share"] = columns.pop("zero_variance_groups")
+        run.mapping.update({k: "zero_variance_share" for k, f in run.mapping.items() if f == "zero_variance_groups"})
 
 
 _SAMPLED = ("reward_mean", "success_rate", "response_length_mean", "valid_rate", "truncated_rate", "fallback_rate")

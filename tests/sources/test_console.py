@@ -288,3 +288,9 @@ def test_slime_numbers_rollouts_and_updates_apart(tmp_path: Path) -> None:
 def test_more_ways_to_print_a_reward(tmp_path: Path, text: str, wanted: dict[str, list[float]]) -> None:
     run = run_of(tmp_path, "x.log", lines(text) * (1 if "{i}" in text.split("0.")[0] else 2))
     assert {key: values[:5] for key, values in known(run).items()} == wanted
+
+
+@pytest.mark.parametrize(("dead", "field"), [("0.{i}", "zero_variance_share"), ("{i}", "zero_variance_groups")])
+def test_dead_groups_that_are_no_whole_numbers_are_a_share(tmp_path: Path, dead: str, field: str) -> None:
+    run = run_of(tmp_path, "x.log", lines("step {i} | reward 0.{i} | dead_groups " + dead + "\n"))
+    assert field in run.columns

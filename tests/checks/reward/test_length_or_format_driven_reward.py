@@ -23,3 +23,8 @@ def test_noise_around_a_level_is_no_growth() -> None:
     length = 30 + RNG.normal(0, 3, 60)
     reward = (0.02 * length).tolist()
     assert run_check("REW003", reward_mean=reward, response_length_mean=length.tolist()) is None
+
+
+def test_a_length_that_grows_by_the_same_step_explains_nothing() -> None:
+    reward = (np.linspace(0.2, 0.8, 60) + RNG.normal(0, 0.03, 60)).tolist()
+    assert run_check("REW003", reward_mean=reward, response_length_mean=[300 + 3.1 * i for i in range(60)]) is None

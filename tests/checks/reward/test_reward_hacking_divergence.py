@@ -113,3 +113,10 @@ def test_a_reward_that_hardly_rose_need_not_show_in_the_metric(size: float, seve
 def test_a_reward_that_rose_by_twice_the_floor_is_not_far_above_nothing(floor: float, found: bool) -> None:
     columns: dict[str, Any] = {"reward_mean": "0.25x5 0.75x25", "eval_score": "0x30"}
     assert (run_check("REW002", None, thresholds={"floor": floor}, **columns) is not None) is found
+
+
+def test_five_lucky_rewards_are_not_the_best_that_later_ones_must_reach() -> None:
+    rewards = [0.3] * 10 + [0.8] * 20 + [0.9] * 5 + [0.8] * 85
+    scores = [0.6] * 20 + [0.6 - 0.003 * i for i in range(len(rewards) - 20)]
+    found = find("REW002", reward_mean=rewards, eval_score=scores)
+    assert (found.severity, found.cleared, found.last_step) == ("error", False, len(rewards))
