@@ -25,7 +25,7 @@ _TEXTS = frozenset(
     "prompt question completion completions response output generation messages text answer problem query code".split()
 )
 _LOG = re.compile(r"log|hist|metric|step|episode|curve|traject|train|record|epoch|iter|update|row", re.IGNORECASE)
-_CURVE = re.compile(r"[_ ](?:curve|history|log|series|values|per_step|over_time)$")
+_CURVE = re.compile(r"[_ ](?:curve|history|log|series|values|per_step|per_episode|per_epoch|per_iteration|over_time)$")
 _COUNTED = re.compile(r"(epoch|step|iter|iteration|update|round|episode|checkpoint|ckpt)?[-_ ]?(\d+)", re.IGNORECASE)
 _ACROSS = (*STEP_KEYS, *WEAK_STEP_KEYS, "x", "index", "t")
 _UP = ("value", "y", "mean", "avg", "v")
@@ -131,6 +131,7 @@ def _of_mapping(value: Mapping[str, Any], depth: int) -> list[Table]:
         _counted(value)
         or _runs_of_columns(value)
         or [Table("", rows, True) for rows in (held if told else [], _curves(value)) if rows][:1]
+        or _pivoted(value)
         or (_within(value, depth) if depth < _DEEPEST else [])
         or ([Table("", held)] if held and not _means(value) else [])  # else histograms beside the numbers of a summary
     )
@@ -159,6 +160,17 @@ def _runs_of_columns(value: Mapping[str, Any]) -> list[Table]:
     found = {key: rows for key, inner in held.items() if (rows := columns(inner)) and _means(rows[0])}
     alike = {frozenset(rows[0]) for rows in found.values()}
     return [Table(key, rows, True) for key, rows in found.items()] if len(found) > 1 and len(alike) == 1 else []
+
+
+def _pivoted(value: Mapping[str, Any]) -> list[Table]:
+    """Several runs side by side within each metric: ``{"rewards_per_episode": {"easy": […], "hard": […]}}``."""
+    held = {_CURVE.sub("", str(key)): inner for key, inner in value.items() if isinstance(inner, dict) and inner}
+    held = {
+        key: inner for key, inner in held.items() if all(isinstance(v, list) and len(v) > 1 for v in inner.values())
+    }
+    names = next((list(inner) for key, inner in held.items() if resolve(key)), [])
+    found = [Table(name, columns({key: v[name] for key, v in held.items() if name in v}), True) for name in names]
+    return [table for table in found if table.rows and _means(table.rows[0])]
 
 
 def columns(value: Mapping[str, Any]) -> list[Row]:

@@ -42,6 +42,15 @@ def test_one_run(tmp_path: Path, name: str) -> None:
     [
         ({"grpo": ROWS, "ppo": ROWS}, ["grpo", "ppo"]),
         ({"grpo": COLUMNS, "ppo": COLUMNS}, ["grpo", "ppo"]),
+        (
+            {
+                "config": {"lr": 1e-3},
+                "rewards_per_episode": {"a": COLUMNS["rewards"], "b": COLUMNS["rewards"]},
+                "losses": {"a": COLUMNS["losses"], "b": COLUMNS["losses"]},
+                "final": {"a": 0.8, "b": 0.4},
+            },
+            ["a", "b"],
+        ),
         ({"sft": {"log_history": ROWS}, "grpo": {"log_history": ROWS}}, ["sft", "grpo"]),
         ([{"run": "a", "log": ROWS}, {"run": "b", "log": ROWS}], ["a", "b"]),
         ({"runs": [{"seed": 1, "log": ROWS}, {"seed": 2, "log": ROWS}]}, ["1", "2"]),
