@@ -33,6 +33,7 @@ def test_fires(settings: dict[str, Any], columns: dict[str, Any], severity: str,
         ({"group_size": 2, "advantage_ddof": 1}, {"loss": "0"}),
         ({}, {"entropy_mean": "NaN", "advantage_std": "0.9"}),
         ({}, {"group_rewards": [[[0.0, 1.0]]]}),
+        ({}, {"group_rewards": [[[1e308, 1e308]]]}),  # the sum is infinite, and no reward is NaN
     ],
 )
 def test_silent(settings: dict[str, Any], columns: dict[str, Any]) -> None:
