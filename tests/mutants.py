@@ -37,6 +37,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "REW002": {
         "rise > beyond * scatter": NOISE,
         "slow_rise > beyond * scatter / 2": NOISE,
+        "now >= slow - beyond / 2 * scatter": NOISE,
         "peak - level > beyond * noise(other)": NOISE,
     },
     "REW003": {"correlation > sqrt(share)": "a correlation meets the root of a share by rounding only"},

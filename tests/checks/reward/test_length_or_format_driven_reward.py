@@ -1,13 +1,14 @@
 import numpy as np
+import pytest
 
 from grpo_doctor.testing import find, run_check
 
-RNG = np.random.default_rng(0)
-LENGTH = np.linspace(20, 60, 40) + RNG.normal(0, 3, 40)
+OF_LENGTH, FIRST, SECOND, AROUND, LAST = np.split(np.random.default_rng(0).normal(0, 1, 240), (40, 80, 120, 180))
+LENGTH = np.linspace(20, 60, 40) + 3 * OF_LENGTH
 
 
 def test_a_bonus_for_length_shows_in_the_changes() -> None:
-    reward = 0.02 * LENGTH + RNG.normal(0, 0.005, 40)
+    reward = 0.02 * LENGTH + 0.005 * FIRST
     assert run_check("REW003", reward_mean=reward[:34].tolist(), response_length_mean=LENGTH[:34].tolist()) is None
     found = find("REW003", reward_mean=reward.tolist(), response_length_mean=LENGTH.tolist())
     assert found.severity == "warning"
@@ -15,16 +16,30 @@ def test_a_bonus_for_length_shows_in_the_changes() -> None:
 
 
 def test_two_series_that_merely_rise_are_not_tied() -> None:
-    reward = np.linspace(0.2, 0.8, 40) + RNG.normal(0, 0.05, 40)
+    reward = np.linspace(0.2, 0.8, 40) + 0.05 * SECOND
     assert run_check("REW003", reward_mean=reward.tolist(), response_length_mean=LENGTH.tolist()) is None
 
 
 def test_noise_around_a_level_is_no_growth() -> None:
-    length = 30 + RNG.normal(0, 3, 60)
+    length = 30 + 3 * AROUND
     reward = (0.02 * length).tolist()
     assert run_check("REW003", reward_mean=reward, response_length_mean=length.tolist()) is None
 
 
 def test_a_length_that_grows_by_the_same_step_explains_nothing() -> None:
-    reward = (np.linspace(0.2, 0.8, 60) + RNG.normal(0, 0.03, 60)).tolist()
+    reward = (np.linspace(0.2, 0.8, 60) + 0.03 * LAST).tolist()
     assert run_check("REW003", reward_mean=reward, response_length_mean=[300 + 3.1 * i for i in range(60)]) is None
+
+
+@pytest.mark.parametrize(("tiny", "fires"), [(0.25, False), (0.24, True)])
+@pytest.mark.parametrize(("reward_step", "length_step"), [((0.125, 0.25), (1, 0.5)), ((0.0625, 0.03125), (1, 2))])
+def test_a_series_must_vary_beyond_its_own_growth(
+    reward_step: tuple[float, float], length_step: tuple[float, float], tiny: float, fires: bool
+) -> None:
+    """The steps of a series are now smaller and now larger than their mean; half of it is a share of exactly 0.25."""
+    reward, length = (
+        np.cumsum([mean + spread * (-1) ** i for i in range(44)]).tolist()
+        for mean, spread in (reward_step, length_step)
+    )
+    found = run_check("REW003", thresholds={"tiny": tiny}, reward_mean=reward, response_length_mean=length)
+    assert (found is not None) is fires

@@ -120,3 +120,15 @@ def test_five_lucky_rewards_are_not_the_best_that_later_ones_must_reach() -> Non
     scores = [0.6] * 20 + [0.6 - 0.003 * i for i in range(len(rewards) - 20)]
     found = find("REW002", reward_mean=rewards, eval_score=scores)
     assert (found.severity, found.cleared, found.last_step) == ("error", False, len(rewards))
+
+
+@pytest.mark.parametrize(
+    ("rewards", "last"),
+    [
+        ("1x20 14x5 10x25", 50),  # the mean of twenty goes from 11 to 10, a tenth of its rise below its best
+        ("1x20 14x5 9.9x25", 44),
+        ("1x20 11x40 5x20", 60),  # the mean of five falls at once, that of twenty three rows later
+    ],
+)
+def test_what_is_still_near_the_best_by_the_mean_of_twenty_rewards(rewards: str, last: int) -> None:
+    assert find("REW002", reward_mean=rewards).last_step == last
