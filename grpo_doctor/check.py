@@ -380,7 +380,8 @@ Args:
     rivals: other explanations of the same records, each with the test that would tell.
     remedies: ids from `grpo_doctor.remedies`, or remedies of this illness alone.
     invalidates: what can no longer be trusted (rewards, checkpoints since the onset, the supervised stage).
-    leaves_open: what its finding at info says is not proven; a run without other findings says so in its headline.
+    leaves_open: what its finding at info says is not proven; a run without other findings says so in its headline. Once
+        over, it is no finding.
     run_types: the kinds of run that it judges.
 """
 conclude = _decorator("conclusion")

@@ -415,7 +415,12 @@ class Examination:
         """What the checks have found, conclusions from them included."""
         found = {f.code: f for examined in self.examined if (f := examined.finding()) is not None}
         conclude_all(self.catalogue, found)
-        return list(found.values())
+        return [f for f in found.values() if not self._settled(f)]
+
+    def _settled(self, finding: Finding) -> bool:
+        """Whether it only said what was not proven yet, and that is over."""
+        asked = self.catalogue.checks[finding.code].leaves_open and finding.level is Severity.INFO
+        return bool(asked) and finding.cleared
 
     def coverage(self, found: list[Finding], unread: Mapping[str, int]) -> Coverage:
         """What ran, fired, passed and was skipped, and what nobody read."""

@@ -2,6 +2,7 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.remedies import remedy
 from grpo_doctor.stats import (
     Column,
     baseline,
@@ -43,7 +44,17 @@ from grpo_doctor.stats import (
             "the model knows the data already", "then the loss is low and flat", "the first loss, and a held-out task"
         ),
     ),
-    remedies=("lower-learning-rate",),
+    remedies=(
+        remedy(
+            "learning-rate-by-the-loss",
+            "Lower the learning rate where the loss rises; where it does not move, print the labels and raise the rate",
+            trl="learning_rate=2e-5 (full) or 1e-4 (LoRA) for SFT, 1e-6 for DPO; max_grad_norm=1.0",
+            by_hand="go back to the checkpoint before the rise, divide the rate by 3 and clip the gradient at 1; for a "
+            "flat loss check that labels other than -100 are left, then multiply the rate by 3",
+            evidence="none of its own: settings of the trainers",
+            source="TRL SFTConfig and DPOConfig",
+        ),
+    ),
     leaves_open="that it learns: its loss has not fallen",
 )
 def loss_does_not_fall(
