@@ -419,8 +419,8 @@ class Examination:
 
     def _settled(self, finding: Finding) -> bool:
         """Whether it only said what was not proven yet, and that is over."""
-        asked = self.catalogue.checks[finding.code].leaves_open and finding.level is Severity.INFO
-        return bool(asked) and finding.cleared
+        asks = bool(self.catalogue.checks[finding.code].leaves_open)
+        return asks and finding.cleared and finding.level is Severity.INFO
 
     def coverage(self, found: list[Finding], unread: Mapping[str, int]) -> Coverage:
         """What ran, fired, passed and was skipped, and what nobody read."""

@@ -137,9 +137,10 @@ class _Best:
     """Largest value so far; NaN is passed over."""
 
     ufunc: np.ufunc = np.fmax
+    start = _NAN
 
     def __init__(self) -> None:
-        self.value = _NAN
+        self.value = self.start
 
     def push(self, x: Any) -> Any:
         if x == x and not self.value >= x:
@@ -162,11 +163,11 @@ class _Lowest(_Best):
         return self.value
 
 
-class _Total:
+class _Total(_Best):
     """Sum so far; NaN is passed over."""
 
-    def __init__(self) -> None:
-        self.value = np.float64(0.0)
+    ufunc = np.add
+    start = np.float64(0.0)
 
     def push(self, x: Any) -> Any:
         if x and (x := float(x)) == x:  # as a Python number: numpy's slow path for conditions costs two microseconds
@@ -174,11 +175,7 @@ class _Total:
         return self.value
 
     def block(self, xs: Any) -> Any:
-        xs = np.asarray(xs, float)
-        out = np.add.accumulate(np.concatenate(([self.value], np.where(np.isnan(xs), 0.0, xs))))[1:]
-        if len(out):
-            self.value = out[-1]
-        return out
+        return super().block(np.where(np.isnan(np.asarray(xs, float)), 0.0, xs))
 
 
 def best(x: Column) -> Column:
@@ -299,13 +296,17 @@ class _Ranked(_Window):
         self.ordered: list[float] = []
 
     def push(self, x: Any) -> Any:
-        x, tail, ordered = float(x), self.tail, self.ordered
+        self.take(float(x))
+        return _ONE * self.one(self.ordered) if len(self.ordered) == self.rows else _NAN
+
+    def take(self, x: float) -> None:
+        """Lets the oldest value go and keeps this one."""
+        tail, ordered = self.tail, self.ordered
         if len(tail) == self.rows and (old := tail[0]) == old:
             del ordered[bisect_left(ordered, old)]
         tail.append(x)
         if x == x:
             insort(ordered, x)
-        return _ONE * self.one(ordered) if len(ordered) == self.rows else _NAN
 
     def block(self, xs: Any) -> Any:
         out = super().block(xs)
@@ -376,16 +377,15 @@ class _Tau(_Ranked):
     """
 
     def __init__(self, rows: int) -> None:
-        super().__init__(rows, self._tau, len)
+        super().__init__(rows, self._tau, lambda _: self.score / self.pairs)
         self.pairs = rows * (rows - 1) / 2
         self.score = 0
 
-    def push(self, x: Any) -> Any:
+    def take(self, x: float) -> None:
         if len(self.tail) == self.rows:
             self.score -= self._above(self.tail[0])
-        super().push(x)
-        self.score -= self._above(self.tail[-1])
-        return _ONE * self.score / self.pairs if len(self.ordered) == self.rows else _NAN
+        super().take(x)
+        self.score -= self._above(x)
 
     def _above(self, x: float) -> int:
         """How many values of the window are larger than this one, less how many are smaller; 0 for NaN."""

@@ -1,7 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
-from grpo_doctor.stats import Column, each, fmax, is_any, sqrt, where
+from grpo_doctor.stats import Column, fmax, is_any, isnan, sqrt, where
 
 
 @check(
@@ -56,7 +56,7 @@ def advantage_bound_violation(
     largest = fmax(abs(advantage_max), abs(advantage_min))
     bound = where(advantage_ddof == 1, (group_size - 1) / sqrt(group_size), sqrt(group_size - 1))
     declared = is_any(normaliser, "group", 1.0)
-    undeclared = each(lambda n: n != n, normaliser) > 0
+    undeclared = isnan(normaliser)
     over = (group_size >= 2) & (largest > bound + slack)
     return fires(
         over & (declared | undeclared),

@@ -2,7 +2,7 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.remedies import remedy
-from grpo_doctor.stats import Column, each, is_any, isnan, known_median, sqrt, where, words
+from grpo_doctor.stats import Column, is_any, isnan, known_median, sqrt, where, words
 
 
 @check(
@@ -91,7 +91,7 @@ def std_floor_dominates(
     k = where(group_size > 1, group_size, 2.0)
     expected = sqrt((k - 1) / k)
     declared = is_any(normaliser, "group", 1.0)
-    undeclared = each(lambda n: n != n, normaliser) > 0
+    undeclared = isnan(normaliser)
     live = ~((rms <= 0) | (dead_share >= 1))
     plain = advantage_std <= 1.05 * reward_std
     below = (declared & (rms < small * expected)) | (undeclared & (rms < tiny * expected) & ~plain)

@@ -52,7 +52,7 @@ from grpo_doctor.stats import (
             by_hand="go back to the checkpoint before the rise, divide the rate by 3 and clip the gradient at 1; for a "
             "flat loss check that labels other than -100 are left, then multiply the rate by 3",
             evidence="none of its own: settings of the trainers",
-            source="TRL SFTConfig and DPOConfig",
+            source="defaults of TRL's SFTConfig and DPOConfig; its documentation of adapters for LoRA",
         ),
     ),
     leaves_open="that it learns: its loss has not fallen",

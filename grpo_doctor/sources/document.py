@@ -13,13 +13,13 @@ from .rows import EVAL, flat, is_eval, number
 Row = Mapping[str, Any]
 
 _HISTORIES = ("log_history", "history", "metrics", "logs", "steps", "records", "trajectory", "rows", "data")
-_NAMES = tuple(
-    "name run run_name run_id id label method algorithm algo variant experiment trajectory trial fold seed".split()
-)
 _RUNS = tuple(
     "run run_id run_name experiment exp variant method algo algorithm "
     "arm condition model trajectory trial fold seed".split()
 )
+"""Columns that may tell one run from another."""
+_NAMES = ("name", "id", "label", *_RUNS)
+"""Keys that may name the part of a document beside its rows."""
 _TRAIN = frozenset(("train", "training", "trainer"))
 _TEXTS = frozenset(
     "prompt question completion completions response output generation messages text answer problem query code".split()
