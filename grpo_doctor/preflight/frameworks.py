@@ -118,6 +118,8 @@ use_adaptive_entropy use_adaptive_entropy
 gpu_share vllm_gpu_memory_utilization gpu_memory_utilization
 """
 )
+_TRL["learning_rate"] = ("learning_rate", "lr")
+_TRL["kl_coef"] = ("beta", "kl_beta")
 _TRL["use_peft"] = ("use_peft", "use_lora", "lora.enabled", "trainer.peft_config")
 
 _TRL_FIELDS = """

@@ -10,7 +10,7 @@ from .entry import Launch
 from .readers.document import read_document
 from .readers.notebook import read_notebook
 from .readers.python import read_python
-from .readers.shell import read_shell
+from .readers.shell import ENVIRONMENT, read_shell
 
 LARGEST = 1 << 20
 """Bytes of a configuration at most."""
@@ -24,12 +24,14 @@ def read(path: Path) -> list[Configuration]:
     """The configurations of a file, those of reinforcement learning first. Raises `ReadError`."""
     text = _text(path)
     try:
-        launches = _launches(path, text)
-        found = [understand(launch) for launch in launches if launch.entries]
+        launches = [launch for launch in _launches(path, text) if launch.entries]
+        found = [understand(launch) for launch in launches]
+        by_variables = [c for c, launch in zip(found, launches, strict=True) if launch.program == ENVIRONMENT]
     except ReadError as error:
         raise ReadError(f"{path}: {error}") from None
     found = found or [understand(Launch(""))]
     trained = [c for c in found if c.run_type == "rl"]
+    trained = [c for c in trained if c not in by_variables] or trained
     return trained or [c for c in found if c.run_type != "none"][:1] or found[:1]
 
 
@@ -51,13 +53,13 @@ def _text(path: Path) -> str:
 def _launches(path: Path, text: str) -> list[Launch]:
     match path.suffix.lower():
         case ".py":
-            return read_python(text)
+            return read_python(text, path)
         case ".ipynb":
             return read_notebook(text)
         case ".yaml" | ".yml" | ".toml" | ".json":
             return read_document(text, path)
         case ".sh" | ".bash" | ".slurm" | ".sbatch":
-            return read_shell(text)
+            return read_shell(text, path)
     if text.startswith("#!") and "python" in text.split("\n", 1)[0]:
-        return read_python(text)
-    return read_shell(text)
+        return read_python(text, path)
+    return read_shell(text, path)

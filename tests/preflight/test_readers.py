@@ -34,6 +34,11 @@ def settings_of(folder: Path, name: str, text: str) -> dict[str, Any]:
         ("trl grpo --num_generations 4 --beta 0.1 --num_generations 8", 8),
         ("trl grpo --beta 0.1 --num_generations $1", None),
         ("vllm serve --num_generations 4\ntrl grpo --num_generations 8", 8),
+        ("python3 - <<'EOF'\nfrom trl import GRPOConfig\nGRPOConfig(num_generations=8)\nEOF\n", 8),
+        ("python -c 'GRPOConfig(num_generations=8)'", 8),
+        ("export NUM_GENERATIONS=8\nexport LEARNING_RATE=1e-6\npython train.py", 8),
+        ("GROUP_SIZE=4\nLR=1e-5\ntrl grpo --num_generations 8", 8),
+        ("cat > c.yaml <<E\nnum_generations: 8\nE\ntrl grpo --beta 0.1 --config c.yaml", 8),
     ],
 )
 def test_shell(tmp_path: Path, text: str, k: int | None) -> None:
@@ -57,6 +62,15 @@ def test_shell(tmp_path: Path, text: str, k: int | None) -> None:
         ("GRPOConfig(num_generations=f(), beta=0.1)", None),
         ("group_size = 8\nlearning_rate = 1e-6\nclip_eps = 0.2\n", 8),
         ("def train(model, group_size=8, lr=1e-5):\n    pass\n", 8),
+        ("def f(*, k=8):\n    return GRPOConfig(num_generations=k)\nf()", 8),
+        ("def f(k=4):\n    return GRPOConfig(num_generations=k)\nf(k=8)", 8),
+        ("def f(k: int = typer.Option(8, help='x')):\n    return GRPOConfig(num_generations=k)", 8),
+        ("@click.option('--k', default=8)\ndef f(k):\n    pass\nGRPOConfig(num_generations=args.k)", 8),
+        ("DEFINE_integer('k', 8, 'group')\nGRPOConfig(num_generations=FLAGS.k)", 8),
+        ("class C(BaseModel):\n    k: int = Field(8)\nGRPOConfig(num_generations=C().k)", 8),
+        ("K = _int_env('K', 8)\nGRPOConfig(num_generations=K)", 8),
+        ("kw = build()\nd = {'num_generations': 8, 'beta': 0.1}\nGRPOConfig(**kw)", 8),
+        ("args = defaults()\nargs.num_generations = 8\nargs.learning_rate = 1e-6\nargs.beta = 0.1\n", 8),
         ("def evaluate(model, group_size=4):\n    pass\ndef train(model, group_size=8, lr=1e-5):\n    pass\n", 8),
     ],
 )
@@ -99,6 +113,46 @@ def test_a_base_beside_it_is_read_and_one_that_is_not_there_is_named(tmp_path: P
     assert settings_of(tmp_path, "a.yaml", right)["group_size"] == 8
     (path := tmp_path / "b.yaml").write_text("defaults: gone.yaml\ngrpo: {num_prompts_per_step: 8}\nloss_fn: {x: 1}\n")
     assert "it builds on gone.yaml, which was not read" in read(path)[0].notes
+
+
+def test_a_group_of_hydra_is_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "algorithm").mkdir()
+    (tmp_path / "algorithm" / "grpo.yaml").write_text("group_size: 8\nkl_beta: 0.001\n")
+    text = "defaults:\n  - algorithm: grpo\n  - _self_\nalgorithm: {adv_type: grpo, sampling_params: {top_p: 1.0}}\n"
+    assert settings_of(tmp_path, "a.yaml", text)["group_size"] == 8
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.sh", "trl grpo --config recipes/grpo.yaml --beta 0.1"),
+        ("b.sh", "uv run python train.py --k 8"),
+        ("c.sh", "accelerate launch --config_file recipes/two.yaml -m train --k 8"),
+        ("d.py", "from settings import K\nGRPOConfig(num_generations=K, beta=0.1)"),
+        ("e.py", "import settings\nGRPOConfig(num_generations=settings.cfg['k'], beta=0.1)"),
+        ("f.py", "from settings import made\nmade()"),
+    ],
+)
+def test_what_lies_beside_is_followed(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes" / "grpo.yaml").write_text("num_generations: 8\nlearning_rate: 1e-6\n")
+    (tmp_path / "recipes" / "two.yaml").write_text("num_processes: 2\n")
+    (tmp_path / "train.py").write_text(
+        "p.add_argument('--k', type=int, default=4)\nargs = p.parse_args()\nGRPOConfig(num_generations=args.k, beta=0.1)\n"
+    )
+    (tmp_path / "settings.py").write_text(
+        "K = 8\ncfg = {'k': 8}\ndef made():\n    return GRPOConfig(num_generations=K, beta=0.1)\n"
+    )
+    found = settings_of(tmp_path, name, text)
+    assert found["group_size"] == 8
+    assert found.get("world_size") == (2 if name == "c.sh" else None)
+
+
+def test_what_is_not_beside_is_named_and_nothing_assumed(tmp_path: Path) -> None:
+    (path := tmp_path / "a.sh").write_text("trl grpo --config gone.yaml --beta 0.1 --num_generations 8\n")
+    (found,) = read(path)
+    assert found.assumed == {}
+    assert found.notes == ["the settings of gone.yaml were not read: it is not beside this script"]
 
 
 def test_lines_of_a_notebook_that_only_ipython_knows(tmp_path: Path) -> None:

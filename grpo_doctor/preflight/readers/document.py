@@ -13,6 +13,7 @@ import yaml
 
 from ...sources import ReadError
 from ..entry import MOST, Entry, Launch, Unresolved, scalar
+from .beside import beside, text_of
 
 _REFERENCE = re.compile(r"\$\{([\w.\-]+)\}")
 _ENVIRONMENT = re.compile(r"\$\{oc\.env:\s*\w+\s*,\s*([^{}]*)\}")
@@ -166,35 +167,28 @@ def _bases(launch: Launch, path: Path, depth: int) -> None:
     named = [e for e in launch.entries if re.sub(r"\.\d+$", "", e.key) in BASES]
     hydra = [e for e in launch.entries if e.key.startswith("defaults.") and e.key.count(".") == 2]
     for entry in (*named, *hydra):
+        group = entry.key.split(".", 2)[2] if entry in hydra else ""
+        package = "" if "@_global_" in group else f"{group.split('@')[-1].replace('/', '.')}." if group else ""
         for word in entry.value if isinstance(entry.value, list) else [entry.value]:
-            if not isinstance(word, str) or word == "_self_" or "override" in entry.key:
+            if (
+                not isinstance(word, str)
+                or word == "_self_"
+                or "override" in entry.key
+                or group.startswith("optional ")
+            ):
                 continue
-            found = next((p for p in _candidates(path, word) if p.is_file()), None)
-            text = None if found is None or depth >= CHAIN else _small(found)
+            word = f"{group.split('@')[0]}/{word}" if group else word
+            found = beside(path, word, ("", ".yaml", ".yml", ".toml", ".json"))
+            text = None if found is None or depth >= CHAIN else text_of(found)
             if text is None or found is None:
                 launch.complete = False
                 launch.notes.append(f"it builds on {word[:80]}, which was not read")
                 continue
             (base,) = read_document(text, found, depth + 1)
             for e in base.entries:
-                launch.add(e.key, e.value, 0)
+                launch.add(package + e.key, e.value, 0)
             launch.complete &= base.complete
             launch.notes += base.notes
-
-
-def _candidates(path: Path, word: str) -> list[Path]:
-    """Where a base may lie: as named, with a suffix, from the folder of the file."""
-    if len(word) > 200 or "\0" in word:
-        return []
-    return [path.parent / f"{word}{suffix}" for suffix in ("", ".yaml", ".yml", ".toml", ".json")]
-
-
-def _small(path: Path) -> str | None:
-    try:
-        raw = path.read_bytes()[: (1 << 20) + 1]
-    except OSError:
-        return None
-    return raw.decode("utf-8", "replace") if len(raw) <= 1 << 20 else None
 
 
 def _resolve(launch: Launch) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 from ...sources import ReadError
 from ..entry import Launch
-from .python import plain, read_modules
+from .modules import plain
+from .python import read_modules
 
 
 def read_notebook(text: str) -> list[Launch]:

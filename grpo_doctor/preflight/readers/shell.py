@@ -10,11 +10,15 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ...sources import ReadError
 from ..entry import Launch, Unresolved, scalar
 from ..expression import evaluate
+from .follow import follow
+from .modules import plain
+from .python import read_modules
 
 _VARIABLE = re.compile(r"\$\{(\w+)(?::?[-=]((?:[^{}$]|\$\{\w+\}|\$\w+)*))?\}|\$(\w+)|\$\{[^}]*\}")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=")
@@ -32,6 +36,8 @@ _SERVER = re.compile(
 _SKIPPED = frozenset(
     "if then else elif fi while until do done case esac function { } [ [[ ! time exec nohup sudo".split()
 )
+ENVIRONMENT = "script environment"
+"""Program of the launch that a script's variables make."""
 LONGEST = 5_000
 """Commands of a script at most."""
 SWEEP = 200
@@ -50,17 +56,28 @@ class Word:
 
 @dataclass
 class Statement:
-    """Words up to the end of a command; ``array`` is the variable that they are elements of."""
+    """Words up to the end of a command; ``array`` is the variable that they are elements of.
+
+    ``document`` is the here-document that the command reads, ``line`` where it begins, ``target`` where output goes.
+    """
 
     words: list[Word]
     array: str = ""
+    document: str = ""
+    line: int = 0
+    target: str = ""
 
 
-def read_shell(text: str) -> list[Launch]:
-    """A launch for every command of the script that passes settings."""
+def read_shell(text: str, path: Path) -> list[Launch]:
+    """A launch for every command of the script that passes settings, and for every Python that it holds.
+
+    Where no command says anything of a training, its variables may be meant for a program that asks the environment:
+    they are the last launch.
+    """
     environment: dict[str, str] = {}
     arrays: dict[str, list[tuple[str, int]]] = {}
     shared: dict[str, tuple[Any, int]] = {}
+    written: dict[str, str] = {}
     launches: list[Launch] = []
     for number, statement in enumerate(_Lexer(text).statements()):
         if number == LONGEST or len(launches) == SWEEP:
@@ -79,9 +96,45 @@ def read_shell(text: str) -> list[Launch]:
             environment[named[1]] = value
             shared[named[1]] = (value, words[0][1])
             words = words[1:]
-        if words:
+        if not words:
+            continue
+        if statement.document:
+            _document(words, statement, launches, written)
+        if "python" in words[0][0] and "-c" in (given := [word for word, _ in words]):
+            source = given[given.index("-c") + 1 : given.index("-c") + 2]
+            _python("".join(source), words[0][1], launches)
+        elif not statement.document:
             _command(words, launches, shared)
-    return launches
+    for launch in launches:
+        follow(launch, path, written)
+    return [*launches, _environment(shared)]
+
+
+def _document(
+    words: list[tuple[str, int]], statement: Statement, launches: list[Launch], files: dict[str, str]
+) -> None:
+    """A here-document: Python that runs, or a file that ``cat`` or ``tee`` writes."""
+    if "python" in words[0][0]:
+        _python(statement.document, statement.line - 1, launches)
+    elif words[0][0] in ("cat", "tee"):
+        files |= dict.fromkeys((statement.target, *(word for word, _ in words[1:])), statement.document)
+
+
+def _python(text: str, before: int, launches: list[Launch]) -> None:
+    if not text.strip():
+        return
+    try:
+        launches += read_modules([(plain(text), before)])
+    except ReadError as error:
+        launches.append(Launch("", line=before + 1, notes=[f"Python in the script was not read: {error}"]))
+
+
+def _environment(shared: dict[str, tuple[Any, int]]) -> Launch:
+    """The variables of a script under the names of settings."""
+    launch = Launch(ENVIRONMENT, complete=False)
+    for name, (value, line) in shared.items():
+        launch.add(name.lower(), _value(value), line)
+    return launch
 
 
 def _command(words: list[tuple[str, int]], launches: list[Launch], shared: dict[str, tuple[Any, int]]) -> None:
@@ -194,7 +247,7 @@ class _Lexer:
         self.text, self.at, self.line = text, 0, 1
         self.words: list[Word] = []
         self.word: Word | None = None
-        self.array = self.document = ""
+        self.array = self.document = self.target = ""
         self.endless: set[str] = set()
         self.done: list[Statement] = []
 
@@ -270,6 +323,7 @@ class _Lexer:
             self._go(here.end())
         elif text[at] == ">" and not self.array and (aside := _REDIRECTION.match(text, at)):
             self.word = None if self.word is not None and _raw(self.word).isdigit() else self.word
+            self.target = aside[0].lstrip("> ").strip("\"'")
             self._go(aside.end())
         else:
             return False
@@ -289,6 +343,10 @@ class _Lexer:
             self._end()
         if text[at] == "\n" and self.document:
             end = self._end_of_document(at + 1)
+            if self.done and end > at + 1:
+                body = self.text[at + 1 : end].rpartition("\n")[0]
+                last = self.done[-1]
+                last.document, last.line, last.target = body, self.line + 1, self.target
             self.document = ""
             self._go(end)
             return

@@ -1,0 +1,41 @@
+"""Files that a configuration names: looked for beside it and in the folders above, as paths start at the repository."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+UPWARD = 4
+"""Folders above a file in which a path that it names may start."""
+LARGEST = 1 << 18
+"""Bytes of such a file at most."""
+
+
+def beside(path: Path, named: str, suffixes: tuple[str, ...] = ("",)) -> Path | None:
+    """The file that ``named`` stands for in the file at ``path``; None where it is not there, or leads out."""
+    named = named.strip()
+    if not named or len(named) > 200 or "\0" in named or "$" in named or ".." in Path(named).parts[2:]:
+        return None
+    if Path(named).is_absolute():
+        return None
+    return next((p for p in _candidates(path, named, suffixes) if p.is_file()), None)
+
+
+def _candidates(path: Path, named: str, suffixes: tuple[str, ...]) -> Iterator[Path]:
+    folder = path.parent
+    for _ in range(UPWARD + 1):
+        for suffix in suffixes:
+            yield folder / f"{named}{suffix}"
+        if folder == folder.parent or (folder / ".git").exists():
+            return
+        folder = folder.parent
+
+
+def text_of(path: Path) -> str | None:
+    """What the file holds; None where it cannot be read or is too long for a configuration."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(LARGEST + 1)
+    except OSError:
+        return None
+    return raw.decode("utf-8-sig", "replace") if len(raw) <= LARGEST else None

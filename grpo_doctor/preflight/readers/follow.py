@@ -1,0 +1,86 @@
+"""What a command names instead of passing it: configuration files, and the script that it starts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from ...sources import ReadError
+from ..entry import Launch
+from .beside import beside, text_of
+from .document import read_document
+from .python import started
+
+CONFIGURATIONS = ("config", "cfg", "config_path", "cfg_path", "train_config", "grpo_config", "yaml", "yaml_path")
+"""Flags that name the file of the settings."""
+_FILE = re.compile(r"(?:^|\s)@?\s?(\S+\.(?:ya?ml|toml|json))(?=\s|$)")
+_SCRIPT = re.compile(r"(?:^|\s)(\S+\.py)(?=\s|$)")
+_MODULE = re.compile(r"\s-m\s+([\w.]+)")
+_PROCESSES = ("num_processes", "num_machines")
+_SUFFIXES = ("", ".yaml", ".yml", ".toml", ".json")
+
+
+def follow(launch: Launch, path: Path, written: Mapping[str, str]) -> None:
+    """Adds what the files say that a command names; what the command says itself counts first.
+
+    Args:
+        launch: the command.
+        path: the script in which it stands.
+        written: text of the files that the script writes itself.
+    """
+    said = {entry.key: entry.value for entry in launch.entries}
+    if isinstance(said.get("config_file"), str) and "launch" in launch.program:
+        _take(launch, path, str(said["config_file"]), written, only=_PROCESSES)
+    for named in _named(launch, said):
+        if not _take(launch, path, named, written):
+            launch.complete = False
+            launch.notes.append(f"the settings of {named[:80]} were not read: it is not beside this script")
+    _options_of_the_script(launch, path)
+
+
+def _named(launch: Launch, said: Mapping[str, object]) -> list[str]:
+    """The configuration files that a command names."""
+    folder, name = said.get("config_path") or said.get("config_dir"), said.get("config_name")
+    if isinstance(name, str):
+        if "verl" in launch.program and not isinstance(folder, str):
+            return []  # a configuration of verl's own, whose defaults the tables hold
+        return [f"{folder}/{name}" if isinstance(folder, str) else name]
+    found = [value for key, value in said.items() if key in CONFIGURATIONS and isinstance(value, str)]
+    return [str(word) for word in found or _FILE.findall(launch.program)]
+
+
+def _take(launch: Launch, path: Path, named: str, written: Mapping[str, str], only: tuple[str, ...] = ()) -> bool:
+    """Adds the settings of a file to those of a command; False where the file cannot be read."""
+    at = beside(path, named, _SUFFIXES)
+    text = written.get(named) or (text_of(at) if at is not None else None)
+    if text is None:
+        return False
+    try:
+        (base,) = read_document(text, at or path.with_name(Path(named).name))
+    except ReadError:
+        return False
+    for entry in base.entries:
+        if not only or entry.key in only:
+            launch.add(entry.key, entry.value, 0)
+    launch.complete &= base.complete
+    launch.notes += base.notes
+    return True
+
+
+def _options_of_the_script(launch: Launch, path: Path) -> None:
+    """The defaults of the options that a command leaves out, where its script lies beside."""
+    module = _MODULE.search(f" {launch.program}")
+    scripts = [module[1].replace(".", "/") + ".py"] if module else _SCRIPT.findall(launch.program)
+    at = next((found for word in scripts if (found := beside(path, word)) is not None and found != path), None)
+    text = text_of(at) if at is not None else None
+    if at is None or text is None:
+        return
+    try:
+        script = started(text, at, {entry.key: entry.value for entry in launch.entries})
+    except ReadError:
+        return
+    launch.program = f"{launch.program} {script.program}"
+    for entry in script.entries:
+        launch.add(entry.key, entry.value, 0)
+    launch.notes += script.notes

@@ -1,0 +1,86 @@
+"""Python as syntax trees: what does not parse left out, and the modules beside a script that it imports."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from pathlib import Path
+
+from .beside import beside, text_of
+
+BROKEN = 3
+"""Statements that do not parse and may be left out of a script; with more of them it is no Python."""
+SIBLINGS = 8
+"""Modules beside a script that are read for the names that it imports."""
+
+
+def parsed(text: str) -> tuple[ast.Module, list[int]]:
+    """The tree of a text, and the lines of statements that had to be left out of it: newer syntax, or broken."""
+    left_out: list[int] = []
+    lines = text.split("\n")
+    while True:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return ast.parse("\n".join(lines)), left_out
+        except SyntaxError as error:
+            line = error.lineno or 0
+            if not 0 < line <= len(lines) or len(left_out) == BROKEN or not lines[line - 1].strip():
+                raise
+            left_out.append(line)
+            first = next((n for n in range(line - 1, -1, -1) if _begins(lines[n])), 0)
+            last = next((n for n in range(line, len(lines)) if _begins(lines[n])), len(lines))
+            lines[first:last] = [""] * (last - first)
+
+
+def siblings(trees: list[ast.Module], path: Path) -> list[ast.Module]:
+    """The modules beside a script from which it imports names, and those from which they do; their lines are 0."""
+    found: dict[Path, ast.Module] = {}
+    waiting = [(path, tree) for tree in trees]
+    while waiting:
+        origin, tree = waiting.pop(0)
+        for node in ast.walk(tree):
+            for module in _imported(node):
+                at = beside(origin, module.replace(".", "/"), (".py",))
+                text = text_of(at) if at and at != path and at not in found and len(found) < SIBLINGS else None
+                if at is None or text is None:
+                    continue
+                try:
+                    found[at] = parsed(text)[0]
+                except (SyntaxError, ValueError, RecursionError, MemoryError):
+                    continue  # the names that it holds stay unresolved, which is said of each setting
+                waiting.append((at, found[at]))
+    for tree in found.values():
+        for node in ast.walk(tree):
+            if hasattr(node, "lineno"):
+                node.lineno = 0
+    return list(found.values())
+
+
+def _imported(node: ast.AST) -> list[str]:
+    match node:
+        case ast.ImportFrom(module=str(module), names=names):
+            return [module, *(f"{module}.{alias.name}" for alias in names)]
+        case ast.ImportFrom(names=names):
+            return [alias.name for alias in names]
+        case ast.Import(names=names):
+            return [alias.name for alias in names]
+    return []
+
+
+def _begins(line: str) -> bool:
+    """Whether a statement of the module begins here."""
+    return bool(line) and (line[0].isalpha() or line[0] in "_@") and not line.startswith(("else", "elif", "except"))
+
+
+def plain(text: str) -> str:
+    """The text with the lines that IPython runs itself as empty statements of the same depth."""
+    if not re.search(r"^\s*[!%]", text, re.MULTILINE):
+        return text
+    return "\n".join(_without_magic(line) for line in text.split("\n"))
+
+
+def _without_magic(line: str) -> str:
+    bare = line.lstrip()
+    return line[: len(line) - len(bare)] + "pass" if bare.startswith(("!", "%")) else line
