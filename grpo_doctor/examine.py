@@ -12,7 +12,7 @@ import numpy as np
 from .alarms import Alarm, Episode
 from .catalogue import Catalogue, load
 from .check import DECLARED, Check, Finding
-from .columns import Memory, Words
+from .columns import Memory, Words, steady
 from .diagnosis import Coverage, Diagnosis, conclude_all, diagnosis_of
 from .record import OBJECT_FIELDS
 from .run import Run
@@ -143,21 +143,28 @@ class _Rows:
         if name not in self._columns:
             value = self._column(name)
             if value is None:
-                value = np.full(self.stop - self.start, None if name in OBJECT_FIELDS else math.nan)
+                value = self._all(None if name in OBJECT_FIELDS else math.nan)
             self._columns[name] = value
         return self._columns[name]
 
+    def _all(self, value: Any) -> np.ndarray:
+        """A column with one value on all rows."""
+        one = np.empty(1, float if isinstance(value, float) else object)
+        one[0] = value
+        return np.broadcast_to(one, self.stop - self.start)
+
     def _column(self, name: str) -> Any:
         if name.startswith(DECLARED):
-            value = declared(self.settings, name)
-            return np.full(self.stop - self.start, value, object if isinstance(value, str) else float)
+            return self._all(declared(self.settings, name))
         if name == "step":
             return self.run.steps[self.start : self.stop].astype(float)
         if name in ("events", "samples"):
             happened: Mapping[int, list[Any]] = self.run.events if name == "events" else self.run.samples
-            column = np.full(self.stop - self.start, None, object)
-            for row in range(self.start, self.stop):
-                column[row - self.start] = happened.get(row, () if name == "events" else None)
+            rows = [row for row in happened if self.start <= row < self.stop]
+            column = self._all(() if name == "events" else None)
+            column = column.copy() if rows else column
+            for row in rows:
+                column[row - self.start] = happened[row]
             return column
         return self.run.column(name, self.start, self.stop)
 
@@ -165,14 +172,17 @@ class _Rows:
         """On which rows the field is known."""
         if name not in self._known:
             column = self.field(name)
-            objects = column.dtype == object
-            self._known[name] = np.array([v is not None for v in column], bool) if objects else ~np.isnan(column)
+            values = column[:1] if steady(column) else column
+            known = np.array([v is not None for v in values], bool) if column.dtype == object else ~np.isnan(values)
+            self._known[name] = np.broadcast_to(known, len(column))
         return self._known[name]
 
     def argument(self, fields: tuple[str, ...]) -> Any:
         """The first known of some alternatives, row by row."""
         out, known = self.field(fields[0]), self.known(fields[0])
         for name in fields[1:]:
+            if known.all():
+                break
             out, known = np.where(known, out, self.field(name)), known | self.known(name)
         return out
 
@@ -248,17 +258,24 @@ class Examination:
         """Takes the values of success; how they stand after each row, as the columns that checks ask for."""
         tops = run.column("reward_max", start, stop)
         tops = np.full(stop - start, math.nan) if tops is None else tops
-        stands: dict[str, list[Outcome]] = {}
-        for name, trajectory in self.success.items():
-            asked = stands[name] = [trajectory.outcome] * (stop - start)
-            values = run.column(name, start, stop)
-            if values is None:
-                continue
-            for row, (value, step, top) in enumerate(zip(values, run.steps[start:stop], tops, strict=True)):
-                trajectory.push(value, step, top)
+        stood = {name: self._followed(run, name, start, stop, tops) for name in self.success}
+        return {
+            name: np.repeat([take(outcome) for outcome in stood[field][0]], stood[field][1])
+            for name, (field, take) in STANDING.items()
+        }
+
+    def _followed(
+        self, run: Run, name: str, start: int, stop: int, tops: np.ndarray
+    ) -> tuple[list[Outcome], list[int]]:
+        """How one series stands, and on how many rows in turn."""
+        trajectory, values = self.success[name], run.column(name, start, stop)
+        outcomes, begins = [trajectory.outcome], [0]
+        if values is not None:
+            for taken in trajectory.block(values, run.steps[start:stop], tops):
                 if name in FOLLOWED.values():
-                    asked[row] = trajectory.outcome
-        return {name: np.array([take(o) for o in stands[field]]) for name, (field, take) in STANDING.items()}
+                    outcomes.append(trajectory.outcome)
+                    begins.append(taken - 1)
+        return outcomes, np.diff([*begins, stop - start]).tolist()
 
     def _block(
         self, examined: Examined, columns: _Rows, numbers: np.ndarray, steps: np.ndarray, before: frozenset[str]
@@ -275,7 +292,7 @@ class Examination:
             return
         arguments = [columns.argument(fields) for fields in examined.check.arguments]
         if not keep.all():
-            arguments = [a[keep] for a in arguments]
+            arguments = [a[: np.count_nonzero(keep)] if steady(a) else a[keep] for a in arguments]
             numbers, steps = numbers[keep], steps[keep]
         examined.block(arguments, numbers, steps)
 

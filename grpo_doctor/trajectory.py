@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -140,19 +140,39 @@ class Trajectory:
 
     def push(self, value: float, step: float, top: float = math.nan) -> None:
         """Takes one value, and the largest that a single response got; a value that is not finite is passed over."""
-        if not math.isfinite(value):
-            return
-        value = self.sign * float(value)
+        if math.isfinite(value):
+            value = self.sign * float(value)
+            self._take(1, self.total + value, (value, 1), value, float(top), float(step))
+
+    def block(self, values: np.ndarray, steps: np.ndarray, tops: np.ndarray) -> Iterator[int]:
+        """Takes many values, a bin at a time; yields how many of them have been taken whenever a bin is full."""
+        at = np.flatnonzero(np.isfinite(values))
+        finite, begun = self.sign * values[at], 0
+        while begun < len(at):
+            end = begun + self.width - self.rows % self.width
+            part, rows = finite[begun:end], at[begun:end]
+            low = part.min()
+            total = np.add.accumulate(np.concatenate(([self.total], part)))[-1]
+            lowest = float(low), int((part == low).sum())
+            top = np.fmax.reduce(tops[rows])
+            self._take(len(part), float(total), lowest, float(part.max()), float(top), float(steps[rows[0]]))
+            if end <= len(at):
+                yield int(rows[-1]) + 1
+            begun = end
+
+    def _take(self, rows: int, total: float, lowest: tuple[float, int], high: float, top: float, step: float) -> None:
+        """Takes values of one bin: the sum up to them, the smallest and how many, the largest, the first one's step."""
         if self.rows % self.width == 0:
-            self.begins.append(float(step))
-        self.total += value
-        self.rows += 1
-        if value < self.low:
-            self.low, self.lowest = value, 0
-        self.lowest += value == self.low
-        self.high = max(self.high, value)
-        if not self.top >= top:
-            self.top = float(top)
+            self.begins.append(step)
+        self.total = total
+        self.rows += rows
+        low, equal = lowest
+        if low < self.low:
+            self.low, self.lowest = low, 0
+        self.lowest += equal * (low == self.low)
+        self.high = max(self.high, high)
+        if top > self.top or math.isnan(self.top):
+            self.top = top
         if self.rows % self.width == 0:
             self.sums.append(self.total)
             if len(self.sums) > BINS:

@@ -1,8 +1,7 @@
-import math
 from functools import reduce
 
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.columns import Column, fold, maximum, words
+from grpo_doctor.columns import Column, best, isnan, lowest, maximum, total, where, words
 
 WATCHED = ("kl", "eos_suppressed_rate", "clip_fraction", "advantage_mean", "judge_failure_rate", "top1_prob")
 
@@ -39,10 +38,10 @@ def metric_carries_no_information(
     Log what can move instead: P(EOS) before suppression, raw rewards instead of advantages, KL before its coefficient.
 
     ## Sources
-    BoBaCai/grpo-dual (EOS suppressor 8/8) and 002 (kl_div 0.0000, avg_reward that is an advantage).
+    BoBaCai/grpo-dual (EOS suppressor 8/8); beita6969/colab-grpo (kl_div 0.0000, an avg_reward that is an advantage).
     """
     columns = (kl, eos_suppressed_rate, clip_fraction, advantage_mean, judge_failure_rate, top1_prob)
-    rows = [fold(_repeated, lambda: (math.nan, 0), column) for column in columns]
+    rows = [where(best(c) == lowest(c), total(where(isnan(c), 0.0, 1.0)), 0.0) for c in columns]
     longest = reduce(maximum, rows)
     return fires(
         longest >= least,
@@ -51,12 +50,3 @@ def metric_carries_no_information(
         rows=longest,
         metrics=words(lambda *n: ", ".join(w for w, k in zip(WATCHED, n, strict=True) if k >= least), *rows),
     )
-
-
-def _repeated(state: tuple[float, int], value: float) -> tuple[tuple[float, int], float]:
-    """How many values a metric has had, while they are all the same; 0 from the first that differs."""
-    first, times = state
-    if value == value and times >= 0:
-        first = first if times else float(value)
-        times = times + 1 if first == value else -1
-    return (first, times), float(max(times, 0))

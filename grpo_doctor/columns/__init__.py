@@ -19,6 +19,7 @@ from .expression import (
     seen,
     several,
     sqrt,
+    steady,
     where,
     words,
 )
@@ -99,6 +100,7 @@ __all__ = [
     "slope",
     "solved",
     "sqrt",
+    "steady",
     "total",
     "where",
     "words",

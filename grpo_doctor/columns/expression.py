@@ -174,8 +174,17 @@ def row(_: Column) -> Column:
 # -- Python functions of a row's own values --------------------------------------------------------------------
 
 
-def _by_row(columns: tuple[Any, ...]) -> Iterable[tuple[Any, ...]]:
-    return zip(*np.broadcast_arrays(*columns), strict=True)
+def steady(column: Any) -> bool:
+    """Whether a block holds one value for all its rows, as `numpy.broadcast_to` makes it: it need be used once."""
+    return np.ndim(column) == 0 or column.strides == (0,)
+
+
+def _on_block(function: Callable[..., Any], columns: tuple[Any, ...]) -> np.ndarray:
+    """What ``function`` makes of each row, or of the one row where all are the same."""
+    given = np.broadcast_arrays(*columns)
+    if all(map(steady, given)):
+        return np.array(function(*(column.flat[0] for column in given)), float)
+    return np.array([function(*row) for row in zip(*given, strict=True)], float)
 
 
 def each(function: Callable[..., float], *columns: Column) -> Column:
@@ -185,7 +194,7 @@ def each(function: Callable[..., float], *columns: Column) -> Column:
         return np.float64(function(*values))
 
     def by_block(*values: Any) -> Any:
-        return np.array([function(*row) for row in _by_row(values)], float)
+        return _on_block(function, values)
 
     return Expression(Operation(by_row, by_block), *columns)
 
@@ -197,7 +206,7 @@ def several(number: int, function: Callable[..., tuple[float, ...]], *columns: C
         return tuple(map(np.float64, function(*values)))
 
     def by_block(*values: Any) -> Any:
-        return np.array([function(*row) for row in _by_row(values)], float).reshape(-1, number).T
+        return _on_block(function, values).T
 
     made = Expression(Operation(by_row, by_block), *columns)
     items = (operator.itemgetter(place) for place in range(number))

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from . import cells
+from . import cells, gains, windows
 from .expression import Column, ColumnError, Expression, isnan, maximum, sqrt, where
 
 _VALUES = (int, float, str, tuple, frozenset, type(None))
@@ -53,57 +53,57 @@ def previous(x: Column, rows: int = 1) -> Column:
 
 def moving_sum(x: Column, rows: int) -> Column:
     """Sum of the last ``rows`` rows; of a condition, how often it held there."""
-    return _remembered(cells.Window(rows, cells.added), x)
+    return _remembered(windows.Window(rows, windows.added), x)
 
 
 def moving_mean(x: Column, rows: int) -> Column:
     """Mean of the last ``rows`` rows."""
-    return _remembered(cells.Window(rows, cells.mean), x)
+    return _remembered(windows.Window(rows, windows.mean), x)
 
 
 def moving_max(x: Column, rows: int) -> Column:
     """Largest of the last ``rows`` rows."""
-    return _remembered(cells.Ranked(rows, cells.largest), x)
+    return _remembered(windows.Ranked(rows, windows.largest), x)
 
 
 def moving_min(x: Column, rows: int) -> Column:
     """Smallest of the last ``rows`` rows."""
-    return _remembered(cells.Ranked(rows, cells.smallest), x)
+    return _remembered(windows.Ranked(rows, windows.smallest), x)
 
 
 def moving_median(x: Column, rows: int) -> Column:
     """Median of the last ``rows`` rows."""
-    return _remembered(cells.Ranked(rows, cells.median), x)
+    return _remembered(windows.Ranked(rows, windows.median), x)
 
 
 def moving_mad(x: Column, rows: int) -> Column:
     """Median absolute deviation from the median of the last ``rows`` rows."""
-    return _remembered(cells.Ranked(rows, cells.deviation), x)
+    return _remembered(windows.Ranked(rows, windows.deviation), x)
 
 
 def kendall_tau(x: Column, rows: int) -> Column:
     """Kendall's tau-a of the last ``rows`` rows against time: -1 falls throughout, 1 rises throughout."""
-    return _remembered(cells.Tau(rows), x)
+    return _remembered(windows.Tau(rows), x)
 
 
 def slope(x: Column, rows: int) -> Column:
     """Least-squares change a row over the last ``rows`` rows."""
-    return _remembered(cells.Window(rows, cells.Slope(rows)), x)
+    return _remembered(windows.Window(rows, windows.Slope(rows)), x)
 
 
 def recent_mean(x: Column, rows: int = 5) -> Column:
     """Mean of the last ``rows`` known values, kept where the field is not recorded."""
-    return _remembered(cells.OnKnown(cells.Window(rows, cells.mean)), x)
+    return _remembered(windows.OnKnown(windows.Window(rows, windows.mean)), x)
 
 
 def known_median(x: Column, rows: int) -> Column:
     """Median of the last ``rows`` known values, kept where the field is not recorded."""
-    return _remembered(cells.OnKnown(cells.Ranked(rows, cells.median)), x)
+    return _remembered(windows.OnKnown(windows.Ranked(rows, windows.median)), x)
 
 
 def noise(x: Column) -> Column:
     """Standard deviation of one known value about its trend, from the differences of neighbours so far."""
-    return cells.SPREAD * _remembered(cells.Noise(), x)
+    return gains.SPREAD * _remembered(gains.Noise(), x)
 
 
 def began(when: Column, off: Column, step: Column) -> Column:
@@ -134,7 +134,7 @@ def gained(x: Column, rows: int = 5) -> Column:
     The first row stands before any update, but may be a fluke of a small batch; the first mean is steady, but
     hides what the first updates did. Either will do, over ``rows`` rows or, for a slow gain, over four times as many.
     """
-    return _remembered(cells.Gained(rows), x)
+    return _remembered(gains.Gained(rows), x)
 
 
 def solved(reward: Column, reward_max: Column, rows: int = 5, share: float = 0.9) -> Column:

@@ -1,0 +1,125 @@
+"""Cells that know how noisy a quantity is, and whether it has gained."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from .cells import NAN, ONE, State
+from .windows import added
+
+SPREAD = math.sqrt(math.pi) / 2
+"""Standard deviation of normal noise by the mean distance of neighbours."""
+GAINED = 2.5
+"""Standard errors from which a quantity has gained."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Mean distance of neighbouring known values so far. State: the last value, the sum of distances, their number."""
+
+    def begin(self) -> State:
+        return math.nan, 0.0, 0
+
+    def push(self, state: State, x: Any) -> tuple[State, Any]:
+        last, apart, pairs = state
+        if x == x:
+            x = float(x)
+            if last == last:
+                apart, pairs = apart + abs(x - last), pairs + 1
+            state = x, apart, pairs
+        return state, ONE * (apart / pairs) if pairs else NAN
+
+    def block(self, state: State, xs: Any) -> tuple[State, Any]:
+        xs = np.asarray(xs, float)
+        known = ~np.isnan(xs)
+        values = np.concatenate(([state[0]], xs[known]))
+        steps = np.abs(np.diff(values))
+        first = int(len(steps) > 0 and math.isnan(state[0]))
+        apart = np.add.accumulate(np.concatenate(([state[1]], steps[first:])))
+        pairs = state[2] + np.arange(len(apart))
+        at = np.maximum(np.cumsum(known) - first, 0)
+        out = apart[at] / np.where(pairs[at], pairs[at], math.nan)
+        return (float(values[-1]), float(apart[-1]), int(pairs[-1])), out
+
+
+@cache
+def _spans(rows: int) -> tuple[tuple[int, float, float], ...]:
+    """Short and long window, with the errors of its mean against one value and against another mean."""
+    return tuple((n, math.sqrt(1 + 1 / n), math.sqrt(2 / n)) for n in (rows, 4 * rows))
+
+
+@dataclass(frozen=True)
+class Gained:
+    """Whether a sparse, noisy quantity has gained.
+
+    State: the last values; the first mean over each window; the first value; the sum and the number of distances of
+    neighbours; whether it has gained.
+    """
+
+    rows: int
+
+    def begin(self) -> State:
+        return (), (math.nan, math.nan), math.nan, 0.0, 0, np.False_
+
+    def push(self, state: State, x: Any) -> tuple[State, Any]:
+        if x != x:
+            return state, state[-1]
+        tail, starts, first, apart, pairs, gained = state
+        x = float(x)
+        if tail:
+            apart, pairs = apart + abs(x - tail[-1]), pairs + 1
+        else:
+            first = x
+        tail = (*tail[-4 * self.rows + 1 :], x) if len(tail) == 4 * self.rows else (*tail, x)
+        if len(tail) >= self.rows:
+            scatter, over, begun = SPREAD * apart / pairs if pairs else math.nan, 0.0, list(starts)
+            for i, (window, of_one, of_mean) in enumerate(_spans(self.rows)):
+                if len(tail) >= window:
+                    level = added(tail[-window:]) / window
+                    if begun[i] != begun[i]:
+                        begun[i] = level
+                    over = max(over, (level - first) / of_one, (level - begun[i]) / of_mean)
+            starts, gained = tuple(begun), np.bool_(over > GAINED * scatter)
+        return (tail, starts, first, apart, pairs, gained), gained
+
+    def block(self, state: State, xs: Any) -> tuple[State, Any]:
+        tail, starts, first, apart, pairs, before = state
+        xs = np.asarray(xs, float)
+        known = np.flatnonzero(~np.isnan(xs))
+        if not len(known):
+            return state, np.full(len(xs), before)
+        values = np.concatenate((tail, xs[known])).astype(float)
+        old = len(tail)
+        first = first if old else values[0]
+        steps = np.abs(np.diff(values, prepend=values[0]))[old:]
+        aparts = np.add.accumulate(np.concatenate(([apart], steps)))[1:]
+        counts = pairs + np.arange(1, len(known) + 1) - (not old)
+        scatter = SPREAD * aparts / np.where(counts, counts, math.nan)
+        over, begun = np.zeros(len(known)), list(starts)
+        for i, (window, of_one, of_mean) in enumerate(_spans(self.rows)):
+            level = np.full(len(values), math.nan)
+            if len(values) >= window:
+                shifted = [values[k : len(values) - window + 1 + k] for k in range(window)]
+                level[window - 1 :] = added(shifted) / window
+            level = level[old:]
+            means = level[~np.isnan(level)]
+            if begun[i] != begun[i] and len(means):
+                begun[i] = means[0]
+            over = np.fmax(np.fmax(over, (level - first) / of_one), (level - begun[i]) / of_mean)
+        gained = over > GAINED * scatter
+        gained[: max(0, self.rows - 1 - old)] = before  # fewer values than a window: nothing is known yet
+        last = aparts[-1], counts[-1], gained[-1]
+        state = (
+            tuple(values[-4 * self.rows :].tolist()),
+            tuple(begun),
+            float(first),
+            float(last[0]),
+            int(last[1]),
+            last[2],
+        )
+        return state, np.concatenate(([before], gained))[np.searchsorted(known, np.arange(len(xs)), side="right")]

@@ -1,0 +1,230 @@
+"""Cells that remember the last rows: sums, means, ranks, slopes and trends of a window."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from .cells import NAN, ONE, Cell, State
+
+
+def added(values: Iterable[Any]) -> Any:
+    """The sum of numbers or of columns, in their order, so that it has the same last digit either way."""
+    out: Any = 0.0
+    for value in values:
+        out = out + value
+    return out
+
+
+def mean(values: Sequence[Any]) -> Any:
+    return added(values) / len(values)
+
+
+def largest(values: Sequence[Any]) -> Any:
+    return np.maximum.reduce(list(values))
+
+
+def smallest(values: Sequence[Any]) -> Any:
+    return np.minimum.reduce(list(values))
+
+
+def median(values: Sequence[Any]) -> Any:
+    ordered = np.sort(np.array(list(values), float), axis=0)
+    return np.where(np.isnan(ordered[-1]), math.nan, _middle(ordered))
+
+
+def _middle(ordered: Any) -> Any:
+    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+
+
+def deviation(values: Sequence[Any]) -> Any:
+    """Median absolute deviation from the median."""
+    middle = median(values)
+    return median([np.abs(value - middle) for value in values])
+
+
+def _deviation_of(ordered: Sequence[float]) -> Any:
+    middle = _middle(ordered)
+    return _middle(sorted([abs(value - middle) for value in ordered]))
+
+
+def _last(ordered: Sequence[float]) -> float:
+    return ordered[-1]
+
+
+def _first(ordered: Sequence[float]) -> float:
+    return ordered[0]
+
+
+_BY_SIZE: dict[Callable[..., Any], Callable[[Sequence[float]], Any]] = {
+    largest: _last,
+    smallest: _first,
+    median: _middle,
+    deviation: _deviation_of,
+}
+"""The same reductions of the numbers of one window that are given by size."""
+
+
+def _windows(rows: int, tail: Sequence[float], xs: Any) -> tuple[Sequence[float], list[Any]]:
+    """The tail after these rows, and the full windows in them as shifted columns, oldest value first."""
+    known = tail[-(rows - 1) :] if rows > 1 else ()
+    padded = np.concatenate((known, np.asarray(xs, float)))
+    full = max(0, len(padded) - rows + 1)
+    return tuple(padded[-rows:].tolist()), [padded[k : k + full] for k in range(rows)]
+
+
+@dataclass(frozen=True)
+class Window:
+    """A reduction of the last ``rows`` values, NaN until there are so many. State: those values.
+
+    Attributes:
+        rows: length of the window.
+        reduce: reduction of the window's values, oldest first, each a number or a shifted column.
+    """
+
+    rows: int
+    reduce: Callable[[Sequence[Any]], Any]
+
+    def begin(self) -> State:
+        return ()
+
+    def push(self, state: State, x: Any) -> tuple[State, Any]:
+        # Python's own numbers: a sum of them takes a third of the time
+        if len(state) < self.rows:
+            state = (*state, float(x))
+            if len(state) < self.rows:
+                return state, NAN
+        else:
+            state = (*state[1:], float(x))
+        return state, ONE * self.reduce(state)
+
+    def block(self, state: State, xs: Any) -> tuple[State, Any]:
+        state, shifted = _windows(self.rows, state, xs)
+        out = np.full(len(xs), math.nan)
+        if len(shifted[0]):
+            out[-len(shifted[0]) :] = self.reduce(shifted)
+        return state, out
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A window whose known values are kept by size too: a row costs a search, and no sort.
+
+    State: the values in their order, and the known ones by size.
+    """
+
+    rows: int
+    reduce: Callable[[Sequence[Any]], Any]
+
+    def begin(self) -> State:
+        return (), []
+
+    def push(self, state: State, x: Any) -> tuple[State, Any]:
+        tail, ordered = slide(state[0], state[1], self.rows, float(x))
+        return (tail, ordered), ONE * _BY_SIZE[self.reduce](ordered) if len(ordered) == self.rows else NAN
+
+    def block(self, state: State, xs: Any) -> tuple[State, Any]:
+        tail, out = Window(self.rows, self.reduce).block(state[0], xs)
+        return (tail, sorted(x for x in tail if x == x)), out
+
+
+def slide(tail: Any, ordered: list[float], rows: int, x: float) -> tuple[Any, list[float]]:
+    """A window one row later, by time and by size."""
+    ordered = ordered.copy()
+    if len(tail) == rows:
+        if (old := tail[0]) == old:
+            del ordered[bisect_left(ordered, old)]
+        tail = tail[1:]
+    if x == x:
+        insort(ordered, x)
+    return (*tail, x), ordered
+
+
+@dataclass(frozen=True)
+class Slope:
+    """Reduction of a window: least-squares change a row of its ``rows`` values."""
+
+    rows: int
+
+    def __call__(self, values: Sequence[Any]) -> Any:
+        places, scale = _places(self.rows)
+        return added(place * value for place, value in zip(places, values, strict=True)) / scale
+
+
+@cache
+def _places(rows: int) -> tuple[list[float], float]:
+    places = [k - (rows - 1) / 2 for k in range(rows)]
+    return places, sum(place**2 for place in places)
+
+
+@dataclass(frozen=True)
+class Tau:
+    """Kendall's tau-a against time of the last ``rows`` values; NaN until there are so many.
+
+    Fed row by row it counts only the pairs that come and go. All are whole numbers, so nothing drifts. State: the
+    values in their order, the known ones by size, and the pairs that rise less those that fall.
+    """
+
+    rows: int
+
+    def begin(self) -> State:
+        return (), [], 0
+
+    def push(self, state: State, x: Any) -> tuple[State, Any]:
+        tail, ordered, score = state
+        x = float(x)
+        if len(tail) == self.rows:
+            score -= _above(ordered, tail[0])
+        tail, ordered = slide(tail, ordered, self.rows, x)
+        score -= _above(ordered, x)
+        return (tail, ordered, score), ONE * (score / self._pairs) if len(ordered) == self.rows else NAN
+
+    def block(self, state: State, xs: Any) -> tuple[State, Any]:
+        tail, out = Window(self.rows, self._reduce).block(state[0], xs)
+        score = sum((late > early) - (late < early) for early, late in combinations(tail, 2))
+        return (tail, sorted(x for x in tail if x == x), score), out
+
+    @property
+    def _pairs(self) -> float:
+        return self.rows * (self.rows - 1) / 2
+
+    def _reduce(self, values: Sequence[Any]) -> Any:
+        pairs = combinations(values, 2)
+        signs = (np.where(late == early, 0.0, np.sign(late - early)) for early, late in pairs)
+        return added(signs) / self._pairs
+
+
+def _above(ordered: list[float], x: float) -> int:
+    """How many values of a window are larger than this one, less how many are smaller; 0 for NaN."""
+    return len(ordered) - bisect_right(ordered, x) - bisect_left(ordered, x)
+
+
+@dataclass(frozen=True)
+class OnKnown:
+    """Another cell that sees the known values only; between them its last value stays. State: its own, and that."""
+
+    inner: Cell
+
+    def begin(self) -> State:
+        return self.inner.begin(), NAN
+
+    def push(self, state: State, x: Any) -> tuple[State, Any]:
+        if x == x:
+            state = self.inner.push(state[0], x)
+        return state, state[1]
+
+    def block(self, state: State, xs: Any) -> tuple[State, Any]:
+        inner, value = state
+        known = np.flatnonzero(~np.isnan(np.asarray(xs, float)))
+        if not len(known):
+            return state, np.full(len(xs), value)
+        inner, values = self.inner.block(inner, xs[known])
+        last = np.searchsorted(known, np.arange(len(xs)), side="right")
+        return (inner, values[-1]), np.concatenate(([value], values))[last]
