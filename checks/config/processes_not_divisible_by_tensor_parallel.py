@@ -5,7 +5,7 @@ from grpo_doctor.remedies import remedy
 
 @check(
     "CFG028",
-    severity="error",
+    severity="info",
     confidence="high",
     remedies=(
         remedy(
@@ -23,12 +23,15 @@ def processes_not_divisible_by_tensor_parallel(
     world: Column = any_of("settings.world_size"),
     parallel: Column = any_of("settings.tensor_parallel"),
     framework: Column = any_of("settings.framework"),
+    launched: Column = any_of("settings.by_command", optional=True),
+    apart: Column = any_of("settings.engine_nodes", optional=True),
 ) -> Fires:
     """The GPUs are no whole number of the engine's tensor-parallel groups.
 
     ## What it sees
     verl and EasyR1, whose engine shares the trainer's GPUs: GPUs that the tensor parallel size of the rollout does not
-    divide.
+    divide. Info in a document that says one GPU: that number is mostly a placeholder for the one of the command line.
+    Silent where the engine has machines of its own (`rollout.nnodes`, `rollout.n_gpus_per_node`).
 
     ## Why it matters
     The device mesh of the rollout cannot be built, and the run ends while it starts.
@@ -42,10 +45,12 @@ def processes_not_divisible_by_tensor_parallel(
     ## Sources
     verl `fsdp_workers.py` (rollout device mesh).
     """
+    uneven = (world % parallel != 0) & is_any(framework, "verl", "EasyR1") & ~(apart > 0)
     return fires(
-        (world % parallel != 0) & is_any(framework, "verl", "EasyR1"),
+        uneven,
         "{world:.0f} GPUs are no whole number of engines of {parallel:.0f}.",
         hold=(1, 1),
+        error=uneven & ((launched == 1) | (world > 1)),
         world=world,
         parallel=parallel,
     )

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 def settings(
     files: Annotated[
         list[Path],
-        typer.Argument(help="Shell scripts, Python, notebooks, YAML, TOML, JSON, or folders.", show_default=False),
+        typer.Argument(
+            help="Shell scripts, Python, notebooks, YAML, TOML, JSON, logs, or folders.", show_default=False
+        ),
     ],
     fail_on: common.FailOn = None,
     select: common.Select = None,

@@ -6,6 +6,7 @@ read. What no metric says (masks, advantages, single rewards) is not seen, and t
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from ..check import Finding, Severity
 from ..config import ConfigError
 from ..diagnosis import Diagnosis
 from ..live import LiveDoctor
+from ..preflight import words_before
 from ..record import StepRecord
 from ..run import Run, Sample
 from ..session import Action, Folder, Session, Stopped, actions_of, unused
@@ -72,6 +74,7 @@ class LoggedRun:
         self._before: list[StepRecord] = []
         self._finished = False
         self._guarded("before the first step", self._declare, config)
+        self._guarded("before the first step", self._tell_settings, config)
 
     def log(
         self,
@@ -123,6 +126,12 @@ class LoggedRun:
         rows.declare(config)
         self.settings |= rows.settings
         self.folder.begin(self.settings)
+
+    def _tell_settings(self, config: Mapping[str, Any]) -> None:
+        """Says before the first step what the settings come to, and which of them will not do."""
+        with contextlib.suppress(ReadError):  # a trainer may pass no configuration
+            for line in words_before(config):
+                tell(f"grpo-doctor: {line}")
 
     def _log(self, step: int, metrics: Mapping[str, Any], samples: list[Sample], responses: Path | None) -> None:
         rows = self._rows()

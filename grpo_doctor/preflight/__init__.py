@@ -44,11 +44,14 @@ def preflight(target: Any, *, catalogue: Catalogue | None = None) -> Diagnosis:
 def words_before(target: Any) -> list[str]:
     """What is worth saying of a trainer's settings before its first step, a line each. Raises `ReadError`.
 
-    The arithmetic of a step comes first, then each finding from warning on.
+    The arithmetic of a step comes first, then each finding from warning on. Empty where nothing of reinforcement
+    learning is set.
     """
     from ..check import Severity
 
     diagnosis = preflight(target)
+    if not diagnosis.tables:
+        return []
     known = [f"{what} {value}" for table in diagnosis.tables for what, value, _ in table.rows if value[:1].isdigit()]
     told = [f for f in diagnosis.findings if f.level >= Severity.WARNING]
     return [

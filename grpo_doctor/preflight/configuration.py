@@ -21,6 +21,8 @@ _USUAL = {
     "completions_per_prompt": "group_size",
     "rollouts_per_prompt": "group_size",
     "rollouts_per_example": "group_size",
+    "responses_per_prompt": "group_size",
+    "responses_per_group": "group_size",
     "num_samples_per_prompt": "group_size",
     "num_generations_per_prompt": "group_size",
     "num_rollouts_per_prompt": "group_size",
@@ -53,6 +55,10 @@ _USUAL = {
     "inner_epochs": "num_iterations",
     "advantage_type": "adv_estimator",
     "base_model": "model",
+    "algorithm": "algorithm",
+    "algo": "algorithm",
+    "rl_algorithm": "algorithm",
+    "trainer_type": "algorithm",
 }
 NUMERICAL = 1e-3
 """Below this an ``epsilon`` of a hand-written trainer keeps a division from 0; it is no clip bound."""
@@ -127,15 +133,16 @@ def understand(launch: Launch) -> Configuration:
 
 def recognise(launch: Launch) -> Framework:
     """The framework that a launch is written for: by what it calls, else by its keys."""
-    for framework in FRAMEWORKS:
-        if framework.program and launch.program and re.search(framework.program, launch.program):
-            return framework
     heads = {".".join(e.key.split(".")[:n]) for e in launch.entries for n in (1, 2, 3)}
-    if launch.program.startswith("script"):
+    started = next((f for f in FRAMEWORKS if f.program and re.search(f.program, launch.program)), None)
+    if launch.program.startswith("script") and started is None:
         return HAND_WRITTEN
     lasts = {e.key.rsplit(".", 1)[-1] for e in launch.entries}
     scored = [(sum(s in heads or (f.flat and s in lasts) for s in f.signs), f) for f in FRAMEWORKS]
     best = max((score for score, _ in scored), default=0)
+    strange = started is not None and not started.flat and not any(sign in heads for sign in started.signs)
+    if started is not None and not (strange and best >= 2):
+        return started
     return next((f for score, f in scored if score == best and score >= min(2, len(f.signs)) > 0), HAND_WRITTEN)
 
 
@@ -196,6 +203,8 @@ def _kind(launch: Launch, found: Configuration) -> RunType:
 
 def _by_settings(launch: Launch, found: Configuration) -> RunType:
     said = ONLY_RL.intersection(found.settings)
+    if needs_group(found.settings.get("algorithm")) is not None and len(found.settings) >= 2:
+        return "rl"
     if said and len(found.settings) >= 2 and not (_SUPERVISED.search(launch.program) and "group_size" not in said):
         return "rl"
     if found.framework.name in NOTHING_ELSE and found.settings and not _other_sections(launch):
@@ -248,6 +257,7 @@ def _settle(launch: Launch, found: Configuration) -> None:
             found.lines.setdefault(f"{name}_count", found.lines.get(name, 0))
     if found.run_type == "rl" and found.framework.name != "generation_config.json":
         settings["framework"] = found.framework.name
+        settings["by_command"] = bool(launch.program)
         if found.framework.rollouts_apart:
             settings.setdefault("rollout_engine", "the framework's own")
         estimator = settings.get("adv_estimator")

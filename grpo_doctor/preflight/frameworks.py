@@ -227,7 +227,8 @@ async_level async_generate
 _SWIFT["learning_rate"] = ("learning_rate", "lr")
 
 _VERL = _table("""
-group_size env.rollout.n actor_rollout_ref.rollout.n actor_rollout_ref.rollout.n_agent
+group_size env.rollout.n actor_rollout_ref.rollout.n_trajectories actor_rollout_ref.rollout.n
+    actor_rollout_ref.rollout.n_agent
 learning_rate actor_rollout_ref.actor.optim.lr
 kl_coef actor_rollout_ref.actor.kl_loss_coef
 kl_reward_coef algorithm.kl_ctrl.kl_coef
@@ -264,6 +265,7 @@ max_steps trainer.total_training_steps
 devices_per_node trainer.n_gpus_per_node
 nodes trainer.nnodes
 tensor_parallel actor_rollout_ref.rollout.tensor_model_parallel_size
+engine_nodes rollout.nnodes rollout.n_gpus_per_node actor_rollout_ref.rollout.nnodes
 gpu_share actor_rollout_ref.rollout.gpu_memory_utilization
 rollout_engine actor_rollout_ref.rollout.name
 older_micro actor_rollout_ref.actor.ppo_micro_batch_size
@@ -614,7 +616,7 @@ FRAMEWORKS = (
         r"openrlhf|train_ppo_ray",
         ("rollout.n_samples_per_prompt", "algo.advantage.estimator", "micro_rollout_batch_size", "init_kl_coef"),
         _OPENRLHF,
-        {"group_size": 1, "temperature": 1.0, "top_p": 1.0, "num_iterations": 1, "adv_estimator": "gae"},
+        {"group_size": 1, "temperature": 1.0, "top_p": 1.0, "num_iterations": 1, "adv_estimator": "gae", "lora_r": 0},
         flat=True,
     ),
     Framework(
@@ -664,7 +666,7 @@ FRAMEWORKS = (
         r"skyrl",
         ("trainer.policy", "generator.n_samples_per_prompt", "trainer.algorithm"),
         _SKYRL,
-        {"adv_estimator": "grpo", "group_size": 5, "num_iterations": 1, "temperature": 1.0},
+        {"adv_estimator": "grpo", "group_size": 5, "num_iterations": 1, "temperature": 1.0, "lora_r": 0},
     ),
     Framework(
         "NeMo-RL",

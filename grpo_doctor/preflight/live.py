@@ -9,6 +9,7 @@ from typing import Any
 from ..sources import ReadError
 from .configuration import Configuration, understand
 from .entry import Launch
+from .readers.document import flat
 
 _PLAIN = (bool, int, float, str, list, tuple)
 
@@ -18,10 +19,10 @@ def read_object(target: Any) -> Configuration:
     values = _values(target)
     names = " ".join(kind.__name__ for kind in type(target).__mro__)
     launch = Launch(names if not isinstance(target, Mapping) else "", complete=False, line=0)
-    for name, value in values.items():
+    for name, value in flat(values):
         value = getattr(value, "value", value)  # an enumeration, such as IntervalStrategy
         if isinstance(value, _PLAIN):
-            launch.add(str(name), list(value) if isinstance(value, tuple) else value, 0)
+            launch.add(name, list(value) if isinstance(value, tuple) else value, 0)
     if not launch.entries:
         raise ReadError(f"{type(target).__name__}: holds no settings")
     world = getattr(target, "world_size", None)

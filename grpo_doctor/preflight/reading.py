@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..sources import ReadError
+from ..sources.input import Input
 from .configuration import Configuration, understand
 from .entry import Launch
 from .readers.document import read_document
+from .readers.log import LINES, read_log
 from .readers.notebook import read_notebook
 from .readers.python import read_python
 from .readers.shell import ENVIRONMENT, read_shell
@@ -17,6 +19,8 @@ LARGEST = 1 << 20
 LARGEST_SCRIPT = 1 << 18
 LARGEST_NOTEBOOK = 1 << 25
 """Notebooks hold the pictures that they drew."""
+LOGS = (".log", ".txt", ".out", ".err")
+"""Files that may print the configuration of their run; of them the head is read."""
 SUFFIXES = (".sh", ".bash", ".slurm", ".sbatch", ".py", ".ipynb", ".yaml", ".yml", ".toml", ".json")
 
 
@@ -30,6 +34,8 @@ def read(path: Path) -> list[Configuration]:
     except ReadError as error:
         raise ReadError(f"{path}: {error}") from None
     found = found or [understand(Launch(""))]
+    if path.suffix.lower() in LOGS:
+        return [max(found, key=lambda c: (c.run_type == "rl", len(c.keys)))]
     trained = [c for c in found if c.run_type == "rl"]
     trained = [c for c in trained if c not in by_variables] or trained
     return trained or [c for c in found if c.run_type != "none"][:1] or found[:1]
@@ -37,6 +43,8 @@ def read(path: Path) -> list[Configuration]:
 
 def _text(path: Path) -> str:
     script = path.suffix in ("", ".sh", ".bash", ".slurm", ".sbatch", ".py")
+    if path.suffix.lower() in LOGS:
+        return _head(path)
     largest = LARGEST_SCRIPT if script else LARGEST_NOTEBOOK if path.suffix == ".ipynb" else LARGEST
     try:
         with path.open("rb") as file:
@@ -50,6 +58,16 @@ def _text(path: Path) -> str:
     return raw.decode("utf-8-sig", "replace")
 
 
+def _head(path: Path) -> str:
+    """The head of a log, whatever it is packed in. Raises `ReadError`."""
+    lines: list[str] = []
+    for _, text in Input(path).lines():
+        lines.append(text[:LARGEST_SCRIPT])
+        if len(lines) == LINES:
+            break
+    return "\n".join(lines)
+
+
 def _launches(path: Path, text: str) -> list[Launch]:
     match path.suffix.lower():
         case ".py":
@@ -58,6 +76,8 @@ def _launches(path: Path, text: str) -> list[Launch]:
             return read_notebook(text)
         case ".yaml" | ".yml" | ".toml" | ".json":
             return read_document(text, path)
+        case suffix if suffix in LOGS:
+            return read_log(text, path)
         case ".sh" | ".bash" | ".slurm" | ".sbatch":
             return read_shell(text, path)
     if text.startswith("#!") and "python" in text.split("\n", 1)[0]:

@@ -128,6 +128,17 @@ def test_another_process_than_the_first_says_nothing() -> None:
 # -- verl: the real package ------------------------------------------------------------------------------------------
 
 
+def test_what_the_settings_come_to_is_said_before_the_first_step(capsys: pytest.CaptureFixture[str]) -> None:
+    rollout = {"n": 4, "temperature": 0.0}
+    config = {"algorithm": {"adv_estimator": "grpo"}, "actor_rollout_ref": {"rollout": rollout}}
+    LoggedRun(config, framework="verl", out="runs/a")
+    said = capsys.readouterr().err
+    assert "grpo-doctor: settings: responses a prompt (group) 4" in said
+    assert "grpo-doctor: settings: CFG014 greedy-rollouts (error): " in said
+    LoggedRun({"name": "another"}, framework="own", out="runs/b")
+    assert capsys.readouterr().err == ""
+
+
 def tracking(**trainer: Any) -> Any:
     """A `Tracking` of the installed verl, with its own file logger beside the doctor."""
     module = pytest.importorskip("verl.utils.tracking", reason="make test-hooks installs verl 0.9.1")

@@ -33,6 +33,9 @@ def settings_of(folder: Path, name: str, text: str) -> dict[str, Any]:
         ("trl grpo --beta 0.1 --num_generations 8 2>&1 | tee log", 8),
         ("trl grpo --num_generations 4 --beta 0.1 --num_generations 8", 8),
         ("trl grpo --beta 0.1 --num_generations $1", None),
+        ('K=8\nif [ -n "$1" ]; then K=4; fi\ntrl grpo --beta 0.1 --num_generations $K', 8),
+        ("if a; then K=4; else K=8; fi\ntrl grpo --beta 0.1 --num_generations $K", None),
+        ("K=8\ncase $1 in\n-k) K=$2;;\nesac\ntrl grpo --beta 0.1 --num_generations $K", 8),
         ("vllm serve --num_generations 4\ntrl grpo --num_generations 8", 8),
         ("python3 - <<'EOF'\nfrom trl import GRPOConfig\nGRPOConfig(num_generations=8)\nEOF\n", 8),
         ("python -c 'GRPOConfig(num_generations=8)'", 8),
@@ -103,6 +106,46 @@ def test_yaml(tmp_path: Path, text: str, expected: dict[str, Any]) -> None:
     found = settings_of(tmp_path, "a.yaml", text)
     assert {name: found.get(name) for name in expected} == expected
     assert found.get("temperature") in (None, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "k"),
+    [
+        (
+            "(TaskRunner pid=7) {'actor_rollout_ref': {'actor': {'optim': {'lr': 1e-06}},\n"
+            "(TaskRunner pid=7)                       'rollout': {'n': 8, 'temperature': 1.0}},\n"
+            "(TaskRunner pid=7)  'algorithm': {'adv_estimator': 'grpo'}}\nstep:1 - critic/score/mean:0.1\n",
+            8,
+        ),
+        ('{\n  "worker": {\n    "actor": {"global_batch_size": 8},\n    "rollout": {"n": 8}\n  }\n}\n', 8),
+        (
+            "12:00 INFO Namespace(n_samples_per_prompt=8, init_kl_coef=0.01, rollout_batch_size=64, micro_rollout_batch_size=4)",
+            8,
+        ),
+        ("Training parameters GRPOConfig(\nbeta=0.04,\neval_strategy=IntervalStrategy.NO,\nnum_generations=8,\n)\n", 8),
+        ("[INFO:swift] args: RLHFArguments(rlhf_type='grpo', num_generations=8, x=<S.COSINE: 'cosine'>)\n", 8),
+        ("+ python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.rollout.n=8\n", 8),
+        (
+            "".join(
+                f"(MegatronTrainRayActor pid=1)   {key} {'.' * 20} {value}\n"
+                for key, value in {
+                    "n_samples_per_prompt": 8,
+                    "num_rollout": 100,
+                    "lr": 1e-6,
+                    "rollout_batch_size": 32,
+                    "eps_clip": 0.2,
+                }.items()
+            ),
+            8,
+        ),
+        ("step 1 reward 0.5 num_generations 8\n", None),
+    ],
+)
+def test_the_configuration_that_a_log_prints(tmp_path: Path, text: str, k: int | None) -> None:
+    (path := tmp_path / "run.log").write_text(text, encoding="utf-8")
+    (found,) = read(path)
+    assert found.settings.get("group_size") == k
+    assert found.assumed == {} or text.startswith("+")
 
 
 def test_a_base_beside_it_is_read_and_one_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,19 +46,20 @@ def _pairs(text: str, suffix: str) -> Iterator[tuple[str, Any, int]]:
     if suffix in (".toml", ".json"):
         loaded = tomllib.loads(text) if suffix == ".toml" else json.loads(text)
         lines = text.splitlines()
-        for key, value in _flat(loaded):
+        for key, value in flat(loaded):
             yield key, value, _line_of(lines, key)
     else:
         yield from _yaml(text)
 
 
-def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict):
+def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """The dotted keys of a document and their values; a list of scalars is one value."""
+    if isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _flat(item, f"{path}.{key}" if path else str(key))
+            yield from flat(item, f"{path}.{key}" if path else str(key))
     elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
         for number, item in enumerate(value):
-            yield from _flat(item, f"{path}.{number}")
+            yield from flat(item, f"{path}.{number}")
     else:
         yield path, scalar(value) if isinstance(value, str) else value
 

@@ -78,6 +78,7 @@ def read_shell(text: str, path: Path) -> list[Launch]:
     arrays: dict[str, list[tuple[str, int]]] = {}
     shared: dict[str, tuple[Any, int]] = {}
     written: dict[str, str] = {}
+    branches = _Branches()
     launches: list[Launch] = []
     for number, statement in enumerate(_Lexer(text).statements()):
         if number == LONGEST or len(launches) == SWEEP:
@@ -86,13 +87,14 @@ def read_shell(text: str, path: Path) -> list[Launch]:
             arrays.setdefault(statement.array, []).extend(_filled(statement.words, environment, arrays))
             continue
         words = _filled(statement.words, environment, arrays)
+        branches.see(words[0][0] if words else "")
         while words and (words[0][0] in _SKIPPED or words[0][0] in ("export", "local", "declare", "readonly", "env")):
             words = words[1:]
         if words and words[0][0] == "for" and len(words) > 3:
             environment[words[1][0]] = words[3][0] if len(words) == 4 else f"${words[1][0]}"
             continue
         while words and (named := _ASSIGNMENT.match(words[0][0])) and not _OVERRIDE.match(words[0][0]):
-            value = words[0][0][named.end() :]
+            value = branches.value(named[1], words[0][0][named.end() :], environment)
             environment[named[1]] = value
             shared[named[1]] = (value, words[0][1])
             words = words[1:]
@@ -238,6 +240,30 @@ def _arithmetic(found: re.Match[str], environment: dict[str, str]) -> str:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return found[0]
     return found[0] if value is None else str(value)
+
+
+class _Branches:
+    """Which of a script's assignments stand in a branch that may not be taken."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.chosen: set[str] = set()
+
+    def see(self, word: str) -> None:
+        """The first word of a statement, which may open or close branches."""
+        self.depth = max(self.depth + (word in ("if", "case")) - (word in ("fi", "esac")), 0)
+
+    def value(self, name: str, value: str, environment: dict[str, str]) -> str:
+        """What a variable holds after an assignment: a branch changes nothing that was set before all branches, and
+        what two branches set differently is unknown."""
+        before = environment.get(name, "")
+        if not self.depth:
+            self.chosen.discard(name)
+            return value
+        if name not in self.chosen and before and not before.startswith("$"):
+            return before
+        self.chosen.add(name)
+        return value if not before or before == value or before.startswith("$") else f"${name}"
 
 
 class _Lexer:

@@ -1,0 +1,101 @@
+"""The configuration that a log prints: dumps of mappings and of arguments, tables of Megatron, commands behind ``+``.
+
+A dump holds every setting that the run really had, so what it lacks has no default here.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ...sources.formats.verl_console import Config
+from ..entry import Launch, scalar
+from .document import flat
+from .shell import read_shell
+
+LINES = 20_000
+"""Lines at the head of a log in which its configuration is looked for."""
+LONGEST = 4_000
+"""Lines of one dump at most."""
+_DUMP = re.compile(r"(?:^|[\s:=])(Namespace|RLHFArguments|\w*(?:GRPO|RLOO|PPO)\w*(?:Config|Args|Arguments))\((.*)$")
+_PREFIX = re.compile(r"^(?:\([^()]{1,60}\)\s?|\[[^\[\]]{1,60}\]:?\s?)+")
+_FIELD = re.compile(r"^\s*(\w{2,60})=(.*?),?\s*$")
+_DOTTED = re.compile(r"^\s*([a-z]\w{1,60}) \.{3,} (\S.{0,300})$")
+_ENUMERATION = re.compile(r"<[\w.]{1,80}: ('[^'<>]{0,80}'|\d{1,9})>")
+_ECHOED = re.compile(r"^\++ (?=\S)")
+FEWEST = 5
+"""Settings that make a table of arguments."""
+
+
+def read_log(text: str, path: Path) -> list[Launch]:
+    """A launch for every configuration that a log prints."""
+    lines = [_PREFIX.sub("", line) for line in text.split("\n")[:LINES]]
+    echoed = "\n".join(_ECHOED.sub("", line) if _ECHOED.match(line) else "" for line in lines)
+    commands = [launch for launch in read_shell(echoed, path) if launch.program != "script environment"]
+    return [*_mappings(lines), *_arguments(lines), *_tables(lines), *commands]
+
+
+def _mappings(lines: list[str]) -> Iterator[Launch]:
+    """Mappings over many lines, as verl, NeMo-RL and EasyR1 print them."""
+    reader, start = Config(), 0
+    for number, line in enumerate(lines, 1):
+        if not reader.open:
+            start = number
+        mapping = reader.see(line)
+        if mapping is not None and any(isinstance(value, dict) for value in mapping.values()):
+            yield _launch("", list(flat(mapping)), start)
+
+
+def _arguments(lines: list[str]) -> Iterator[Launch]:
+    """``Namespace(k=8, …)`` and ``GRPOConfig(`` with a field a line, as transformers prints its arguments."""
+    for number, line in enumerate(lines, 1):
+        found = _DUMP.search(line)
+        if found is None:
+            continue
+        fields = _inline(found[2]) if found[2].strip() else _fields(lines[number : number + LONGEST])
+        if fields:
+            yield _launch("" if found[1] == "Namespace" else found[1], fields, number)
+
+
+def _inline(rest: str) -> list[tuple[str, Any]]:
+    """The arguments of a call on one line; those that are no literals are left out."""
+    body = _ENUMERATION.sub(r"\1", rest.rstrip())
+    body = body[: body.rfind(")") + 1] if ")" in body else body + ")"
+    try:
+        call = ast.parse(f"f({body}", mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    pairs: list[tuple[str, Any]] = []
+    for keyword in call.keywords if isinstance(call, ast.Call) else []:
+        try:
+            pairs.append((keyword.arg or "", ast.literal_eval(keyword.value)))
+        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+            continue
+    return [(key, value) for name, given in pairs if name for key, value in flat(given, name)]
+
+
+def _fields(lines: list[str]) -> list[tuple[str, Any]]:
+    pairs: list[tuple[str, Any]] = []
+    for line in lines:
+        if line.strip().startswith(")"):
+            break
+        if (found := _FIELD.match(line)) is not None:
+            pairs.append((found[1], scalar(_ENUMERATION.sub(r"\1", found[2]).strip("'\""))))
+    return pairs
+
+
+def _tables(lines: list[str]) -> Iterator[Launch]:
+    """``name ...... value``, as Megatron and what is built on it (slime) print their arguments."""
+    found = [(number, match) for number, line in enumerate(lines, 1) if (match := _DOTTED.match(line)) is not None]
+    if len(found) >= FEWEST:
+        yield _launch("", [(match[1], scalar(match[2])) for _, match in found], found[0][0])
+
+
+def _launch(program: str, pairs: list[tuple[str, Any]], line: int) -> Launch:
+    launch = Launch(program, line=0, complete=False)
+    for key, value in pairs[:9_000]:
+        launch.add(key, value, line)
+    return launch
