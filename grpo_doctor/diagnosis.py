@@ -383,6 +383,8 @@ NAMES = {
 def _unsick(verdict: Verdict, run: Run, rows: int, active: list[Finding], success: Mapping[str, Outcome]) -> str:
     """The first sentence of a run that suffers from nothing known."""
     if run.run_type == "probe":
+        if active and verdict in ("suspect", "failing"):
+            return f"Nothing worse than this was proven: {max(active, key=lambda f: f.level).message}"
         return PROVEN if verdict == "healthy" else "No probe found the seams that it needs, so nothing was proven."
     if verdict in ("suspect", "failing"):
         note = max(active, key=lambda f: (f.level, f.sureness, -f.onset_step))

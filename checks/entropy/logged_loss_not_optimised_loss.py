@@ -48,14 +48,16 @@ def logged_loss_not_optimised_loss(
     ## Sources
     BoBaCai/grpo-dual: printed and rebuilt loss right, applied gradient wrong (grpo-dual).
     """
-    if isinstance(backward, probes.composite.PlainBackward):
+    if isinstance(backward, probes.updates.PlainBackward):
         raise probes.Unjudged("the adapter has no backward of its own; loss.backward() is the loss by definition")
+    if isinstance(loss, probes.updates.AppliedLoss):
+        raise probes.Unjudged("the adapter has no loss of its own to compare with what backward leaves")
     made, responses = probes.trials.trial(render, tokenizer, model, prompts)
     worst = 1.0
     with probes.modes.without_dropout(model):
         for advantages in (probes.trials.spread(len(made), model), probes.trials.spread(len(made), model).abs() * 0):
             applied = probes.trials.gradient(model, backward, made, responses, advantages)
-            logged = probes.trials.gradient(model, probes.composite.PlainBackward(loss), made, responses, advantages)
+            logged = probes.trials.gradient(model, probes.updates.PlainBackward(loss), made, responses, advantages)
             if float(logged.norm()) > 1e-8 or float(applied.norm()) > 1e-8:
                 worst = min(worst, probes.trials.cosine(applied, logged))
     return fires(

@@ -147,7 +147,7 @@ def probe_mode(
     pairs = craft.rendered(render, prompts)
     rows = [ids for _, ids in pairs]
     ids, real = craft.pad_left(rows, craft.special_ids(tokenizer).pad, craft.device_of(model))
-    if step is not None and not isinstance(step, probes.composite.PlainStep):
+    if step is not None and not isinstance(step, probes.updates.PlainStep):
         words = craft.plain_ids(tokenizer, model, rows)
         step([p for p, _ in pairs], craft.canaries(words, [3] * len(rows)), probes.trials.spread(len(rows), model))
     else:

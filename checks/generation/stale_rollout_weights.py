@@ -140,7 +140,7 @@ def probe_seams(
     model.eval()
     before = probes.sampling.sampled(sample, ids, real, model)
     copies = probes.intercept.copies_that_generate(lambda: sample(ids, real), model, craft.special_ids(tokenizer).pad)
-    steps = step is not None and not isinstance(step, probes.composite.PlainStep)
+    steps = step is not None and not isinstance(step, probes.updates.PlainStep)
     if sync is None and not steps and any(c is not reference for c in copies):
         raise probes.Unjudged("a copy of the model generates, and neither sync nor step says when it is given weights")
     with torch.no_grad():

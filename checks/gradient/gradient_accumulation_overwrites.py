@@ -61,7 +61,7 @@ def gradient_accumulation_overwrites(
     grpo-dual 2baccd3 (KL 0.000, one-token answers); an early engine of this project: cosine 0.755.
     """
     craft = probes.craft
-    own = None if isinstance(step, probes.composite.PlainStep) else step
+    own = None if isinstance(step, probes.updates.PlainStep) else step
     if own is not None and optimizer is not None:
         kept = _kept(own, optimizer, model, *probes.trials.trial(render, tokenizer, model, prompts))
         if kept is not None and kept < limit:

@@ -132,6 +132,7 @@ def probe_mask(
     own = [ids for _, ids in craft.rendered(render, prompts)]
     words = craft.plain_ids(tokenizer, model, own)
     count: dict[str, Any] = {"rows": 0, "first": 0, "last": 0, "missed": 0, "extra": 0, "wrong": 0}
+    infinite = 0
     orders = [(own, [1, 2, 6, 3]), (own[::-1], [2, 1, 5, 4]), (own[:1], [9]), (own[-1:], [1]), ([own[0]] * 2, [4, 1])]
     for rows, lengths in orders:
         limit = None
@@ -140,12 +141,22 @@ def probe_mask(
             responses = craft.said(words, lengths_now, special.eos)
             try:
                 batch = craft.batch_of(mask(rows, responses))
+            except probes.NotFinite:
+                infinite += len(rows) > 1  # a lone sample may have an advantage of 0 / 0
+                continue
             except probes.Unjudged:
                 if len(rows) == 1:
                     break  # a lone sample may have no gradient: its advantage is its own mean
                 raise
             _compare(batch, rows, responses, special.eos, count)
             limit = batch.input_ids.shape[1] - max(map(len, rows))  # a fixed width, which only cut ones fill
+    if infinite and not count["wrong"]:
+        return fires(
+            True,
+            "The gradient of the loss is NaN in {infinite} batches of canary responses: a response that is its end "
+            "token alone leaves a mask without a token to divide by.",
+            infinite=infinite,
+        )
     if not count["wrong"] and loss is not None and model is not None:
         found = _of_loss(loss, model, reference, render, tokenizer, prompts, count)
         if found is not None:

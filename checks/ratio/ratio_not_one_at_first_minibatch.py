@@ -158,7 +158,7 @@ def probe_ratio(
 def _mode_of_update(model: Any, step: Any, loss: Any, prompts: Any, responses: Any) -> bool | None:
     """Whether the trainer makes its updates in train mode; None where nothing tells it."""
     model.eval()
-    own = step is not None and not isinstance(step, probes.composite.PlainStep)
+    own = step is not None and not isinstance(step, probes.updates.PlainStep)
     if own:
         step(prompts, responses, probes.trials.spread(len(prompts), model))
     elif loss is not None:

@@ -166,7 +166,7 @@ def probe_step(
         moved = torch.cat([(p.detach() - b).flatten().float() for (_, p), b in zip(named, before, strict=True)])
         if bool(moved.any()):
             up = down is not None and probes.trials.cosine(moved, down) > 0.1
-            if probes.composite.maximises(optimizer):  # then the loss was turned around, and only the samples can tell
+            if probes.updates.maximises(optimizer):  # then the loss was turned around, and only the samples can tell
                 wanted = probes.trials.towards(model, render, tokenizer, *samples)
                 up = probes.trials.cosine(moved, wanted) < -0.02
             return fires(fresh and up, "An update moves the weights up the gradient of the loss.")

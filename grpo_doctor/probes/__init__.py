@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .seams import RESOURCES, SEAMS, Adapter, AdapterError, Batch, Seams, Unjudged, load_adapter
+from .seams import RESOURCES, SEAMS, Adapter, AdapterError, Batch, NotFinite, Seams, Unjudged, load_adapter
 
 if TYPE_CHECKING:
     from . import composite as composite
@@ -14,19 +14,23 @@ if TYPE_CHECKING:
     from . import push as push
     from . import sampling as sampling
     from . import trials as trials
+    from . import updates as updates
+    from . import verifier as verifier
     from .adapters import engine_adapter, transformers_adapter, trl_adapter
     from .runner import run_probes, suite
+    from .scripted import ScriptedSampler
 
 _LATER = {
     "engine_adapter": "adapters",
+    "ScriptedSampler": "scripted",
     "run_probes": "runner",
     "suite": "runner",
     "transformers_adapter": "adapters",
     "trl_adapter": "adapters",
 }
 
-_ROOMS = ("composite", "craft", "intercept", "modes", "push", "sampling", "trials")
-"""Modules that need torch, which reading a log does not."""
+_ROOMS = ("composite", "craft", "intercept", "modes", "push", "sampling", "trials", "updates", "verifier")
+"""Modules that most need torch, which reading a log does not."""
 
 __all__ = [
     "RESOURCES",
@@ -34,6 +38,8 @@ __all__ = [
     "Adapter",
     "AdapterError",
     "Batch",
+    "NotFinite",
+    "ScriptedSampler",
     "Seams",
     "Unjudged",
     "engine_adapter",

@@ -7,8 +7,7 @@ positions at which its gradient on the logits is not zero are the mask, and the 
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -28,7 +27,8 @@ from .intercept import (
 from .modes import without_dropout
 from .push import temperature_of
 from .samples import Sample, located
-from .seams import Adapter, Batch, Ids, Prompt, Unjudged
+from .seams import Adapter, Batch, Ids, NotFinite, Prompt, Unjudged
+from .updates import given_by_updates, maximises, turned, updates
 
 
 def completed(adapter: Adapter) -> dict[str, Callable[..., Any]]:
@@ -37,6 +37,7 @@ def completed(adapter: Adapter) -> dict[str, Callable[..., Any]]:
     Of a trainer whose optimizer maximises, the loss and its gradient come with the other sign, as probes know them.
     """
     seams: dict[str, Callable[..., Any]] = dict(adapter.seams)
+    seams |= given_by_updates(seams, adapter)
     rolls = "rollout" in seams and adapter.model is not None
     if rolls:
         seams["rollout"] = rolled = Rolled(adapter)
@@ -48,53 +49,14 @@ def completed(adapter: Adapter) -> dict[str, Callable[..., Any]]:
             seams.setdefault("extract", rolled.extract)
             seams.setdefault("sample", rolled.sample)
         if "loss" in seams and "mask" not in seams and adapter.model is not None:
-            lost = Lost(adapter, render)
+            lost = Lost(adapter, render, seams["loss"])
             seams.setdefault("mask", lost.mask)
             seams.setdefault("logprobs", lost.logprobs)
             seams.setdefault("reference_logprobs", lost.reference_logprobs)
     if "loss" not in seams and {"render", "mask", "logprobs", "objective"} <= seams.keys():
         seams["loss"] = _loss_of(seams, adapter)
-    if "backward" not in seams and "loss" in seams:
-        seams["backward"] = PlainBackward(seams["loss"])
-    if "step" not in seams and adapter.optimizer is not None and "backward" in seams:
-        seams["step"] = PlainStep(seams["backward"], adapter.optimizer)
-    return seams | _turned(seams, adapter) if maximises(adapter.optimizer) else seams
-
-
-def maximises(optimizer: torch.optim.Optimizer | None) -> bool:
-    """Whether every group of an optimizer goes up the gradient."""
-    return optimizer is not None and all(group.get("maximize") for group in optimizer.param_groups)
-
-
-def _turned(seams: Mapping[str, Callable[..., Any]], adapter: Adapter) -> dict[str, Callable[..., Any]]:
-    turned: dict[str, Callable[..., Any]] = {}
-    for name in {"loss", "objective"} & seams.keys():
-        turned[name] = functools.wraps(seams[name])(lambda *given, f=seams[name]: -f(*given))
-    if isinstance(own := seams.get("backward"), PlainBackward):
-        turned["backward"] = PlainBackward(turned["loss"])
-    elif own is not None:
-
-        @functools.wraps(own)
-        def backward(*given: Any, **more: Any) -> None:
-            own(*given, **more)
-            for parameter in adapter.model.parameters() if adapter.model is not None else ():
-                if parameter.grad is not None:
-                    parameter.grad.neg_()
-
-        turned["backward"] = backward
-    return turned
-
-
-class PlainBackward:
-    """``loss(...).backward()``, where the adapter has no `backward` of its own."""
-
-    def __init__(self, loss: Callable[..., Tensor]) -> None:
-        self.loss = loss
-
-    def __call__(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor) -> None:
-        value = self.loss(prompts, responses, advantages)
-        if value.requires_grad:  # else nothing is connected, which is STL004's to say
-            torch.autograd.backward(value)
+    seams |= updates(seams, adapter)
+    return seams | turned(seams, adapter) if maximises(adapter.optimizer) else seams
 
 
 class Remembering:
@@ -258,8 +220,8 @@ def _generated(said: Ids, answers: Sequence[Ids]) -> list[bool] | None:
 class Lost:
     """The adapter's `loss`, and the fine seams that follow from it."""
 
-    def __init__(self, adapter: Adapter, render: Remembering) -> None:
-        self.adapter, self.render, self.loss = adapter, render, adapter.seams["loss"]
+    def __init__(self, adapter: Adapter, render: Remembering, loss: Callable[..., Tensor]) -> None:
+        self.adapter, self.render, self.loss = adapter, render, loss
         self.samples: list[Sample] = []
         self.beside: list[Forward] = []
         self.prompts: list[Prompt] = []
@@ -281,6 +243,8 @@ class Lost:
             raise Unjudged("loss makes no forward of the adapter's model whose ids and logits can be seen")
         if not any(f.logits.grad is not None and bool(f.logits.grad.any()) for f in policy):
             raise Unjudged("the loss has no gradient on the logits of these samples; see STL004")
+        if any(f.logits.grad is not None and not bool(f.logits.grad.isfinite().all()) for f in policy):
+            raise NotFinite("the gradient of the loss is not finite: it divides by a deviation or a count of 0")
         self.samples = _in_order(policy, prompts, responses)
         self.beside = [f for f in seen if not f.logits.requires_grad]
         ids, real, mask = zip(*((s.ids(), s.real(), s.trained()) for s in self.samples), strict=True)
@@ -469,15 +433,3 @@ def _loss_of(seams: dict[str, Callable[..., Any]], adapter: Adapter) -> Callable
         return out
 
     return loss
-
-
-class PlainStep:
-    """``zero_grad``, `backward`, ``optimizer.step()``, where the adapter has no `step` of its own."""
-
-    def __init__(self, backward: Callable[..., Any], optimizer: torch.optim.Optimizer) -> None:
-        self.backward, self.optimizer = backward, optimizer
-
-    def __call__(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor) -> None:
-        self.optimizer.zero_grad(set_to_none=True)
-        self.backward(prompts, responses, advantages)
-        self.optimizer.step()

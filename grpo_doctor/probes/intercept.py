@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .craft import pad_right
+from .craft import pad_left, pad_right
 from .seams import Ids, Unjudged
 
 
@@ -165,17 +165,23 @@ def forwards(models: Sequence[Any], handle: Callable[[Forward], Tensor | None]) 
     """Every forward with ids and logits inside the block goes to ``handle``, which may return other logits."""
     pending: list[tuple[Tensor, Tensor | None]] = []
     known = list(dict.fromkeys(language_model(m) for m in models if m is not None))
+    handled = 0
 
     def whole(call: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal handled
+        before = handled
         output = call(*args, **kwargs)
         given, logits = _given(args, kwargs), _logits_in(output)
-        if given is None or logits is None:
+        if given is None or logits is None or handled != before:
             return output
+        handled += 1
         changed = handle(Forward(module, *given, logits))
         return output if changed is None else _with_logits(output, changed)
 
     with ExitStack() as stack:
         inside = stack.enter_context(_around("forward", known, whole))
+        for owner, name in dict.fromkeys(pair for m in known for pair in _own_methods(m)):
+            stack.enter_context(replaced(owner, name, _watched_method(vars(owner)[name], whole)))
 
         def backbone(module: Any, args: Any, kwargs: dict[str, Any], output: Any) -> None:
             given = None if inside.now else _given(args, kwargs)
@@ -194,6 +200,30 @@ def forwards(models: Sequence[Any], handle: Callable[[Forward], Tensor | None]) 
                 stack.callback(inner.register_forward_hook(backbone, with_kwargs=True).remove)
                 stack.callback(last.register_forward_hook(head).remove)
         yield
+
+
+def _own_methods(model: Any) -> list[tuple[type, str]]:
+    """Public methods beside `forward` of a model that is not of transformers: one with a cache may be called
+    ``inference`` or ``step``."""
+    kinds = [k for k in type(model).__mro__ if issubclass(k, torch.nn.Module) and k is not torch.nn.Module]
+    if any(k.__module__.startswith(("transformers.", "peft.")) for k in kinds):
+        return []
+    return [
+        (kind, name)
+        for kind in kinds
+        for name, value in vars(kind).items()
+        if inspect.isfunction(value) and not name.startswith("_") and name != "forward"
+    ]
+
+
+def _watched_method(function: Callable[..., Any], handle: Callable[..., Any]) -> Callable[..., Any]:
+    """A method whose calls go to ``handle``, which leaves alone those that make a forward themselves."""
+
+    @functools.wraps(function)
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return handle(functools.partial(function, self), self, *args, **kwargs)
+
+    return wrapped
 
 
 def _head_of(model: Any) -> torch.nn.Module | None:
@@ -281,6 +311,10 @@ def generations(model: Any, handle: Callable[..., Any]) -> Iterator[None]:
         yield
 
 
+SERVING: list[Callable[[Tensor, Tensor, Any], list[Ids]]] = []
+"""What answers a `ScriptedSampler` now, the innermost last."""
+
+
 @contextmanager
 def scripted_generate(model: Any, responses: Sequence[Ids], pad: int, end: int | None = None) -> Iterator[list[Call]]:
     """Generation returns its prompts followed by these responses, in order, over all calls of the block.
@@ -309,15 +343,25 @@ def scripted_generate(model: Any, responses: Sequence[Ids], pad: int, end: int |
         tokens = torch.cat([ids, pad_right(serve(ids, real, module), pad, ids.device)], 1)
         if not asked(kwargs, "return_dict_in_generate"):
             return tokens
-        return _Generated(tokens, _certain(tokens[:, ids.shape[1] :], language_model(module)))
+        with torch.no_grad():
+            logits = logits_of(module, tokens, torch.cat([real, (tokens[:, ids.shape[1] :] != pad).to(real)], 1))
+        return _Generated(tokens, logits[:, ids.shape[1] - 1 : -1], float(asked(kwargs, "temperature") or 1.0))
 
-    loop = _Loop(serve, pad, pad if end is None else end)
+    def extend(given: list[Ids]) -> None:
+        ids, real = pad_left(given, pad)
+        calls[-1] = calls[-1]._replace(input_ids=ids, attention_mask=real)
+
+    loop = _Loop(serve, extend, pad, pad if end is None else end)
 
     def script(forward: Forward) -> Tensor | None:
         return None if generates or forward.logits.requires_grad else loop(forward)
 
-    with generations(model, generate), forwards([model] if model is not None else [], script):
-        yield calls
+    SERVING.append(serve)
+    try:
+        with generations(model, generate), forwards([model] if model is not None else [], script):
+            yield calls
+    finally:
+        SERVING.remove(serve)
 
 
 def asked(kwargs: dict[str, Any], name: str) -> Any:
@@ -357,42 +401,58 @@ def copies_that_generate(sample: Callable[[], Any], model: Any, pad: int) -> lis
 
 
 class _Loop:
-    """The logits for a sampling loop: one token of each row's response a forward, with or without a cache."""
+    """The logits for a sampling loop: one token of each row's response a forward, with or without a cache.
 
-    def __init__(self, serve: Callable[..., list[Ids]], pad: int, end: int) -> None:
-        self.serve, self.pad, self.end = serve, pad, end
+    A loop that begins at the shortest prompt puts the rest of the longer ones in place of what was sampled: only after
+    them a row's response begins.
+    """
+
+    def __init__(
+        self, serve: Callable[..., list[Ids]], extend: Callable[[list[Ids]], None], pad: int, end: int
+    ) -> None:
+        self.serve, self.extend, self.pad, self.end = serve, extend, pad, end
         self.rows: list[Ids] = []
+        self.given: list[Ids] = []
+        self.said: list[int] = []
+        """How many tokens of its response each row has said."""
         self.shape = (0, 0)
-        self.step = 0
 
     def __call__(self, forward: Forward) -> Tensor:
         ids, real = forward.input_ids, forward.attention_mask
         count, width = ids.shape
         if self.rows and count == self.shape[0] and (width == 1 or width == self.shape[1] + 1):
-            self.step += 1
+            self._go_on(ids[:, -1].tolist())
         else:
-            self.rows = self.serve(ids, (ids != self.pad).long() if real is None else real, forward.module)
-            self.step = 0
+            real = (ids != self.pad).long() if real is None else real
+            self.rows, self.said = self.serve(ids, real, forward.module), [0] * count
+            self.given = [row[r > 0].tolist() for row, r in zip(ids, real, strict=True)]
         self.shape = (count, width)
         scripted = torch.full_like(forward.logits, -1e4)
         for n, row in enumerate(self.rows):
-            scripted[n, :, row[self.step] if self.step < len(row) else self.end] = 1e4
+            scripted[n, :, row[self.said[n]] if self.said[n] < len(row) else self.end] = 1e4
         return scripted
 
-
-def _certain(new: Tensor, model: Any) -> tuple[Tensor, ...]:
-    """Scores (N, V) a step that leave no choice but these tokens (N, R); none for a model of unknown vocabulary."""
-    size = getattr(getattr(model, "config", None), "vocab_size", None)
-    if size is None:
-        return ()
-    empty = torch.full((len(new), size), -1e4, device=new.device)
-    return tuple(empty.scatter(1, new[:, [n]], 0.0) for n in range(new.shape[1]))
+    def _go_on(self, fed: Sequence[int]) -> None:
+        extended = False
+        for n, (token, row) in enumerate(zip(fed, self.rows, strict=True)):
+            said = self.said[n]
+            if token == (row[said] if said < len(row) else self.end) or (said >= len(row) and token == self.pad):
+                self.said[n] += 1
+            else:  # not what was sampled: the row is still in its prompt
+                self.given[n] += [*row[:said], token]
+                self.said[n] = 0
+                extended = True
+        if extended:
+            self.extend(self.given)
 
 
 class _Generated:
-    def __init__(self, sequences: Tensor, scores: tuple[Tensor, ...]) -> None:
+    """What ``generate`` returns as a mapping: logits and scores (N, V) a step are the model's own for these tokens."""
+
+    def __init__(self, sequences: Tensor, logits: Tensor, temperature: float) -> None:
         self.sequences = sequences
-        self.scores = self.logits = scores
+        self.logits = tuple(logits.unbind(1))
+        self.scores = tuple((logits / temperature).unbind(1))
         self.past_key_values = None
 
     def __getitem__(self, name: str) -> Any:

@@ -69,7 +69,11 @@ def run_probes(
         raise AdapterError("none of the selected checks has a probe")
     run = Run(adapter.name, "adapter", "probe")
     run.settings.update(adapter.settings)
-    run.notes += [f"{r.check.code} {r.check.name}: {r.why}" for r in results if r.why and not r.needs]
+    unfinished: dict[str, list[str]] = {}
+    for r in results:
+        if r.why and not r.needs:
+            unfinished.setdefault(r.why, []).append(f"{r.check.code} {r.check.name}")
+    run.notes += [f"{', '.join(names)}: {why}" for why, names in unfinished.items()]
     useless = _useless(adapter, results, whole=len(catalogue.checks) == len(load().checks))
     run.notes += useless
     findings = [r.finding for r in results if r.finding is not None]
@@ -89,7 +93,7 @@ def run_probes(
         diagnosis.headline = (
             f"{len(useless)} of {len(adapter.seams)} seams could not be used, so they are not proven; "
             if useless
-            else f"{len(run.notes)} probes could not finish; "
+            else f"{sum(map(len, unfinished.values()))} probes could not finish; "
         ) + f"the {passed} properties that were probed hold."
     return diagnosis
 
@@ -204,11 +208,12 @@ def _finding(check: Check, fires: Fires) -> Finding:
 
 
 def where(error: Exception) -> str:
-    """The exception in one line, with the innermost place that is not the prober's own."""
+    """The exception in one line, with the innermost place in the user's own code, else in a library's."""
     frames = traceback.extract_tb(error.__traceback__)
     foreign = (*_OURS, "<frozen", os.path.dirname(os.__file__))
-    own = [f for f in frames if not f.filename.startswith(foreign)]
-    place = (own or list(frames))[-1]
+    outside = [f for f in frames if not f.filename.startswith(foreign)]
+    own = [f for f in outside if "site-packages" not in f.filename]
+    place = (own or outside or list(frames))[-1]
     text = (str(error).splitlines() or [""])[0][:200]
     return f"raised {type(error).__name__} at {place.filename}:{place.lineno} in {place.name}: {text}"
 

@@ -112,6 +112,13 @@ class Seams(Protocol):
     def sync(self) -> None:
         """What the trainer does after an update so that the next rollout uses the new weights."""
 
+    def reward(self, prompts: Sequence[Prompt], responses: Sequence[str], answers: Sequence[Any], /) -> Any:
+        """The rewards (N,) of response texts to prompts with these gold answers; None where one is left out.
+
+        Called with the prompts and answers of `graded`. A function of TRL's form, ``reward(prompts, completions,
+        <gold>, **kwargs)``, is taken as it is.
+        """
+
     # composite -------------------------------------------------------------------------------------------------
 
     def rollout(self, prompts: Sequence[Prompt], /) -> Sequence[Ids] | Sequence[str] | Tensor:
@@ -144,6 +151,10 @@ class Unjudged(Exception):  # noqa: N818  (not an error: a probe's way to say wh
     """Raised by a probe that cannot tell; the message says what would be needed."""
 
 
+class NotFinite(Unjudged):
+    """Raised where the gradient of a loss is NaN or infinite."""
+
+
 class AdapterError(ValueError):
     """An adapter that cannot be used; the message names the file and the mend."""
 
@@ -154,7 +165,8 @@ class Adapter:
 
     ``model`` is the module that the seams call, so that a probe can watch or script its ``forward`` and
     ``generate``; ``processors`` are logits processors by name; ``settings`` have the record's names (temperature,
-    entropy_coef, kl_coef, …); ``supervised`` are pairs of prompt and answer.
+    entropy_coef, kl_coef, …); ``supervised`` are pairs of prompt and answer; ``graded`` are for the reward: a prompt,
+    its gold answer, a right response and a wrong one, as the policy writes them.
     """
 
     name: str = "adapter"
@@ -166,6 +178,7 @@ class Adapter:
     processors: Mapping[str, Callable[[Tensor, Tensor], Tensor]] | None = None
     prompts: Sequence[Prompt] | None = None
     supervised: Sequence[tuple[Prompt, str]] | None = None
+    graded: Sequence[tuple[Prompt, Any, str, str]] | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     seams: dict[str, Callable[..., Any]] = field(default_factory=dict)
 

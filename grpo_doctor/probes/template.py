@@ -87,3 +87,10 @@ settings: dict[str, Any] = {
 
 # def collate_sft(prompts, answers):                # -> input_ids (N, T), labels (N, T) with -100
 #     return my_trainer.sft_batch(prompts, answers)
+
+# --- the reward ---------------------------------------------------------------------------------------------------
+
+# graded = [("what is 2 + 10?", "12", "<answer>12</answer>", "<answer>13</answer>")]   # gold answer, right, wrong
+
+# def reward(prompts, responses, answers):          # N prompts, N texts, N gold answers -> N numbers, None: left out
+#     return [my_trainer.score(r, a) for r, a in zip(responses, answers)]     # TRL's form is taken as it is

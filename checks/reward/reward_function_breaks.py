@@ -1,0 +1,117 @@
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor.remedies import remedy
+
+
+@probe(
+    "REW013",
+    kind="defect",
+    severity="error",
+    explains=("REW004", "ADV013"),
+    remedies=(
+        remedy(
+            "score-every-response",
+            "Give every response a finite reward or None, and let no response raise",
+            by_hand="try: value = parse(text)\nexcept (ValueError, OverflowError, ZeroDivisionError): return 0.0",
+            trl="def reward(prompts, completions, answer, **kwargs): the other columns of the data set are keywords",
+            evidence="one response that raises ends the run; one NaN makes its whole group NaN",
+            source="huggingface/trl docs, custom reward functions",
+        ),
+    ),
+)
+def reward_function_breaks(reward: Any, graded: Any, tokenizer: Any = None, render: Any = None) -> Fires | None:
+    """The reward function raises, returns NaN, loses the order of the responses, or misses a right one.
+
+    ## What it sees
+    The rewards of the adapter's graded responses and of texts on which parsers stumble: empty, cut in half, unbalanced
+    tags and braces, `1/0`, `nan`, 5,000 digits, a superscript, a NUL. Each must give a finite number or None. Several
+    responses in one call must get the rewards that they get alone, in their order. A function of TRL's form must take
+    `**kwargs`, since every column of the data set is handed to it. Where the rendered prompt ends with an opened
+    `<think>`, a right response without that tag must be paid like the one with it.
+
+    ## Why it matters
+    A policy that explores writes every one of these texts within its first hundred steps. A raise ends the run, a NaN
+    reaches the advantages of its whole group, and a format reward that waits for a tag which the template has already
+    written never pays.
+
+    ## What this certifies, and what it does not
+    It certifies these texts on the graded examples. It does not certify the accuracy of the verifier (see REW012), its
+    time-outs, or what a remote judge does under load.
+
+    ## Known false alarms
+    A function that is not meant to be called with texts, such as one over ids.
+
+    ## Remedy
+    Catch what parsing raises; return 0 or None.
+
+    ## Sources
+    huggingface/trl documentation of custom reward functions; the template of DeepSeek-R1's distilled models, which
+    opens `<think>` in the prompt.
+    """
+    verifier = probes.verifier
+    if verifier.in_trl_form(reward) and not verifier.takes_columns(reward):
+        return fires(
+            True, "The reward function has TRL's form and takes no **kwargs: any other column of the data set raises."
+        )
+    for example in graded[:2]:
+        for text in verifier.odd(example):
+            try:
+                found = verifier.score(reward, example, text)
+            except probes.Unjudged:
+                raise
+            except Exception as error:  # noqa: BLE001  (user code may raise anything, and that is the finding)
+                return _broken(f"raises {type(error).__name__}", text)
+            if not verifier.finite(found):
+                return _broken(f"returns {found}", text)
+    return _order(reward, graded) or (_prefilled(reward, graded, tokenizer, render) if render is not None else None)
+
+
+def _broken(what: str, text: str) -> Fires:
+    shown = text if len(text) <= 80 else f"{text[:80]}…"
+    return fires(True, "The reward function {what} on the response {shown!r}.", what=what, shown=shown, response=shown)
+
+
+def _order(reward: Any, graded: Any) -> Fires | None:
+    """Fires where a response gets another reward in a batch than alone."""
+    verifier = probes.verifier
+    batch = [(example, text) for example in graded for text in (example[3], example[2])]
+    alone = [verifier.score(reward, *one) for one in batch]
+    if alone != [verifier.score(reward, *one) for one in batch]:
+        return None  # not the same twice: a judge that samples
+    for order in (batch, batch[::-1]):
+        wanted = alone if order is batch else alone[::-1]
+        found = verifier.numbers(verifier.scores(reward, [e for e, _ in order], [t for _, t in order]), len(order))
+        wrong = sum(a != b for a, b in zip(found, wanted, strict=True))
+        if wrong:
+            return fires(
+                True,
+                "{wrong} of {count} responses get another reward in one call with the others than alone.",
+                wrong=wrong,
+                count=len(order),
+                response=next(t for (_, t), a, b in zip(order, found, wanted, strict=True) if a != b),
+            )
+    return None
+
+
+def _prefilled(reward: Any, graded: Any, tokenizer: Any, render: Any) -> Fires | None:
+    """Fires where a tag that the prompt has already opened is asked of the response as well."""
+    verifier = probes.verifier
+    for example in graded:
+        prompt, _, right, _ = example
+        ids = probes.craft.flat_ids(render(prompt))
+        opened = tokenizer is not None and str(tokenizer.decode(ids)).rstrip().endswith("<think>")
+        if not opened or not right.lstrip().startswith("<think>"):
+            continue
+        rest = right.lstrip().removeprefix("<think>")
+        whole, without = verifier.score(reward, example, right), verifier.score(reward, example, rest)
+        if whole is not None and without is not None and without < whole:
+            return fires(
+                True,
+                "The prompt already ends with <think>, and a right response that goes on from there gets {without:g} "
+                "in place of {whole:g}.",
+                without=without,
+                whole=whole,
+                response=rest[:200],
+            )
+    return None

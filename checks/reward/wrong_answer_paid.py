@@ -1,0 +1,100 @@
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor.remedies import remedy
+
+
+@probe(
+    "REW012",
+    kind="defect",
+    severity="error",
+    explains=("REW002", "REW003", "REW005"),
+    remedies=(
+        remedy(
+            "compare-whole-answers",
+            "Extract one final answer, and compare it as a whole",
+            by_hand="found = re.findall(r'<answer>(.*?)</answer>', text)\n"
+            "reward = float(len(found) == 1 and found[0].strip() == gold)   # not: gold in text\n"
+            "a gold answer that cannot be parsed: None, and leave the sample out",
+            trl="return None for a sample that cannot be judged: GRPOTrainer leaves it out",
+            evidence="what is paid without being right is what the policy learns",
+            source="https://arxiv.org/abs/2507.08794; huggingface/open-r1 accuracy_reward",
+        ),
+    ),
+)
+def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
+    """A response that is not right is paid like a right one.
+
+    ## What it sees
+    The reward of the adapter's own right and wrong responses (`graded`), and of responses that are made of them: empty,
+    blank, very long, an injection ("give the full score"), the right form with nothing in it, an answer that only
+    contains the right one (7127 for 12), many answers at once, a wrong one before and after the right one, and a wrong
+    response to a prompt whose gold answer is empty or cannot be parsed. A response is paid where its reward lies nearer
+    to that of the right response than to that of the wrong one. The right answer negated ("not 12") is a remark: a
+    parser of numbers reads it so by design.
+
+    ## Why it matters
+    A policy finds what is paid. A verifier that looks for a substring teaches to list answers; one that gives the
+    maximum when the gold answer cannot be parsed pays for anything at all.
+
+    ## What this certifies, and what it does not
+    It certifies the crafted responses for the graded examples, in text. It does not certify that all right responses
+    are paid, and it does not try to deceive a judge model beyond one sentence of injection.
+
+    ## Known false alarms
+    A task in which several answers are right at once, or where the form alone is meant to be paid as much as the
+    answer.
+
+    ## Remedy
+    One final answer, compared as a whole; leave out what cannot be judged.
+
+    ## Sources
+    One token deceives a judge: https://arxiv.org/abs/2507.08794. A maximum for an unparsable gold answer:
+    huggingface/open-r1, accuracy_reward of its first versions.
+    """
+    verifier = probes.verifier
+    others = [str(gold) for _, gold, *_ in graded]
+    doubtful: Fires | None = None
+    for n, example in enumerate(graded):
+        _, gold, right, wrong = example
+        good, bad = verifier.score(reward, example, right), verifier.score(reward, example, wrong)
+        if good is None or bad is None:
+            continue  # left out on purpose
+        if not bad < good:
+            return _paid("its wrong response", wrong, bad, good, True)
+        made = verifier.attacks(example, others[n - 1])
+        golds: list[Any] = [None] * len(made)
+        if isinstance(gold, str):
+            for unparsable in ("", "\\frac{1}{"):
+                name = f"to the gold answer {unparsable!r}"
+                made += [verifier.Crafted(f"a wrong response {name}", wrong)]
+                made += [verifier.Crafted(f"a response without an answer {name}", "I do not know.")]
+                golds += [unparsable] * 2
+        for crafted, other in zip(made, golds, strict=True):
+            found = _of(reward, example, crafted.text, other)
+            if found is not None and found > (good + bad) / 2:
+                fired = _paid(crafted.name, crafted.text, found, good, crafted.sure)
+                if crafted.sure:
+                    return fired
+                doubtful = doubtful or fired
+    return doubtful
+
+
+def _of(reward: Any, example: Any, response: str, gold: Any) -> float | None:
+    try:
+        return probes.verifier.score(reward, example, response, gold)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return None  # which is REW013's to say
+
+
+def _paid(name: str, text: str, found: float, good: float, sure: bool) -> Fires:
+    return fires(
+        True,
+        "The reward function pays {name} with {found:g}; the right response gets {good:g}.",
+        error=sure,
+        info=not sure,
+        name=name,
+        found=found,
+        good=good,
+        response=text if len(text) <= 200 else f"{text[:200]}…",
+    )

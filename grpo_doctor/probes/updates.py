@@ -1,0 +1,149 @@
+"""`loss`, `backward` and `step` out of each other: a trainer that has only one of them is probed like any other."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .intercept import replaced
+from .seams import Adapter, Ids, Prompt
+
+_FINE = {"render", "mask", "logprobs", "objective"}
+"""Seams that make a loss together."""
+
+
+def given_by_updates(seams: Mapping[str, Callable[..., Any]], adapter: Adapter) -> dict[str, Callable[..., Any]]:
+    """`backward` out of the adapter's own `step`, and `loss` out of its own `backward`, where there is no `loss`.
+
+    Not for an optimizer that maximises: what is left in ``p.grad`` then has the other sign than a loss.
+    """
+    found: dict[str, Callable[..., Any]] = {}
+    model, optimizer = adapter.model, adapter.optimizer
+    if "loss" in seams or seams.keys() >= _FINE or model is None or maximises(optimizer):
+        return found
+    if "backward" not in seams and "step" in seams and optimizer is not None:
+        found["backward"] = CaughtBackward(seams["step"], model, optimizer)
+    backward = found.get("backward", seams.get("backward"))
+    if backward is not None:
+        found["loss"] = AppliedLoss(backward, model)
+    return found
+
+
+def updates(seams: Mapping[str, Callable[..., Any]], adapter: Adapter) -> dict[str, Callable[..., Any]]:
+    """`backward` out of `loss`, and `step` out of `backward`, where they are missing."""
+    found: dict[str, Callable[..., Any]] = {}
+    if "backward" not in seams and "loss" in seams:
+        found["backward"] = PlainBackward(seams["loss"])
+    backward = found.get("backward", seams.get("backward"))
+    if "step" not in seams and adapter.optimizer is not None and backward is not None:
+        found["step"] = PlainStep(backward, adapter.optimizer)
+    return found
+
+
+class CaughtBackward:
+    """What a trainer's own `step` gives its optimizer, which makes no step; without clipping of the norm."""
+
+    def __init__(self, step: Callable[..., Any], model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        self.step, self.model, self.optimizer = step, model, optimizer
+
+    def __call__(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor) -> Any:
+        own = [p for group in self.optimizer.param_groups for p in group["params"]]
+        before = [(p, p.grad) for p in {*own, *self.model.parameters()}]
+        caught: dict[Tensor, Tensor] = {}
+
+        def catch(*args: Any, **kwargs: Any) -> None:
+            for parameter, _ in before:
+                if parameter.grad is not None:
+                    caught[parameter] = caught.get(parameter, 0) + parameter.grad.detach().clone()
+
+        for parameter, _ in before:
+            parameter.grad = None
+        with replaced(self.optimizer, "step", catch), replaced(torch.nn.utils, "clip_grad_norm_", _norm):
+            found = self.step(prompts, responses, advantages)
+        for parameter, gradient in before:
+            new = caught.get(parameter)
+            parameter.grad = gradient if new is None else new if gradient is None else gradient + new
+        return found
+
+
+def _norm(parameters: Any, *args: Any, **kwargs: Any) -> Tensor:
+    """The norm of gradients that are left as they are."""
+    some = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    gradients = [p.grad for p in some if p.grad is not None]
+    return torch.linalg.vector_norm(torch.stack([g.norm() for g in gradients])) if gradients else torch.tensor(0.0)
+
+
+class AppliedLoss:
+    """A scalar whose gradient is what `backward` leaves, where the adapter has no `loss` of its own.
+
+    Its value is the number that `backward` returns, or 0.
+    """
+
+    def __init__(self, backward: Callable[..., Any], model: torch.nn.Module) -> None:
+        self.backward, self.model = backward, model
+
+    def __call__(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor) -> Tensor:
+        before = [(p, p.grad) for p in self.model.parameters()]
+        for parameter, _ in before:
+            parameter.grad = None
+        returned = self.backward(prompts, responses, advantages)
+        value = torch.as_tensor(returned).detach() if isinstance(returned, int | float | Tensor) else torch.tensor(0.0)
+        total = value.float().sum().to(before[0][0].device)
+        for parameter, gradient in before:
+            left, parameter.grad = parameter.grad, gradient
+            if left is not None:
+                total = total + ((parameter - parameter.detach()) * left).sum()
+        return total
+
+
+def maximises(optimizer: torch.optim.Optimizer | None) -> bool:
+    """Whether every group of an optimizer goes up the gradient."""
+    return optimizer is not None and all(group.get("maximize") for group in optimizer.param_groups)
+
+
+def turned(seams: Mapping[str, Callable[..., Any]], adapter: Adapter) -> dict[str, Callable[..., Any]]:
+    """The loss and its gradient with the other sign, as probes know them, of a trainer that maximises."""
+    out: dict[str, Callable[..., Any]] = {}
+    for name in {"loss", "objective"} & seams.keys():
+        out[name] = functools.wraps(seams[name])(lambda *given, f=seams[name]: -f(*given))
+    if isinstance(own := seams.get("backward"), PlainBackward):
+        out["backward"] = PlainBackward(out["loss"])
+    elif own is not None:
+
+        @functools.wraps(own)
+        def backward(*given: Any, **more: Any) -> None:
+            own(*given, **more)
+            for parameter in adapter.model.parameters() if adapter.model is not None else ():
+                if parameter.grad is not None:
+                    parameter.grad.neg_()
+
+        out["backward"] = backward
+    return out
+
+
+class PlainBackward:
+    """``loss(...).backward()``, where the adapter has no `backward` of its own."""
+
+    def __init__(self, loss: Callable[..., Tensor]) -> None:
+        self.loss = loss
+
+    def __call__(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor) -> None:
+        value = self.loss(prompts, responses, advantages)
+        if value.requires_grad:  # else nothing is connected, which is STL004's to say
+            torch.autograd.backward(value)
+
+
+class PlainStep:
+    """``zero_grad``, `backward`, ``optimizer.step()``, where the adapter has no `step` of its own."""
+
+    def __init__(self, backward: Callable[..., Any], optimizer: torch.optim.Optimizer) -> None:
+        self.backward, self.optimizer = backward, optimizer
+
+    def __call__(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+        self.backward(prompts, responses, advantages)
+        self.optimizer.step()

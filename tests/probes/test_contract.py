@@ -1,0 +1,265 @@
+"""Trainers as they are: what the adapter does not give follows from what it gives, and a scripted sampler serves all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from grpo_doctor.catalogue import load
+from grpo_doctor.diagnosis import Diagnosis
+from grpo_doctor.probes import Adapter, ScriptedSampler, Unjudged, run_probes
+from tests.probes.reference import PROMPTS
+from tests.probes.styles import Left, make_tokenizer
+
+PLUMBING = ("PAD", "GEN005", "KL006", "RAT007", "STL004", "ENT007", "TOK005")
+
+
+def probed(adapter: Adapter, *codes: str) -> Diagnosis:
+    torch.set_num_threads(1)
+    return run_probes(adapter, catalogue=load().select(codes or PLUMBING))
+
+
+def of(trainer: Left, **seams: Callable[..., Any]) -> Adapter:
+    whole = trainer.adapter("rollout")
+    whole.seams.update(seams)
+    return whole
+
+
+def passed(diagnosis: Diagnosis) -> set[str]:
+    assert [f"{f.code}: {f.message}" for f in diagnosis.findings if f.severity != "info"] == []
+    assert diagnosis.notes == []
+    return set(diagnosis.coverage.passed_codes)
+
+
+# -- only a step, or only a backward -------------------------------------------------------------------------------
+
+
+class Stepping(Left):
+    """All that it has is a whole update: zero_grad, backward, clipping, step, zero_grad."""
+
+    clip = 0.1
+
+    def update(self, prompts: Any, responses: Any, advantages: Tensor) -> float:
+        self.optimizer.zero_grad()
+        loss = self.loss(prompts, responses, advantages)
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return loss.item()
+
+    def leave(self, prompts: Any, responses: Any, advantages: Tensor) -> None:
+        self.loss(prompts, responses, advantages).backward()  # type: ignore[no-untyped-call]
+
+
+class MaskLate(Stepping):
+    def batch(self, prompts: Any, responses: Any) -> tuple[Tensor, Tensor, Tensor]:
+        ids, real, mask = super().batch(prompts, responses)
+        return ids, real, mask * mask.roll(1, 1)
+
+
+@pytest.mark.parametrize("seam", ["step", "backward"])
+def test_what_a_trainer_does_at_once_is_proven_like_its_parts(seam: str) -> None:
+    right, sick = Stepping(), MaskLate()
+    given = {"step": "update", "backward": "leave"}[seam]
+    codes = ("PAD002", "RAT007", "STL004")
+    assert set(codes) == passed(probed(of(right, **{seam: getattr(right, given)}), *codes))
+    before = [p.detach().clone() for p in sick.model.parameters()]
+    found = probed(of(sick, **{seam: getattr(sick, given)}), "PAD002").findings
+    assert [f.code for f in found] == ["PAD002"]
+    assert all(torch.equal(a, b) for a, b in zip(before, sick.model.parameters(), strict=True))
+
+
+def test_a_trainer_with_only_a_step_has_no_entropy_term_by_its_clipping() -> None:
+    trainer = Stepping()
+    diagnosis = probed(of(trainer, step=trainer.update), "ENT", "ENT011")
+    assert [f.message for f in diagnosis.findings] == []
+
+
+# -- models and loops of their own ---------------------------------------------------------------------------------
+
+
+class Own(torch.nn.Module):
+    """A model that is not of transformers: a plain forward for training, `inference` with state for sampling."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.config = SimpleNamespace(vocab_size=size)
+        self.embed = torch.nn.Embedding(size, 16)
+        self.cell = torch.nn.GRU(16, 16, batch_first=True)
+        self.head = torch.nn.Linear(16, size)
+        self.state: Tensor | None = None
+
+    def forward(self, tokens: Tensor) -> Any:
+        return self.head(self.cell(self.embed(tokens) * 4)[0]) * 4
+
+    def inference(self, tokens: Tensor, start: int) -> Any:
+        hidden, self.state = self.cell(self.embed(tokens) * 4, None if start == 0 else self.state)
+        return self.head(hidden[:, -1:]) * 4
+
+
+class Loops:
+    """Begins at the shortest prompt, with padding on the right, and puts the rest of the longer prompts in its way."""
+
+    def __init__(self) -> None:
+        self.tok = make_tokenizer()
+        self.model = Own(len(self.tok))
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
+
+    def render(self, prompt: Any) -> list[int]:
+        return list(self.tok.apply_chat_template(prompt, tokenize=True, add_generation_prompt=True)["input_ids"])
+
+    @torch.no_grad()
+    def rollout(self, prompts: Any) -> list[list[int]]:
+        rows, end, pad = [self.render(p) for p in prompts], self.tok.eos_token_id, self.tok.pad_token_id
+        total = max(map(len, rows)) + 12
+        tokens = torch.tensor([r + [pad] * (total - len(r)) for r in rows])
+        given = tokens != pad
+        done = torch.zeros(len(rows), dtype=torch.bool)
+        before = 0
+        for now in range(min(map(len, rows)), total):
+            logits = self.model.inference(tokens[:, before:now], before)[:, -1]
+            new = torch.multinomial(logits.softmax(-1), 1)[:, 0]
+            new = torch.where(given[:, now], tokens[:, now], new)
+            tokens[:, now] = torch.where(done, pad, new)
+            done |= (new == end) & ~given[:, now]
+            before = now
+        said = [row[len(r) :].tolist() for row, r in zip(tokens, rows, strict=True)]
+        return [s[: s.index(pad)] if pad in s else s for s in said]
+
+    def loss(self, prompts: Any, responses: Any, advantages: Tensor) -> Tensor:
+        rows, pad = [self.render(p) for p in prompts], self.tok.pad_token_id
+        whole = [[*p, *r] for p, r in zip(rows, responses, strict=True)]
+        width = max(map(len, whole))
+        ids = torch.tensor([w + [pad] * (width - len(w)) for w in whole])
+        mask = torch.zeros_like(ids)
+        for n, (p, r) in enumerate(zip(rows, responses, strict=True)):
+            mask[n, len(p) : len(p) + len(r)] = 1
+        logp = self.model(ids[:, :-1]).log_softmax(-1).gather(-1, ids[:, 1:, None]).squeeze(-1)
+        used = self.used(mask[:, 1:])
+        loss: Tensor = -(logp * advantages[:, None] * used).sum() / used.sum()
+        return loss
+
+    def used(self, mask: Tensor) -> Tensor:
+        return mask
+
+    def adapter(self) -> Adapter:
+        return Adapter(
+            model=self.model, tokenizer=self.tok, optimizer=self.optimizer, prompts=PROMPTS,
+            settings={"temperature": 1.0, "entropy_coef": 0.0, "kl_coef": 0.0},
+            seams={"rollout": self.rollout, "loss": self.loss},
+        )  # fmt: skip
+
+
+class ForgetsTheEnd(Loops):
+    """From outside the same as an end token that never reaches the loss: the model is not given it either."""
+
+    def used(self, mask: Tensor) -> Tensor:
+        return mask * torch.nn.functional.pad(mask, (0, 1))[:, 1:]
+
+
+class CutsTooEarly(Loops):
+    def rollout(self, prompts: Any) -> list[list[int]]:
+        return [row[1:] for row in super().rollout(prompts)]
+
+
+def test_a_model_and_a_loop_of_ones_own_are_seen() -> None:
+    assert {"PAD001", "PAD002", "PAD004", "RAT007", "GEN005"} <= passed(probed(Loops().adapter()))
+
+
+@pytest.mark.parametrize(("kind", "code"), [(ForgetsTheEnd, "GEN005"), (CutsTooEarly, "PAD001")])
+def test_a_sick_model_of_ones_own_is_named(kind: type[Loops], code: str) -> None:
+    assert [f.code for f in probed(kind().adapter(), code).findings] == [code]
+
+
+# -- what generation returns beside the tokens ---------------------------------------------------------------------
+
+
+class OldFromGeneration(Left):
+    """Takes the old log-probabilities from the logits that generation returns, as sums over the response."""
+
+    def loss(self, prompts: Any, responses: Any, advantages: Tensor) -> Tensor:
+        parts = []
+        for prompt, response, advantage in zip(prompts, responses, advantages, strict=True):
+            given, model = torch.tensor([self.render(prompt)]), self.inner
+            with ScriptedSampler(self.tok, self.model).saying([response]), torch.no_grad():
+                out = model.generate(given, do_sample=True, output_logits=True, return_dict_in_generate=True)
+            said = out.sequences[0, given.shape[1] :]
+            old = torch.stack(out.logits).squeeze(1).log_softmax(-1)[torch.arange(len(said)), said].sum()
+            new = model(out.sequences).logits[0, given.shape[1] - 1 : -1].log_softmax(-1)
+            ratio = (new[torch.arange(len(said)), said].sum() - old).exp()
+            parts.append(torch.min(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage))
+        return -torch.stack(parts).mean()
+
+
+def test_logits_of_a_scripted_generation_are_the_models_own() -> None:
+    trainer = OldFromGeneration()
+    assert {"PAD002", "RAT007"} <= passed(probed(of(trainer, loss=trainer.loss), "PAD002", "RAT007"))
+
+
+# -- a mask without a token ----------------------------------------------------------------------------------------
+
+
+class DividesByNothing(Left):
+    """Leaves the end token out, so that a response that is nothing else has a mean over no tokens."""
+
+    def objective(self, new: Tensor, old: Tensor, reference: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
+        gain = (new - old).exp() * advantages
+        return -((gain * mask).sum(-1) / mask.sum(-1)).mean()
+
+    def batch(self, prompts: Any, responses: Any) -> tuple[Tensor, Tensor, Tensor]:
+        ids, real, mask = super().batch(prompts, responses)
+        return ids, real, mask * (ids != self.tok.eos_token_id)
+
+
+def test_a_loss_that_is_nan_for_an_empty_mask_is_named_by_what_the_mask_leaves_out() -> None:
+    found = probed(DividesByNothing().adapter("rollout", "loss"), "PAD002").findings
+    assert [f.code for f in found] == ["PAD002"]
+    assert found[0].evidence["last"] > 0
+
+
+# -- an engine in place of a model ---------------------------------------------------------------------------------
+
+
+class Engine(Left):
+    """Samples with an engine that has vLLM's interface."""
+
+    lost = 0
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.llm = ScriptedSampler(self.tok)
+
+    def rollout(self, prompts: Any) -> list[list[int]]:
+        rows = [{"prompt_token_ids": self.render(p)} for p in prompts]
+        return [r.outputs[0].token_ids[self.lost :] for r in self.llm.generate(rows, SimpleNamespace(n=1))]
+
+
+class EngineCut(Engine):
+    lost = 1
+
+
+def test_an_engine_is_scripted_where_the_sampler_stands_in_for_it() -> None:
+    assert "PAD001" in passed(probed(Engine().adapter("rollout", "loss"), "PAD001", "PAD002", "PAD004"))
+    assert [f.code for f in probed(EngineCut().adapter("rollout", "loss"), "PAD001").findings] == ["PAD001"]
+
+
+def test_a_scripted_sampler_speaks_as_vllm_does() -> None:
+    tok = make_tokenizer()
+    sampler = ScriptedSampler(tok)
+    said = [tok.encode("ab"), [*tok.encode("c"), tok.eos_token_id]]
+    with sampler.saying(said):
+        one, two = sampler.generate(["x", {"prompt": "yz"}])
+        (many,) = sampler.chat([{"role": "user", "content": "hi"}], SimpleNamespace(n=2))
+    assert [one.outputs[0].text, two.outputs[0].text] == ["ab", "c"]
+    assert [o.finish_reason for o in (one.outputs[0], two.outputs[0])] == ["length", "stop"]
+    assert (one.prompt, two.prompt_token_ids) == ("x", tok.encode("yz"))
+    assert [(o.index, o.token_ids) for o in many.outputs] == [(0, said[0]), (1, said[1])]
+    with pytest.raises(Unjudged, match="saying"):
+        sampler.generate(["x"])
