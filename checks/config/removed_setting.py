@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.columns import Column
+from grpo_doctor.columns import Column, words
 from grpo_doctor.remedies import remedy
 
 
@@ -20,18 +20,21 @@ from grpo_doctor.remedies import remedy
 )
 def removed_setting(
     names: Column = any_of("settings.removed_settings"),
+    pinned: Column = any_of("settings.pinned_version", optional=True),
+    beside: Column = any_of("settings.pinned_beside", optional=True),
 ) -> Fires:
-    """The configuration has keys that newer versions of the trainer no longer take.
+    """The configuration has keys that the trainer's version does not take.
 
     ## What it sees
-    Arguments of `GRPOConfig` that some version of TRL took and 1.16 does not. Silent for Unsloth, which drops them
-    with a warning of its own.
+    Arguments of `GRPOConfig` that some version of TRL took and today's does not: info. An error where the file itself
+    pins a version that does not take them, no longer or not yet; a warning where the requirements beside it do. Silent
+    for Unsloth, which drops them with a warning of its own.
 
     ## Why it matters
     With an unpinned trainer the script that ran last month ends in a TypeError today.
 
     ## Known false alarms
-    Scripts that pin the old version are right as they are.
+    Requirements of another program in the same folder.
 
     ## Remedy
     The name of today, or a pinned version.
@@ -39,4 +42,13 @@ def removed_setting(
     ## Sources
     TRL `grpo_config.py` at every tag from v0.14.0; huggingface/trl#4358; axolotl-ai-cloud/axolotl#3386.
     """
-    return fires(names == names, "The current trainer no longer takes {names}.", hold=(1, 1), names=names)
+    known = pinned == pinned
+    return fires(
+        names == names,
+        "{who} does not take {names}.",
+        hold=(1, 1),
+        warning=known,
+        error=known & ~(beside == 1),
+        names=names,
+        who=words(lambda version: version if isinstance(version, str) else "The current trainer", pinned),
+    )

@@ -1,11 +1,12 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.columns import Column, baseline
+from grpo_doctor.columns import Column, baseline, is_any
 
 
 @check("CFG004", severity="info", explains=("DIV001",), remedies=("temperature-one",))
 def rollout_temperature_out_of_range(
     temperature: Column,
     grouped: Column = any_of("settings.group_baseline", optional=True),
+    framework: Column = any_of("settings.framework", optional=True),
     *,
     cold: float = 0.6,
     hot: float = 1.5,
@@ -15,8 +16,9 @@ def rollout_temperature_out_of_range(
     """Rollouts are sampled much colder or hotter than the policy that is trained.
 
     ## What it sees
-    A sampling temperature below 0.6: info; below 0.4 or above 1.5: a warning; an error where it is lowered during the
-    run to below 0.5. Of greedy rollouts CFG014 tells.
+    A sampling temperature below 0.6: info; below 0.4 or above 1.5: a warning (info in a script by hand, whose
+    `generate` may serve something else); an error where it is lowered during the run to below 0.5. Of greedy rollouts
+    CFG014 tells.
 
     ## Thresholds
     - `cold`: sampling temperature below which it is an info.
@@ -38,12 +40,13 @@ def rollout_temperature_out_of_range(
     ## Sources
     TRL, verl and OpenRLHF defaults (1.0); beita6969/colab-grpo; grpo-dual (0.75).
     """
+    far = ((temperature < icy) & ~((temperature == 0) & (grouped == 1))) | (temperature > hot)
     lowered = (temperature < frozen) & (temperature < baseline(temperature, 1) - 0.05)
     return fires(
         ((temperature < cold) & ~((temperature == 0) & (grouped == 1))) | (temperature > hot),
         "Rollouts are sampled at temperature {temperature:.2f} (at the start {start:.2f}).",
         hold=(1, 1),
-        warning=((temperature < icy) & ~((temperature == 0) & (grouped == 1))) | (temperature > hot),
+        warning=far & ~is_any(framework, "hand-written trainer"),
         error=lowered,
         temperature=temperature,
         start=baseline(temperature, 1),

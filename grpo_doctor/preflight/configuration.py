@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import re
 from collections.abc import Mapping
@@ -11,7 +12,8 @@ from typing import Any
 from ..run import RunType
 from ..sources.settings import declared
 from .entry import Entry, Launch, Unresolved
-from .frameworks import FRAMEWORKS, RENAMED, Framework, needs_group
+from .frameworks import END_OF_TURN, FRAMEWORKS, RENAMED, Framework, needs_group
+from .versions import numbers
 
 HAND_WRITTEN = Framework("hand-written trainer", "", "", (), {}, flat=True, rollouts_apart=False)
 """What no framework recognises: keys are told by the names that trainers usually give them."""
@@ -72,7 +74,9 @@ ONLY_RL = frozenset(
     "rollout_responses importance_sampling_level".split()
 )
 """Settings that no other kind of training has."""
-NOTHING_ELSE = ("verl", "NeMo-RL", "AReaL", "SkyRL", "ROLL", "RLinf", "prime-rl", "EasyR1", "generation_config.json")
+FILES_OF_MODELS = ("generation_config.json", "tokenizer_config.json")
+"""What lies beside the weights; it says how responses are drawn, not how the model is trained."""
+NOTHING_ELSE = ("verl", "NeMo-RL", "AReaL", "SkyRL", "ROLL", "RLinf", "prime-rl", "EasyR1", *FILES_OF_MODELS)
 """Frameworks whose documents are recognised by keys that other kinds of training do not have."""
 _SUPERVISED = re.compile(r"(?i)(?:^|[^a-z])sft(?:[^a-z]|$)|SFTConfig|^TrainingArguments|fsdp_sft|pretrain\b")
 _PREFERENCE = re.compile(r"(?i)(?:^|[^a-z])(?:dpo|kto|orpo|simpo|cpo|ipo|rm)(?:[^a-z]|$)|(?:DPO|KTO|ORPO|Reward)Config")
@@ -221,16 +225,20 @@ def _other_sections(launch: Launch) -> bool:
 
 
 def _name_unknown(launch: Launch, found: Configuration) -> None:
-    """Keys of a trainer's own configuration that it does not take."""
+    """Keys of a trainer's own configuration that it does not take, in the version that is pinned or in any."""
     framework = found.framework
     if not framework.fields or not re.search(r"(?:GRPO\w*Config) ", launch.program):
         return
+    pin = launch.versions.get("trl") if framework.removed else None
+    version = pin.version if pin else ""
+    if version:
+        found.framework = dataclasses.replace(framework, version=version)
     for entry in launch.entries:
         if "." in entry.key or not entry.line:
             continue
-        if entry.key in framework.removed:
-            found.removed.append((entry, framework.removed[entry.key]))
-            if entry.key in RENAMED:
+        if (why := _refused(entry.key, framework, version)) is not None:
+            found.removed.append((entry, why))
+            if entry.key in RENAMED and "before" not in why:
                 found.renames.append((entry.line, entry.key, RENAMED[entry.key]))
         elif entry.key not in framework.fields:
             near = difflib.get_close_matches(entry.key, framework.fields, 1, 0.85)
@@ -241,11 +249,27 @@ def _name_unknown(launch: Launch, found: Configuration) -> None:
             found.settings[name] = ", ".join(f"{e.key}{f' ({why})' if why else ''}" for e, why in told)
             found.lines[name] = told[0][0].line
             found.keys[name] = told[0][0].key
+    if pin and found.removed:
+        found.settings |= {"pinned_version": f"{framework.name} {version}", "pinned_beside": pin.beside}
+
+
+def _refused(key: str, framework: Framework, version: str) -> str | None:
+    """Why the version, or today's where none is pinned, does not take a key; None where it does or nobody knows."""
+    if version and key in framework.added and numbers(version) < numbers(framework.added[key]):
+        return f"unknown before {framework.name} {framework.added[key]}"
+    if key == "evaluation_strategy":
+        return None if version else "removed in transformers 4.46: eval_strategy"
+    if key in framework.removed:
+        since, instead = framework.removed[key]
+        if not version or numbers(version) >= numbers(since):
+            return f"removed in {framework.name} {since}{f': {instead}' if instead else ''}"
+    return None
 
 
 def _settle(launch: Launch, found: Configuration) -> None:
     """What follows from several keys: adapter, processes, counts of rewards, whether a group is needed."""
     settings = found.settings
+    _end_of_turn(found)
     _adapter(launch, found)
     _worked_out_twice(launch, found)
     if (world := _processes(launch, found)) is not None:
@@ -255,7 +279,7 @@ def _settle(launch: Launch, found: Configuration) -> None:
         if isinstance(value, list):
             settings[f"{name}_count"] = len(value)
             found.lines.setdefault(f"{name}_count", found.lines.get(name, 0))
-    if found.run_type == "rl" and found.framework.name != "generation_config.json":
+    if found.run_type == "rl" and found.framework.name not in FILES_OF_MODELS:
         settings["framework"] = found.framework.name
         settings["by_command"] = bool(launch.program)
         if found.framework.rollouts_apart:
@@ -279,6 +303,17 @@ def _settle(launch: Launch, found: Configuration) -> None:
     for name, value in list(settings.items()):
         if isinstance(value, list):
             del settings[name]
+
+
+def _end_of_turn(found: Configuration) -> None:
+    """The token with which a chat template closes a turn, where it never writes the tokenizer's EOS."""
+    template, eos = found.settings.pop("chat_template", None), found.settings.get("eos_token")
+    if not isinstance(template, str) or not isinstance(eos, str) or eos in template or "eos_token" in template:
+        return
+    ends = set(END_OF_TURN.findall(template))
+    if len(ends) == 1:
+        found.settings["turn_ends_with"] = ends.pop()
+        found.lines["turn_ends_with"] = found.lines.get("chat_template", 1)
 
 
 def _worked_out_twice(launch: Launch, found: Configuration) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..sources import ReadError
+from .versions import Pin
 
 MOST = 10_000
 """Settings of one configuration at most: aliases of YAML can multiply without end."""
@@ -37,6 +38,7 @@ class Launch:
         line: where it stands.
         complete: whether a key that is absent has the framework's default; not so where a part was not read.
         notes: what was not read, in words.
+        versions: the libraries of trainers that the file, or one beside it, pins to one version.
     """
 
     program: str
@@ -44,6 +46,7 @@ class Launch:
     line: int = 1
     complete: bool = True
     notes: list[str] = field(default_factory=list)
+    versions: dict[str, Pin] = field(default_factory=dict)
 
     def add(self, key: str, value: Any, line: int) -> None:
         """One more setting. Raises `ReadError` beyond `MOST`."""

@@ -27,7 +27,8 @@ class Framework:
         flat: whether keys are told by their last part, as those of a dataclass are.
         rollouts_apart: whether an engine of its own writes the responses, or the trainer takes care of it.
         fields: every key that the trainer's configuration takes or took; empty where no list was made.
-        removed: keys that the version no longer takes, with what to write instead.
+        removed: keys that the version no longer takes: the version that took them away, and what to write instead.
+        added: keys that versions before the one told did not take.
     """
 
     name: str
@@ -39,7 +40,8 @@ class Framework:
     flat: bool = False
     rollouts_apart: bool = True
     fields: frozenset[str] = frozenset()
-    removed: Mapping[str, str] = field(default_factory=dict)
+    removed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    added: Mapping[str, str] = field(default_factory=dict)
 
 
 def _table(text: str) -> dict[str, tuple[str, ...]]:
@@ -116,6 +118,10 @@ entropy_coef entropy_coef
 entropy_target entropy_target
 use_adaptive_entropy use_adaptive_entropy
 gpu_share vllm_gpu_memory_utilization gpu_memory_utilization
+use_liger use_liger_kernel use_liger_loss
+own_loss code.own_loss
+refused_rewards code.refused_rewards
+strict_rewards code.strict_rewards
 """
 )
 _TRL["learning_rate"] = ("learning_rate", "lr")
@@ -181,16 +187,46 @@ RENAMED = {
 """Keys that mean the same under another name today."""
 
 _TRL_REMOVED = {
-    "max_prompt_length": "removed in TRL 0.28: filter the dataset by prompt length instead",
-    "vllm_device": "removed in TRL 0.18: vllm_mode says where vLLM runs",
-    "vllm_dtype": "removed in TRL 0.18",
-    "vllm_enable_prefix_caching": "removed in TRL 0.18",
-    "vllm_max_model_len": "removed in TRL 0.18: vllm_max_model_length from 0.26 on",
-    "vllm_guided_decoding_regex": "removed in TRL 0.28: vllm_structured_outputs_regex",
-    "use_liger_loss": "removed in TRL 0.28: use_liger_kernel",
-    "wandb_log_unique_prompts": "removed in TRL 0.27: log_unique_prompts",
-    "evaluation_strategy": "removed in transformers 4.46: eval_strategy",
+    "max_prompt_length": ("0.28", "filter the dataset by prompt length instead"),
+    "vllm_device": ("0.18", "vllm_mode says where vLLM runs"),
+    "vllm_dtype": ("0.18", ""),
+    "vllm_enable_prefix_caching": ("0.18", ""),
+    "vllm_max_model_len": ("0.18", "vllm_max_model_length from 0.26 on"),
+    "vllm_guided_decoding_regex": ("0.28", "vllm_structured_outputs_regex"),
+    "use_liger_loss": ("0.28", "use_liger_kernel"),
+    "wandb_log_unique_prompts": ("0.27", "log_unique_prompts"),
 }
+"""From the fields of `GRPOConfig` at every tag from v0.14.0 to v1.9.0, and of 1.16."""
+
+_TRL_ADDED = {
+    key: version
+    for version, keys in {
+        "0.15": "log_completions ref_model_mixup_alpha ref_model_sync_steps reward_weights sync_ref_model",
+        "0.16": "cache_implementation epsilon epsilon_high min_p num_iterations repetition_penalty scale_rewards top_k "
+        "top_p vllm_server_host vllm_server_port vllm_server_timeout",
+        "0.17": "disable_dropout loss_type mask_truncated_completions num_completions_to_print shuffle_dataset",
+        "0.18": "delta generation_batch_size steps_per_generation vllm_mode vllm_server_base_url "
+        "vllm_tensor_parallel_size",
+        "0.19": "generation_kwargs",
+        "0.20": "importance_sampling_level top_entropy_quantile use_transformers_paged",
+        "0.21": "vllm_model_impl",
+        "0.23": "vllm_enable_sleep_mode vllm_importance_sampling_cap vllm_importance_sampling_correction",
+        "0.25": "cast_lm_head_to_fp32 chat_template_kwargs",
+        "0.26": "log_unique_prompts num_generations_eval sapo_temperature_neg sapo_temperature_pos "
+        "use_bias_correction_kl vllm_importance_sampling_mode vllm_max_model_length",
+        "0.27": "max_tool_calling_iterations multi_objective_aggregation off_policy_mask_threshold vllm_group_port "
+        "vllm_structured_outputs_regex",
+        "0.28": "log_completions_hub_repo",
+        "1.0": "pad_to_multiple_of vespo_k_neg vespo_k_pos vespo_lambda_neg vespo_lambda_pos",
+        "1.6": "vllm_importance_sampling_clip_max vllm_importance_sampling_clip_min",
+        "1.7": "router_aux_loss_coef transformers_continuous_batching_config trust_remote_code "
+        "use_transformers_continuous_batching",
+        "1.8": "entropy_coef entropy_coef_delta entropy_coef_max entropy_coef_min entropy_target use_adaptive_entropy",
+        "1.9": "log_multimodal",
+    }.items()
+    for key in keys.split()
+}
+"""The version of TRL whose `GRPOConfig` first took a key; what 0.14 took is not listed."""
 
 _UNSLOTH_FIELDS = """
 vllm_sampling_params unsloth_num_chunks unsloth_logit_chunk_multiplier unsloth_grpo_mini_batch max_seq_length
@@ -248,6 +284,12 @@ batched_tokens actor_rollout_ref.rollout.max_num_batched_tokens
 chunked_prefill actor_rollout_ref.rollout.enable_chunked_prefill
 rollout_prompts data.train_batch_size
 update_prompts actor_rollout_ref.actor.ppo_mini_batch_size
+micro_responses actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu
+sequence_parallel actor_rollout_ref.actor.ulysses_sequence_parallel_size
+strategy actor_rollout_ref.actor.strategy
+megatron actor_rollout_ref.actor.megatron.tensor_model_parallel_size
+    actor_rollout_ref.actor.megatron.pipeline_model_parallel_size
+hydra_config config_name
 dynamic_batch actor_rollout_ref.actor.use_dynamic_bsz
 num_iterations actor_rollout_ref.actor.ppo_epochs
 epsilon actor_rollout_ref.actor.clip_ratio_low actor_rollout_ref.actor.clip_ratio
@@ -586,6 +628,12 @@ pad_token pad_token_id
 """
 )
 
+_TOKENIZER = _table("""
+eos_token eos_token.content eos_token
+pad_token pad_token.content pad_token
+chat_template chat_template chat_template.0.template
+""")
+
 _TRL_ALL = frozenset((_TRL_FIELDS + _TRAINING_ARGUMENTS).split())
 _TRL_DEFAULTS = {
     "group_size": 8,
@@ -785,6 +833,7 @@ FRAMEWORKS = (
         flat=True,
         fields=_TRL_ALL,
         removed=_TRL_REMOVED,
+        added=_TRL_ADDED,
     ),
     Framework(
         "generation_config.json",
@@ -794,12 +843,23 @@ FRAMEWORKS = (
         _GENERATION,
         flat=True,
     ),
+    Framework(
+        "tokenizer_config.json",
+        "transformers 5",
+        "",
+        ("tokenizer_class", "chat_template", "added_tokens_decoder", "model_max_length"),
+        _TOKENIZER,
+        flat=False,
+    ),
 )
 """Frameworks, the more particular first: of two that fit a configuration alike the first counts."""
 
+END_OF_TURN = re.compile(r"<\|(?:im_end|eot_id|end|eot|END_OF_TURN_TOKEN|turn_end)\|>|<end_of_turn>|<turn\|>")
+"""Tokens with which chat templates close a turn."""
 GROUPED = re.compile(
-    r"grpo|rloo|gigpo|group|gspo|dapo|cispo|gpg|opo\b|maxrl|reinforce_plus_plus_baseline|reinforce_baseline|drgrpo",
-    re.I,
+    r"(?<![a-z])(?:dr_?grpo|grpo|t?rloo|gigpo|group|gspo|dapo|cispo|gpg|opo\b|maxrl|reinforce_plus_plus_baseline"
+    r"|reinforce_baseline)",
+    re.IGNORECASE,
 )
 UNGROUPED = re.compile(r"(?:token_|step_)?(?:gae|remax|reinforce|reinforce_plus_plus|reinforce\+\+|raft|ppo)", re.I)
 

@@ -11,7 +11,7 @@ from ..diagnosis import Diagnosis
 from ..examine import diagnose
 from ..run import BROADCAST, RunBuilder
 from .arithmetic import table, work_out
-from .configuration import Configuration
+from .configuration import FILES_OF_MODELS, Configuration
 
 FAMILY = "config"
 """Family of the checks that judge settings."""
@@ -39,7 +39,7 @@ def judge(
     builder.add({"step": 0}, 1)
     run = builder.finish()
     run.notes += _notes(found)
-    if found.run_type == "rl":
+    if found.run_type == "rl" and found.framework.name not in FILES_OF_MODELS:
         run.tables.append(table(found))
     diagnosis = diagnose(run, catalogue=rules, thresholds=thresholds)
     for finding in diagnosis.findings:
@@ -73,6 +73,8 @@ def _wanted(needs: list[str], found: Configuration) -> bool:
 
     A rule about a key that may simply be absent, such as an entropy target, has nothing to judge then.
     """
+    if found.framework.name in FILES_OF_MODELS:
+        return False
     if "settings.eval_batch" in needs and str(found.settings.get("evaluation", "no")) == "no":
         return False
     return all(any(_bare(field) in WANTED for field in need.split(" or ")) for need in needs)

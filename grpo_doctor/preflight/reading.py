@@ -13,6 +13,7 @@ from .readers.log import LINES, read_log
 from .readers.notebook import read_notebook
 from .readers.python import read_python
 from .readers.shell import ENVIRONMENT, read_shell
+from .versions import pinned
 
 LARGEST = 1 << 20
 """Bytes of a configuration at most."""
@@ -29,6 +30,9 @@ def read(path: Path) -> list[Configuration]:
     text = _text(path)
     try:
         launches = [launch for launch in _launches(path, text) if launch.entries]
+        if path.suffix.lower() not in LOGS and (pin := pinned("trl", text, path)):
+            for launch in launches:
+                launch.versions["trl"] = pin
         found = [understand(launch) for launch in launches]
         by_variables = [c for c, launch in zip(found, launches, strict=True) if launch.program == ENVIRONMENT]
     except ReadError as error:

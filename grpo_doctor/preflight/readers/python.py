@@ -17,6 +17,7 @@ from ...sources import ReadError
 from ..entry import Launch, Unresolved
 from ..expression import known
 from .modules import parsed, plain, siblings
+from .trainer_code import add_code
 
 CONFIGURES = re.compile(
     r"(?:\w*(?:GRPO|PPO|RLOO|GSPO|DAPO|OnlineDPO|ReinforcePlusPlus|RL)\w*(?:Config|Args|Arguments))$|RLHFArguments$"
@@ -71,6 +72,8 @@ def read_modules(sources: list[tuple[str, int]], path: Path | None = None) -> li
         notes.append(f"{len(script.configuring) - MANY} more configurations were not read")
     launches = [script.launch(call) for call in script.configuring[:MANY]] or [script.loose()]
     for launch in launches:
+        add_code(launch, script.trees)
+    for launch in launches:
         launch.notes += notes
         launch.complete &= not notes
     return launches
@@ -116,7 +119,7 @@ class _Script:
     """What a script defines, and the calls that configure its training."""
 
     def __init__(self, trees: list[ast.Module], text: str, siblings: list[ast.Module]) -> None:
-        self.text = text
+        self.text, self.trees = text, [*trees, *siblings]
         self.values: dict[str, list[tuple[int, ast.expr]]] = {}
         self.fields: dict[str, list[ast.expr]] = {}
         self.options: dict[str, tuple[ast.expr, int]] = {}
@@ -130,7 +133,7 @@ class _Script:
         self.classes: dict[str, list[tuple[str, ast.expr, int]]] = {}
         self.parameters: dict[str, list[tuple[str, ast.expr]]] = {}
         self.at = self.steps = 0
-        for tree in (*trees, *siblings):
+        for tree in self.trees:
             for node, inside in _walk(tree):
                 self._take(node, inside)
         self.configuring = self._configuring(CONFIGURES) or self._configuring(SUPERVISED)
