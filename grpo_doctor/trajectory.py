@@ -48,6 +48,9 @@ MANY = 36
 """Bins from which three steps are fitted and not two: a run may rise, dip, recover and fall."""
 SHRINKS, CAP = 0.7, 0.92
 """Share of the theoretical bias by which the autocorrelation of residuals is corrected, and the largest believed."""
+UNIT = 0.1
+"""What a mean reward must have reached for rewards within 0 and 1 to be taken for rewards whose top is 1: those that
+stay below a tenth may as well be of another scale, of which nothing is known."""
 UNPAID = 0.85
 """Share of the rows at the very floor from which a series has never paid: seven in eight carry no signal."""
 
@@ -61,6 +64,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         shown: the smallest gain that the noise would have let one see; NaN while nothing can be told.
         gained: the last level lies above the first, beyond the noise.
         fallen: 0, 1 (a fall worth saying) or 2 (a failure: most of what was reached is lost).
+        unit: the values are known to lie on a scale of 0 to 1.
         solved: the last level is near the top of a scale that is known.
         unpaid: nearly every row stands at the floor.
         since: step at which the fall began, else at which the rise began; NaN where there is neither.
@@ -73,6 +77,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     shown: float = math.nan
     gained: bool = False
     fallen: int = 0
+    unit: bool = False
     solved: bool = False
     unpaid: bool = False
     since: float = math.nan
@@ -102,6 +107,7 @@ STANDING: dict[str, tuple[str, Callable[[Outcome], Any]]] = {
         ("gained", lambda o: np.bool_(o.gained)),
         ("fallen", lambda o: np.bool_(o.fallen > 0)),
         ("lost", lambda o: np.bool_(o.fallen > 1)),
+        ("unit", lambda o: np.bool_(o.unit)),
         ("solved", lambda o: np.bool_(o.solved)),
         ("unpaid", lambda o: np.bool_(o.unpaid)),
         ("first", lambda o: np.float64(o.first)),
@@ -196,11 +202,12 @@ class Trajectory:
         sums = np.array(self.sums) / self.width
         n = len(sums) - 1
         tail = min(max(n // 8, WINDOW), n)
-        top = 1.0 if math.isnan(self.top) and self.low >= 0 and self.high <= 1 else self.top
+        unit = self.low >= 0 and UNIT < self.high <= 1
+        top = 1.0 if math.isnan(self.top) and unit else self.top
         latest = float(sums[-1] - sums[-1 - tail]) / tail
         solved = top > 0 and latest >= SOLVED * top
         if n < LEAST:
-            return Outcome(rows=self.rows, solved=solved)
+            return Outcome(rows=self.rows, unit=unit, solved=solved)
         bins = sums[1:] - sums[:-1]
         deviation = noise(bins)
         rises, falls, lowest = [], [], math.inf
@@ -230,6 +237,7 @@ class Trajectory:
             shown=min((RISE[0] + RISE[1] / n) * error for error, *_ in rises),
             gained=gained,
             fallen=fallen,
+            unit=unit,
             solved=solved,
             unpaid=self.lowest >= UNPAID * self.rows and self.low <= 0 and not solved,
             since=math.nan if begun is None else self.begins[begun],

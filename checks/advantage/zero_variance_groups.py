@@ -4,6 +4,7 @@ from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.columns import (
     Column,
     best,
+    fmin,
     homogeneous,
     isnan,
     latest,
@@ -36,6 +37,7 @@ def zero_variance_groups(
     success_rate: Column = None,
     group_size: Column = None,
     reward_max: Column = None,
+    reward_unit: Column = None,
     reward_gained: Column = None,
     *,
     rows: int = 10,
@@ -48,10 +50,12 @@ def zero_variance_groups(
 
     ## What it sees
     The share of groups whose largest and smallest reward are equal, over 10 steps: a warning above 0.5, an error
-    above 0.8, critical when every group of ten steps is dead. Silent while the success rate says that the equal
-    rewards are right ones, or a reward near the best the run has seen, once it has clearly risen, or one above 0.85 of
-    its largest. The expected share for binary rewards, p^K + (1-p)^K at the mean success p, stands beside it: near the
-    actual share K is too small; far below it difficulty is bimodal or responses are alike.
+    above 0.8, critical when every group of ten steps is dead, both only while the reward has not gained and stands
+    below half of its scale (from 0, or the lowest reward, to the largest single reward recorded, or 1 where rewards
+    are on a scale of 0 to 1, or else the run's best). Silent while the success rate says that the equal rewards are
+    right ones, or a reward near the best the run has seen, once it has clearly risen, or one above 0.85 of its largest.
+    The expected share for binary rewards, p^K + (1-p)^K at the mean success p, stands beside it where the scale is
+    known: near the actual share K is too small; far below it difficulty is bimodal or responses are alike.
 
     ## Thresholds
     - `rows`: rows over which the share of equal groups is averaged.
@@ -77,13 +81,16 @@ def zero_variance_groups(
     """
     dead, reward, right = moving_mean(dead_share, rows), latest(reward_mean), latest(success_rate)
     top, floor = best(reward), lowest(reward)
-    risen = (top - floor > 0.2 * maximum(abs(top), abs(floor))) & (reward >= floor + solved * (top - floor))
-    done = (risen & (reward >= solved * abs(top))) | is_solved(reward_mean, reward_max, rows, nearly)
-    fine = where(isnan(right), done, right >= solved)
-    chance = latest(moving_mean(where(isnan(right), reward, right), rows))
-    alarm = (dead > half) & ~fine
+    peak = where(isnan(best(reward_max)), where(reward_unit, 1.0, maximum(top, 0.0)), best(reward_max))
+    least = fmin(floor, 0.0)
+    stands = where(peak > least, (reward - least) / (peak - least), 0.0)
+    chance = latest(moving_mean(where(isnan(right), stands, right), rows))
+    near = (reward >= floor + solved * (top - floor)) & (reward >= solved * abs(top))
+    risen = (top - floor > 0.2 * maximum(abs(top), abs(floor))) & (near | (reward_gained & (chance >= nearly)))
+    done = risen | is_solved(reward_mean, reward_max, reward_unit, rows, nearly)
+    alarm = (dead > half) & ~where(isnan(right), done, right >= solved)
     wrong = alarm & ~reward_gained & ~(chance >= 0.5)
-    expected = homogeneous(where((chance >= 0) & (chance <= 1), chance, np.nan), group_size)
+    expected = homogeneous(where((right == right) | reward_unit | (chance == 0), chance, np.nan), group_size)
     return fires(
         alarm,
         "{share:.1%} of the groups of the last {rows} steps have rewards that are all equal, so they teach nothing "

@@ -1,7 +1,7 @@
 import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.columns import Column, baseline, began, best, is_any, lowest, maximum, recent_mean, total, where, words
+from grpo_doctor.columns import Column, baseline, began, best, is_any, isnan, maximum, recent_mean, total, where, words
 from grpo_doctor.remedies import remedy
 
 
@@ -60,6 +60,7 @@ def entropy_collapse(
     reward_mean: Column = None,
     reward_gained: Column = None,
     reward_fallen: Column = None,
+    reward_unit: Column = None,
     reward_solved: Column = None,
     reward_std: Column = None,
     reward_max: Column = None,
@@ -92,8 +93,9 @@ def entropy_collapse(
     warning while the reward has not gained, unless, from ten rewards on, more than half of the groups are known to be
     live. Spent is a warning where the reward is known and has not gained, and an error when something besides entropy
     says that the policy is stuck: the reward has fallen from its best, responses have shrunk to less than a quarter
-    without a gain in reward; or, without one, at least 80 % of the groups are dead, the rewards' standard deviation is
-    a tenth of its first value, at most a quarter of the responses differ, or invalid responses rose by 0.2. Mean top-1
+    without a gain in reward; or, without one, invalid responses rose by 0.2, or, where the scale of the rewards is
+    known, at least 80 % of the groups are dead, the rewards' standard deviation is a tenth of its first value, or at
+    most a quarter of the responses differ (elsewhere those may be the right ones). Mean top-1
     probability above 0.99 with a logit gap above 7 is an error too, low from the start or spent; critical below 0.02
     nats. It fires on 3 of 5 rows and clears after 5 rows without; the onset is where entropy fell below 30 % of its
     first value.
@@ -119,7 +121,7 @@ def entropy_collapse(
     ## Known false alarms
     Low entropy alone is none of the three: a CS336 run ends at 0.023 nats with its best accuracy, a TRL run starts at
     0.05 and learns (11 → 37 %), and a finished small task has 0.08 nats with half of its groups dead. So a gain in
-    reward, or a reward above 0.8 of its largest (of 1, where all lie in 0 to 1), silences the warning. All responses
+    reward, or a reward above 0.8 of its largest (of 1, on a scale of 0 to 1), silences the warning. All responses
     cut at the limit with masking of cut responses makes a trainer print an entropy of exactly 0, and some print 0 all
     along for what they do not compute: such rows are left out. Entropies below 0 are summed log-probabilities and are
     left out. First-token probabilities are often near 1: average over response positions.
@@ -142,13 +144,14 @@ def entropy_collapse(
     low_born = (first < 1.5 * born) & (entropy < born)
     spent = (first >= 1.5 * born) & (entropy < maximum(part * first, floor))
     level = recent_mean(reward_mean)
-    unit = (best(reward_mean) <= 1) & (lowest(reward_mean) >= 0)
-    right = (level >= top * best(reward_max)) | (unit & (level >= top))  # then equal rewards are right ones
+    most = where(isnan(best(reward_max)) & reward_unit, 1.0, best(reward_max))
+    right = level >= top * most  # then equal rewards are right ones
+    wrong = ~right & ((most == most) | ~(level > 0))  # where no scale is known, they may be right ones too
     idle = ~(reward_gained & ~reward_fallen | reward_solved | right)  # nothing to show for it
     shrunk = idle & (response_length_mean < shorter * baseline(response_length_mean, 1))
     tied = (recent_mean(dead_share) >= dead) | (recent_mean(reward_std) <= part * baseline(reward_std, 1))
     broken = invalid_rate - baseline(invalid_rate, 1) >= worse
-    stuck = idle & (tied | (recent_mean(unique_rate) <= unique) | broken)
+    stuck = idle & ((wrong & (tied | (recent_mean(unique_rate) <= unique))) | broken)
     saturated = (top1_prob > sure) & (logit_gap > apart) & idle
     joined = (spent & (reward_fallen | shrunk | stuck)) | ((spent | low_born) & saturated)
     alive = (total(reward_mean == reward_mean) >= rows) & (recent_mean(dead_share) < live)

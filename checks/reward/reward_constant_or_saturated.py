@@ -58,6 +58,7 @@ def reward_constant_or_saturated(
     reward_std: Column = None,
     reward_min: Column = None,
     reward_max: Column = None,
+    reward_unit: Column = None,
     success_rate: Column = None,
     grad_norm: Column = None,
     *,
@@ -78,7 +79,7 @@ def reward_constant_or_saturated(
     are 0 too: equal rewards and no gradient prove each other. A log with a row every ten steps is judged at its
     tenth such row. Batches without spread do not count as constant while so many in a row are chance (above 1e-5)
     at the share of such batches before: a step of one prompt often ties. **Solved**: the success rate, or the
-    reward where all rewards of the run lie in 0 to 1, averages at least 0.98 over the last 20 recorded rewards. The
+    reward where it is on a scale of 0 to 1, averages at least 0.98 over the last 20 recorded rewards. The
     level separates the two ends: constant at or below 0.5 of a 0-to-1 reward, or at or below 0 and nearer the run's
     lowest than its highest reward, or below nine tenths of the largest single reward seen, or with a success rate
     of at most 0.02, or at means that differ from step to step while no reward differs within one, is dead
@@ -127,14 +128,13 @@ def reward_constant_or_saturated(
     level, right = moving_mean(reward_mean, least), moving_mean(success_rate, least)
     level = where(proven & isnan(level), latest(reward_mean), level)
     highest, floor = best(reward_mean), lowest(reward_mean)
-    unit = (highest <= 1) & (floor >= 0)
-    solved = (unit & (moving_mean(reward_mean, steps) >= top)) | (moving_mean(success_rate, steps) >= top)
-    began = solved & ((unit & (baseline(reward_mean) >= top)) | (baseline(success_rate) >= top))
+    solved = (reward_unit & (moving_mean(reward_mean, steps) >= top)) | (moving_mean(success_rate, steps) >= top)
+    began = solved & ((reward_unit & (baseline(reward_mean) >= top)) | (baseline(success_rate) >= top))
     unsolved = constant & ~solved
     far = level < near * best(reward_max)
     varied = unsolved & (moving_max(reward_mean, least) - moving_min(reward_mean, least) > 1e-6)
     sunk = (level <= 0) & (level - floor <= highest - level)
-    dead = varied | unsolved & (far | (unit & (level <= low)) | sunk | (right <= 1 - top))
+    dead = varied | unsolved & (far | (reward_unit & (level <= low)) | sunk | (right <= 1 - top))
     why = where(
         solved,
         "the task is solved and nothing is left to learn",

@@ -40,6 +40,7 @@ def learning_stall(
     reward_max: Column = None,
     reward_gained: Column = None,
     reward_fallen: Column = None,
+    reward_unit: Column = None,
     reward_solved: Column = None,
     reward_unpaid: Column = None,
     reward_first: Column = None,
@@ -74,7 +75,7 @@ def learning_stall(
 
     **Flat** (warning): it has neither gained nor fallen nor is it solved, and its noise leaves no room for a gain
     of a tenth of the headroom; a run that begins at 80 % of its top is no stall. Headroom is what lies between the
-    first level and the largest single reward recorded, or 1 where rewards stay within 0 and 1, or else the largest
+    first level and the largest single reward recorded, or 1 where rewards are on a scale of 0 to 1, or else the largest
     mean reward of a row. Where the noise would have hidden such a gain it says nothing: the run is unproven.
     **error** when at the same time over 80 % of the groups are dead or most responses are cut off: then no patience
     helps. A held-out score that has gained is learning.
@@ -115,9 +116,7 @@ def learning_stall(
     """
     rewards, top = total(reward_mean == reward_mean), best(reward_mean)
     long = (step - baseline(step, 1) >= early - 1) & (rewards >= 12)
-    most = where(
-        isnan(best(reward_max)), where((top <= 1) & (reward_first >= 0), 1.0, top), fmax(best(reward_max), top)
-    )
+    most = where(isnan(best(reward_max)), where(reward_unit, 1.0, top), fmax(best(reward_max), top))
     better = reward_gained | reward_solved | eval_gained
     unpaid = long & reward_unpaid & ~better
     gain = reward_now - reward_first + reward_shown  # the largest that the noise leaves possible

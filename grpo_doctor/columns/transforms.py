@@ -137,14 +137,14 @@ def gained(x: Column, rows: int = 5) -> Column:
     return _remembered(gains.Gained(rows), x)
 
 
-def solved(reward: Column, reward_max: Column, rows: int = 5, share: float = 0.9) -> Column:
-    """Whether the reward is ``share`` of the best single reward, or of 1 where rewards stay in 0 to 1.
+def solved(reward: Column, reward_max: Column, unit: Column, rows: int = 5, share: float = 0.9) -> Column:
+    """Whether the reward is ``share`` of the best single reward, or of 1 where rewards are on a scale of 0 to 1.
 
     By its recent mean; until there is one, by its last value. Rewards that have all been 0 solve nothing.
     """
     now, most, least = recent_mean(reward, rows), best(reward_max), lowest(reward)
     now = where(isnan(now), latest(reward), now)
-    most = where(isnan(most), where((best(reward) <= 1) & (least >= 0), 1.0, math.nan), most)
+    most = where(isnan(most), where(unit, 1.0, math.nan), most)
     return (now >= share * most) & ((most != 0) | (least < 0))
 
 

@@ -17,9 +17,9 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
     "noise": columns.noise,
     "gained": lambda x: columns.gained(x, 2),
     "gained_at_once": lambda x: columns.gained(x, 1),
-    "solved": lambda x: columns.solved(x, x * math.nan),
+    "solved": lambda x: columns.solved(x, x * math.nan, x <= 1),
     "began": lambda x: columns.began(x > 1, x > 0, x),
-    "solved_by_best": lambda x: columns.solved(x, x),
+    "solved_by_best": lambda x: columns.solved(x, x, x <= 1),
     "best": columns.best,
     "lowest": columns.lowest,
     "total": columns.total,
@@ -108,7 +108,7 @@ def test_a_score_that_rises_beyond_its_noise_has_gained() -> None:
 )
 def test_solved_needs_a_scale(reward: float, most: float, expected: bool) -> None:
     x = np.full(6, reward)
-    solved = computed(columns.solved, [x, np.full(6, most)])
+    solved = computed(columns.solved, [x, np.full(6, most), x <= 1])
     assert bool(solved[-1]) is expected
 
 
