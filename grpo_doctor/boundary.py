@@ -1,4 +1,4 @@
-"""The boundary around the doctor inside someone else's training: what fails within it does not end that training."""
+"""Where the doctor's own failures end: inside someone else's training, and at the one input that they came with."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -28,6 +29,12 @@ class Boundary:
         except Exception:  # noqa: BLE001 - the one place that catches everything: a training must not end by its doctor
             self.failure = traceback.format_exc()
             return None
+
+
+def bug(error: Exception) -> str:
+    """What broke and where in the code, for an error that is grpo-doctor's own."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
 
 
 def unwatched(failure: str, where: str) -> str:

@@ -32,6 +32,8 @@ class Config(msgspec.Struct, kw_only=True):
     accept: list[Accepted] = []
     map: dict[str, str] = {}
     settings: dict[str, Any] = {}
+    budget_seconds: float | None = None
+    budget_megabytes: float | None = None
     thresholds: dict[str, dict[str, Any]] = {}
     origin: str = "command line"
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from .alarms import Alarm, Episode
+from .budget import spending, spent
 from .catalogue import Catalogue, load
 from .check import DECLARED, Check, Finding
 from .columns import Memory, Words, steady
@@ -252,6 +253,7 @@ class Examination:
         columns = _Rows(run, start, stop, self.settings, self._stand(run, start, stop))
         numbers, before, steps = np.arange(start, stop), self.ever, run.steps[start:stop]
         for examined in self.examined:
+            spent()
             self._block(examined, columns, numbers, steps, before)
 
     def _stand(self, run: Run, start: int, stop: int) -> dict[str, np.ndarray]:
@@ -388,10 +390,13 @@ def diagnose(
     catalogue: Catalogue | None = None,
     thresholds: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Diagnosis:
-    """Examines a whole run and says what is wrong with it, since when, how sure, and what to change."""
+    """Examines a whole run and says what is wrong with it, since when, how sure, and what to change.
+
+    Raises `OverBudgetError` where that takes more than `grpo_doctor.budget` allows.
+    """
     catalogue = catalogue or load()
     examination = Examination(catalogue, run.settings, thresholds or {}, run.run_type)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), spending():
         for start in range(0, len(run), BLOCK):
             examination.block(run, start, min(start + BLOCK, len(run)))
     found = examination.findings()

@@ -44,6 +44,8 @@ def analyze(
     ] = None,
     run_: common.Numbered = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what was mapped, skipped and unread.")] = False,
+    seconds: common.Seconds = None,
+    megabytes: common.Megabytes = None,
 ) -> None:
     """Reads logs and says what is wrong, since which step, how sure that is, and what to change.
 
@@ -51,7 +53,7 @@ def analyze(
     4 an error of grpo-doctor itself.
     """
     with common.plain_errors():
-        settings = common.settings(config, select, ignore, map_, set_, fail_on)
+        settings = common.settings(config, select, ignore, map_, set_, fail_on, seconds, megabytes)
         options = common.options(output_format, output_file, samples, color, verbose, figures, static, full)
         options = structs.replace(options, fail_on=settings.fail_on)
         outcome = diagnose_paths(paths, settings, run_)
@@ -61,7 +63,7 @@ def analyze(
 
 
 class Outcome(NamedTuple):
-    """The diagnoses of every run in some paths, and how many files could not be read or broke grpo-doctor."""
+    """The diagnoses of some runs, and how many inputs could not be read (or took too much) or broke grpo-doctor."""
 
     diagnoses: list[Diagnosis]
     unreadable: int
@@ -84,29 +86,37 @@ def diagnose_paths(paths: list[Path], config: Config, number: int | None = None)
             unreadable += 1
             continue
         unreadable += len(found.unreadable)
+        broken += len(found.failed)
         common.tell(path, found)
         keys |= {key for run in found.runs for key in (*run.mapping, *run.unread)}
         runs = found.runs if number is None else [common.numbered(found.runs, path, number)]
         judged = diagnose_runs(runs, config, catalogue)
-        diagnoses += judged
-        broken += len(runs) - len(judged)
+        diagnoses += judged.diagnoses
+        unreadable += judged.unreadable
+        broken += judged.broken
     if not unreadable:
         common.refuse_unknown_keys(config.map, keys)
     return Outcome(diagnoses, unreadable, broken)
 
 
-def diagnose_runs(runs: list[Run], config: Config, catalogue: Catalogue) -> list[Diagnosis]:
-    """The diagnoses of runs with the settings and thresholds of the command; one that breaks grpo-doctor is told."""
+def diagnose_runs(runs: list[Run], config: Config, catalogue: Catalogue) -> Outcome:
+    """The diagnoses of runs with the settings and thresholds of the command; one that cannot be judged is told."""
+    from ..budget import OverBudgetError
     from ..examine import diagnose
 
     diagnoses = []
+    unreadable = broken = 0
     for run in runs:
         run.settings.update(config.settings)
         try:
             diagnoses.append(diagnose(run, catalogue=catalogue, thresholds=config.thresholds))
+        except OverBudgetError as error:
+            common.say(f"grpo-doctor: {run.source}: {error}", err=True)
+            unreadable += 1
         except Exception as error:  # noqa: BLE001 - what fails on one run costs no other its judgement
             common.report_bug(error, run.source)
-    return diagnoses
+            broken += 1
+    return Outcome(diagnoses, unreadable, broken)
 
 
 def exit_code(diagnoses: list[Diagnosis], unreadable: int, fail_on: Severity, broken: int = 0) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -15,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 import typer
 from msgspec import structs
 
+from ..boundary import bug
+from ..budget import Budget, allow
 from ..catalogue import Catalogue, load
 from ..check import CheckError, Severity
 from ..config import Config, ConfigError
@@ -61,6 +62,28 @@ ConfigFile: TypeAlias = Annotated[
 ]
 
 
+Seconds: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        "--budget-seconds",
+        help="Time that one input may take.",
+        min=0,
+        envvar="GRPO_DOCTOR_BUDGET_SECONDS",
+        show_default="600",
+    ),
+]
+Megabytes: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        "--budget-megabytes",
+        help="Memory that one input may take.",
+        min=0,
+        envvar="GRPO_DOCTOR_BUDGET_MEGABYTES",
+        show_default="2048",
+    ),
+]
+
+
 def say(line: str, *, err: bool = False) -> None:
     """One line for people: without keys, terminal escapes and line breaks, whatever stands in it."""
     typer.echo(line[: len(line) - len(line.lstrip())] + one_line(line), err=err)
@@ -74,10 +97,14 @@ def fail(message: str) -> NoReturn:
 
 def report_bug(error: Exception, where: str) -> None:
     """Says that grpo-doctor itself failed, where, and how to have it mended."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
+    say_bug(bug(error), where)
+
+
+def say_bug(what: str, where: str) -> None:
+    """The same, for what `grpo_doctor.boundary.bug` says of it."""
     say(
-        f"grpo-doctor: {where}: this is a bug in grpo-doctor, not in your run: {type(error).__name__}: {error} "
-        f"({Path(frame.filename).name}:{frame.lineno}); please report it with what `grpo-doctor share` makes of it",
+        f"grpo-doctor: {where}: this is a bug in grpo-doctor, not in your run: {what}; please report it with what "
+        "`grpo-doctor share` makes of it",
         err=True,
     )
 
@@ -98,8 +125,13 @@ def settings(
     mapping: list[str] | None,
     declared: list[str] | None,
     fail_on: str | None,
+    seconds: float | None = None,
+    megabytes: float | None = None,
 ) -> Config:
-    """The settings of the file with those of the command line over them. Raises `ConfigError`."""
+    """The settings of the file with those of the command line over them; what each input may take is then allowed.
+
+    Raises `ConfigError`.
+    """
     config = read_config(file)
     config.select = select or config.select
     config.ignore = ignore or config.ignore
@@ -115,6 +147,9 @@ def settings(
                 f"--map {key}={name}: {name!r} is no record field{near}; `grpo-doctor checks --fields` lists them"
             )
     config.settings |= {_setting(name): value for name, value in assigned("--set", declared).items()}
+    most = Budget()
+    limits = (seconds, config.budget_seconds, most.seconds), (megabytes, config.budget_megabytes, most.megabytes)
+    allow(Budget(*(next(value for value in told if value is not None) for told in limits)))
     return config
 
 
@@ -129,7 +164,9 @@ def _setting(name: str) -> str:
 
 
 def tell(path: Path, found: Survey) -> None:
-    """Answers on stderr for the files of a folder: how many were read, and what could not be."""
+    """Answers on stderr for the files of an input: how many were read, and what could not be."""
+    for answer in found.failed:
+        say_bug(answer.why, answer.source)
     if path.is_dir():
         say(f"grpo-doctor: {path}: {found.words()}", err=True)
         for answer in found.unreadable:

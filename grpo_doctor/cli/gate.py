@@ -60,6 +60,8 @@ def gate(
     set_: common.Declared = None,
     config: common.ConfigFile = None,
     samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Show texts of responses.")] = False,
+    seconds: common.Seconds = None,
+    megabytes: common.Megabytes = None,
 ) -> None:
     """Fails on findings at or above --fail-on: one line a run, and any report for people and machines.
 
@@ -67,7 +69,7 @@ def gate(
     3 nothing could be judged, 4 an error of grpo-doctor itself. $GITHUB_STEP_SUMMARY is written when set.
     """
     with common.plain_errors():
-        settings = common.settings(config, select, ignore, map_, set_, fail_on)
+        settings = common.settings(config, select, ignore, map_, set_, fail_on, seconds, megabytes)
         required = _known_codes(require or [], settings)
         if write_baseline and baseline is None:
             raise ConfigError("--write-baseline: name the file with --baseline FILE")

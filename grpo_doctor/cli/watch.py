@@ -76,8 +76,11 @@ class Watcher:
         self.unreadable = len(found.unreadable)
         for answer in found.unreadable:
             self._once(f"{answer.source}: unreadable: {answer.why}")
-        self.diagnoses = diagnose_runs(found.runs, self.config, self.catalogue)
-        self.broken = len(found.runs) - len(self.diagnoses)
+        for answer in found.failed:
+            self._once(f"{answer.source}: this is a bug in grpo-doctor: {answer.why}")
+        self.diagnoses, unreadable, broken = diagnose_runs(found.runs, self.config, self.catalogue)
+        self.unreadable += unreadable
+        self.broken = broken + len(found.failed)
         for diagnosis in self.diagnoses:
             diagnosis.source = diagnosis.source.replace(str(self.reader.copy), str(self.path))
             for finding in diagnosis.findings:

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from ..boundary import bug
 from ..run import Run
 from .folder import Answer, Survey
 from .folder import survey as of_folder
@@ -23,6 +24,8 @@ def read(path: Path, mapping: Mapping[str, str] | None = None) -> list[Run]:
     Text in which no format recognises a metric gives one empty run of type ``none``, which is unjudged.
     """
     found = survey(path, mapping)
+    if found.failed and not found.runs:
+        raise RuntimeError(f"{found.failed[0].source}: {found.failed[0].why}")
     if not found.runs:
         why = next((f"{answer.source}: {answer.why}" for answer in found.unreadable), None)
         raise ReadError(why or f"{path}: no training log was found in this folder ({found.words()}); name the file")
@@ -39,5 +42,10 @@ def survey(path: Path, mapping: Mapping[str, str] | None = None) -> Survey:
             copy.flush()
             runs = read_input(Input(Path(copy.name), mapping or {}, shown="standard input"))
     else:
-        runs = read_input(Input(path, mapping or {}))
+        try:
+            runs = read_input(Input(path, mapping or {}))
+        except ReadError:
+            raise
+        except Exception as error:  # noqa: BLE001 - what breaks the reader costs this input alone
+            return Survey([], [Answer(str(path), "failed", bug(error))])
     return Survey(runs, [Answer(str(path), "read")])

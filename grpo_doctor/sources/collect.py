@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..budget import spent
 from ..record import NUMBER_FIELDS, Event
 from ..run import Run
 from . import fast, steps
@@ -24,6 +25,8 @@ from .kinds import EVAL, component, flat, is_eval, melted
 from .settings import declared, setting_value
 from .values import number
 
+SPENT_EVERY = 256
+"""Rows between two looks at what the input has taken."""
 _LABELS = ("type", "row_type", "event", "phase", "split", "mode", "kind", "stage", "prefix")
 _NO_LOG = ("No log", "No Log")
 """What notebooks show for a metric that a row does not hold."""
@@ -132,6 +135,8 @@ class Rows:
     def add(self, row: Mapping[str, Any], line: int = 0, step: float | None = None) -> bool:
         """One row with its keys as they stand; whether it held anything that was understood."""
         self.flush()
+        if not len(self.steps) % SPENT_EVERY:
+            spent()
         if any(isinstance(value, Mapping) for value in row.values()):
             row = flat(row)
         if "value" in row or "Value" in row:

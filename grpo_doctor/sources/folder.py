@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
+from ..boundary import bug
 from ..run import Run, RunBuilder, Sample
 from .input import ReadError
 
@@ -47,7 +48,8 @@ _COMPARED = (
 _ENOUGH = 3
 _TRAINING = frozenset(("rl", "supervised", "preference"))
 
-Fate = Literal["read", "second view", "no log", "unreadable"]
+Fate = Literal["read", "second view", "no log", "unreadable", "failed"]
+"""What became of a file; ``failed`` is an error of grpo-doctor itself."""
 
 
 class Answer(NamedTuple):
@@ -68,6 +70,10 @@ class Survey(NamedTuple):
     def unreadable(self) -> list[Answer]:
         return [answer for answer in self.answers if answer.fate == "unreadable"]
 
+    @property
+    def failed(self) -> list[Answer]:
+        return [answer for answer in self.answers if answer.fate == "failed"]
+
     def words(self) -> str:
         """``5 files: 3 read, 1 second view, 1 no log``."""
         fates = Counter(answer.fate for answer in self.answers)
@@ -87,15 +93,22 @@ def survey(folder: Path, read_file: Callable[[Path], list[Run]]) -> Survey:
         if why_not:
             answers.append(Answer(str(path), "no log", why_not))
             continue
-        try:
-            runs = [run for run in read_file(path) if run.run_type != "none" or len(run)]
-        except ReadError as error:
-            fate: Fate = "unreadable" if _is_surely_a_log(path) else "no log"
-            answers.append(Answer(str(path), fate, str(error).removeprefix(f"{path}: ")))
-            continue
+        runs, answer = answered(path, read_file)
         found += runs
-        answers.append(Answer(str(path), "read" if runs else "no log", "" if runs else "no training metric in it"))
+        answers.append(answer)
     return _beside(distinct(found), answers)
+
+
+def answered(path: Path, read_file: Callable[[Path], list[Run]]) -> tuple[list[Run], Answer]:
+    """The runs of one file of a folder and what became of it."""
+    try:
+        runs = [run for run in read_file(path) if run.run_type != "none" or len(run)]
+    except ReadError as error:
+        fate: Fate = "unreadable" if _is_surely_a_log(path) else "no log"
+        return [], Answer(str(path), fate, str(error).removeprefix(f"{path}: "))
+    except Exception as error:  # noqa: BLE001 - what breaks the reader costs this file alone
+        return [], Answer(str(path), "failed", bug(error))
+    return runs, Answer(str(path), "read" if runs else "no log", "" if runs else "no training metric in it")
 
 
 def _beside(told: tuple[list[Run], dict[str, str]], answers: list[Answer]) -> Survey:

@@ -13,8 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from ..budget import spent
+
 HEAD = 1 << 16
 """Bytes that sniffing looks at."""
+CHUNK = 1 << 20
+"""Bytes that are read at once."""
 LONGEST = 1 << 22
 """Characters of a line beyond which it is passed over with a note: no metric line is that long."""
 
@@ -67,9 +71,13 @@ class Input:
         return Head(self.path.name, raw)
 
     def text(self) -> str:
-        """The whole file, for formats that are one document."""
+        """The whole file, for formats that are one document. Raises `OverBudgetError` where that is too large."""
+        whole = bytearray()
         with self.open() as file:
-            return file.read().decode("utf-8", "replace").replace("\0", "")
+            while chunk := file.read(CHUNK):
+                whole += chunk
+                spent(len(whole))
+        return whole.decode("utf-8", "replace").replace("\0", "")
 
     def lines(self) -> Iterator[tuple[int, str]]:
         r"""Line number and text, without ANSI codes and NULs; a ``\r`` ends a text but not a line."""
@@ -93,7 +101,8 @@ class Input:
     def _chunks(self, file: BinaryIO) -> Iterator[bytes]:
         """The file piece by piece; a compressed file that ends too early gives what it holds."""
         try:
-            while chunk := file.read(1 << 20):
+            while chunk := file.read(CHUNK):
+                spent()
                 yield chunk
         except broken() as error:
             self.notes.append(f"the compressed file is torn, what stood before was read: {error}")

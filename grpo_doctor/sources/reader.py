@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import Protocol, cast
 
+from ..budget import OverBudgetError, spending
 from ..run import Run
 from .input import Head, Input, ReadError, broken
 
@@ -52,7 +53,10 @@ def read_input(file: Input) -> list[Run]:
         return [_nothing(file, "the file is empty")]
     if (found := format_of(head)) is not None:
         try:
-            return found.read(file)
+            with spending():
+                return found.read(file)
+        except OverBudgetError as error:
+            raise ReadError(f"{file.source}: {error}") from None
         except broken() as error:
             raise ReadError(f"{file.source}: {error}") from None
     if head.binary:

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from ...budget import spent
 from ...run import Run
 from ..collect import Rows
 from ..document import Table, tables
@@ -79,6 +80,7 @@ def _documents(text: str) -> list[Any]:
     found: list[Any] = []
     at = 0
     while (between := _SPACE.match(text, at)) and between.end() < len(text):
+        spent()
         try:
             value, at = _whole.raw_decode(text, between.end())
         except (ValueError, RecursionError):
@@ -95,6 +97,7 @@ def _salvaged(text: str) -> Any:
         if cut < 0:
             return {}
         for closing in ("]", "]}", "", "}"):
+            spent()
             value = loaded(text[: cut + 1].lstrip("\ufeff \t\r\n") + closing)
             if isinstance(value, dict | list):
                 return value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -13,9 +12,10 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 from urllib.parse import quote
 
+from ...budget import OverBudgetError, spent
 from ...run import Run
 from ..collect import Rows
-from ..input import Head, Input, ReadError
+from ..input import CHUNK, Head, Input, ReadError
 from ..values import loaded
 
 FORMAT = "sqlite"
@@ -36,6 +36,7 @@ def read(file: Input) -> list[Run]:
             if {"run_uuid", "step", "key", "value", "is_nan"} <= columns:
                 return _runs(file, MLFLOW, _mlflow(store), _params(store))
     except sqlite3.Error as error:
+        spent()
         raise ReadError(f"{file.source}: not a whole SQLite file: {error}") from None
     nothing = Run(file.source, FORMAT, "none")
     nothing.notes.append("a database without a table of metrics that trackio or MLflow writes")
@@ -49,14 +50,26 @@ def _opened(file: Input) -> Iterator[sqlite3.Connection]:
         path = file.path
         if not whole.read(len(_MAGIC)).startswith(_MAGIC):
             with file.open() as packed:
-                shutil.copyfileobj(packed, copy)
+                while chunk := packed.read(CHUNK):
+                    spent()
+                    copy.write(chunk)
             copy.flush()
             path = Path(copy.name)
         live = path.with_name(f"{path.name}-wal").exists()  # a writer is at work, whose last rows stand there
         with closing(
             sqlite3.connect(f"file:{quote(str(path))}?mode=ro{'' if live else '&immutable=1'}", uri=True)
         ) as c:
+            c.set_progress_handler(_over, 100_000)  # a view of a crafted store may go on for ever
             yield c
+
+
+def _over() -> bool:
+    """Whether the input has taken what it may: SQLite then interrupts its query."""
+    try:
+        spent()
+    except OverBudgetError:
+        return True
+    return False
 
 
 _Rows = Iterator[tuple[str, int, dict[str, Any]]]

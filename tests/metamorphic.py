@@ -1,0 +1,220 @@
+"""``python -m tests.metamorphic [NAME …]``: what says nothing of a run does not change what is said of it.
+
+Goes over every real log (or those whose id or path holds a NAME) with the properties below and prints each violation.
+A property returns what it found wrong, a line each; the suite asks the same of made logs and a few real ones.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from grpo_doctor import LiveDoctor
+from grpo_doctor.catalogue import load
+from grpo_doctor.diagnosis import Diagnosis
+from grpo_doctor.examine import diagnose
+from grpo_doctor.run import Run
+from grpo_doctor.sources import ReadError, read, survey
+
+from .corpus import labels
+from .corpus_path import CORPUS
+
+SCALES = {"x 0.01": (0.01, 0.0), "x 1000": (1000.0, 0.0), "+ 5": (1.0, 5.0)}
+LEVELS, SPREADS = ("reward_mean", "reward_min", "reward_max"), ("reward_std",)
+LONGEST = 2000
+"""Rows up to which a run is fed to the live doctor too."""
+CUTS = 3
+"""Places at which each log is cut."""
+LARGEST = 1 << 24
+"""Bytes of a log up to which it is cut and renamed."""
+GRAVITY = {"healthy": 0, "unproven": 0, "unjudged": 0, "suspect": 1, "failing": 2}
+
+
+def rescaled(run: Run, factor: float, offset: float) -> Run:
+    """The run with every reward times ``factor`` plus ``offset``; components are parts of a sum and are not moved."""
+    out = copy.copy(run)
+    out.columns = dict(run.columns)
+    for name in (*LEVELS, *SPREADS):
+        if name in run.columns:
+            out.columns[name] = factor * run.columns[name] + (offset if name in LEVELS else 0.0)
+    for name, move in (("reward_components", _components), ("group_rewards", _groups)):
+        if name in run.columns:
+            column = out.columns[name] = np.full(len(run), None, object)
+            for row, held in enumerate(run.columns[name]):
+                column[row] = None if held is None else move(held, factor, offset)
+    return out
+
+
+def _components(held: dict[str, float], factor: float, offset: float) -> dict[str, float]:
+    return {name: factor * value for name, value in held.items()}
+
+
+def _groups(held: list[list[float]], factor: float, offset: float) -> list[list[float]]:
+    return [[factor * value + offset for value in group] for group in held]
+
+
+def first_rows(run: Run, n: int) -> Run:
+    """The run as it was after ``n`` rows."""
+    out = copy.copy(run)
+    out.steps, out.lines = run.steps[:n], run.lines[:n]
+    out.columns = {name: column[:n] for name, column in run.columns.items()}
+    out.events = {row: events for row, events in run.events.items() if row < n}
+    out.samples = {row: samples for row, samples in run.samples.items() if row < n}
+    return out
+
+
+def said(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Every finding with its severity, whether it is over, and its dates."""
+    found = {f.code: (f.severity, f.cleared, f.onset_step, f.detected_step) for f in diagnosis.findings}
+    return {"verdict": diagnosis.verdict, "cause": diagnosis.cause, **found}
+
+
+def different(one: dict[str, Any], other: dict[str, Any]) -> str:
+    """What two of them say otherwise."""
+    keys = sorted(one.keys() | other.keys())
+    return ", ".join(f"{k}: {one.get(k)} → {other.get(k)}" for k in keys if one.get(k) != other.get(k))
+
+
+def scale_of_the_reward(run: Run) -> Iterator[str]:
+    """Neither units nor an offset of the reward make an accusation, or a sick run well.
+
+    What a scale of 0 to 1 tells is told by that scale alone: that a run which never rose is solved, or that its
+    constant reward is a low one. So a run may be suspect where its top is unknown and solved where it is known.
+    """
+    if "reward_mean" not in run.columns:
+        return
+    before = diagnose(run).verdict
+    for name, (factor, offset) in SCALES.items():
+        after = diagnose(rescaled(run, factor, offset)).verdict
+        if abs(GRAVITY[after] - GRAVITY[before]) > 1 or ("failing" == after != before):
+            yield f"reward {name}: {before} → {after}"
+
+
+def rows_to_come(run: Run) -> Iterator[str]:
+    """What is found after some rows is the same whole, in a run that ends there, and live in one that goes on."""
+    if not 1 < len(run) <= LONGEST or run.run_type not in ("rl", "supervised", "preference"):
+        return
+    records = list(run.records())
+    doctor = LiveDoctor(run.settings, run_type=run.run_type)
+    ends = sorted({len(run) * (i + 1) // CUTS for i in range(CUTS)})
+    for row, record in enumerate(records):
+        doctor.push(record, run.samples.get(row))
+        if row + 1 in ends:
+            whole, live = said(diagnose(first_rows(run, row + 1))), said(doctor.diagnosis())
+            if (words := different(whole, live)) != "":
+                yield f"after {row + 1} rows, whole → live: {words}"
+
+
+def cut_anywhere(path: Path, runs: list[Run], folder: Path, rng: random.Random) -> Iterator[str]:
+    """A log that ends at any byte is read up to there: its rows are the first rows of the whole one."""
+    content = path.read_bytes()
+    torn = folder / path.name
+    for at in sorted(rng.randrange(len(content)) for _ in range(CUTS)):
+        torn.write_bytes(content[:at])
+        try:
+            part = read(torn)
+        except ReadError:
+            continue
+        lines = content[:at].count(b"\n")
+        for run, whole in zip(part, runs, strict=False):
+            expected = np.count_nonzero((whole.lines > 0) & (whole.lines <= lines))
+            if len(part) == len(runs) == 1 and len(run) < expected - 1:
+                yield f"cut at byte {at} of {len(content)}: {len(run)} rows, {expected} stand before the cut"
+            for name in ("reward_mean", "loss", "grad_norm"):
+                if name in run.columns and name in whole.columns and (words := _other_values(run, whole, name)):
+                    yield f"cut at byte {at} of {len(content)}: {words}"
+
+
+def _other_values(part: Run, whole: Run, name: str) -> str:
+    """Where the values of the beginning differ; the last two rows may lack what stands behind the cut.
+
+    Steps that no row states are spread between those that are known, so they may differ.
+    """
+    here, there = (c[~np.isnan(c)] for c in (part.columns[name], whole.columns[name]))
+    n = min(len(here), len(there)) - 2
+    if n <= 0 or np.array_equal(here[:n], there[:n]):
+        return ""
+    at = int((here[:n] != there[:n]).argmax())
+    return f"{name} number {at + 1} of {len(here)} is {here[at]:.4g}, {there[at]:.4g} in the whole log"
+
+
+def names_of_keys(path: Path, runs: list[Run], folder: Path) -> Iterator[str]:
+    """A reward, a KL or an entropy under a name that says nothing, named by ``--map``, is judged the same."""
+    (run,) = runs
+    renamed, mapping = path.read_bytes(), {}
+    for number, (key, field) in enumerate(run.mapping.items()):
+        if field in ("reward_mean", "kl", "entropy_mean") and re.fullmatch(r"[\w/.@-]+", key):
+            word = f"zzq{number}"
+            name = rb"(?<![\w/.@-])" + re.escape(key.encode()) + rb"(?![\w/.@-])"
+            renamed, count = re.subn(name, word.encode(), renamed)
+            mapping.update({word: field} if count else {})
+    if not mapping:
+        return
+    other = folder / path.name
+    other.write_bytes(renamed)
+    (again,) = read(other, mapping)
+    before, after = diagnose(run), diagnose(again)
+    if (before.verdict, before.cause) != (after.verdict, after.cause):
+        yield f"--map {mapping}: {different(said(before), said(after))}"
+
+
+def order_of_files(paths: list[Path], folder: Path) -> Iterator[str]:
+    """A folder holds the same runs whatever its files are called and whichever comes first."""
+    told = []
+    for order in (paths, paths[::-1]):
+        room = Path(tempfile.mkdtemp(dir=folder))
+        for place, path in enumerate(order):
+            (room / f"{place:03}-{path.name}").write_bytes(path.read_bytes())
+        told.append(sorted(str((len(run), run.run_type, said(diagnose(run)))) for run in survey(room).runs))
+    if told[0] != told[1]:
+        yield f"{len(told[0])} runs, the other way round {len(told[1])}: {set(told[0]) ^ set(told[1])}"
+
+
+def properties(path: Path, folder: Path) -> Iterator[str]:
+    """Every property on one log."""
+    try:
+        runs = read(path)
+    except ReadError:
+        return
+    for run in runs:
+        for holds in (scale_of_the_reward, rows_to_come):
+            yield from holds(run)
+    if path.stat().st_size <= LARGEST:
+        yield from cut_anywhere(path, runs, folder, random.Random(path.name))
+        if len(runs) == 1:
+            yield from names_of_keys(path, runs, folder)
+
+
+def main() -> int:
+    """Prints every violation; how many there are."""
+    if not CORPUS.is_dir():
+        print(f"the corpus of real logs is not at {CORPUS}; set GRPO_DOCTOR_CORPUS")
+        return 2
+    load()
+    wrong, started, names = 0, time.monotonic(), sys.argv[1:]
+    chosen = [row for row in labels() if not names or any(n in (row["id"], row["file"]) for n in names)]
+    small = [path for row in chosen if (path := CORPUS / row["file"]).stat().st_size < 1 << 20]
+    jobs = [(row["id"], partial(properties, CORPUS / row["file"])) for row in chosen]
+    jobs += [(f"files {i}", partial(order_of_files, small[i : i + 8])) for i in range(0, len(small), 8)]
+    for done, (name, job) in enumerate(jobs):
+        print(f"{done} of {len(jobs)}", end="\r", file=sys.stderr, flush=True)
+        with tempfile.TemporaryDirectory() as folder:
+            for words in job(Path(folder)):
+                wrong += 1
+                print(f"{name}: {words}", flush=True)
+    print(f"{len(chosen)} logs, {wrong} violations, {time.monotonic() - started:.0f} s")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
