@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 from grpo_doctor.budget import Budget, OverBudgetError, allow, spending, spent
 from grpo_doctor.cli import app
 from grpo_doctor.sources.formats import jsonl
+from grpo_doctor.sources.input import Input
 from tests.cli.runs import write_run
 
 
@@ -86,7 +87,7 @@ def test_a_query_that_never_ends_is_interrupted(tmp_path: Path) -> None:
 def test_an_error_of_the_reader_is_told_as_such_and_costs_one_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def break_on_bad(file: jsonl.Input) -> None:
+    def break_on_bad(file: Input) -> None:
         raise KeyError("unforeseen")
 
     write_run(tmp_path / "good.jsonl", collapsed=False)
