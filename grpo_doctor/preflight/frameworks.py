@@ -201,10 +201,13 @@ _TRL_REMOVED = {
 _TRL_ADDED = {
     key: version
     for version, keys in {
-        "0.15": "log_completions ref_model_mixup_alpha ref_model_sync_steps reward_weights sync_ref_model",
+        "0.15": "log_completions ref_model_mixup_alpha ref_model_sync_steps reward_weights sync_ref_model "
+        "vllm_dtype vllm_max_model_len",
         "0.16": "cache_implementation epsilon epsilon_high min_p num_iterations repetition_penalty scale_rewards top_k "
-        "top_p vllm_server_host vllm_server_port vllm_server_timeout",
-        "0.17": "disable_dropout loss_type mask_truncated_completions num_completions_to_print shuffle_dataset",
+        "top_p vllm_enable_prefix_caching vllm_guided_decoding_regex vllm_server_host vllm_server_port "
+        "vllm_server_timeout",
+        "0.17": "disable_dropout loss_type mask_truncated_completions num_completions_to_print shuffle_dataset "
+        "use_liger_loss wandb_log_unique_prompts",
         "0.18": "delta generation_batch_size steps_per_generation vllm_mode vllm_server_base_url "
         "vllm_tensor_parallel_size",
         "0.19": "generation_kwargs",

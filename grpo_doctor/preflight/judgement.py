@@ -31,7 +31,7 @@ def judge(
     thresholds: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Diagnosis:
     """The diagnosis of a configuration; its findings point at the lines of their settings."""
-    rules = Catalogue(c for c in (catalogue or load()).checks.values() if _judges_settings(c))
+    rules = Catalogue(c for c in (catalogue or load()).checks.values() if judges_settings(c))
     work_out(found)
     builder = RunBuilder(source, "configuration")
     builder.run.run_type = found.run_type
@@ -54,7 +54,7 @@ def judge(
     return diagnosis
 
 
-def _judges_settings(check: Check) -> bool:
+def judges_settings(check: Check) -> bool:
     """Whether settings alone are enough for a check to speak."""
     told = [any(_setting(field) for field in need.fields) for need in check.needs]
     return check.family == FAMILY and check.predicate is not None and bool(told) and all(told)

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from grpo_doctor.preflight.judgement import judge
+from grpo_doctor.catalogue import load
+from grpo_doctor.preflight.judgement import judge, judges_settings
 from grpo_doctor.preflight.reading import read
 
 VERL = (
@@ -18,16 +19,19 @@ VERL = (
     "  actor_rollout_ref.actor.kl_loss_coef={kl} actor_rollout_ref.actor.use_kl_loss={loss} \\\n"
     "  algorithm.use_kl_in_reward={reward} data.max_prompt_length=512 data.max_response_length={response} \\\n"
     "  actor_rollout_ref.rollout.max_model_len={length} actor_rollout_ref.actor.clip_ratio_high={high} \\\n"
-    "  actor_rollout_ref.actor.policy_loss.loss_mode={mode} actor_rollout_ref.model.path={model}\n"
+    "  actor_rollout_ref.actor.policy_loss.loss_mode={mode} actor_rollout_ref.model.path={model} \\\n"
+    "  actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={micro}\n"
 )
 VERL_RIGHT = {
     "estimator": "grpo", "train": 256, "mini": 64, "n": 8, "temperature": 1.0, "gpus": 8, "test": 10, "tp": 2,
     "lr": 1e-6, "kl": 0.001, "loss": True, "reward": False, "response": 2048, "length": 4096, "high": 0.2,
-    "mode": "vanilla", "model": "Qwen/Qwen2.5-7B-Instruct",
+    "mode": "vanilla", "micro": 4, "model": "Qwen/Qwen2.5-7B-Instruct",
 }  # fmt: skip
 TRL_PYTHON = (
-    "from trl import GRPOConfig, GRPOTrainer\n"
+    "from trl import GRPOConfig, GRPOTrainer  # {pin}\n"
     "K = {k}\n"
+    "def accuracy({signature}):\n    return [1.0 for _ in completions]\n"
+    "class Mine(GRPOTrainer):\n    def {own}(self, model, inputs):\n        return 0.0\n"
     "args = GRPOConfig(num_generations=K, learning_rate={lr}, temperature={temperature}, beta={kl},\n"
     "    max_prompt_length=512, max_completion_length={response}, vllm_max_model_length={length},\n"
     "    eval_strategy='{evaluation}', logging_steps={logging}, reward_weights={weights}, {more}\n"
@@ -36,7 +40,8 @@ TRL_PYTHON = (
 )
 TRL_RIGHT = {
     "k": 8, "lr": 1e-6, "temperature": 1.0, "kl": 0.0, "response": 2048, "length": 4096, "evaluation": "steps",
-    "logging": 1, "weights": [1.0, 0.5], "more": "", "model": "Qwen/Qwen2.5-7B-Instruct",
+    "logging": 1, "weights": [1.0, 0.5], "more": "", "signature": "completions, **kwargs", "own": "log", "pin": "trl",
+    "model": "Qwen/Qwen2.5-7B-Instruct",
 }  # fmt: skip
 TRL_SHELL = (
     "accelerate launch --num_processes {processes} grpo.py --num_generations ${{K:-{k}}} --eval_strategy steps \\\n"
@@ -91,6 +96,91 @@ SKYRL = (
 )
 SKYRL_RIGHT = {"train": 1024, "mini": 256, "k": 5, "temperature": 1.0, "lr": 1e-6}
 
+AREAL = (
+    "gconfig:\n  n_samples: {k}\n  max_new_tokens: {response}\n  temperature: {temperature}\n  top_p: {top_p}\n"
+    "actor:\n  path: Qwen/Qwen2.5-7B\n  kl_ctl: {kl}\n  eps_clip: 0.2\n  optimizer:\n    lr: {lr}\n"
+    "  ppo_n_minibatches: 4\nrollout:\n  max_head_offpolicyness: 2\ntrain_dataset:\n  batch_size: {prompts}\n"
+    "  max_length: 1024\n"
+)
+AREAL_RIGHT = {"k": 8, "response": 1024, "temperature": 1.0, "top_p": 1.0, "kl": 0.0, "lr": 1e-6, "prompts": 128}
+ROLL = (
+    "rollout_batch_size: {prompts}\nadv_estimator: grpo\nnum_return_sequences_in_group: {k}\nprompt_length: 1024\n"
+    "response_length: 2048\nuse_kl_loss: {loss}\nkl_loss_coef: {kl}\nadd_token_level_kl: {reward}\n"
+    "init_kl_coef: 0.1\npretrain: {model}\nlogging_steps: {logging}\neval_steps: {test}\nactor_train:\n"
+    "  training_args:\n    learning_rate: {lr}\nactor_infer:\n  generating_args:\n    max_new_tokens: {response}\n"
+    "    temperature: {temperature}\nvalidation:\n  generating_args:\n    temperature: 0.0\n"
+)
+ROLL_RIGHT = {
+    "prompts": 64, "k": 8, "loss": "true", "kl": 0.001, "reward": "false", "model": "Qwen/Qwen2.5-7B", "logging": 1,
+    "test": 10, "lr": 1e-6, "response": 2048, "temperature": 1.0,
+}  # fmt: skip
+RLINF = (
+    "cluster:\n  num_nodes: 1\n  component_placement: {{actor: all}}\nrunner:\n  max_steps: 100\n"
+    "  val_check_interval: {test}\nalgorithm:\n  adv_type: {estimator}\n  group_size: {k}\n  kl_beta: {kl}\n"
+    "  n_minibatches: {minibatches}\n  ratio_clip_eps: 0.2\n  clip_ratio_high: {high}\n  sampling_params:\n"
+    "    temperature: {temperature}\n    repetition_penalty: {penalty}\n    max_new_tokens: 2048\ndata:\n"
+    "  rollout_batch_size: {prompts}\nactor:\n  optim:\n    lr: {lr}\n"
+)
+RLINF_RIGHT = {
+    "test": 10, "estimator": "grpo", "k": 8, "kl": 0.001, "minibatches": 4, "high": 0.2, "temperature": 1.0,
+    "penalty": 1.0, "prompts": 128, "lr": 1e-6,
+}  # fmt: skip
+AXOLOTL = (
+    "base_model: Qwen/Qwen2.5-7B\nadapter: {adapter}\nrl: grpo\ntrl:\n  num_generations: {k}\n  beta: {kl}\n"
+    "  max_completion_length: {response}\n  temperature: {temperature}\n  reward_funcs: [a.one, a.two]\n"
+    "  reward_weights: {weights}\nmicro_batch_size: 8\ngradient_accumulation_steps: 4\nsequence_len: 4096\n"
+    "learning_rate: {lr}\nlogging_steps: {logging}\neval_strategy: steps\nlora_dropout: {dropout}\n"
+)
+AXOLOTL_RIGHT = {
+    "adapter": "lora", "k": 8, "kl": 0.001, "response": 1024, "temperature": 1.0, "weights": [1.0, 0.5], "lr": 1e-5,
+    "logging": 1, "dropout": 0.0,
+}  # fmt: skip
+FACTORY = (
+    "stage: ppo\nmodel_name_or_path: Qwen/Qwen2.5-7B\nfinetuning_type: {tuner}\ncutoff_len: 1024\n"
+    "per_device_train_batch_size: 4\nlearning_rate: {lr}\ntemperature: {temperature}\nmax_new_tokens: 512\n"
+    "repetition_penalty: {penalty}\nlogging_steps: {logging}\nppo_epochs: 4\n"
+)
+FACTORY_RIGHT = {"tuner": "lora", "lr": 1e-5, "temperature": 1.0, "penalty": 1.0, "logging": 1}
+TORCHTUNE = (
+    "tokenizer:\n  _component_: torchtune.models.llama3.llama3_tokenizer\ncheckpointer:\n"
+    "  _component_: torchtune.training.FullModelHFCheckpointer\nmodel:\n  _component_: torchtune.models.llama3_2_3b\n"
+    "grpo_samples: {k}\nbatch_size: {prompts}\nmax_generated_tokens: 512\ntemperature: {temperature}\nppo_epochs: 1\n"
+    "optimizer:\n  _component_: torch.optim.AdamW\n  lr: {lr}\nloss:\n  _component_: torchtune.dev.grpo.loss.GRPO\n"
+    "  kl_coeff: {kl}\n  epsilon: 0.2\n"
+)
+TORCHTUNE_RIGHT = {"k": 8, "prompts": 16, "temperature": 1.0, "lr": 1e-6, "kl": 0.01}
+UNSLOTH = (
+    "from unsloth import FastLanguageModel\nfrom trl import GRPOConfig, GRPOTrainer\n"
+    "model = FastLanguageModel.get_peft_model(model, r=16, lora_dropout={dropout})\n"
+    "def score(completions, **kwargs):\n    return [1.0 for _ in completions]\n"
+    "args = GRPOConfig(num_generations={k}, per_device_train_batch_size=8, gradient_accumulation_steps=8,\n"
+    "    learning_rate={lr}, temperature={temperature}, eval_strategy='steps', logging_steps={logging}, {more})\n"
+    "GRPOTrainer(model=model, reward_funcs={rewards}, args=args).train()\n"
+)
+UNSLOTH_RIGHT = {
+    "dropout": 0, "k": 8, "lr": 5e-6, "temperature": 1.0, "logging": 1, "more": "", "rewards": "[score]",
+}  # fmt: skip
+OWN = (
+    "import argparse\nfrom peft import LoraConfig\np = argparse.ArgumentParser()\n"
+    "p.add_argument('--group_size', type=int, default={k})\np.add_argument('--lr', type=float, default={lr})\n"
+    "p.add_argument('--kl_coef', type=float, default={kl})\np.add_argument('--temperature', default={temperature})\n"
+    "p.add_argument('--gradient_checkpointing', default={checkpointing})\nLoraConfig(r=16, lora_dropout={dropout})\n"
+    "{more}\n"
+)
+OWN_RIGHT = {
+    "k": 8, "lr": 1e-5, "kl": 0.01, "temperature": 1.0, "checkpointing": False, "dropout": 0.0, "more": "",
+}  # fmt: skip
+TOKENIZER = (
+    '{{"tokenizer_class": "Qwen2Tokenizer", "eos_token": "{eos}", "model_max_length": 32768, "chat_template": '
+    '"{{% for m in messages %}}<|im_start|>{{{{ m.content }}}}<|im_end|>{{% endfor %}}"}}'
+)
+TOKENIZER_RIGHT = {"eos": "<|im_end|>"}
+GENERATION = (
+    '{{"do_sample": true, "eos_token_id": 1, "transformers_version": "4.51.0", "temperature": 1.0, '
+    '"repetition_penalty": {penalty}, "top_p": {top_p}}}'
+)
+GENERATION_RIGHT = {"penalty": 1.0, "top_p": 1.0}
+
 FRAMEWORKS: dict[str, tuple[str, dict[str, Any]]] = {
     "verl.sh": (VERL, VERL_RIGHT),
     "trl.py": (TRL_PYTHON, TRL_RIGHT),
@@ -102,6 +192,16 @@ FRAMEWORKS: dict[str, tuple[str, dict[str, Any]]] = {
     "nemo.yaml": (NEMO, NEMO_RIGHT),
     "prime.toml": (PRIME, PRIME_RIGHT),
     "skyrl.sh": (SKYRL, SKYRL_RIGHT),
+    "areal.yaml": (AREAL, AREAL_RIGHT),
+    "roll.yaml": (ROLL, ROLL_RIGHT),
+    "rlinf.yaml": (RLINF, RLINF_RIGHT),
+    "axolotl.yaml": (AXOLOTL, AXOLOTL_RIGHT),
+    "factory.yaml": (FACTORY, FACTORY_RIGHT),
+    "torchtune.yaml": (TORCHTUNE, TORCHTUNE_RIGHT),
+    "unsloth.py": (UNSLOTH, UNSLOTH_RIGHT),
+    "own.py": (OWN, OWN_RIGHT),
+    "tokenizer_config.json": (TOKENIZER, TOKENIZER_RIGHT),
+    "generation_config.json": (GENERATION, GENERATION_RIGHT),
 }
 FAULTS = [
     ("verl.sh", "CFG001", "warning", {"n": 1}),
@@ -170,6 +270,62 @@ FAULTS = [
     ("skyrl.sh", "CFG018", "error", {"mini": 2048}),
     ("skyrl.sh", "CFG019", "error", {"mini": 300}),
     ("skyrl.sh", "CFG001", "warning", {"k": 1}),
+    ("verl.sh", "CFG024", "info", {"temperature": 0.8}),
+    ("verl.sh", "CFG037", "error", {"train": 250, "mini": 125, "gpus": 16, "n": 6, "tp": 2}),
+    ("verl.sh", "CFG038", "error", {"micro": 48}),
+    ("trl.py", "CFG007", "warning", {"more": "entropy_target=5.0, use_adaptive_entropy=True,"}),
+    ("trl.py", "CFG034", "warning", {"signature": "prompts, completions, answer"}),
+    ("trl.py", "CFG034", "error", {"signature": "completions, answer"}),
+    ("trl.py", "CFG035", "warning", {"own": "_compute_loss", "more": "use_liger_kernel=True,"}),
+    ("trl.py", "CFG016", "error", {"pin": "trl==0.15.2"}),
+    ("areal.yaml", "CFG001", "info", {"k": 2}),
+    ("areal.yaml", "CFG003", "warning", {"kl": 0.5}),
+    ("areal.yaml", "CFG004", "warning", {"temperature": 0.2}),
+    ("areal.yaml", "CFG005", "info", {"top_p": 0.9}),
+    ("areal.yaml", "CFG024", "info", {"temperature": 0.7}),
+    ("areal.yaml", "CFG031", "error", {"lr": 0}),
+    ("areal.yaml", "CFG033", "info", {"prompts": 8}),
+    ("roll.yaml", "CFG001", "warning", {"k": 1}),
+    ("roll.yaml", "CFG014", "error", {"temperature": 0}),
+    ("roll.yaml", "CFG021", "info", {"loss": "false"}),
+    ("roll.yaml", "CFG022", "warning", {"reward": "true"}),
+    ("roll.yaml", "CFG025", "info", {"test": -1}),
+    ("roll.yaml", "CFG026", "warning", {"model": "Qwen/QwQ-32B", "response": 512}),
+    ("roll.yaml", "CFG030", "info", {"logging": 50}),
+    ("rlinf.yaml", "CFG001", "warning", {"k": 1}),
+    ("rlinf.yaml", "CFG005", "warning", {"penalty": 1.2}),
+    ("rlinf.yaml", "CFG014", "error", {"temperature": 0.0}),
+    ("rlinf.yaml", "CFG023", "info", {"minibatches": 1, "high": 0.28}),
+    ("rlinf.yaml", "CFG031", "error", {"lr": 0}),
+    ("axolotl.yaml", "CFG001", "info", {"k": 2}),
+    ("axolotl.yaml", "CFG002", "warning", {"lr": 1e-7}),
+    ("axolotl.yaml", "CFG011", "info", {"dropout": 0.1}),
+    ("axolotl.yaml", "CFG014", "error", {"temperature": 0}),
+    ("axolotl.yaml", "CFG020", "warning", {"response": 8192}),
+    ("axolotl.yaml", "CFG029", "error", {"weights": [1.0]}),
+    ("axolotl.yaml", "CFG030", "info", {"logging": 100}),
+    ("factory.yaml", "CFG002", "warning", {"lr": 1e-7}),
+    ("factory.yaml", "CFG004", "warning", {"temperature": 0.1}),
+    ("factory.yaml", "CFG005", "warning", {"penalty": 1.3}),
+    ("factory.yaml", "CFG030", "info", {"logging": 100}),
+    ("torchtune.yaml", "CFG003", "warning", {"kl": 1.0}),
+    ("torchtune.yaml", "CFG004", "warning", {"temperature": 2.0}),
+    ("torchtune.yaml", "CFG031", "error", {"lr": 0}),
+    ("torchtune.yaml", "CFG001", "info", {"k": 2}),
+    ("unsloth.py", "CFG013", "error", {"k": 1}),
+    ("unsloth.py", "CFG014", "error", {"temperature": 0}),
+    ("unsloth.py", "CFG002", "warning", {"lr": 1e-7}),
+    ("unsloth.py", "CFG011", "info", {"dropout": 0.1}),
+    ("unsloth.py", "CFG015", "warning", {"more": "max_new_tokens=64"}),
+    ("unsloth.py", "CFG030", "info", {"logging": 25}),
+    ("own.py", "CFG001", "info", {"k": 2}),
+    ("own.py", "CFG003", "info", {"kl": 0.5}),
+    ("own.py", "CFG010", "info", {"checkpointing": True}),
+    ("own.py", "CFG011", "info", {"dropout": 0.1}),
+    ("own.py", "CFG005", "info", {"more": "model.generate(ids, repetition_penalty=1.3)"}),
+    ("own.py", "CFG031", "error", {"lr": 0}),
+    ("tokenizer_config.json", "CFG036", "warning", {"eos": "<|endoftext|>"}),
+    ("generation_config.json", "CFG005", "warning", {"penalty": 1.05}),
 ]
 
 
@@ -199,3 +355,12 @@ def test_its_repair_is_silent(tmp_path: Path, name: str) -> None:
 def test_an_estimator_without_a_group_needs_none(tmp_path: Path) -> None:
     assert found(tmp_path, "verl.sh", estimator="gae", n=1).keys().isdisjoint({"CFG001", "CFG013"})
     assert found(tmp_path, "openrlhf.sh", estimator="reinforce", k=1).keys().isdisjoint({"CFG001", "CFG013"})
+
+
+OF_LOGS = "CFG008"
+"""Judges the groups that a log records; those that a configuration declares are judged by CFG033."""
+
+
+def test_every_rule_is_planted() -> None:
+    rules = {check.code for check in load().checks.values() if judges_settings(check)}
+    assert rules - {OF_LOGS} == {fault[1] for fault in FAULTS}

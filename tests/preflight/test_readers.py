@@ -220,6 +220,28 @@ def test_a_configuration_class_of_the_authors_own_is_not_trls(tmp_path: Path) ->
     assert (found.settings["group_size"], found.settings["learning_rate"]) == (8, 2e-5)
 
 
+@pytest.mark.parametrize(
+    ("pin", "requirements", "told"),
+    [
+        ("", "", "info"),
+        ("# dependencies = ['trl==0.17.0']", "", None),
+        ("# dependencies = ['trl==0.14.0']", "", "error"),
+        ("!pip install trl[vllm]==0.29.0", "", "error"),
+        ("!pip install trl==0.17 trl==0.29", "", "info"),
+        ("!pip install trl>=0.29", "", "info"),
+        ("", "torch\ntrl==0.17.0\n", None),
+        ("", "trl==1.9.0 ; python_version > '3.9'\n", "warning"),
+    ],
+)
+def test_the_version_that_is_pinned_decides(tmp_path: Path, pin: str, requirements: str, told: str | None) -> None:
+    (tmp_path / "requirements.txt").write_text(requirements)
+    (path := tmp_path / "a.py").write_text(
+        f"{pin}\nfrom trl import GRPOConfig\nGRPOConfig(use_liger_loss=True, beta=0.1)\n"
+    )
+    found = grpo_doctor.preflight(path).finding("CFG016")
+    assert (found.severity if found else None) == told
+
+
 @dataclasses.dataclass
 class GRPOConfig:
     num_generations: int = 1
