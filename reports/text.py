@@ -193,6 +193,8 @@ def _first_screen(main: Finding, diagnosis: Diagnosis) -> Grid:
     grid.add_row("when", Text(when(main)))
     if lost := cost(diagnosis):
         grid.add_row("lost", Text(lost))
+    if shown := main.evidence.get("crafted"):
+        grid.add_row("shown by", Text(str(shown)))
     grid.add_row("how sure", Text(f"{main.confidence}: {SURE[main.confidence]}"))
     grid.add_row("do this", Text(first_step_to_take(main), style="bold"))
     return grid

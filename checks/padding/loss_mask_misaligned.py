@@ -259,3 +259,7 @@ def _compare(
         count["extra"] += len(extra)
         count["first"] += positions[0] in missed
         count["last"] += positions[-1] in missed
+        if missed or extra:
+            ids = batch.input_ids[n].tolist()
+            row = {"prompt": prompt, "response": response, "trained": [int(ids[i]) for i in sorted(trained)]}
+            count.setdefault("crafted", ", ".join(f"{name} {row[name]}" for name in row))

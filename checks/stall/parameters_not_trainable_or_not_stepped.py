@@ -1,3 +1,5 @@
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
@@ -162,16 +164,35 @@ def probe_step(
     fresh = optimizer is not None and not optimizer.state
     before = [p.detach().clone() for _, p in named]
     for _ in range(2):
-        step(*samples)
+        with _steps(optimizer) as steps:
+            step(*samples)
         moved = torch.cat([(p.detach() - b).flatten().float() for (_, p), b in zip(named, before, strict=True)])
         if bool(moved.any()):
             up = down is not None and probes.trials.cosine(moved, down) > 0.1
             if probes.updates.maximises(optimizer):  # then the loss was turned around, and only the samples can tell
                 wanted = probes.trials.towards(model, render, tokenizer, *samples)
                 up = probes.trials.cosine(moved, wanted) < -0.02
-            return fires(fresh and up, "An update moves the weights up the gradient of the loss.")
+            # several steps of an optimizer that scales each one need not go down the gradient of their sum
+            return fires(fresh and up and len(steps) < 2, "An update moves the weights up the gradient of the loss.")
     return fires(
         True,
         "Two updates on samples with advantages of both signs changed none of {trainable} trainable tensors.",
         trainable=len(named),
     )
+
+
+@contextmanager
+def _steps(optimizer: Any) -> Iterator[list[None]]:
+    """One entry for each step that the optimizer makes inside the block."""
+    seen: list[None] = []
+    if optimizer is None:
+        yield seen
+        return
+    own = optimizer.step
+
+    def step(*args: Any, **kwargs: Any) -> Any:
+        seen.append(None)
+        return own(*args, **kwargs)
+
+    with probes.intercept.replaced(optimizer, "step", step):
+        yield seen

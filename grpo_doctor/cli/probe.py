@@ -21,6 +21,9 @@ def probe(
         typer.Argument(help="Adapter file, or a file of GRPOConfig arguments with --trl. It is executed."),
     ],
     trl: Annotated[str | None, typer.Option("--trl", help="Model (path or hub id): probe TRL with these.")] = None,
+    keep: Annotated[
+        Path | None, typer.Option("--keep", help="Write what was found as pytest cases into this file.")
+    ] = None,
     device: Annotated[str | None, typer.Option("--device", help="cpu, cuda, …", show_default="cpu")] = None,
     time_limit: Annotated[float, typer.Option("--time-limit", help="Seconds for one probe.")] = 60.0,
     output_format: Annotated[str, typer.Option("--output-format", "-f", help="Format of the report.")] = "text",
@@ -48,6 +51,7 @@ def probe(
     judged, or your code raised and nothing else was found.
     """
     from ..probes import AdapterError, run_probes
+    from ..probes.keep import keep as keep_findings
 
     with common.plain_errors():
         settings = common.settings(config, select, ignore, None, None, fail_on)
@@ -58,8 +62,11 @@ def probe(
             diagnosis = run_probes(
                 subject, catalogue=catalogue, thresholds=settings.thresholds, time_limit=time_limit, device=device
             )
+            kept = None if keep is None else keep_findings(keep, diagnosis.findings, adapter, trl)
         except AdapterError as error:
             common.fail(str(error))
+        if kept is not None:
+            typer.echo(f"{kept} findings kept as tests in {keep}" if kept else "nothing was found to keep", err=True)
         common.write([diagnosis], output_format, output_file, report or [], options)
     raise typer.Exit(exit_code([diagnosis], 0, Severity.of(settings.fail_on)))
 

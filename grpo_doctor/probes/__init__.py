@@ -16,17 +16,19 @@ if TYPE_CHECKING:
     from . import trials as trials
     from . import updates as updates
     from . import verifier as verifier
-    from .adapters import engine_adapter, transformers_adapter, trl_adapter
-    from .runner import run_probes, suite
+    from .adapters import engine_adapter, transformers_adapter, trl_adapter, trl_adapter_from
+    from .runner import holds, run_probes, suite
     from .scripted import ScriptedSampler
 
 _LATER = {
     "engine_adapter": "adapters",
     "ScriptedSampler": "scripted",
+    "holds": "runner",
     "run_probes": "runner",
     "suite": "runner",
     "transformers_adapter": "adapters",
     "trl_adapter": "adapters",
+    "trl_adapter_from": "adapters",
 }
 
 _ROOMS = ("composite", "craft", "intercept", "modes", "push", "sampling", "trials", "updates", "verifier")
@@ -43,11 +45,13 @@ __all__ = [
     "Seams",
     "Unjudged",
     "engine_adapter",
+    "holds",
     "load_adapter",
     "run_probes",
     "suite",
     "transformers_adapter",
     "trl_adapter",
+    "trl_adapter_from",
 ]
 
 

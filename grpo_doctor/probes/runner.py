@@ -21,6 +21,7 @@ from .composite import completed
 from .craft import PROMPTS, device_of, pad_left, special_ids
 from .hygiene import Snapshot
 from .intercept import copies_that_generate
+from .keep import crafted
 from .seams import RESOURCES, Adapter, AdapterError, Unjudged
 
 TIME_LIMIT = 60.0
@@ -114,13 +115,14 @@ def _useless(adapter: Adapter, results: list[Result], whole: bool) -> list[str]:
     return lines
 
 
-def _counted(adapter: Adapter, called: set[str]) -> Adapter:
-    """The adapter with seams that note that they were called."""
+def _counted(adapter: Adapter, called: dict[str, tuple[Any, ...]]) -> Adapter:
+    """The adapter with seams that note with what they were called last, the most recent one last."""
 
     def noting(name: str, seam: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(seam)
         def noted(*args: Any, **kwargs: Any) -> Any:
-            called.add(name)
+            called.pop(name, None)
+            called[name] = args
             return seam(*args, **kwargs)
 
         return noted
@@ -141,7 +143,7 @@ def examine(
     adapter: Adapter, catalogue: Catalogue, thresholds: Mapping[str, Mapping[str, Any]], time_limit: float = TIME_LIMIT
 ) -> Iterator[Result]:
     """One result a probe."""
-    called: set[str] = set()
+    called: dict[str, tuple[Any, ...]] = {}
     seams = completed(_counted(adapter, called))
     snapshot = Snapshot(adapter)
     snapshot = Snapshot(adapter, _copies(adapter, seams, snapshot))
@@ -156,6 +158,8 @@ def examine(
         result = _one(check, given, thresholds.get(check.code, {}), time_limit)
         snapshot.restore()
         result.called = frozenset(called)
+        if result.finding is not None and (shown := crafted(called)):
+            result.finding.evidence.setdefault("crafted", shown)
         yield result
 
 
@@ -235,6 +239,14 @@ def _within(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, *left)
         signal.signal(signal.SIGALRM, before)
+
+
+def holds(adapter: Adapter, code: str) -> None:
+    """Raises AssertionError where the probe of this check fires above info, and where it cannot tell."""
+    result = next(examine(adapter, Catalogue([load().checks[code]]), {}))
+    assert not result.why, f"{code} could not be judged: {result.why}"
+    if result.finding is not None:
+        assert result.finding.level <= Severity.INFO, f"{code} {result.check.name}: {result.finding.message}"
 
 
 def suite(
