@@ -233,6 +233,7 @@ def _name_unknown(launch: Launch, found: Configuration) -> None:
     version = pin.version if pin else ""
     if version:
         found.framework = dataclasses.replace(framework, version=version)
+        found.settings["trl_version"] = version
     for entry in launch.entries:
         if "." in entry.key or not entry.line:
             continue

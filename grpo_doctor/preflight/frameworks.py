@@ -119,6 +119,7 @@ entropy_target entropy_target
 use_adaptive_entropy use_adaptive_entropy
 gpu_share vllm_gpu_memory_utilization gpu_memory_utilization
 use_liger use_liger_kernel use_liger_loss
+importance_correction vllm_importance_sampling_correction
 own_loss code.own_loss
 refused_rewards code.refused_rewards
 strict_rewards code.strict_rewards

@@ -278,6 +278,7 @@ FAULTS = [
     ("trl.py", "CFG034", "error", {"signature": "completions, answer"}),
     ("trl.py", "CFG035", "warning", {"own": "_compute_loss", "more": "use_liger_kernel=True,"}),
     ("trl.py", "CFG016", "error", {"pin": "trl==0.15.2"}),
+    ("trl.py", "CFG039", "warning", {"pin": "trl==0.23.1", "temperature": 0.6, "more": "use_vllm=True,"}),
     ("areal.yaml", "CFG001", "info", {"k": 2}),
     ("areal.yaml", "CFG003", "warning", {"kl": 0.5}),
     ("areal.yaml", "CFG004", "warning", {"temperature": 0.2}),

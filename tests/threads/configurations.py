@@ -1,4 +1,7 @@
-"""The threads of the collection whose evidence is a setting: the configuration that was posted, in its own form."""
+"""The threads of the collection whose evidence is a setting: the configuration that was posted, in its own form.
+
+The version of which a thread speaks stands in a comment, as a pin: that of its date, in which alone the code is so.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,8 @@ SET = (
     Thread(
         "huggingface/trl#4159",
         "the engine's log-probabilities are those before the temperature, and the weights correct for the difference",
-        """from trl import GRPOConfig
+        """# trl==0.23.0
+from trl import GRPOConfig
 
 args = GRPOConfig(
     output_dir="out",
@@ -48,21 +52,21 @@ args = GRPOConfig(
     beta=0.0,
 )
 """,
-        names=("CFG024",),
+        names=("CFG039",),
         file="train.py",
-        expect="silent",
     ),
     Thread(
         "huggingface/trl#2856",
         "the adapter is not merged before the weights go to the engine, which plays the base model",
-        """from peft import LoraConfig
+        """# trl==0.15.0
+from peft import LoraConfig
 from trl import GRPOConfig, GRPOTrainer
 
 args = GRPOConfig(output_dir="out", learning_rate=1e-5, num_generations=8, per_device_train_batch_size=8, use_vllm=True)
 trainer = GRPOTrainer(model="Qwen/Qwen2.5-7B-Instruct", args=args, peft_config=LoraConfig(r=16, lora_alpha=32))
 """,
+        names=("CFG039",),
         file="train.py",
-        expect="silent",
     ),
     Thread(
         "huggingface/trl#7270",
@@ -79,8 +83,8 @@ args = GRPOConfig(
     output_dir="out", learning_rate=1e-6, num_generations=8, per_device_train_batch_size=8, use_liger_kernel=True
 )
 """,
+        names=("CFG035",),
         file="train.py",
-        expect="silent",
     ),
     Thread(
         "verl-project/verl#4514",
