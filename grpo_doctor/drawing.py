@@ -27,6 +27,8 @@ FAR = 2.0
 """Times the range of 98 % of the values beyond which the rest is drawn at the edge, and said."""
 SMOOTHED = 30
 """Known values from which on a smoothed line is drawn over the points: fewer are a line by themselves."""
+FLAT = 0.1
+"""Share of a shared y axis that most curves cover at least."""
 SHADED = 2
 """Findings shaded on one curve: more of them hide it."""
 PLACE = {"below": (0.95, 1.0), "above": (0.0, 0.05), "over the full height": (0.0, 1.0)}
@@ -67,6 +69,33 @@ class Drawing(NamedTuple):
     up: list[Tick]
     notes: list[str]
     values: list[float | None]
+
+
+class Small(NamedTuple):
+    """One of many curves of equal size: its plot, its line and where its headline begins, as ``d`` of SVG."""
+
+    view: str
+    line: str
+    onset: str
+
+
+def multiples(series: Sequence[tuple[np.ndarray, np.ndarray, float | None]]) -> list[Small]:
+    """Curves that are compared with each other: steps, values and onset of each, on one y axis that all share.
+
+    Where most of them would lie flat on it, as of tasks that are rewarded otherwise, each has its own.
+    """
+    known = [values[np.isfinite(values)] for _, values, _ in series]
+    together = np.concatenate([np.empty(0), *known])
+    shared = _scale(together) if len(together) else _Scale(0.0, 1.0, False)
+    ranges = [float(np.ptp(values)) for values in known if len(values)]
+    alike = bool(ranges) and float(np.median(ranges)) > FLAT * (shared.high - shared.low)
+    drawn = []
+    for (steps, values, onset), own in zip(series, known, strict=True):
+        scale = shared if alike or not len(own) else _scale(own)
+        first, last = (float(steps[0]), float(steps[-1])) if len(steps) else (0.0, 0.0)
+        at = "" if onset is None or not first <= onset <= last else f"M{onset - first:.10g} 0V{HEIGHT}"
+        drawn.append(Small(f"0 0 {(last - first) or 1:.10g} {HEIGHT}", _path(steps - first, scale.at(values)), at))
+    return drawn
 
 
 def drawings(panels: Sequence[Panel]) -> tuple[list[Drawing], dict[str, Any]]:

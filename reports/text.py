@@ -70,7 +70,12 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
         if len(ordered) > 1:
             console.print(_summary(ordered))
         if len(ordered) > len(told):
-            console.print(Text("--full, or one of these files alone, prints its report", style="dim"))
+            console.print(
+                Text(
+                    "--full, or one of these files alone, prints its report; grpo-doctor fleet groups them by cause",
+                    style="dim",
+                )
+            )
     return "\n".join(line.rstrip() for line in capture.get().splitlines()).rstrip("\n")
 
 

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = {p.relative_to(ROOT).as_posix(): p.read_text(encoding="utf-8") for p in sorted((ROOT / "docs").rglob("*.md"))}
 DOCS = "\n".join([README, *PAGES.values()])
-HEAVY = ("torch", "transformers", "pandas", "scipy", "matplotlib", "jinja2", "pyarrow")
+HEAVY = ("torch", "transformers", "pandas", "scipy", "matplotlib", "jinja2", "pyarrow", "duckdb")
 
 
 def python(code: str, cwd: Path = ROOT) -> str:

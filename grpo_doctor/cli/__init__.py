@@ -14,6 +14,7 @@ from .common import BROKEN, report_bug
 from .convert import convert
 from .demo import demo
 from .explain import explain
+from .fleet import fleet
 from .gate import gate
 from .new_check import new_check
 from .probe import new_adapter, probe
@@ -47,6 +48,7 @@ def about(
 
 app.command()(demo)
 app.command()(analyze)
+app.command()(fleet)
 app.command()(convert)
 app.command()(share)
 app.command()(gate)

@@ -138,7 +138,7 @@ def settings(
     config.fail_on = fail_on or config.fail_on
     if config.fail_on.upper() not in Severity.__members__:
         raise ConfigError(f"--fail-on {config.fail_on}: choose info, warning, error or critical")
-    config.map |= dict(_pair("--map", word) for word in mapping or [])
+    config.map |= dict(pair("--map", word) for word in mapping or [])
     for key, name in config.map.items():
         if name not in MEANINGS:
             closest = get_close_matches(name, MEANINGS, 1)
@@ -191,7 +191,7 @@ def refuse_unknown_keys(mapping: Mapping[str, str], known: set[str]) -> None:
             raise ConfigError(f"--map {key}={field}: no log holds this key{hint}")
 
 
-def _pair(option: str, word: str) -> tuple[str, str]:
+def pair(option: str, word: str) -> tuple[str, str]:
     key, equals, value = word.partition("=")
     if not (key and equals and value):
         raise ConfigError(f"{option} {word}: write {option} NAME=VALUE")
@@ -200,7 +200,7 @@ def _pair(option: str, word: str) -> tuple[str, str]:
 
 def assigned(option: str, words: list[str] | None) -> dict[str, Any]:
     """``NAME=VALUE`` words as a mapping; values are JSON where they can be, else text. Raises `ConfigError`."""
-    return {name: _value(value) for name, value in (_pair(option, word) for word in words or [])}
+    return {name: _value(value) for name, value in (pair(option, word) for word in words or [])}
 
 
 def _value(text: str) -> Any:
@@ -240,7 +240,7 @@ def options(
 def write(diagnoses: list[Diagnosis], name: str | None, file: Path | None, more: list[str], options: Options) -> None:
     """Writes every report that was asked for; a file is replaced whole or not at all."""
     first = [] if name is None else [(name, file)]
-    jobs = [*first, *((f, Path(p)) for f, p in (_pair("--report", word) for word in more))]
+    jobs = [*first, *((f, Path(p)) for f, p in (pair("--report", word) for word in more))]
     rendered = [(path, render(kind, diagnoses, _beside(options, path))) for kind, path in jobs]
     if options.figures is not None:
         _save_figures(diagnoses, options.figures)

@@ -12,7 +12,7 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
@@ -35,7 +35,7 @@ _NO_LOGS = frozenset(
     "args.json debug.log debug-internal.log debug-core.log all_results.json train_results.json "
     "eval_results.json".split()
 )
-_COMPARED = (
+COMPARED = (
     "reward_mean",
     "loss",
     "grad_norm",
@@ -86,10 +86,16 @@ _PLURAL = {"second view": "second views", "no log": "no logs"}
 
 
 def survey(folder: Path, read_file: Callable[[Path], list[Run]]) -> Survey:
-    """The runs of a folder, each once, and an answer for every file: what cannot be read costs itself alone."""
+    """The runs of a folder, each once, and an answer for every file."""
+    return survey_files(candidates(folder), read_file)
+
+
+def survey_files(files: Iterable[tuple[Path, str]], read_file: Callable[[Path], list[Run]]) -> Survey:
+    """The runs of some files, each once; with each file why it is no log, if that is known. What cannot be read costs
+    itself alone."""
     found: list[Run] = []
     answers: list[Answer] = []
-    for path, why_not in candidates(folder):
+    for path, why_not in files:
         if why_not:
             answers.append(Answer(str(path), "no log", why_not))
             continue
@@ -114,8 +120,7 @@ def answered(path: Path, read_file: Callable[[Path], list[Run]]) -> tuple[list[R
 def _beside(told: tuple[list[Run], dict[str, str]], answers: list[Answer]) -> Survey:
     """Leaves out what lies beside runs of training and is none: evaluations, summaries, results of one row."""
     runs, second = told
-    trained = [run for run in runs if run.run_type in _TRAINING and (len(run) > 1 or run.format not in _DOCUMENTS)]
-    kept = trained or runs
+    kept = [run for run in runs if is_training(run.run_type, run.format, len(run))] or runs
     sources = {_file_of(run.source) for run in kept}
     fates: list[Answer] = []
     for answer in answers:
@@ -130,8 +135,15 @@ def _beside(told: tuple[list[Run], dict[str, str]], answers: list[Answer]) -> Su
 _DOCUMENTS = ("json", "wandb-summary", "csv", "completions")
 
 
+def is_training(run_type: str, format: str, rows: int) -> bool:
+    """Whether it is the course of a training: no evaluation, no summary, no results of one row."""
+    return run_type in _TRAINING and (rows > 1 or format not in _DOCUMENTS)
+
+
 def _file_of(source: str) -> str:
-    """The file of a run that is named ``FILE (name)`` because its file holds several."""
+    """The file of a run that is named ``FILE (name)`` or ``FILE#name`` because its file holds several."""
+    if "#" in source and not os.path.exists(source):
+        return source[: source.rindex("#")]
     return source[: source.rindex(" (")] if source.endswith(")") and " (" in source else source
 
 
@@ -144,7 +156,7 @@ def candidates(folder: Path) -> Iterator[tuple[Path, str]]:
     """Every file of a folder in the order that a reader would give them, and why it is no log, if its name says so."""
     seen: set[tuple[int, int]] = set()
     for parent, folders, files in os.walk(folder):
-        folders[:] = sorted((f for f in folders if f not in _SKIPPED_FOLDERS and not f.startswith(".")), key=_natural)
+        folders[:] = sorted((f for f in folders if not is_passed_over(f)), key=_natural)
         if "ranks" in folders and "records.jsonl" in files:
             folders.remove("ranks")  # each rank's share of the records beside it
         if _is_mlflow(Path(parent)):
@@ -157,10 +169,8 @@ def candidates(folder: Path) -> Iterator[tuple[Path, str]]:
 
 def _no_log(path: Path, seen: set[tuple[int, int]]) -> str:
     """Why a file is not read; empty where it is."""
-    name = path.name
-    suffix = name.rpartition(".")[2].lower() if "." in name else ""
-    if name in _NO_LOGS or not (suffix in _LOGS or "tfevents" in name):
-        return "not the name of a log"
+    if not has_name_of_log(path.name):
+        return NO_NAME
     try:
         known = path.stat()  # of what a link leads to
     except OSError as error:
@@ -171,6 +181,20 @@ def _no_log(path: Path, seen: set[tuple[int, int]]) -> str:
         return "the same file as another of this folder"
     seen.add((known.st_dev, known.st_ino))
     return ""
+
+
+NO_NAME = "not the name of a log"
+
+
+def has_name_of_log(name: str) -> bool:
+    """Whether a file of this name may be a log."""
+    suffix = name.rpartition(".")[2].lower() if "." in name else ""
+    return name not in _NO_LOGS and (suffix in _LOGS or "tfevents" in name)
+
+
+def is_passed_over(folder: str) -> bool:
+    """Whether a folder of this name holds no logs: hidden ones, packages, caches."""
+    return folder in _SKIPPED_FOLDERS or folder.startswith(".")
 
 
 def _natural(name: str) -> list[tuple[bool, int, str]]:
@@ -195,7 +219,7 @@ def distinct(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
     """The runs without second views, each with the samples and settings of all its views; and view to what it shows."""
     told, second = _told(runs)
     kept: list[Run] = []
-    alike = _Alike()
+    alike = Alike()
     for run in sorted(told, key=_fullness, reverse=True):
         near = kept if run.format == "completions" else [kept[i] for i in alike.of(run)]
         same = next((other for other in near if same_run(other, run)), None)
@@ -213,7 +237,7 @@ def distinct(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
     return kept, second
 
 
-class _Alike:
+class Alike:
     """Finds runs that may be views of one: three figures at the same steps, or at the same rows, to three digits.
 
     Comparing each with each would take a folder of thousands of runs an hour.
@@ -234,8 +258,8 @@ class _Alike:
     @staticmethod
     def _keys(run: Run) -> Iterator[tuple[str, int, str]]:
         steps = run.steps.tolist()
-        rows = [row for row in range(len(steps)) if row < _ANCHORS or steps[row] % _ROUND == 0][: 4 * _ANCHORS]
-        for name in _COMPARED:
+        rows = view_rows(run)
+        for name in COMPARED:
             if name in run.columns:
                 values = run.columns[name]
                 for row in rows:
@@ -243,6 +267,12 @@ class _Alike:
                         yield name, steps[row], f"{values[row]:.3g}"
                         if row < _ENOUGH:
                             yield name, -1 - len(steps) * _ENOUGH - row, f"{values[row]:.3g}"
+
+
+def view_rows(run: Run) -> list[int]:
+    """The rows by which views of one run are found: the first ones, and those of round steps."""
+    round_steps = np.flatnonzero(run.steps[_ANCHORS:] % _ROUND == 0) + _ANCHORS
+    return [*range(min(_ANCHORS, len(run))), *round_steps[: 3 * _ANCHORS].tolist()]
 
 
 _ANCHORS = 64
@@ -343,7 +373,7 @@ def same_run(one: Run, other: Run) -> bool:
 def _agree(one: Run, other: Run, here: np.ndarray, there: np.ndarray) -> bool:
     """Whether shared fields that move hold the same values, as far as they are printed."""
     telling = 0
-    for name in _COMPARED:
+    for name in COMPARED:
         if name not in one.columns or name not in other.columns:
             continue
         a, b = one.columns[name][here], other.columns[name][there]

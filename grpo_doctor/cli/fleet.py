@@ -1,0 +1,199 @@
+"""``grpo-doctor fleet``: hundreds of runs as one table, and which settings separate the failing ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..check import Severity
+from ..config import ConfigError
+from ..sources.folder import Survey
+from . import common
+
+if TYPE_CHECKING:
+    from ..fleet.gather import Gathered
+    from ..fleet.judge import Job, Judged, Line
+    from ..fleet.overview import Overview
+    from ..fleet.store import Answered, Store
+    from ..report import Options
+
+FORMATS = ("text", "html", "json", "csv", "parquet")
+PAGES = "runs"
+"""Folder below ``--out`` that holds a page for each run."""
+
+
+def fleet(
+    places: Annotated[
+        list[str] | None,
+        typer.Argument(help="Folders of runs, logs, or addresses such as s3://bucket/sweep.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write index.html here, and a page for each run beside it.")
+    ] = None,
+    db: Annotated[
+        Path | None, typer.Option("--db", help="Keep the table in this DuckDB file; the next call reads what changed.")
+    ] = None,
+    sql: Annotated[
+        str | None, typer.Option("--sql", help="Ask the tables runs, findings, settings, levels and files; reads only.")
+    ] = None,
+    plan: Annotated[
+        float | None, typer.Option("--plan", help="How many seeds and steps show a gain of this much.", min=0)
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", help="Processes that read.", min=1, show_default="one a core")
+    ] = None,
+    ray: Annotated[
+        str | None, typer.Option("--ray", help="Read on the Ray cluster of this address; auto is the one at hand.")
+    ] = None,
+    output_format: Annotated[
+        str, typer.Option("--output-format", "-f", help="text, html, json, csv or parquet.")
+    ] = "text",
+    output_file: Annotated[Path | None, typer.Option("--output-file", "-o", help="Write the report here.")] = None,
+    report: common.MoreReports = None,
+    full: Annotated[bool, typer.Option("--full", help="Text: every run and every setting.")] = False,
+    static: Annotated[bool, typer.Option("--static", help="HTML without any script.")] = False,
+    fail_on: common.FailOn = None,
+    select: common.Select = None,
+    ignore: common.Ignore = None,
+    map_: common.Mapped = None,
+    set_: common.Declared = None,
+    config: common.ConfigFile = None,
+    samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Texts of responses in the pages.")] = True,
+    color: Annotated[
+        bool | None, typer.Option("--color/--no-color", help="Colours in text.", show_default="on a terminal")
+    ] = None,
+) -> None:
+    """Judges every run of a sweep: a line each, worst first, grouped by cause, and which settings the failing have.
+
+    Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong use or unreadable input, 3 nothing could be
+    judged, 4 an error of grpo-doctor itself. With --sql: 0 where the question was answered.
+    """
+    from ..fleet import page
+    from ..fleet.judge import Job
+    from ..fleet.overview import overview
+
+    with common.plain_errors():
+        settings = common.settings(config, select, ignore, map_, set_, fail_on)
+        common.chosen(settings)
+        options = common.options(output_format, output_file, samples, color, False, static=static, full=full)
+        reports = [(output_format, output_file), *_more(report or [])]
+        _refuse_formats(reports)
+        with closing(_store(db, places)) as store:
+            job = Job(settings, None if out is None else str(out / PAGES), samples)
+            whole = _read(store, places or [], job, jobs, ray)
+            if sql is not None:
+                _write_answer(store.ask(sql), output_format, output_file, options)
+                raise typer.Exit
+            told = overview(store, whole, places or [], plan)
+            for kind, path in reports:
+                _write(told, store, kind, path, options)
+            if out is not None:
+                _put(page.render(told, options, PAGES), out / "index.html")
+    raise typer.Exit(_exit_code(whole.lines, Severity.of(settings.fail_on)))
+
+
+def _store(db: Path | None, places: list[str] | None) -> Store:
+    from ..fleet.store import Store
+
+    if not places and (db is None or not db.exists()):
+        raise ConfigError("name folders of runs, or the --db of an earlier call")
+    return Store(db)
+
+
+def _read(store: Store, places: list[str], job: Job, jobs: int | None, ray: str | None) -> Gathered:
+    """The fleet, its tables made and its files answered for on stderr. Raises `ReadError`."""
+    from ..fleet.gather import gathered
+    from ..fleet.overview import ordered
+
+    whole = ordered(gathered(_judged(store, places, job, jobs, ray)))
+    common.say(f"grpo-doctor: {Survey([], whole.answers).words()}", err=True)
+    for answer in whole.answers:
+        if answer.fate == "unreadable":
+            common.say(f"grpo-doctor: {answer.source}: unreadable: {answer.why}", err=True)
+    store.fill(whole)
+    return whole
+
+
+def _judged(store: Store, places: list[str], job: Job, jobs: int | None, ray: str | None) -> Iterator[Judged]:
+    """What came of every unit: from the database where its files have not changed, else read now."""
+    from rich.console import Console
+    from rich.progress import track
+
+    from ..fleet.judge import Judged, decode
+    from ..fleet.places import find
+    from ..fleet.workers import mapped
+
+    units, answers = find(places)
+    known = store.known(units, job)
+    fresh = [unit for unit in units if unit.name not in known]
+    yield Judged([], answers, [])
+    yield from known.values()
+    yield from store.others(units, places, job)
+    read = mapped(fresh, job, jobs=jobs, ray=ray) if fresh else iter(())
+    screen = Console(stderr=True)
+    for unit, document in track(
+        read, "reading", len(fresh), console=screen, transient=True, disable=not screen.is_terminal
+    ):
+        store.remember(unit, document, job)
+        yield decode(document)
+
+
+def _more(words: list[str]) -> list[tuple[str, Path | None]]:
+    return [(kind, Path(path)) for kind, path in (common.pair("--report", word) for word in words)]
+
+
+def _refuse_formats(reports: list[tuple[str, Path | None]]) -> None:
+    for kind, path in reports:
+        if kind not in FORMATS:
+            raise ConfigError(f"no report of a fleet is called {kind!r}; there are {', '.join(FORMATS)}")
+        if kind == "parquet" and path is None:
+            raise ConfigError("parquet is written to a file; name it with --output-file or --report parquet=FILE")
+
+
+def _write(told: Overview, store: Store, kind: str, path: Path | None, options: Options) -> None:
+    from ..fleet import document, page, text
+
+    if kind == "parquet":
+        assert path is not None
+        store.parquet(path)
+        return
+    written = {
+        "text": lambda: text.render(told, options),
+        "html": lambda: page.render(told, options),
+        "json": lambda: document.render(told),
+        "csv": lambda: document.table(store.flat()),
+    }[kind]()
+    _put(written, path)
+
+
+def _write_answer(asked: Answered, kind: str, path: Path | None, options: Options) -> None:
+    from ..fleet import document, text
+
+    if kind not in ("text", "json", "csv"):
+        raise ConfigError(f"--sql answers as text, json or csv, not as {kind}")
+    how = {"text": lambda: text.answer(asked, options), "json": lambda: document.rows(asked)}
+    _put(how.get(kind, lambda: document.table(asked))(), path)
+
+
+def _put(text: str, path: Path | None) -> None:
+    if path is None:
+        typer.echo(text)
+    else:
+        common.replace_file(path, text + "\n")
+
+
+def _exit_code(lines: list[Line], fail_on: Severity) -> int:
+    """As of `analyze`: 1 if any run has findings, else 4 if grpo-doctor failed on any, else 2 if any input was
+    unreadable, else 3 if any run was unjudged, else 0."""
+    verdicts = {line.verdict for line in lines}
+    if any(line.worst and Severity.of(line.worst) >= fail_on for line in lines):
+        return common.FINDINGS
+    if "broken" in verdicts:
+        return common.BROKEN
+    if "unreadable" in verdicts:
+        return common.WRONG
+    return common.UNJUDGED if not lines or "unjudged" in verdicts else common.CLEAN

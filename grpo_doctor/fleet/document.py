@@ -1,0 +1,59 @@
+"""A fleet as JSON: a versioned contract, schema ``grpo-doctor/fleet/1``, held to ``fleet.schema.json``; and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+import msgspec
+
+from .. import __version__
+from ..record import portable
+from .overview import Overview
+from .store import Answered
+
+SCHEMA = "grpo-doctor/fleet/1"
+_INSIDE = frozenset({"unit", "view", "view_steps", "curve", "curve_steps", "curve_values"})
+"""What is kept of a line for drawing and for telling views apart, no part of the contract."""
+
+
+def render(overview: Overview) -> str:
+    """One object; non-finite numbers are strings."""
+    plain: dict[str, Any] = msgspec.to_builtins(overview)
+    lines = plain.pop("lines")
+    names = plain.pop("names")
+    document = {
+        "schema": SCHEMA,
+        "tool": {"name": "grpo-doctor", "version": __version__},
+        **plain,
+        "causes": [{k: v for k, v in cause.items() if k != "first"} for cause in plain["causes"]],
+        "leaders": [names[number] for number in plain["leaders"]],
+        "runs": [_run(line, name) for line, name in zip(lines, names, strict=True)],
+    }
+    return json.dumps(portable(document), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _run(line: dict[str, Any], name: str) -> dict[str, Any]:
+    told = {key: value for key, value in line.items() if key not in _INSIDE}
+    levels = {metric: dict(zip(("now", "best", "error", "rows"), level, strict=True))
+              for metric, level in told["levels"].items()}  # fmt: skip
+    fields = ("code", "name", "kind", "severity", "confidence", "role", "onset_step", "last_step", "cleared", "message")
+    findings = [dict(zip(fields, finding, strict=True)) for finding in told["findings"]]
+    return {"name": name, **told, "levels": levels, "findings": findings}
+
+
+def table(asked: Answered) -> str:
+    """Rows as CSV, what is unknown empty."""
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(asked.head)
+    writer.writerows(asked.rows)
+    return out.getvalue().rstrip("\n")
+
+
+def rows(asked: Answered) -> str:
+    """What a question came to as a list of objects."""
+    plain = [dict(zip(asked.head, row, strict=True)) for row in asked.rows]
+    return json.dumps(portable(plain), indent=2, ensure_ascii=False, default=str)

@@ -1,0 +1,68 @@
+"""A fleet as one HTML file: no outside request, light and dark, complete without its script, which sorts the runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from .. import __version__
+from ..catalogue import home
+from ..drawing import Small, multiples
+from ..markup import digest, environment
+from ..redaction import one_line
+from ..report import Options, counted
+from .judge import Line
+from .overview import Overview, effect_words, effects_words, unit_of, verdict_words
+from .text import cells
+
+FOLDER = Path(__file__).parent
+COLUMNS = 4
+"""Settings that each run's line shows: those that separate best."""
+
+
+def render(overview: Overview, options: Options, pages: str = "") -> str:
+    """The page; ``pages`` is the folder beside it that holds the report of each run."""
+    style = (home("reports") / "html.css").read_text(encoding="utf-8") + (FOLDER / "page.css").read_text("utf-8")
+    script = "" if options.static else (FOLDER / "page.js").read_text(encoding="utf-8")
+    known: dict[str, Any] = {
+        "fleet": overview,
+        "title": verdict_words(overview),
+        "telling": effects_words(overview),
+        "words_of": lambda effect: effect_words(effect, len(overview.effects)),
+        "cells": cells,
+        "metric": unit_of(overview.metric),
+        "level": lambda line: _level(line, overview.metric),
+        "columns": [effect.setting for effect in overview.effects[:COLUMNS]],
+        "small": _small(overview),
+        "alt": _in_words,
+        "counted": counted,
+        "one_line": one_line,
+        "pages": pages,
+    }
+    page = environment(FOLDER).get_template("page.j2")
+    safe = {"style": Markup(style), "script": Markup(script)}
+    digests = {"style_digest": digest(style), "script_digest": digest(script)}
+    return page.render(**known, **safe, **digests, version=__version__).strip()
+
+
+def _level(line: Line, metric: str | None) -> str:
+    return f"{line.levels[metric].now:.4g}" if metric in line.levels else ""
+
+
+def _small(overview: Overview) -> list[Small]:
+    """The curve of each line, drawn to the scale of all curves of its series."""
+    drawn: dict[int, Small] = {}
+    for field in {line.curve for line in overview.lines}:
+        here = [number for number, line in enumerate(overview.lines) if line.curve == field]
+        lines = [overview.lines[number] for number in here]
+        curves = [(np.array(one.curve_steps), np.array(one.curve_values), one.onset_step) for one in lines]
+        drawn |= dict(zip(here, multiples(curves), strict=True))
+    return [drawn[number] for number in range(len(overview.lines))]
+
+
+def _in_words(line: Line) -> str:
+    values = line.curve_values
+    return f"{line.curve.replace('_', ' ')}: {values[0]:.3g} at first, {values[-1]:.3g} at last" if values else ""

@@ -1,0 +1,211 @@
+"""How many seeds, and how many steps, a fleet needs to see a gain: the arithmetic of its own noise.
+
+Runs of one setting that differ in nothing but the seed end at different levels. That spread has two parts: what the
+seed makes of the training, which only more seeds average out, and the noise of the steps that the level is a mean of,
+which longer averages shrink too. Both are measured on the fleet and put into the power of a two-sided t test between
+two settings (Cohen, Statistical Power Analysis, 1988, chapter 2), by the noncentral t distribution.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from ..report import counted
+from .gather import SEED, by_setting
+from .judge import Level, Line
+
+LEVEL, POWER = 0.05, 0.8
+"""Chance of seeing a gain that is not there, and of seeing one that is."""
+DOUBT = 0.8
+"""Share of cases in which the true spread is below the one that is planned with where caution is asked for."""
+MOST = 1000
+"""Seeds beyond which nobody plans."""
+CERTAIN = 8.0
+"""Gains, in standard errors of their difference, beyond which the power is 1 to four digits."""
+LONGER = (1, 2, 4)
+"""Times as many steps at the end of a run that its level could be the mean of."""
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """One way to see the gain: the level as a mean of so many last steps, the spread of such levels, and the seeds."""
+
+    steps: int
+    spread: float
+    seeds: int | None
+    cautious: int | None
+
+
+class Plan(msgspec.Struct, kw_only=True):
+    """What it takes to see a gain of ``gain`` in ``metric``, with the arithmetic in words."""
+
+    metric: str
+    gain: float
+    settings: int
+    runs: int
+    failing: float
+    choices: list[Choice]
+    words: list[str]
+
+
+def plan(lines: Sequence[Line], metric: str | None, gain: float) -> Plan:
+    """The plan for a gain in the metric by which the fleet is ranked."""
+    told = [line for line in lines if metric in line.levels and math.isfinite(line.levels[metric].now)]
+    well = [line for line in told if line.verdict != "failing"]
+    failing = sum(line.verdict == "failing" for line in told) / len(told) if told else math.nan
+    groups = [group for group in by_setting(well) if len(group) > 1]
+    groups = [group for group in groups if _seeds(group) == len(group)] or groups
+    if metric is None or not groups:
+        return Plan(metric=metric or "", gain=gain, settings=0, runs=len(well), failing=failing, choices=[],
+                    words=_no_seeds(well, metric, gain))  # fmt: skip
+    noise = _noise(groups, metric)
+    choices = [_choice(noise, times, gain) for times in LONGER]
+    words = _words(metric, gain, noise, choices[0], failing)
+    return Plan(
+        metric=metric, gain=gain, settings=noise.settings, runs=noise.runs, failing=failing,
+        choices=choices, words=words,
+    )  # fmt: skip
+
+
+def _noise(groups: list[list[Line]], metric: str) -> _Noise:
+    levels = [[line.levels[metric] for line in group] for group in groups]
+    free = sum(len(group) - 1 for group in levels)
+    spread = math.sqrt(sum(len(group) * float(np.var([one.now for one in group])) for group in levels) / free)
+    within, rows = _within([one for group in levels for one in group])
+    lines = [line for group in groups for line in group]
+    seeded = all(_seeds(group) == len(group) for group in groups)
+    return _Noise(len(groups), len(lines), seeded, free, spread, within, rows, _steps_a_row(lines))
+
+
+def _seeds(group: list[Line]) -> int:
+    """Different seeds that the runs of a setting declare."""
+    told = [[value for name, value in line.settings.items() if name.rsplit(".", 1)[-1] in SEED] for line in group]
+    return len({repr(seeds) for seeds in told if seeds})
+
+
+def _within(levels: list[Level]) -> tuple[float, float]:
+    """The long-run variance of one row of a run, and the rows that its level is the mean of; medians over the runs."""
+    known = [level for level in levels if math.isfinite(level.error)]
+    rows = float(np.median([level.rows for level in levels]))
+    return (float(np.median([level.error**2 * level.rows for level in known])) if known else 0.0), rows
+
+
+def _steps_a_row(lines: list[Line]) -> float:
+    each = [(line.last_step - line.first_step) / (line.steps - 1) for line in lines
+            if line.steps > 1 and line.last_step is not None and line.first_step is not None]  # fmt: skip
+    return max(float(np.median(each)), 1.0) if each else 1.0
+
+
+def _choice(noise: _Noise, times: int, gain: float) -> Choice:
+    from scipy import stats
+
+    spread = math.sqrt(noise.between + noise.within / (noise.rows * times))
+    upper = spread * math.sqrt(noise.free / stats.chi2.ppf(1 - DOUBT, noise.free))
+    steps = round(noise.rows * times * noise.each)
+    return Choice(steps, spread, seeds_needed(spread, gain), seeds_needed(upper, gain))
+
+
+def seeds_needed(spread: float, gain: float) -> int | None:
+    """Seeds of each of two settings so that a difference of ``gain`` is seen with `POWER`; None beyond `MOST`.
+
+    Args:
+        spread: standard deviation of the levels of runs that differ in the seed, in the unit of ``gain``.
+    """
+    if spread <= 0:
+        return 2
+    low, high = 1, MOST
+    if power(high, spread, gain) < POWER:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if power(middle, spread, gain) >= POWER else (middle, high)
+    return high
+
+
+def power(seeds: int, spread: float, gain: float) -> float:
+    """The chance that a two-sided t test at `LEVEL` between two settings of ``seeds`` runs each sees the gain."""
+    from scipy import stats
+
+    if seeds < 2:
+        return 0.0
+    free = 2 * seeds - 2
+    shift = gain / (spread * math.sqrt(2 / seeds))
+    if shift > CERTAIN:
+        return 1.0
+    critical = stats.t.ppf(1 - LEVEL / 2, free)
+    return float(stats.nct.sf(critical, free, shift))  # the other tail is below 0.0001 wherever anybody looks
+
+
+def _no_seeds(well: list[Line], metric: str | None, gain: float) -> list[str]:
+    if metric is None:
+        return ["No series of success is recorded in enough of these runs, so there is no noise to plan with."]
+    within, rows = _within([line.levels[metric] for line in well]) if well else (0.0, 0.0)
+    told = ["No two runs that do not fail declare the same settings and differ in the seed alone, so what a seed "
+            "makes of a run is not known here, and no number of seeds can be worked out. Run one setting with three "
+            "to five seeds first."]  # fmt: skip
+    if within > 0:
+        needed = math.ceil(2 * within * (2.8 / gain) ** 2)
+        each = _steps_a_row(well)
+        told.append(
+            f"The steps alone ask for this much: the level of a run is a mean of its last {rows:.0f} rows, whose noise "
+            f"comes to a variance of {within:.3g} a row. For the difference of two such means to stand out by "
+            f"{gain:g}, 2 x {within:.3g} x (2.8 / {gain:g})² = {counted(needed, 'row')} at the end of each run "
+            f"would do ({counted(math.ceil(needed * each), 'step')}). 2.8 is 1.96 + 0.84, for {LEVEL:.0%} false and "
+            f"{POWER:.0%} true alarms. The seeds come on top."
+        )
+    return told
+
+
+class _Noise(NamedTuple):
+    """What the runs of equal settings show.
+
+    Attributes:
+        settings, runs: how many settings, and runs of them, it is measured on; ``seeded`` where all declare seeds.
+        free: degrees of freedom of ``spread``, the standard deviation of the levels within a setting.
+        within: long-run variance of one row; a level is the mean of ``rows`` of them, of ``each`` steps.
+    """
+
+    settings: int
+    runs: int
+    seeded: bool
+    free: int
+    spread: float
+    within: float
+    rows: float
+    each: float
+
+    @property
+    def between(self) -> float:
+        """Variance that the seed makes of the training, which no longer average takes away."""
+        return max(self.spread**2 - self.within / self.rows, 0.0)
+
+
+def _words(metric: str, gain: float, noise: _Noise, now: Choice, failing: float) -> list[str]:
+    doubt = "" if noise.seeded else " (not all declare one, so more may differ)"
+    seen = (
+        f"To see a gain of {gain:g} with {POWER:.0%} chance, at {LEVEL:.0%} chance of seeing one that is not there, a "
+        f"two-sided t test between two settings needs {_counted(now.seeds)} of each: the gain is "
+        f"{gain / now.spread:.2g} times the spread."
+        if now.spread > 0
+        else "The levels of all seeds are equal, so any gain shows."
+    )
+    told = [
+        f"{noise.runs} runs that do not fail declare {noise.settings} settings between them, and within each the same "
+        f"of everything but the seed{doubt}. Within a setting the levels of {metric} (means of the last "
+        f"{noise.rows:.0f} rows) spread by {noise.spread:.3g} (standard deviation, {noise.free} degrees of freedom).",
+        f"Of its square, {noise.spread**2:.3g}, the noise of the steps explains {noise.within:.3g} / {noise.rows:.0f} "
+        f"= {noise.within / noise.rows:.3g}; the rest, {noise.between:.3g}, is what the seed makes of the training, "
+        "and no longer average takes it away.",
+        seen,
+        f"So few runs tell the spread badly: it may be larger, and {_counted(now.cautious)} are enough in {DOUBT:.0%} "
+        "of such cases.",
+    ]
+    return [*told, f"{failing:.0%} of the runs fail: start that many more."] if failing > 0 else told
+
+
+def _counted(seeds: int | None) -> str:
+    return f"more than {MOST:,} seeds" if seeds is None else f"{seeds} seeds"

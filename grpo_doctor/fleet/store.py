@@ -1,0 +1,260 @@
+"""The fleet in DuckDB: what is remembered from call to call, and the tables that users ask.
+
+Tables: ``runs`` (one line a run, ``runs.settings`` a struct with a field for each setting), ``findings``, ``settings``
+(one row for each run and setting), ``levels`` (how each series of success ends) and ``files``. In a file there is also
+``judged``: what came of each unit, for the next call.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ..config import ConfigError
+from .gather import Gathered, shortened
+from .judge import Job, Judged, Line, decode
+from .places import Unit, digest
+
+ASKED = frozenset({"SELECT", "EXPLAIN"})
+"""Kinds of statements that only read."""
+
+
+class Answered(NamedTuple):
+    """What a question came to."""
+
+    head: list[str]
+    rows: list[tuple[Any, ...]]
+
+
+class Store:
+    """A database of a fleet: in memory, or in a file that remembers. Raises `ConfigError` where it cannot be opened."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        try:
+            import duckdb
+        except ImportError:
+            raise ConfigError("the table of a fleet needs DuckDB: pip install 'grpo-doctor[fleet]'") from None
+        self.remembers = path is not None
+        self._errors = duckdb.Error
+        try:
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            self._database = duckdb.connect(":memory:" if path is None else str(path))
+            self._database.execute(
+                "create table if not exists judged (unit varchar primary key, rules varchar, document blob)"
+            )
+            if path is not None and not self.rows("select path from duckdb_databases() where path is not null"):
+                raise ConfigError(f"--db {path}: not a database of DuckDB")
+        except (duckdb.Error, OSError) as error:
+            raise ConfigError(f"--db {path}: {str(error).splitlines()[0]}") from None
+
+    def close(self) -> None:
+        self._database.close()
+
+    # -- what is remembered --------------------------------------------------------------------------------------
+
+    def known(self, units: Sequence[Unit], job: Job) -> dict[str, Judged]:
+        """What came of those units whose files have not changed since, under the same rules."""
+        wanted = {unit.name: unit for unit in units}
+        found: dict[str, Judged] = {}
+        for name, document in self._documents("where rules = ?", [job.key]):
+            if name in wanted and (judged := _read(document)) and _unchanged(wanted[name], judged, job):
+                found[name] = judged
+        return found
+
+    def others(self, units: Sequence[Unit], places: Sequence[str], job: Job) -> list[Judged]:
+        """What came of units of other places; those that have gone from these places are forgotten."""
+        here = {unit.name for unit in units}
+        found = []
+        for name, document in self._documents("", []):
+            if name in here:
+                continue
+            if any(name == place.rstrip("/") or name.startswith(place.rstrip("/") + "/") for place in places):
+                self._database.execute("delete from judged where unit = ?", [name])
+            elif judged := _read(document):
+                _keep_pages(judged, job)
+                found.append(judged)
+        return found
+
+    def remember(self, unit: Unit, document: bytes, job: Job) -> None:
+        """Keeps what came of a unit, at once, so that a call that is stopped loses only what it was doing."""
+        if self.remembers:
+            self._database.execute("insert or replace into judged values (?, ?, ?)", [unit.name, job.key, document])
+
+    def _documents(self, where: str, values: list[Any]) -> list[tuple[str, bytes]]:
+        if not self.remembers:
+            return []
+        found: list[tuple[str, bytes]] = self._database.execute(
+            f"select unit, document from judged {where}", values
+        ).fetchall()
+        return found
+
+    # -- the tables ----------------------------------------------------------------------------------------------
+
+    def fill(self, fleet: Gathered) -> None:
+        """Makes the tables anew."""
+        self._database.execute("begin")
+        lines = fleet.lines
+        self._runs(lines)
+        findings = [(number, f) for number, line in enumerate(lines) for f in line.findings]
+        self._table("findings", {
+            "run": ("integer", [number for number, _ in findings]),
+            **{name: ("varchar", [getattr(f, name) for _, f in findings])
+               for name in "code name kind severity confidence role message".split()},
+            **{name: ("bigint", [getattr(f, name) for _, f in findings]) for name in ("onset_step", "last_step")},
+            "cleared": ("boolean", [f.cleared for _, f in findings]),
+        })  # fmt: skip
+        settings = [(number, *item) for number, line in enumerate(lines) for item in line.settings.items()]
+        self._table("settings", {
+            "run": ("integer", [number for number, _, _ in settings]),
+            "name": ("varchar", [name for _, name, _ in settings]),
+            "value": ("varchar", [_word(value) for _, _, value in settings]),
+            "number": ("double", [_number(value) for _, _, value in settings]),
+        })  # fmt: skip
+        levels = [(number, *item) for number, line in enumerate(lines) for item in line.levels.items()]
+        self._table("levels", {
+            "run": ("integer", [number for number, _, _ in levels]),
+            "metric": ("varchar", [metric for _, metric, _ in levels]),
+            **{name: ("double", [_known(getattr(level, name)) for *_, level in levels])
+               for name in ("now", "best", "error", "rows")},
+        })  # fmt: skip
+        self._table("files", {
+            name: ("varchar", [getattr(answer, name) for answer in fleet.answers])
+            for name in ("source", "fate", "why")
+        })  # fmt: skip
+        self._database.execute("commit")
+
+    def _runs(self, lines: list[Line]) -> None:
+        texts = "source unit verdict cause cause_name severity confidence worst format run_type headline twin report"
+        columns: dict[str, tuple[str, list[Any]]] = {
+            "run": ("integer", list(range(len(lines)))),
+            "name": ("varchar", shortened(lines)),
+            **{name: ("varchar", [getattr(line, name) or None for line in lines]) for name in texts.split()},
+            **{name: ("bigint", [getattr(line, name) for line in lines])
+               for name in ("steps", "first_step", "last_step", "onset_step")},
+        }  # fmt: skip
+        for metric in ("reward_mean", "success_rate", "eval_score"):
+            known = [line.levels[metric].now if metric in line.levels else None for line in lines]
+            columns[metric] = ("double", [_known(value) for value in known])
+        declared = _columns({name for line in lines for name in line.settings})
+        fields = {f"settings.{as_}": _typed([line.settings.get(name) for line in lines]) for name, as_ in declared}
+        self._table("flat", columns | fields)
+        packed = ", ".join(f"{_quoted(as_)} := {_quoted(f'settings.{as_}')}" for _, as_ in declared)
+        struct = f"struct_pack({packed})" if declared else "null"
+        plain = ", ".join(_quoted(name) for name in columns)
+        self._database.execute(f"create or replace view runs as select {plain}, {struct} as settings from flat")
+
+    def _table(self, name: str, columns: Mapping[str, tuple[str, list[Any]]]) -> None:
+        told = ", ".join(f"unnest(?::{kind}[]) as {_quoted(column)}" for column, (kind, _) in columns.items())
+        values = [values for _, values in columns.values()]
+        self._database.execute(f"create or replace table {name} as select {told}", values)
+
+    # -- questions -----------------------------------------------------------------------------------------------
+
+    def rows(self, sql: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
+        """The rows of a question of grpo-doctor's own."""
+        found: list[tuple[Any, ...]] = self._database.execute(sql, list(values)).fetchall()
+        return found
+
+    def flat(self) -> Answered:
+        """The table of runs with a column for each setting."""
+        return self._fetched("select * from flat order by run")
+
+    def parquet(self, path: Path) -> None:
+        """The same as a file of Parquet. Raises `ConfigError`."""
+        target = str(path).replace("'", "''")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._database.execute(f"copy (select * from flat order by run) to '{target}' (format parquet)")
+        except (self._errors, OSError) as error:
+            raise ConfigError(f"{path}: cannot be written: {str(error).splitlines()[0]}") from None
+
+    def ask(self, sql: str) -> Answered:
+        """What a user's question comes to. It reads these tables and nothing else, and changes nothing.
+
+        Raises `ConfigError` for what is no question or cannot be answered.
+        """
+        try:
+            statements = self._database.extract_statements(sql)
+            if len(statements) != 1 or statements[0].type.name not in ASKED:
+                raise ConfigError("--sql: one statement that only reads: SELECT, WITH, FROM, DESCRIBE or EXPLAIN")
+            self._database.execute("set enable_external_access = false; set lock_configuration = true")
+            return self._fetched(sql)
+        except self._errors as error:
+            raise ConfigError(f"--sql: {' '.join(str(error).split())[:400]}") from None
+
+    def _fetched(self, sql: str) -> Answered:
+        done = self._database.execute(sql)
+        return Answered([column[0] for column in done.description or []], done.fetchall())
+
+
+def _unchanged(unit: Unit, judged: Judged, job: Job) -> bool:
+    """Whether a unit holds the files that were read, by size and time or else by content, and its pages are there."""
+    before = {file.path: file for file in judged.files}
+    if before.keys() != {file.path for file in unit.files}:
+        return False
+    for file in unit.files:
+        then = before[file.path]
+        if then.size != file.size:
+            return False
+        touched = then.changed != file.changed or not file.changed
+        if touched and (unit.remote or not then.digest or digest(Path(file.path)) != then.digest):
+            return False
+    _keep_pages(judged, job)
+    return job.reports is None or all(line.report for line in judged.lines if line.steps)
+
+
+def _keep_pages(judged: Judged, job: Job) -> None:
+    """Forgets the pages of runs that do not lie where this call writes its own."""
+    for line in judged.lines:
+        if job.reports is None or not (Path(job.reports) / line.report).is_file():
+            line.report = ""
+
+
+def _read(document: bytes) -> Judged | None:
+    """What was remembered; None of another version's form."""
+    try:
+        return decode(document)
+    except msgspec.DecodeError:
+        return None
+
+
+def _columns(settings: set[str]) -> list[tuple[str, str]]:
+    """Settings with the names of their columns: DuckDB takes ``K`` and ``k`` for one, so the second becomes ``k_2``."""
+    taken: dict[str, int] = {}
+    named = []
+    for name in sorted(settings):
+        times = taken[name.lower()] = taken.get(name.lower(), 0) + 1
+        named.append((name, name if times == 1 else f"{name}_{times}"))
+    return named
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _known(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _word(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _typed(values: list[Any]) -> tuple[str, list[Any]]:
+    """The narrowest type that holds all values of a setting, and the values in it."""
+    known = [value for value in values if value is not None]
+    for kind, allowed in (("boolean", (bool,)), ("bigint", (int,)), ("double", (int, float))):
+        if all(isinstance(v, allowed) and (kind == "boolean" or not isinstance(v, bool)) for v in known):
+            fits = kind != "bigint" or all(abs(v) < 1 << 63 for v in known)
+            if fits:
+                return kind, values
+    return "varchar", [None if value is None else _word(value) for value in values]

@@ -1,0 +1,147 @@
+"""A fleet on a terminal: verdicts, settings, leaders, then one line a run under the cause of its group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table as Grid
+from rich.text import Text
+
+from ..redaction import one_line
+from ..report import Options, counted
+from .overview import Cause, Overview, effects_words, unit_of, verdict_words
+from .planning import Plan
+from .separate import Effect, Value
+from .store import Answered
+
+STYLE = {
+    "failing": "bold white on red",
+    "broken": "bold white on red",
+    "unreadable": "bold white on red",
+    "suspect": "bold black on yellow",
+    "healthy": "bold white on green",
+}
+EACH = 8
+"""Runs of one cause that are printed; --full prints them all."""
+SETTINGS = 6
+"""Settings whose shares are printed."""
+
+
+def render(overview: Overview, options: Options) -> str:
+    """The fleet as text."""
+    console = Console(width=options.width, force_terminal=options.color, no_color=not options.color, highlight=False)
+    with console.capture() as capture:
+        for part in _parts(overview, options):
+            console.print(part)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines()).rstrip("\n")
+
+
+def answer(asked: Answered, options: Options) -> str:
+    """What a question of the user came to, as a table."""
+    console = Console(width=max(options.width, 100), force_terminal=options.color, no_color=not options.color)
+    grid = _grid(*asked.head)
+    for row in asked.rows:
+        grid.add_row(*(Text(one_line(_word(cell))) for cell in row))
+    with console.capture() as capture:
+        console.print(grid)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines())
+
+
+def _parts(overview: Overview, options: Options) -> list[RenderableType]:
+    parts: list[RenderableType] = [Text(verdict_words(overview), style="bold")]
+    parts += [_title("Settings"), *(_bullet(words) for words in effects_words(overview))]
+    parts += [_shares(effect, overview.metric) for effect in overview.effects[: SETTINGS if options.full else 1]]
+    if overview.leaders:
+        parts += [_title(f"Leaders by {unit_of(overview.metric)}, failing runs left out"), _leaders(overview)]
+    if overview.plan is not None:
+        parts += [_title(f"To see a gain of {overview.plan.gain:g}"), *_plan(overview.plan)]
+    parts.append(_title("Runs"))
+    for cause in overview.causes:
+        parts.append(_runs(overview, cause, options))
+    return parts
+
+
+def _runs(overview: Overview, cause: Cause, options: Options) -> RenderableType:
+    onset = "" if cause.onset is None else f", since step {cause.onset:.0f} (median)"
+    name = f"{cause.code} {cause.name}" if cause.code else ""
+    head = Text.assemble(
+        (f" {cause.verdict.upper()} ", STYLE.get(cause.verdict, "bold reverse")),
+        f" {name}",
+        (f"  {counted(cause.runs, 'run')}{onset}", "dim"),
+    )
+    shown = cause.runs if options.full else min(cause.runs, EACH)
+    grid = Grid.grid(padding=(0, 2, 0, 0), expand=True)
+    grid.add_column(overflow="fold", ratio=2)
+    grid.add_column(no_wrap=True, overflow="ellipsis", ratio=3)
+    for number in range(cause.first, cause.first + shown):
+        line = overview.lines[number]
+        since = f"since {line.onset_step}: " if line.onset_step is not None and cause.code else ""
+        grid.add_row(Text(overview.names[number]), Text(one_line(f"{since}{line.headline}"), style="dim"))
+    parts: list[RenderableType] = [head, Padding(grid, (0, 0, 0, 2))]
+    if shown < cause.runs:
+        parts.append(Text(f"  … and {cause.runs - shown} more (--full)", style="dim"))
+    return Group(*parts)
+
+
+def _shares(effect: Effect, metric: str | None) -> RenderableType:
+    grid = _grid(effect.setting, "runs", "failing", f"median {unit_of(metric)}" if metric else "", "median onset")
+    for value in effect.values:
+        grid.add_row(*map(Text, cells(value)))
+    return Padding(grid, (0, 0, 0, 4))
+
+
+def cells(value: Value) -> list[str]:
+    """The cells of one value of a setting."""
+    return [one_line(value.value), str(value.runs), f"{value.share:.0%}", _word(value.reward), _word(value.onset)]
+
+
+def _leaders(overview: Overview) -> RenderableType:
+    grid = _grid("", unit_of(overview.metric), "best", "verdict", "run")
+    for rank, number in enumerate(overview.leaders, 1):
+        line = overview.lines[number]
+        level = line.levels[overview.metric or ""]
+        error = f" ± {level.error:.2g}" if level.error == level.error else ""
+        cells = (str(rank), f"{level.now:.4g}{error}", _word(level.best), line.verdict, overview.names[number])
+        grid.add_row(*map(Text, cells))
+    return Padding(grid, (0, 0, 0, 2))
+
+
+def _plan(plan: Plan) -> list[RenderableType]:
+    parts: list[RenderableType] = [_bullet(words) for words in plan.words]
+    if plan.choices:
+        grid = _grid("level is the mean of the last", "spread of seeds", "seeds of each setting", "to be cautious")
+        for c in plan.choices:
+            grid.add_row(f"{c.steps:,} steps", f"{c.spread:.3g}", *map(_seeds, (c.seeds, c.cautious)))
+        parts.append(Padding(grid, (0, 0, 0, 4)))
+    return parts
+
+
+def _seeds(number: int | None) -> str:
+    return "> 1000" if number is None else str(number)
+
+
+def _word(value: Any) -> str:
+    if value is None or value != value:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _grid(*head: str) -> Grid:
+    grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name in head:
+        grid.add_column(Text(one_line(name)), overflow="fold")
+    return grid
+
+
+def _title(words: str) -> Text:
+    return Text(f"\n{words}", style="bold underline")
+
+
+def _bullet(words: str) -> RenderableType:
+    grid = Grid.grid(padding=(0, 1, 0, 0))
+    grid.add_column(width=1)
+    grid.add_column(ratio=1)
+    grid.add_row("·", Text(one_line(words)))
+    return grid
