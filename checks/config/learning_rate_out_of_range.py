@@ -1,15 +1,6 @@
-import re
-
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.columns import Column, best, each, previous
-
-_SIZE = re.compile(r"(?<![\d.])(\d{1,4}(?:\.\d{1,3})?)([bm])(?![a-z0-9])", re.IGNORECASE)
-
-
-def billions(model: object) -> float:
-    """Parameters in billions, as the model's name says: 0.5 for Qwen2.5-0.5B-Instruct; NaN where it does not."""
-    found = _SIZE.search(model[-200:]) if isinstance(model, str) else None
-    return float("nan") if found is None else float(found[1]) * (1.0 if found[2].lower() == "b" else 1e-3)
+from grpo_doctor.models import billions
 
 
 @check("CFG002", severity="info", remedies=("lower-learning-rate",))
@@ -30,13 +21,13 @@ def learning_rate_out_of_range(
 
     ## What it sees
     The highest learning rate so far, or the declared one. Full fine-tuning of a model of at least 0.1 billion
-    parameters (by its name) above 1e-5: info, above 5e-5: warning. LoRA at 2e-6 or below: info, at 5e-7 or below:
-    warning; a recorded rate only once ten rows have not raised it. What does not say whether it trains an adapter is
-    skipped.
+    parameters (by its name) above 1e-5: info, from 5e-5 on, the default of supervised training: warning. LoRA at 2e-6
+    or below: info, at 5e-7 or below: warning; a recorded rate only once ten rows have not raised it. What does not say
+    whether it trains an adapter is skipped.
 
     ## Thresholds
     - `full`: learning rate of full fine-tuning above which it is an info.
-    - `far`: learning rate of full fine-tuning above which it is a warning.
+    - `far`: learning rate of full fine-tuning from which it is a warning.
     - `adapter`: learning rate of LoRA up to which it is an info.
     - `standing`: learning rate of LoRA up to which it is a warning.
     - `size`: billions of parameters from which the first limit holds.
@@ -56,7 +47,8 @@ def learning_rate_out_of_range(
     TRL `learning_rate=1e-6` (LoRA `1e-5`), verl `actor.optim.lr=1e-6`, OpenRLHF `--actor.learning_rate 1e-6`.
 
     ## Sources
-    TRL, verl and OpenRLHF defaults; TRL notes on LoRA; ShibukiZero/assignment5-alignment.
+    TRL, verl and OpenRLHF defaults; TRL notes on LoRA; jjyaoao/HelloAgents#108 (5e-5 kept from the supervised stage);
+    ShibukiZero/assignment5-alignment.
     """
     peak = best(learning_rate)
     high = (lora == 0) & (peak > full) & (each(billions, model) >= size)
@@ -66,7 +58,7 @@ def learning_rate_out_of_range(
         high | low,
         "The learning rate of {peak:.2g} is outside the usual range ({low:g} to {top:g}).",
         hold=(1, 1),
-        warning=(high & (peak > far)) | (low & (peak <= standing)),
+        warning=(high & (peak >= far)) | (low & (peak <= standing)),
         peak=peak,
         low=5e-7 + (lora > 0) * 4.5e-6,
         top=3e-6 + (lora > 0) * 4.7e-5,

@@ -52,7 +52,9 @@ def words_before(target: Any) -> list[str]:
     diagnosis = preflight(target)
     if not diagnosis.tables:
         return []
-    known = [f"{what} {value}" for table in diagnosis.tables for what, value, _ in table.rows if value[:1].isdigit()]
+    known = [
+        f"{what} {value}" for table in diagnosis.tables[:1] for what, value, _ in table.rows if value[:1].isdigit()
+    ]
     told = [f for f in diagnosis.findings if f.level >= Severity.WARNING]
     return [
         f"settings: {'; '.join(known)}" if known else f"settings: {diagnosis.headline}",

@@ -12,6 +12,7 @@ from ..examine import diagnose
 from ..run import BROADCAST, RunBuilder
 from .arithmetic import table, work_out
 from .configuration import FILES_OF_MODELS, Configuration
+from .memory import memory
 
 FAMILY = "config"
 """Family of the checks that judge settings."""
@@ -40,7 +41,7 @@ def judge(
     run = builder.finish()
     run.notes += _notes(found)
     if found.run_type == "rl" and found.framework.name not in FILES_OF_MODELS:
-        run.tables.append(table(found))
+        run.tables += [table(found), *filter(None, [memory(found)])]
     diagnosis = diagnose(run, catalogue=rules, thresholds=thresholds)
     for finding in diagnosis.findings:
         keys = [name for name in _asked(rules.checks[finding.code]) if name in found.lines]

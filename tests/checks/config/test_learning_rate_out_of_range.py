@@ -18,7 +18,8 @@ def test_message() -> None:
     [
         (FULL, 1e-5, None),
         (FULL, 1.1e-5, "info"),
-        (FULL, 5e-5, "info"),
+        (FULL, 4.9e-5, "info"),
+        (FULL, 5e-5, "warning"),
         (FULL, 5.1e-5, "warning"),
         ({"lora_r": 0, "model": "Llama-3.2-1b"}, 1e-4, "warning"),
         ({"use_peft": False, "model": "SmolLM2-90M"}, 1e-3, None),  # small models need more

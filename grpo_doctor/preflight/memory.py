@@ -1,0 +1,46 @@
+"""Memory of a device, estimated from the model's name, the adapter and the micro-batch; assumptions are told."""
+
+from __future__ import annotations
+
+from ..models import billions
+from ..run import Table
+from .configuration import Configuration
+
+WEIGHT = 2
+"""Bytes of a weight in bfloat16."""
+TRAINED = 14
+"""Bytes beside a weight that is trained: its gradient in bfloat16, a copy and Adam's two moments in float32."""
+VOCABULARY = 152_000
+"""Tokens of the vocabulary where nothing says it: that of Qwen2.5 and Qwen3."""
+LOGIT = 4
+"""Bytes of a logit in float32."""
+GIB = 2.0**30
+
+
+def memory(found: Configuration) -> Table | None:
+    """The parts that settle whether a training fits; None where the model's name does not tell its size."""
+    size = billions(found.settings.get("model")) * 1e9
+    if size != size:
+        return None
+    lora = bool(found.settings.get("use_peft"))
+    known = "use_peft" in found.settings
+    train = "adapter only" if lora else "all weights" + ("" if known else ", for no adapter is declared")
+    rows = [
+        ["weights", _gib(size * WEIGHT), f"{size / 1e9:g} billion in bfloat16, by the model's name"],
+        ["gradients and optimizer", _gib(0.0 if lora else size * TRAINED), f"{train}; gradients, float32 copy, Adam"],
+    ]
+    if not lora and (found.number("kl_coef") or 0) > 0:
+        rows.append(["reference", _gib(size * WEIGHT), "a frozen copy in bfloat16, for the KL coefficient is above 0"])
+    batch = found.number("per_device_train_batch_size") or found.number("micro_responses")
+    if batch and (length := found.number("max_new_tokens")):
+        logits = batch * length * VOCABULARY * LOGIT
+        said = f"{batch:g} responses x {length:g} tokens x {VOCABULARY:,} tokens of vocabulary in float32"
+        rows.append(["logits of a micro-batch", _gib(logits), f"{said}; less with chunked or fused losses"])
+    if (share := found.number("gpu_share")) is not None and share <= 1:
+        rows.append(["engine", f"{share:.0%}", "of the device's memory, where it shares the device"])
+    rows.append(["not counted", "", "activations, fragmentation; ZeRO-3 and FSDP divide the first rows by the GPUs"])
+    return Table(title="Memory, an estimate (GiB)", head=["what", "GiB", "assumed"], rows=rows)
+
+
+def _gib(size: float) -> str:
+    return f"{size / GIB:,.1f}"
