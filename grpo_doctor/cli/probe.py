@@ -21,6 +21,9 @@ def probe(
         typer.Argument(help="Adapter file, or a file of GRPOConfig arguments with --trl. It is executed."),
     ],
     trl: Annotated[str | None, typer.Option("--trl", help="Model (path or hub id): probe TRL with these.")] = None,
+    discover: Annotated[
+        bool, typer.Option("--discover", help="Read a trainer's file and write an adapter for it; nothing is run.")
+    ] = False,
     keep: Annotated[
         Path | None, typer.Option("--keep", help="Write what was found as pytest cases into this file.")
     ] = None,
@@ -50,6 +53,9 @@ def probe(
     Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong use or an unusable adapter, 3 nothing was
     judged, or your code raised and nothing else was found.
     """
+    if discover:
+        _discover(adapter)
+        return
     from ..probes import AdapterError, run_probes
     from ..probes.keep import keep as keep_findings
 
@@ -86,6 +92,32 @@ def _load(path: Path, trl: str | None, device: str | None) -> Adapter:
         raise
     except Exception as error:  # noqa: BLE001  (the user's file may raise anything)
         raise AdapterError(f"{path} {where(error)}") from None
+
+
+def _discover(path: Path) -> None:
+    """Lists what looks like a seam, and writes the adapter beside the trainer."""
+    from ..probes import AdapterError
+    from ..probes.discover import adapter_for
+    from ..probes.discover import discover as discovered
+
+    try:
+        found, runs = discovered(path)
+    except AdapterError as error:
+        common.fail(str(error))
+    if not found:
+        common.fail(f"{path}: no function looks like a seam; `grpo-doctor new-adapter` lists the seams")
+    for one in found:
+        typer.echo(f"{path}:{one.line}: {one.name}({', '.join(one.parameters)}) looks like {one.seam}")
+    if runs:
+        typer.echo(f"{path}:{runs[0]}: importing it runs {len(runs)} statements, from this line on")
+    target = path.with_name(f"adapter_{path.stem}.py")
+    if target.exists():
+        common.fail(f"{target} exists; remove it, or fill it in and probe it")
+    try:
+        target.write_text(adapter_for(path, found, runs), encoding="utf-8")
+    except OSError as error:
+        common.fail(f"{target}: cannot be written: {error.strerror}")
+    typer.echo(f"wrote {target}; fill in what is marked, then: grpo-doctor probe {target}")
 
 
 def new_adapter(

@@ -1,0 +1,229 @@
+"""Functions of a trainer that look like seams, and the adapter that points to them. Read with `ast`: nothing is run."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from .seams import AdapterError
+
+_LOGPS = r"(log_?p(rob)?s?|log_?probabilit(y|ies))(_.*)?"
+
+_ANY = r".*"
+_IDS = r"ids|tokens|inputs|sequences?"
+_ASKED = r"prompts?|messages|question|problem|example|chat|sample|tok.*"
+_SAID = r"(answers|batch|samples|responses?|completions?|experiences?|episodes?|group|trajector.*)"
+_LOSES = r"model|batch|inputs|data|ids|.*rollout.*|group|experiences"
+
+LIKE: dict[str, tuple[str, str]] = {
+    "reference_logprobs": (rf"ref(erence)?_.*{_LOGPS}", rf"{_IDS}|batch"),
+    "old_logprobs": (rf"(old|rollout|behaviou?r)_.*{_LOGPS}", rf"{_IDS}|batch"),
+    "logprobs": (rf"(.*_)?{_LOGPS}", _IDS),
+    "advantages": (r".*advantages?(_.*)?|normali[sz]e_rewards.*", r"rewards?|scores|group|episodes"),
+    "reward": (r".*reward.*|(compute_)?score(_(response|completion|answer).*)?|(verify|grade|accuracy)(_.*)?", _ANY),
+    "mask": (r".*(completion|response|action|assistant|loss)_mask.*|build_masks?|tokenize_(pairs|prompt_and.*)", _ANY),
+    "collate_sft": (r"(sft|supervised)_(collate|batch).*|collate_sft", _ANY),
+    "render_sft": (r"(render|format|tokenize|build)_(sft|supervised|pair|example).*", _ANY),
+    "render": (r"(render|build|format|make|encode)_(prompt|chat|messages).*", _ASKED),
+    "extract": (r"(extract|cut|trim|strip)_(response|completion|prompt).*", r"ids|tokens|outputs?|sequences?"),
+    "sync": (r"(sync|push|update|load)_(policy_)?weights.*|sync(_.*)?", _ANY),
+    "step": (r"((grpo|train(ing)?|policy|optimi[sz]er)_)?(update|step)(_(policy|model|microbatch).*)?", _ANY),
+    "backward": (r"(accumulate|backward)(_.*)?", _ANY),
+    "objective": (r"(clipped|surrogate|policy|pg|ppo|grpo|dapo)_?.*(objective|loss).*", r"log_?p.*|ratio|(new|old)_.*"),
+    "loss": (r"(.*_)?(loss(_fn|_func.*)?|objective)", _LOSES),
+    "penalize": (r".*(penalt|suppress|process_logits).*", r"logits|scores"),
+    "rollout": (rf"(.*_)?rollouts?(_.*)?|(gen|generate|sample|collect)_{_SAID}", _ANY),
+    "sample": (r"generate|sample|sample_tokens", rf"{_IDS}|prompts?"),
+}
+"""For each seam what the name of the function, and one of its parameters, must match, the more telling ones first."""
+
+_SCORED = {
+    r"(input_|full_|sequence_|token_)?ids|tokens|sequences|inputs": "input_ids",
+    r"(attention_|full_|sequence_|attn_)?mask": "attention_mask",
+    r"(num_)?logits_to_keep": "input_ids.shape[1] - 1",
+}
+_JUDGED = {
+    r"(model_|generated_)?(completion|response|text|output|generation)|solution_str|answer_text": "r",
+    r"(gold_|ground_|correct_|reference_)?(answer|truth)|gold|target|label|solution": "a",
+    r"prompt|question|problem": "p",
+}
+_BATCH = {
+    r"prompts?(_ids)?": "prompts",
+    r"(responses?|completions?|outputs?)(_ids)?": "responses",
+    r"advantages?": "advantages",
+}
+_OF_GROUP = r"group_size|num_generations|k|n|num_samples|group"
+
+GIVEN: dict[str, tuple[str, dict[str, str]]] = {
+    "reward": ("prompts, responses, answers", _JUDGED),
+    "advantages": ("rewards", {r"rewards?|scores": "rewards", _OF_GROUP: "rewards.shape[1]"}),
+    "logprobs": ("input_ids, attention_mask", _SCORED),
+    "reference_logprobs": ("input_ids, attention_mask", _SCORED),
+    "old_logprobs": ("input_ids, attention_mask", _SCORED),
+    "render": ("prompt", {r"prompt|messages|question|problem|chat": "prompt"}),
+    "rollout": ("prompts", {r"prompts?|questions?|batch|batch_samples|inputs|texts": "prompts"}),
+    "loss": ("prompts, responses, advantages", _BATCH),
+    "step": ("prompts, responses, advantages", _BATCH),
+    "backward": ("prompts, responses, advantages", _BATCH),
+    "mask": ("prompts, responses", _BATCH),
+    "sample": ("input_ids, attention_mask", _SCORED),
+    "extract": ("tokens, input_ids, attention_mask", {r"tokens|outputs?|sequences": "tokens"}),
+    "penalize": ("tokens, logits, prompt_length", {r"logits|scores": "logits", r"(input_)?ids|tokens": "tokens"}),
+    "objective": ("logprobs, old_logprobs, reference_logprobs, advantages, mask, entropy", _BATCH),
+    "sync": ("", {}),
+    "render_sft": ("prompt, answer", {r"prompt|question": "prompt", r"answer|response": "answer"}),
+    "collate_sft": ("prompts, answers", {}),
+}
+"""For each seam its parameters, and by which of a function's parameters they are taken."""
+
+OBJECTS = {
+    r"(policy_?|actor_?)?(model|policy|actor)": "model",
+    r"tok(enizer)?|processing_class": "tokenizer",
+    r"opt|optimizer": "optimizer",
+    r"ref(erence)?(_model|_policy)?|base_model": "reference",
+    r"device": "device",
+}
+
+
+class Found(NamedTuple):
+    """A function that looks like a seam."""
+
+    seam: str
+    name: str
+    """With the class of a method."""
+    line: int
+    parameters: list[str]
+    required: list[str]
+    """The parameters without a default."""
+
+
+def discover(path: Path) -> tuple[list[Found], list[int]]:
+    """The functions of a Python file that look like seams, and the lines that run when it is imported.
+
+    Raises `AdapterError` where the file cannot be read or is no Python.
+    """
+    try:
+        tree = ast.parse(path.read_bytes(), filename=str(path))
+    except OSError as error:
+        raise AdapterError(f"{path}: cannot be read: {error.strerror}") from None
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise AdapterError(f"{path}: no Python that can be parsed: {str(error).splitlines()[0]}") from None
+    found = [f for name, node in _functions(tree) if (f := _seam(name, node)) is not None]
+    return found, [node.lineno for node in tree.body if _runs(node)]
+
+
+def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            yield node.name, node
+        elif isinstance(node, ast.ClassDef):
+            yield from ((f"{node.name}.{f.name}", f) for f in node.body if isinstance(f, ast.FunctionDef))
+
+
+def _seam(name: str, node: ast.FunctionDef) -> Found | None:
+    given = [*node.args.posonlyargs, *node.args.args]
+    without = len(given) - len(node.args.defaults)
+    optional = [a.arg for a in given[without:]]
+    keywords = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+    parameters = [a.arg for a in (*given, *node.args.kwonlyargs) if a.arg not in ("self", "cls")]
+    needed = [a.arg for a in given[:without]] + [a.arg for a, default in keywords if default is None]
+    required = [p for p in needed if p not in ("self", "cls", *optional)]
+    for seam, (called, taken) in LIKE.items():
+        parts = [p for parameter in parameters for p in (parameter, parameter.rsplit("_", 1)[-1])]
+        if re.fullmatch(called, node.name.lower()) and (
+            taken == ".*" or any(re.fullmatch(taken, part.lower()) for part in parts)
+        ):
+            return Found(_by_its_calls(seam, node), name, node.lineno, parameters, required)
+    return None
+
+
+def _by_its_calls(seam: str, node: ast.FunctionDef) -> str:
+    """A whole update by what it calls: with an optimizer's step, with a backward alone, or neither: a loss."""
+    if seam not in ("step", "backward", "loss"):
+        return seam
+    called = {n.func.attr for n in ast.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)}
+    if "backward" not in called:
+        return "loss" if seam != "step" or "step" not in called else "step"
+    return "step" if "step" in called else "backward"
+
+
+def _runs(node: ast.stmt) -> bool:
+    """Whether a statement at the top level does more than define something."""
+    if isinstance(node, ast.If):  # if __name__ == "__main__"
+        return "__name__" not in ast.dump(node.test)
+    if isinstance(node, ast.For | ast.While | ast.With | ast.Try):
+        return True
+    value = getattr(node, "value", None) if isinstance(node, ast.Expr | ast.Assign | ast.AnnAssign) else None
+    return any(isinstance(n, ast.Call) for n in ast.walk(value)) if value is not None else False
+
+
+def adapter_for(path: Path, found: list[Found], runs: list[int]) -> str:
+    """An adapter file for these functions: those whose arguments are known are called, the others stand as comments."""
+    module = path.stem if path.stem.isidentifier() else "trainer"
+    chosen = {f.seam: f for f in reversed(found)}
+    named = f"import {module}" if module == path.stem else f"# import {_plain(path.stem)}: its name is no identifier"
+    lines = [
+        f'"""Adapter for {_plain(path.name)}, written by `grpo-doctor probe --discover`; fill in what is marked <-.',
+        "",
+        '`grpo-doctor probe` executes this file and what it imports. Delete what you do not have."""',
+        "",
+        "from typing import Any",
+        "",
+        named,
+    ]
+    if runs:
+        lines.append(f"# importing it runs line {', '.join(map(str, runs[:5]))}: move what trains under `if __name__`")
+    lines += [
+        "",
+        "model: Any = None  # <- the module that these functions call",
+        "tokenizer: Any = None  # <- its tokenizer",
+        "reference: Any = None",
+        "optimizer: Any = None",
+        'device = "cpu"',
+        "trainer: Any = None  # <- an instance, for methods",
+        'settings = {"temperature": 1.0, "entropy_coef": 0.0, "kl_coef": 0.0}  # <- as declared',
+    ]
+    if "reward" in chosen:
+        lines.append('graded = [("what is 2 + 10?", "12", "<answer>12</answer>", "<answer>13</answer>")]  # <- yours')
+    for seam in chosen:
+        lines += ["", "", *_function(module, chosen[seam])]
+        lines += [f"# or {f.name}, line {f.line}" for f in found if f.seam == seam and f is not chosen[seam]]
+    return "\n".join(lines) + "\n"
+
+
+def _function(module: str, found: Found) -> list[str]:
+    signature, known = GIVEN[found.seam]
+    owner = f"{module}.{found.name}" if "." not in found.name else f"trainer.{found.name.split('.')[1]}"
+    each = found.seam == "reward" and "completions" not in found.parameters
+    arguments, unknown = [], []
+    for parameter in found.parameters:
+        value = _value(parameter, known, found.seam)
+        if value is None and each and parameter.endswith("s"):
+            value = {"r": "[r]", "a": "[a]", "p": "[p]"}.get(_value(parameter[:-1], known, found.seam) or "")
+        if value is not None:
+            arguments.append(f"{parameter}={value}")
+        elif parameter in found.required:
+            arguments.append(f"{parameter}=...")
+            unknown.append(parameter)
+    call = f"{owner}({', '.join(arguments)})"
+    if found.seam == "reward" and not each:
+        return [f"reward = {owner}  # TRL's form is taken as it is"]
+    body = f"return [{call} for p, r, a in zip(prompts, responses, answers)]" if each else f"return {call}"
+    lines = [f"def {found.seam}({signature}):  # line {found.line}", f"    {body}"]
+    return (
+        lines if not unknown else [f"# <- where {' and '.join(unknown)} come from:", *(f"# {line}" for line in lines)]
+    )
+
+
+def _value(parameter: str, known: dict[str, str], seam: str) -> str | None:
+    for words, value in {**known, **OBJECTS}.items():
+        if re.fullmatch(words, parameter.lower()):
+            return "reference" if value == "model" and seam == "reference_logprobs" else value
+    return None
+
+
+def _plain(text: str) -> str:
+    return "".join(c for c in text if c.isprintable()).replace('"""', "'''").replace("\\", "/")

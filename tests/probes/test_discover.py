@@ -1,0 +1,118 @@
+"""Functions that look like seams are found without running anything, and the adapter for them can be filled in."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from grpo_doctor.cli import app
+from grpo_doctor.probes import SEAMS, AdapterError, load_adapter
+from grpo_doctor.probes.discover import GIVEN, LIKE, adapter_for, discover
+
+TRAINER = """
+import torch
+raise RuntimeError("this file was run")
+
+def build_prompt(tok, question): ...
+def get_per_token_logps(model, input_ids, attention_mask, logits_to_keep=None): ...
+def ref_logprobs(ref_model, input_ids): ...
+def create_completion_mask(completion_ids, eos_id): ...
+def compute_group_advantages(rewards, num_generations, eps=1e-4): ...
+def grpo_loss(new_logps, old_logps, adv): ...
+def generate_completions(model, tokenizer, prompts, max_new_tokens=8): ...
+def accuracy_reward(text, gold, *, strict=False): ...
+def log_metrics(step): ...
+def seed_everything(seed): ...
+
+class Trainer:
+    def compute_loss(self, batch): ...
+    def train_step(self, batch, advantages):
+        self.compute_loss(batch).backward()
+        self.optimizer.step()
+    def accumulate(self, prompts, responses, advantages):
+        self.compute_loss(prompts).backward()
+    def sync_weights(self): ...
+
+if __name__ == "__main__":
+    Trainer().train()
+"""
+SEAM = {
+    "build_prompt": "render", "get_per_token_logps": "logprobs", "ref_logprobs": "reference_logprobs",
+    "create_completion_mask": "mask", "compute_group_advantages": "advantages", "grpo_loss": "objective",
+    "generate_completions": "rollout", "accuracy_reward": "reward", "Trainer.compute_loss": "loss",
+    "Trainer.train_step": "step", "Trainer.accumulate": "backward", "Trainer.sync_weights": "sync",
+}  # fmt: skip
+
+
+@pytest.fixture
+def trainer(tmp_path: Path) -> Path:
+    path = tmp_path / "my_trainer.py"
+    path.write_text(TRAINER, encoding="utf-8")
+    return path
+
+
+def test_functions_are_told_by_names_signatures_and_what_they_call(trainer: Path) -> None:
+    found, runs = discover(trainer)
+    assert {f.name: f.seam for f in found} == SEAM
+    assert runs == []
+    assert next(f for f in found if f.name == "accuracy_reward").required == ["text", "gold"]
+
+
+def test_every_seam_can_be_found_and_written() -> None:
+    assert LIKE.keys() == GIVEN.keys()
+    assert set(LIKE) == set(SEAMS)
+
+
+def test_the_adapter_calls_what_it_can_and_marks_the_rest(trainer: Path) -> None:
+    text = adapter_for(trainer, *discover(trainer))
+    ast.parse(text)
+    scored = "model=model, input_ids=input_ids, attention_mask=attention_mask, logits_to_keep=input_ids.shape[1] - 1"
+    assert f"    return my_trainer.get_per_token_logps({scored})" in text
+    assert "    return my_trainer.ref_logprobs(ref_model=reference, input_ids=input_ids)" in text
+    assert "    return my_trainer.compute_group_advantages(rewards=rewards, num_generations=rewards.shape[1])" in text
+    assert "    return [my_trainer.accuracy_reward(text=r, gold=a) for p, r, a in" in text
+    assert "    return my_trainer.generate_completions(model=model, tokenizer=tokenizer, prompts=prompts)" in text
+    assert "    return trainer.sync_weights()" in text
+    assert "# <- where completion_ids and eos_id come from:\n# def mask(prompts, responses):" in text
+
+
+def test_the_command_writes_an_adapter_that_can_be_probed(tmp_path: Path) -> None:
+    path, adapter = tmp_path / "simple.py", tmp_path / "adapter_simple.py"
+    path.write_text("def verify(response, answer):\n    return float(response == answer)\n", encoding="utf-8")
+    result = CliRunner().invoke(app, ["probe", "--discover", str(path)])
+    assert (result.exit_code, "verify(response, answer) looks like reward" in result.output) == (0, True)
+    assert load_adapter(adapter).seams["reward"](["q"], ["5"], ["5"]) == [1.0]
+    again = CliRunner().invoke(app, ["probe", "--discover", str(path)])
+    assert (again.exit_code, "exists" in again.output) == (2, True)
+
+
+def test_a_script_that_trains_when_it_is_imported_is_told_so(tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    path.write_text(
+        "X = 3\nmodel = load('m')\n\ndef rollout(prompts): ...\n\nfor step in range(9):\n    rollout(step)\n"
+    )
+    found, runs = discover(path)
+    assert (len(found), runs) == (1, [2, 6])
+    assert "# importing it runs line 2, 6: move" in adapter_for(path, found, runs)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("def broken(:\n", "can be parsed"), ("x = 1\n", "looks like a seam"), (None, "cannot be read")]
+)
+def test_what_is_no_trainer_is_exit_code_2(tmp_path: Path, text: str | None, said: str) -> None:
+    path = tmp_path / "a.py"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    result = CliRunner().invoke(app, ["probe", "--discover", str(path)])
+    assert (result.exit_code, said in result.output.replace("\n", " ")) == (2, True)
+
+
+@pytest.mark.parametrize("content", [b"\x00\x01", b"\xff\xfe\x00", b"x = " + b"(" * 5000])
+def test_no_bytes_break_it(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "odd name'\".py"
+    path.write_bytes(content)
+    with pytest.raises(AdapterError, match="parsed"):
+        discover(path)
