@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Twice quiet: errors only. Modules are compiled when they are first imported, which spares those that never are.
 PIP = $(BIN)/python -m pip install --quiet --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test lint docs corpus lab test-old-trl test-hooks pages clean
+.PHONY: run test lint docs corpus lab seen test-old-trl test-hooks pages clean
 
 .venv/.train: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -30,6 +30,10 @@ lint: .venv/.installed  ## style, types and the one-way contract
 	$(BIN)/ruff format --check grpo_doctor checks reports tests
 	$(BIN)/mypy grpo_doctor checks reports tests
 	$(BIN)/lint-imports
+
+seen: .venv/.installed  ## what each check has been seen on, over ../shared/logs and what the tests plant
+	$(BIN)/python -m tests.seen
+	$(BIN)/python -m grpo_doctor.pages
 
 corpus: .venv/.installed  ## analyze over ../shared/logs, held against labels.csv
 	$(BIN)/python -m tests.corpus

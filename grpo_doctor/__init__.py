@@ -13,12 +13,10 @@ from .check import (
     Severity,
     Withheld,
     any_of,
-    check,
-    conclude,
     fires,
     once_known,
-    probe,
 )
+from .declare import check, conclude, probe
 from .diagnosis import Diagnosis
 from .examine import diagnose
 from .live import LiveDoctor

@@ -8,6 +8,7 @@ shadow users' own modules. They are mounted as ``grpo_doctor.checks`` and ``grpo
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from collections.abc import Iterable
 from functools import cache
@@ -17,7 +18,8 @@ from importlib.util import module_from_spec
 from pathlib import Path
 from types import ModuleType
 
-from .check import Check, CheckError, Remedy, take_loaded
+from .check import Check, CheckError, Remedy
+from .declare import take_loaded
 from .remedies import REMEDIES
 
 _HERE = Path(__file__).parent
@@ -72,10 +74,24 @@ def _load_installed() -> tuple[Check, ...]:
     return tuple(found)
 
 
-class Catalogue:
-    """Every illness that is known, by code."""
+def _built_in() -> tuple[Check, ...]:
+    """The checks of the package, with what each has been seen on."""
+    folder = home("checks")
+    checks = _load_folder("grpo_doctor.checks", folder)
+    seen = json.loads((folder / "seen.json").read_text(encoding="utf-8"))
+    for check in checks:
+        check.seen = seen.get(check.code, {})
+    return checks
 
-    def __init__(self, checks: Iterable[Check]) -> None:
+
+class Catalogue:
+    """Every illness that is known, by code.
+
+    ``preview`` says whether checks that were never seen on anything real count like the others.
+    """
+
+    def __init__(self, checks: Iterable[Check], preview: bool = False) -> None:
+        self.preview = preview
         self.checks: dict[str, Check] = {}
         for check in checks:
             if (taken := self.checks.get(check.code)) is not None:
@@ -135,21 +151,20 @@ class Catalogue:
         """Whether a code, a code's prefix, a name or a family among ``words`` means this check."""
         return any(check.code.startswith(w.upper()) or w.lower() in (check.name, check.family) for w in words)
 
-    def select(self, select: Iterable[str] = (), ignore: Iterable[str] = ()) -> Catalogue:
+    def select(self, select: Iterable[str] = (), ignore: Iterable[str] = (), preview: bool = False) -> Catalogue:
         """The checks that ``select`` names (all, if it names none) less those that ``ignore`` names."""
         chosen, unwanted = list(select), list(ignore)
         for word in (*chosen, *unwanted):
             if not any(self.matches(c, [word]) for c in self.checks.values()):
                 raise CheckError(f"no check, name or family is called {word!r}; see `grpo-doctor checks`")
-        return Catalogue(
-            c for c in self.checks.values() if (not chosen or self.matches(c, chosen)) and not self.matches(c, unwanted)
-        )
+        kept = (c for c in self.checks.values() if not chosen or self.matches(c, chosen))
+        return Catalogue((c for c in kept if not self.matches(c, unwanted)), preview or self.preview)
 
 
 @cache
 def load(folders: tuple[Path, ...] = ()) -> Catalogue:
     """The built-in checks, those of installed entry points, and those of the user's ``folders``."""
-    checks = [*_load_folder("grpo_doctor.checks", home("checks")), *_load_installed()]
+    checks = [*_built_in(), *_load_installed()]
     for folder in folders:
         if not folder.is_dir():
             raise CheckError(f"{folder}: not a folder of checks; see checks in [tool.grpo-doctor]")

@@ -12,7 +12,6 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from pathlib import Path
 from string import Formatter
 from types import TracebackType
 from typing import Any, Literal, NamedTuple
@@ -132,6 +131,7 @@ class Finding(msgspec.Struct, kw_only=True):
     remedies: list[Remedy] = []
     withheld: list[Withheld] = []
     columns: list[str] = []
+    preview: bool = False
 
     @property
     def level(self) -> Severity:
@@ -256,6 +256,8 @@ class Check:
         self._traced: Traced | None = None
         self.conclusion: Callable[..., Any] | None = None
         self.probe: Callable[..., Any] | None = None
+        self.seen: Mapping[str, int] | None = None
+        """On how many pieces of evidence it has spoken rightly, by kind; None for a check of the user's own."""
         self.needs: tuple[AnyOf, ...] = ()
         self.arguments: tuple[tuple[str, ...], ...] = ()
         self.thresholds: dict[str, Any] = {}
@@ -376,6 +378,12 @@ class Check:
         self.remedies = tuple(dict.fromkeys((*self.remedies, *meta["remedies"])))
 
     @property
+    def preview(self) -> bool:
+        """Whether only made-up columns have ever set it off, and no probe proves it: then it is a remark, unless
+        previews are asked for."""
+        return self.seen is not None and not self.seen and self.probe is None
+
+    @property
     def columns(self) -> list[str]:
         """Fields worth drawing beside a finding of this check."""
         fields = [STANDING[f][0] if f in STANDING else f for alternatives in self.arguments for f in alternatives]
@@ -394,87 +402,3 @@ def _line_in(traceback: TracebackType | None, file: str) -> int | None:
             line = traceback.tb_lineno
         traceback = traceback.tb_next
     return line
-
-
-_loading: dict[str, Check] = {}
-"""Checks that the leaves loaded just now have declared; the catalogue takes them."""
-
-
-def take_loaded(file: Path | None = None) -> list[Check]:
-    """The checks that were declared and not yet taken: those of one file, or all."""
-    loaded = [c for c in _loading.values() if file is None or Path(c.file).resolve() == file.resolve()]
-    for check in loaded:
-        del _loading[check.code]
-    return loaded
-
-
-def _declare(part: str, code: str, function: Callable[..., Any], meta: dict[str, Any]) -> None:
-    illness = _loading.get(code)
-    if illness is None:
-        illness = _loading[code] = Check(code, function, **meta)
-    elif illness.file != function.__code__.co_filename:
-        raise CheckError(f"{function.__code__.co_filename}: {code} is taken by {illness.file}; choose a free code")
-    if getattr(illness, part) is not None:
-        raise CheckError(f"{illness.file}: {code}: a leaf holds at most one @{part}")
-    if part == "predicate":
-        illness.take_predicate(function)
-    elif part == "conclusion":
-        illness.take_conclusion(function)
-    else:
-        illness.take_probe(function, meta)
-
-
-def _decorator(part: str) -> Callable[..., Callable[[Callable[..., Any]], Callable[..., Any]]]:
-    def declare(
-        code: str,
-        *,
-        severity: str = "warning",
-        confidence: str = "low",
-        kind: Kind = "risk",
-        explains: tuple[str, ...] = (),
-        withholds: Mapping[str, str] | None = None,
-        rivals: tuple[Rival, ...] = (),
-        remedies: tuple[str | Remedy, ...] = (),
-        invalidates: tuple[str, ...] = (),
-        run_types: tuple[RunType, ...] = ("rl",),
-    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        meta = {k: v for k, v in locals().items() if k not in ("code", "part")}
-        meta["withholds"] = withholds or {}
-
-        def register(function: Callable[..., Any]) -> Callable[..., Any]:
-            _declare(part, code, function, dict(meta))
-            return function
-
-        return register
-
-    return declare
-
-
-check = _decorator("predicate")
-check.__doc__ = """Declares a predicate over columns for the illness ``code``.
-
-Args:
-    code: two or three capitals and three digits; never used twice, never reused.
-    severity: info, warning, error or critical, where `fires` names no other.
-    confidence: low (a threshold), medium (a test and the order in time) or high (proven).
-    kind: outcome, defect, risk or remark; see `Kind`.
-    explains: codes of the findings that this one accounts for.
-    withholds: remedy id to the reason why it makes no sense while this finding holds.
-    rivals: other explanations of the same records, each with the test that would tell.
-    remedies: ids from `grpo_doctor.remedies`, or remedies of this illness alone.
-    invalidates: what can no longer be trusted (rewards, checkpoints since the onset, the supervised stage).
-    run_types: the kinds of run that it judges.
-"""
-conclude = _decorator("conclusion")
-conclude.__doc__ = (
-    """Declares a conclusion from other findings: parameters are their codes, required unless defaulted."""
-)
-probe = _decorator("probe")
-probe.__doc__ = """Declares a probe.
-
-Parameters are the seams and objects of `grpo_doctor.probes.Adapter` that it needs, required unless defaulted;
-keyword-only parameters are thresholds. It returns `fires` on a defect, None where the property holds, and raises
-`grpo_doctor.probes.Unjudged` where it cannot tell. What a probe finds has confidence high. Beside a @check its
-docstring is the section "What this certifies, and what it does not", ``severity`` is that of the probe alone, and
-``explains`` and ``remedies`` are added to those of the check.
-"""

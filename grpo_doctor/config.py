@@ -27,6 +27,7 @@ class Config(msgspec.Struct, kw_only=True):
 
     select: list[str] = []
     ignore: list[str] = []
+    preview: bool = False
     checks: list[Path] = []
     fail_on: str = "error"
     accept: list[Accepted] = []

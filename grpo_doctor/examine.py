@@ -12,7 +12,7 @@ import numpy as np
 from .alarms import Alarm, Episode
 from .budget import spending, spent
 from .catalogue import Catalogue, load
-from .check import DECLARED, Check, Finding
+from .check import DECLARED, Check, Finding, Severity
 from .columns import Memory, Words, steady
 from .diagnosis import Coverage, Diagnosis, conclude_all, diagnosis_of
 from .record import OBJECT_FIELDS
@@ -358,6 +358,9 @@ class Examination:
         """What the checks have found, conclusions from them included."""
         found = {f.code: f for e in self.examined if (f := e.finding(self.ever)) is not None}
         conclude_all(self.catalogue, found)
+        for finding in found.values():
+            if self.catalogue.checks[finding.code].preview and not self.catalogue.preview:
+                finding.severity, finding.preview = str(Severity.INFO), True
         return list(found.values())
 
     def coverage(self, found: list[Finding], unread: Mapping[str, int]) -> Coverage:

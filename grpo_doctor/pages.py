@@ -15,6 +15,8 @@ from .remedies import REMEDIES
 def page(catalogue: Catalogue, check: Check) -> str:
     """The whole page of a check."""
     facts = [f"Severity {check.severity}, confidence {check.confidence}, family {check.family}."]
+    if check.seen is not None:
+        facts.append(_seen(check))
     if check.needs:
         facts.append("Needs " + ", ".join(" or ".join(f"`{f}`" for f in need.fields) for need in check.needs) + ".")
     limits = check.thresholds | check.probe_thresholds
@@ -31,6 +33,25 @@ def page(catalogue: Catalogue, check: Check) -> str:
     parts = [f"## {check.code} {check.name}", title, " ".join(facts), rest.strip()]
     parts += [_rivals(check), _remedies(check)]
     return "\n\n".join(part for part in parts if part)
+
+
+KINDS = {
+    "logs": "public log(s) (of sick runs, or as a remark)",
+    "threads": "issue thread(s)",
+    "faults": "injected fault(s)",
+    "configurations": "planted configuration(s)",
+    "twins": "wrong twin(s) of a trainer",
+}
+"""Kinds of evidence, as `tests/seen.py` counts them, and how a page names them."""
+
+
+def _seen(check: Check) -> str:
+    seen = check.seen or {}
+    if not seen and check.predicate is None:
+        return "It is proven on the trainer itself, by its probe alone."
+    if check.preview:
+        return "Preview: it has spoken on made-up columns only, so it is a remark unless `--preview` is given."
+    return "It has spoken on " + ", ".join(f"{seen[k]} {KINDS[k]}" for k in KINDS if k in seen) + "."
 
 
 def _with_defaults(text: str, limits: Mapping[str, Any]) -> str:

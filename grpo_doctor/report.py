@@ -141,8 +141,9 @@ def since(finding: Finding) -> str:
 
 
 def level(finding: Finding) -> str:
-    """The severity of a finding as it is printed: what is over was one."""
-    return f"was {finding.severity}" if finding.cleared else finding.severity
+    """The severity of a finding as it is printed: what is over was one, and a preview says that it is one."""
+    said = f"was {finding.severity}" if finding.cleared else finding.severity
+    return f"{said}, preview" if finding.preview else said
 
 
 def when(finding: Finding) -> str:

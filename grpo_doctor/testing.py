@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .catalogue import Catalogue, load
-from .check import Check, Finding, take_loaded
+from .check import Check, Finding
+from .declare import take_loaded
 from .examine import diagnose
 from .live import LiveDoctor
 from .record import StepRecord
@@ -73,7 +74,7 @@ def run_check(
     The run is of the first kind that the check judges.
     """
     check = check_of(code_or_function)
-    alone = Catalogue([check])
+    alone = Catalogue([check], preview=True)
     limits = {check.code: thresholds or {}}
     records = records_of(**columns)
     run = run_of(records, "test", settings)

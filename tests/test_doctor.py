@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from grpo_doctor import LiveDoctor, StepRecord, diagnose
 from grpo_doctor.alarms import Alarm
 from grpo_doctor.catalogue import Catalogue, load
-from grpo_doctor.check import CheckError, Finding, Severity, take_loaded
+from grpo_doctor.check import CheckError, Finding, Severity
+from grpo_doctor.declare import take_loaded
 from grpo_doctor.record import NUMBER_FIELDS, Event
 from grpo_doctor.run import RunBuilder, Sample, run_of
 

@@ -3,15 +3,13 @@ from functools import reduce
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.columns import Column, best, isnan, lowest, maximum, total, where, words
 
-WATCHED = ("kl", "eos_suppressed_rate", "clip_fraction", "advantage_mean", "judge_failure_rate", "top1_prob")
+WATCHED = ("eos_suppressed_rate", "advantage_mean", "judge_failure_rate", "top1_prob")
 
 
 @check("REC001", kind="remark", severity="info", run_types=("rl", "supervised", "preference"))
 def metric_carries_no_information(
     any_of_them: Column = any_of(*WATCHED),
-    kl: Column = None,
     eos_suppressed_rate: Column = None,
-    clip_fraction: Column = None,
     advantage_mean: Column = None,
     judge_failure_rate: Column = None,
     top1_prob: Column = None,
@@ -21,8 +19,8 @@ def metric_carries_no_information(
     """A metric has had one value throughout, so it can show nothing.
 
     ## What it sees
-    Ten or more equal values of a metric that people read as a sign: KL, EOS suppression, clip fraction, mean
-    advantage, judge failures, top-1 probability.
+    Ten or more equal values of a metric that people read as a sign: EOS suppression, mean advantage, judge failures,
+    top-1 probability. A KL or a clip fraction that stays the same is told by KL003 and RAT002.
 
     ## Thresholds
     - `least`: equal values in a row.
@@ -35,12 +33,12 @@ def metric_carries_no_information(
     None: it makes no claim about health.
 
     ## Remedy
-    Log what can move instead: P(EOS) before suppression, raw rewards instead of advantages, KL before its coefficient.
+    Log what can move instead: P(EOS) before suppression, raw rewards instead of advantages.
 
     ## Sources
-    BoBaCai/grpo-dual (EOS suppressor 8/8); beita6969/colab-grpo (kl_div 0.0000, an avg_reward that is an advantage).
+    BoBaCai/grpo-dual (EOS suppressor 8/8); beita6969/colab-grpo (an avg_reward that is an advantage).
     """
-    columns = (kl, eos_suppressed_rate, clip_fraction, advantage_mean, judge_failure_rate, top1_prob)
+    columns = (eos_suppressed_rate, advantage_mean, judge_failure_rate, top1_prob)
     rows = [where(best(c) == lowest(c), total(where(isnan(c), 0.0, 1.0)), 0.0) for c in columns]
     longest = reduce(maximum, rows)
     return fires(

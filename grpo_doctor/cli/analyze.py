@@ -35,6 +35,7 @@ def analyze(
     fail_on: common.FailOn = None,
     select: common.Select = None,
     ignore: common.Ignore = None,
+    preview: common.Preview = False,
     map_: common.Mapped = None,
     set_: common.Declared = None,
     config: common.ConfigFile = None,
@@ -53,7 +54,7 @@ def analyze(
     4 an error of grpo-doctor itself.
     """
     with common.plain_errors():
-        settings = common.settings(config, select, ignore, map_, set_, fail_on, seconds, megabytes)
+        settings = common.settings(config, select, ignore, map_, set_, fail_on, seconds, megabytes, preview=preview)
         options = common.options(output_format, output_file, samples, color, verbose, figures, static, full)
         options = structs.replace(options, fail_on=settings.fail_on)
         outcome = diagnose_paths(paths, settings, run_)

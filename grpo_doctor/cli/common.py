@@ -42,6 +42,9 @@ Select: TypeAlias = Annotated[
 Ignore: TypeAlias = Annotated[
     list[str] | None, typer.Option("--ignore", help="Leave out these checks (code, name, family); repeatable.")
 ]
+Preview: TypeAlias = Annotated[
+    bool, typer.Option("--preview", help="Let checks count that nothing but made-up columns has ever set off.")
+]
 FailOn: TypeAlias = Annotated[
     str | None, typer.Option("--fail-on", help="Severity from which the exit code is 1.", show_default="error")
 ]
@@ -127,6 +130,8 @@ def settings(
     fail_on: str | None,
     seconds: float | None = None,
     megabytes: float | None = None,
+    *,
+    preview: bool = False,
 ) -> Config:
     """The settings of the file with those of the command line over them; what each input may take is then allowed.
 
@@ -136,6 +141,7 @@ def settings(
     config.select = select or config.select
     config.ignore = ignore or config.ignore
     config.fail_on = fail_on or config.fail_on
+    config.preview = preview or config.preview
     if config.fail_on.upper() not in Severity.__members__:
         raise ConfigError(f"--fail-on {config.fail_on}: choose info, warning, error or critical")
     config.map |= dict(pair("--map", word) for word in mapping or [])
@@ -293,4 +299,4 @@ def chosen(config: Config) -> Catalogue:
                 catalogue.checks[code].refuse_threshold(name, value)
             except ValueError as error:
                 raise ConfigError(f"{config.origin}: thresholds.{code}.{name}: {error}") from None
-    return catalogue.select(config.select, config.ignore)
+    return catalogue.select(config.select, config.ignore, config.preview)

@@ -41,6 +41,7 @@ def gate(
     fail_on: common.FailOn = None,
     select: common.Select = None,
     ignore: common.Ignore = None,
+    preview: common.Preview = False,
     require: Annotated[
         list[str] | None,
         typer.Option("--require", help="Fail where this check (code) could not run, or no learning shows (learning)."),
@@ -69,7 +70,7 @@ def gate(
     3 nothing could be judged, 4 an error of grpo-doctor itself. $GITHUB_STEP_SUMMARY is written when set.
     """
     with common.plain_errors():
-        settings = common.settings(config, select, ignore, map_, set_, fail_on, seconds, megabytes)
+        settings = common.settings(config, select, ignore, map_, set_, fail_on, seconds, megabytes, preview=preview)
         required = _known_codes(require or [], settings)
         if write_baseline and baseline is None:
             raise ConfigError("--write-baseline: name the file with --baseline FILE")

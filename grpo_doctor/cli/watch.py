@@ -215,6 +215,7 @@ def watch(
     fail_on: common.FailOn = None,
     select: common.Select = None,
     ignore: common.Ignore = None,
+    preview: common.Preview = False,
     report: common.MoreReports = None,
     map_: common.Mapped = None,
     set_: common.Declared = None,
@@ -227,7 +228,7 @@ def watch(
     _MESSAGE and _LOG; a URL is sent them as JSON. Ctrl-C ends it. Exit codes at the end are those of analyze.
     """
     with common.plain_errors(), tempfile.TemporaryDirectory(prefix="grpo-doctor-") as folder:
-        settings = common.settings(config, select, ignore, map_, set_, fail_on)
+        settings = common.settings(config, select, ignore, map_, set_, fail_on, preview=preview)
         stops, channels = [_stop_of(word) for word in on or []], [channel(word) for word in notify or []]
         if not path.exists():
             common.say(f"grpo-doctor: {path}: not there yet; waiting for it", err=True)

@@ -32,7 +32,8 @@ def judge(
     thresholds: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Diagnosis:
     """The diagnosis of a configuration; its findings point at the lines of their settings."""
-    rules = Catalogue(c for c in (catalogue or load()).checks.values() if judges_settings(c))
+    every = catalogue or load()
+    rules = Catalogue((c for c in every.checks.values() if judges_settings(c)), every.preview)
     work_out(found)
     builder = RunBuilder(source, "configuration")
     builder.run.run_type = found.run_type

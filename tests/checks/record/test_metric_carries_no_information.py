@@ -2,11 +2,14 @@ from grpo_doctor.testing import find, run_check
 
 
 def test_ten_equal_values_from_the_start() -> None:
-    assert run_check("REC001", kl="0x9") is None
-    found = find("REC001", kl="0x10", eos_suppressed_rate="1x10", clip_fraction="0 0.1 0.0x8")
+    assert run_check("REC001", advantage_mean="0x9") is None
+    found = find("REC001", advantage_mean="0x10", eos_suppressed_rate="1x10", top1_prob="0 0.1 0.0x8")
     assert found.severity == "info"
-    assert found.message == "Always the same value, so it can show nothing: kl, eos_suppressed_rate (10 times)."
+    assert (
+        found.message
+        == "Always the same value, so it can show nothing: eos_suppressed_rate, advantage_mean (10 times)."
+    )
 
 
 def test_a_metric_that_moved_is_left_in_peace() -> None:
-    assert run_check("REC001", kl="0 0.001 0x30", top1_prob="0.6 0.7x31") is None
+    assert run_check("REC001", advantage_mean="0 0.001 0x30", top1_prob="0.6 0.7x31") is None

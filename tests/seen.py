@@ -1,0 +1,97 @@
+"""What each check has been seen on: ``python -m tests.seen`` (``make seen``) writes ``checks/seen.json``.
+
+A check that nothing but made-up columns has ever set off, and that has no probe, is a preview: it is shown as a remark
+and counts in the verdict only under ``--preview``. What counts: a public log that is labelled sick, or on which it made
+a remark, an issue thread whose cause it names, a fault that was planted in a configuration or injected into the engine,
+a wrong twin of a trainer that its probe caught. The tests of the suite hold what is planted and injected to what is
+counted here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+
+from grpo_doctor.catalogue import home, load
+from grpo_doctor.check import Finding, Severity
+from grpo_doctor.engine.faults import FAULTS
+from grpo_doctor.examine import diagnose
+from grpo_doctor.sources import ReadError, read
+
+from .corpus import labels
+from .corpus_path import CORPUS
+from .preflight import test_planted
+from .probes import test_mutants, test_styles, test_wide
+from .threads.cases import KNOWN
+from .threads.configurations import SET
+from .threads.others import FOUND
+from .threads.thread import outcome
+
+Seen = tuple[str, str, str]
+"""Code, kind of evidence, and what it was."""
+
+
+def on_logs() -> Iterator[Seen]:
+    """Public logs on which a check spoke rightly."""
+    for label in labels() if CORPUS.is_dir() else ():
+        try:
+            runs = read(CORPUS / label["file"])
+        except ReadError:
+            continue
+        for run in runs:
+            for finding in diagnose(run).findings:
+                if _right(finding, label):
+                    yield finding.code, "logs", f"{label['repo']}: {label['path']}"
+
+
+def _right(finding: Finding, label: dict[str, str]) -> bool:
+    if finding.level is Severity.INFO:
+        return True
+    return not {"healthy", "unproven", ""} & set(label["expect"].split("|"))
+
+
+def on_threads() -> Iterator[Seen]:
+    """Issue threads whose cause a check names."""
+    for thread in (*KNOWN, *SET, *FOUND):
+        got, diagnosis = outcome(thread)
+        if got == "caught":
+            yield from ((f.code, "threads", thread.at) for f in diagnosis.findings if f.code in thread.names)
+
+
+def planted() -> Iterator[Seen]:
+    """Faults of a configuration, of the engine and of a trainer's twin."""
+    yield from ((code, "configurations", name) for name, code, _, _ in test_planted.FAULTS)
+    yield from ((code, "faults", name) for name, fault in FAULTS.items() for code in fault.named_by)
+    yield from ((code, "twins", name) for code, names in test_mutants.CAUSES.items() for name in names.split())
+    yield from ((code, "twins", name) for name, code, *_ in test_wide.SICK)
+    yield from ((code, "twins", kind.__name__) for code, kind, *_ in test_styles.SICK)
+
+
+def counts() -> dict[str, dict[str, int]]:
+    """Code to kind of evidence to how much of it; what is on logs as it was stored, where the logs are not at hand."""
+    file = home("checks") / "seen.json"
+    stored = {} if CORPUS.is_dir() else json.loads(file.read_text(encoding="utf-8"))
+    seen: dict[str, dict[str, set[str]]] = {code: defaultdict(set) for code in load().checks}
+    for kind in (on_logs, on_threads, planted):
+        for code, evidence, what in kind():
+            seen[code][evidence].add(what)
+    of_logs = {code: {"logs": kinds["logs"]} for code, kinds in stored.items() if "logs" in kinds}
+    return {
+        code: of_logs.get(code, {}) | {kind: len(of) for kind, of in sorted(kinds.items())}
+        for code, kinds in seen.items()
+    }
+
+
+def main() -> None:
+    """Writes the file and prints what is a preview."""
+    for check in load().checks.values():
+        check.seen = None  # whatever was written last time, all of them count here
+    seen = counts()
+    lines = [f'"{code}": {json.dumps(kinds)}' for code, kinds in seen.items()]
+    (home("checks") / "seen.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    print("preview:", " ".join(code for code, kinds in seen.items() if not kinds))
+
+
+if __name__ == "__main__":
+    main()
