@@ -1,10 +1,11 @@
 # Everything runs in .venv, which the first target makes; python3 must be 3.11 or later.
 PYTHON ?= python3
+SECONDS ?= 600
 BIN := .venv/bin
 # Twice quiet: errors only. Modules are compiled when they are first imported, which spares those that never are.
 PIP = $(BIN)/python -m pip install --quiet --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test lint docs corpus lab seen test-old-trl test-hooks pages clean
+.PHONY: run test lint docs corpus fuzz metamorphic lab seen test-old-trl test-hooks pages clean
 
 .venv/.train: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -38,6 +39,12 @@ seen: .venv/.installed  ## what each check has been seen on, over ../shared/logs
 corpus: .venv/.installed  ## analyze over ../shared/logs, held against labels.csv
 	$(BIN)/python -m tests.corpus
 
+fuzz: .venv/.installed  ## odd inputs of every kind for SECONDS; what fails is kept in fuzz-failures
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $$(date +%s)
+
+metamorphic: .venv/.installed  ## what must not change a verdict, on ../shared/logs
+	$(BIN)/python -m tests.metamorphic
+
 lab: .venv/.installed  ## every fault of the engine on three seeds, and what is named
 	$(BIN)/python -m tests.lab
 
@@ -68,4 +75,4 @@ pages: .venv/.installed  ## checks/README.md and checks/pages, from the docstrin
 	$(BIN)/python -m grpo_doctor.pages
 
 clean:
-	rm -rf .venv .venv-old-trl .venv-hooks runs logs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-old-trl .venv-hooks fuzz-failures runs logs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -16,7 +16,7 @@ from .check import DECLARED, Check, Finding, Severity
 from .columns import Memory, Words, steady
 from .diagnosis import Coverage, Diagnosis, conclude_all, diagnosis_of
 from .record import OBJECT_FIELDS
-from .run import Run
+from .run import WORDED, Run, figure
 from .trajectory import FOLLOWED, STANDING, Outcome, Trajectory, success_of
 
 BLOCK = 8192
@@ -189,11 +189,11 @@ class _Rows:
 
 
 def declared(settings: Mapping[str, Any], name: str) -> Any:
-    """The number or word that a run declares under ``settings.name``; NaN where it declares neither."""
+    """The number that a run declares under ``settings.name``, or the word where words are asked for; else NaN."""
     value = settings.get(name.removeprefix(DECLARED))
     if isinstance(value, str):
-        return value
-    return np.float64(value) if isinstance(value, int | float) else _NAN
+        return value if name.removeprefix(DECLARED) in WORDED else _NAN
+    return np.float64(figure(value)) if isinstance(value, int | float) else _NAN
 
 
 def _picking(arguments: Iterable[tuple[str, ...]], known: frozenset[str]) -> Arguments:

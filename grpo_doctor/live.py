@@ -14,7 +14,7 @@ from .check import Finding, Severity
 from .diagnosis import Diagnosis, diagnosis_of
 from .examine import Examination, Snapshot
 from .record import NUMBER_FIELDS, OBJECT_FIELDS, TEXT_FIELDS, StepRecord
-from .run import BROADCAST, CORE, DERIVED, Run, RunType, Sample, continues, merged, non_finite, restarted
+from .run import BROADCAST, CORE, DERIVED, Run, RunType, Sample, continues, figure, merged, non_finite, restarted
 
 _NAN, _ONE = np.float64("nan"), np.float64(1.0)
 _CORE = tuple(name for name in NUMBER_FIELDS if name in CORE)
@@ -58,7 +58,7 @@ class LiveDoctor:
         self.summary.settings = dict(settings or {})
         self.examination = Examination(self.catalogue, self.summary.settings, self.thresholds, run_type)
         self._broadcast = {
-            name: np.float64(value)
+            name: np.float64(figure(value))
             for name, value in self.summary.settings.items()
             if name in BROADCAST and isinstance(value, int | float)
         }

@@ -25,6 +25,13 @@ CORE = frozenset(
 )
 """Fields in which a NaN or an infinity is an event; elsewhere it is a gap in an auxiliary metric."""
 
+WORDED = frozenset(
+    "adv_estimator eos_token evaluation framework importance_sampling_level kl_estimator kl_penalty loss_agg_mode "
+    "loss_type model model_name_or_path normaliser own_loss pinned_beside pinned_version reference refused_rewards "
+    "removed_settings rollout_engine rows scale_rewards strategy strict_rewards turn_ends_with turn_terminator "
+    "unknown_settings".split()
+)
+"""Settings that checks ask for as words; elsewhere a word such as ``auto`` in place of a number says nothing."""
 BROADCAST = frozenset(
     "group_size groups temperature top_p top_k min_new_tokens max_new_tokens "
     "entropy_coef kl_coef advantage_ddof".split()
@@ -144,7 +151,7 @@ class Run:
         recorded = self.columns[name][start:stop] if name in self.columns else None
         declared = self.settings.get(name) if name in BROADCAST else None
         if isinstance(declared, int | float):
-            filled = np.full(stop - start, float(declared))
+            filled = np.full(stop - start, figure(declared))
             return filled if recorded is None else np.where(np.isnan(recorded), filled, recorded)
         if recorded is not None:
             return recorded
@@ -197,6 +204,14 @@ class Run:
         import pandas
 
         return pandas.DataFrame(self.columns, index=pandas.Index(self.steps, name="step"))
+
+
+def figure(value: float) -> float:
+    """A number as a float; an integer beyond what a float holds is infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 class Table(msgspec.Struct, kw_only=True):

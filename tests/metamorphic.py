@@ -12,7 +12,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ from grpo_doctor.sources import ReadError, read, survey
 from .corpus import labels
 from .corpus_path import CORPUS
 
+Made = Callable[[int], dict[str, np.ndarray]]
+"""A generator of `tests.synthetic.runs`."""
 SCALES = {"x 0.01": (0.01, 0.0), "x 1000": (1000.0, 0.0), "+ 5": (1.0, 5.0)}
 LEVELS, SPREADS = ("reward_mean", "reward_min", "reward_max"), ("reward_std",)
 LONGEST = 2000
@@ -152,6 +154,8 @@ def names_of_keys(path: Path, runs: list[Run], folder: Path) -> Iterator[str]:
     """A reward, a KL or an entropy under a name that says nothing, named by ``--map``, is judged the same."""
     (run,) = runs
     renamed, mapping = path.read_bytes(), {}
+    if b"\0" in renamed[:4096] or run.format == "key-value-console":
+        return  # lengths of names stand in binary logs; in the prose of a trainer the name is the form of its line
     for number, (key, field) in enumerate(run.mapping.items()):
         if field in ("reward_mean", "kl", "entropy_mean") and re.fullmatch(r"[\w/.@-]+", key):
             word = f"zzq{number}"

@@ -231,6 +231,8 @@ def distinct(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
         second[_file_of(run.source)] = same.source
         for name, value in run.settings.items():
             same.settings.setdefault(name, value)
+        if same.run_type == "supervised" and run.run_type in _TRAINING:
+            same.run_type = run.run_type  # it holds what the other view leaves out
         if run.format == "completions":
             _adopt(same, run)
     kept.sort(key=lambda run: _natural(run.source))

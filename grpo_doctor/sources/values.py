@@ -34,6 +34,12 @@ def number(value: Any) -> float | None:
         return None
 
 
+def whole_step(value: Any) -> int:
+    """The step that a value holds; 0 where it holds none that a record could bear."""
+    step = number(value)
+    return int(step) if step is not None and abs(step) <= 2**62 else 0
+
+
 def loaded(text: str) -> Any:
     """The value of a JSON text, bare NaN and Infinity included; NaN where it is no JSON."""
     try:

@@ -5,7 +5,6 @@ They become samples, and the statistics of the step that only they can tell: rew
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ import numpy as np
 from ...run import Run, RunBuilder, Sample
 from ..collect import Rows
 from ..input import Head, Input, ReadError
-from ..values import loaded, number
+from ..values import loaded, number, whole_step
 
 FORMAT = "completions"
 _TEXTS = (
@@ -49,8 +48,8 @@ def read(file: Input) -> list[Run]:
         if taken == _MOST:
             file.notes.append(f"only the first {_MOST} completions were read")
             break
-        step = next((number(row[key]) for key in _STEPS if key in row), None)
-        steps.setdefault(int(step) if step is not None and math.isfinite(step) else 0, []).append(row)
+        step = whole_step(next((row[key] for key in _STEPS if key in row), None))
+        steps.setdefault(step, []).append(row)
     builder = RunBuilder(file.source, FORMAT)
     for step in sorted(steps):
         rows = steps[step]

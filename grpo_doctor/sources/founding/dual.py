@@ -173,7 +173,9 @@ class _Log:
                 return
 
     def at(self, step: int) -> None:
-        """The lines that follow belong to this step, counted from 1."""
+        """The lines that follow belong to this step, counted from 1; a number that no record could bear is none."""
+        if step > 2**62:
+            return
         if self.step.number is None:  # what stood before the first step belongs to it
             self.step.number, self.step.line = step, self.line
         elif step != self.step.number:

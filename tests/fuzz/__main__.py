@@ -1,0 +1,153 @@
+"""``python -m tests.fuzz [--seconds 120] [--seed 0] [--judged 0.3]``, or ``make fuzz``: prints and keeps what fails.
+
+A child process works on inputs, one after the other; where one takes longer than `SLOWEST` seconds or kills the child,
+that is a failure too and another child goes on. Every kind of failure is made as small as it stays a failure and written
+to ``--keep`` (a folder): what came from made seeds belongs into ``tests/fuzz/corpus`` once it is mended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import multiprocessing
+import random
+import re
+import resource
+import sys
+import tempfile
+import time
+import traceback
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from tests.corpus_path import CORPUS
+from tests.fuzz import seeds, target
+from tests.fuzz.mutate import mutated
+
+SLOWEST = 20.0
+"""Seconds of wall time that one small input may take on a busy machine."""
+LARGEST_SEED = 1 << 14
+"""Bytes of a real log that are taken."""
+EVERY = 500
+"""Inputs between two words of the child."""
+
+
+def inputs(real: bool) -> dict[str, bytes]:
+    """The seeds by kind and name: made logs and configurations, and where they are there the heads of real logs."""
+    found = {f"log/{name}": content for name, content in seeds.logs().items()}
+    found |= {f"config/{name}": content for name, content in seeds.configurations().items()}
+    for path in sorted(CORPUS.rglob("*")) if real and CORPUS.is_dir() else []:
+        if path.is_file() and path.suffix not in (".csv", ".md"):
+            with path.open("rb") as file:
+                found[f"log/{len(found)}-{path.name}"] = file.read(LARGEST_SEED)
+    return found
+
+
+def drawn(number: int, seed: int, held: dict[str, bytes]) -> tuple[str, bytes]:
+    """The input with this number."""
+    rng = random.Random(f"{seed}-{number}")
+    if rng.random() < 0.08:
+        return "live", str(rng.randrange(1 << 40)).encode()
+    name, other = rng.choices(list(held), k=2)
+    return name, mutated(rng, held[name], held[other])
+
+
+def fault(name: str, content: bytes, folder: Path, judged: float = 1.0) -> str:
+    """What is wrong with an input in one line: the error and where it arose; empty where nothing is."""
+    try:
+        target.one(name, content, folder, len(content), judged)
+    except Exception as error:  # noqa: BLE001 - every kind of error is what is looked for
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if "tests/fuzz" not in f.filename]
+        at = frames[-1] if frames else traceback.extract_tb(error.__traceback__)[-1]
+        return f"{type(error).__name__} {Path(at.filename).name}:{at.lineno} {str(error)[:150]}"
+    return ""
+
+
+def smaller(name: str, content: bytes, wrong: str, folder: Path, seconds: float = 60.0) -> bytes:
+    """A part of the input that fails in the same way: whole pieces are left out as long as it does."""
+    same, ends = wrong.split(" ", 2)[:2], time.monotonic() + seconds
+    size = len(content) // 2
+    while size and name != "live":
+        at = 0
+        while at < len(content):
+            less = content[:at] + content[at + size :]
+            if time.monotonic() > ends:
+                return content
+            if fault(name, less, folder).split(" ", 2)[:2] == same:
+                content = less
+            else:
+                at += size
+        size //= 2
+    return content
+
+
+def work(pipe: Connection, start: int, seed: int, real: bool, judged: float) -> None:
+    """Inputs from ``start`` on, for ever; tells what fails, and now and then how many there were."""
+    held = inputs(real)
+    with tempfile.TemporaryDirectory() as name:
+        number = start
+        while True:
+            kind, content = drawn(number, seed, held)
+            faulthandler.dump_traceback_later(SLOWEST, exit=True)
+            pipe.send((number, kind, content, ""))
+            if wrong := fault(kind, content, Path(name), judged):
+                pipe.send((number, kind, content, wrong))
+            number += 1
+            if number % EVERY == 0:
+                memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+                pipe.send((number, "", b"", f"{memory} MB"))
+
+
+def main() -> int:
+    """Runs for so long; the number of kinds of failure, at most 1."""
+    parser = argparse.ArgumentParser()
+    for option, default in (("--seconds", 120.0), ("--judged", 0.3)):
+        parser.add_argument(option, type=float, default=default)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--start", type=int, default=0)
+    parser.add_argument("--keep", type=Path, default=Path("fuzz-failures"))
+    parser.add_argument("--made", action="store_true", help="mutations of made inputs alone")
+    chosen = parser.parse_args()
+    number, most, found = chosen.start, "", dict[str, tuple[str, bytes]]()
+    ends, context = time.monotonic() + chosen.seconds, multiprocessing.get_context("fork")
+    while time.monotonic() < ends:
+        here, there = context.Pipe(duplex=False)
+        child = context.Process(
+            target=work, args=(there, number, chosen.seed, not chosen.made, chosen.judged), daemon=True
+        )
+        child.start()
+        there.close()
+        last: tuple[str, bytes] = ("", b"")
+        try:
+            while time.monotonic() < ends:
+                number, kind, content, wrong = here.recv()
+                if kind:
+                    last = kind, content
+                else:
+                    most = wrong
+                if kind and wrong and (key := re.sub(r" .*", "", wrong) + wrong.split(" ")[1]) not in found:
+                    found[key] = last
+                    print(f"input {number} ({kind}): {wrong}", flush=True)
+                    _keep(chosen.keep, kind, content, wrong)
+            child.terminate()
+        except EOFError:  # it was too slow, or died
+            print(f"input {number} ({last[0]}): over {SLOWEST:g} s, or the end of the process", flush=True)
+            found[f"end {number}"] = last
+            _keep(chosen.keep, *last, "")
+            number += 1
+        child.join()
+    print(f"{number - chosen.start} inputs, {len(found)} kinds of failure, {most}")
+    return int(bool(found))
+
+
+def _keep(folder: Path, kind: str, content: bytes, wrong: str) -> None:
+    """Writes a failure, as small as it can be made; what ended the process as it is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as room:
+        content = smaller(kind, content, wrong, Path(room)) if wrong else content
+    group, _, name = kind.partition("/")
+    (folder / f"{group}-{len(list(folder.iterdir())):03}-{name}").write_bytes(content)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""Failures that the fuzzer found, as small as they could be made, and a few hundred inputs that it has not met."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz import seeds, target
+from tests.fuzz.__main__ import drawn, fault, inputs, smaller
+
+FOUND = sorted(Path(__file__).with_name("corpus").iterdir())
+SLICE = 150
+
+
+def named(path: Path) -> str:
+    """``log-why-name.jsonl`` is the kind and the name of the input."""
+    kind, _, name = path.name.partition("-")
+    return f"{kind}/{name}" if kind != "live" else kind
+
+
+@pytest.mark.parametrize("path", FOUND, ids=lambda path: path.name)
+def test_what_broke_it_once_does_not_again(path: Path, tmp_path: Path) -> None:
+    assert fault(named(path), path.read_bytes(), tmp_path) == ""
+
+
+@pytest.mark.parametrize("kind", ["log", "config"])
+def test_the_seeds_are_read(kind: str, tmp_path: Path) -> None:
+    held = seeds.logs() if kind == "log" else seeds.configurations()
+    assert {name: fault(f"{kind}/{name}", content, tmp_path) for name, content in held.items()} == dict.fromkeys(
+        held, ""
+    )
+
+
+def test_new_inputs_are_read_or_refused_in_a_line(tmp_path: Path) -> None:
+    held = inputs(real=False)
+    wrong = {n: w for n in range(SLICE) if (w := fault(*drawn(n, 23, held), tmp_path, 0.1))}
+    assert wrong == {}
+
+
+def test_a_failure_is_told_and_made_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(path: Path, rng: random.Random, judged: float) -> None:
+        if b"odd" in path.read_bytes():
+            raise KeyError("unforeseen")
+
+    monkeypatch.setattr(target, "log", breaks)
+    content = b"one\ntwo odd\nthree\n" * 9
+    wrong = fault("log/a.log", content, tmp_path)
+    assert wrong.startswith("KeyError test_fuzz.py:")
+    assert smaller("log/a.log", content, wrong, tmp_path) == b"odd"
+    assert fault("log/a.log", b"one", tmp_path) == ""

@@ -1,0 +1,92 @@
+"""What says nothing of a run does not change what is said of it: made logs, and a sample of the real ones."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from grpo_doctor.examine import diagnose
+from grpo_doctor.sources import read
+from tests import metamorphic
+from tests.corpus_path import CORPUS, needs_corpus
+from tests.fuzz import seeds
+from tests.synthetic import runs
+
+TEXTS = ("metrics.jsonl", "train.log", "verl.log", "hand.log", "table.csv", "records.jsonl", "dual.log", "aflow.log")
+SAMPLE = ("R133-colab-grpo/training_p30.log",)
+
+
+@pytest.mark.parametrize(
+    "make", [runs.healthy, runs.converged, runs.entropy_collapse, runs.kl_explosion, runs.reward_cliff, runs.one_token]
+)
+def test_the_scale_of_the_reward_changes_no_verdict(make: metamorphic.Made) -> None:
+    run = runs.run_of(make, 1)
+    known = diagnose(run).verdict
+    told = {name: diagnose(metamorphic.rescaled(run, *scale)).verdict for name, scale in metamorphic.SCALES.items()}
+    if make in (runs.healthy, runs.one_token):
+        assert told == dict.fromkeys(told, known)
+    elif make is runs.converged:  # at 0.92 from the first row on: only its scale tells that it is solved
+        assert set(told.values()) <= {"healthy", "unproven", "suspect"}
+    else:  # a fall is a share of its level, so one on top of a constant weighs less
+        assert told == {"x 0.01": known, "x 1000": known, "+ 5": "suspect"}
+
+
+def test_tied_groups_are_no_failure_where_the_height_of_their_reward_is_not_known() -> None:
+    run = runs.run_of(runs.converged, 2)
+    run.columns["zero_variance_share"][:] = 0.9
+    run.columns["entropy_mean"][200:] *= 0.01
+    for scale in metamorphic.SCALES.values():
+        assert diagnose(metamorphic.rescaled(run, *scale)).verdict != "failing"
+
+
+def test_a_violation_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = runs.run_of(runs.healthy, 1)
+    monkeypatch.setattr(metamorphic, "SCALES", {"x -1": (-1.0, 1.0)})
+    assert list(metamorphic.scale_of_the_reward(run)) == ["reward x -1: healthy → failing"]
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_log_is_read_up_to_its_cut_and_rows_to_come_change_nothing(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "whole" / name
+    path.parent.mkdir()
+    path.write_bytes(seeds.logs()[name])
+    found = read(path)
+    assert list(metamorphic.cut_anywhere(path, found, tmp_path, random.Random(1))) == []
+    for run in found:
+        assert list(metamorphic.rows_to_come(run)) == []
+
+
+def test_a_key_under_another_name_is_judged_the_same(tmp_path: Path) -> None:
+    for name in ("metrics.jsonl", "train.log", "table.csv"):
+        path = tmp_path / "whole" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(seeds.logs()[name])
+        assert list(metamorphic.names_of_keys(path, read(path), tmp_path)) == []
+
+
+def test_the_order_of_files_does_not_matter(tmp_path: Path) -> None:
+    paths = []
+    for number in range(3):
+        rows = [{"step": i, "reward": 0.1 * number + 0.01 * i * (number + 1), "loss": 0.1 / i} for i in range(1, 15)]
+        paths.append(tmp_path / f"{number}.jsonl")
+        paths[-1].write_text("\n".join(map(json.dumps, rows)))
+    preference = [
+        {"step": i, "loss": 0.7 - 0.01 * i, "rewards/chosen": 0.1 * i, "rewards/rejected": -0.1 * i}
+        for i in range(1, 15)
+    ]
+    for name, rows in (
+        ("a", preference),
+        ("b", [{"step": r["step"], "loss": r["loss"], "lr": 1e-6, "epoch": r["step"] / 9} for r in preference]),
+    ):
+        paths.append(tmp_path / f"{name}.jsonl")
+        paths[-1].write_text("\n".join(map(json.dumps, rows)))
+    assert list(metamorphic.order_of_files(paths, tmp_path)) == []
+
+
+@needs_corpus
+@pytest.mark.parametrize("name", SAMPLE)
+def test_the_properties_on_real_logs(name: str, tmp_path: Path) -> None:
+    assert list(metamorphic.properties(CORPUS / name, tmp_path)) == []
