@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from .agent import init, mcp
 from .analyze import analyze
 from .checks import checks
 from .common import BROKEN, report_bug
@@ -61,6 +62,8 @@ app.command()(run)
 app.command()(faults)
 app.command()(probe)
 app.command("new-adapter")(new_adapter)
+app.command()(mcp)
+app.command()(init)
 
 
 def main() -> None:

@@ -1,0 +1,142 @@
+"""What an agent is told of a log, a configuration, a check or a trainer: few words, and what to do next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..catalogue import load
+from ..check import Finding
+from ..diagnosis import Diagnosis
+from ..examine import diagnose
+from ..pages import page
+from ..report import (
+    first_step_to_take,
+    framework,
+    level,
+    missing,
+    next_run,
+    presentable,
+    since,
+    steps_for,
+    story,
+    withheld,
+)
+from ..sources import survey
+
+FINDINGS, RUNS = 8, 20
+"""Findings of a run and runs of an input that one answer holds; it says how many there are."""
+
+
+def analyze(path: str, mapping: dict[str, str] | None = None) -> dict[str, Any]:
+    """Every run of a log, a folder or a store, diagnosed: what happened, why, since when, how sure, what to change.
+
+    Args:
+        path: log, folder, or store on this machine.
+        mapping: keys of the log to record fields, where the reward has an unusual name: ``{"mine": "reward_mean"}``.
+
+    Raises:
+        ReadError: nothing in it can be read as the log of a training.
+    """
+    found = survey(Path(path), mapping or {})
+    runs = [told(diagnose(run)) for run in found.runs[:RUNS]]
+    return {
+        "read": found.words(),
+        "unreadable": [f"{answer.source}: {answer.why}" for answer in (*found.unreadable, *found.failed)],
+        "runs": runs,
+        "runs_in_all": len(found.runs),
+    }
+
+
+def told(diagnosis: Diagnosis) -> dict[str, Any]:
+    """One diagnosis: the sentence first, then the cause with what to do, the rest in a line each."""
+    shown = presentable(diagnosis, samples=False)
+    main, effects, others, notes = story(shown)
+    rest = [*effects, *others, *notes]
+    answer: dict[str, Any] = {
+        "source": shown.source,
+        "verdict": shown.verdict,
+        "what_happened": shown.headline,
+        "steps": shown.steps,
+        "findings": [_line(f) for f in rest[:FINDINGS]],
+        "findings_in_all": len(shown.findings),
+        "not_judged_for_want_of": [needs for needs, _ in missing(shown)[:FINDINGS]],
+        "notes": shown.notes[:FINDINGS],
+        "next": _next(shown, main),
+    }
+    if main is not None:
+        answer["cause"] = {**_line(main), "do": _do(main, framework(shown)), "confidence": main.confidence}
+        answer["do_not"] = [f"{w.title}: {w.because}" for w in withheld(shown)]
+    return answer
+
+
+def _line(finding: Finding) -> dict[str, Any]:
+    return {
+        "code": finding.code,
+        "severity": level(finding),
+        "since": since(finding),
+        "says": finding.message,
+        "lines": finding.lines[:3],
+    }
+
+
+def _do(finding: Finding, who: str | None) -> list[str]:
+    """The first remedy in the words of the framework that wrote the log, or what to find out first."""
+    if not finding.remedies:
+        return [first_step_to_take(finding)]
+    remedy = finding.remedies[0]
+    own, others = steps_for(remedy, who)
+    return [remedy.title, *(f"{step.who}: {step.do}" for step in own or others)]
+
+
+def _next(diagnosis: Diagnosis, main: Finding | None) -> list[str]:
+    """What to ask or do after this answer."""
+    steps = next_run(diagnosis)
+    if main is not None:
+        steps.append(f"explain {main.code}: what it sees, its false alarms, every remedy")
+    if diagnosis.verdict in ("unproven", "unjudged"):
+        steps.append("settings of the launch script or configuration: most lost runs are lost there")
+    return steps
+
+
+def explain(code: str) -> str:
+    """The page of a check: what it sees, why it matters, known false alarms, remedies, sources.
+
+    Raises:
+        ValueError: no check has this code or name.
+    """
+    catalogue = load()
+    check = catalogue.find(code)
+    if check is None:
+        raise ValueError(f"no check is called {code!r}; codes stand in the findings of an analysis")
+    return page(catalogue, check)
+
+
+def settings(path: str) -> list[dict[str, Any]]:
+    """Every training that a script, notebook or configuration describes: its arithmetic and what will not work.
+
+    Nothing of it is run.
+
+    Raises:
+        ReadError: it cannot be read, or holds no settings of reinforcement learning.
+    """
+    from ..preflight.judgement import judge
+    from ..preflight.reading import read
+
+    return [_settings(judge(found, path)) for found in read(Path(path))]
+
+
+def _settings(diagnosis: Diagnosis) -> dict[str, Any]:
+    answer = told(diagnosis)
+    tables = presentable(diagnosis, samples=False).tables
+    return {**answer, "arithmetic": {row[0]: row[1] for table in tables for row in table.rows}}
+
+
+def probe(adapter: str) -> dict[str, Any]:
+    """Calls a trainer's own padding, mask, advantage and loss code and proves it right or wrong.
+
+    This executes the adapter file and what it imports. Raises `AdapterError` where it cannot be used.
+    """
+    from ..probes import load_adapter, run_probes
+
+    return told(run_probes(load_adapter(Path(adapter))))

@@ -1,0 +1,42 @@
+"""``grpo-doctor mcp`` and ``grpo-doctor init``: for coding agents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import common
+
+SKILL = Path(__file__).parents[1] / "agents" / "SKILL.md"
+
+
+def mcp() -> None:
+    """Serves analyze, explain, settings and probe to coding agents, over the Model Context Protocol.
+
+    It speaks on standard input and output, as agents start their servers. Needs the extra mcp.
+    """
+    try:
+        from ..agents.server import server
+    except ModuleNotFoundError as error:
+        common.fail(f"{error.name} is not installed; pip install 'grpo-doctor[mcp]'")
+    server().run("stdio")
+
+
+def init(
+    agent: Annotated[bool, typer.Option("--agent", help="Write the skill file that tells coding agents how to ask.")],
+    folder: Annotated[
+        Path, typer.Option("--folder", help="Folder of skills: .claude/skills, .github/skills, …")
+    ] = Path(".agents/skills"),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
+) -> None:
+    """Writes into this repository what coding agents need to use grpo-doctor."""
+    if not agent:
+        common.fail("init writes nothing without --agent")
+    target = folder / "grpo-doctor" / "SKILL.md"
+    if target.exists() and not force:
+        common.fail(f"{target} exists; --force writes over it")
+    with common.plain_errors():
+        common.replace_file(target, SKILL.read_text(encoding="utf-8"))
+    typer.echo(f"wrote {target}; agents that read skills will ask grpo-doctor about a run before they change it")
