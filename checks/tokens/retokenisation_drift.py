@@ -1,49 +1,67 @@
 from typing import Any
 
-from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor import Fires, check, fires, probe, probes
+from grpo_doctor.columns import Column, seen, total
 from grpo_doctor.remedies import remedy
 
+_WARNING = "Inconsistent training and inference tokenization"
 
-@probe(
+
+@check(
     "TOK005",
     kind="defect",
     severity="warning",
+    confidence="high",
     explains=("PAD002", "RAT004"),
     remedies=(
         remedy(
             "pass-ids",
             "Pass the sampled ids to the loss, never their text",
             by_hand="full = torch.cat([prompt_ids, response_ids], dim=1)   # not tok(prompt_text + response_text)",
+            verl="keep the rollout's ids: a template that renders k turns as a prefix of k + 1; then "
+            "actor_rollout_ref.rollout.multi_turn.tokenization_sanity_check_mode=strict stays silent",
             evidence="text → ids is not the inverse of ids → text wherever a policy samples an unusual split",
-            source="grpo-dual re-tokenises prompt + response",
+            source="verl-project/verl#3720, #2165; BoBaCai/grpo-dual tokenises prompt + response again",
         ),
     ),
 )
-def retokenisation_drift(
-    mask: Any, render: Any, tokenizer: Any, model: Any = None, prompts: Any = None
-) -> Fires | None:
+def retokenisation_drift(events: Column) -> Fires:
     """The loss sees ids that were tokenised again from text, not those that were sampled.
 
     ## What it sees
-    A response whose ids do not survive decoding and encoding (a word in an unusual split) goes through the trainer's
-    batch. The same ids must come out.
+    The log line "Inconsistent training and inference tokenization detected", with which verl's multi-turn rollout says
+    that the conversation, rendered as a whole, gives other ids than the turns gave one by one.
 
     ## Why it matters
     Text does not remember how it was split. The log-probability of the other split is that of a text the policy did
     not write: a small bias where the splits agree, and a mask of the wrong length where they do not.
 
-    ## What this certifies, and what it does not
-    It certifies that the batch of the loss holds the sampled ids even where text would lose them. Ids that are
-    changed for other reasons (a fallback text, a dropped EOS) are GEN005's.
-
     ## Known false alarms
-    None known. Word-level tokenizers, in which every sequence survives, are not judged.
+    Line breaks between turns that only the template writes: verl's mode `ignore_strippable` leaves these out, `strict`
+    does not.
 
     ## Remedy
     Keep ids from the generator to the loss.
 
     ## Sources
-    SEEDS section 4, the residual fault of grpo-dual.
+    verl-project/verl#3720 (a line break lost after every turn), #2165 and #2189 (reasoning that the template strips).
+    """
+    warned = total(seen(events, "log-warning", _WARNING))
+    return fires(
+        warned > 0,
+        "The trainer warned {times:.0f} times that training and inference tokenise the same conversation differently.",
+        hold=(1, 1),
+        times=warned,
+    )
+
+
+@probe("TOK005", severity="warning")
+def probe_fragile_ids(mask: Any, render: Any, tokenizer: Any, model: Any = None, prompts: Any = None) -> Fires | None:
+    """## What this certifies, and what it does not
+    A response whose ids do not survive decoding and encoding (a word in an unusual split) goes through the trainer's
+    batch, and the same ids must come out. It certifies that the batch of the loss holds the sampled ids even where text
+    would lose them. Ids that are changed for other reasons (a fallback text, a dropped EOS) are GEN005's; word-level
+    tokenizers, in which every sequence survives, are not judged.
     """
     craft = probes.craft
     own = [ids for _, ids in craft.rendered(render, prompts)]

@@ -213,9 +213,7 @@ def _function(module: str, found: Found) -> list[str]:
         return [f"reward = {owner}  # TRL's form is taken as it is"]
     body = f"return [{call} for p, r, a in zip(prompts, responses, answers)]" if each else f"return {call}"
     lines = [f"def {found.seam}({signature}):  # line {found.line}", f"    {body}"]
-    return (
-        lines if not unknown else [f"# <- where {' and '.join(unknown)} come from:", *(f"# {line}" for line in lines)]
-    )
+    return lines if not unknown else [f"# <- to fill in: {', '.join(unknown)}", *(f"# {line}" for line in lines)]
 
 
 def _value(parameter: str, known: dict[str, str], seam: str) -> str | None:

@@ -6,6 +6,7 @@ _WARNINGS = (
     "incompatible with gradient checkpointing",
     "None of the inputs have requires_grad=True",
     "probability tensor contains either",
+    "Inconsistent training and inference tokenization",
     "Gradient checkpointing enabled",
     "gradient checkpointing enabled",
     "梯度检查点已启用",

@@ -76,7 +76,7 @@ def test_the_adapter_calls_what_it_can_and_marks_the_rest(trainer: Path) -> None
     assert "    return [my_trainer.accuracy_reward(text=r, gold=a) for p, r, a in" in text
     assert "    return my_trainer.generate_completions(model=model, tokenizer=tokenizer, prompts=prompts)" in text
     assert "    return trainer.sync_weights()" in text
-    assert "# <- where completion_ids and eos_id come from:\n# def mask(prompts, responses):" in text
+    assert "# <- to fill in: eos_id\n# def mask(prompts, responses):" in text
 
 
 def test_the_command_writes_an_adapter_that_can_be_probed(tmp_path: Path) -> None:
