@@ -5,7 +5,7 @@ from grpo_doctor.remedies import remedy
 
 @check(
     "CFG027",
-    severity="error",
+    severity="info",
     confidence="high",
     remedies=(
         remedy(
@@ -23,12 +23,13 @@ def eval_batch_not_whole_groups(
     group_size: Column = any_of("settings.eval_group_size", "settings.group_size"),
     evaluation: Column = any_of("settings.evaluation"),
     framework: Column = any_of("settings.framework"),
+    own: Column = any_of("settings.own_program", optional=True),
 ) -> Fires:
     """The evaluation batch is no whole number of groups.
 
     ## What it sees
     TRL with an evaluation declared on: evaluation batch per device x processes that the responses per prompt do not
-    divide.
+    divide. Info where a script of its own is started, whose file was not read.
 
     ## Why it matters
     The trainer refuses to start; older versions end at the first evaluation, hours into the run.
@@ -43,10 +44,12 @@ def eval_batch_not_whole_groups(
     TRL `GRPOConfig.__post_init__`.
     """
     on = ~is_any(evaluation, "no", "No", "NO") & is_any(framework, "TRL", "TRL RLOO")
+    uneven = on & (batch % group_size != 0)
     return fires(
-        on & (batch % group_size != 0),
+        uneven,
         "An evaluation batch of {batch:.0f} is no whole number of groups of {k:.0f}.",
         hold=(1, 1),
+        error=uneven & ~(own == 1),
         batch=batch,
         k=group_size,
     )

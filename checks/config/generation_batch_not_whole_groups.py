@@ -5,7 +5,7 @@ from grpo_doctor.remedies import remedy
 
 @check(
     "CFG017",
-    severity="error",
+    severity="info",
     confidence="high",
     remedies=(
         remedy(
@@ -23,12 +23,14 @@ from grpo_doctor.remedies import remedy
 def generation_batch_not_whole_groups(
     batch: Column = any_of("settings.generation_batch"),
     group_size: Column = any_of("settings.group_size"),
+    own: Column = any_of("settings.own_program", optional=True),
 ) -> Fires:
     """The responses of a generation batch are no whole number of groups.
 
     ## What it sees
     TRL, ms-swift, axolotl: per device batch x processes x steps per generation, where the number of processes is
-    known; prime-rl: `orchestrator.batch_size`. Not divisible by the responses per prompt.
+    known; prime-rl: `orchestrator.batch_size`. Not divisible by the responses per prompt. Info where a script of
+    its own is started, whose file was not read: forks of the first versions of TRL count prompts here.
 
     ## Why it matters
     A group must not be split: the trainers refuse to start.
@@ -43,10 +45,12 @@ def generation_batch_not_whole_groups(
     ## Sources
     TRL `GRPOConfig.__post_init__`; prime-rl `orchestrator.py`; modelscope/ms-swift#3980.
     """
+    uneven = batch % group_size != 0
     return fires(
-        batch % group_size != 0,
+        uneven,
         "A generation batch of {batch:.0f} responses is no whole number of groups of {k:.0f}.",
         hold=(1, 1),
+        error=uneven & ~(own == 1),
         batch=batch,
         k=group_size,
     )

@@ -16,6 +16,8 @@ def work_out(found: Configuration) -> None:
     if found.framework.name in TRAINERS:
         _by_devices(found)
     settings = found.settings
+    if found.number("rollout_prompts") == 0:  # verl's fully asynchronous trainer: the number is not used
+        del settings["rollout_prompts"]
     k, prompts = found.number("group_size"), found.number("rollout_prompts")
     responses = found.number("rollout_responses")
     if found.framework.name == "prime-rl" and responses is not None:

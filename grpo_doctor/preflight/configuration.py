@@ -24,6 +24,16 @@ _USUAL = {
     "rollouts_per_prompt": "group_size",
     "rollouts_per_example": "group_size",
     "responses_per_prompt": "group_size",
+    "num_samples_per_prompt_rollout": "group_size",
+    "num_completions": "group_size",
+    "num_completions_per_prompt": "group_size",
+    "completions_per_group": "group_size",
+    "samples_per_group": "group_size",
+    "n_generations": "group_size",
+    "group_num": "group_size",
+    "num_unique_prompts_rollout": "rollout_prompts",
+    "num_ppo_epochs": "num_iterations",
+    "max_prompt_token_length": "max_prompt_tokens",
     "responses_per_group": "group_size",
     "num_samples_per_prompt": "group_size",
     "num_generations_per_prompt": "group_size",
@@ -78,6 +88,8 @@ FILES_OF_MODELS = ("generation_config.json", "tokenizer_config.json")
 """What lies beside the weights; it says how responses are drawn, not how the model is trained."""
 NOTHING_ELSE = ("verl", "NeMo-RL", "AReaL", "SkyRL", "ROLL", "RLinf", "prime-rl", "EasyR1", *FILES_OF_MODELS)
 """Frameworks whose documents are recognised by keys that other kinds of training do not have."""
+_TRL_ITSELF = re.compile(r"GRPOConfig|GRPOScriptArguments|\btrl grpo|trl[./]scripts")
+"""Programs that are TRL's own; a script that is only called like one may hold an old fork."""
 _SUPERVISED = re.compile(r"(?i)(?:^|[^a-z])sft(?:[^a-z]|$)|SFTConfig|^TrainingArguments|fsdp_sft|pretrain\b")
 _PREFERENCE = re.compile(r"(?i)(?:^|[^a-z])(?:dpo|kto|orpo|simpo|cpo|ipo|rm)(?:[^a-z]|$)|(?:DPO|KTO|ORPO|Reward)Config")
 
@@ -128,7 +140,8 @@ def understand(launch: Launch) -> Configuration:
     _name_unknown(launch, found)
     if launch.complete and found.run_type == "rl":
         for name, value in framework.defaults.items():
-            if name not in found.settings and name not in found.unresolved:
+            elsewhere = name == "group_size" and not launch.program  # a document is mostly completed by its command
+            if name not in found.settings and name not in found.unresolved and not elsewhere:
                 found.settings[name] = found.assumed[name] = value
     found.unread = [e.key for e in launch.entries if e.key not in taken and not e.key.startswith(("lora.", "env."))]
     _settle(launch, found)
@@ -156,8 +169,10 @@ def _take(launch: Launch, framework: Framework, found: Configuration) -> set[str
     names: dict[str, list[str]] = {name: list(keys) for name, keys in framework.names.items()}
     if framework is HAND_WRITTEN:
         for key in index:
-            last = re.sub(r"^(?:grpo|rl|ppo|rloo)_", "", key.rsplit(".", 1)[-1].lower())
-            name = "group_size" if key == "G" else _USUAL.get(last) or declared(last)
+            whole = key.rsplit(".", 1)[-1].lower()
+            last = re.sub(r"^(?:grpo|rl|ppo|rloo)_", "", whole)
+            name = _USUAL.get(whole) or declared(whole) or _USUAL.get(last) or declared(last)
+            name = "group_size" if key == "G" else name
             tiny = name == "epsilon" and isinstance(index[key].value, float) and index[key].value < NUMERICAL
             if name is not None and "." not in key and not tiny:
                 names.setdefault(name, []).append(key)
@@ -283,6 +298,8 @@ def _settle(launch: Launch, found: Configuration) -> None:
     if found.run_type == "rl" and found.framework.name not in FILES_OF_MODELS:
         settings["framework"] = found.framework.name
         settings["by_command"] = bool(launch.program)
+        if found.framework.name == "TRL" and launch.program and not _TRL_ITSELF.search(launch.program):
+            settings["own_program"] = True
         if found.framework.rollouts_apart:
             settings.setdefault("rollout_engine", "the framework's own")
         estimator = settings.get("adv_estimator")

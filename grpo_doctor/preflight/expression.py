@@ -21,6 +21,17 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mod: operator.mod,
     ast.Pow: operator.pow,
 }
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Is: operator.eq,
+    ast.IsNot: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_WORDS: dict[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "strip": str.strip}
 _CALLS: dict[str, Callable[..., Any]] = {"int": int, "float": float, "bool": bool, "str": str, "max": max, "min": min}
 
 Lookup = Callable[[ast.expr], ast.expr | None]
@@ -56,6 +67,8 @@ def _value(node: ast.expr | None, lookup: Lookup, depth: int) -> Any:
             return [_plain(_value(item, lookup, depth + 1)) for item in node.elts[:1000]]
         case ast.IfExp():
             return _either(node, lookup, depth)
+        case ast.Compare(ops=[operation], comparators=[other]):
+            return _compared(node.left, operation, other, lookup, depth)
         case ast.BoolOp(op=ast.Or()):
             return next((v for n in node.values if (v := _value(n, lookup, depth + 1))), _UNKNOWN)
         case ast.Call():
@@ -98,6 +111,17 @@ def _binary(node: ast.BinOp, lookup: Lookup, depth: int) -> Any:
     return value if _number(value) else _UNKNOWN
 
 
+def _compared(left: ast.expr, operation: ast.cmpop, right: ast.expr, lookup: Lookup, depth: int) -> Any:
+    """Whether two known values are the same, or ordered so; numbers with numbers, words with words."""
+    one, two = _value(left, lookup, depth + 1), _value(right, lookup, depth + 1)
+    apply = _COMPARISONS.get(type(operation))
+    plain = all(value is None or isinstance(value, bool | int | float | str) for value in (one, two))
+    alike = plain and (isinstance(one, str) == isinstance(two, str) and None not in (one, two))
+    if apply is None or not plain or not (alike or isinstance(operation, ast.Eq | ast.NotEq | ast.Is | ast.IsNot)):
+        return _UNKNOWN
+    return apply(one, two)
+
+
 def _either(node: ast.IfExp, lookup: Lookup, depth: int) -> Any:
     """Both branches where they agree, else the one that a known test picks."""
     yes, no = _value(node.body, lookup, depth + 1), _value(node.orelse, lookup, depth + 1)
@@ -118,6 +142,9 @@ def _called(node: ast.Call, lookup: Lookup, depth: int) -> Any:
             return _CALLS[name](*values)
         except (TypeError, ValueError, OverflowError):
             return _UNKNOWN
+    if isinstance(node.func, ast.Attribute) and node.func.attr in _WORDS and not node.args:
+        word = _value(node.func.value, lookup, depth + 1)
+        return _WORDS[node.func.attr](word) if isinstance(word, str) else _UNKNOWN
     if isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "getenv"):
         found = lookup(node) if node.func.attr == "get" else None
         default = node.args[1] if len(node.args) > 1 else None

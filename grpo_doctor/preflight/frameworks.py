@@ -267,8 +267,8 @@ async_level async_generate
 _SWIFT["learning_rate"] = ("learning_rate", "lr")
 
 _VERL = _table("""
-group_size env.rollout.n actor_rollout_ref.rollout.n_trajectories actor_rollout_ref.rollout.n
-    actor_rollout_ref.rollout.n_agent
+group_size env.rollout.n es_manager.train.group_size actor_rollout_ref.rollout.n_trajectories
+    actor_rollout_ref.rollout.n actor_rollout_ref.rollout.n_agent
 learning_rate actor_rollout_ref.actor.optim.lr
 kl_coef actor_rollout_ref.actor.kl_loss_coef
 kl_reward_coef algorithm.kl_ctrl.kl_coef
@@ -623,6 +623,50 @@ evaluation runner.val_check_interval
 nodes cluster.num_nodes
 """)
 
+_TRINITY = _table("""
+group_size algorithm.repeat_times
+adv_estimator algorithm.advantage_fn algorithm.algorithm_type
+learning_rate algorithm.optimizer.lr trainer_config.actor_rollout_ref.actor.optim.lr
+kl_coef algorithm.kl_loss_fn_args.kl_coef
+epsilon algorithm.policy_loss_fn_args.clip_range_low algorithm.policy_loss_fn_args.clip_range
+epsilon_high algorithm.policy_loss_fn_args.clip_range_high
+temperature buffer.explorer_input.taskset.rollout_args.temperature
+top_p buffer.explorer_input.taskset.rollout_args.top_p
+max_prompt_tokens model.max_prompt_tokens
+max_new_tokens model.max_response_tokens
+model_length model.max_model_len
+model model.model_path
+lora_r model.lora_configs.0.lora_rank
+rollout_prompts buffer.batch_size
+update_responses buffer.train_batch_size
+max_steps buffer.total_steps
+epochs buffer.total_epochs
+evaluation explorer.eval_interval
+max_grad_norm trainer.grad_clip
+async_level synchronizer.sync_offset
+nodes cluster.node_num
+devices_per_node cluster.gpu_per_node
+""")
+
+_OAT = _table("""
+group_size num_samples
+adv_estimator critic_type
+learning_rate learning_rate
+kl_coef beta
+epsilon cliprange
+temperature temperature
+top_p top_p
+max_prompt_tokens prompt_max_length
+max_new_tokens generate_max_length
+rollout_prompts rollout_batch_size
+update_responses train_batch_size
+num_iterations num_ppo_epochs
+model pretrain
+lora_r lora_rank
+evaluation eval_steps
+processes gpus
+""")
+
 _GENERATION = _table(
     _SAMPLING
     + """
@@ -767,6 +811,23 @@ FRAMEWORKS = (
         ("orchestrator", "trainer.optim"),
         _PRIME,
         {"temperature": 1.0, "learning_rate": 1e-6, "num_iterations": 1},
+    ),
+    Framework(
+        "Trinity-RFT",
+        "",
+        r"\btrinity (?:run|train|explore)",
+        ("buffer.explorer_input", "explorer.rollout_model", "synchronizer", "algorithm.repeat_times", "explorer"),
+        _TRINITY,
+        {"temperature": 1.0, "top_p": 1.0},
+    ),
+    Framework(
+        "oat",
+        "",
+        r"\boat[./]\w",
+        ("critic_type", "pi_buffer_maxlen_per_device", "rollout_batch_size_per_device", "oracle_type"),
+        _OAT,
+        {},
+        flat=True,
     ),
     Framework(
         "torchtune",

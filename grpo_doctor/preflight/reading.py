@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from ..sources import ReadError
 from ..sources.input import Input
 from .configuration import Configuration, understand
-from .entry import Launch
+from .entry import Entry, Launch
 from .readers.document import read_document
 from .readers.log import LINES, read_log
 from .readers.notebook import read_notebook
@@ -22,6 +23,7 @@ LARGEST_NOTEBOOK = 1 << 25
 """Notebooks hold the pictures that they drew."""
 LOGS = (".log", ".txt", ".out", ".err")
 """Files that may print the configuration of their run; of them the head is read."""
+_COMMAND = re.compile(r"(?m)^\s*(?:\w+=\S*\s+)*(?:uv run|python|torchrun|accelerate|deepspeed|ray|trl|swift|bash)\b")
 SUFFIXES = (".sh", ".bash", ".slurm", ".sbatch", ".py", ".ipynb", ".yaml", ".yml", ".toml", ".json")
 
 
@@ -62,6 +64,21 @@ def _text(path: Path) -> str:
     return raw.decode("utf-8-sig", "replace")
 
 
+def _with_commands(documents: list[Launch], path: Path) -> list[Launch]:
+    """The documents, and the commands that they hold as text: jobs of SkyPilot, Kubernetes and the like."""
+    found = list(documents)
+    for entry in documents[0].entries if documents else ():
+        texts = entry.value if isinstance(entry.value, list) else [entry.value]
+        for text in texts:
+            if not isinstance(text, str) or "\n" not in text or not _COMMAND.search(text):
+                continue
+            for launch in read_shell(text, path):
+                if launch.program != ENVIRONMENT:
+                    launch.entries = [Entry(e.key, e.value, e.line and e.line + entry.line) for e in launch.entries]
+                    found.append(launch)
+    return found
+
+
 def _head(path: Path) -> str:
     """The head of a log, whatever it is packed in. Raises `ReadError`."""
     lines: list[str] = []
@@ -79,7 +96,7 @@ def _launches(path: Path, text: str) -> list[Launch]:
         case ".ipynb":
             return read_notebook(text)
         case ".yaml" | ".yml" | ".toml" | ".json":
-            return read_document(text, path)
+            return _with_commands(read_document(text, path), path)
         case suffix if suffix in LOGS:
             return read_log(text, path)
         case ".sh" | ".bash" | ".slurm" | ".sbatch":

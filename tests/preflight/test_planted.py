@@ -44,7 +44,7 @@ TRL_RIGHT = {
     "model": "Qwen/Qwen2.5-7B-Instruct",
 }  # fmt: skip
 TRL_SHELL = (
-    "accelerate launch --num_processes {processes} grpo.py --num_generations ${{K:-{k}}} --eval_strategy steps \\\n"
+    "trl grpo --num_processes {processes} --num_generations ${{K:-{k}}} --eval_strategy steps \\\n"
     "  --per_device_train_batch_size {device} --per_device_eval_batch_size {eval_device} \\\n"
     "  --gradient_accumulation_steps {steps} --temperature {temperature} --learning_rate {lr} --num_iterations 2\n"
 )

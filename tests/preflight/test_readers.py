@@ -73,6 +73,7 @@ def test_shell(tmp_path: Path, text: str, k: int | None) -> None:
         ("class C(BaseModel):\n    k: int = Field(8)\nGRPOConfig(num_generations=C().k)", 8),
         ("K = _int_env('K', 8)\nGRPOConfig(num_generations=K)", 8),
         ("kw = build()\nd = {'num_generations': 8, 'beta': 0.1}\nGRPOConfig(**kw)", 8),
+        ("import os\nD = os.environ.get('D', 'no').lower() == 'yes'\nGRPOConfig(num_generations=2 if D else 8)", 8),
         ("args = defaults()\nargs.num_generations = 8\nargs.learning_rate = 1e-6\nargs.beta = 0.1\n", 8),
         ("def evaluate(model, group_size=4):\n    pass\ndef train(model, group_size=8, lr=1e-5):\n    pass\n", 8),
     ],
@@ -86,6 +87,15 @@ def test_python(tmp_path: Path, text: str, k: int | None) -> None:
     [
         ("algorithm: {kl_beta: 1e-3, group_size: 8, adv_type: grpo}", {"group_size": 8, "kl_coef": 1e-3}),
         ("actor_rollout_ref:\n  rollout:\n    n: 8\n    val_kwargs: {n: 1, temperature: 0}", {"group_size": 8}),
+        (
+            "name: job\nrun: |\n  set -e\n  trl grpo --num_generations 8 --beta ${BETA:-0.1}\n",
+            {"group_size": 8, "kl_coef": 0.1},
+        ),
+        (
+            "algorithm: {algorithm_type: grpo, repeat_times: 8}\nbuffer: {batch_size: 96, explorer_input: {a: 1}}\n"
+            "explorer: {eval_interval: 50}\nsynchronizer: {sync_interval: 1}\n",
+            {"group_size": 8, "rollout_prompts": 96},
+        ),
         ("gconfig: {n_samples: 8}\nactor: {temperature: 1.0}\nrollout: {max_head_offpolicyness: 2}", {"group_size": 8}),
         (
             "base: &b {num_generations: 8}\ngrpo:\n  <<: *b\n  max_completion_length: 512\n",

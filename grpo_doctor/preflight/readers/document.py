@@ -199,7 +199,7 @@ def _resolve(launch: Launch) -> None:
         values.setdefault(entry.key, entry.value)
 
     def filled(value: Any, key: str, depth: int = 0) -> Any:
-        if not isinstance(value, str) or "${" not in value:
+        if not isinstance(value, str) or "${" not in value or "\n" in value:
             return value
         if (default := _ENVIRONMENT.fullmatch(value)) is not None:
             return scalar(default[1])

@@ -16,6 +16,10 @@ def test_message() -> None:
 @pytest.mark.parametrize(
     ("settings", "severity"),
     [
+        (
+            {"eval_batch": 12, "group_size": 8, "evaluation": "steps", "framework": "TRL", "own_program": True},
+            "info",
+        ),
         ({"eval_batch": 16, "group_size": 8, "evaluation": "steps", "framework": "TRL"}, None),
         ({"eval_batch": 12, "group_size": 8, "evaluation": "steps", "framework": "TRL", "eval_group_size": 4}, None),
         ({"eval_batch": 12, "group_size": 8, "evaluation": "no", "framework": "TRL"}, None),

@@ -20,6 +20,7 @@ def test_message() -> None:
         ({"generation_batch": 8, "group_size": 8}, None),
         ({"generation_batch": 7, "group_size": 8}, "error"),
         ({"group_size": 8}, None),
+        ({"generation_batch": 7, "group_size": 8, "own_program": True}, "info"),
     ],
 )
 def test_boundary(settings: dict[str, Any], severity: str | None) -> None:
