@@ -45,8 +45,8 @@ fuzz: .venv/.installed  ## odd inputs of every kind for SECONDS; what fails is k
 metamorphic: .venv/.installed  ## what must not change a verdict, on ../shared/logs
 	$(BIN)/python -m tests.metamorphic
 
-lab: .venv/.installed  ## every fault of the engine on three seeds, and what is named
-	$(BIN)/python -m tests.lab
+lab: .venv/.installed  ## every fault of the engine on three seeds, left alone and treated; goes on where it was broken off
+	nice -n 10 $(BIN)/grpo-doctor lab --evidence docs/evidence $(if $(wildcard ../shared/logs/labels.csv),--logs ../shared/logs)
 
 .venv-old-trl/.installed: pyproject.toml constraints-old-trl.txt
 	test -x .venv-old-trl/bin/python || $(PYTHON) -m venv .venv-old-trl

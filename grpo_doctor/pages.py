@@ -9,6 +9,7 @@ from typing import Any
 
 from .catalogue import Catalogue, home, load
 from .check import THRESHOLDS, Check
+from .measured import stored
 from .remedies import REMEDIES
 
 
@@ -31,7 +32,7 @@ def page(catalogue: Catalogue, check: Check) -> str:
     body = re.sub(r"^(## )", r"#\1", _with_defaults(check.page, limits), flags=re.MULTILINE)
     title, _, rest = body.partition("\n")
     parts = [f"## {check.code} {check.name}", title, " ".join(facts), rest.strip()]
-    parts += [_rivals(check), _remedies(check)]
+    parts += [_rivals(check), _remedies(check), _measured(check)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -83,6 +84,16 @@ def _remedies(check: Check) -> str:
         lines.append(f"  - evidence: {known.evidence} ({known.source})")
         parts.append("\n".join(lines))
     return "### Steps\n\n" + "\n".join(parts) if parts else ""
+
+
+def _measured(check: Check) -> str:
+    """What the lab came to: how early this check names a fault, and what its remedies, and those it withholds, did."""
+    found = stored()
+    lines = [f"- {harm.early(fault)}" for fault, harm in found.faults.items() if harm.by == check.code and harm.lead]
+    offered = [remedy if isinstance(remedy, str) else remedy.id for remedy in check.remedies]
+    for words, ids in (("", offered), ("withheld: ", check.withholds)):
+        lines += [f"- {words}`{id}` on {treatment}" for id in ids for treatment in found.tried(check.code, id)]
+    return "\n".join(["### Measured on the engine's faults\n", *lines]) if lines else ""
 
 
 def index(catalogue: Catalogue) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .check import Remedy, Step
+from .measured import of_lab
 
 
 def remedy(id: str, title: str, *, evidence: str, source: str, **steps: str) -> Remedy:
@@ -28,8 +29,7 @@ _SHARED = (
         verl="Roll out through vLLM or SGLang (actor_rollout_ref.rollout.name=vllm); with name=hf call eval() and "
         "switch checkpointing off around generate.",
         openrlhf="Roll out through vLLM (--vllm.num_engines 1 or more); nothing else to do.",
-        evidence="agreement with eval generation 0.125 → 1.000 on a tiny Qwen2; collapses after an update 43 of 44 → "
-        "0 of 48 steps in the engine that reproduces the P30 run",
+        evidence=of_lab("train-mode-generation"),
         source="huggingface/transformers#36051, huggingface/trl#3683; `grpo-doctor run --inject train-mode-generation`",
     ),
     remedy(
@@ -109,9 +109,8 @@ _SHARED = (
         verl="actor_rollout_ref.actor.kl_loss_coef=0.001",
         openrlhf="--algo.kl.init_coef 0.001",
         by_hand="beta /= 3 until the KL term has less than 0.3 of the gradient norm",
-        evidence="beta 10 → 0.02 at step 31: reward 0.26 → 0.52 at step 70 in an early engine of this project; leaving "
-        "the term out altogether gave Lever-Plus a KL of 17",
-        source="an early engine of this project, remedies table; arXiv 2402.03300 (0.04); verl default 0.001",
+        evidence=f"{of_lab('kl-dominates')}; leaving the term out altogether gave Lever-Plus a KL of 17",
+        source="arXiv 2402.03300 (0.04); verl default 0.001",
     ),
     remedy(
         "correct-rollout-mismatch",
@@ -124,7 +123,7 @@ _SHARED = (
         openrlhf="--algo.advantage.is_correction_enable --algo.advantage.is_correction_threshold 0.5 5.0",
         by_hand="weight = (logp_trainer - logp_generator).exp().clamp(max=2.0).detach(); loss = weight * loss; "
         "use one temperature and one precision on both sides",
-        evidence="stale rollouts mended at step 31: reward 0.26 → 0.63 at step 70 in an early engine of this project",
+        evidence=of_lab("stale-rollout-weights"),
         source="verl docs/algo/rollout_corr.md; NeMo-RL guide; arXiv 2510.26788; huggingface/trl#5814",
     ),
     remedy(
@@ -146,8 +145,8 @@ _SHARED = (
         "actor checkpoint contents without optimizer",
         openrlhf="--ckpt.load_enable with the checkpoint before the onset",
         by_hand="model.load_state_dict(healthy); optimizer = AdamW(model.parameters(), lr=lr)",
-        evidence="after lr x100 mending in place left the reward at 0.00; the rollback took it to 0.54 in 40 steps",
-        source="remedies table of an early engine of this project",
+        evidence=f"{of_lab('lr-too-high')}; {of_lab('lr-too-high', 'rolled-back')}",
+        source="fault `lr-too-high` of the engine",
     ),
     remedy(
         "prove-entropy-sign",
@@ -158,9 +157,9 @@ _SHARED = (
         trl="Nothing to do in GRPOTrainer (loss - coef * entropy); probe a subclass that overrides compute_loss.",
         verl="Nothing to do in the built-in actor (policy_loss -= entropy_agg * entropy_coeff); probe a custom loss.",
         openrlhf="Nothing to do in the built-in actor (loss -= entropy_loss * coef); probe a custom loss.",
-        evidence="cosine of the applied step with the gradient of entropy +1.00 right, -1.00 flipped; in grpo-dual the "
-        "coefficient went 0.2 → 6.0 while the entropy stayed at 0.03, because the applied sign was flipped",
-        source="BoBaCai/grpo-dual; an early engine of this project, probes",
+        evidence="in grpo-dual the coefficient went 0.2 → 6.0 while the entropy stayed at 0.03, because the applied "
+        "sign was flipped",
+        source="BoBaCai/grpo-dual",
     ),
     remedy(
         "entropy-bonus",
@@ -169,8 +168,7 @@ _SHARED = (
         verl="actor_rollout_ref.actor.entropy_coeff=0.001, or policy_loss.loss_mode=kl_cov (or clip_cov)",
         openrlhf="--actor.entropy_coef 0.001",
         by_hand="coef += 0.005 * sign(target - entropy), clamped to [0, 0.05]; loss = policy_loss - coef * entropy",
-        evidence="Qwen2.5-7B average 38.6 → 40.6 and 32B 45.8 → 52.2 with KL-Cov; a fixed 0.3 exploded the "
-        "policy in an early engine of this project",
+        evidence="Qwen2.5-7B average 38.6 → 40.6 and 32B 45.8 → 52.2 with KL-Cov",
         source="arXiv 2505.22617; verl docs/algo/entropy.md",
     ),
     remedy(
@@ -180,8 +178,8 @@ _SHARED = (
         verl="actor_rollout_ref.actor.entropy_coeff=0",
         openrlhf="leave --actor.entropy_coef out",
         by_hand="coef = 0; after an explosion also go back to the last healthy checkpoint with a fresh optimizer",
-        evidence="coefficient 1.0 → 0 in place left the reward at 0.00; with a rollback it reached 0.55 in 40 steps",
-        source="an early engine of this project, remedies table; verl PR #781; rllm#116",
+        evidence=f"{of_lab('entropy-coefficient-huge')}; {of_lab('entropy-coefficient-huge', 'rolled-back')}",
+        source="verl PR #781; rllm#116",
     ),
     remedy(
         "raise-response-limit",
@@ -191,8 +189,7 @@ _SHARED = (
         "overlong_buffer.penalty_factor=1.0",
         openrlhf="--rollout.max_new_tokens 2x; --reward.overlong_buffer_len 4096 --reward.overlong_penalty_factor 1",
         by_hand="max_new_tokens at least the 95th percentile of supervised targets; reward 0 where no EOS was sampled",
-        evidence="AIME24 30 → 36 by the overlong filter, 38 → 41 by the soft penalty (DAPO); in an early engine of "
-        "this project a limit of 5 was exploited: valid 0.97 at the limit, clean evaluation 0.00-0.51",
+        evidence="AIME24 30 → 36 by the overlong filter, 38 → 41 by the soft penalty (DAPO)",
         source="arXiv 2503.14476; verl docs/algo/dapo.md; trl PR#5759",
     ),
     remedy(
@@ -224,8 +221,8 @@ _SHARED = (
         trl='generation_kwargs={"min_new_tokens": 0}',
         verl="actor_rollout_ref.rollout: no min_tokens in the sampling parameters",
         openrlhf="leave min_tokens out of the sampling parameters",
-        evidence="minimum 14 → 0 at step 31: reward 0.00 → 0.57, valid 0.00 → 0.95 at step 70",
-        source="an early engine of this project, remedies table; BoBaCai/grpo-dual (30 → 5, since 30 forced garbage)",
+        evidence=of_lab("min-new-tokens"),
+        source="BoBaCai/grpo-dual (30 → 5, since 30 forced garbage)",
     ),
     remedy(
         "slice-at-padded-width",
@@ -235,10 +232,8 @@ _SHARED = (
         trl="GRPOTrainer does this; in a custom rollout_func return prompt_ids and completion_ids apart",
         verl="nothing to do: responses come as ids of their own",
         openrlhf="nothing to do: responses come as ids of their own",
-        evidence="mended at step 31: true reward 0.39 → 0.64, clean evaluation 0.40 → 0.65 at step 70; before it, "
-        "about "
-        "18 % of the rewards (the longest prompt of each batch) were right",
-        source="an early engine of this project, remedies table; BoBaCai/grpo-dual",
+        evidence=f"{of_lab('left-pad-extraction')}; until then only the longest prompt of each batch is judged rightly",
+        source="BoBaCai/grpo-dual",
     ),
     remedy(
         "complete-eos-set",

@@ -13,6 +13,7 @@ import msgspec
 from .catalogue import report, report_names
 from .check import Finding, Remedy, Severity, Step, Withheld
 from .diagnosis import Diagnosis
+from .measured import stored
 from .redaction import CLIP, clean, cleaned, one_line
 from .run import Sample, Table
 
@@ -129,6 +130,13 @@ def named(diagnoses: Sequence[Diagnosis]) -> list[str]:
             break
         shared += 1
     return [str(Path(*path.parts[shared:])) for path in paths] if len(paths) > 1 else [d.source for d in diagnoses]
+
+
+def sure(finding: Finding) -> str:
+    """The confidence of a finding and what it means; of a cause also how often causes of that confidence were right."""
+    words = f"{finding.confidence}: {SURE[finding.confidence]}"
+    share = stored().calibration.get(finding.confidence) if finding.role == "cause" else None
+    return words if share is None else f"{words}; {share}"
 
 
 def since(finding: Finding) -> str:

@@ -8,7 +8,6 @@ from grpo_doctor import Diagnosis, Finding, Remedy, Withheld
 from grpo_doctor.charts import file_name, panels
 from grpo_doctor.report import (
     FRAMEWORKS,
-    SURE,
     Options,
     authored,
     counted,
@@ -27,6 +26,7 @@ from grpo_doctor.report import (
     responses,
     settings_table,
     story,
+    sure,
     when,
     withheld,
 )  # fmt: skip
@@ -74,7 +74,7 @@ def _first_screen(main: Finding) -> str:
     rows = [
         [f"**{main.role}**", f"`{main.code}` {main.name} ({main.severity})"],
         ["**when**", when(main)],
-        ["**how sure**", f"{main.confidence}: {SURE[main.confidence]}"],
+        ["**how sure**", sure(main)],
         ["**do this**", f"**{authored(first_step_to_take(main))}**"],
     ]
     return _rows(["", ""], rows)

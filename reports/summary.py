@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from grpo_doctor import Diagnosis
 from grpo_doctor.report import (
-    SURE,
     Options,
     authored,
     counted,
@@ -15,6 +14,7 @@ from grpo_doctor.report import (
     markdown,
     responses,
     story,
+    sure,
     when,
 )
 
@@ -52,7 +52,7 @@ def _told(diagnosis: Diagnosis, options: Options) -> list[str]:
     main, effects, others, notes = story(diagnosis)
     lines = [f"### {markdown(diagnosis.source)}", "", f"**{markdown(diagnosis.headline)}**", ""]
     if main is not None:
-        lines.append(f"- {when(main)}, {main.confidence} confidence: {SURE[main.confidence]}")
+        lines.append(f"- {when(main)}, confidence {sure(main)}")
         lines.append(f"- do this: **{authored(first_step_to_take(main))}**")
         if effects:
             lines.append(f"- explains {', '.join(f'`{f.code}` {f.name}' for f in effects)}")

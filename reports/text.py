@@ -17,7 +17,6 @@ from grpo_doctor.diagnosis import weight
 from grpo_doctor.redaction import one_line
 from grpo_doctor.report import (
     FRAMEWORKS,
-    SURE,
     Options,
     cost,
     counted,
@@ -35,6 +34,7 @@ from grpo_doctor.report import (
     since,
     steps_for,
     story,
+    sure,
     when,
     withheld,
 )  # fmt: skip
@@ -200,7 +200,7 @@ def _first_screen(main: Finding, diagnosis: Diagnosis) -> Grid:
         grid.add_row("lost", Text(lost))
     if shown := main.evidence.get("crafted"):
         grid.add_row("shown by", Text(str(shown)))
-    grid.add_row("how sure", Text(f"{main.confidence}: {SURE[main.confidence]}"))
+    grid.add_row("how sure", Text(sure(main)))
     grid.add_row("do this", Text(first_step_to_take(main), style="bold"))
     return grid
 

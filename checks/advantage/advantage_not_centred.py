@@ -59,8 +59,8 @@ def advantage_not_centred(
     nothing to set. By hand: `A = r.view(-1, K) - r.view(-1, K).mean(1, keepdim=True)`.
 
     ## Sources
-    PeterGriffinJin/Search-R1#88; verl `core_algos.py` (a group of one); fault uncentred of the
-    an early engine of this project.
+    PeterGriffinJin/Search-R1#88; verl `core_algos.py` (a group of one); fault
+    `global-norm-uncentred` of the engine.
     """
     up = (advantage_min >= 0) & (advantage_max > 0.01)
     down = (advantage_max <= 0) & (advantage_min < -0.01)

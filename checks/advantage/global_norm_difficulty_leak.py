@@ -43,15 +43,15 @@ def global_norm_difficulty_leak(
 
     ## Known false alarms
     TRL's `scale_rewards="batch"` and OpenRLHF's `reinforce_baseline` subtract the group mean first: tied groups then
-    have A = 0 and this stays silent. In an early engine of this project the leak did no visible harm (0.64 against
-    0.63).
+    have A = 0 and this stays silent. In the engine (fault `global-norm-uncentred`)
+    it did no visible harm.
 
     ## Remedy
     Centre per group, scale per batch: OpenRLHF `reinforce_baseline`, TRL `scale_rewards="batch"`, verl
     `algorithm.adv_estimator=reinforce_plus_plus_baseline`.
 
     ## Sources
-    arXiv 2501.03262, 2508.08221; BoBaCai/grpo-dual, option C; notes of an early engine of this project (fault global).
+    arXiv 2501.03262, 2508.08221; BoBaCai/grpo-dual, option C.
     """
     tied = rms_on_ties(
         advantage_std,

@@ -2,6 +2,7 @@ from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
 from grpo_doctor.columns import Column, is_any, isnan, rms_on_ties, where
+from grpo_doctor.measured import of_lab
 from grpo_doctor.remedies import remedy
 
 
@@ -27,9 +28,8 @@ from grpo_doctor.remedies import remedy
             trl='scale_rewards="group" instead of ranks',
             verl="algorithm.adv_estimator=grpo instead of ranks",
             openrlhf="--algo.advantage.estimator group_norm instead of ranks",
-            evidence="constant reward: true reward 0.27 → 0.11 and 0.22 → 0.07 in 60 steps with index ranks, "
-            "unchanged with z-scores",
-            source="fault rank_const of an early engine of this project (2 seeds)",
+            evidence=of_lab("rank-advantages"),
+            source="yunsoft2019/Lever-Plus; fault `rank-advantages` of the engine",
         ),
     ),
 )
@@ -73,8 +73,8 @@ def rank_normalisation_on_ties(
     Average ranks for ties and zero for groups without a difference, or z-scores.
 
     ## Sources
-    Derived; yunsoft2019/Lever-Plus and its follow-up report; faults rank_ties and rank_const
-    of an early engine of this project.
+    Derived; yunsoft2019/Lever-Plus and its follow-up report; fault `rank-advantages` of
+    the engine.
     """
     tied = rms_on_ties(
         advantage_std,

@@ -2,6 +2,7 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.columns import Column, is_any, isnan, known_median, sqrt, where, words
+from grpo_doctor.measured import of_lab
 from grpo_doctor.remedies import remedy
 
 
@@ -39,8 +40,8 @@ from grpo_doctor.remedies import remedy
             openrlhf="leave it: OpenRLHF adds 1e-9",
             by_hand="A = (r - r.mean()) / (r.std() + 1e-4). First score the same response twice: lower the floor only "
             "if the rewards differ by more than twice the judge's own noise",
-            evidence="floor 0.1 over a raw deviation of 4e-4: reward 0.27 with a KL term, 0.60 without one (3 seeds)",
-            source="TRL, verl and OpenRLHF source; fault std_floor of an early engine of this project",
+            evidence=of_lab("std-floor"),
+            source="TRL, verl and OpenRLHF source",
         ),
         "lower-kl-coefficient",
     ),
@@ -76,9 +77,9 @@ def std_floor_dominates(
 
     ## Why it matters
     `clamp(std, min=0.1)`, or a large epsilon, turns z-scores into r / 0.1. Lever-Plus logged standard deviations
-    of 0.0062: a raw deviation of 6e-4 over a floor of 0.1. Adam cancels the scale, so this alone does no harm (0.60
-    in an early engine of this project without a KL term); with one, the KL gradient is not scaled down and pulls the
-    policy back to the reference (0.27, a stall).
+    of 0.0062: a raw deviation of 6e-4 over a floor of 0.1. Adam cancels the scale, so this alone does no harm; with a
+    KL term (fault `std-floor` of the engine) the KL gradient is not scaled down and pulls the
+    policy back to the reference: a stall.
 
     ## Known false alarms
     Dr. GRPO and other estimators that do not divide: declare `normaliser = none`. Rewards whose differences are
@@ -89,8 +90,8 @@ def std_floor_dominates(
     Floor at most 1e-4; make the rewards finer first. Lower the KL coefficient if the floor has to stay.
 
     ## Sources
-    Founding document 4 (its recommended floor is the cause, and changed nothing); SEEDS;
-    notes of an early engine of this project, section 5.
+    Founding document 4 (its recommended floor is the cause, and changed nothing); fault
+    `std-floor` of the engine.
     """
     spread = sqrt(advantage_std**2 / (1 - where(dead_share < 1, dead_share, 0.0)))
     rms = where(isnan(advantage_rms_live), spread, advantage_rms_live)

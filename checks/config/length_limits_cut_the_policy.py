@@ -37,7 +37,8 @@ def length_limits_cut_the_policy(
     max_new_tokens at or above the 95th percentile, min_new_tokens at or below the 25th (or 0).
 
     ## Sources
-    Founding document 1 and its repository (minimum 5, then 30, then 5); engine notes (max_new5, min_new14).
+    Founding document 1 and its repository (minimum 5, then 30, then 5); faults `truncation` and
+    `min-new-tokens` of the engine.
     """
     first_cut, first_held = baseline(cut_share, rows), baseline(eos_suppressed_rate, rows)
     return fires(

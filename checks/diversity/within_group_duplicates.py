@@ -55,7 +55,7 @@ def within_group_duplicates(
     Temperature 1 first; then live groups by filtering prompts; then entropy at a target.
 
     ## Sources
-    An early engine of this project (0.98 at the start, 0.18-0.25 after 100 healthy steps); DAPO (arXiv 2503.14476).
+    Healthy runs of the engine (`grpo-doctor run`), which end with few different responses; DAPO (arXiv 2503.14476).
     """
     share = recent_mean(unique_rate)
     better = (reward_gained & ~reward_fallen) | reward_solved

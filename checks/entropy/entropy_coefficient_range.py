@@ -35,8 +35,8 @@ def entropy_coefficient_range(entropy_coef: Column, *, high: float = 0.02, huge:
 
     ## Why it matters
     The bonus pays coef x H per token whatever the answer is worth. Its sign decides what a large one does: with the
-    right sign 0.3 exploded entropy to that of random tokens within 20 steps in an early engine of this project; with a
-    flipped sign 0.5 left 0.03 nats and the reward stuck. Records of one run cannot tell a flipped sign up to 0.1; a
+    right sign it drives entropy to that of random tokens (fault `entropy-coefficient-huge` of the engine); with a
+    flipped sign to 0 (`flipped-entropy`). Records of one run cannot tell a flipped sign up to 0.1; a
     probe can.
 
     ## Known false alarms
@@ -48,8 +48,8 @@ def entropy_coefficient_range(entropy_coef: Column, *, high: float = 0.02, huge:
     adaptive coefficient of at most 0.05. A target above 2 nats is a bonus that never goes off.
 
     ## Sources
-    TRL 1.16 and verl defaults (0); BoBaCai/grpo-dual (0.2 to 6.0); an early engine of this project (0.01 to 1.0, both
-    signs).
+    TRL 1.16 and verl defaults (0); BoBaCai/grpo-dual (0.2 to 6.0); faults `entropy-coefficient-huge` and
+    `flipped-entropy` of the engine.
     """
     return fires(
         entropy_coef > high,

@@ -135,8 +135,7 @@ def entropy_collapse(
     ## Sources
     arXiv 2505.22617 (law and effect sizes), 2503.14476 (clip-higher); BoBaCai/grpo-dual, whose log is low from step 1;
     real public runs of ShibukiZero/assignment5-alignment, JuncyLu/trl_DAPO,
-    kartikmunjal/rlhf-and-reward-modelling-alt; an early engine of this project: flipped sign at 0.5 ends at 0.029 nats
-    with 84 % dead groups.
+    kartikmunjal/rlhf-and-reward-modelling-alt; fault `flipped-entropy` of the engine.
     """
     placeholder = (entropy_mean == 0) & ((cut_share >= 1) | (best(entropy_mean) <= 0))
     entropy = where((entropy_mean < 0) | placeholder, np.nan, entropy_mean)

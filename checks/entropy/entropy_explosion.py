@@ -86,8 +86,8 @@ def entropy_explosion(
     ## Sources
     rllm#116 ("fine as long as it is < 1"; 2.0 with falling scores), verl PR #781, verl#2738; public runs of
     ShibukiZero/assignment5-alignment (0.9 → 7
-    nats at 16 updates per rollout); an early engine of this project: coefficients 0.3 and 1.0 reach 4.5 of ln 96 =
-    4.56 by step 8-20.
+    nats at 16 updates per rollout); fault `entropy-coefficient-huge` of the engine, which ends at the entropy of
+    random tokens.
     """
     entropy = where(entropy_mean > 0, entropy_mean, np.nan)
     first = baseline(entropy, 1)

@@ -65,7 +65,7 @@ def entropy_sign_flip_records(
 
     ## Known false alarms
     No record proves a sign. Up to a coefficient of 0.1 one run's records cannot tell a flipped sign from a healthy
-    fall (final entropy 0.09-0.14 against 0.17-0.20 in an early engine of this project): silence here is no proof. TRL,
+    fall (fault `flipped-entropy` of the engine at 0.01 and 0.1): silence here is no proof. TRL,
     verl and OpenRLHF subtract coef x H and log `entropy_loss` = +H; a logged term is read as a loss term only where it
     matches coef x H and the coefficient is not 1. A minus in the source proves nothing: -H.mean() is right when it is
     added.
@@ -74,7 +74,7 @@ def entropy_sign_flip_records(
     Run the probe ENT006 on the gradient that is really applied. Do not raise the coefficient before.
 
     ## Sources
-    BoBaCai/grpo-dual (printed loss right, applied gradient wrong); trl#5584; an early engine of this project.
+    BoBaCai/grpo-dual (printed loss right, applied gradient wrong); trl#5584; fault `flipped-entropy` of the engine.
     """
     bonus = (entropy_coef >= strong) & (total(entropy_coef > 0) >= 8)
     falls = kendall_tau(entropy_mean, rows) < tau

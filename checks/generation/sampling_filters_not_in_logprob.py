@@ -2,6 +2,7 @@ from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires, probe, probes
 from grpo_doctor.columns import Column
+from grpo_doctor.measured import of_lab
 from grpo_doctor.remedies import remedy
 
 
@@ -40,8 +41,8 @@ from grpo_doctor.remedies import remedy
             "logprobs_mode='processed_logprobs'",
             verl="actor_rollout_ref.rollout: temperature=1.0 top_p=1.0 top_k=-1",
             openrlhf="--rollout.temperature 1.0 --rollout.top_p 1.0",
-            evidence="mismatch of a penalty 0.02-0.03 and of a temperature applied twice 0.33 → below 1e-8",
-            source="an early engine of this project; trl#4159, trl#4772, trl#6789, trl PR#3029",
+            evidence=of_lab("double-temperature"),
+            source="trl#4159, trl#4772, trl#6789, trl PR#3029",
         ),
     ),
     invalidates=("importance ratios since step {onset}",),
@@ -81,8 +82,8 @@ def sampling_filters_not_in_logprob(
     Neutral sampling parameters, and the same temperature in sampling and loss; or the processed log-probabilities.
 
     ## Sources
-    An early engine of this project (mismatch table); TRL documentation (temperature in the log-probs,
-    processed_logprobs); grpo-dual (T 0.75, top-k 50, top-p 0.9, three penalties, loss on raw logits).
+    Faults `penalty-over-prompt` and `double-temperature` of the engine; TRL documentation (temperature in the
+    log-probs, processed_logprobs); grpo-dual (T 0.75, top-k 50, top-p 0.9, three penalties, loss on raw logits).
     """
     filters = (abs(rollout_mismatch_raw_kl) <= agree) & (rollout_mismatch_kl > differ)
     return fires(
@@ -110,8 +111,8 @@ def sampling_filters_not_in_logprob(
             by_hand="generate(top_p=1.0, top_k=0, repetition_penalty=1.0, min_new_tokens=0), logits / T in the loss",
             trl="top_p=1.0, top_k=0, repetition_penalty=1.0; with vLLM logprobs_mode=processed_logprobs",
             verl="rollout.top_p=1.0 top_k=-1; logits are divided by the temperature",
-            evidence="k3 between sampler and loss 0.02 to 4.5 → below 1e-8",
-            source="faults of an early engine of this project: clip, pen_prompt, min_new14, T1.5_twice",
+            evidence=of_lab("logit-clip"),
+            source="trl#4159, trl#4772, trl#6789; fault `logit-clip` of the engine",
         ),
     ),
 )

@@ -2,6 +2,7 @@ from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
 from grpo_doctor.columns import Column, baseline, isnan, moving_median, previous, where
+from grpo_doctor.measured import of_lab
 from grpo_doctor.remedies import remedy
 
 
@@ -43,8 +44,8 @@ from grpo_doctor.remedies import remedy
             verl="actor_rollout_ref.rollout.calculate_log_probs=True; watch training/rollout_probs_diff_mean; "
             "free_cache_engine with sleep level 1",
             openrlhf="--vllm.sync_backend nccl; watch vllm_kl",
-            evidence="mended at step 31: true reward 0.26 → 0.63, clean evaluation 0.35 → 0.67 at step 70",
-            source="an early engine of this project, remedies table; NeMo-RL#2631, vllm#29341, trl#5312, verl-omni#552",
+            evidence=of_lab("stale-rollout-weights"),
+            source="NeMo-RL#2631, vllm#29341, trl#5312, verl-omni#552",
         ),
     ),
     invalidates=("updates since step {onset}: their samples are those of an older policy",),
@@ -88,8 +89,7 @@ def stale_rollout_weights(
     Synchronise after every update and prove it by a canary prompt; merge the adapter before the transfer.
 
     ## Sources
-    An early engine of this project (0.11 after the first updates, 1.02 at step 60; reward 0.25 against 0.63);
-    NeMo-RL#2631, vllm#29341, trl#5312, verl-omni#552, ms-swift#9855.
+    Fault `stale-rollout-weights` of the engine; NeMo-RL#2631, vllm#29341, trl#5312, verl-omni#552, ms-swift#9855.
     """
     broken_mode = (generation_training_mode == 1) & (generation_checkpointing == 1)
     now = moving_median(abs(mismatch), 5)

@@ -1,6 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor.measured import of_lab
 from grpo_doctor.remedies import remedy
 
 
@@ -14,8 +15,8 @@ from grpo_doctor.remedies import remedy
             "temperature-once",
             "Give the temperature to generate or to a processor, not to both",
             by_hand="model.generate(..., temperature=T)   # and no TemperatureLogitsWarper(T) in logits_processor",
-            evidence="effective temperature of a declared 1.5: 2.250 → 1.500; true reward 0.13 → 0.33",
-            source="grpo-dual dc82e34; faults of an early engine of this project: T1.5_twice",
+            evidence=of_lab("double-temperature"),
+            source="grpo-dual dc82e34",
         ),
     ),
 )
@@ -47,7 +48,7 @@ def temperature_applied_twice(
     One place for the temperature.
 
     ## Sources
-    grpo-dual 29c8fce and dc82e34 (2.0 became 4.0); an early engine of this project: 2.250 measured for a declared 1.5.
+    grpo-dual 29c8fce and dc82e34 (2.0 became 4.0); fault `double-temperature` of the engine.
     """
     declared = settings.get("temperature")
     if not isinstance(declared, int | float) or declared <= 0:

@@ -2,6 +2,7 @@ from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
 from grpo_doctor.columns import Column, baseline, where
+from grpo_doctor.measured import of_lab
 from grpo_doctor.remedies import remedy
 
 _OTHER_TEXT = "The score of the sampled ids is not the score that was given: other text was scored"
@@ -49,8 +50,8 @@ _OTHER_INPUT = (
             trl="hand prompt_ids and completion_ids on unchanged in rollout_func; score decode(completion_ids)",
             verl="return token ids from the agent loop, not text (actor_rollout_ref.rollout.mode=async keeps them)",
             openrlhf="return observation tokens, not text, from the agent executor",
-            evidence="log-probs on the raw prompt text: reward 0.47 against 0.63, mismatch 0.39 from step 1",
-            source="an early engine of this project; beita6969/colab-grpo (trained on expanded code until P23)",
+            evidence=of_lab("kl-on-unformatted-prompt"),
+            source="beita6969/colab-grpo (trained on expanded code until P23)",
         ),
     ),
     invalidates=("rewards and updates since step {onset}: they belong to other text than the policy wrote",),
@@ -92,7 +93,7 @@ def trained_text_not_sampled_text(
     Pass ids, not text, from sampling to scoring to loss.
 
     ## Sources
-    An early engine of this project (mismatch 0.39, KL 0.81 from step 1); beita6969/colab-grpo's trainer before P23;
+    Fault `kl-on-unformatted-prompt` of the engine; beita6969/colab-grpo's trainer before P23;
     trl#3520, NeMo-RL#855.
     """
     scored = (judged == judged) & (abs(reward_recomputed_gap) > gap) & ~(chat_header_rate > header)

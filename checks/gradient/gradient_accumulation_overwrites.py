@@ -2,6 +2,7 @@ import inspect
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor.measured import of_lab
 from grpo_doctor.remedies import remedy
 
 
@@ -15,8 +16,8 @@ from grpo_doctor.remedies import remedy
             "accumulate-by-adding",
             "Add the gradients of micro-batches, each divided by how many there are",
             by_hand="(loss / micro_batches).backward()   # autograd adds; with surgery: p.grad.add_(g), not copy_(g)",
-            evidence="cosine with the full-batch gradient 0.755 → 1.000, true reward 0.48 → 0.66",
-            source="grpo-dual 2baccd3; faults of an early engine of this project: acc_bug",
+            evidence=of_lab("overwritten-accumulation"),
+            source="grpo-dual 2baccd3",
         ),
     ),
 )
@@ -58,7 +59,7 @@ def gradient_accumulation_overwrites(
     Divide by the number of micro-batches, and add.
 
     ## Sources
-    grpo-dual 2baccd3 (KL 0.000, one-token answers); an early engine of this project: cosine 0.755.
+    grpo-dual 2baccd3 (KL 0.000, one-token answers); fault `overwritten-accumulation` of the engine.
     """
     craft = probes.craft
     own = None if isinstance(step, probes.updates.PlainStep) else step

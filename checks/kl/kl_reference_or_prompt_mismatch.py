@@ -3,6 +3,7 @@ from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
 from grpo_doctor.columns import Column, baseline, is_any, latest, where, words
+from grpo_doctor.measured import of_lab
 from grpo_doctor.remedies import remedy
 
 
@@ -35,9 +36,8 @@ from grpo_doctor.remedies import remedy
             openrlhf="the same --pretrain for actor and reference",
             by_hand="with torch.no_grad(): ref(input_ids, attention_mask=mask), the policy's own tensors, eval mode; "
             "with LoRA: with model.disable_adapter()",
-            evidence="KL at step 1: exactly 0 healthy, 0.03 with a half-trained reference, 3.57 with a raw one",
-            source="faults ref_other and ref_raw of an early engine of this project; huggingface/trl#3500, "
-            "#3520; NeMo-RL#855",
+            evidence=of_lab("reference-mismatch"),
+            source="huggingface/trl#3500, #3520; NeMo-RL#855",
         ),
     ),
     invalidates=("the KL penalty: it pulls towards a policy that the run did not start from",),
@@ -124,8 +124,8 @@ def _where(began: float, kl: float) -> str:
             "Build the ids of prompt and response once, and give them to policy and reference alike",
             by_hand="prompts = [render(p) for p in batch]   # the same list for generate, log-probabilities and KL\n"
             "with torch.no_grad(), model.disable_adapter(): ref = logprobs(ids, mask)   # LoRA",
-            evidence="KL at step 1 3.57 → 0 exactly",
-            source="BoBaCai/grpo-dual, bug 3; faults of an early engine of this project: ref_raw and lp_raw_prompt",
+            evidence=of_lab("kl-on-unformatted-prompt"),
+            source="BoBaCai/grpo-dual, bug 3",
         ),
     ),
 )

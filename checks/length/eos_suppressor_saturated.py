@@ -49,7 +49,7 @@ def eos_suppressor_saturated(
     Lower the minimum. Raising it, as BoBaCai/grpo-dual advises, cannot lower the share.
 
     ## Sources
-    Algebra; an early engine of this project (minimum 14 for answers of 8: reward 0, mismatch 0.68 from step 1);
+    Algebra; fault `min-new-tokens` of the engine;
     BoBaCai/grpo-dual.
     """
     return fires(

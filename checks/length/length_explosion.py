@@ -103,8 +103,8 @@ def length_explosion(
 
     ## Sources
     Public runs of ShibukiZero/assignment5-alignment (305 → 900 of 1024 tokens, reward 0), public runs of
-    ShibukiZero/assignment5-alignment (1024 after NaN); DAPO (arXiv 2503.14476), Dr. GRPO (2503.20783); an early engine
-    of this project: a length bonus on any text is exploited within 13-19 steps.
+    ShibukiZero/assignment5-alignment (1024 after NaN); DAPO (arXiv 2503.14476), Dr. GRPO (2503.20783); fault
+    `length-bonus` of the engine.
     """
     first = baseline(response_length_mean, 1)
     now = recent_mean(response_length_mean)

@@ -39,7 +39,7 @@ def min_new_tokens_vs_target(
     A minimum of at most the 25th percentile, and a limit of at least the 95th percentile, of supervised answers.
 
     ## Sources
-    BoBaCai/grpo-dual (minimum 5 → 30 → 5); an early engine of this project (minimum 14: mean length 16).
+    BoBaCai/grpo-dual (minimum 5 → 30 → 5); fault `min-new-tokens` of the engine.
     """
     return fires(
         (min_new_tokens >= 2) & (length <= near * min_new_tokens),

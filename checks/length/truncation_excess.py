@@ -75,7 +75,7 @@ def truncation_excess(
 
     ## Why it matters
     A cut response has no answer. Scored as wrong it makes groups tie; scored by what stands there, the policy learns
-    to be cut: in an early engine of this project validity rose to 0.97 while the clean evaluation fell to 0.00-0.51.
+    to be cut.
 
     ## Known false alarms
     Runs may start at 70 % and recover. A run may keep a reward of 0.9 with every response cut: that is truncation, a

@@ -1,6 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor.measured import of_lab
 from grpo_doctor.remedies import remedy
 
 
@@ -15,8 +16,8 @@ from grpo_doctor.remedies import remedy
             "Give the model the attention mask, and position ids that count real tokens",
             by_hand="position_ids = attention_mask.cumsum(-1).sub(1).clamp(min=0)\n"
             "model(input_ids, attention_mask=attention_mask, position_ids=position_ids)",
-            evidence="largest difference of a logit 0.75 → 2.4e-6",
-            source="huggingface/trl#2708, OpenRLHF#217; an early engine of this project, probe of padding invariance",
+            evidence=of_lab("attention-mask-ignored"),
+            source="huggingface/trl#2708, OpenRLHF#217",
         ),
     ),
 )

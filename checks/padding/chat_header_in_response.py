@@ -51,8 +51,7 @@ def chat_header_in_response(chat_header_rate: Column, *, rows: int = 5, warn: fl
     generation the complete EOS set.
 
     ## Sources
-    BoBaCai/grpo-dual and its boundary block; an early engine of this project (0.82 under left padding, 0 to 0.016 in
-    healthy runs).
+    BoBaCai/grpo-dual and its boundary block; fault `left-pad-extraction` of the engine.
     """
     rate = moving_mean(chat_header_rate, rows)
     return fires(

@@ -57,8 +57,7 @@ def left_pad_count_as_position(
     Slice at the padded width. Test with at least one padded row: the longest row is right either way.
 
     ## Sources
-    BoBaCai/grpo-dual, bug 1; an early engine of this project (template tokens in 82 % of scored texts, dead groups
-    0.82 from step 1).
+    BoBaCai/grpo-dual, bug 1; fault `left-pad-extraction` of the engine.
     """
     return fires(
         (abs(reward_recomputed_gap) > gap) & (chat_header_rate > header),

@@ -2,6 +2,7 @@ from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
 from grpo_doctor.columns import Column, isnan, where
+from grpo_doctor.measured import of_lab
 from grpo_doctor.remedies import remedy
 
 
@@ -37,8 +38,8 @@ from grpo_doctor.remedies import remedy
             trl="GRPOTrainer builds completion_mask from the first EOS; a subclass must hand it on unchanged",
             verl="response_mask from compute_response_mask; leave attention_mask of the prompt out",
             openrlhf="action_mask of the experience maker, unchanged",
-            evidence="mended at step 31: true reward 0.48 → 0.62, as in a healthy run (0.63)",
-            source="an early engine of this project, remedies table; trl#6357, trl PR#4970; BoBaCai/grpo-dual",
+            evidence=of_lab("mask-assumes-right-padding"),
+            source="trl#6357, trl PR#4970; BoBaCai/grpo-dual",
         ),
     ),
     invalidates=("checkpoints since step {onset}: other tokens than the response were trained",),
@@ -70,8 +71,7 @@ def loss_mask_misaligned(
     sides.
 
     ## Sources
-    BoBaCai/grpo-dual (bugs 1 and 4); trl#6357, trl PR#4970; an early engine of this project: a mask shifted by one
-    makes the update move the policy 16 times as far (0.16 against 0.01) and ends at 0.55 instead of 0.63.
+    BoBaCai/grpo-dual (bugs 1 and 4); trl#6357, trl PR#4970; fault `mask-assumes-right-padding` of the engine.
     """
     excused = (cut_share > 0) & (masked == 1)
     pad = where(isnan(pad_tokens_in_mask), 0.0, pad_tokens_in_mask)

@@ -1,6 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor.measured import of_lab
 from grpo_doctor.remedies import remedy
 
 
@@ -15,8 +16,8 @@ from grpo_doctor.remedies import remedy
             "Build masks from lengths, never from `id != pad`",
             by_hand="mask = torch.arange(R)[None] < lengths[:, None]   # lengths count the EOS",
             trl="nothing to do: the completion mask ends with the first EOS; a mask by pad id was reverted (#4970)",
-            evidence="EOS never learnt: EOS rate 0.00 and truncation 1.00 from step 1 where SFT has the same fault",
-            source="huggingface/trl#4970; faults of an early engine of this project: noteos_sft_rl",
+            evidence=of_lab("mask-by-token-identity"),
+            source="huggingface/trl#4970",
         ),
     ),
 )

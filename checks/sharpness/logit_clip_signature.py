@@ -2,6 +2,7 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.columns import Column, previous
+from grpo_doctor.measured import of_lab
 from grpo_doctor.remedies import remedy
 
 
@@ -32,8 +33,8 @@ from grpo_doctor.remedies import remedy
             trl="no such setting in core: look for a LogitsProcessor that clamps, in generation_kwargs or a subclass",
             verl="no such setting: look for a processor in the rollout's sampling parameters",
             openrlhf="no such setting: look for a processor in the rollout's sampling parameters",
-            evidence="C = 2.8 at V = 96: valid 0.00 from the first step; C = 10 at V = 96: reward 0.60 against 0.63",
-            source="an early engine of this project; BoBaCai/grpo-dual (C = 10 at V = 128,256: probability 0.1466)",
+            evidence=of_lab("logit-clip"),
+            source="BoBaCai/grpo-dual (C = 10 at V = 128,256: probability 0.1466)",
         ),
     ),
 )
@@ -67,7 +68,7 @@ def logit_clip_signature(
     Remove the clip, or set it to ln V + 7 at least.
 
     ## Sources
-    Algebra; an early engine of this project (C = 2.8 at V = 96 pins 0.1476); BoBaCai/grpo-dual.
+    Algebra; fault `logit-clip` of the engine; BoBaCai/grpo-dual.
     """
     still = abs(top1_prob - previous(top1_prob)) < within
     clip = np.log((vocabulary - 1) * top1_prob / (1 - top1_prob))

@@ -71,8 +71,8 @@ def logit_saturation(
     1, an adaptive bonus; from a saturated policy go back to an earlier checkpoint.
 
     ## Sources
-    BoBaCai/grpo-dual (broken: gap 7-10, probability above 0.999; healthy: 3-5, 0.60-0.85); an early engine of this
-    project, healthy ranges; SmolLM2-135M: gap 1.5-1.8, probability 0.43-0.53.
+    BoBaCai/grpo-dual (broken: gap 7-10, probability above 0.999; healthy: 3-5, 0.60-0.85); healthy runs of the
+    engine; SmolLM2-135M: gap 1.5-1.8, probability 0.43-0.53.
     """
     better = (reward_gained & ~reward_fallen) | reward_solved
     saturated = (logit_gap > wide) & (top1_prob > sure) & ~better

@@ -38,8 +38,7 @@ def max_logit_drift(logit_max: Column, *, above: float = 8.0, rows: int = 10, ta
     Lower the learning rate, or hold entropy at a target; check the gap and the top-1 probability before either.
 
     ## Sources
-    BoBaCai/grpo-dual (20-25 healthy, 30 and more broken, one model); an early engine of this project (6.9 → 9.2 in a
-    healthy run).
+    BoBaCai/grpo-dual (20-25 healthy, 30 and more broken, one model); healthy runs of the engine.
     """
     first = baseline(logit_max, 5)
     return fires(

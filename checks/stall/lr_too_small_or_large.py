@@ -67,7 +67,7 @@ def lr_too_small_or_large(
     go back to a healthy checkpoint.
 
     ## Sources
-    An early engine of this project: healthy 0.00001-0.018, lr x100 5.9, lr / 1000 1e-8 to 3e-8. TRL, verl and OpenRLHF
+    Faults `lr-too-high` and `lr-too-low` of the engine against its healthy runs. TRL, verl and OpenRLHF
     default 1e-6.
     """
     usual, largest = moving_median(policy_movement_kl, rows), moving_max(policy_movement_kl, rows)

@@ -14,8 +14,8 @@ from grpo_doctor.remedies import remedy
             "teach-the-end",
             "Train the EOS in the supervised stage before RL",
             by_hand="labels end with the EOS of the answer (TOK003 proves it)",
-            evidence="EOS never taught: EOS rate 0.00, truncation 1.00 from the first step",
-            source="BoBaCai/grpo-dual, deep diagnosis; faults of an early engine of this project: noteos_sft_rl",
+            evidence="an end that was never taught is never written: every response runs to the limit",
+            source="BoBaCai/grpo-dual, deep diagnosis",
         ),
     ),
 )

@@ -1,6 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor.measured import of_lab
 from grpo_doctor.remedies import remedy
 
 
@@ -16,8 +17,8 @@ from grpo_doctor.remedies import remedy
             "Train the EOS of every supervised answer",
             by_hand="labels[attention_mask == 0] = -100   # not labels[labels == tok.pad_token_id] = -100",
             trl="SFTTrainer with a pad token of its own, or assistant_only_loss with a template that marks the EOS",
-            evidence="masked in the supervised and the RL stage: EOS rate 0.00, truncation 1.00 from step 1",
-            source="huggingface/transformers#23530, trl#976; faults of an early engine of this project: noteos_sft_rl",
+            evidence=of_lab("mask-by-token-identity"),
+            source="huggingface/transformers#23530, trl#976",
         ),
     ),
 )

@@ -2,6 +2,7 @@ from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires, probe, probes
 from grpo_doctor.columns import Column, baseline, moving_mean
+from grpo_doctor.measured import of_lab
 from grpo_doctor.remedies import remedy
 
 
@@ -33,10 +34,8 @@ from grpo_doctor.remedies import remedy
             trl="give both trainers the conversational format (`prompt` as messages) and one tokenizer directory",
             verl="the same chat_template in the model directory for SFT and RL; data.apply_chat_template_kwargs alike",
             openrlhf="--data.apply_chat_template in both stages with one tokenizer",
-            evidence="first token valid in 0.76 of responses under another template, 0.98 under the same; "
-            "learning hides it "
-            "later (0.56 against 0.63 at step 60)",
-            source="an early engine of this project; BoBaCai/grpo-dual at 6810389",
+            evidence=of_lab("template-mismatch"),
+            source="BoBaCai/grpo-dual at 6810389",
         ),
     ),
     invalidates=("the supervised stage: it taught another prompt than RL asks",),
@@ -72,8 +71,7 @@ def sft_rl_template_mismatch(
     Render both stages by one call and compare the ids (probe TOK001).
 
     ## Sources
-    BoBaCai/grpo-dual; an early engine of this project (steps 1-5: first token 0.76 against 0.98, movement 0.14 against
-    0.01).
+    BoBaCai/grpo-dual; fault `template-mismatch` of the engine.
     """
     first = baseline(first_token_valid_rate, 5)
     now = moving_mean(first_token_valid_rate, 5)
@@ -98,8 +96,8 @@ def sft_rl_template_mismatch(
             by_hand="prompt = tok.apply_chat_template(messages, add_generation_prompt=True, tokenize=True)\n"
             "sft_ids = prompt + tok(answer, add_special_tokens=False).input_ids + [tok.eos_token_id]",
             trl="give SFTTrainer and GRPOTrainer the same conversational data set and the same chat template",
-            evidence="valid in the first five steps 0.60 → 0.74, first token right 0.76 → 0.98",
-            source="BoBaCai/grpo-dual, bug 1; faults of an early engine of this project: sft_tpl",
+            evidence=of_lab("template-mismatch"),
+            source="BoBaCai/grpo-dual, bug 1",
         ),
     ),
 )

@@ -63,8 +63,8 @@ def collapse_larger_than_policy_movement(
     Prove the generator: probes GEN001, GEN002, PAD001. Leave the optimisation as it is.
 
     ## Sources
-    the project's catalogue UPD004. An early engine of this project: healthy movement 0.00001-0.018; generation in
-    train mode makes nearly every rollout after an update invalid while the first update has learning rate 0.
+    Fault `train-mode-generation` of the engine: generation in train mode makes nearly every rollout after an update
+    invalid while the first update has learning rate 0.
     """
     before = where(step - previous(step) == 1, previous(movement), math.nan)
     jump = (invalid_rate - previous(invalid_rate) >= drop) & (before < small)

@@ -17,6 +17,7 @@ from .demo import demo
 from .explain import explain
 from .fleet import fleet
 from .gate import gate
+from .lab import lab
 from .new_check import new_check
 from .probe import new_adapter, probe
 from .run import faults, run
@@ -60,6 +61,7 @@ app.command()(checks)
 app.command("new-check")(new_check)
 app.command()(run)
 app.command()(faults)
+app.command()(lab)
 app.command()(probe)
 app.command("new-adapter")(new_adapter)
 app.command()(mcp)

@@ -1,6 +1,6 @@
 """The seams of the trainer: short functions, in the words of `grpo_doctor.probes.seams`.
 
-N responses, G groups of K; prompts of width P, responses of width R, T = P + R. A fault (`faults.py`) is a
+N responses, G groups of K; prompts of width P, responses of width R, T = P + R. A fault (`faults/`) is a
 subclass that replaces one of these methods by its sick twin.
 """
 

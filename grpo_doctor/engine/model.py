@@ -15,6 +15,8 @@ import torch
 from ..config import ConfigError
 from .settings import Settings
 
+EMBEDDED = ("embedded", "embedded-small")
+"""Models that come with the package: their sizes stand in `grpo_doctor.engine.tiny`."""
 LORA_RANK = 16
 """Rank of the adapter on models that are not embedded, where the settings name none."""
 
@@ -23,11 +25,12 @@ def load_model(settings: Settings) -> tuple[Any, Any]:
     """Model (on its device, with an adapter where one is asked for) and tokenizer. Raises `ConfigError`."""
     torch.manual_seed(settings.seed)
     model: Any
-    if settings.model == "embedded":
+    small = settings.model in EMBEDDED
+    if small:
         from .tiny import embedded
 
         torch.set_num_threads(1)  # on matrices this small a second thread only waits
-        model, tokenizer = embedded()
+        model, tokenizer = embedded(settings.model)
     elif settings.model == "smollm2":
         model, tokenizer = _smollm2()
     else:
@@ -35,7 +38,7 @@ def load_model(settings: Settings) -> tuple[Any, Any]:
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     tokenizer.padding_side = "left"
-    rank = settings.lora_r if settings.lora_r is not None else 0 if settings.model == "embedded" else LORA_RANK
+    rank = settings.lora_r if settings.lora_r is not None else 0 if small else LORA_RANK
     model = model.to(_device(settings.device))
     return (with_lora(model, rank, settings.lora_alpha) if rank else model).eval(), tokenizer
 

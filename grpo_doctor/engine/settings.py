@@ -16,7 +16,7 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
 
     # what is trained, and on what
     model: str = "embedded"
-    """``embedded``, ``smollm2``, a folder or a hub id."""
+    """``embedded``, ``embedded-small``, ``smollm2``, a folder or a hub id."""
     task: str = "embedded"
     """``embedded``, ``module:function`` that returns a `Task`, or a JSONL file of prompts."""
     reward: str | None = None
@@ -27,7 +27,7 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
     bf16: bool = False
     gradient_checkpointing: bool = False
     lora_r: int | None = None
-    """Rank of the LoRA adapter; 0 trains every weight; None is 0 for the embedded model and 16 for others."""
+    """Rank of the LoRA adapter; 0 trains every weight; None is 0 for the embedded models and 16 for others."""
     lora_alpha: int = 32
 
     # rollout

@@ -68,6 +68,13 @@ def test_the_engine_passes_every_probe(changes: dict[str, Any]) -> None:
         ("mask-assumes-right-padding", "PAD002"),
         ("mask-by-token-identity", "PAD003"),
         ("template-mismatch", "TOK001"),
+        ("flipped-kl", "KL004"),
+        ("unscaled-accumulation", "GRD006"),
+        ("advantages-of-another-group", "ADV006"),
+        ("attention-mask-ignored", "PAD004"),
+        ("tool-tokens-in-loss", "PAD002"),
+        ("frozen-policy", "STL004"),
+        ("top-p-not-in-loss", "GEN004"),
     ],
 )
 def test_each_fault_is_named_by_its_own_probe(fault: str, code: str) -> None:

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from grpo_doctor import Diagnosis, Finding, Rival, Run
 from grpo_doctor.check import Role, Withheld
@@ -89,7 +90,7 @@ def of_each() -> list[Finding]:
             lines=[50],
             invalidates=["rewards since step 5", "checkpoints since step 5"],
             rivals=[Rival("learning-rate-too-high", "a large step also breaks a policy", "evaluate in eval mode")],
-            remedies=[REMEDIES["generate-in-eval-mode"]],
+            remedies=[replace(REMEDIES["generate-in-eval-mode"], evidence="as the engine measured it")],
             withheld=[Withheld("lower-learning-rate", "Lower the learning rate", "GEN001: the weights are fine")],
             columns=["fallback_rate", "reward_mean"],
         ),

@@ -1,0 +1,135 @@
+"""Faults of where prompt and response begin and end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from ...probes.seams import Batch, Ids
+from ..task import Dialogue
+from .fault import Fault
+
+
+class LeftPadExtraction(Fault):
+    """The response is cut behind the *count* of prompt tokens, not behind the padded width.
+
+    Origin: BoBaCai/grpo-dual, bug 4 (`out[i, (ids != pad).sum():]`, mended in fc99b9f): the judge scored the question.
+    Only the longest prompt of a batch, which has no padding, is right.
+    """
+
+    named_by = ("PAD001", "PAD005")
+    mended_by = "slice-at-padded-width"
+
+    def extract(self, tokens: Tensor, input_ids: Tensor, attention_mask: Tensor) -> list[Ids]:
+        right = super().extract(tokens, input_ids, attention_mask)
+        counts, width = attention_mask.sum(1).tolist(), input_ids.shape[1]
+        rows = tokens.tolist()
+        return [row[count:width] + ids for row, count, ids in zip(rows, counts, right, strict=True)]
+
+
+class MaskAssumesRightPadding(Fault):
+    """The mask begins behind the count of prompt tokens, as if the padding stood on the right.
+
+    Origin: BoBaCai/grpo-dual, bug 5: most of what was trained were prompts, and the ends of responses never.
+    """
+
+    named_by = ("PAD002",)
+    mended_by = "mask-by-position"
+
+    def mask(self, prompts: Sequence[Ids], responses: Sequence[Ids]) -> Batch:
+        batch = super().mask(prompts, responses)
+        place = torch.arange(batch.mask.shape[1], device=self.device)
+        begin = torch.tensor([len(p) for p in prompts], device=self.device)[:, None]
+        length = torch.tensor([len(r) for r in responses], device=self.device)[:, None]
+        return batch._replace(mask=((place >= begin) & (place < begin + length)).int())
+
+
+class MaskByTokenIdentity(Fault):
+    """The mask is "not the padding token", and the padding token is EOS: no response is taught to end.
+
+    Origin: tokenizers without a padding token, `pad_token = eos_token`, and collators that mask by id.
+    """
+
+    named_by = ("PAD003", "PAD002")
+    mended_by = "mask-from-lengths"
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.pad = self.eos[0]
+
+    def mask(self, prompts: Sequence[Ids], responses: Sequence[Ids]) -> Batch:
+        batch = super().mask(prompts, responses)
+        return batch._replace(mask=batch.mask * (batch.input_ids != self.pad))
+
+
+class TemplateMismatch(Fault):
+    """RL renders its prompts otherwise than the supervised stage did: without turns and header.
+
+    Origin: BoBaCai/grpo-dual, bug 1 (`prompt + "\\n\\n" + target` in SFT, the chat template in RL).
+    """
+
+    named_by = ("TOK001",)
+    mended_by = "one-template"
+
+    def render(self, prompt: Dialogue) -> Ids:
+        text = " ".join(turn["content"] for turn in prompt)
+        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+class OffByOneLabels(Fault):
+    """The log-probability of a token is read one place late, from the logits that predict the next one.
+
+    Origin: opendilab/LightRFT#53, CarperAI/trlx#509.
+    """
+
+    named_by = ("RAT004", "PAD002", "GEN004", "GEN005")
+    mended_by = "mask-of-labels"
+
+    def token_logprobs(self, logits: Tensor, input_ids: Tensor, temperature: float) -> Tensor:
+        late = torch.cat((logits[:, 1:], logits[:, -1:]), 1)
+        return super().token_logprobs(late, input_ids, temperature)
+
+
+class AttentionMaskIgnored(Fault):
+    """The log-probabilities attend to the padding, and count their positions from the padded edge.
+
+    Origin: huggingface/trl#2708, OpenRLHF/OpenRLHF#217.
+    """
+
+    named_by = ("PAD004", "RAT004")
+    mended_by = "pass-attention-mask"
+
+    def forward(self, model: Any, input_ids: Tensor, attention_mask: Tensor, scored: int) -> Tensor:
+        return super().forward(model, input_ids, torch.ones_like(attention_mask), scored)
+
+
+class ToolTokensInLoss(Fault):
+    """The last tokens before the answer, which a tool or the template wrote, are trained as if the policy had.
+
+    Origin: huggingface/trl#4975, unslothai/unsloth#5673.
+    """
+
+    named_by = ("PAD002",)
+    mended_by = "mask-by-position"
+    foreign: ClassVar = 6
+
+    def mask(self, prompts: Sequence[Ids], responses: Sequence[Ids]) -> Batch:
+        batch = super().mask(prompts, responses)
+        begin = max(map(len, prompts))
+        batch.mask[:, begin - self.foreign : begin] = 1
+        return batch
+
+
+class PrefilledStartNotScored(Fault):
+    """The template writes the first word of every answer, and the reward is shown the rest: nothing ever parses.
+
+    Origin: huggingface/open-r1#560 and huggingface/trl#6966 (a template that writes `<think>`).
+    """
+
+    named_by = ("REW001", "ADV003", "DIV003")
+
+    def text(self, response: Ids) -> str:
+        return super().text(response[1:])

@@ -1,0 +1,171 @@
+"""Faults of the sampler."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from copy import deepcopy
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from .fault import Fault
+
+P30: dict[str, Any] = {
+    "generation_batch_size": 6,
+    "num_generations": 2,
+    "temperature": 0.3,
+    "warmup_steps": 100,
+    "beta": 0.005,
+    "skip_zero_advantages": True,
+    "max_steps": 95,
+}
+"""The settings of beita6969/colab-grpo's run: three prompts of two responses, and a warm-up whose first step is 0."""
+
+
+class TrainModeGeneration(Fault):
+    """Responses are drawn in the mode that the last step left: train mode with checkpointing after an update.
+
+    Origin: beita6969/colab-grpo (P30): 37 of 38 updates were followed by a collapse, none of the 56 skipped steps; the
+    log-probability pass of a skipped step called `eval()` and healed it. The first update had a rate of 0.
+    """
+
+    named_by = ("GEN001",)
+    mended_by = "generate-in-eval-mode"
+    circumstances: ClassVar = {**P30, "gradient_checkpointing": True}
+
+    def generating(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    @classmethod
+    def begins(cls, max_steps: int) -> int:
+        return 2
+
+
+class StaleRolloutWeights(Fault):
+    """The generator keeps the weights that training began with.
+
+    Origin: inference engines that are not told of new weights (vLLM sync threads in the catalogue, GEN002).
+    """
+
+    named_by = ("GEN002", "RAT004")
+    mended_by = "sync-rollout-weights"
+
+    def sample(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
+        policy, self.model = self.model, self.first()
+        try:
+            return super().sample(input_ids, attention_mask)
+        finally:
+            self.model = policy
+
+    def first(self) -> Any:
+        """The policy as it was at the first rollout."""
+        if not hasattr(self, "_first"):
+            self._first = deepcopy(self.base).eval()
+        return self._first
+
+
+class LogitClip(Fault):
+    """The generator clips its logits to ±2.8, which pins the largest probability at 1 / (1 + (V - 1) e^-C).
+
+    Origin: BoBaCai/grpo-dual (C = 10 at V = 128,256 pins it at 0.1466; the clip here is scaled to this vocabulary).
+    """
+
+    named_by = ("SHP004", "GEN004")
+    mended_by = "drop-logit-clip"
+    signature: ClassVar = 0.1466
+
+    def penalize(self, tokens: Tensor, logits: Tensor, prompt_length: int) -> Tensor:
+        limit = float(torch.tensor((logits.shape[-1] - 1) * self.signature / (1 - self.signature)).log())
+        return (logits - logits.amax(-1, keepdim=True) + limit).clamp(min=0.0)
+
+
+class DoubleTemperature(Fault):
+    """The logits are divided by the temperature twice: once by hand, once by the sampler.
+
+    Origin: BoBaCai/grpo-dual's list of processors (catalogue, GEN006).
+    """
+
+    named_by = ("GEN006", "GEN004", "RAT004")
+    mended_by = "temperature-once"
+    circumstances: ClassVar = {"temperature": 1.5}
+
+    def penalize(self, tokens: Tensor, logits: Tensor, prompt_length: int) -> Tensor:
+        return logits / self.settings.temperature
+
+
+class PenaltyOverPrompt(Fault):
+    """Presence and frequency penalties count the tokens of the prompt too.
+
+    Origin: BoBaCai/grpo-dual, bug 2: a word that stood twenty times in the prompt lost 8.6 logits (0.6 + 0.4 each).
+    """
+
+    named_by = ("TOK006", "GEN004")
+    mended_by = "penalise-the-response"
+    presence: ClassVar = 0.6
+    frequency: ClassVar = 0.4
+
+    def penalize(self, tokens: Tensor, logits: Tensor, prompt_length: int) -> Tensor:
+        counts = torch.zeros_like(logits).scatter_add_(1, tokens, torch.ones_like(tokens, dtype=logits.dtype))
+        counts[:, [self.pad, *self.eos]] = 0
+        return logits - self.presence * (counts > 0) - self.frequency * counts
+
+
+class MinNewTokens(Fault):
+    """EOS is forbidden for longer than a right answer is.
+
+    Origin: BoBaCai/grpo-dual's EOS suppressor, which fired on nine answers in ten.
+    """
+
+    named_by = ("LEN004",)
+    mended_by = "lower-min-new-tokens"
+    settings_of_fault: ClassVar = {"min_new_tokens": 24}
+
+
+class Truncation(Fault):
+    """The length limit is one token shorter than the shortest answer, so that none is ever complete.
+
+    Origin: public runs of kartikmunjal/rlhf-and-reward-modelling-alt and kartikmunjal/rlhf-and-reward-modelling-alt of
+    the corpus (every response cut at 64 tokens, nothing learnt in 200 steps); DAPO (2503.14476). A limit that the
+    shortest answers fit is no stall: the policy gives up the longer ones.
+    """
+
+    named_by = ("LEN003",)
+    mended_by = "raise-response-limit"
+    settings_of_fault: ClassVar = {"max_completion_length": 5}
+
+
+class TopPNotInLoss(Fault):
+    """Responses are drawn from the likeliest 80 % alone, and trained as if from the whole distribution.
+
+    Origin: huggingface/trl#4772 and #6789 (top_p, top_k and min_p of the sampler are absent from the
+    log-probabilities); on the policy's own samples it costs little.
+    """
+
+    named_by = ("GEN004", "RAT004")
+    mended_by = "sample-from-the-policy"
+    settings_of_fault: ClassVar = {"top_p": 0.8}
+
+
+class PartlySynchronisedWeights(Fault):
+    """One part of the policy never reaches the generator: its output layer keeps the weights of the start.
+
+    Origin: NVIDIA-NeMo/RL#2895 (expert weights stale behind a captured graph) and THUDM/slime#1724 (a vision encoder
+    that is not loaded).
+    """
+
+    named_by = ("GEN002", "RAT004")
+    mended_by = "sync-rollout-weights"
+
+    def sample(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
+        head = self.model.get_output_embeddings().weight
+        if not hasattr(self, "_head"):
+            self._head = self.base.get_output_embeddings().weight.detach().clone()
+        trained = head.detach().clone()
+        with torch.no_grad():
+            head.copy_(self._head)
+        try:
+            return super().sample(input_ids, attention_mask)
+        finally:
+            with torch.no_grad():
+                head.copy_(trained)

@@ -1,0 +1,215 @@
+"""Faults of the objective and of the step that is taken on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from ...probes.seams import Batch, Ids
+from ..engine import Prepared, Scores
+from .fault import Fault
+
+
+class FlippedEntropy(Fault):
+    """The entropy bonus enters the loss with the wrong sign, so that training sharpens the policy.
+
+    Origin: BoBaCai/grpo-dual (`loss + coef * entropy`). At 0.01 it does no visible harm, at 0.5 the policy freezes.
+    """
+
+    named_by = ("ENT006", "ENT004")
+    mended_by = "mend-entropy-sign"
+    settings_of_fault: ClassVar = {"entropy_coef": 0.5}
+
+    def objective(
+        self, logprobs: Tensor, old: Tensor, reference: Tensor | None, a: Tensor, mask: Tensor, entropy: Tensor
+    ) -> Tensor:
+        term = self.terms(logprobs, old, reference, a, mask, entropy).entropy
+        return super().objective(logprobs, old, reference, a, mask, entropy) + 2 * self.settings.entropy_coef * term
+
+
+class FlippedEntropyGradient(Fault):
+    """The applied gradient of the entropy term is flipped while the logged loss looks right.
+
+    Origin: BoBaCai/grpo-dual, whose logged loss was computed apart from the one that was optimised.
+    """
+
+    named_by = ("ENT006", "ENT007", "ENT004")
+    mended_by = "mend-entropy-sign"
+    settings_of_fault: ClassVar = {"entropy_coef": 0.5}
+
+    def objective(
+        self, logprobs: Tensor, old: Tensor, reference: Tensor | None, a: Tensor, mask: Tensor, entropy: Tensor
+    ) -> Tensor:
+        term = 2 * self.settings.entropy_coef * self.terms(logprobs, old, reference, a, mask, entropy).entropy
+        return super().objective(logprobs, old, reference, a, mask, entropy) + term - term.detach()
+
+
+class EntropyCoefficientHuge(Fault):
+    """An entropy bonus of 1.0 drowns the reward: the policy goes to uniform noise within twenty steps.
+
+    Origin: BoBaCai/grpo-dual declared a coefficient of 6.0.
+    """
+
+    named_by = ("ENT003", "ENT008")
+    mended_by = "drop-entropy-bonus"
+    settings_of_fault: ClassVar = {"entropy_coef": 1.0}
+
+
+class KlDominates(Fault):
+    """The KL coefficient is 10, so that the gradient is that of the KL term and the policy stays where it was.
+
+    Origin: BoBaCai/grpo-dual, whose KL term held 92 to 98 % of the loss.
+    """
+
+    named_by = ("KL002", "STL001")
+    mended_by = "lower-kl-coefficient"
+    settings_of_fault: ClassVar = {"beta": 10.0}
+
+
+class ReferenceMismatch(Fault):
+    """The reference is not the policy that training began with: KL is not 0 at the first step.
+
+    Origin: a reference loaded from another checkpoint (verl and TRL issue threads in the catalogue, KL006).
+    """
+
+    named_by = ("KL006",)
+    mended_by = "same-ids-for-reference"
+    noise: ClassVar = 0.03
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        source = torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            for p in self.base.parameters():
+                p += self.noise * torch.randn(p.shape, generator=source).to(p)
+
+
+class KlOnUnformattedPrompt(Fault):
+    """Log-probabilities are taken behind the raw prompt, though responses were drawn behind the chat template.
+
+    Origin: BoBaCai/grpo-dual (the reference pass joined the bare prompt and the response).
+    """
+
+    named_by = ("KL006", "RAT004", "GEN005")
+    mended_by = "build-ids-once"
+
+    def mask(self, prompts: Sequence[Ids], responses: Sequence[Ids]) -> Batch:
+        special = set(self.tokenizer.all_special_ids)
+        return super().mask([[t for t in ids if t not in special] for ids in prompts], responses)
+
+
+class LrTooHigh(Fault):
+    """A learning rate a hundred times too high: the policy is destroyed within a few steps.
+
+    Origin: the commonest mistake of all; LoRA rates used for full training.
+    """
+
+    named_by = ("STL003", "UPD004")
+    mended_by = "lower-learning-rate"
+    settings_of_fault: ClassVar = {"learning_rate": 4e-2}
+
+
+class LrTooLow(Fault):
+    """A learning rate a thousand times too low: nothing moves.
+
+    Origin: full-training rates used for LoRA; a scheduler that decays to 0 too early.
+    """
+
+    named_by = ("STL003", "STL001")
+    settings_of_fault: ClassVar = {"learning_rate": 4e-7}
+
+
+class OverwrittenAccumulation(Fault):
+    """Every micro-batch overwrites the gradient of the one before, so that the last one alone trains.
+
+    Origin: `zero_grad` inside the accumulation loop (catalogue, GRD006).
+    """
+
+    named_by = ("GRD006",)
+    mended_by = "accumulate-by-adding"
+    settings_of_fault: ClassVar = {"gradient_accumulation_steps": 8}
+
+    def micro_loss(self, prepared: Prepared, rows: slice, tokens: int | None = None) -> tuple[Tensor, Tensor, Scores]:
+        self.optimizer.zero_grad()
+        return super().micro_loss(prepared, rows, tokens)
+
+
+class NanAtStep(Fault):
+    """The loss becomes NaN once, at half of the run; from then on no weight is finite, and only going back mends it.
+
+    Origin: verl#721 (all NaN from step 59).
+    """
+
+    named_by = ("GRD001",)
+
+    def objective(
+        self, logprobs: Tensor, old: Tensor, reference: Tensor | None, a: Tensor, mask: Tensor, entropy: Tensor
+    ) -> Tensor:
+        loss = super().objective(logprobs, old, reference, a, mask, entropy)
+        return loss * float("nan") if self.step_number == self.begins(self.settings.max_steps) else loss
+
+    @classmethod
+    def begins(cls, max_steps: int) -> int:
+        return max(1, min(30, max_steps // 2))
+
+
+class FlippedKl(Fault):
+    """The KL term is rewarded in place of being paid for: the policy runs from its reference.
+
+    Origin: mll-lab-nu/RAGEN#58 and qiancheng0/ToolRL#52.
+    """
+
+    named_by = ("KL004", "KL001")
+    circumstances: ClassVar = {"beta": 0.2}
+
+    def objective(
+        self, logprobs: Tensor, old: Tensor, reference: Tensor | None, a: Tensor, mask: Tensor, entropy: Tensor
+    ) -> Tensor:
+        kl = self.terms(logprobs, old, reference, a, mask, entropy).kl
+        return super().objective(logprobs, old, reference, a, mask, entropy) - 2 * self.settings.beta * kl
+
+
+class UnscaledAccumulation(Fault):
+    """The losses of eight micro-batches are added without being divided: the gradient is eight times too large.
+
+    Origin: huggingface/trl#2617. Clipping by norm and Adam take most of it back.
+    """
+
+    named_by = ("GRD006",)
+    mended_by = "accumulate-by-adding"
+    circumstances: ClassVar = {"gradient_accumulation_steps": 8}
+
+    def share(self, prepared: Prepared, rows: slice) -> float:
+        return 1.0
+
+
+class MeanOfMicroBatchMeans(Fault):
+    """Micro-batches are averaged over their own tokens and all count alike: a token of a short one weighs more.
+
+    Origin: huggingface/trl#5890, THUDM/slime#365.
+    """
+
+    named_by = ("GRD006",)
+    mended_by = "accumulate-by-adding"
+    circumstances: ClassVar = {"gradient_accumulation_steps": 8}
+
+    def share(self, prepared: Prepared, rows: slice) -> float:
+        return len(prepared.mask[rows]) / len(prepared.mask)
+
+
+class FrozenPolicy(Fault):
+    """The optimizer holds other parameters than those that are trained: every step leaves the policy where it was.
+
+    Origin: huggingface/trl#6700 and #3926 (adapters that are loaded frozen), verl-project/verl#4514.
+    """
+
+    named_by = ("STL004", "UPD002", "STL003")
+    mended_by = "optimizer-after-wrapping"
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        copies = [torch.nn.Parameter(p.detach().clone()) for p in self.parameters]
+        self.optimizer = torch.optim.AdamW(copies, lr=self.settings.learning_rate, weight_decay=0.0)

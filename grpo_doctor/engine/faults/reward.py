@@ -1,0 +1,62 @@
+"""Faults of the reward."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from ..task import FALLBACK, TARGETS, Example, Score, grade
+from .fault import Fault
+
+
+class ConstantReward(Fault):
+    """Every response gets the same reward: no group has a signal.
+
+    Origin: a judge that always answers the same, a parser that never matches (catalogue, REW001).
+    """
+
+    named_by = ("REW001", "ADV003")
+
+    def reward(self, examples: Sequence[Example], texts: Sequence[str], finished: Sequence[bool]) -> list[Score]:
+        return [score._replace(reward=0.5) for score in super().reward(examples, texts, finished)]
+
+
+class LengthBonus(Fault):
+    """A bonus of 0.1 a token, whatever the text: the reward is won by length while the task is lost.
+
+    Origin: reward hacking as in length-rewarded runs; the task's own score is logged beside it.
+    """
+
+    named_by = ("REW003", "REW002", "LEN002")
+    mended_by = "pay-no-length"
+    bonus: ClassVar = 0.1
+
+    def reward(self, examples: Sequence[Example], texts: Sequence[str], finished: Sequence[bool]) -> list[Score]:
+        scores = super().reward(examples, texts, finished)
+        return [
+            score._replace(reward=score.reward + self.bonus * len(text.split()))
+            for score, text in zip(scores, texts, strict=True)
+        ]
+
+
+class FallbackRewarded(Fault):
+    """An invalid response is replaced by a default workflow, and gets that workflow's reward.
+
+    Origin: beita6969/colab-grpo: accuracy stayed level while every response was replaced.
+    """
+
+    named_by = ("REW005",)
+    mended_by = "fail-invalid-responses"
+
+    def reward(self, examples: Sequence[Example], texts: Sequence[str], finished: Sequence[bool]) -> list[Score]:
+        scores = super().reward(examples, texts, finished)
+        return [
+            score if score.valid is not False else score._replace(reward=self.of_default(example))
+            for example, score in zip(examples, scores, strict=True)
+        ]
+
+    @staticmethod
+    def of_default(example: Example) -> float:
+        """What the default workflow earns: graded on the embedded task, a quarter elsewhere."""
+        target = TARGETS.get((example.columns.get("kind", ""), example.columns.get("level", "")))
+        return 0.25 if target is None else grade(FALLBACK, target).reward

@@ -1,0 +1,88 @@
+"""How often the causes that the doctor names were right, by the confidence that it gave them."""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from math import sqrt
+from pathlib import Path
+from typing import NamedTuple
+
+from ..catalogue import load
+from ..config import ConfigError
+from ..engine.faults import FAULTS
+from ..examine import diagnose
+from ..measured import Share
+from ..sources import ReadError, read
+from .arms import ALONE, HEALTHY, TWIN
+from .judge import Row, cause
+
+Z = 1.96
+"""Of the 95 % interval."""
+
+
+class Case(NamedTuple):
+    """One run whose first sentence names a cause: of which project or fault it is, and whether that is right."""
+
+    of: str
+    confidence: str
+    right: bool
+
+
+def cases_of_lab(rows: Iterable[Row]) -> Iterator[Case]:
+    """The runs of the lab: a cause is right if it is one of the checks that should name the fault.
+
+    Twins in the circumstances of a fault are not counted: whether those suffice for an illness nobody has said.
+    """
+    for row in rows:
+        well = row.arm == TWIN and row.fault == HEALTHY
+        if (well or row.arm == ALONE) and row.cause is not None and row.confidence is not None:
+            own = () if well else FAULTS[row.fault].named_by
+            yield Case(f"fault {row.fault}", row.confidence, row.cause in own)
+
+
+def cases_of_logs(folder: Path) -> Iterator[Case]:
+    """The labelled logs of a folder with ``labels.csv``: a cause is right if its family is one that the label names.
+
+    Columns: ``file``, ``repo``, ``expect`` (verdicts, separated by ``|``), ``families`` (prefixes of codes) and
+    ``label_confidence``. A log whose label is unsure, or that is known to be sick and not of what, is not counted.
+    Raises `ConfigError` where there is no such file.
+    """
+    try:
+        with open(folder / "labels.csv", encoding="utf-8", newline="") as file:
+            labels = list(csv.DictReader(file))
+    except OSError as error:
+        raise ConfigError(f"{folder / 'labels.csv'}: {error.strerror}") from None
+    catalogue = load()
+    for label in labels:
+        families, well = label["families"].split(), {"healthy", "unproven"} & set(label["expect"].split("|"))
+        if not label["expect"] or label["label_confidence"] == "low" or not (families or well):
+            continue
+        try:
+            run = read(folder / label["file"])[-1]
+        except ReadError:
+            continue
+        found = cause(diagnose(run, catalogue=catalogue))
+        if found is not None:
+            yield Case(label["repo"], found.confidence, found.code[:-3] in families)
+
+
+def calibrated(cases: Iterable[Case]) -> dict[str, Share]:
+    """By confidence: of how many projects and faults every cause was right.
+
+    Runs of one project resemble each other, as the seeds of one fault do; they count once, and one that is wrong makes
+    all of them wrong.
+    """
+    by_kind: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
+    for case in cases:
+        by_kind[case.confidence][case.of].append(case.right)
+    return {kind: share([all(rights) for rights in by_kind[kind].values()]) for kind in sorted(by_kind)}
+
+
+def share(rights: Sequence[bool]) -> Share:
+    """How many are right, with Wilson's interval (Wilson 1927, JASA 22:209)."""
+    n = len(rights)
+    p, z2 = sum(rights) / n, Z * Z / n
+    middle, half = (p + z2 / 2) / (1 + z2), Z * sqrt(p * (1 - p) / n + z2 / n / 4) / (1 + z2)
+    return Share(right=sum(rights), of=n, low=round(middle - half, 3), high=round(middle + half, 3))

@@ -1,0 +1,287 @@
+"""Writes what came out: every run into one Parquet file, and from it the figures that pages and reports quote."""
+
+from __future__ import annotations
+
+import csv
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..catalogue import load
+from ..config import ConfigError
+from ..engine.faults import FAULTS
+from ..measured import FILE, Harm, Measured, Share, Treatment
+from .arms import ALONE, FOLK, MENDED, ROLLED_BACK, begins, settings_of_sick
+from .calibration import Case, calibrated, cases_of_lab, cases_of_logs
+from .judge import END, WHOLE, Row
+
+PARQUET, PAGE, PICTURE, CASES = "lab.parquet", "lab.md", "lab.svg", "cases.csv"
+Cells = Mapping[tuple[str, str], list[Row]]
+"""The runs of each fault and arm."""
+
+
+def write(folder: Path, rows: Sequence[Row], logs: Path | None) -> None:
+    """Writes all of it, and ``measured.json`` of this package.
+
+    Args:
+        folder: of the Parquet file, the page, the picture and the cases of labelled logs.
+        rows: what the lab came to.
+        logs: the labelled logs; None keeps the cases that are stored. Raises `ConfigError`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    write_rows(folder / PARQUET, rows)
+    if logs is not None:
+        _write_cases(folder / CASES, sorted(cases_of_logs(logs)))
+    draw(folder / PICTURE, rows)
+    for path, text in texts(folder).items():
+        path.write_text(text, encoding="utf-8")
+
+
+def texts(folder: Path) -> dict[Path, str]:
+    """What is written of the stored rows and cases: the page, and the figures that pages and reports quote."""
+    rows = read_rows(folder / PARQUET)
+    calibration = calibrated([*cases_of_lab(rows), *read_cases(folder / CASES)])
+    quoted = msgspec.json.format(msgspec.json.encode(measured_of(rows, calibration)), indent=1).decode()
+    return {folder / PAGE: tables(rows, calibration), FILE: quoted + "\n"}
+
+
+def write_rows(path: Path, rows: Sequence[Row]) -> None:
+    """Stores the rows. Raises `ConfigError` where pyarrow is not installed."""
+    arrow, parquet = _arrow()
+    table = arrow.Table.from_pylist([msgspec.structs.asdict(row) for row in rows])
+    parquet.write_table(table, path, compression="zstd")
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The stored rows. Raises `ConfigError` where pyarrow is not installed."""
+    _, parquet = _arrow()
+    return msgspec.convert(parquet.read_table(path).to_pylist(), list[Row])
+
+
+def _write_cases(path: Path, cases: Iterable[Case]) -> None:
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([Case._fields, *cases])
+
+
+def read_cases(path: Path) -> list[Case]:
+    """The stored cases of labelled logs; none where there is no such file."""
+    if not path.is_file():
+        return []
+    with open(path, encoding="utf-8", newline="") as file:
+        return [Case(row["of"], row["confidence"], row["right"] == "True") for row in csv.DictReader(file)]
+
+
+def _arrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise ConfigError("the evidence is Parquet: pip install 'grpo-doctor[parquet]'") from None
+    return pyarrow, pyarrow.parquet
+
+
+# -- what pages and reports quote ------------------------------------------------------------------------------
+
+
+def measured_of(rows: Sequence[Row], calibration: dict[str, Share]) -> Measured:
+    """The figures of these rows."""
+    cells = _cells(rows)
+    return Measured(
+        calibration=calibration,
+        faults={fault: harm(fault, runs) for (fault, arm), runs in cells.items() if arm == ALONE},
+        treatments=[
+            _treatment(cells[fault, ALONE], runs, remedy)
+            for (fault, arm), runs in cells.items()
+            if (remedy := _remedy(fault, arm))
+        ],
+    )
+
+
+def _cells(rows: Iterable[Row]) -> Cells:
+    cells: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: (row.fault, row.arm, row.seed)):
+        cells[row.fault, row.arm].append(row)
+    return dict(cells)
+
+
+def _remedy(fault: str, arm: str) -> str:
+    """Id of the remedy that an arm tries, "" where it tries none or none that has one."""
+    if arm == MENDED:
+        return FAULTS[fault].mended_by
+    return "roll-back" if arm == ROLLED_BACK else arm if arm in FOLK else ""
+
+
+def harm(fault: str, runs: Sequence[Row]) -> Harm:
+    """A fault left alone. A step that a run did not reach counts as one behind its end."""
+    steps = runs[0].steps
+    named = statistics.median(run.named_step or steps + 1 for run in runs)
+    reward = statistics.median(run.reward_step or steps + 1 for run in runs)
+    by = [run.named for run in runs if run.named is not None]
+    return Harm(
+        codes=list(FAULTS[fault].named_by),
+        seeds=len(runs),
+        begins=begins(fault, settings_of_sick(fault, 0)),
+        steps=steps,
+        alone=_mean(run.end for run in runs),
+        twin=_mean(run.twin for run in runs),
+        by=statistics.mode(by) if by else None,
+        named=None if named > steps else named,
+        reward=None if reward > steps else reward,
+        command=runs[0].command,
+    )
+
+
+def _treatment(alone: Sequence[Row], runs: Sequence[Row], remedy: str) -> Treatment:
+    seeds = {run.seed for run in runs}
+    reached = [run.recovered for run in runs if run.recovered is not None]
+    return Treatment(
+        fault=runs[0].fault,
+        arm=runs[0].arm,
+        remedy=remedy,
+        seeds=len(runs),
+        alone=_mean(row.end for row in alone if row.seed in seeds),
+        end=_mean(run.end for run in runs),
+        twin=_mean(run.twin for run in runs),
+        recovered=statistics.median(reached) if len(reached) == len(runs) else None,
+        verdict=runs[0].verdict,
+        command=runs[0].command,
+    )
+
+
+def _mean(values: Iterable[float]) -> float:
+    return round(statistics.fmean(values), 3)
+
+
+# -- what a person reads ---------------------------------------------------------------------------------------
+
+ABOUT = """# What the faults do, and what helps
+
+Every fault of the engine on {seeds} seeds: left alone, mended in place from a step on, mended at the checkpoint before
+the fault (a roll-back), and treated from that step on with what people try first. A score is what the task itself gives
+to what was drawn, the mean of the last {end:.0%} of the steps; the healthy twin is the same run without the fault.
+
+A treatment **recovers** if the run ends at {whole:.0%} of its twin's score or more and above the fault left alone by
+more than two standard errors; it **helps** if above by as much and not so far, **harms** if below by as much, and
+otherwise **does nothing**. A fault that reaches {whole:.0%} when left alone leaves nothing to mend, and is not treated:
+the runs are short and the model tiny, and what does no harm here may do so later or elsewhere. A roll-back throws the
+sick steps away: its run is the twin's, as many steps late, and has not yet reached where the twin ends.
+
+The command of a row repeats it in some minutes, `make lab` everything. Every run stands in `docs/evidence/lab.parquet`
+of the repository, from which this page, its picture and every figure of the lab in pages and reports are made. What was
+tried, and what failed, tells the [log](log.md).
+"""
+SHORT = {
+    **{ALONE: "left alone", MENDED: "mended in place", ROLLED_BACK: "rolled back", "raise-group-size": "K x 2"},
+    **{"lower-learning-rate": "rate / 10", "raise-kl-coefficient": "KL x 10", "entropy-bonus": "entropy bonus"},
+    **{"clip-harder": "clip harder", "temperature-one": "T = 1"},
+}
+"""The arms as columns are called."""
+
+
+def tables(rows: Sequence[Row], calibration: Mapping[str, Share]) -> str:
+    """The page of the site."""
+    cells = _cells(rows)
+    faults = [name for name in FAULTS if (name, ALONE) in cells]
+    about = ABOUT.format(seeds=1 + max(row.seed for row in rows), end=END, whole=WHOLE)
+    parts = [about, f"![Scores by fault]({PICTURE})", "## What helps", _table(*_treatments(cells, faults))]
+    parts += ["## Who names it, and when", NAMED, _table(*_named(cells, faults))]
+    parts += ["## How often a cause is right", CALIBRATED, _table(*_calibration(calibration))]
+    versions = sorted({row.versions for row in rows})
+    return "\n\n".join([*parts, f"Made with {'; '.join(versions)}."]) + "\n"
+
+
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *lines))
+
+
+def _treatments(cells: Cells, faults: Iterable[str]) -> tuple[list[str], list[list[str]]]:
+    """Mean score at the end of each arm, its verdict, and the steps until it was as good as mended."""
+    head = ["fault", "twin", *SHORT.values(), "again by"]
+    lines = []
+    for fault in faults:
+        alone = cells[fault, ALONE]
+        line = [f"`{fault}`", f"{statistics.fmean(run.twin for run in alone):.2f}"]
+        line += [_cell(cells.get((fault, arm), [])) for arm in SHORT]
+        lines.append([*line, f"`{alone[0].command}`"])
+    return head, lines
+
+
+def _cell(runs: Sequence[Row]) -> str:
+    if not runs:
+        return ""
+    ends = [run.end for run in runs]
+    reached = [run.recovered for run in runs if run.recovered is not None]
+    fast = runs[0].verdict == "recovers" and len(reached) == len(runs)
+    speed = f" in {statistics.median(reached):.0f} steps" if fast else ""
+    band = f" ({min(ends):.2f}-{max(ends):.2f})" if len(ends) > 1 else " (one seed)"
+    return f"{statistics.fmean(ends):.2f}{band} {runs[0].verdict}{speed}".strip()
+
+
+NAMED = """Live, one record at a time, against a doctor that is shown nothing but the reward of the same run; medians
+over the seeds. *Lead* is how much earlier the fault is named, at least, and as a share of the run. Where records do not
+name a fault, the probe of that column proves it on the code (`grpo-doctor probe`); of `mean-of-micro-batch-means` it
+does not, since what it crafts has one length."""
+
+
+def _named(cells: Cells, faults: Iterable[str]) -> tuple[list[str], list[list[str]]]:
+    checks = load().checks
+    head = ["fault", "named by", "probe", "at step", "reward alone", "lead", "cause at the end", "other causes"]
+    lines = []
+    for fault in faults:
+        runs = cells[fault, ALONE]
+        found = harm(fault, runs)
+        ahead = "" if found.lead is None else f"{found.lead:.0f} ({found.lead / found.steps:.0%})"
+        several = (
+            {run.named for run in runs if run.named},
+            {code for code in found.codes if checks[code].probe is not None},
+            {f"{run.cause} {run.confidence}" for run in runs if run.cause},
+            {code for run in runs for code in run.wrong},
+        )
+        named, probes, causes, wrong = (", ".join(sorted(words)) for words in several)
+        lines.append([f"`{fault}`", named, probes, _step(found.named), _step(found.reward), ahead, causes, wrong])
+    return head, lines
+
+
+def _step(step: float | None) -> str:
+    return "never" if step is None else f"{step:.0f}"
+
+
+CALIBRATED = """A case is a project of the labelled logs or a fault of this lab; it is right if every cause that heads
+its reports is. A cause of a log is right if its family is one that the log's label names, of a lab run if it is a check
+that should name the fault, and never in a healthy run. The rules were written with these logs and faults in sight."""
+
+
+def _calibration(found: Mapping[str, Share]) -> tuple[list[str], list[list[str]]]:
+    lines = [[kind, f"{s.right} of {s.of}", f"{s.low:.0%} to {s.high:.0%}"] for kind, s in found.items()]
+    return ["confidence", "right", "95 % interval (Wilson)"], lines
+
+
+def draw(path: Path, rows: Sequence[Row]) -> None:
+    """The scores of each fault with their bands over seeds, as SVG. Raises `ConfigError` without matplotlib."""
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ConfigError("the picture needs matplotlib: pip install 'grpo-doctor[figures]'") from None
+    cells = _cells(rows)
+    faults = [name for name in FAULTS if (name, ALONE) in cells]
+    with matplotlib.rc_context({"svg.hashsalt": "grpo-doctor", "font.size": 8}):
+        drawn = Figure(figsize=(8, 0.22 * len(faults) + 1), layout="constrained")
+        axes = drawn.add_subplot()
+        for arm, color, shift in ((ALONE, "#b91c1c", 0.2), (ROLLED_BACK, "#6b7280", 0.0), (MENDED, "#1d4ed8", -0.2)):
+            for place, fault in enumerate(faults):
+                shares = [run.share for run in cells.get((fault, arm), [])]
+                if shares:
+                    name = SHORT[arm] if not place else None
+                    axes.plot([min(shares), max(shares)], [place + shift] * 2, linewidth=1, color=color)
+                    axes.plot(statistics.fmean(shares), place + shift, ".", markersize=6, color=color, label=name)
+        axes.axvline(WHOLE, color="#9ca3af", linewidth=1, linestyle="--")
+        axes.set_yticks(range(len(faults)), faults)
+        axes.invert_yaxis()
+        axes.set_xlabel("score at the end as a share of the healthy twin's; line: lowest to highest seed")
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.06), ncols=3, frameon=False)
+        drawn.savefig(path, metadata={"Date": None})

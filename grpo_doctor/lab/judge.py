@@ -1,0 +1,243 @@
+"""What came out: how each treatment ended, and what the doctor says of each run and when it says it."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from ..check import Finding, Severity
+from ..diagnosis import Diagnosis
+from ..engine.faults import FAULTS
+from ..examine import diagnose
+from ..live import LiveDoctor
+from ..record import StepRecord, read_records
+from ..run import run_of
+from .arms import ALONE, FOLK, HEALTHY, MENDED, ROLLED_BACK, TWIN, Job, begins, settings_of_sick, since, twin_of
+from .train import Result
+
+END = 1 / 5
+"""Share of a run at its end whose mean score is what it reached: 256 responses in 8 steps."""
+WHOLE = 0.8
+"""Share of the twin's score from which a run is as good as mended."""
+WINDOW = 5
+"""Steps of the moving mean that says when it was."""
+CERTAIN = 2.0
+"""Standard errors beyond which a difference between two arms is no chance."""
+
+Verdict = Literal["recovers", "helps", "does nothing", "harms", ""]
+
+
+class Row(msgspec.Struct, kw_only=True):
+    """One run of the lab, as it is stored.
+
+    Attributes:
+        since: last step before something was done; 0 for twins and faults left alone.
+        before: mean score of the steps just before that.
+        end, twin: mean score of the last steps, of this run and of the healthy twin.
+        recovered: steps after ``since`` until the moving mean of the score first stood at `WHOLE` of ``twin``.
+        died: why it ended early.
+        verdict: on the treatment, over all seeds.
+        named, named_step: the first of the checks that should name the fault that did so live, and when.
+        reward_step: when a doctor that is shown nothing but the reward found something.
+        judged, cause, confidence: verdict on the whole run, and the cause that its first sentence names, if it does.
+        wrong: causes that are not the fault's, each with its confidence.
+    """
+
+    fault: str
+    arm: str
+    seed: int
+    steps: int
+    since: int = 0
+    before: float | None = None
+    end: float
+    twin: float
+    recovered: int | None = None
+    died: str | None = None
+    verdict: Verdict = ""
+    named: str | None = None
+    named_step: int | None = None
+    reward_step: int | None = None
+    judged: str | None = None
+    cause: str | None = None
+    confidence: str | None = None
+    wrong: list[str] = []
+    command: str
+    versions: str
+
+    @property
+    def share(self) -> float:
+        """Of what the twin reached."""
+        return self.end / self.twin if self.twin else 0.0
+
+
+def rows(folder: Path, faults: Sequence[str]) -> list[Row]:
+    """Every finished run of these faults, and of their twins, that lies in the folder."""
+    found = [_listened(folder, r) for r in _results(folder, dict.fromkeys(map(twin_of, faults)), (TWIN,))]
+    for alone in _results(folder, faults, (ALONE,)):
+        found.append(_listened(folder, alone))
+        if found[-1].share < WHOLE:
+            found.append(_rolled_back(folder, alone))
+        treatments = _results(folder, [alone.fault], (MENDED, *FOLK), alone.seed)
+        found += [_treated(folder, result, alone) for result in treatments]
+    return _with_verdicts(found)
+
+
+def _results(folder: Path, faults: Iterable[str], arms: Iterable[str], seed: int | None = None) -> Iterable[Result]:
+    for fault in faults:
+        seeds = sorted(int(path.name) for path in (folder / fault).glob("[0-9]*")) if seed is None else [seed]
+        for job in (Job(fault, arm, number) for number in seeds for arm in arms):
+            if (folder / job.path).is_file():
+                yield result_of(folder, job)
+
+
+def result_of(folder: Path, job: Job) -> Result:
+    """The stored result of a job."""
+    return msgspec.json.decode((folder / job.path).read_bytes(), type=Result)
+
+
+def harmed(folder: Path, faults: Sequence[str], seed: int) -> list[str]:
+    """The faults that, left alone, end below `WHOLE` of their twins with this seed: the others need no treatment."""
+    return [result.fault for result in _results(folder, faults, (ALONE,), seed) if _row(folder, result).share < WHOLE]
+
+
+def command(fault: str) -> str:
+    """What repeats the rows of a fault."""
+    return "grpo-doctor lab" + (f" --fault {fault}" if fault != HEALTHY else "")
+
+
+def _row(folder: Path, result: Result) -> Row:
+    twin = result_of(folder, Job(twin_of(result.fault), TWIN, result.seed))
+    last = round(END * result.steps)
+    return Row(
+        fault=result.fault,
+        arm=result.arm,
+        seed=result.seed,
+        steps=result.steps,
+        end=_end(result.scores, result.steps - result.since, last),
+        twin=_end(twin.scores, twin.steps, last),
+        died=result.died,
+        command=command(result.fault),
+        versions=", ".join(f"{name} {number}" for name, number in result.versions.items()),
+    )
+
+
+def _treated(folder: Path, result: Result, alone: Result) -> Row:
+    """A run that something was done about."""
+    row = _row(folder, result)
+    row.since = result.since
+    row.before = statistics.fmean(alone.scores[: row.since][-round(END * row.steps) :])
+    row.recovered = _reached(result.scores, WHOLE * row.twin)
+    return row
+
+
+def _rolled_back(folder: Path, alone: Result) -> Row:
+    """Mended at the checkpoint before the first sick step.
+
+    What follows there is the twin's own run, only later, so nothing has to be trained. (Where the fault begins later
+    than with the first step the twin's optimizer is not a fresh one.)
+    """
+    twin = result_of(folder, Job(twin_of(alone.fault), TWIN, alone.seed))
+    settings = settings_of_sick(alone.fault, alone.seed)
+    healthy, lost = begins(alone.fault, settings) - 1, since(alone.fault, settings)
+    scores = twin.scores[healthy : healthy + alone.steps - lost]
+    again = msgspec.structs.replace(alone, arm=ROLLED_BACK, since=lost, scores=scores, died=None)
+    return _treated(folder, again, alone)
+
+
+def _end(scores: Sequence[float], planned: int, last: int) -> float:
+    """Mean of the last so many of the planned scores; a run that died earns nothing in those that it did not reach."""
+    return math.fsum(scores[planned - last :]) / last
+
+
+def _reached(scores: Sequence[float], least: float) -> int | None:
+    """Steps until the mean of `WINDOW` of them is at least so much."""
+    ends = range(WINDOW, len(scores) + 1)
+    return next((end for end in ends if statistics.fmean(scores[end - WINDOW : end]) >= least), None)
+
+
+# -- what the doctor says --------------------------------------------------------------------------------------
+
+
+def _listened(folder: Path, result: Result) -> Row:
+    """A run from its first step, with what the doctor says of it while it trains and at its end."""
+    row = _row(folder, result)
+    records = (folder / Job(result.fault, result.arm, result.seed).path).with_suffix(".jsonl")
+    steps = list(read_records(records))
+    own = FAULTS[result.fault].named_by if result.arm == ALONE else ()
+    if first := _first_alarm(steps, result.settings, own):
+        row.named, row.named_step = first
+    rewards = [StepRecord(step=record.step, reward_mean=record.reward_mean) for record in steps]
+    if first := _first_alarm(rewards, {}):
+        row.reward_step = first[1]
+    elif result.died:
+        row.reward_step = steps[-1].step + 1  # everybody sees that
+    diagnosis = diagnose(run_of(steps, settings=result.settings))
+    row.judged, head = diagnosis.verdict, cause(diagnosis)
+    if head is not None:
+        row.cause, row.confidence = head.code, head.confidence
+    row.wrong = [
+        f"{f.code} {f.confidence}"
+        for f in diagnosis.findings
+        if f.role == "cause" and f.level >= Severity.WARNING and f.code not in own
+    ]
+    return row
+
+
+def cause(diagnosis: Diagnosis) -> Finding | None:
+    """The cause that the first sentence names, if it names one."""
+    head = diagnosis.finding(diagnosis.cause) if diagnosis.cause else None
+    return head if head is not None and head.role == "cause" else None
+
+
+def _first_alarm(
+    records: Iterable[StepRecord], settings: Mapping[str, Any], codes: Sequence[str] | None = None
+) -> tuple[str, int] | None:
+    """The first finding of warning or above (of these codes, or of any) in a run that trains, and its step."""
+    doctor = LiveDoctor(settings)
+    for record in records:
+        for finding in doctor.push(record):
+            if finding.level >= Severity.WARNING and (codes is None or finding.code in codes):
+                return finding.code, record.step
+    return None
+
+
+# -- what a treatment is worth ---------------------------------------------------------------------------------
+
+
+def _with_verdicts(found: list[Row]) -> list[Row]:
+    """The rows with the verdict on each treatment of each fault, over its seeds."""
+    alone = {(row.fault, row.seed): row for row in found if row.arm == ALONE}
+    arms: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in found:
+        if row.arm not in (TWIN, ALONE):
+            arms[row.fault, row.arm].append(row)
+    gains = {key: [row.end - alone[row.fault, row.seed].end for row in of_arm] for key, of_arm in arms.items()}
+    for (fault, arm), of_arm in arms.items():
+        alike = [gain for (other, _), gain in gains.items() if twin_of(other) == twin_of(fault)]
+        noise = _noise(alike) or _noise(list(gains.values()))
+        verdict = _verdict(of_arm, statistics.fmean(gains[fault, arm]), CERTAIN * noise / math.sqrt(len(of_arm)))
+        for row in of_arm:
+            row.verdict = verdict
+    return found
+
+
+def _noise(gains: Sequence[Sequence[float]]) -> float:
+    """Standard deviation of a gain between seeds, pooled over all treatments of faults in the same circumstances."""
+    spread = [(len(of_arm) - 1, statistics.variance(of_arm)) for of_arm in gains if len(of_arm) > 1]
+    freedom = sum(weight for weight, _ in spread)
+    return math.sqrt(sum(weight * variance for weight, variance in spread) / freedom) if freedom else 0.0
+
+
+def _verdict(of_arm: Sequence[Row], gain: float, limit: float) -> Verdict:
+    """``gain`` over the fault left alone, and the ``limit`` below which it may be chance."""
+    if gain < -limit:
+        return "harms"
+    if gain <= limit:
+        return "does nothing"
+    return "recovers" if statistics.fmean(row.share for row in of_arm) >= WHOLE else "helps"

@@ -1,0 +1,82 @@
+"""What pages and reports quote of the lab is what is stored."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from grpo_doctor.catalogue import load
+from grpo_doctor.check import Confidence, Remedy
+from grpo_doctor.engine.faults import FAULTS
+from grpo_doctor.lab.evidence import PARQUET, read_rows, texts
+from grpo_doctor.measured import UNMEASURED, stored
+from grpo_doctor.pages import page
+from grpo_doctor.remedies import REMEDIES
+
+EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence"
+CATALOGUE = load()
+OFFERED = {
+    known.id: known
+    for check in CATALOGUE.checks.values()
+    for known in (REMEDIES[r] if isinstance(r, str) else r for r in check.remedies)
+}
+
+
+def test_the_page_and_the_figures_are_those_of_the_stored_runs() -> None:
+    stale = [path.name for path, text in texts(EVIDENCE).items() if path.read_text(encoding="utf-8") != text]
+    assert stale == [], "run `grpo-doctor lab --evidence docs/evidence`"
+
+
+def test_every_fault_was_run_and_the_stored_figures_have_the_codes_that_should_name_it() -> None:
+    assert {row.fault for row in read_rows(EVIDENCE / PARQUET)} - {"healthy"} >= set(FAULTS)
+    assert {name: tuple(harm.codes) for name, harm in stored().faults.items()} == {
+        name: fault.named_by for name, fault in FAULTS.items()
+    }
+
+
+def test_no_cause_of_another_fault_was_named_with_high_confidence() -> None:
+    rows = read_rows(EVIDENCE / PARQUET)
+    assert [(row.fault, row.seed, row.wrong) for row in rows if any(word.endswith(" high") for word in row.wrong)] == []
+
+
+@pytest.mark.parametrize("remedy", OFFERED.values(), ids=OFFERED)
+def test_a_remedys_evidence_is_measured_and_names_what_a_reader_can_repeat(remedy: Remedy) -> None:
+    said = f"{remedy.evidence} {remedy.source}"
+    assert UNMEASURED not in said
+    assert "early engine" not in said
+    for fault in re.findall(r"grpo-doctor lab --fault ([a-z-]+)", said):
+        assert fault in FAULTS
+
+
+@pytest.mark.parametrize("code", CATALOGUE.checks)
+def test_a_page_quotes_no_engine_that_nobody_can_run(code: str) -> None:
+    written = page(CATALOGUE, CATALOGUE.checks[code])
+    assert "early engine" not in written
+    for fault in re.findall(r"[Ff]aults? `([a-z-]+)`", written):
+        assert fault in FAULTS, f"{code} names a fault that the engine does not have: {fault}"
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_mends_a_fault_is_a_remedy_that_its_checks_offer(name: str) -> None:
+    fault = FAULTS[name]
+    offered = {
+        remedy if isinstance(remedy, str) else remedy.id
+        for code in fault.named_by
+        for remedy in CATALOGUE.checks[code].remedies
+    }
+    assert fault.mended_by in {"", *offered}
+
+
+@pytest.mark.parametrize("code", [c.code for c in CATALOGUE.checks.values() if c.withholds])
+def test_what_is_withheld_did_not_mend_the_fault(code: str) -> None:
+    tried = [t for remedy in CATALOGUE.checks[code].withholds for t in stored().tried(code, remedy)]
+    assert [str(t) for t in tried if t.verdict == "recovers"] == []
+
+
+@pytest.mark.parametrize("code", [c.code for c in CATALOGUE.checks.values() if c.confidence is Confidence.HIGH])
+def test_what_is_offered_with_high_confidence_was_seen_to_help(code: str) -> None:
+    for remedy in CATALOGUE.checks[code].remedies:
+        tried = stored().tried(code, remedy if isinstance(remedy, str) else remedy.id)
+        assert not tried or any(t.verdict in ("recovers", "helps") for t in tried), remedy

@@ -1,0 +1,160 @@
+"""The lab itself: what it runs, that it goes on where it was broken off, and how it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy.stats import binomtest
+from typer.testing import CliRunner
+
+from grpo_doctor.cli import app
+from grpo_doctor.engine.faults import FAULTS
+from grpo_doctor.engine.tiny import make_model, make_tokenizer
+from grpo_doctor.lab import arms, judge, train
+from grpo_doctor.lab.arms import ALONE, FOLK, MENDED, ROLLED_BACK, TWIN, Job
+from grpo_doctor.lab.calibration import Case, calibrated, cases_of_lab, share
+from grpo_doctor.lab.evidence import measured_of, tables
+from grpo_doctor.lab.judge import Row
+
+PAIR = ("kl-dominates", "length-bonus")
+SIZE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random weights, four steps of eight short responses, and two treatments."""
+
+    def model(settings: Any) -> tuple[Any, Any]:
+        return make_model(seed=3, **{**SIZE, "num_key_value_heads": 2}), make_tokenizer()
+
+    monkeypatch.setattr(train, "load_model", model)
+    short = {"max_steps": 4, "generation_batch_size": 8, "num_generations": 4, "max_completion_length": 4}
+    monkeypatch.setattr(arms, "SMALL", {**arms.SMALL, **short})
+    for name in list(FOLK)[2:]:
+        monkeypatch.delitem(FOLK, name)
+
+
+class PlugPulledError(RuntimeError):
+    """Somebody pulled the plug."""
+
+
+def whole(folder: Path, patience: int = 1000) -> None:
+    """The lab of two faults; the plug is pulled after so many runs."""
+    left = [patience]
+
+    def done(job: Job) -> None:
+        left[0] -= 1
+        if not left[0]:
+            raise PlugPulledError
+
+    train.train_all(folder, arms.observed(PAIR, 0), 1, done)
+    train.train_all(folder, arms.treatments(judge.harmed(folder, PAIR, 0), 0), 1, done)
+
+
+@pytest.mark.usefixtures("tiny")
+def test_broken_off_twice_and_gone_on_it_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole(tmp_path / "at once")
+    for patience in (2, 3):
+        with pytest.raises(PlugPulledError):
+            whole(tmp_path / "in parts", patience)
+    (tmp_path / "in parts" / PAIR[0] / "0" / "state.pt").unlink()  # what a treatment goes on from is made again
+    whole(tmp_path / "in parts")
+    at_once, in_parts = (judge.rows(tmp_path / name, PAIR) for name in ("at once", "in parts"))
+    assert at_once == in_parts
+    assert {(row.fault, row.arm) for row in at_once} == {
+        ("healthy", TWIN), *((name, arm) for name in PAIR for arm in (ALONE, MENDED, ROLLED_BACK, *FOLK)),
+    }  # fmt: skip
+    assert measured_of(at_once, {}).faults.keys() == set(PAIR)
+    assert "`grpo-doctor lab --fault kl-dominates`" in tables(at_once, {})
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_run_that_breaks_leaves_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Any, *_: Any) -> Any:
+        raise PlugPulledError
+
+    monkeypatch.setattr(train.Watched, "rollout", broken)
+    with pytest.raises(PlugPulledError):
+        train.train(tmp_path, Job("kl-dominates", ALONE, 0))
+    assert list(tmp_path.rglob("*.json*")) == []
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_treatment_goes_on_from_the_sick_run_and_mends_its_engine(tmp_path: Path) -> None:
+    engine, settings = arms.treated(Job("kl-dominates", MENDED, 1))
+    assert (engine.__name__, settings.beta, settings.seed) == ("Engine", 0.02, 1)
+    engine, settings = arms.treated(Job("kl-dominates", "raise-group-size", 1))
+    assert (engine, settings.num_generations, settings.beta) == (FAULTS["kl-dominates"], 8, 10.0)
+    train.train(tmp_path, Job("kl-dominates", MENDED, 0))
+    result = judge.result_of(tmp_path, Job("kl-dominates", MENDED, 0))
+    assert (result.since, len(result.scores), result.settings["inject"]) == (1, 3, [])
+
+
+def test_what_is_so_already_is_not_tried() -> None:
+    idle = [name for name in FAULTS if arms.idle(Job(name, "temperature-one", 0))]
+    assert set(FAULTS) - set(idle) == {"double-temperature", "train-mode-generation"}
+
+
+def test_faults_in_the_same_circumstances_share_a_twin() -> None:
+    assert arms.twin_of("kl-dominates") == "healthy"
+    assert arms.twin_of("mean-of-micro-batch-means") == arms.twin_of("unscaled-accumulation") != "healthy"
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_something_is_done_when_the_fault_has_begun(name: str) -> None:
+    settings = arms.settings_of_sick(name, 0)
+    assert arms.begins(name, settings) <= arms.since(name, settings) < settings.max_steps
+
+
+# -- how it counts ---------------------------------------------------------------------------------------------
+
+
+def row(arm: str, end: float, seed: int = 0, **more: Any) -> Row:
+    return Row(fault="kl-dominates", arm=arm, seed=seed, steps=40, end=end, twin=0.5, command="", versions="", **more)
+
+
+@pytest.mark.parametrize(
+    ("ends", "verdict"),
+    [((0.45, 0.47), "recovers"), ((0.25, 0.29), "helps"), ((0.1, 0.12), "does nothing"), ((0.0, 0.02), "harms")],
+)
+def test_verdicts(ends: Sequence[float], verdict: str) -> None:
+    rows = [row(ALONE, 0.1 + seed / 50, seed) for seed in range(2)]
+    rows += [row("clip-harder", 0.11 + seed / 100, seed) for seed in range(2)]  # the noise of a gain is its spread
+    rows += [row(MENDED, end, seed) for seed, end in enumerate(ends)]
+    assert {r.verdict for r in judge._with_verdicts(rows) if r.arm == MENDED} == {verdict}
+
+
+def test_a_run_that_died_earns_nothing_in_what_it_did_not_reach() -> None:
+    assert judge._end([1.0] * 25, 25, 8) == 1
+    assert judge._end([1.0] * 21, 25, 8) == 0.5
+    assert judge._end([1.0] * 5, 25, 8) == 0
+
+
+def test_the_interval_is_wilsons() -> None:
+    found, known = share([True] * 41 + [False] * 2), binomtest(41, 43).proportion_ci(method="wilson")
+    assert (found.right, found.of) == (41, 43)
+    assert (found.low, found.high) == pytest.approx((known.low, known.high), abs=1e-3)
+    assert str(found) == "right in 41 of 43 such cases"
+
+
+def test_one_wrong_run_of_a_project_makes_it_wrong_and_its_right_ones_count_once() -> None:
+    cases = [Case("a", "high", True)] * 5 + [Case("b", "high", True), Case("b", "high", False), Case("b", "low", True)]
+    found = calibrated(cases)
+    assert [(kind, s.right, s.of) for kind, s in found.items()] == [("high", 1, 2), ("low", 1, 1)]
+
+
+def test_a_cause_of_a_healthy_run_is_wrong() -> None:
+    healthy = Row(fault="healthy", arm=TWIN, seed=0, steps=40, end=0.5, twin=0.5, command="", versions="")
+    healthy.cause, healthy.confidence = "KL002", "low"
+    sick = row(ALONE, 0.1, cause="KL002", confidence="medium")
+    assert [case.right for case in cases_of_lab([healthy, sick])] == [False, True]
+
+
+def test_the_command_says_what_is_unknown(tmp_path: Path) -> None:
+    wrong = CliRunner().invoke(app, ["lab", "--fault", "kl-dominate", "--out", str(tmp_path)])
+    assert (wrong.exit_code, "did you mean 'kl-dominates'" in wrong.output) == (2, True)
+    nothing = CliRunner().invoke(app, ["lab", "--jobs", "0", "--out", str(tmp_path)])
+    assert nothing.exit_code == 0
