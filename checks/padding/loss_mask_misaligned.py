@@ -111,6 +111,7 @@ def probe_mask(
     reference: Any = None,
     prompts: Any = None,
     rollout: Any = None,
+    turns: Any = None,
 ) -> Fires | None:
     """## What this certifies, and what it does not
     It certifies which tokens of a sampled response enter the loss. It does not certify their weights (length
@@ -124,8 +125,9 @@ def probe_mask(
     has only a `loss`, the mask is where its gradient on the logits is not zero. Where it has one, what its gradient on
     the logits owes to the advantages, and to a reference a little away from the policy, must lie on the response alone.
     The advantages must move most the token that follows, and as much when the other prompts of the batch are longer.
-    Where the rollout speaks in turns, what it returns goes through the loss: exactly what was generated is trained, and
-    nothing that a tool or the environment said.
+    Where the rollout speaks in turns (with the adapter's `turns`, where the environment answers tool calls only), what
+    it returns goes through the loss: exactly what was generated is trained, and nothing that a tool or the environment
+    said.
     """
     craft = probes.craft
     special = craft.special_ids(tokenizer)
@@ -162,7 +164,7 @@ def probe_mask(
         if found is not None:
             return found
         if isinstance(rollout, probes.composite.Rolled):
-            spoken = _of_turns(loss, model, rollout, render, tokenizer, prompts)
+            spoken = _of_turns(loss, model, rollout, tokenizer, prompts, turns)
             if spoken is not None:
                 return spoken
     return fires(
@@ -217,21 +219,13 @@ def _of_loss(
     )
 
 
-def _of_turns(loss: Any, model: Any, rollout: Any, render: Any, tokenizer: Any, prompts: Any) -> Fires | None:
+def _of_turns(loss: Any, model: Any, rollout: Any, tokenizer: Any, prompts: Any, turns: Any) -> Fires | None:
     """Fires where the loss trains what the environment said between two turns, or not all that was generated."""
-    made, answers = probes.push.four(render, tokenizer, model, prompts, [4, 2, 5, 3])
     try:
-        spoken = rollout.trajectories(made, answers)
+        said = probes.turns.spoken(rollout, model, tokenizer, prompts, turns)
     except probes.Unjudged:
-        return None  # the turns cannot be told apart
-    if all(all(generated) for _, generated in spoken):
-        return None
-    found = probes.push.pushes(loss, model, made, [said for said, _ in spoken])
-    pairs = [
-        pair for p, (_, own) in zip(found, spoken, strict=True) for pair in zip(p.trained.tolist(), own, strict=True)
-    ]
-    foreign = sum(trained and not own for trained, own in pairs)
-    missed = sum(own and not trained for trained, own in pairs)
+        return None  # one turn, or the turns cannot be told apart
+    foreign, missed = probes.turns.of_loss(loss, model, said)
     return fires(
         foreign > 0 or missed > 0,
         "Of what the rollout returns in turns, {foreign} tokens that the policy did not generate are trained and "

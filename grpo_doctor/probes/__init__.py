@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from . import push as push
     from . import sampling as sampling
     from . import trials as trials
+    from . import turns as turns
     from . import updates as updates
     from . import verifier as verifier
     from .adapters import engine_adapter, transformers_adapter, trl_adapter, trl_adapter_from
@@ -31,7 +32,7 @@ _LATER = {
     "trl_adapter_from": "adapters",
 }
 
-_ROOMS = ("composite", "craft", "intercept", "modes", "push", "sampling", "trials", "updates", "verifier")
+_ROOMS = ("composite", "craft", "intercept", "modes", "push", "sampling", "trials", "turns", "updates", "verifier")
 """Modules that most need torch, which reading a log does not."""
 
 __all__ = [

@@ -132,7 +132,8 @@ class Rolled:
         ]
 
     def trajectories(self, prompts: Sequence[Prompt], answers: Sequence[Ids]) -> list[tuple[Ids, list[bool]]]:
-        """What `rollout` returns for these answers, and which of it was generated; only where both can be told."""
+        """What `rollout` returns for these answers, served in order, and which of it was generated; only where both can
+        be told."""
         rows = [self.render(p) for p in prompts]
         with self._scripted(answers) as calls:
             found = self.rollout(prompts)
@@ -140,7 +141,7 @@ class Rolled:
         if all(len(turn) < 2 for turn in turns):
             raise Unjudged("rollout makes one turn")
         out = []
-        for said, turn in zip(split_rows(found, [len(a) for a in answers]), turns, strict=True):
+        for said, turn in zip(split_rows(found, [1] * len(prompts)), turns, strict=True):
             marked = None if isinstance(said, str) else _generated(flat_ids(said), [s for _, s in turn])
             if marked is None:
                 raise Unjudged("rollout returns no ids in which each turn stands as it was generated")

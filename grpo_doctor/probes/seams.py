@@ -112,6 +112,16 @@ class Seams(Protocol):
     def sync(self) -> None:
         """What the trainer does after an update so that the next rollout uses the new weights."""
 
+    def env_mask(self, prompts: Sequence[Prompt], /) -> Sequence[tuple[Ids, Sequence[int]]]:
+        """A rollout in turns: for each prompt the ids after it, and 1 where the policy generated them, 0 where a tool,
+        the environment or the template did.
+
+        A probe calls it with a scripted model, as `rollout`.
+        """
+
+    def tool_mask(self, prompts: Sequence[Prompt], /) -> Sequence[tuple[Ids, Sequence[int]]]:
+        """The same where the trainer calls it so."""
+
     def reward(self, prompts: Sequence[Prompt], responses: Sequence[str], answers: Sequence[Any], /) -> Any:
         """The rewards (N,) of response texts to prompts with these gold answers; None where one is left out.
 
@@ -166,7 +176,8 @@ class Adapter:
     ``model`` is the module that the seams call, so that a probe can watch or script its ``forward`` and
     ``generate``; ``processors`` are logits processors by name; ``settings`` have the record's names (temperature,
     entropy_coef, kl_coef, …); ``supervised`` are pairs of prompt and answer; ``graded`` are for the reward: a prompt,
-    its gold answer, a right response and a wrong one, as the policy writes them.
+    its gold answer, a right response and a wrong one, as the policy writes them. ``turns`` are answers of the policy,
+    in order, to which the environment replies (a tool call, then a final answer).
     """
 
     name: str = "adapter"
@@ -179,6 +190,7 @@ class Adapter:
     prompts: Sequence[Prompt] | None = None
     supervised: Sequence[tuple[Prompt, str]] | None = None
     graded: Sequence[tuple[Prompt, Any, str, str]] | None = None
+    turns: Sequence[str] | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     seams: dict[str, Callable[..., Any]] = field(default_factory=dict)
 

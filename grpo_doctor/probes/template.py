@@ -47,6 +47,10 @@ settings: dict[str, Any] = {
 # def sync():                                       # what you do after an update so that rollouts use new weights
 #     my_trainer.push_weights()
 
+# def env_mask(prompts):                            # of a rollout in turns (tool_mask is the same): for each prompt
+#     return my_trainer.converse(prompts)           # the ids after it, and 1 where generated, 0 where a tool spoke
+# turns = ["<tool>search</tool>", "42"]             # what the policy says so that the environment answers
+
 # --- the loss. Either one composite function: ---------------------------------------------------------------------
 
 # def loss(prompts, responses, advantages):         # prompts, N lists of ids, (N,) -> the scalar that you log

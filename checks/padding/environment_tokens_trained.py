@@ -1,0 +1,63 @@
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor.remedies import remedy
+
+
+@probe(
+    "PAD006",
+    kind="defect",
+    severity="critical",
+    explains=("PAD002", "GEN005", "RAT007"),
+    remedies=(
+        remedy(
+            "mask-what-was-not-generated",
+            "Keep a mask beside the ids of a conversation: 1 on what was generated, 0 on what was appended",
+            by_hand="ids += answer; mask += [1] * len(answer)\n"
+            "ids += tool_output; mask += [0] * len(tool_output)   # template tokens between turns too",
+            trl="return env_mask from rollout_func: 1 on the model's tokens, 0 on the environment's",
+            verl="response_mask of the agent loop: 1 for generated tokens, 0 for tool responses",
+            evidence="a tool's words have no log-probability under the policy: trained, they are imitated",
+            source="huggingface/trl docs, OpenEnv integration; verl docs, agent loop",
+        ),
+    ),
+)
+def environment_tokens_trained(
+    model: Any, tokenizer: Any, env_mask: Any = None, tool_mask: Any = None, turns: Any = None, prompts: Any = None
+) -> Fires | None:
+    """The mask of a conversation holds tokens of a tool or the environment, or leaves out turns of the policy.
+
+    ## What it sees
+    The trainer's own conversation with a scripted policy: what is generated in each turn is known, so everything else
+    after the prompt was said by a tool, the environment or the template. The trainer's `env_mask` or `tool_mask` must
+    mark exactly what was generated. Where the environment answers only to a tool call, the adapter's `turns` are what
+    the policy says. What the loss makes of a rollout in turns is PAD002's.
+
+    ## Why it matters
+    What the policy did not write is pushed up or down with its advantage: it learns to write the tool's answers itself,
+    and the log-probabilities of foreign text dominate the ratio. A last turn that is left out teaches no final answer.
+
+    ## What this certifies, and what it does not
+    It certifies which tokens of a scripted conversation are marked. It does not certify the environment, nor how the
+    reward is shared between turns.
+
+    ## Known false alarms
+    A trainer that leaves out turns on purpose, such as thoughts before a tool call.
+
+    ## Remedy
+    Extend the mask wherever the ids are extended.
+
+    ## Sources
+    huggingface/trl docs, OpenEnv (`env_mask`); verl docs, agent loop (`response_mask`); verl-project/verl#3720.
+    """
+    mask = env_mask if env_mask is not None else tool_mask
+    if mask is None:
+        raise probes.Unjudged("needs env_mask or tool_mask")
+    foreign, missed = probes.turns.of_mask(probes.turns.spoken(mask, model, tokenizer, prompts, turns))
+    return fires(
+        foreign > 0 or missed > 0,
+        "Of four scripted conversations the mask marks {foreign} tokens that the policy did not generate, and leaves "
+        "out {missed} that it did.",
+        foreign=foreign,
+        missed=missed,
+    )

@@ -1,0 +1,120 @@
+"""Conversations with a scripted policy: exactly what it generated is trained, whatever the environment says between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from grpo_doctor.catalogue import load
+from grpo_doctor.diagnosis import Diagnosis
+from grpo_doctor.probes import Adapter, run_probes
+from tests.probes.reference import PROMPTS
+from tests.probes.styles import Turns
+
+
+class Masked(Turns):
+    """Keeps its own mask beside the ids."""
+
+    def env_mask(self, prompts: Any) -> list[tuple[list[int], list[int]]]:
+        return [(row, self.marks(row)) for row in self.rollout(prompts)]
+
+    def marks(self, row: list[int]) -> list[int]:
+        return self.spoken(row)
+
+
+class Tools(Masked):
+    """The environment answers a tool call only."""
+
+    call = "use [w01]"
+
+    def rollout(self, prompts: Any) -> Any:
+        rows = [self.render(p) for p in prompts]
+        said: list[list[int]] = [[] for _ in rows]
+        open_rows = list(range(len(rows)))
+        while open_rows and max(map(len, said)) < 60:
+            new = self.generate([[*rows[n], *said[n]] for n in open_rows])
+            for n, answer in zip(list(open_rows), new, strict=True):
+                said[n] += answer
+                if self.tok.decode(answer).startswith(self.call):
+                    said[n] += self.feedback()
+                else:
+                    open_rows.remove(n)
+        return said
+
+
+class AllMarked(Masked):
+    def marks(self, row: list[int]) -> list[int]:
+        return [1] * len(row)
+
+
+class LastTurnLost(Masked):
+    def marks(self, row: list[int]) -> list[int]:
+        mask = super().marks(row)
+        return mask[: len(mask) // 2] + [0] * (len(mask) - len(mask) // 2)
+
+
+class OneLate(Masked):
+    def marks(self, row: list[int]) -> list[int]:
+        return [0, *super().marks(row)[:-1]]
+
+
+class ToolsTrained(Tools):
+    def spoken(self, response: list[int]) -> list[int]:
+        return [1] * len(response)
+
+
+def probed(trainer: Turns, *seams: str, turns: list[str] | None = None) -> Diagnosis:
+    torch.set_num_threads(1)
+    adapter = Adapter(
+        model=trainer.model, tokenizer=trainer.tok, prompts=PROMPTS, settings=trainer.settings(), turns=turns,
+        seams={name: getattr(trainer, name) for name in seams},
+    )  # fmt: skip
+    return run_probes(adapter, catalogue=load().select(["PAD002", "PAD006"]))
+
+
+CALLS = ["use [w01]", "so [w02] it is"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "seams", "turns"),
+    [
+        (Masked, ("env_mask",), None),
+        (Tools, ("env_mask",), CALLS),
+        (Tools, ("rollout", "loss"), CALLS),
+    ],
+)
+def test_a_right_conversation_is_left_in_peace(kind: type[Masked], seams: tuple[str, ...], turns: Any) -> None:
+    diagnosis = probed(kind(), *seams, turns=turns)
+    code = "PAD006" if "env_mask" in seams else "PAD002"
+    assert (diagnosis.findings, diagnosis.notes, diagnosis.coverage.passed_codes) == ([], [], [code])
+
+
+@pytest.mark.parametrize(
+    ("kind", "seams", "turns", "said"),
+    [
+        (AllMarked, ("env_mask",), None, "the mask marks"),
+        (LastTurnLost, ("env_mask",), None, "the mask marks 0 tokens"),
+        (OneLate, ("env_mask",), None, "the mask marks"),
+        (ToolsTrained, ("rollout", "loss"), CALLS, "that the policy did not generate are trained"),
+    ],
+)
+def test_what_was_not_generated_and_is_trained_is_named(
+    kind: type[Turns], seams: tuple[str, ...], turns: Any, said: str
+) -> None:
+    (finding,) = probed(kind(), *seams, turns=turns).findings
+    assert (finding.code, finding.severity) == ("PAD006" if "env_mask" in seams else "PAD002", "critical")
+    assert said in finding.message
+
+
+def test_the_mask_has_another_name_too() -> None:
+    trainer = AllMarked()
+    adapter = Adapter(model=trainer.model, tokenizer=trainer.tok, seams={"tool_mask": trainer.env_mask})
+    assert [f.code for f in run_probes(adapter, catalogue=load().select(["PAD006"])).findings] == ["PAD006"]
+
+
+def test_one_turn_and_an_environment_that_never_answers_are_not_judged() -> None:
+    skipped = probed(Tools(), "env_mask").coverage.skipped[-1]
+    assert skipped["code"] == "PAD006"
+    assert "one turn" in skipped["needs"][0] or "turns" in skipped["needs"][0]
