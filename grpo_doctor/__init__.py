@@ -16,7 +16,7 @@ from .check import (
     fires,
     once_known,
 )
-from .declare import check, conclude, probe
+from .declare import across, check, conclude, probe
 from .diagnosis import Diagnosis
 from .examine import diagnose
 from .live import LiveDoctor
@@ -49,6 +49,7 @@ __all__ = [
     "Severity",
     "StepRecord",
     "Withheld",
+    "across",
     "any_of",
     "attach",
     "check",

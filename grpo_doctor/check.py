@@ -1,8 +1,8 @@
 """What a check is, and what it finds.
 
 A leaf file describes one illness by its code. It holds at most one ``@check`` (a predicate over columns), one
-``@conclude`` (over other findings) and one ``@probe`` (over the seams of a trainer); the docstring of the first
-of them is the illness's page.
+``@conclude`` (over other findings), one ``@probe`` (over the seams of a trainer) and one ``@across`` (over two sides of
+a comparison); the docstring of the first of them is the illness's page.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ THRESHOLDS = re.compile(r"^## Thresholds[^\n]*\n(.*?)(?=^## |\Z)", re.MULTILINE 
 """The sections of a page that say what its thresholds mean, one line of a list for each."""
 PROVES = "What this certifies, and what it does not"
 """Heading of the page of every illness that has a probe."""
+ACROSS = "Across runs"
+"""Heading, on the page of an illness with a @check, of what a comparison of two settings asks."""
 
 Kind = Literal["outcome", "defect", "risk", "remark"]
 """What an illness is: an outcome (what the run suffers), a defect (what was computed is wrong, whatever the curve
@@ -258,6 +260,7 @@ class Check:
         self.probe: Callable[..., Any] | None = None
         self.seen: Mapping[str, int] | None = None
         """On how many pieces of evidence it has spoken rightly, by kind; None for a check of the user's own."""
+        self.across: Callable[..., Any] | None = None
         self.needs: tuple[AnyOf, ...] = ()
         self.arguments: tuple[tuple[str, ...], ...] = ()
         self.thresholds: dict[str, Any] = {}
@@ -267,6 +270,7 @@ class Check:
         self.probe_arguments: dict[str, bool] = {}
         self.probe_thresholds: dict[str, Any] = {}
         self.probe_severity = self.severity
+        self.across_thresholds: dict[str, Any] = {}
         self._validate_page()
 
     @property
@@ -340,7 +344,7 @@ class Check:
 
     def refuse_threshold(self, name: str, value: object) -> None:
         """Raises ValueError where a user sets what is no threshold, or to what it does not take."""
-        limits = self.thresholds | self.probe_thresholds
+        limits = self.limits
         if name not in limits:
             raise ValueError(f"there is no such threshold; it has {', '.join(limits) or 'none'}")
         count = isinstance(limits[name], int)
@@ -376,6 +380,29 @@ class Check:
         self.probe_severity = Severity.of(meta["severity"])
         self.explains = tuple(dict.fromkeys((*self.explains, *meta["explains"])))
         self.remedies = tuple(dict.fromkeys((*self.remedies, *meta["remedies"])))
+
+    def take_across(self, function: Callable[..., Any], meta: Mapping[str, Any]) -> None:
+        """Reads the thresholds of what is asked of two sides of a comparison; beside a @check, adds to the page."""
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                self.across_thresholds[parameter.name] = parameter.default
+        if twice := (self.thresholds | self.probe_thresholds).keys() & self.across_thresholds.keys():
+            raise self._fail(
+                f"{min(twice)!r} is a threshold of its @check or @probe; that of @across needs another name"
+            )
+        self._take_meanings(function, self.across_thresholds)
+        own = inspect.cleandoc(function.__doc__ or "")
+        if own != self.page:
+            self.page += f"\n\n{own}"
+            if f"## {ACROSS}" not in own:
+                raise self._fail(f"the docstring of its @across lacks the heading '## {ACROSS}'")
+        self.across = function
+        self.remedies = tuple(dict.fromkeys((*self.remedies, *meta["remedies"])))
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """Every threshold of the illness with its default."""
+        return self.thresholds | self.probe_thresholds | self.across_thresholds
 
     @property
     def preview(self) -> bool:

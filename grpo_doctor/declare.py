@@ -33,6 +33,8 @@ def _declare(part: str, code: str, function: Callable[..., Any], meta: dict[str,
         illness.take_predicate(function)
     elif part == "conclusion":
         illness.take_conclusion(function)
+    elif part == "across":
+        illness.take_across(function, meta)
     else:
         illness.take_probe(function, meta)
 
@@ -90,4 +92,9 @@ keyword-only parameters are thresholds. It returns `fires` on a defect, None whe
 `grpo_doctor.probes.Unjudged` where it cannot tell. What a probe finds has confidence high. Beside a @check its
 docstring is the section "What this certifies, and what it does not", ``severity`` is that of the probe alone, and
 ``explains`` and ``remedies`` are added to those of the check.
+"""
+across = _decorator("across")
+across.__doc__ = """Declares what is asked of two sides of a comparison: the one parameter is a
+`grpo_doctor.compare.Comparison`, keyword-only parameters are thresholds. It returns `fires`, whose conditions are plain
+truth values, or None. Beside a @check its docstring is the section "Across runs".
 """

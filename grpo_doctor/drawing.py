@@ -86,15 +86,15 @@ def multiples(series: Sequence[tuple[np.ndarray, np.ndarray, float | None]]) -> 
     """
     known = [values[np.isfinite(values)] for _, values, _ in series]
     together = np.concatenate([np.empty(0), *known])
-    shared = _scale(together) if len(together) else _Scale(0.0, 1.0, False)
+    shared = scale_of(together) if len(together) else Scale(0.0, 1.0, False)
     ranges = [float(np.ptp(values)) for values in known if len(values)]
     alike = bool(ranges) and float(np.median(ranges)) > FLAT * (shared.high - shared.low)
     drawn = []
     for (steps, values, onset), own in zip(series, known, strict=True):
-        scale = shared if alike or not len(own) else _scale(own)
+        scale = shared if alike or not len(own) else scale_of(own)
         first, last = (float(steps[0]), float(steps[-1])) if len(steps) else (0.0, 0.0)
         at = "" if onset is None or not first <= onset <= last else f"M{onset - first:.10g} 0V{HEIGHT}"
-        drawn.append(Small(f"0 0 {(last - first) or 1:.10g} {HEIGHT}", _path(steps - first, scale.at(values)), at))
+        drawn.append(Small(f"0 0 {(last - first) or 1:.10g} {HEIGHT}", path_of(steps - first, scale.at(values)), at))
     return drawn
 
 
@@ -135,7 +135,7 @@ def _plain(values: np.ndarray) -> list[float | None]:
     return [float(f"{v:.5g}") if math.isfinite(v) else None for v in values.tolist()]
 
 
-class _Scale(NamedTuple):
+class Scale(NamedTuple):
     """The y axis of a series: the ends that are drawn, in logarithms where ``log``."""
 
     low: float
@@ -149,38 +149,38 @@ class _Scale(NamedTuple):
         return HEIGHT * (1 - ((shown - self.low) / (self.high - self.low)).clip(0, 1))
 
 
-def _scale(known: np.ndarray) -> _Scale:
+def scale_of(known: np.ndarray) -> Scale:
     low, high = float(known.min()), float(known.max())
     if low > 0 and high / low > 10**DECADES:
-        return _Scale(math.log10(low), math.log10(high), True)
+        return Scale(math.log10(low), math.log10(high), True)
     inner, outer = (float(q) for q in np.percentile(known, (1, 99)))
     reach = FAR * (outer - inner) or math.inf
     low, high = max(low, inner - reach), min(high, outer + reach)
     margin = 0.05 * (high - low) or abs(high) * 0.05 or 1.0
-    return _Scale(low - margin, high + margin, False)
+    return Scale(low - margin, high + margin, False)
 
 
 def _series(panel: Panel, values: np.ndarray, rows: np.ndarray) -> Drawing:
     ground = panel.ground
     finite = np.isfinite(values)
     known = np.asarray(values[finite], float)
-    scale = _scale(known)
+    scale = scale_of(known)
     x = ground.x - ground.x[0]
-    smooth = _smoothed(values) if len(known) >= SMOOTHED else values
+    smooth = smoothed(values) if len(known) >= SMOOTHED else values
     dots = len(known) < FEW
     return Drawing(
         panel=panel,
         view=_view(ground),
         pixels=150,
-        points=_dots(x[rows], scale.at(values[rows])) if dots else _path(x[rows], scale.at(values[rows])),
-        line=_path(x[rows], scale.at(smooth[rows])),
+        points=_dots(x[rows], scale.at(values[rows])) if dots else path_of(x[rows], scale.at(values[rows])),
+        line=path_of(x[rows], scale.at(smooth[rows])),
         dots=dots,
         spans=[_span(ground, f, 0, HEIGHT) for f in _findings_of(panel)],
         marks=_marks(ground),
         onset=_onset(ground),
         normal=_normal(panel.field, scale),
         across=_across(ground),
-        up=_up(scale),
+        up=ticks_up(scale),
         notes=_notes(known, scale),
         values=_plain(values[rows]),
     )
@@ -209,7 +209,7 @@ def _view(ground: Ground) -> str:
     return f"{-margin:.5g} 0 {width + 2 * margin:.10g} {HEIGHT}"
 
 
-def _path(x: np.ndarray, y: np.ndarray) -> str:
+def path_of(x: np.ndarray, y: np.ndarray) -> str:
     """A line through the points, broken where one is unknown."""
     words, pen = [], False
     for across, down in zip(x.tolist(), y.tolist(), strict=True):
@@ -229,7 +229,7 @@ def _ticks(places: np.ndarray, top: float, bottom: float) -> str:
     return "".join(f"M{place:.10g} {top:.0f}V{bottom:.0f}" for place in places.tolist())
 
 
-def _smoothed(values: np.ndarray) -> np.ndarray:
+def smoothed(values: np.ndarray) -> np.ndarray:
     """The mean of the known values around each row, over a fortieth of the run."""
     finite = np.isfinite(values)
     half = max(1, len(values) // 80)
@@ -274,7 +274,7 @@ def _onset(ground: Ground) -> str:
     return "" if place is None else f"M{place - float(ground.x[0]):.10g} 0V{HEIGHT}"
 
 
-def _normal(field: str, scale: _Scale) -> tuple[str, str] | None:
+def _normal(field: str, scale: Scale) -> tuple[str, str] | None:
     """Top and height of the range in which the series' own check is silent."""
     if field not in RANGES:
         return None
@@ -289,18 +289,18 @@ def round_numbers(low: float, high: float, most: int) -> list[float]:
     return [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
-def _up(scale: _Scale) -> list[Tick]:
+def ticks_up(scale: Scale) -> list[Tick]:
     if scale.log:
         first, last = math.ceil(scale.low), math.floor(scale.high)
         places = list(range(first, last + 1, max(1, (last - first) // 3)))
-        return [Tick(_share(place, scale.high, scale.low), f"{10.0**place:.4g}") for place in places]
+        return [Tick(share(place, scale.high, scale.low), f"{10.0**place:.4g}") for place in places]
     return [
-        Tick(_share(place, scale.high, scale.low), f"{0.0 if abs(place) < 1e-12 * abs(scale.high) else place:.4g}")
+        Tick(share(place, scale.high, scale.low), f"{0.0 if abs(place) < 1e-12 * abs(scale.high) else place:.4g}")
         for place in round_numbers(scale.low, scale.high, 4)
     ]
 
 
-def _share(place: float, begin: float, end: float) -> str:
+def share(place: float, begin: float, end: float) -> str:
     return f"{100 * (place - begin) / (end - begin):.4g}"
 
 
@@ -309,10 +309,10 @@ def _across(ground: Ground) -> list[Tick]:
     first, last = float(ground.x[0]), float(ground.x[-1])
     begin, _, width, _ = map(float, _view(ground).split())
     places = [p for p in round_numbers(first, last, 8) if p == int(p)] if last > first else [first]
-    return [Tick(_share(place - first, begin, begin + width), f"{place:.0f}") for place in places]
+    return [Tick(share(place - first, begin, begin + width), f"{place:.0f}") for place in places]
 
 
-def _notes(known: np.ndarray, scale: _Scale) -> list[str]:
+def _notes(known: np.ndarray, scale: Scale) -> list[str]:
     if scale.log:
         return ["logarithmic axis"]
     beyond = known[(known < scale.low) | (known > scale.high)]

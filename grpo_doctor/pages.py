@@ -20,7 +20,7 @@ def page(catalogue: Catalogue, check: Check) -> str:
         facts.append(_seen(check))
     if check.needs:
         facts.append("Needs " + ", ".join(" or ".join(f"`{f}`" for f in need.fields) for need in check.needs) + ".")
-    limits = check.thresholds | check.probe_thresholds
+    limits = check.limits
     if limits:
         silent = ", ".join(f"`{name}` = {value}" for name, value in limits.items() if name not in check.meanings)
         facts.append(
@@ -48,7 +48,7 @@ KINDS = {
 
 def _seen(check: Check) -> str:
     seen = check.seen or {}
-    if not seen and check.predicate is None:
+    if not seen and check.predicate is None and check.probe is not None:
         return "It is proven on the trainer itself, by its probe alone."
     if check.preview:
         return "Preview: it has spoken on made-up columns only, so it is a remark unless `--preview` is given."

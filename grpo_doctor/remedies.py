@@ -246,6 +246,16 @@ _SHARED = (
         evidence="Llama-3 needs 128001 and 128009; Qwen writes <|im_end|> while the config says <|endoftext|>",
         source="open-r1 PR#663, Qwen3#927, unsloth#3721, ms-swift#3113",
     ),
+    remedy(
+        "print-the-effective-setting",
+        "Print the setting where it is used, and hash the effective configuration into the log",
+        by_hand="Search the code for the name: a variable that no line reads changes nothing. Log the value where it "
+        "is used.",
+        trl="print(trainer.args.to_json_string()) once the trainer is built, not the dictionary that built it",
+        verl="Compare the resolved configuration that is printed at the start of both runs.",
+        evidence="USE_RANK_ADVANTAGE stood in three plans and was read by no line of code",
+        source="yunsoft2019/Lever-Plus",
+    ),
 )
 
 REMEDIES: dict[str, Remedy] = {r.id: r for r in _SHARED}

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
@@ -17,6 +17,9 @@ from grpo_doctor.drawing import drawings
 from grpo_doctor.markup import digest, embedded, environment
 from grpo_doctor.report import Options
 
+if TYPE_CHECKING:
+    from grpo_doctor.compare import Comparison
+
 FOLDER = Path(__file__).parent
 FEW = 2
 """Series drawn of each run where a report compares several."""
@@ -24,13 +27,26 @@ FEW = 2
 
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
     """One page for all runs; a strip compares them where there are several."""
-    style = (FOLDER / "html.css").read_text(encoding="utf-8")
     script = "" if options.static else (FOLDER / "html.js").read_text(encoding="utf-8")
     runs = [_run(d, index, options, most=6 if len(diagnoses) == 1 else FEW) for index, d in enumerate(diagnoses)]
-    page = environment(FOLDER).get_template("html.j2")
-    known = {"runs": runs, "names": words.named(diagnoses), "style": Markup(style), "script": Markup(script)}
+    return _page("html.j2", script, runs=runs, names=words.named(diagnoses), words=words)
+
+
+def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> str:
+    """One page for all comparisons, complete without any script."""
+    from grpo_doctor.compare import telling as compared
+    from grpo_doctor.compare.overlay import overlays
+
+    told = [{"found": c, "charts": overlays(c), "seeds": max(c.base.seeds, c.new.seeds) > 1} for c in comparisons]
+    return _page("comparison.j2", "", told=told, compared=compared)
+
+
+def _page(template: str, script: str, **known: Any) -> str:
+    """A template in the frame that every page shares, with the one style and the one script that may run."""
+    style = (FOLDER / "html.css").read_text(encoding="utf-8")
+    frame = {"style": Markup(style), "script": Markup(script), "version": __version__}
     digests = {"style_digest": digest(style), "script_digest": digest(script)}
-    return page.render(**known, **digests, version=__version__, words=words).strip()
+    return environment(FOLDER).get_template(template).render(**known, **frame, **digests).strip()
 
 
 def notebook(diagnosis: Diagnosis) -> str:

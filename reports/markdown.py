@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from grpo_doctor import Diagnosis, Finding, Remedy, Withheld
 from grpo_doctor.charts import file_name, panels
@@ -32,6 +33,9 @@ from grpo_doctor.report import (
 )  # fmt: skip
 from grpo_doctor.run import Table
 
+if TYPE_CHECKING:
+    from grpo_doctor.compare import Comparison
+
 
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
     """One chapter a run, and a summary before them where there are several."""
@@ -39,6 +43,23 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
     for index, diagnosis in enumerate(diagnoses):
         parts += _chapter(diagnosis, index, options)
     return "\n\n".join(parts)
+
+
+def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> str:
+    """One chapter for each setting that is compared with BASE."""
+    return "\n\n".join(part for found in comparisons for part in _comparison(found))
+
+
+def _comparison(found: Comparison) -> list[str]:
+    from grpo_doctor.compare import telling as compared
+
+    parts = [f"# {found.verdict.capitalize()}: {markdown(found.new.name)}", f"**{markdown(compared.headline(found))}**"]
+    parts.append(_bullets(f"{name}: {markdown(value)}" for name, value in compared.facts(found)))
+    if found.findings:
+        parts += ["## Found by the comparison", _bullets(_finding(f, remedies=True) for f in found.findings)]
+    for table in compared.tables(found):
+        parts += [f"## {markdown(table.title)}", _table(table), *([markdown(table.note)] if table.note else [])]
+    return [*parts, "## What this rests on", _bullets(map(markdown, found.notes))] if found.notes else parts
 
 
 def _chapter(diagnosis: Diagnosis, index: int, options: Options) -> list[str]:

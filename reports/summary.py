@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from grpo_doctor import Diagnosis
 from grpo_doctor.report import (
@@ -17,6 +18,9 @@ from grpo_doctor.report import (
     sure,
     when,
 )
+
+if TYPE_CHECKING:
+    from grpo_doctor.compare import Comparison
 
 BADGE = {
     "failing": "❌ failing",
@@ -39,6 +43,21 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
     rows = ["| verdict | run | steps | finding |", "| --- | --- | --- | --- |", *map(_row, diagnoses)]
     parts = [f"## grpo-doctor: {counted(len(diagnoses), 'run')}: {verdicts}", "\n".join(rows)]
     parts += ["\n".join(_told(d, options)) for d in diagnoses if d.findings]
+    return "\n\n".join(parts)
+
+
+def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> str:
+    """The same of comparisons: what NEW is against BASE, and what became of BASE's findings."""
+    from grpo_doctor.compare import telling as compared
+
+    parts = []
+    for found in comparisons:
+        parts.append(f"## grpo-doctor: {found.verdict}: {markdown(found.new.name)}")
+        lines = [f"**{markdown(compared.headline(found))}**", ""]
+        lines += [f"- {name}: {markdown(value)}" for name, value in compared.facts(found)]
+        lines += [f"- `{f.code}` {f.name} ({f.severity}): {markdown(f.message)}" for f in found.findings]
+        lines += [f"- `{f.code}` {f.name} {f.fate}" + (f": {markdown(f.why)}" if f.why else "") for f in found.fared]
+        parts.append("\n".join([*lines, *(f"- {markdown(note)}" for note in found.notes)]))
     return "\n\n".join(parts)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console, Group, RenderableType
@@ -40,6 +41,9 @@ from grpo_doctor.report import (
 )  # fmt: skip
 from grpo_doctor.run import Table
 
+if TYPE_CHECKING:
+    from grpo_doctor.compare import Comparison
+
 VERDICT = {"failing": "bold white on red", "suspect": "bold black on yellow", "healthy": "bold white on green"}
 LEVEL = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "cyan"}
 ROWS = 12
@@ -52,6 +56,14 @@ WIDE = 56
 """Columns of a sparkline."""
 MANY = 6
 """Runs beyond which only their summary is printed."""
+SIDES = {
+    "better": "bold white on green",
+    "worse": "bold white on red",
+    "mixed": "bold black on yellow",
+    "no difference": "bold reverse",
+    "cannot tell": "bold reverse",
+}
+"""How the verdict of a comparison looks."""
 BARS = "▁▂▃▄▅▆▇█"
 WORST = ("failing", "suspect", "unjudged", "unproven", "healthy")
 """The order in which several runs are told."""
@@ -77,6 +89,31 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
                 )
             )
     return "\n".join(line.rstrip() for line in capture.get().splitlines()).rstrip("\n")
+
+
+def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> str:
+    """One block for each setting that is compared with BASE."""
+    console = Console(width=options.width, force_terminal=options.color, no_color=not options.color, highlight=False)
+    with console.capture() as capture:
+        for found in comparisons:
+            verdict = Text(f" {found.verdict.upper()} ", style=SIDES[found.verdict])
+            console.print(Text.assemble(verdict, "  ", (found.new.name, "bold"), "  against ", found.base.name))
+            console.print(Padding(Group(*_comparison(found, options)), (0, 0, 1, 2)))
+    return "\n".join(line.rstrip() for line in capture.get().splitlines()).rstrip("\n")
+
+
+def _comparison(found: Comparison, options: Options) -> list[RenderableType]:
+    from grpo_doctor.compare import telling as compared
+
+    grid = _grid()
+    for name, value in compared.facts(found):
+        grid.add_row(name, Text(value))
+    parts: list[RenderableType] = [Text(), Text(compared.headline(found), style="bold"), Text(), grid]
+    if found.findings:
+        parts += [_title("Found by the comparison"), _findings(found.findings, remedies=True)]
+    for table in compared.tables(found):
+        parts += _table(table, options)
+    return [*parts, _title("What this rests on"), *map(_bullet, found.notes)] if found.notes else parts
 
 
 def _screen(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:

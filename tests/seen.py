@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 from grpo_doctor.catalogue import home, load
 from grpo_doctor.check import Finding, Severity
+from grpo_doctor.compare import Arm, arms_of, compare
 from grpo_doctor.engine.faults import FAULTS
 from grpo_doctor.examine import diagnose
 from grpo_doctor.sources import ReadError, read
@@ -45,6 +46,29 @@ def on_logs() -> Iterator[Seen]:
                     yield finding.code, "logs", f"{label['repo']}: {label['path']}"
 
 
+ACROSS = {
+    "CMP001": ("R028-assignment5-alignment/metrics.jsonl", "R029-assignment5-alignment/metrics.jsonl"),
+    "REC003": ("seed-lever/epochs.csv#kl012_frozen", "seed-lever/epochs.csv#plan5"),
+    "UPD005": ("R135-colab-grpo/training_p29.log", "R133-colab-grpo/training_p30.log"),
+}
+"""Checks across runs, and pairs of public logs on which they spoke rightly."""
+
+
+def side(source: str) -> Arm:
+    """The run of a log, or one by its name, as a side of a comparison."""
+    path, _, name = source.partition("#")
+    (arm,) = arms_of([diagnose(run) for run in read(CORPUS / path) if run.source.endswith(name)])
+    return arm
+
+
+def on_pairs() -> Iterator[Seen]:
+    """Pairs of public logs on which a check across runs speaks."""
+    for code, pair in ACROSS.items() if CORPUS.is_dir() else ():
+        base, new = map(side, pair)
+        if any(finding.code == code for finding in compare(base, new).findings):
+            yield code, "logs", " against ".join(pair)
+
+
 def _right(finding: Finding, label: dict[str, str]) -> bool:
     if finding.level is Severity.INFO:
         return True
@@ -73,7 +97,7 @@ def counts() -> dict[str, dict[str, int]]:
     file = home("checks") / "seen.json"
     stored = {} if CORPUS.is_dir() else json.loads(file.read_text(encoding="utf-8"))
     seen: dict[str, dict[str, set[str]]] = {code: defaultdict(set) for code in load().checks}
-    for kind in (on_logs, on_threads, planted):
+    for kind in (on_logs, on_pairs, on_threads, planted):
         for code, evidence, what in kind():
             seen[code][evidence].add(what)
     of_logs = {code: {"logs": kinds["logs"]} for code, kinds in stored.items() if "logs" in kinds}

@@ -145,8 +145,9 @@ def test_the_makefile_keeps_the_readmes_promises() -> None:
 @pytest.mark.parametrize("code", sorted(load().checks))
 def test_every_threshold_has_a_meaning_and_is_used(code: str) -> None:
     check = load().checks[code]
-    assert (check.thresholds | check.probe_thresholds).keys() == check.meanings.keys()
-    for function, limits in ((check.predicate, check.thresholds), (check.probe, check.probe_thresholds)):
+    assert check.limits.keys() == check.meanings.keys()
+    parts = ((check.predicate, check.thresholds), (check.probe, check.probe_thresholds))
+    for function, limits in (*parts, (check.across, check.across_thresholds)):
         used = {i.argval for i in dis.get_instructions(function) if i.opname.startswith("LOAD_")} if function else set()
         assert limits.keys() <= used
         assert all(isinstance(limit, int | float) for limit in limits.values())

@@ -1,7 +1,12 @@
-from typing import Any
+from __future__ import annotations
 
-from grpo_doctor import Fires, Rival, check, fires
+from typing import TYPE_CHECKING, Any
+
+from grpo_doctor import Fires, Rival, across, check, fires
 from grpo_doctor.columns import Column, fold
+
+if TYPE_CHECKING:
+    from grpo_doctor.compare import Comparison
 
 WAIT = 20
 """Rows that a raise is given to show."""
@@ -34,8 +39,8 @@ def entropy_dose_response_inverted(entropy_mean: Column, entropy_coef: Column, *
     ## What it sees
     A raise is a coefficient at least 1.5 times that of the last raise (or of the first row). A raise is unanswered
     when entropy on none of the next 20 rows is 5 % above its value at the raise. Two unanswered raises are a warning;
-    one answered raise starts the count anew. This is the form for one run; the comparison of runs that differ in the
-    coefficient alone belongs to `compare`.
+    one answered raise starts the count anew. Runs that differ in the coefficient alone are held against each
+    other by `grpo-doctor compare`.
 
     ## Thresholds
     - `raises`: raises of the coefficient in a row that entropy did not answer.
@@ -81,3 +86,30 @@ def _watch(state: list[Any], entropy: float, coef: float) -> tuple[list[Any], fl
         else:
             since += 1
     return [dose, at, since, unanswered], unanswered
+
+
+@across("ENT005")
+def dose_and_response(found: Comparison, *, factor: float = 1.5) -> Fires | None:
+    """## Across runs
+    Two sides that differ in the entropy coefficient alone, by a factor of 1.5 or more, and the larger coefficient goes
+    with the lower entropy, beyond noise: an error. A bonus that works keeps entropy up.
+
+    ## Thresholds across runs
+    - `factor`: of the two coefficients.
+    """
+    doses = [arm.settings.get("entropy_coef") for arm in (found.base, found.new)]
+    answer = found.difference("entropy_mean")
+    if answer is None or not all(isinstance(dose, int | float) for dose in doses):
+        return None
+    before, after = (float(dose) for dose in doses if dose is not None)
+    small, large = sorted((before, after))
+    inverted = answer.beyond_noise and (after > before) == (answer.difference < 0)
+    return fires(
+        inverted and large >= factor * small and large > small and [c.name for c in found.changed] == ["entropy_coef"],
+        "Entropy is lower at the larger coefficient: {base:.3g} nats at {before:.3g}, {new:.3g} at {after:.3g}.",
+        error=True,
+        before=before,
+        after=after,
+        base=answer.base,
+        new=answer.new,
+    )

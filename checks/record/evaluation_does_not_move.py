@@ -16,7 +16,7 @@ def same(state: tuple[float, int], score: Any) -> tuple[tuple[float, int], float
 
 
 @check(
-    "REC003",
+    "REC004",
     severity="warning",
     confidence="medium",
     rivals=(

@@ -12,6 +12,7 @@ from .agent import init, mcp
 from .analyze import analyze
 from .checks import checks
 from .common import BROKEN, report_bug
+from .compare import compare
 from .convert import convert
 from .demo import demo
 from .explain import explain
@@ -51,6 +52,7 @@ def about(
 app.command()(demo)
 app.command()(analyze)
 app.command()(fleet)
+app.command()(compare)
 app.command()(convert)
 app.command()(share)
 app.command()(gate)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -245,11 +245,18 @@ def options(
 
 def write(diagnoses: list[Diagnosis], name: str | None, file: Path | None, more: list[str], options: Options) -> None:
     """Writes every report that was asked for; a file is replaced whole or not at all."""
-    first = [] if name is None else [(name, file)]
-    jobs = [*first, *((f, Path(p)) for f, p in (pair("--report", word) for word in more))]
-    rendered = [(path, render(kind, diagnoses, _beside(options, path))) for kind, path in jobs]
     if options.figures is not None:
         _save_figures(diagnoses, options.figures)
+    write_as(lambda kind, path: render(kind, diagnoses, _beside(options, path)), name, file, more)
+
+
+def write_as(
+    rendering: Callable[[str, Path | None], str], name: str | None, file: Path | None, more: list[str]
+) -> None:
+    """The same of whatever ``rendering`` makes for a format and the place it is written to."""
+    first = [] if name is None else [(name, file)]
+    jobs = [*first, *((f, Path(p)) for f, p in (pair("--report", word) for word in more))]
+    rendered = [(path, rendering(kind, path)) for kind, path in jobs]
     for path, text in rendered:
         if path is None:
             typer.echo(text, nl=bool(text))

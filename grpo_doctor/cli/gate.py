@@ -19,8 +19,10 @@ from ..redaction import one_line
 from ..report import counted, relative, render, since
 from . import common
 from .analyze import Paths, diagnose_paths
+from .compare import compare_with
 
 if TYPE_CHECKING:
+    from ..compare import Comparison
     from ..diagnosis import Diagnosis
 
 BASELINE = "grpo-doctor/baseline/1"
@@ -53,6 +55,10 @@ def gate(
     write_baseline: Annotated[
         bool, typer.Option("--write-baseline", help="Write today's findings to --baseline; vanished ones are dropped.")
     ] = False,
+    against: Annotated[
+        str | None,
+        typer.Option("--against", help="A run to compare with: what it has too does not fail, to be worse does."),
+    ] = None,
     output_format: Annotated[
         str | None, typer.Option("--output-format", "-f", help="Print this report instead of one line a run.")
     ] = None,
@@ -75,20 +81,22 @@ def gate(
         if write_baseline and baseline is None:
             raise ConfigError("--write-baseline: name the file with --baseline FILE")
         diagnoses, unreadable, broken = diagnose_paths(paths, settings)
+        compared, failed = ([], common.CLEAN) if against is None else compare_with(against, diagnoses, settings)
+        diagnoses, excused = _beside(compared, diagnoses)
         if baseline is not None and write_baseline:
             _write_baseline(baseline, diagnoses)
         known = set() if baseline is None else _read_baseline(baseline)
-        excused = {
-            (d.source, f.code): "in the baseline" for d in diagnoses for f in d.findings if _key(d, f) in known
-        } | _accepted(settings.accept, diagnoses)
+        excused |= {(d.source, f.code): "in the baseline" for d in diagnoses for f in d.findings if _key(d, f) in known}
+        excused |= _accepted(settings.accept, diagnoses)
         judged = [_judge(d, excused, settings.fail_on, required, min_steps) for d in diagnoses]
+        judged = [_against(one, compared) for one in judged]
         options = common.options(output_format or "", None, samples, False, False)
         options = structs.replace(options, excused=excused, fail_on=settings.fail_on)
         common.write(diagnoses, output_format, None, report or [], options)
         _write_step_summary(diagnoses, options)
     for line in _lines(judged, settings.accept, known, diagnoses):
         typer.echo(line, err=output_format is not None)
-    raise typer.Exit(_exit_code(judged, unreadable, broken))
+    raise typer.Exit(_exit_code(judged, unreadable or failed == common.WRONG, broken or failed == common.BROKEN))
 
 
 LEARNING = "LEARNING"
@@ -127,6 +135,31 @@ def _judge(
     verdict = "all findings known or accepted" if diagnosis.verdict == "failing" else diagnosis.verdict
     checked = f"{counted(diagnosis.steps, 'step')}, {counted(diagnosis.coverage.ran, 'check')} ran"
     return Judged("pass", source, f"{verdict}, {checked}")
+
+
+def _beside(compared: list[Comparison], diagnoses: list[Diagnosis]) -> tuple[list[Diagnosis], dict[Key, str]]:
+    """The runs with what the checks across runs found, and which of their findings the other run has too."""
+    from ..compare.telling import judged
+
+    if not compared:
+        return diagnoses, {}
+    pairs = [judged(found) for found in compared]
+    told = {d.source: d for these, _ in pairs for d in these}
+    return [told.get(d.source, d) for d in diagnoses], {key: why for _, known in pairs for key, why in known.items()}
+
+
+def _against(one: Judged, compared: list[Comparison]) -> Judged:
+    """What the gate makes of a run beside the one that it is compared with."""
+    from ..compare.telling import headline
+
+    found = next((c for c in compared if one.source in {one_line(d.source) for d in c.new.diagnoses}), None)
+    if found is None or one.status != "pass":
+        return one
+    if found.verdict == "worse":
+        return one._replace(status="fail", why=headline(found))
+    if found.verdict == "cannot tell":
+        return one._replace(status="unjudged", why=headline(found))
+    return one._replace(why=f"{one.why}; against {found.base.name}: {found.verdict}")
 
 
 def _words(finding: Finding) -> str:
@@ -204,7 +237,7 @@ def _lines(
     yield f"{counted(len(judged), 'run')}: {', '.join(totals) or 'nothing was read'}"
 
 
-def _exit_code(judged: list[Judged], unreadable: int, broken: int) -> int:
+def _exit_code(judged: list[Judged], unreadable: int | bool, broken: int | bool) -> int:
     if any(one.status == "fail" for one in judged):
         return common.FINDINGS
     if broken:

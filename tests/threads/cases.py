@@ -337,7 +337,7 @@ KNOWN = (
                 "eval/score": "0.412 ?x3 0.412 ?x3 0.412 ?x2 0.412",
             }
         ),
-        names=("REC003",),
+        names=("REC004",),
     ),
     Thread(
         "huggingface/open-r1#560",

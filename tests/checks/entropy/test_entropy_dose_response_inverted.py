@@ -1,4 +1,9 @@
+import numpy as np
+import pytest
+
+from grpo_doctor.run import Run
 from grpo_doctor.testing import run_check
+from tests.compare.pairs import compared, run
 
 
 def test_two_unanswered_raises_fire_on_the_row_after_the_wait() -> None:
@@ -26,3 +31,33 @@ def test_five_percent_is_no_answer_and_more_is_one() -> None:
     coef = "0.2x5 0.5x25 2.5x21"
     assert run_check("ENT005", entropy_coef=coef, entropy_mean="0.3125x40 0.328125x11") is not None
     assert run_check("ENT005", entropy_coef=coef, entropy_mean="0.3125x40 0.328126x11") is None
+
+
+def dose(coefficient: float, entropy: float, **settings: float) -> Run:
+    rng = np.random.default_rng(int(1e4 * coefficient))
+    noise = rng.normal(0, 0.02, 40)
+    return run({"entropy_coef": coefficient, **settings}, entropy_mean=[float(x) for x in entropy + noise])
+
+
+def across(base: Run, new: Run) -> list[tuple[str, str]]:
+    return [(f.severity, f.message) for f in compared(base, new).findings if f.code == "ENT005"]
+
+
+def test_across_runs_the_larger_dose_goes_with_the_lower_entropy() -> None:
+    told = "Entropy is lower at the larger coefficient: 0.896 nats at 0.01, 0.411 at 0.05."
+    assert across(dose(0.01, 0.9), dose(0.05, 0.4)) == [("error", told)]
+    ((severity, _),) = across(dose(0.05, 0.4), dose(0.01, 0.9))
+    assert severity == "error"
+
+
+@pytest.mark.parametrize(
+    ("base", "new"),
+    [
+        (dose(0.01, 0.4), dose(0.05, 0.9)),
+        (dose(0.01, 0.9), dose(0.05, 0.9)),
+        (dose(0.01, 0.9), dose(0.014, 0.4)),
+        (dose(0.01, 0.9, temperature=1.0), dose(0.05, 0.4, temperature=0.5)),
+    ],
+)
+def test_across_runs_silent(base: Run, new: Run) -> None:
+    assert across(base, new) == []

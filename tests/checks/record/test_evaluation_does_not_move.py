@@ -6,7 +6,7 @@ RISE = " ".join(str(round(0.1 + 0.02 * row, 2)) for row in range(30))
 
 
 def test_message() -> None:
-    found = find("REC003", eval_score="0.412 ?x8 0.412 ?x8 0.412 ?x8 0.412 ?x2", reward_mean=RISE)
+    found = find("REC004", eval_score="0.412 ?x8 0.412 ?x8 0.412 ?x8 0.412 ?x2", reward_mean=RISE)
     assert (found.severity, found.detected_step) == ("warning", 28)
     assert found.message == "The held-out score was exactly the same in all of its 4 evaluations while the reward rose."
 
@@ -22,4 +22,4 @@ def test_message() -> None:
     ],
 )
 def test_silent(scores: str, reward: str) -> None:
-    assert run_check("REC003", eval_score=scores, reward_mean=reward) is None
+    assert run_check("REC004", eval_score=scores, reward_mean=reward) is None

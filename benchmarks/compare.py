@@ -1,0 +1,94 @@
+"""Operating characteristics of a comparison: ``python -m benchmarks.compare`` prints the tables of compare.md.
+
+Pairs of runs of seven metrics with a known truth: flat, in white and autocorrelated (AR(1)) noise, without and with a
+difference in one of them. ``--logs FOLDER`` adds what is said to pairs of real runs that differ in their seed alone,
+which are the runs of one folder each.
+"""
+
+from __future__ import annotations
+
+import argparse
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from grpo_doctor.compare.align import Aligned, align
+from grpo_doctor.compare.difference import METRICS, difference_of
+from grpo_doctor.compare.parting import partings
+from grpo_doctor.sources import read
+from tests.simulated import noise
+
+HEAD = (
+    "lag-1",
+    "places",
+    "any metric differs",
+    "any metric parts",
+    "detectable is seen",
+    "half of it is seen",
+    "dated",
+)
+AFTER = 0.4
+"""Share of the run at which a planted difference begins."""
+
+
+def pair(places: int, along: float, rng: np.random.Generator, planted: float = 0.0) -> Aligned:
+    """Two flat runs of one metric; the new one is higher by ``planted`` standard deviations from `AFTER` on."""
+    base, new = noise(places, along, 1, rng), noise(places, along, 1, rng)
+    return Aligned(
+        np.arange(places, dtype=float), base[None], (new + planted * (np.arange(places) >= AFTER * places))[None]
+    )
+
+
+def row(places: int, along: float, pairs: int, rng: np.random.Generator) -> list[float]:
+    """The shares of one row of the table."""
+    differs = parts = seen = half = 0
+    dated = []
+    for _ in range(pairs):
+        flat = {name: pair(places, along, rng) for name in METRICS}
+        differences = [difference_of(name, name, 1, aligned) for name, aligned in flat.items()]
+        differs += any(d.beyond_noise for d in differences)
+        parts += bool(partings(flat))
+        size = differences[0].detectable
+        seen += difference_of("reward_mean", "reward", 1, pair(places, along, rng, size)).beyond_noise
+        half += difference_of("reward_mean", "reward", 1, pair(places, along, rng, size / 2)).beyond_noise
+        found = partings({"reward_mean": pair(places, along, rng, 6.0)})
+        dated += [abs(p.at - AFTER * places) <= 0.05 * places for p in found]
+    return [differs / pairs, parts / pairs, seen / pairs, half / pairs, float(np.mean(dated)) if dated else np.nan]
+
+
+def real(folder: Path) -> tuple[int, int]:
+    """Pairs of runs of one folder, and those of them in which no metric differs beyond noise."""
+    runs = [run for path in sorted(folder.iterdir()) for run in read(path)]
+    told = quiet = 0
+    for one, other in combinations(runs, 2):
+        found = [
+            difference_of(name, label, sign, aligned)
+            for name, (label, sign) in METRICS.items()
+            if (aligned := align([one], [other], name)) is not None
+        ]
+        told, quiet = told + 1, quiet + (not any(d.beyond_noise for d in found))
+    return told, quiet
+
+
+def main() -> None:
+    """Prints one row for each kind of noise and length, and one for each folder of seeds."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", type=int, default=200)
+    parser.add_argument(
+        "--logs", type=Path, action="append", default=[], help="folder of runs that differ in their seed"
+    )
+    options = parser.parse_args()
+    rng = np.random.default_rng(0)
+    print("| " + " | ".join(HEAD) + " |\n|" + "---|" * len(HEAD))
+    for along in (0.0, 0.3, 0.6, 0.9):
+        for places in (20, 40, 100, 400):
+            shares = row(places, along, options.pairs, rng)
+            print(f"| {along} | {places} | " + " | ".join(f"{share:.1%}" for share in shares) + " |", flush=True)
+    for folder in options.logs:
+        told, quiet = real(folder)
+        print(f"{folder.name}: {quiet} of {told} pairs without a difference")
+
+
+if __name__ == "__main__":
+    main()

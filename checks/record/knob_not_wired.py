@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grpo_doctor import Fires, Rival, across, fires
+
+if TYPE_CHECKING:
+    from grpo_doctor.compare import Comparison
+
+OF_RESPONSES = ("advantage_std", "reward_mean", "reward_std", "response_length_mean", "entropy_mean")
+"""Metrics of the responses, which no run repeats to the last digit."""
+
+
+@across(
+    "REC003",
+    kind="defect",
+    severity="warning",
+    confidence="medium",
+    rivals=(
+        Rival(
+            "the same run twice",
+            "a copied log, or a checkpoint that was evaluated under another name",
+            "the paths, dates and hashes of both logs and checkpoints",
+        ),
+        Rival(
+            "nothing moves at all",
+            "where no weight changes, no setting of the update can show",
+            "the gradient norm, the KL and the weights of both runs (compare --weights)",
+        ),
+        Rival(
+            "a change too small to matter",
+            "a difference below the precision of the weights is rounded away",
+            "the same comparison with the setting changed tenfold",
+        ),
+    ),
+    remedies=("print-the-effective-setting",),
+)
+def knob_not_wired(found: Comparison, *, places: int = 3) -> Fires | None:
+    """A setting was changed, and the metrics are the same numbers as before.
+
+    ## What it sees
+    Two sides whose declared settings differ in something that training should feel (the seed counts, names, lengths
+    and logging do not), and whose metrics are equal to the last printed digit at every shared step. Every metric that
+    varies: an error. Only those of the responses (reward, advantages, length, entropy) while others differ: a warning,
+    since what was changed has no way to them.
+
+    ## Thresholds
+    - `places`: shared steps from which equality is no chance.
+
+    ## Why it matters
+    Weeks go into settings that no code reads. Two runs of a stochastic trainer never repeat a reward to four digits;
+    where they do, the second is the first once more.
+
+    ## Known false alarms
+    Figures that are printed with two digits, over few steps. Runs on stored responses: their rewards, and so their
+    advantages, are those of the data, whatever the update does. A setting that only acts later than the logs reach.
+
+    ## Remedy
+    Print the setting where it is used.
+
+    ## Sources
+    yunsoft2019/Lever-Plus: advantage deviation 0.0063, 0.0062, 0.0062 before and after a fix of the advantage, and for
+    fifty epochs at ten times the learning rate.
+    """
+    shared = max(found.equal.values(), default=0)
+    every = 2 <= found.recorded == len(found.equal)
+    told = list(found.equal) if every else [name for name in OF_RESPONSES if found.equal.get(name, 0) >= places]
+    changed = "; ".join(f"{c.name} {c.base} → {c.new}" for c in found.acting[:4])
+    which = (
+        f"All {len(told)} metrics that vary are" if every else f"{', '.join(told)} {'is' if len(told) == 1 else 'are'}"
+    )
+    return fires(
+        bool(found.acting and told) and shared >= places,
+        "{which} equal to the last digit at all {places} shared steps, though this was changed: {changed}. The knob is "
+        "not wired, or nothing moved.",
+        error=every,
+        confidence="high" if every else None,
+        which=which,
+        places=shared,
+        changed=changed,
+    )

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from grpo_doctor import Fires, across, fires
+
+if TYPE_CHECKING:
+    from grpo_doctor.compare import Comparison
+
+CONTROL = re.compile(r"(?i)random|spurious|shuffled|format[_ -]?only|control")
+"""How runs are named whose reward says nothing about the answer."""
+MODEL = re.compile(r"(?i)qwen[-_.]?2")
+"""Models whose score rises under a random reward."""
+
+
+@across("REW008", kind="remark", severity="info", confidence="low")
+def random_reward_would_do(found: Comparison) -> Fires | None:
+    """A gain of a Qwen model was not held against a random reward, under which it gains too.
+
+    ## What it sees
+    A model of the Qwen2 family that learns, compared with no run whose reward, task or name says that it is a control
+    (random, spurious, shuffled, format only). Where BASE is such a control and NEW is not better beyond noise: the
+    same, told as such.
+
+    ## Why it matters
+    Qwen2.5-Math-7B gained 21.4 points on MATH-500 under a random reward, 16.4 under one for the format, and 29.1 under
+    the true one: most of the gain was not the reward's. Llama-3.1-8B-Instruct lost 6.4 under the random one.
+
+    ## Known false alarms
+    Tasks that no pretraining has seen. It is a remark: nothing is wrong with the run.
+
+    ## Remedy
+    One more run with the same settings and a reward drawn at random; what it gains is not the reward's doing.
+
+    ## Sources
+    Shao et al., Spurious Rewards, arXiv 2506.10947.
+    """
+    model = str(found.new.settings.get("model", ""))
+    control = _is_control(found.base.name, found.base.settings)
+    beaten = found.success is not None and found.success.better > 0
+    if control:
+        return fires(
+            found.learns and not beaten,
+            "BASE is a control by its name, and NEW is no better beyond noise: the reward may have done nothing.",
+        )
+    return fires(
+        found.learns and bool(MODEL.search(model)),
+        "{model} gains under a random reward too: one run with such a reward would tell what this one's is worth.",
+        model=model,
+    )
+
+
+def _is_control(name: str, settings: dict[str, object]) -> bool:
+    said = [str(value) for key, value in settings.items() if "reward" in key or "task" in key]
+    return any(CONTROL.search(text) for text in (name.rpartition("/")[2], *said))

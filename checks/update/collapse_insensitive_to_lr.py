@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from grpo_doctor import Fires, Run, across, fires
+from grpo_doctor.columns import collapse, computed
+
+if TYPE_CHECKING:
+    from grpo_doctor.compare import Comparison
+
+
+@across(
+    "UPD005",
+    kind="defect",
+    severity="error",
+    confidence="medium",
+    withholds={"lower-learning-rate": "the collapse is as frequent at a learning rate five times as large or small"},
+    remedies=("generate-in-eval-mode",),
+)
+def collapse_insensitive_to_lr(
+    found: Comparison, *, ratio: float = 5.0, rate: float = 0.3, close: float = 0.1
+) -> Fires | None:
+    """The rollout collapses after an update as often as before, though the learning rate is another.
+
+    ## What it sees
+    Two sides whose learning rates differ at least fivefold. On both the rollout after an update has collapsed (nearly
+    all responses invalid) in a share that is surely above 0.3 (lower Wilson bound); these shares differ by at most 0.1.
+
+    ## Thresholds
+    - `ratio`: of the two learning rates.
+    - `rate`: share of updates followed by a collapse, 0 to 1, lower bound at 95 %.
+    - `close`: difference of the two shares, 0 to 1.
+
+    ## Why it matters
+    What a gradient does grows with its step. A collapse that does not care for the step is no gradient's: neither the
+    size of the learning rate nor that of the advantages explains it. What an update also changes is the state of the
+    model: train mode, checkpointing, a cache, weights that are not handed to the generator.
+
+    ## Known false alarms
+    Learning rates that are both far too high.
+
+    ## Remedy
+    Look at what else an update changes: generate in eval mode with checkpointing off.
+
+    ## Sources
+    beita6969/colab-grpo: learning rate 2e-5 (2 of 2 updates) and 2e-6 (37 of 38); the rollout was drawn in train mode
+    with gradient checkpointing on.
+    """
+    rates = [arm.settings.get("learning_rate") for arm in (found.base, found.new)]
+    if not all(isinstance(r, int | float) and r > 0 for r in rates):
+        return None
+    one, other = (float(r) for r in rates if r is not None)
+    counts = [_after_updates(arm.runs) for arm in (found.base, found.new)]
+    if min(updates for _, updates in counts) == 0:
+        return None
+    shares = [collapsed / updates for collapsed, updates in counts]
+    surely = min(_wilson(*pair) for pair in counts)
+    return fires(
+        max(one, other) >= ratio * min(one, other) and surely > rate and abs(shares[0] - shares[1]) <= close,
+        "The rollout collapsed after {before} updates at learning rate {one:.2g} and after {after} at {other:.2g}: the "
+        "size of the step has nothing to do with it.",
+        one=one,
+        other=other,
+        before=f"{counts[0][0]} of {counts[0][1]}",
+        after=f"{counts[1][0]} of {counts[1][1]}",
+    )
+
+
+def _after_updates(runs: list[Run]) -> tuple[int, int]:
+    """Rollouts that collapsed right after an update, and updates that a rollout followed."""
+    collapsed = updates = 0
+    for run in runs:
+        applied, invalid = run.column("update_applied"), run.column("invalid_rate")
+        if invalid is None:
+            continue
+        marked = np.zeros(len(run), bool)
+        if applied is not None:
+            marked |= applied == 1
+        for row, events in run.events.items():
+            marked[row] |= any(event.kind == "update" for event in events)
+        _, fell = computed(collapse, [invalid, np.full(len(run), np.nan)])
+        followed = marked[:-1] & np.isfinite(invalid[1:])
+        updates += int(followed.sum())
+        collapsed += int((followed & np.asarray(fell, bool)[1:]).sum())
+    return collapsed, updates
+
+
+def _wilson(hits: int, of: int) -> float:
+    """Lower bound of a share at 95 %."""
+    z, share = 1.96, hits / of
+    middle = share + z * z / (2 * of)
+    return (middle - z * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of))) / (1 + z * z / of)

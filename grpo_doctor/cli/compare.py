@@ -1,0 +1,152 @@
+"""``grpo-doctor compare``: runs side by side, and whether what was changed helped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+
+import typer
+from msgspec import structs
+
+from ..check import Severity
+from ..config import Config, ConfigError
+from . import common
+from .analyze import diagnose_paths
+
+if TYPE_CHECKING:
+    from ..compare import Arm, Comparison
+    from ..diagnosis import Diagnosis
+
+By: TypeAlias = Literal["step", "tokens"]
+
+
+def compare(
+    base: Annotated[str, typer.Argument(help="The run to compare with: a log or folder; LOG#NAME is one run of it.")],
+    new: Annotated[
+        list[str] | None, typer.Argument(help="What to compare with it; runs of equal settings count as seeds of one.")
+    ] = None,
+    also: Annotated[
+        list[str] | None, typer.Option("--base", help="One more run of BASE's setting, another seed; repeatable.")
+    ] = None,
+    by: Annotated[By, typer.Option("--by", help="What the runs are aligned by.")] = "step",
+    weights: Annotated[
+        tuple[Path, Path] | None, typer.Option("--weights", help="Checkpoints (safetensors) of BASE and of NEW.")
+    ] = None,
+    output_format: Annotated[str, typer.Option("--output-format", "-f", help="Format of the report.")] = "text",
+    output_file: Annotated[Path | None, typer.Option("--output-file", "-o", help="Write the report here.")] = None,
+    report: common.MoreReports = None,
+    fail_on: common.FailOn = None,
+    select: common.Select = None,
+    ignore: common.Ignore = None,
+    map_: common.Mapped = None,
+    set_: common.Declared = None,
+    preview: common.Preview = False,
+    config: common.ConfigFile = None,
+    samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Show texts of responses.")] = True,
+    color: Annotated[
+        bool | None, typer.Option("--color/--no-color", help="Colours in text.", show_default="on a terminal")
+    ] = None,
+) -> None:
+    """Compares runs: what was changed, where they part, how much they differ, and which findings went or came.
+
+    Exit codes: 0 NEW is no worse, 1 it is worse or has new findings at --fail-on, 2 wrong use or unreadable input,
+    3 nothing could be compared, 4 an error of grpo-doctor itself.
+    """
+    from ..compare.telling import render
+
+    with common.plain_errors():
+        settings = common.settings(config, select, ignore, map_, set_, fail_on, preview=preview)
+        options = common.options(output_format, output_file, samples, color, False)
+        options = structs.replace(options, fail_on=settings.fail_on)
+        found, failed = compare_paths([base, *(also or [])], new or [], settings, by, weights)
+        common.write_as(lambda kind, _: render(kind, found, options), output_format, output_file, report or [])
+    raise typer.Exit(failed or exit_code(found, Severity.of(settings.fail_on)))
+
+
+def compare_paths(
+    base: Sequence[str],
+    new: Sequence[str],
+    config: Config,
+    by: By = "step",
+    weights: tuple[Path, Path] | None = None,
+) -> tuple[list[Comparison], int]:
+    """BASE against every other setting that is given, and the exit code of what could not be read.
+
+    Where BASE's own input holds several settings, its first one is BASE. Raises `ConfigError`.
+    """
+    from ..compare import arms_of
+
+    sides = [[_diagnoses(word, config) for word in words] for words in (base, new)]
+    failed = max((code for side in sides for _, code in side), default=common.CLEAN)
+    own = arms_of([d for diagnoses, _ in sides[0] for d in diagnoses])
+    arms = [*own[1:], *_arms([diagnoses for diagnoses, _ in sides[1]])]
+    if not own or not arms:
+        if failed:
+            return [], failed
+        raise ConfigError(f"{base[0]}: it holds {'one setting alone' if own else 'no run'}; name what to compare")
+    return compare_arms(own[0], arms, config, by, weights), failed
+
+
+def compare_arms(
+    base: Arm, arms: Sequence[Arm], config: Config, by: By = "step", weights: tuple[Path, Path] | None = None
+) -> list[Comparison]:
+    """BASE against each arm, with the checks and thresholds of the command. Raises `ConfigError`."""
+    from ..compare import WeightsError
+    from ..compare import compare as compare_two
+
+    catalogue = common.chosen(config)
+    try:
+        return [
+            compare_two(base, arm, by=by, weights=weights, catalogue=catalogue, thresholds=config.thresholds)
+            for arm in arms
+        ]
+    except WeightsError as error:
+        raise ConfigError(str(error)) from None
+
+
+def compare_with(against: str, diagnoses: Sequence[Diagnosis], config: Config) -> tuple[list[Comparison], int]:
+    """The run that is named against those that are diagnosed already. Raises `ConfigError`."""
+    from ..compare import arms_of
+
+    known, failed = _diagnoses(against, config)
+    own = arms_of(known)
+    if len(own) > 1:
+        raise ConfigError(f"--against {against}: it holds {len(own)} settings; name one as {against}#NAME")
+    return (compare_arms(own[0], _arms([[d] for d in diagnoses]), config) if own else []), failed
+
+
+def _arms(given: Sequence[list[Diagnosis]]) -> list[Arm]:
+    """The arms of NEW: runs given together are told apart by their settings, and so are those that declare any."""
+    from ..compare import arms_of
+
+    declaring = [d for diagnoses in given for d in diagnoses if d.settings]
+    silent = [[d for d in diagnoses if not d.settings] for diagnoses in given]
+    return [*arms_of(declaring), *(arm for diagnoses in silent for arm in arms_of(diagnoses))]
+
+
+def _diagnoses(word: str, config: Config) -> tuple[list[Diagnosis], int]:
+    """The runs of ``PATH``, or the one that ``PATH#NAME`` names (its number will do), and the exit code of failures."""
+    path, name = Path(word), ""
+    if "#" in word and not path.exists():
+        before, _, name = word.rpartition("#")
+        path = Path(before)
+    diagnoses, unreadable, broken = diagnose_paths([path], config)
+    code = common.BROKEN if broken else common.WRONG if unreadable else common.CLEAN
+    if not name:
+        return diagnoses, code
+    named = [d for d in diagnoses if d.source.endswith((f"#{name}", f"({name})"))]
+    if not named and name.isdigit() and 1 <= int(name) <= len(diagnoses):
+        named = [diagnoses[int(name) - 1]]
+    if not named and diagnoses:
+        have = ", ".join(re.sub(r".*[#(]", "", d.source).removesuffix(")") for d in diagnoses[:12])
+        raise ConfigError(f"{path}: no run of it is called {name!r}; it holds {have}")
+    return named, code
+
+
+def exit_code(found: Sequence[Comparison], fail_on: Severity) -> int:
+    """1 where any NEW is worse or has new findings, else 3 where any could not be compared, else 0."""
+    if any(c.verdict == "worse" or (c.worst is not None and c.worst >= fail_on) for c in found):
+        return common.FINDINGS
+    return common.UNJUDGED if any(c.verdict == "cannot tell" for c in found) else common.CLEAN

@@ -1,0 +1,8 @@
+"""Two settings side by side: where they part, how much they differ, which findings went, and which remedies worked."""
+
+from .align import Aligned, By
+from .arms import Arm, arms_of
+from .comparison import Comparison, compare
+from .weights import WeightsError, weights_apart
+
+__all__ = ["Aligned", "Arm", "By", "Comparison", "WeightsError", "arms_of", "compare", "weights_apart"]

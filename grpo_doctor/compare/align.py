@@ -1,0 +1,89 @@
+"""Two arms on one axis: the steps or tokens that all of their runs have, and the series of a metric at these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from ..run import Run
+
+By = Literal["step", "tokens"]
+
+
+class Aligned(NamedTuple):
+    """A metric of two arms at shared places; ``base`` and ``new`` hold one row for each run, [runs, places]."""
+
+    x: np.ndarray
+    base: np.ndarray
+    new: np.ndarray
+
+    def difference(self) -> np.ndarray:
+        """New less base at each place, means over the seeds."""
+        return np.asarray(self.new.mean(axis=0) - self.base.mean(axis=0))
+
+    def equal(self) -> np.ndarray:
+        """At which places every run of both arms has the same number."""
+        first = self.base[0]
+        return np.asarray((self.base == first).all(axis=0) & (self.new == first).all(axis=0))
+
+
+def timeline(run: Run) -> np.ndarray:
+    """The rows that count: what a resumed log tells again takes the place of what it went back over."""
+    if not len(run):
+        return np.empty(0, int)
+    least_after = np.minimum.accumulate(run.steps[::-1])[::-1]
+    return np.flatnonzero(np.append(run.steps[:-1] < least_after[1:], True))
+
+
+def places(run: Run, by: By) -> np.ndarray | None:
+    """Where each row of the timeline stands: its step, or the tokens seen by then; None where that is not recorded."""
+    if by == "step":
+        return run.steps.astype(float)
+    tokens = run.columns.get("tokens_seen")
+    return tokens if tokens is not None and np.isfinite(tokens).any() else None
+
+
+def align(base: Sequence[Run], new: Sequence[Run], metric: str, by: By = "step") -> Aligned | None:
+    """The metric where all runs have it, at the places of the run that has the fewest; None where they share none.
+
+    The value of a run that has more of them is its mean since the place before, as a trainer logs it that writes
+    every tenth step.
+    """
+    series = [_series(run, metric, by) for run in (*base, *new)]
+    known = [s for s in series if s is not None]
+    if len(known) < len(series):
+        return None
+    low, high = max(float(x[0]) for x, _ in known), min(float(x[-1]) for x, _ in known)
+    inside = [x[(x >= low) & (x <= high)] for x, _ in known]
+    grid = min(inside, key=len)
+    if not len(grid):
+        return None
+    rows = np.array([_on(grid, x, y) for x, y in known])
+    shared = np.isfinite(rows).all(axis=0)
+    rows = rows[:, shared]
+    return Aligned(grid[shared], rows[: len(base)], rows[len(base) :]) if shared.any() else None
+
+
+def _series(run: Run, metric: str, by: By) -> tuple[np.ndarray, np.ndarray] | None:
+    """Places and finite values of a metric, in ascending order."""
+    column, place = run.column(metric), places(run, by)
+    if column is None or place is None or column.dtype == object:
+        return None
+    rows = timeline(run)
+    rows = rows[np.isfinite(column[rows]) & np.isfinite(place[rows])]
+    rows = rows[np.argsort(place[rows], kind="stable")]
+    return (place[rows], column[rows].astype(float)) if len(rows) else None
+
+
+def _on(grid: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Means of y over the places since the one before; NaN where there is none."""
+    before = grid[0] - (float(np.median(np.diff(grid))) if len(grid) > 1 else 1.0)
+    begin = np.searchsorted(x, np.concatenate(([before], grid[:-1])), side="right")
+    end = np.searchsorted(x, grid, side="right")
+    alone = end - begin == 1
+    total = np.concatenate(([0.0], np.cumsum(y)))
+    with np.errstate(invalid="ignore"):
+        mean = (total[end] - total[begin]) / (end - begin)
+    return np.where(alone, y[np.maximum(end - 1, 0)], np.where(end > begin, mean, np.nan))

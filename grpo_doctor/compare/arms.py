@@ -1,0 +1,100 @@
+"""The sides of a comparison: the runs of one setting, which differ in their seed alone, and what they declare."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ..diagnosis import Diagnosis
+from ..run import BROADCAST, Run
+from ..sources.settings import declared
+
+SEEDS = frozenset("seed data_seed random_seed".split())
+"""Settings in which the runs of one setting may differ."""
+NAMES = re.compile(
+    r"(?i)(^|[._])(run_?(name|id)|exp(eriment)?_?name|name|output_dir|logging_dir|log_?dir|default_local_dir|out|"
+    r"timestamp|started|hostname|report_to|project(_name)?|tags|notes|config(_path)?|rows)$"
+)
+"""Settings that name a run and do nothing to it."""
+QUIET = re.compile(
+    r"(?i)(^|[._])((save|log|logging|eval|test|record|kl_grad_share)_\w+|max_steps|total_\w+|num_train_epochs|epochs|"
+    r"device|gradient_checkpointing|num_workers|dataloader_\w+)$"
+)
+"""Settings that may leave every metric of a shared step as it was: how long, how often, and where."""
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A setting that differs, with its value on each side; None where a side does not declare it."""
+
+    name: str
+    base: Any
+    new: Any
+
+    @property
+    def acts(self) -> bool:
+        """Whether training should feel it: both sides declare it, and it is no matter of length, logging or place."""
+        return self.base is not None and self.new is not None and not QUIET.search(self.name)
+
+
+class Arm(msgspec.Struct, kw_only=True):
+    """Runs of one setting: their name, their diagnoses, and what they declare besides their seed."""
+
+    name: str
+    diagnoses: list[Diagnosis]
+    settings: dict[str, Any]
+
+    @property
+    def runs(self) -> list[Run]:
+        return [d.run for d in self.diagnoses]
+
+    @property
+    def seeds(self) -> int:
+        """How many runs stand for this setting."""
+        return len(self.diagnoses)
+
+
+def settings_of(run: Run) -> dict[str, Any]:
+    """What a run declares, and what it records as one value throughout, under one name a setting.
+
+    Where a setting stands under the name that checks ask for and under its trainer's own with the same value, the
+    former is kept. A learning rate that is recorded and not declared stands with its largest value.
+    """
+    known = {name: value for name, value in run.settings.items() if value is not None and not NAMES.search(name)}
+    for name in list(known):
+        canonical = declared(name)
+        if canonical is not None and canonical != name and known.get(canonical, known[name]) == known[name]:
+            known[canonical] = known.pop(name)
+    for name in (*sorted(BROADCAST - {"groups"}), "learning_rate"):
+        column = run.columns.get(name)
+        values = column[np.isfinite(column)] if column is not None else np.empty(0)
+        if name not in known and len(values) and (name == "learning_rate" or values.min() == values.max()):
+            known[name] = float(values.max())
+    return known
+
+
+def arms_of(diagnoses: Sequence[Diagnosis]) -> list[Arm]:
+    """The runs given together, those of equal settings as one arm, in the order in which they came."""
+    found: dict[str, Arm] = {}
+    for diagnosis in diagnoses:
+        settings = settings_of(diagnosis.run)
+        key = repr(sorted((k, repr(v)) for k, v in settings.items() if k not in SEEDS))
+        if key in found:
+            found[key].diagnoses.append(diagnosis)
+        else:
+            found[key] = Arm(name=diagnosis.source, diagnoses=[diagnosis], settings=settings)
+    for arm in found.values():
+        if arm.seeds > 1:
+            arm.settings = {k: v for k, v in arm.settings.items() if k not in SEEDS}
+            arm.name = f"{arm.name} and {arm.seeds - 1} more"
+    return list(found.values())
+
+
+def changes(base: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+    """The settings that differ, those that both sides declare first."""
+    differing = [Change(name, base.get(name), new.get(name)) for name in {**base, **new}]
+    differing = [c for c in differing if c.base != c.new]
+    return sorted(differing, key=lambda c: (c.base is None or c.new is None, not c.acts, c.name))

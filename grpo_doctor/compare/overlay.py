@@ -1,0 +1,97 @@
+"""The charts of a comparison as geometry: both sides over one another, their bands, and what lies between, shaded."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..drawing import HEIGHT, Scale, Tick, path_of, round_numbers, scale_of, share, smoothed, ticks_up
+from .align import Aligned
+from .comparison import Comparison
+
+PLACES = 240
+"""Places of a series that are drawn at most, evenly spread over its smoothed curve."""
+
+
+class Side(NamedTuple):
+    """One arm: its curve, and the band of its seeds, or of its noise where there is one run."""
+
+    line: str
+    band: str
+
+
+class Overlay(NamedTuple):
+    """One chart; paths are the ``d`` of SVG."""
+
+    metric: str
+    label: str
+    alt: str
+    view: str
+    base: Side
+    new: Side
+    between: str
+    parted: str
+    across: list[Tick]
+    up: list[Tick]
+
+
+def overlays(found: Comparison) -> list[Overlay]:
+    """A chart for each compared metric, and for the one in which the sides part; each marks where they part first."""
+    labels = {d.metric: d.label for d in found.differences}
+    first = found.parting
+    names = list(dict.fromkeys([*([first.metric] if first is not None else []), *labels]))
+    made = []
+    for name in names:
+        aligned = found.aligned(name)
+        if aligned is not None and len(aligned.x) > 2:
+            at = None if first is None else max(first.at, float(aligned.x[0]))
+            made.append(_overlay(name, labels.get(name, name.replace("_", " ")), aligned, at))
+    return made
+
+
+def _overlay(metric: str, label: str, aligned: Aligned, parted: float | None) -> Overlay:
+    x = aligned.x - aligned.x[0]
+    rows = np.unique(np.linspace(0, len(x) - 1, min(PLACES, len(x))).astype(int))
+    sides = [_levels(arm) for arm in (aligned.base, aligned.new)]
+    scale = scale_of(np.concatenate([level[rows] for side in sides for level in side]))
+    curves = [(mean[rows], low[rows], high[rows]) for mean, low, high in sides]
+    base, new = (Side(path_of(x[rows], scale.at(m)), _area(x[rows], scale, lo, hi)) for m, lo, hi in curves)
+    ends = f"{curves[0][0][-1]:.3g} in BASE and {curves[1][0][-1]:.3g} in NEW at last"
+    words = f"{label}: {ends}" + (f"; they part at {parted:.0f}" if parted is not None else "")
+    width = float(x[-1])
+    first = float(aligned.x[0])
+    margin = 0.01 * width or 0.5
+    across = [
+        Tick(share(place - first, -margin, width + margin), f"{place:.0f}")
+        for place in round_numbers(first, float(aligned.x[-1]), 8)
+        if place == int(place)
+    ]
+    return Overlay(
+        metric=metric,
+        label=label,
+        alt=words,
+        view=f"{-margin:.5g} 0 {width + 2 * margin:.10g} {HEIGHT}",
+        base=base,
+        new=new,
+        between=_area(x[rows], scale, curves[0][0], curves[1][0]),
+        parted="" if parted is None else f"M{parted - first:.10g} 0V{HEIGHT}",
+        across=across,
+        up=ticks_up(scale),
+    )
+
+
+def _levels(arm: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean, lower and upper end of the band of an arm, [runs, places]."""
+    if len(arm) > 1:
+        each = np.array([smoothed(run) for run in arm])
+        return each.mean(axis=0), each.min(axis=0), each.max(axis=0)
+    mean = smoothed(arm[0])
+    spread = np.sqrt(smoothed((arm[0] - mean) ** 2))
+    return mean, mean - spread, mean + spread
+
+
+def _area(x: np.ndarray, scale: Scale, low: np.ndarray, high: np.ndarray) -> str:
+    """The outline of what lies between two curves."""
+    there, back = path_of(x, scale.at(low)), path_of(x[::-1], scale.at(high)[::-1])
+    return f"{there}{back.replace('M', 'L', 1)}Z" if there else ""

@@ -1,0 +1,183 @@
+"""What became of each finding of BASE, whether its remedy is confirmed, and whether NEW is better or worse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from ..check import Finding, Severity
+from ..diagnosis import Diagnosis, weight
+from .arms import Arm
+from .difference import Difference
+
+Fate = Literal["vanished", "eased", "stayed", "worsened", "appeared", "cannot tell"]
+Judgement = Literal["confirmed", "partly", "no effect", "worse", "cannot tell"]
+Verdict = Literal["better", "worse", "mixed", "no difference", "cannot tell"]
+
+
+class Fared(msgspec.Struct, kw_only=True):
+    """One finding of either side: what became of it, and what that says of the remedies for it.
+
+    ``severity`` is the higher of both sides. ``judgement`` is None for what appeared, and for what another finding of
+    BASE explained, whose ``remedies``, titles, are not those that were asked for.
+    """
+
+    code: str
+    name: str
+    severity: str
+    fate: Fate
+    base: str = ""
+    new: str = ""
+    remedies: list[str] = []
+    judgement: Judgement | None = None
+    why: str = ""
+
+    @property
+    def level(self) -> Severity:
+        return Severity.of(self.severity)
+
+
+def fared(base: Arm, new: Arm, differences: Sequence[Difference]) -> list[Fared]:
+    """Every finding that is told at warning or above on either side and still holds, the gravest first."""
+    success = success_of(differences)
+    sides = [_worst(base.diagnoses), _worst(new.diagnoses)]
+    told = [_one(code, sides[0].get(code), sides[1].get(code), base, new) for code in {**sides[0], **sides[1]}]
+    gone = {f.code for f in told if f.fate == "vanished"}
+    for found in told:
+        if found.remedies:
+            left = _left_behind(found.code, base, told) if found.code in gone else []
+            found.judgement, found.why = _judged(found, success, left)
+        elif not found.why and found.fate != "appeared":
+            found.why = _explained(found.code, base)
+    heads = {d.cause for d in (*base.diagnoses, *new.diagnoses)}
+    return sorted(told, key=lambda f: (f.code not in heads, f.judgement is None, -f.level, f.fate, f.code))
+
+
+def _worst(diagnoses: Sequence[Diagnosis]) -> dict[str, Finding]:
+    """By code the gravest finding among several seeds, of those that hold at warning or above."""
+    worst: dict[str, Finding] = {}
+    for finding in (f for d in diagnoses for f in d.findings):
+        known = worst.get(finding.code)
+        if weight(finding) >= Severity.WARNING and (known is None or finding.level > known.level):
+            worst[finding.code] = finding
+    return worst
+
+
+def _one(code: str, before: Finding | None, after: Finding | None, base: Arm, new: Arm) -> Fared:
+    told = before or after
+    assert told is not None
+    past = [_past(code, arm) for arm in (base, new)]
+    found = Fared(code=code, name=told.name, severity=str(told.level), fate="stayed")
+    found.base, found.new = (f.message if f is not None else "" for f in (before or past[0], after or past[1]))
+    if before is not None and not before.explained_by:
+        found.remedies = [r.title for r in before.remedies]
+    if after is None:
+        assert before is not None
+        found.why = _blind(code, new, "NEW") or _too_early(before, new, "NEW", "BASE")
+        found.fate = "cannot tell" if found.why else "eased" if past[1] is not None else "vanished"
+        found.why = found.why or _until(past[1], "NEW")
+        return found
+    found.severity = str(max(f.level for f in (before, after) if f is not None))
+    known = before or past[0]
+    if known is None:
+        found.fate, found.why = "appeared", _blind(code, base, "BASE") or _too_early(after, base, "BASE", "NEW")
+    elif after.level != known.level:
+        found.fate = "worsened" if after.level > known.level else "eased"
+    elif before is None:
+        found.why = _until(past[0], "BASE")
+    elif share(code, new) < share(code, base):
+        found.fate = "eased"
+    return found
+
+
+def _explained(code: str, base: Arm) -> str:
+    by = dict.fromkeys(c for d in base.diagnoses for f in d.findings if f.code == code for c in f.explained_by)
+    return f"explained by {', '.join(by)}" if by else ""
+
+
+def _past(code: str, arm: Arm) -> Finding | None:
+    """The gravest finding of this code that a side had for a time."""
+    had = [f for d in arm.diagnoses for f in d.findings if f.code == code and f.level >= Severity.WARNING]
+    return max(had, key=lambda f: f.level, default=None)
+
+
+def _until(past: Finding | None, side: str) -> str:
+    return f"{side} had it too, until step {past.last_step}" if past is not None else ""
+
+
+def share(code: str, arm: Arm) -> float:
+    """In which share of an arm's runs a finding holds at warning or above."""
+    return sum(code in _worst([d]) for d in arm.diagnoses) / arm.seeds
+
+
+def _blind(code: str, arm: Arm, side: str) -> str:
+    """Why a check could not run on a side; empty where it ran on every run of it."""
+    for diagnosis in arm.diagnoses:
+        for skipped in diagnosis.coverage.skipped:
+            if skipped["code"] == code:
+                return f"{side} lacks what the check needs: {', '.join(skipped['needs']) or 'records'}"
+    return ""
+
+
+def _too_early(shown: Finding, arm: Arm, side: str, other: str) -> str:
+    """That a side ends before the step at which the other showed it."""
+    ends = min((d.last_step for d in arm.diagnoses if d.last_step is not None), default=None)
+    if ends is None or ends >= shown.detected_step:
+        return ""
+    return f"{side} ends at step {ends}, and {other} showed it at step {shown.detected_step}"
+
+
+def _left_behind(code: str, base: Arm, told: Sequence[Fared]) -> list[str]:
+    """What the finding explained on BASE and NEW still has."""
+    explained = {f.code for d in base.diagnoses for f in d.findings if code in f.explained_by}
+    return [f.code for f in told if f.code in explained and f.fate in ("stayed", "worsened")]
+
+
+def _judged(found: Fared, success: Difference | None, left: Sequence[str]) -> tuple[Judgement, str]:
+    better = success.better if success is not None else 0
+    if found.fate == "cannot tell":
+        return "cannot tell", found.why
+    if found.fate == "worsened" or (better < 0 and found.fate != "vanished"):
+        return (
+            "worse",
+            f"the {success.label} is worse" if success is not None and better < 0 else "it is graver than before",
+        )
+    if better < 0:
+        assert success is not None
+        return "partly", f"it is gone, but the {success.label} is worse"
+    if found.fate == "vanished" and not left:
+        return "confirmed", "its check ran and is silent"
+    if found.fate == "vanished":
+        return "partly", f"it is gone, but {', '.join(left)}, which it explained, stayed"
+    if found.fate == "eased":
+        return "partly", found.why or "it is less grave or less frequent"
+    if better > 0:
+        assert success is not None
+        return "partly", f"it stayed, and the {success.label} is better all the same"
+    return "no effect", "it stayed as it was"
+
+
+def success_of(differences: Sequence[Difference]) -> Difference | None:
+    """The series of success that decides: the first that differs beyond noise; what is held out stands first."""
+    return next((d for d in differences if d.better), None)
+
+
+def verdict_of(differences: Sequence[Difference], told: Sequence[Fared]) -> Verdict:
+    """Whether NEW is better or worse, by success and by what appeared or vanished at error or above."""
+    success = success_of(differences)
+    grave = [f for f in told if f.level >= Severity.ERROR]
+    came = any(f.fate == "worsened" or (f.fate == "appeared" and not f.why) for f in grave)  # BASE could have shown it
+    went = any(f.fate == "vanished" for f in grave)
+    worse, better = (
+        came or (success is not None and success.better < 0),
+        went or (success is not None and success.better > 0),
+    )
+    if worse and better:
+        return "mixed"
+    if worse or better:
+        return "worse" if worse else "better"
+    if not any(d.known for d in differences) and not told:
+        return "cannot tell"
+    return "no difference" if any(d.known for d in differences) else "cannot tell"

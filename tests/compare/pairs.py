@@ -1,0 +1,45 @@
+"""Arms made by hand for the tests of comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from grpo_doctor import diagnose
+from grpo_doctor.compare import Arm, Comparison, arms_of, compare
+from grpo_doctor.record import StepRecord
+from grpo_doctor.run import Run, Sample, run_of
+
+
+def run(
+    settings: Mapping[str, Any] | None = None, first: int = 1, source: str = "run", **columns: Iterable[Any]
+) -> Run:
+    """A run with these columns, counted from ``first``."""
+    rows = zip(*columns.values(), strict=True)
+    records = [StepRecord(step=first + i, **dict(zip(columns, row, strict=True))) for i, row in enumerate(rows)]
+    return run_of(records, source, settings)
+
+
+def arm(*runs: Run) -> Arm:
+    """These runs as one arm."""
+    (made,) = arms_of([diagnose(run) for run in runs])
+    return made
+
+
+def compared(base: Run, new: Run, **options: Any) -> Comparison:
+    """Two runs side by side."""
+    return compare(arm(base), arm(new), **options)
+
+
+def reward(seed: int, steps: int = 60, gain: float = 0.5, noise: float = 0.03) -> list[float]:
+    """A reward that rises by ``gain``, with noise of its own."""
+    rng = np.random.default_rng(seed)
+    rise = gain / (1 + np.exp(-(np.arange(steps) / steps - 0.3) * 12))
+    return [float(x) for x in 0.2 + rise + noise * rng.standard_normal(steps)]
+
+
+def answers(step: int, *texts: str) -> list[Sample]:
+    """Responses to one prompt."""
+    return [Sample(step=step, response=text, prompt="1 + 1?") for text in texts]

@@ -1,0 +1,167 @@
+"""Verdicts, what became of findings, and what cannot be compared."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from grpo_doctor.compare import Comparison, compare
+from grpo_doctor.compare.arms import changes, settings_of
+from grpo_doctor.compare.telling import headline
+from grpo_doctor.record import StepRecord
+from grpo_doctor.run import run_of
+from grpo_doctor.sources import read
+from tests.compare.pairs import answers, arm, compared, reward, run
+from tests.corpus_path import CORPUS, needs_corpus
+from tests.seen import ACROSS, on_pairs
+
+
+def loss(steps: int = 60, broken: int | None = None) -> list[float]:
+    return [math.nan if broken is not None and step >= broken else 0.1 for step in range(1, steps + 1)]
+
+
+@pytest.fixture(scope="module")
+def cured() -> Comparison:
+    sick = run({"learning_rate": 1e-3}, reward_mean=reward(0, gain=0.0), loss=loss(broken=30))
+    return compared(sick, run({"learning_rate": 1e-5}, reward_mean=reward(1, gain=0.6), loss=loss()))
+
+
+def test_a_cured_run_is_better_and_its_remedy_confirmed(cured: Comparison) -> None:
+    assert cured.verdict == "better"
+    fared = {f.code: f for f in cured.fared}
+    assert (fared["GRD001"].fate, fared["GRD001"].judgement) == ("vanished", "confirmed")
+    assert headline(cured) == (
+        "NEW is better: the reward is higher (0.2083 → 0.7895); GRD001 nan-or-inf vanished. "
+        "They part at step 16 in reward_mean (0.1998 against 0.5917)."
+    )
+    assert [(c.name, c.base, c.new) for c in cured.settings] == [("learning_rate", 1e-3, 1e-5)]
+
+
+def test_the_other_way_round_it_is_worse(cured: Comparison) -> None:
+    found = compare(cured.new, cured.base)
+    assert found.verdict == "worse"
+    assert {f.code: f.fate for f in found.fared}["GRD001"] == "appeared"
+    assert [f.severity for f in found.findings if f.code == "CMP001"] == ["error"]
+    (first,) = [p for p in found.partings if p.broken is not None]
+    assert (first.metric, first.at, first.broken) == ("loss", 30, "NEW")
+
+
+def test_what_the_other_side_could_not_see_cannot_be_told() -> None:
+    sick = run(reward_mean=reward(0), loss=loss(broken=50))
+    short = run(reward_mean=reward(1)[:40], loss=loss(40))
+    (grave,) = [f for f in compared(sick, short).fared if f.code == "GRD001"]
+    assert (grave.fate, grave.judgement) == ("cannot tell", "cannot tell")
+    assert grave.why == "NEW ends at step 40, and BASE showed it at step 50"
+    far = run(reward_mean=reward(0), kl=[0.01] * 20 + [3.0] * 40)
+    (grave,) = [f for f in compared(far, run(reward_mean=reward(1))).fared if f.code == "KL001"]
+    assert (grave.fate, grave.why) == ("cannot tell", "NEW lacks what the check needs: kl")
+
+
+def test_a_finding_that_stays_says_that_the_remedy_did_nothing() -> None:
+    found = compared(run(reward_mean=reward(0), loss=loss(broken=30)), run(reward_mean=reward(1), loss=loss(broken=31)))
+    assert {f.code: (f.fate, f.judgement) for f in found.fared}["GRD001"] == ("stayed", "no effect")
+    assert found.verdict == "no difference"
+
+
+def test_several_seeds_are_taken_together() -> None:
+    settings = {"learning_rate": 1e-5}
+    base = arm(*(run({**settings, "seed": i}, reward_mean=reward(i)) for i in range(3)))
+    new = arm(*(run({"learning_rate": 2e-5, "seed": i}, reward_mean=reward(10 + i, gain=0.1)) for i in range(3)))
+    assert (base.seeds, base.settings) == (3, settings)
+    found = compare(base, new)
+    assert found.verdict == "worse"
+    assert not found.single
+    assert not any("another seed" in note for note in found.notes)
+
+
+def test_the_same_run_twice_is_called_a_copy() -> None:
+    once = run({"learning_rate": 1e-5}, reward_mean=reward(0))
+    found = compared(once, run({"learning_rate": 1e-5}, reward_mean=reward(0)))
+    assert headline(found).startswith("NEW is a copy of BASE")
+    assert found.unequal is None
+
+
+def test_the_share_of_equal_responses() -> None:
+    one, other = run(reward_mean=[0.1, 0.2]), run(reward_mean=[0.1, 0.2])
+    one.samples = {0: answers(1, "2", "two"), 1: answers(2, "2", "3")}
+    other.samples = {0: answers(1, "two", "2"), 1: answers(2, "2", "4")}
+    told = compared(one, other).samples
+    assert told is not None
+    assert (told.compared, told.same, told.share, told.parted) == (4, 3, 0.75, 2)
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "why"),
+    [
+        (
+            run(reward_mean=range(20)),
+            run(first=50, reward_mean=range(20)),
+            "BASE has steps 1 to 20 and NEW has 50 to 69",
+        ),
+        (run(reward_mean=range(20)), run(loss=range(20)), "they record no metric in common"),
+        (run(reward_mean=range(20)), run(), "no training metrics were found"),
+    ],
+)
+def test_cannot_compare_because(base: object, new: object, why: str) -> None:
+    found = compared(base, new)  # type: ignore[arg-type]
+    assert found.verdict == "cannot tell"
+    assert headline(found).startswith(f"Cannot compare, because {why}")
+
+
+def test_different_lengths_logs_and_restarts_are_told() -> None:
+    again = [*range(1, 31), *range(20, 51)]
+    resumed = run_of(
+        [StepRecord(step=step, reward_mean=value) for step, value in zip(again, reward(0, 61), strict=True)]
+    )
+    resumed.format = "trl-console"
+    found = compared(run(reward_mean=reward(1, 90)), resumed)
+    assert found.verdict == "no difference"
+    told = "\n".join(found.notes)
+    assert "only steps 1 to 50 are compared: BASE goes on to 90" in told
+    assert "NEW: the log goes back; 11 rows" in told
+    assert "written by different programs (records, trl-console)" in told
+
+
+def test_rewards_of_other_components_are_not_compared() -> None:
+    sides = [run(reward_mean=reward(0), reward_components=[{name: 0.1}] * 60) for name in ("right", "format")]
+    found = compared(*sides)
+    assert found.difference("reward_mean") is None
+    assert any("other components" in note for note in found.notes)
+
+
+def test_settings_are_told_once_and_names_never() -> None:
+    declared = {"beta": 0.02, "kl_coef": 0.02, "run_name": "a", "seed": 1, "inject": None}
+    made = run(declared, reward_mean=[0.1, 0.2], temperature=[0.7, 0.7], learning_rate=[1e-6, 1e-5])
+    known = settings_of(made)
+    assert known == {"kl_coef": 0.02, "seed": 1, "temperature": 0.7, "learning_rate": 1e-5}
+    (seed, save) = changes({"save_steps": 10, **known}, {"save_steps": 20, **known, "seed": 2})
+    assert (seed.name, seed.acts, save.name, save.acts) == ("seed", True, "save_steps", False)
+
+
+@needs_corpus
+def test_where_two_public_runs_part_and_which_is_healthy() -> None:
+    logs = (CORPUS / f"{name}-assignment5-alignment" / "metrics.jsonl" for name in ("R028", "R029"))
+    found = compared(*(read(path)[0] for path in logs))
+    assert found.verdict == "better"
+    assert [d.verdict for d in (*found.base.diagnoses, *found.new.diagnoses)] == ["failing", "healthy"]
+    assert {f.code: f.fate for f in found.fared}["GRD001"] == "vanished"
+    assert found.parting is not None
+    assert found.parting.at < 113 < 195
+    assert [c.name for c in found.settings] == ["loss_type"]
+    assert any("that the changed setting did it cannot" in note for note in found.notes)
+
+
+@needs_corpus
+def test_what_the_checks_across_runs_were_seen_on() -> None:
+    assert {code for code, *_ in on_pairs()} == ACROSS.keys()
+
+
+@needs_corpus
+def test_a_fix_that_changed_nothing() -> None:
+    runs = {run.source.rpartition("#")[2]: run for run in read(CORPUS / "seed-lever" / "epochs.csv")}
+    found = compared(runs["kl012_frozen"], runs["plan5"])
+    assert {"kl_coef", "use_rank_env"} <= {c.name for c in found.acting}
+    (told,) = [f for f in found.findings if f.code == "REC003"]
+    assert "advantage_std is equal to the last digit at all 3 shared steps" in told.message
+    assert found.verdict == "cannot tell"
+    assert Path(found.base.name).name == "epochs.csv#kl012_frozen"

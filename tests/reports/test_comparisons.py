@@ -1,0 +1,116 @@
+"""Comparisons in every format: held to schemas and snapshots, escaped, and one page in headless Chromium."""
+
+import json
+import shutil
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from syrupy.assertion import SnapshotAssertion
+
+from grpo_doctor.catalogue import home, report_names
+from grpo_doctor.compare import Arm, Comparison, compare
+from grpo_doctor.compare.arms import Change
+from grpo_doctor.compare.telling import render
+from grpo_doctor.compare.weights import Moved
+from grpo_doctor.report import Options
+from tests.compare.pairs import answers, compared, reward, run
+from tests.reports import example
+
+SCHEMA = json.loads((home("reports") / "comparison.schema.json").read_text(encoding="utf-8"))
+LOSS = [0.1] * 29 + [float("nan")] * 31
+
+
+@pytest.fixture(scope="module")
+def better() -> Comparison:
+    base = run({"beta": 0.1}, source="base.jsonl", reward_mean=reward(0, gain=0.0), loss=LOSS, kl=[0.1] * 60)
+    new = run({"beta": 0.02}, source="new.jsonl", reward_mean=reward(1, gain=0.6), loss=[0.1] * 60, kl=reward(2))
+    base.samples, new.samples = {0: answers(1, "2", "3")}, {0: answers(1, "2", "4")}
+    found = compared(base, new)
+    found.weights = [
+        Moved(name="model.lm_head", change=0.02, norm=3.5),
+        Moved(name="model.embed", change=0.0, norm=2.0),
+    ]
+    return found
+
+
+@pytest.fixture(scope="module")
+def apart() -> Comparison:
+    return compared(run(reward_mean=range(20)), run(first=50, reward_mean=range(20)))
+
+
+@pytest.fixture(scope="module")
+def hostile() -> Comparison:
+    bad = example.hostile()
+    found = compare(*(Arm(name=example.HOSTILE, diagnoses=[bad], settings={}) for _ in range(2)))
+    found.settings = [Change(example.HOSTILE, example.HOSTILE, example.KEY), Change("wandb_api_key", "0123456789", "1")]
+    found.notes = [example.HOSTILE]
+    return found
+
+
+@pytest.mark.parametrize("name", ["text", "markdown", "json", "summary", "github"])
+def test_snapshot(name: str, better: Comparison, apart: Comparison, snapshot: SnapshotAssertion) -> None:
+    assert render(name, [better, apart], Options()) == snapshot
+
+
+@pytest.mark.parametrize("case", ["better", "apart", "hostile"])
+def test_json_keeps_its_contract(case: str, request: pytest.FixtureRequest) -> None:
+    told = json.loads(render("json", [request.getfixturevalue(case)], Options()))
+    assert [e.message for e in Draft202012Validator(SCHEMA).iter_errors(told)] == []
+
+
+@pytest.mark.parametrize("name", report_names())
+def test_no_format_leaks_a_key_or_lets_a_text_run(name: str, hostile: Comparison) -> None:
+    text = render(name, [hostile], Options())
+    assert example.KEY not in text
+    assert "\x1b" not in text
+    assert name not in ("html", "markdown", "summary", "junit") or "<script>alert" not in text
+
+
+def test_machines_get_what_is_new_and_accept_what_base_has() -> None:
+    sick = {"reward_mean": reward(0), "loss": LOSS}
+    base, new = run(source="base.jsonl", **sick), run(source="new.jsonl", kl=[0.01] * 20 + [9.0] * 40, **sick)
+    cases = {
+        c.attrib["name"][:6]: c
+        for c in ET.fromstring(render("junit", [compared(base, new)], Options())).iter("testcase")
+    }
+    skipped = cases["GRD001"].find("skipped")
+    assert skipped is not None
+    assert skipped.attrib["message"] == "accepted: base.jsonl has it too"
+    worse = compared(run(reward_mean=reward(0)), run(source="new.jsonl", reward_mean=reward(1, gain=0.0)))
+    (issue,) = [i for i in json.loads(render("gitlab", [worse], Options())) if i["check_name"].startswith("CMP001")]
+    assert issue["severity"] == "major"
+    assert render("github", [worse], Options()).startswith("::error file=new.jsonl")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1280])
+def test_page(
+    tmp_path: Path, better: Comparison, apart: Comparison, hostile: Comparison, width: int, scheme: str
+) -> None:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("Chromium is not installed; .ci/run installs it")
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; it is in the dev extra")
+    axe = pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
+    (tmp_path / "c.html").write_text(render("html", [better, apart, hostile], Options()), encoding="utf-8")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True
+        ).new_page()
+        requests: list[str] = []
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto((tmp_path / "c.html").as_uri())
+        page.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
+        found: Any = page.evaluate("axe.run({resultTypes: ['violations']})")
+        assert [(v["id"], [n["html"][:200] for n in v["nodes"][:3]]) for v in found["violations"]] == []
+        assert requests == [(tmp_path / "c.html").as_uri()]
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        first = page.locator("article").first
+        assert first.locator("svg.plot path.side").count() == 2 * first.locator("figure").count() >= 4
+        assert first.locator("path.onset").count() == first.locator("figure").count()
+        assert page.locator("script").count() == 0
+        browser.close()
