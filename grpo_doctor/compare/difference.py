@@ -9,8 +9,9 @@ and Bartlett weights), which is corrected for its bias (Kendall 1954) and raised
 the formula for AR(1) gives a larger error, that one is taken: blocks of a short series are too short for long waves.
 
 **Noise between seeds.** Another seed gives another curve, which no single run shows. With one run a side the deviation
-between seeds is taken as `SEED` of how far the metric has moved in both; measured seeds replace that guess as they come in, as
-a variance that is moderated by a prior (Smyth, Stat. Appl. Genet. Mol. Biol. 2004) worth `PRIOR` degrees of freedom.
+between seeds is taken as `SEED` of how far the metric has moved in both; measured seeds replace that guess as they come
+in, as a variance that is moderated by a prior (Smyth, Stat. Appl. Genet. Mol. Biol. 2004) worth `PRIOR` degrees of
+freedom.
 
 **Many metrics.** The intervals hold together: 95 % for `METRICS` at once (Bonferroni), with a further allowance for
 few places. `benchmarks/compare.md` has the simulated error rates.
@@ -44,8 +45,8 @@ LEAST = 8
 CRITICAL = (2.69, 15.0)
 """Critical value ``a + b / places`` of one metric: two-sided 5 % shared by seven."""
 POWER = (2.0, 14.0)
-"""Deviations ``a + b / places`` by which a true difference must exceed the critical one to be seen in 80 % of pairs: 0.84
-where the noise is known, more where it and the seeds' are estimated."""
+"""Deviations ``a + b / places`` by which a true difference must exceed the critical one to be seen in 80 % of pairs:
+0.84 where the noise is known, more where it and the seeds' are estimated."""
 SEED, PRIOR = 0.2, 4
 """Deviation between seeds as a share of how far the metric has moved, and its weight in degrees of freedom."""
 

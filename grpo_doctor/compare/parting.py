@@ -3,8 +3,8 @@
 For each metric means of windows of the paired difference are held against its noise (what one step leaves of it, its
 autocorrelation included) and against what seeds do (`difference.SEED` of how far the metric had moved on both by then).
 The critical value pays for looking at every place, every window and every metric: it is that of a fall in
-`grpo_doctor.trajectory`, raised for the number of metrics. The parting is dated where two means fit best what was seen by
-then.
+`grpo_doctor.trajectory`, raised for the number of metrics. The parting is dated where two means fit best what was seen
+by then.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -40,9 +41,9 @@ def seeds(tmp_path: Path) -> dict[str, Path]:
     }
 
 
-def told(*words: object) -> list[dict[str, object]]:
+def told(*words: object) -> list[dict[str, Any]]:
     result = grpo_doctor("compare", *words, "-f", "json")
-    found: list[dict[str, object]] = json.loads(result.stdout)["comparisons"]
+    found: list[dict[str, Any]] = json.loads(result.stdout)["comparisons"]
     return found
 
 
@@ -68,9 +69,9 @@ def test_a_new_finding_at_fail_on_fails_where_success_is_no_worse(tmp_path: Path
 
 def test_runs_of_equal_settings_are_seeds_of_one(seeds: dict[str, Path]) -> None:
     (found,) = told(seeds["base0"], seeds["other0"], seeds["other1"], "--base", seeds["base1"])
-    assert [len(found[side]["runs"]) for side in ("base", "new")] == [2, 2]  # type: ignore[index]
+    assert [len(found[side]["runs"]) for side in ("base", "new")] == [2, 2]
     assert (found["verdict"], found["single_seed"]) == ("worse", False)
-    assert [s["name"] for s in found["settings"]] == ["learning_rate"]  # type: ignore[union-attr,attr-defined,index]
+    assert [s["name"] for s in found["settings"]] == ["learning_rate"]
 
 
 def test_one_file_of_several_runs_is_compared_with_its_first(tmp_path: Path) -> None:
@@ -78,10 +79,10 @@ def test_one_file_of_several_runs_is_compared_with_its_first(tmp_path: Path) -> 
     rows = [f"{name},{epoch},{0.1 * epoch},{beta}" for name, beta in betas.items() for epoch in (1, 2, 3)]
     path = tmp_path / "epochs.csv"
     path.write_text("\n".join(["run,epoch,adv_std,kl_beta", *rows]) + "\n", encoding="utf-8")
-    found = [(c["base"]["name"], c["new"]["name"]) for c in told(path)]  # type: ignore[index]
+    found = [(c["base"]["name"], c["new"]["name"]) for c in told(path)]
     assert found == [(f"{path} (a)", f"{path} (b)"), (f"{path} (a)", f"{path} (c)")]
     (one,) = told(f"{path}#c", f"{path}#2")
-    assert (one["base"]["name"], one["new"]["name"]) == (f"{path} (c)", f"{path} (b)")  # type: ignore[index]
+    assert (one["base"]["name"], one["new"]["name"]) == (f"{path} (c)", f"{path} (b)")
     result = grpo_doctor("compare", f"{path}#c", f"{path}#d")
     assert result.exit_code == 2
     assert "no run of it is called 'd'; it holds a, b, c" in result.output

@@ -44,13 +44,15 @@ def test_the_same_as_the_reference_reader(tmp_path: Path) -> None:
     assert {m.name: m.change for m in found} == {"w": 1.0, "v": 1.0}
 
 
+def adapter(path: Path, a: np.ndarray, b: np.ndarray) -> Path:
+    return write(path, q__lora_A__weight=a, q__lora_B__weight=b)
+
+
 def test_an_adapter_is_compared_by_its_product(tmp_path: Path) -> None:
     a, b = np.ones((2, 3), np.float32), np.ones((4, 2), np.float32)
-    names = {"q__lora_A__weight": a, "q__lora_B__weight": b}
-    one = write(tmp_path / "one.safetensors", **names)
-    two = write(tmp_path / "two.safetensors", **{"q__lora_A__weight": 2 * a, "q__lora_B__weight": b / 2})
+    one, two = adapter(tmp_path / "one.safetensors", a, b), adapter(tmp_path / "two.safetensors", 2 * a, b / 2)
     assert [(m.name, m.change) for m in weights_apart(one, two)] == [("q", 0.0)]
-    zero = write(tmp_path / "zero.safetensors", **{"q__lora_A__weight": a, "q__lora_B__weight": 0 * b})
+    zero = adapter(tmp_path / "zero.safetensors", a, 0 * b)
     assert weights_apart(zero, zero)[0].change == 0
     assert weights_apart(zero, one)[0].change == float("inf")
 

@@ -13,7 +13,7 @@ __all__ = ["make_engine"]
 
 
 def found(before: dict[str, Any], after: dict[str, Any], **other: Any) -> list[tuple[str, str]]:
-    columns = {"reward_mean": reward(0), "advantage_std": reward(1), "kl": reward(2)}
+    columns: dict[str, Any] = {"reward_mean": reward(0), "advantage_std": reward(1), "kl": reward(2)}
     told = compared(run(before, **columns), run(after, **(columns | other)))
     return [(f.severity, f.message) for f in told.findings if f.code == "REC003"]
 
