@@ -15,11 +15,11 @@ from collections.abc import Iterator
 
 from grpo_doctor.catalogue import home, load
 from grpo_doctor.check import Finding, Severity
-from grpo_doctor.compare import Arm, arms_of, compare
 from grpo_doctor.engine.faults import FAULTS
 from grpo_doctor.examine import diagnose
 from grpo_doctor.sources import ReadError, read
 
+from .compare.pairs import ACROSS, said_of
 from .corpus import labels
 from .corpus_path import CORPUS
 from .preflight import test_planted
@@ -46,26 +46,10 @@ def on_logs() -> Iterator[Seen]:
                     yield finding.code, "logs", f"{label['repo']}: {label['path']}"
 
 
-ACROSS = {
-    "CMP001": ("R028-assignment5-alignment/metrics.jsonl", "R029-assignment5-alignment/metrics.jsonl"),
-    "REC003": ("seed-lever/epochs.csv#kl012_frozen", "seed-lever/epochs.csv#plan5"),
-    "UPD005": ("R135-colab-grpo/training_p29.log", "R133-colab-grpo/training_p30.log"),
-}
-"""Checks across runs, and pairs of public logs on which they spoke rightly."""
-
-
-def side(source: str) -> Arm:
-    """The run of a log, or one by its name, as a side of a comparison."""
-    path, _, name = source.partition("#")
-    (arm,) = arms_of([diagnose(run) for run in read(CORPUS / path) if run.source.endswith(name)])
-    return arm
-
-
 def on_pairs() -> Iterator[Seen]:
-    """Pairs of public logs on which a check across runs speaks."""
+    """Pairs of public logs on which a check across runs spoke rightly."""
     for code, pair in ACROSS.items() if CORPUS.is_dir() else ():
-        base, new = map(side, pair)
-        if any(finding.code == code for finding in compare(base, new).findings):
+        if code in said_of(pair):
             yield code, "logs", " against ".join(pair)
 
 

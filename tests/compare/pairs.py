@@ -11,6 +11,8 @@ from grpo_doctor import diagnose
 from grpo_doctor.compare import Arm, Comparison, arms_of, compare
 from grpo_doctor.record import StepRecord
 from grpo_doctor.run import Run, Sample, run_of
+from grpo_doctor.sources import read
+from tests.corpus_path import CORPUS
 
 
 def run(
@@ -43,3 +45,22 @@ def reward(seed: int, steps: int = 60, gain: float = 0.5, noise: float = 0.03) -
 def answers(step: int, *texts: str) -> list[Sample]:
     """Responses to one prompt."""
     return [Sample(step=step, response=text, prompt="1 + 1?") for text in texts]
+
+
+ACROSS = {
+    "CMP001": ("R028-assignment5-alignment/metrics.jsonl", "R029-assignment5-alignment/metrics.jsonl"),
+    "REC003": ("seed-lever/epochs.csv#kl012_frozen", "seed-lever/epochs.csv#plan5"),
+    "UPD005": ("R135-colab-grpo/training_p29.log", "R133-colab-grpo/training_p30.log"),
+}
+"""Checks across runs, and pairs of public logs on which they spoke rightly."""
+
+
+def side(source: str) -> Arm:
+    """The run of a public log, or one by its name, as a side of a comparison."""
+    path, _, name = source.partition("#")
+    return arm(*(run for run in read(CORPUS / path) if run.source.endswith(name)))
+
+
+def said_of(pair: tuple[str, str]) -> set[str]:
+    """The codes of what the checks across runs say to a pair of public logs."""
+    return {finding.code for finding in compare(*map(side, pair)).findings}
