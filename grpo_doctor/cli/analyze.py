@@ -89,15 +89,24 @@ def diagnose_paths(paths: list[Path], config: Config, number: int | None = None)
         unreadable += len(found.unreadable)
         broken += len(found.failed)
         common.tell(path, found)
-        keys |= {key for run in found.runs for key in (*run.mapping, *run.unread)}
+        _say_where_configurations_go(path, found.runs)
+        keys |= {key for run in found.runs for key in (*run.mapping, *run.unread, *run.columns)}
         runs = found.runs if number is None else [common.numbered(found.runs, path, number)]
         judged = diagnose_runs(runs, config, catalogue)
         diagnoses += judged.diagnoses
         unreadable += judged.unreadable
         broken += judged.broken
-    if not unreadable:
+    if diagnoses and not unreadable:
         common.refuse_unknown_keys(config.map, keys)
     return Outcome(diagnoses, unreadable, broken)
+
+
+def _say_where_configurations_go(path: Path, runs: list[Run]) -> None:
+    """One line for a script or configuration that holds no log."""
+    from ..preflight.reading import SUFFIXES
+
+    if path.suffix in SUFFIXES and not any(len(run) for run in runs):
+        common.say(f"grpo-doctor: {path}: holds no log; `grpo-doctor settings {path}` reads configurations", err=True)
 
 
 def diagnose_runs(runs: list[Run], config: Config, catalogue: Catalogue) -> Outcome:

@@ -25,7 +25,7 @@ from ..report import Options, UnknownFormatError, render
 from ..run import MEANINGS
 from ..sources import ReadError
 from ..sources.settings import declared as setting_name
-from ..sources.settings import known_settings
+from ..sources.settings import known_settings, setting_value
 
 if TYPE_CHECKING:
     from ..diagnosis import Diagnosis
@@ -152,21 +152,23 @@ def settings(
             raise ConfigError(
                 f"--map {key}={name}: {name!r} is no record field{near}; `grpo-doctor checks --fields` lists them"
             )
-    config.settings |= {_setting(name): value for name, value in assigned("--set", declared).items()}
+    config.settings |= dict(_setting(name, value) for name, value in assigned("--set", declared).items())
     most = Budget()
     limits = (seconds, config.budget_seconds, most.seconds), (megabytes, config.budget_megabytes, most.megabytes)
     allow(Budget(*(next(value for value in told if value is not None) for told in limits)))
     return config
 
 
-def _setting(name: str) -> str:
-    """The name under which checks ask for a setting. Raises `ConfigError` for one that none asks for."""
+def _setting(name: str, value: Any) -> tuple[str, Any]:
+    """A setting under the name by which checks ask for it. Raises `ConfigError` where none asks, or not for words."""
     known = known_settings() | MEANINGS.keys()
     found = name if name in known else setting_name(name)
     if found is None:
         near = get_close_matches(name, known, 1, 0.5)
         raise ConfigError(f"--set {name}: no check asks for it{f'; the nearest is {near[0]}' if near else ''}")
-    return found
+    if setting_value(found, value) is None:
+        raise ConfigError(f"--set {name}={value}: takes a number, or true or false")
+    return found, value
 
 
 def tell(path: Path, found: Survey) -> None:
@@ -191,7 +193,7 @@ def numbered(runs: list[Run], source: Path, number: int) -> Run:
 def refuse_unknown_keys(mapping: Mapping[str, str], known: set[str]) -> None:
     """Refuses ``--map`` of a key that no log holds. Raises `ConfigError`."""
     for key, field in mapping.items():
-        if key not in known and known:
+        if key not in known:
             near = get_close_matches(key, known, 1, 0.5)
             hint = f"; the nearest is {near[0]!r}" if near else ""
             raise ConfigError(f"--map {key}={field}: no log holds this key{hint}")

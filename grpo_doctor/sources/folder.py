@@ -76,6 +76,8 @@ class Survey(NamedTuple):
 
     def words(self) -> str:
         """``5 files: 3 read, 1 second view, 1 no log``."""
+        if not self.answers:
+            return "no files"
         fates = Counter(answer.fate for answer in self.answers)
         told = [f"{fates[fate]} {said}" for fate in get_args(Fate) if fates[fate]
                 for said in ((fate if fates[fate] == 1 else _PLURAL.get(fate, fate)),)]  # fmt: skip
