@@ -59,13 +59,14 @@ test-old-trl: .venv-old-trl/.installed  ## the oldest TRL that is supported, 0.2
 
 .venv-hooks/.installed: pyproject.toml
 	test -x .venv-hooks/bin/python || $(PYTHON) -m venv .venv-hooks
-	.venv-hooks/bin/pip install --quiet pytest pytest-timeout --editable '.[trl]' ray==2.60.0 tensordict hydra-core \
+	.venv-hooks/bin/pip install --quiet pytest pytest-timeout --editable '.[trl,fleet]' ray==2.60.0 tensordict hydra-core \
 		loguru tensorboard tensorboardX trackio==0.43.0
 	.venv-hooks/bin/pip install --quiet --no-deps verl==0.9.1 openrlhf==0.11.2 skyrl==0.3.0 skyrl-gym pylatexenc
 	touch $@
 
-test-hooks: .venv-hooks/.installed  ## the hooks on the real verl, OpenRLHF, SkyRL and trackio, installed without what needs a GPU
-	.venv-hooks/bin/python -m pytest tests/integrations/test_hooks.py tests/integrations/test_five_ways.py
+test-hooks: .venv-hooks/.installed  ## the real verl, OpenRLHF, SkyRL, trackio and Ray, without what needs a GPU
+	.venv-hooks/bin/python -m pytest tests/integrations/test_hooks.py tests/integrations/test_five_ways.py \
+		tests/fleet/test_ray.py
 
 docs: .venv/.train  ## the site, from docs/ and the code, with strict links, into build/site
 	$(PIP) --editable '.[docs]'

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import socket
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -22,6 +23,8 @@ FEW = 1 << 20
 """Bytes of logs below which starting a worker takes longer than the work."""
 AHEAD = 2
 """Units that wait for each worker."""
+REACHED = 10.0
+"""Seconds in which the head of a cluster answers."""
 Documents = Iterator[tuple[Unit, bytes]]
 
 
@@ -107,15 +110,27 @@ def _on_ray(units: list[Unit], job: Job, address: str) -> Documents:
         raise ConfigError("--ray needs Ray: pip install 'grpo-doctor[ray]'") from None
     own = not ray.is_initialized()
     if own:
+        _refuse_unreachable(address)
         try:
             ray.init(address=address, log_to_driver=False, include_dashboard=False, configure_logging=False)
-        except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
+        except (ConnectionError, ValueError, RuntimeError, TimeoutError, ray.exceptions.RayError) as error:
             raise ConfigError(f"--ray {address}: {error}") from None
     try:
         yield from _ray_results(ray, units, job)
     finally:
         if own:
             ray.shutdown()
+
+
+def _refuse_unreachable(address: str) -> None:
+    """Says at once that nobody listens at HOST:PORT: Ray itself tries for minutes. Raises `ConfigError`."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or "://" in address:
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), REACHED).close()
+    except (OSError, OverflowError) as error:
+        raise ConfigError(f"--ray {address}: no cluster can be reached there: {error}") from None
 
 
 def _ray_results(ray: Any, units: list[Unit], job: Job) -> Documents:
