@@ -185,7 +185,8 @@ class Folder:
         try:
             loaded = json.loads((self.path / "config.json").read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise ConfigError(f"{self.path}: no run to resume: {error}") from None
+            why = error.strerror if isinstance(error, OSError) else error
+            raise ConfigError(f"{self.path}: no run to resume: config.json: {why}") from None
         return dict(loaded)
 
     def write_reports(self, diagnosis: Diagnosis) -> list[Path]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -119,6 +121,10 @@ def plain_errors() -> Iterator[None]:
         yield
     except (ReadError, CheckError, ConfigError, UnknownFormatError) as error:
         fail(str(error))
+    except OSError as error:  # a full disk, a folder without permission, a file that became a folder
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        more = f"; make room, or set TMPDIR for what is kept in {tempfile.gettempdir()}" if full else ""
+        fail(f"{error.filename or 'writing'}: {error.strerror or error}{more}")
 
 
 def settings(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -37,6 +38,8 @@ class Follower:
         try:
             now = os.stat(self.path)
         except FileNotFoundError:  # not yet written, or between the two steps of a rotation
+            return self._take(new)
+        if not stat.S_ISREG(now.st_mode):  # a folder or a pipe stands where the log was
             return self._take(new)
         if self._file is None:
             self._file = open(self.path, "rb")  # noqa: SIM115 - lives until the file is rotated

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -250,10 +251,14 @@ class Trainer:
             torch.cuda.set_rng_state_all(state["cuda_rng"])
 
     def save(self, path: Path) -> None:
-        """Writes a checkpoint whole or not at all."""
+        """Writes a checkpoint whole or not at all. Raises OSError."""
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(".part")
-        torch.save(self.state(), draft)
+        try:
+            torch.save(self.state(), draft)
+        except RuntimeError as error:  # how torch tells of a full disk
+            draft.unlink(missing_ok=True)
+            raise OSError(errno.ENOSPC, f"the checkpoint could not be written whole ({error})", str(path)) from error
         draft.replace(path)
 
     def load(self, path: Path) -> None:

@@ -34,10 +34,10 @@ def number(value: Any) -> float | None:
         return None
 
 
-def whole_step(value: Any) -> int:
-    """The step that a value holds; 0 where it holds none that a record could bear."""
-    step = number(value)
-    return int(step) if step is not None and abs(step) <= 2**62 else 0
+def whole(value: Any) -> int:
+    """The whole number that a value holds; 0 where it holds none that a record could bear."""
+    figure = number(value)
+    return int(figure) if figure is not None and abs(figure) <= 2**62 else 0
 
 
 def loaded(text: str) -> Any:

@@ -125,6 +125,7 @@ def main() -> int:
                     last = kind, content
                 else:
                     most = wrong
+                    print(f"{number - chosen.start} inputs, {most}", end="\r", file=sys.stderr, flush=True)
                 if kind and wrong and (key := re.sub(r" .*", "", wrong) + wrong.split(" ")[1]) not in found:
                     found[key] = last
                     print(f"input {number} ({kind}): {wrong}", flush=True)

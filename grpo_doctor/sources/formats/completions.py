@@ -15,7 +15,7 @@ import numpy as np
 from ...run import Run, RunBuilder, Sample
 from ..collect import Rows
 from ..input import Head, Input, ReadError
-from ..values import loaded, number, whole_step
+from ..values import loaded, number, whole
 
 FORMAT = "completions"
 _TEXTS = (
@@ -48,7 +48,7 @@ def read(file: Input) -> list[Run]:
         if taken == _MOST:
             file.notes.append(f"only the first {_MOST} completions were read")
             break
-        step = whole_step(next((row[key] for key in _STEPS if key in row), None))
+        step = whole(next((row[key] for key in _STEPS if key in row), None))
         steps.setdefault(step, []).append(row)
     builder = RunBuilder(file.source, FORMAT)
     for step in sorted(steps):

@@ -16,7 +16,7 @@ from ...budget import OverBudgetError, spent
 from ...run import Run
 from ..collect import Rows
 from ..input import CHUNK, Head, Input, ReadError
-from ..values import loaded, whole_step
+from ..values import loaded, whole
 
 FORMAT = "sqlite"
 _MAGIC = b"SQLite format 3\0"
@@ -93,7 +93,7 @@ def _trackio(store: sqlite3.Connection) -> _Rows:
     for name, run, step, metrics in store.execute("select run_name, run_id, step, metrics from metrics order by id"):
         row = loaded(_text(metrics))
         if isinstance(row, dict):
-            yield str(name or run), whole_step(step), row
+            yield str(name or run), whole(step), row
 
 
 def _configs(store: sqlite3.Connection) -> dict[str, dict[str, Any]]:
@@ -114,7 +114,7 @@ def _mlflow(store: sqlite3.Connection) -> _Rows:
         if current is not None and current != (run, step):
             yield *current, row
             row = {}
-        current = (str(run), whole_step(step))
+        current = (str(run), whole(step))
         row[str(key)] = math.nan if is_nan else value
     if current is not None:
         yield *current, row

@@ -19,6 +19,8 @@ from ...record import Event
 from ...run import Run, RunBuilder, Sample, Table
 from ..input import Head, Input
 from ..signs import sign
+from ..values import number as as_number
+from ..values import whole
 
 FORMAT = "aflow-console"
 
@@ -84,7 +86,7 @@ class _Reader:
             self._close()
             found = _NUMBER.findall(text)
             if found:
-                self.step = _Step(int(float(found[0])), number)
+                self.step = _Step(whole(found[0]), number)
         elif self.step is None:
             self._declared(text)
         else:
@@ -102,8 +104,8 @@ class _Reader:
     def _declared(self, text: str) -> None:
         for mark, name, convert in (
             ("初始LR:", "learning_rate", float),
-            ("Warmup步数:", "warmup_steps", lambda number: int(float(number))),
-            ("总训练步数:", "max_steps", lambda number: int(float(number))),
+            ("Warmup步数:", "warmup_steps", whole),
+            ("总训练步数:", "max_steps", whole),
         ):
             if mark in text and (found := _NUMBER.findall(text.split(mark, 1)[1])):
                 self.settings[name] = convert(found[0])
@@ -120,7 +122,7 @@ class _Reader:
         elif "超级batch推理" in text:
             found = _NUMBER.findall(text)
             if len(found) >= 2:
-                self.settings["group_size"] = int(float(found[1]))
+                self.settings["group_size"] = whole(found[1])
                 step.fields["group_size"] = float(found[1])
         elif "Temperature:" in text:
             _take(step.fields, "temperature", text)
@@ -129,7 +131,8 @@ class _Reader:
             if "跳过更新" in text:
                 step.fields["update_skipped_reason"] = "all advantages are 0"
         elif "正确性: " in text and (judged := _JUDGED.search(text)):
-            step.group_rewards.setdefault(int(judged[1]), []).append(float(judged[4]))
+            if (reward := as_number(judged[4])) is not None:
+                step.group_rewards.setdefault(int(judged[1]), []).append(reward)
         else:
             self._statistics(step, text)
 

@@ -1,0 +1,86 @@
+"""Disks that are full, logs that become folders, runs that were killed early: one line, exit code 2, nothing lost."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from grpo_doctor.cli import app
+from grpo_doctor.cli.follow import Follower
+from grpo_doctor.config import ConfigError
+from grpo_doctor.engine.trainer import Trainer
+from grpo_doctor.session import Folder
+from tests.cli.runs import write_run
+from tests.corpus_path import CORPUS
+
+REPRODUCERS = CORPUS.parent / "reproducers"
+ROOM = 4096
+"""Bytes that a file may have where the disk is said to be full."""
+
+
+@pytest.mark.parametrize("words", ["watch LOG --idle 0.1 --interval 0.05", "convert LOG copy.jsonl", "analyze -"])
+def test_a_full_disk_is_one_line(words: str, tmp_path: Path) -> None:
+    log = write_run(tmp_path / "run.jsonl", collapsed=False)
+    assert log.stat().st_size > ROOM
+    with log.open("rb") as content:
+        done = subprocess.run(
+            [sys.executable, "-m", "grpo_doctor", *words.replace("LOG", str(log)).split()],
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (ROOM, ROOM)),
+            stdin=content, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False,
+            env={**os.environ, "PYTHONPATH": os.getcwd(), "TMPDIR": str(tmp_path)},
+        )  # fmt: skip
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "File too large" in done.stderr
+
+
+def test_a_checkpoint_on_a_full_disk_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(state: object, path: Path) -> None:
+        path.write_bytes(b"half")
+        raise RuntimeError("enforce fail at inline_container.cc: unexpected pos 7808 vs 7702")
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(OSError, match="could not be written whole"):
+        Trainer.save(cast(Trainer, SimpleNamespace(state=dict)), tmp_path / "step-1.pt")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_log_that_becomes_a_folder_keeps_what_was_read(tmp_path: Path) -> None:
+    (room := tmp_path / "copy").mkdir()
+    follower = Follower(tmp_path / "train.log", room)
+    follower.path.write_text("one\ntwo\n")
+    assert follower.poll()
+    follower.path.unlink()
+    follower.path.mkdir()
+    assert not follower.poll()
+    follower.path.rmdir()
+    follower.path.write_text("three\nfour\n")
+    assert follower.poll()
+    follower.close()
+    assert follower.copy.read_text() == "one\ntwo\nthree\nfour\n"
+
+
+def test_a_run_that_was_killed_before_its_settings_were_written(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no run to resume: config.json: No such file or directory$"):
+        Folder(tmp_path).settings()
+
+
+@pytest.mark.skipif(
+    not REPRODUCERS.is_dir(), reason=f"the inputs that broke the first version are not at {REPRODUCERS}"
+)
+def test_what_broke_the_first_version() -> None:
+    paths = [path for path in sorted(REPRODUCERS.iterdir()) if path.suffix not in (".sig", ".md")]
+    assert len(paths) > 30
+    told = {path.name: CliRunner().invoke(app, ["gate", str(path), "--budget-seconds", "60"]) for path in paths}
+    assert {name: result.output for name, result in told.items() if result.exit_code not in (0, 1, 3)} == {
+        "fold": told["fold"].output
+    }
+    assert told["fold"].exit_code == 2
