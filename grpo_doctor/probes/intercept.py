@@ -436,7 +436,10 @@ class _Loop:
         extended = False
         for n, (token, row) in enumerate(zip(fed, self.rows, strict=True)):
             said = self.said[n]
-            if token == (row[said] if said < len(row) else self.end) or (said >= len(row) and token == self.pad):
+            over = said >= len(row)
+            # whatever fills up a row that has ended; a lone end token may have been one of the prompt's
+            filled = over and (len(row) > 1 or token in (self.end, self.pad))
+            if filled or (not over and token == row[said]):
                 self.said[n] += 1
             else:  # not what was sampled: the row is still in its prompt
                 self.given[n] += [*row[:said], token]

@@ -53,8 +53,11 @@ def test_a_tokenizer_without_a_template_needs_an_adapter_of_ones_own() -> None:
 
 
 @pytest.mark.parametrize(("coefficient", "code"), [(0.01, 0), (-1.0, 1)])
-def test_trl_from_a_file_of_arguments_and_a_model(saved: Path, tmp_path: Path, coefficient: float, code: int) -> None:
+def test_trl_from_a_file_of_arguments_and_a_model(
+    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, coefficient: float, code: int
+) -> None:
     pytest.importorskip("trl")
+    monkeypatch.chdir(tmp_path)
     config = tmp_path / "grpo_config.json"
     values = {"output_dir": str(tmp_path / "out"), "num_generations": 2, "per_device_train_batch_size": 4}
     values |= {"max_completion_length": 8, "bf16": False, "entropy_coef": coefficient, "gradient_checkpointing": False}
@@ -63,6 +66,16 @@ def test_trl_from_a_file_of_arguments_and_a_model(saved: Path, tmp_path: Path, c
     assert result.exit_code == code, result.output
     (found,) = json.loads(result.stdout[result.stdout.index("{") :])["runs"]
     assert found["cause"] == ("ENT006" if code else None)
+    assert [p.name for p in tmp_path.iterdir()] == ["grpo_config.json"]  # neither output_dir nor anything beside it
+
+
+def test_an_argument_that_trl_does_not_have_is_named_with_the_one_that_is_meant(saved: Path, tmp_path: Path) -> None:
+    pytest.importorskip("trl")
+    config = tmp_path / "grpo_config.json"
+    config.write_text('{"num_generation": 4}', encoding="utf-8")
+    result = CliRunner().invoke(app, ["probe", str(config), "--trl", str(saved)])
+    assert result.exit_code == 2
+    assert "no argument 'num_generation'; 'num_generations'?" in " ".join(result.output.split())
 
 
 def test_a_trl_config_that_is_no_table_is_exit_code_2(saved: Path, tmp_path: Path) -> None:
