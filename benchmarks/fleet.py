@@ -1,7 +1,7 @@
 """What a fleet costs: ``python -m benchmarks.fleet 500 1500 5000``, CPU seconds and memory for so many runs.
 
 Made runs of 24 steps (`tests.fleet.sweeps`), read and judged in one process, so that the figures are CPU time and not
-what else the machine does. ``threads`` or ``processes`` in place of the numbers shows what two make of 200 runs.
+what else the machine does. ``threads`` or ``processes`` in place of the numbers shows what two make of 60 runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from grpo_doctor.fleet.store import Store
 from grpo_doctor.fleet.workers import mapped, work
 from tests.fleet.sweeps import write_sweep
 
-RUNS = 200
+RUNS = 60
 
 
 def cost(place: str) -> None:

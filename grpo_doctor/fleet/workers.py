@@ -1,7 +1,7 @@
 """The map of `judge` over the units of a fleet: here, in processes of this machine, or on a cluster of Ray.
 
 Whoever does the work, every unit comes back: one whose worker died is tried once more, alone, and then told as a line.
-Threads are no choice: reading and judging hold Python's lock, and two of them took as long as one.
+Threads are no choice: reading and judging hold Python's lock.
 """
 
 from __future__ import annotations
