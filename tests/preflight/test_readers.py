@@ -296,6 +296,14 @@ def test_a_live_object_and_a_mapping() -> None:
         ("c.py", "GRPOConfig(num_generations=8)\n" * 5_000),
         ("a.yaml", "a: 1\n" * 100_000),
         ("b.yaml", "[" * 100_000),
+        ("c.yaml", "a0: &a0 [1, 2]\n" + "\n".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}, [1]]" for i in range(1, 40))),
+        ("d.yaml", "run: |\n" + "  python t.py --num_generations 8\n" * 4_000),
+        ("a.json", '{"a":' * 5_000),
+        ("a.toml", "\n".join(f"k{i} = {i}" for i in range(20_000))),
+        ("e.sh", "if a; then\n" * 20_000),
+        ("a.log", "GRPOConfig(\n" * 10_000),
+        ("b.log", "+ python t.py --num_generations 8\n" * 10_000),
+        ("c.log", "x {'a': 1\n" * 10_000),
     ],
 )
 def test_hostile_files_end(tmp_path: Path, name: str, text: str) -> None:

@@ -17,6 +17,7 @@ from .beside import beside, text_of
 
 _REFERENCE = re.compile(r"\$\{([\w.\-]+)\}")
 _ENVIRONMENT = re.compile(r"\$\{oc\.env:\s*\w+\s*,\s*([^{}]*)\}")
+_KEY = re.compile(r"""[\s\-{,]*(?:[\w\-]+\.)*["']?([\w\-]+)["']?\s*[:=]""")
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 BASES = ("defaults", "inherits", "inherit_from", "base", "base_config", "_base_", "extends")
 """Keys that name the configurations on which one builds."""
@@ -45,9 +46,9 @@ def read_document(text: str, path: Path, depth: int = 0) -> list[Launch]:
 def _pairs(text: str, suffix: str) -> Iterator[tuple[str, Any, int]]:
     if suffix in (".toml", ".json"):
         loaded = tomllib.loads(text) if suffix == ".toml" else json.loads(text)
-        lines = text.splitlines()
+        lines = _lines_of(text)
         for key, value in flat(loaded):
-            yield key, value, _line_of(lines, key)
+            yield key, value, lines.get(key.rsplit(".", 1)[-1], 1)
     else:
         yield from _yaml(text)
 
@@ -64,11 +65,13 @@ def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, scalar(value) if isinstance(value, str) else value
 
 
-def _line_of(lines: list[str], key: str) -> int:
-    """The first line that gives the last part of the key a value; 1 where none does."""
-    last = re.escape(key.rsplit(".", 1)[-1])
-    pattern = re.compile(rf"""^[\s\-{{,]*(?:[\w.]+\.)?["']?{last}["']?\s*[:=]""")
-    return next((number for number, line in enumerate(lines[:2000], 1) if pattern.match(line[:500])), 1)
+def _lines_of(text: str) -> dict[str, int]:
+    """The first line that gives each key a value."""
+    found: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines()[:20_000], 1):
+        if (match := _KEY.match(line[:500])) is not None:
+            found.setdefault(match[1], number)
+    return found
 
 
 def _yaml(text: str) -> Iterator[tuple[str, Any, int]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,10 @@ _FIELD = re.compile(r"^\s*(\w{2,60})=(.*?),?\s*$")
 _DOTTED = re.compile(r"^\s*([a-z]\w{1,60}) \.{3,} (\S.{0,300})$")
 _ENUMERATION = re.compile(r"<[\w.]{1,80}: ('[^'<>]{0,80}'|\d{1,9})>")
 _ECHOED = re.compile(r"^\++ (?=\S)")
+COMMANDS = 100
+"""Echoed commands and dumps of arguments that are looked at."""
+WIDEST = 100_000
+"""Characters of a dump on one line at most."""
 FEWEST = 5
 """Settings that make a table of arguments."""
 
@@ -33,7 +38,9 @@ FEWEST = 5
 def read_log(text: str, path: Path) -> list[Launch]:
     """A launch for every configuration that a log prints."""
     lines = [_PREFIX.sub("", line) for line in text.split("\n")[:LINES]]
-    echoed = "\n".join(_ECHOED.sub("", line) if _ECHOED.match(line) else "" for line in lines)
+    echoing = [number for number, line in enumerate(lines) if _ECHOED.match(line)][:COMMANDS]
+    last = echoing[-1] + 1 if echoing else 0
+    echoed = "\n".join(_ECHOED.sub("", line) if _ECHOED.match(line) else "" for line in lines[:last])
     commands = [launch for launch in read_shell(echoed, path) if launch.program != "script environment"]
     return [*_mappings(lines), *_arguments(lines), *_tables(lines), *commands]
 
@@ -51,10 +58,8 @@ def _mappings(lines: list[str]) -> Iterator[Launch]:
 
 def _arguments(lines: list[str]) -> Iterator[Launch]:
     """``Namespace(k=8, …)`` and ``GRPOConfig(`` with a field a line, as transformers prints its arguments."""
-    for number, line in enumerate(lines, 1):
-        found = _DUMP.search(line)
-        if found is None:
-            continue
+    dumps = ((number, found) for number, line in enumerate(lines, 1) if (found := _DUMP.search(line[:WIDEST])))
+    for number, found in islice(dumps, COMMANDS):
         fields = _inline(found[2]) if found[2].strip() else _fields(lines[number : number + LONGEST])
         if fields:
             yield _launch("" if found[1] == "Namespace" else found[1], fields, number)

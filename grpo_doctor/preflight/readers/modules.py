@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 from .beside import beside, text_of
@@ -40,7 +41,7 @@ def siblings(trees: list[ast.Module], path: Path) -> list[ast.Module]:
     waiting = [(path, tree) for tree in trees]
     while waiting:
         origin, tree = waiting.pop(0)
-        for node in ast.walk(tree):
+        for node in statements(tree):
             for module in _imported(node):
                 at = beside(origin, module.replace(".", "/"), (".py",))
                 text = text_of(at) if at and at != path and at not in found and len(found) < SIBLINGS else None
@@ -52,10 +53,22 @@ def siblings(trees: list[ast.Module], path: Path) -> list[ast.Module]:
                     continue  # the names that it holds stay unresolved, which is said of each setting
                 waiting.append((at, found[at]))
     for tree in found.values():
-        for node in ast.walk(tree):
-            if hasattr(node, "lineno"):
-                node.lineno = 0
+        for part in ast.walk(tree):
+            if hasattr(part, "lineno"):
+                part.lineno = 0
     return list(found.values())
+
+
+def statements(tree: ast.AST) -> Iterator[ast.stmt]:
+    """Every statement of a tree, without a look into expressions."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.stmt):
+            yield node
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            held = getattr(node, part, None)
+            waiting += reversed(held) if isinstance(held, list) else []
 
 
 def _imported(node: ast.AST) -> list[str]:

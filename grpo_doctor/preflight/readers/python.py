@@ -16,8 +16,8 @@ from typing import Any
 from ...sources import ReadError
 from ..entry import Launch, Unresolved
 from ..expression import known
-from .modules import parsed, plain, siblings
-from .trainer_code import add_code
+from .modules import parsed, plain, siblings, statements
+from .trainer_code import code_of
 
 CONFIGURES = re.compile(
     r"(?:\w*(?:GRPO|PPO|RLOO|GSPO|DAPO|OnlineDPO|ReinforcePlusPlus|RL)\w*(?:Config|Args|Arguments))$|RLHFArguments$"
@@ -35,6 +35,8 @@ BESIDE = {
 """Calls beside a configuration that say something of it, and the prefix of their keys."""
 PATIENCE = 500
 """Names that are looked up for one setting at most: names can stand for names without end."""
+CALLS = 2_000
+"""Calls of a script in which the value of a parameter is looked for."""
 MANY = 20
 """Configurations of one script that are read."""
 LIBRARIES = frozenset("trl unsloth swift verl transformers openrlhf axolotl".split())
@@ -71,8 +73,9 @@ def read_modules(sources: list[tuple[str, int]], path: Path | None = None) -> li
     if len(script.configuring) > MANY:
         notes.append(f"{len(script.configuring) - MANY} more configurations were not read")
     launches = [script.launch(call) for call in script.configuring[:MANY]] or [script.loose()]
+    code = code_of([node for tree in script.trees for node in statements(tree)], script.calls)
     for launch in launches:
-        add_code(launch, script.trees)
+        launch.entries += code
     for launch in launches:
         launch.notes += notes
         launch.complete &= not notes
@@ -252,7 +255,9 @@ class _Script:
     def _passed(self, name: str) -> ast.expr | None:
         """What the script itself passes as a parameter of this name, else the parameter's default; if all agree."""
         owners = {function for function, _ in self.parameters.get(name, [])}
-        passed = [k.value for called, call in self.calls if called in owners for k in call.keywords if k.arg == name]
+        passed = [
+            k.value for called, call in self.calls[:CALLS] if called in owners for k in call.keywords if k.arg == name
+        ]
         return _agreed([v for v in passed if not (isinstance(v, ast.Name) and v.id == name)]) or _agreed(
             [value for _, value in self.parameters.get(name, [])]
         )
