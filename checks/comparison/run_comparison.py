@@ -41,11 +41,10 @@ def run_comparison(found: Comparison) -> Fires | None:
         return None
     return fires(
         True,
-        "The {label} of NEW is {words}: {base:.4g} → {new:.4g}; a difference of less than {detectable:.2g} would not "
-        "have shown.",
+        "The {label} of NEW is {words}: {base:.4g} → {new:.4g}; one of {detectable:.2g} shows in four of five pairs.",
         error=told.better < 0,
         label=told.label,
-        words=told.words if told.beyond_noise else "no different beyond noise",
+        words=f"{told.words} beyond noise" if told.beyond_noise else "no different beyond noise",
         base=told.base,
         new=told.new,
         detectable=told.detectable,

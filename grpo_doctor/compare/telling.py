@@ -107,7 +107,7 @@ def _verdict(found: Comparison) -> str:
     first = judged[0]
     return (
         f"No difference beyond noise: the {first.label} went from {number(first.base)} to {number(first.new)}, "
-        f"and a difference of less than {number(first.detectable)} would not have shown."
+        f"and a difference of less than {number(first.detectable)} may well not show."
     )
 
 

@@ -6,11 +6,11 @@ def test_it_tells_what_would_have_shown_and_fails_what_is_worse() -> None:
     (told,) = compared(bad, good).findings
     assert (told.code, told.severity) == ("CMP001", "info")
     assert told.message == (
-        "The reward of NEW is higher: 0.1991 → 0.7988; a difference of less than 0.07 would not have shown."
+        "The reward of NEW is higher beyond noise: 0.1991 → 0.7988; one of 0.07 shows in four of five pairs."
     )
     (told,) = compared(good, bad).findings
     assert (told.code, told.severity) == ("CMP001", "error")
-    assert told.message.startswith("The reward of NEW is lower: 0.7988 → 0.1991")
+    assert told.message.startswith("The reward of NEW is lower beyond noise: 0.7988 → 0.1991")
 
 
 def test_a_small_gain_is_no_difference_beyond_noise() -> None:
