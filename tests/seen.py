@@ -23,7 +23,7 @@ from .compare.pairs import ACROSS, said_of
 from .corpus import labels
 from .corpus_path import CORPUS
 from .preflight import test_planted
-from .probes import test_mutants, test_styles, test_wide
+from .probes import test_mutants, test_wide, twins
 from .threads.cases import KNOWN
 from .threads.configurations import SET
 from .threads.others import FOUND
@@ -73,7 +73,7 @@ def planted() -> Iterator[Seen]:
     yield from ((code, "faults", name) for name, fault in FAULTS.items() for code in fault.named_by)
     yield from ((code, "twins", name) for code, names in test_mutants.CAUSES.items() for name in names.split())
     yield from ((code, "twins", name) for name, code, *_ in test_wide.SICK)
-    yield from ((code, "twins", kind.__name__) for code, kind, *_ in test_styles.SICK)
+    yield from ((fault.code, "twins", fault.name) for fault in twins.FAULTS)
 
 
 def counts() -> dict[str, dict[str, int]]:

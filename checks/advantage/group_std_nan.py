@@ -81,12 +81,16 @@ def group_std_nan(
     )
 
 
+_FAILED = ("a NaN reward in another group", "a group with a NaN reward")
+
+
 @probe("ADV013", severity="critical", explains=("GRD001", "ADV005"))
 def probe_nan(advantages: Any, settings: Any = None) -> Fires | None:
     """## What this certifies, and what it does not
     The probe gives groups of ties, of nearly equal rewards (1e-9 apart) and, where `settings["group_size"]` is 1 or
     unknown, of one to the trainer's own function, and a batch in which one group holds a NaN reward. Every advantage
-    must be finite; groups of one where the size is unknown are a warning, a NaN that leaves its group is an info.
+    must be finite; groups of one where the size is unknown are a warning. A NaN reward that spreads over its own group
+    or over others is an info: a reward function that returns NaN once would then end the run.
     Refusing with a ValueError or an assertion is right as well. It does not certify what the trainer does with a
     reward function that fails (REW004).
     """
@@ -99,22 +103,22 @@ def probe_nan(advantages: Any, settings: Any = None) -> Fires | None:
         "tied rewards": torch.ones(2, 4),
         "rewards 1e-9 apart": torch.tensor([[0.5, 0.5 + 1e-9, 0.5, 0.5]], dtype=torch.float64),
         **(ones if size in (None, 1) else {}),
-        "a NaN reward in another group": torch.tensor([[float("nan"), 1.0, 0.0, 0.0], [0.0, 1.0, 0.0, 1.0]]),
+        **{name: torch.tensor([[float("nan"), 1.0, 0.0, 0.0], [0.0, 1.0, 0.0, 1.0]]) for name in _FAILED},
     }
     for name, rewards in cases.items():
         try:
             found = probes.trials.advantages_of(advantages, rewards)
         except (ValueError, AssertionError):
             continue
-        if not bool(found[-1].isfinite().all()):
+        judged = found[0] if name == _FAILED[1] else found[-1]
+        if not bool(judged.isfinite().all()):
             bad.append(name)
-    spread = {"a NaN reward in another group"}
-    mild = spread | set(ones if size is None else ())
+    mild = {*_FAILED, *(ones if size is None else ())}
     return fires(
         bool(bad),
         "Advantages are NaN or infinite for {cases}.",
         info=bool(bad),
-        warning=bool(set(bad) - spread),
+        warning=bool(set(bad) - set(_FAILED)),
         critical=bool(set(bad) - mild),
         cases=", ".join(bad),
     )

@@ -19,16 +19,29 @@ from grpo_doctor.remedies import remedy
     ),
 )
 def logged_loss_not_optimised_loss(
-    loss: Any, backward: Any, model: Any, render: Any, tokenizer: Any, prompts: Any = None, *, limit: float = 0.99
+    loss: Any,
+    backward: Any,
+    model: Any,
+    render: Any,
+    tokenizer: Any,
+    step: Any = None,
+    optimizer: Any = None,
+    prompts: Any = None,
+    *,
+    limit: float = 0.99,
+    of_step: float = 0.5,
 ) -> Fires | None:
     """The gradient that is applied is not that of the loss that is logged.
 
     ## What it sees
     The trainer's `loss` is differentiated by autograd and compared with what its own `backward` leaves in the
-    parameters, for advantages of both signs and for zero ones: a cosine below 0.99 is the illness.
+    parameters, for advantages of both signs and for zero ones: a cosine below 0.99 is the illness. Without a
+    `backward` it is compared with what the trainer's own `step` gives its optimizer, in one step or several: there
+    mini-batches may weigh samples differently, and a cosine below 0.5 is the illness.
 
     ## Thresholds
     - `limit`: cosine of both gradients below which another loss is optimised.
+    - `of_step`: the same for the gradients that a `step` gives its optimizer.
 
     ## Why it matters
     Curves of the loss and of its terms are then about another optimisation: a flipped sign, a detached KL term or a
@@ -40,7 +53,7 @@ def logged_loss_not_optimised_loss(
 
     ## Known false alarms
     Gradient surgery (PCGrad, CAGrad) parts from the logged sum on purpose where gradients conflict: ignore ENT007 then,
-    and mind ENT006. An adapter without a `backward` of its own is not judged.
+    and mind ENT006. An adapter without a `backward` or `step` of its own is not judged.
 
     ## Remedy
     One scalar, one backward.
@@ -49,7 +62,9 @@ def logged_loss_not_optimised_loss(
     BoBaCai/grpo-dual: printed and rebuilt loss right, applied gradient wrong (grpo-dual).
     """
     if isinstance(backward, probes.updates.PlainBackward):
-        raise probes.Unjudged("the adapter has no backward of its own; loss.backward() is the loss by definition")
+        if step is None or optimizer is None or isinstance(step, probes.updates.PlainStep):
+            raise probes.Unjudged("the adapter has no backward of its own; loss.backward() is the loss by definition")
+        backward, limit = probes.updates.CaughtBackward(step, model, optimizer), of_step
     if isinstance(loss, probes.updates.AppliedLoss):
         raise probes.Unjudged("the adapter has no loss of its own to compare with what backward leaves")
     made, responses = probes.trials.trial(render, tokenizer, model, prompts)

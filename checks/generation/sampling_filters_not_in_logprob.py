@@ -126,13 +126,15 @@ def probe_seams(
     *,
     limit: float = 1e-3,
     low_precision: float = 1e-2,
-    filtered: float = 5e-3,
     severe: float = 0.1,
+    shut: float = 0.01,
+    filtered: float = 0.05,
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The probe samples once, in eval mode, and compares the log-probabilities under which the generator drew its tokens
     (scores after every processor) with those of the loss for the same tokens: k3 above 1e-3 nats a token fires (1e-2 in
-    half precision), above 0.1 it is an error, and above 0.005 where the sampler shut tokens out (top-p, top-k). Where
+    half precision), and above 0.1 it is an error. Whatever the precision, it fires where the sampler leaves tokens no
+    chance (top-p, top-k, min-p) that had more than 1 % of the probability on average, as an error from 5 %. Where
     the loss is one function, its log-probabilities come from its logits, and its temperature from its gradient.
     It certifies that nothing shapes the samples that the loss does not know, for the settings the sampler has now. It
     does not name the filter (temperature, top-p, top-k, penalty, min_new_tokens, clipping: switch
@@ -141,14 +143,15 @@ def probe_seams(
 
     ## What the probe does
     One sample in eval mode: the log-probabilities under which the generator drew its tokens, after every processor,
-    against those of the loss for the same tokens. k3 above 1e-3 nats a token is a warning, above 0.1 an error, and
-    above 0.005 where tokens were shut out.
+    against those of the loss for the same tokens. k3 above 1e-3 nats a token is a warning, above 0.1 an error; so is
+    a probability of 1 % that filters shut out, an error from 5 %.
 
     ## Thresholds of the probe
     - `limit`: k3, nats per token, above which samples are shaped behind the loss.
     - `low_precision`: the same where a module computed in half precision.
-    - `filtered`: k3, nats per token, above which it is an error where the sampler shut tokens out.
     - `severe`: k3, nats per token, above which it is an error.
+    - `shut`: probability, a mean over the steps, above which tokens are shut out behind the loss.
+    - `filtered`: the same, from which it is an error.
     """
     import torch
 
@@ -173,10 +176,13 @@ def probe_seams(
             own = torch.cat([found[n, : len(r)] for n, r in enumerate(responses)])
     theirs = torch.cat([drawn.logprobs[n, : len(r)] for n, r in enumerate(responses)])
     mismatch = craft.k3(own, theirs.to(own))
+    off = not mismatch <= (limit if precision.half is None else low_precision)
+    behind = drawn.shut > shut and mismatch > drawn.shut**2 / 4  # a loss that leaves out the same tokens agrees
     return fires(
-        not mismatch <= (limit if precision.half is None else low_precision),
+        off or behind,
         "The loss gives the sampled tokens other log-probabilities than the sampler drew them with: k3 {mismatch:.3g} "
-        "nats a token.",
-        error=not mismatch <= (filtered if drawn.filtered and precision.half is None else severe),
+        "nats a token" + (", and {shut:.1%} of the probability was shut out." if behind else "."),
+        error=not mismatch <= severe or (behind and drawn.shut >= filtered),
         mismatch=mismatch,
+        shut=drawn.shut,
     )

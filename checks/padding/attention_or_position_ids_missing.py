@@ -40,7 +40,8 @@ def attention_or_position_ids_missing(
     Samples of unequal length are scored once together, padded, and once each alone. The log-probability of every
     response token must be the same: within 1e-3 nats where every module computed in float32; where one computed in
     half precision, by its weights or under autocast, within 3e-2 and 1.5 % of the largest. Dropout is off. And the
-    attention mask that `sample` or `rollout` gives to `model.generate` must mark exactly the tokens of each prompt.
+    attention mask that `sample` or `rollout` gives to `model.generate` must mark exactly the tokens of each prompt,
+    with no padding between them and what is generated.
 
     ## Thresholds
     - `limit`: difference of log-probabilities, nats, that is let pass in float32.
@@ -82,11 +83,15 @@ def attention_or_position_ids_missing(
             for ids, real in zip(call.input_ids, call.attention_mask, strict=True)
         ]
         strange = sum(row not in own for row in given)
-        if strange:
+        behind = sum(int(not real[-1]) for call in calls[:1] if not call.looped for real in call.attention_mask)
+        if strange or behind:
             return fires(
                 True,
-                "{strange} of {rows} prompts are given to generate with an attention mask that is not theirs.",
+                "{strange} of {rows} prompts are given to generate with an attention mask that is not theirs."
+                if strange
+                else "{behind} of {rows} prompts are padded on the right: generation goes on after the padding.",
                 strange=strange,
+                behind=behind,
                 rows=len(given),
             )
     if mask is None or logprobs is None:

@@ -243,6 +243,8 @@ def _compare(
         if probes.craft.left_out(batch, n, response, eos):
             continue  # overlong responses that are filtered on purpose
         positions = probes.craft.response_positions(batch, n, response, prompt)
+        if positions is None and count["wrong"]:
+            continue
         if positions is None:
             raise probes.Unjudged("the batch of the loss does not hold the sampled ids; see GEN005")
         trained = set(marked[n].nonzero().flatten().tolist())

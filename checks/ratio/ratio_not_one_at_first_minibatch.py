@@ -97,7 +97,7 @@ def _what(gap: float, clipped: float) -> str:
     )
 
 
-@probe("RAT003", severity="error", explains=("RAT001", "GRD006"))
+@probe("RAT003", severity="error", explains=("RAT001", "RAT007", "GRD006"))
 def probe_ratio(
     mask: Any,
     logprobs: Any,
@@ -116,7 +116,8 @@ def probe_ratio(
     The probe scores canary responses twice without an update between: with `old_logprobs` where the adapter has it,
     else with `logprobs`, and then with `logprobs` in the mode in which the trainer's own step leaves the model. Of a
     `loss` that is one function, it compares the forward that the gradient goes through with the one that acts as the
-    old policy. A mean |ratio - 1| above 1e-2 (5e-2 in half precision) is the illness; a warning where nothing tells
+    old policy, and asks whether its clip stops a push before any update, as where old scores have another temperature.
+    A mean |ratio - 1| above 1e-2 (5e-2 in half precision) is the illness; a warning where nothing tells
     that updates are made in train mode. It certifies that scoring is the same function at rollout time and at update
     time, in the trainer's process. It does not certify the generator's own log-probabilities: GEN004 and RAT004 do.
 
@@ -138,6 +139,15 @@ def probe_ratio(
             old = probes.composite.of_old(logprobs)
             tables = [old, logprobs(batch.input_ids, batch.attention_mask)]
             scored = [craft.response_logprobs(lambda *_, t=t: t, batch, responses, own) for t in tables]
+            stopped, tokens = _stopped(loss, model, render, tokenizer, prompts)
+            if stopped:
+                return fires(
+                    True,
+                    "Before any update the clip stops the push of {stopped} of {tokens} tokens: the ratio is off 1.",
+                    error=True,
+                    stopped=stopped,
+                    tokens=tokens,
+                )
         else:
             scored = []
             for score in (old_logprobs or logprobs, logprobs):
@@ -164,3 +174,19 @@ def _mode_of_update(model: Any, step: Any, loss: Any, prompts: Any, responses: A
     elif loss is not None:
         loss(prompts, responses, probes.trials.spread(len(prompts), model))
     return True if model.training else (False if own else None)
+
+
+def _stopped(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) -> tuple[int, int]:
+    """How many tokens of how many are pushed down by a negative advantage and not up by a positive one, which only a
+    ratio above the clip's bound explains; or the other way round, in samples of which others are pushed both ways."""
+    push = probes.push
+    made, responses = push.four(render, tokenizer, model, prompts, [4, 3, 5, 4])
+    up, down = ([s * sign for s in push.SIGNS] for sign in (1.0, -1.0))
+    one, other = (push.pushes(loss, model, made, responses, signs=signs) for signs in (up, down))
+    stopped = tokens = 0
+    for n, sign in enumerate(push.SIGNS):
+        raised, lowered = (p.trained for p in ((one[n], other[n]) if sign > 0 else (other[n], one[n])))
+        tokens += len(raised)
+        stopped += int((lowered & ~raised).sum())
+        stopped += int((raised & ~lowered).sum()) if bool((raised & lowered).any()) else 0
+    return stopped, tokens

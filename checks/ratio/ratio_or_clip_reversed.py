@@ -44,7 +44,8 @@ def ratio_or_clip_reversed(
     advantage points (critical otherwise). At ratios of 1.65 and 0.61 a step that would widen the distance to the old
     policy may be stopped; one that would lead back must not be (error): A > 0 at 0.61, A < 0 at 1.65. Where the clip
     acts and `settings` declare `epsilon`, it must be open at 0.8 of the bound and shut at 1.25 of it (error). No sample
-    may be without a gradient at a ratio of 1 (error).
+    may be without a gradient at a ratio of 1 (error). And old log-probabilities that are computed, or given to the
+    `objective` where `settings` declare `epsilon`, must have a say in the gradient (error).
 
     ## Why it matters
     The minimum of the clipped and the unclipped objective is pessimistic: it forgets gains beyond the bound and keeps
@@ -70,20 +71,26 @@ def ratio_or_clip_reversed(
     Schulman et al. 2017 (arXiv 1707.06347), equation 7; , RAT002; TRL and verl, dual clip (`delta`,
     `clip_ratio_c`).
     """
+    declared = settings or {}
     if objective is not None:
-        return _judged(lambda far: _of_objective(objective, far), settings or {})
+        return _judged(lambda far: _of_objective(objective, far), declared, takes_old="epsilon" in declared)
     if loss is None or render is None or model is None or tokenizer is None:
         raise probes.Unjudged("needs objective, or loss with render, model and tokenizer")
-    temperature = float((settings or {}).get("temperature") or 1.0)
-    made, responses = probes.push.four(render, tokenizer, model, prompts, [2, 2, 2, 2])
+    temperature = float(declared.get("temperature") or 1.0)
+    made, responses = probes.push.four(render, tokenizer, model, prompts, [3, 5, 2, 4])  # a sort would change the order
 
     def pushed(log_ratios: Any) -> Any:
         import torch
 
         found = probes.push.pushes(loss, model, made, responses, log_ratios=log_ratios, temperature=temperature)
-        return torch.stack([p.towards for p in found])
+        return torch.stack([p.towards[:2] for p in found])
 
-    return _judged(pushed, settings or {})
+    # without a KL, an adapter's forward that acts on nothing may be the reference's
+    reference = not declared.get("kl_coef") and hasattr(model, "disable_adapter")
+    signs = probes.trials.torch_of(probes.push.SIGNS, model)
+    own = probes.intercept.language_model(model)
+    idle = [b for b in probes.push.beside(loss, [model], made, responses, signs) if b.module is own and not b.acts]
+    return _judged(pushed, declared, takes_old=bool(idle) and not reference)
 
 
 def _of_objective(objective: Any, log_ratios: list[float]) -> Any:
@@ -102,7 +109,7 @@ def _of_objective(objective: Any, log_ratios: list[float]) -> Any:
     return (without - with_)[:, 1:]
 
 
-def _judged(pushed: Any, settings: dict[str, Any]) -> Fires | None:
+def _judged(pushed: Any, settings: dict[str, Any], takes_old: bool) -> Fires | None:
     import torch
 
     signs = torch.tensor(probes.push.SIGNS)
@@ -111,6 +118,7 @@ def _judged(pushed: Any, settings: dict[str, Any]) -> Fires | None:
     if least == 0:
         raise probes.Unjudged("the advantages do not reach the gradient; see STL004")
     off = pushed([FAR, -FAR, FAR, -FAR]).cpu() * signs[:, None]
+    ignored = takes_old and bool(((off - on).abs() <= least).all())
     against = int(((on < -least).any(1) | (off < -least).any(1)).sum())
     silent = (on.abs() <= least).all(1)
     open_ = off[:, 0] > least
@@ -122,11 +130,11 @@ def _judged(pushed: Any, settings: dict[str, Any]) -> Fires | None:
     clips = grown and bool((off[:, 1] > least).all()) and not bool(open_[[0, 3]].all())
     wrong = _bound(pushed, signs, least, settings) if clips and not (against or lost or bool(silent.any())) else []
     return fires(
-        against > 0 or lost > 0 or bool(wrong) or bool(silent.any()),
+        against > 0 or lost > 0 or bool(wrong) or bool(silent.any()) or ignored,
         "{what}",
-        error=lost > 0 or bool(wrong) or bool(silent.any()),
+        error=lost > 0 or bool(wrong) or bool(silent.any()) or ignored,
         critical=against > 0,
-        what=_words(against, lost, wrong, int(silent.sum())),
+        what=_words(against, lost, wrong, int(silent.sum()), ignored),
         against=against,
         lost=lost,
         silent=int(silent.sum()),
@@ -145,9 +153,11 @@ def _bound(pushed: Any, signs: Any, least: float, settings: dict[str, Any]) -> l
     return [f"at a ratio of {ratio:.3g} it is {'open' if is_open else 'shut'}" for ratio, is_open in wrong]
 
 
-def _words(against: int, lost: int, wrong: list[str], silent: int) -> str:
+def _words(against: int, lost: int, wrong: list[str], silent: int, ignored: bool) -> str:
     if against:
         return f"The loss pushes {against} of 4 samples against their advantage."
+    if ignored:
+        return "The loss ignores the old log-probabilities: its ratio is 1 always, and its clip never acts."
     if silent:
         return f"{silent} of 4 samples get no gradient at a ratio of 1, where no clip may act."
     if lost:

@@ -72,7 +72,7 @@ def penalty_over_prompt(
         )
     if sample is None or model is None:
         raise probes.Unjudged("needs penalize, or sample and model")
-    changed = _of_sampler(sample, model, tokenizer, words)
+    changed = _of_sampler(sample, model, tokenizer, words, rows)
     return fires(
         changed > 0,
         "With equal logits {changed:.0%} of the first tokens change with the words of the prompt.",
@@ -117,13 +117,17 @@ def _of_earlier(penalize: Any, tokenizer: Any, model: Any, words: list[int]) -> 
     return float(torch.nan_to_num(outs[2] - outs[0], nan=0.0).abs().max())
 
 
-def _of_sampler(sample: Any, model: Any, tokenizer: Any, words: list[int]) -> float:
+def _of_sampler(sample: Any, model: Any, tokenizer: Any, words: list[int], own: list[list[int]]) -> float:
     import torch
 
-    craft = probes.craft
-    device = craft.device_of(model)
-    half = max(2, min(8, len(words) // 2))
-    prompts = (words[:half], words[-half:], [*words[: half - 1], words[-1]])
+    device = probes.craft.device_of(model)
+    if isinstance(getattr(sample, "__self__", None), probes.composite.Rolled):  # takes the adapter's prompts alone
+        prompts = [own[0], own[-1]]
+        special = probes.craft.special_ids(tokenizer).all
+        words = [*words[:4], *(i for i in dict.fromkeys(own[0] + own[-1]) if i not in special)][:48]
+    else:
+        half = max(2, min(8, len(words) // 2))
+        prompts = [words[:half], words[-half:], [*words[: half - 1], words[-1]]]
     rows = [torch.tensor([p] * 64, device=device) for p in prompts]
     with torch.no_grad():
         size = probes.intercept.logits_of(model, rows[0][:1], torch.ones_like(rows[0][:1])).shape[-1]

@@ -17,17 +17,16 @@ from .craft import agrees, batch_of, device_of, flat_ids, pad_right, response_lo
 from .intercept import (
     Call,
     Forward,
-    forwards,
     language_model,
     logits_of,
     recorded_generate,
     scripted_generate,
     watched,
 )  # fmt: skip
-from .modes import without_dropout
-from .push import temperature_of
+from .push import beside, temperature_of
 from .samples import Sample, located
 from .seams import Adapter, Batch, Ids, NotFinite, Prompt, Unjudged
+from .trials import spread
 from .updates import given_by_updates, maximises, turned, updates
 
 
@@ -230,12 +229,30 @@ class Lost:
         self.temperature = 1.0
 
     def mask(self, prompts: Sequence[Ids], responses: Sequence[Ids]) -> Batch:
-        """The batch that the loss puts through the policy, one forward or several, and where its gradient is."""
-        model, reference = self.adapter.model, self.adapter.reference
+        """The batch that the loss puts through the policy, one forward or several, and where its gradient is.
+
+        A token is trained where an advantage of either sign has a gradient: where the ratio is off 1, a clip may stop
+        one of them.
+        """
         self.prompts, self.responses = self.render.back(prompts), [list(r) for r in responses]
         # no advantage is the mean of the others: whitening must leave none without a gradient
-        advantages = 1 + torch.arange(len(prompts), device=device_of(model)) ** 2 / 4
-        with watched(model, reference) as seen:
+        advantages = 1 + torch.arange(len(prompts), device=device_of(self.adapter.model)) ** 2 / 4
+        try:
+            self.samples = _in_order(self._forwards(advantages), prompts, responses)
+            marked = [s.trained() for s in self.samples]
+            if not all(s.all_trained() for s in self.samples):
+                others = _in_order(self._forwards(-advantages), prompts, responses)
+                marked = [_either(m, o.trained()) for m, o in zip(marked, others, strict=True)]
+        except NoGradientError:
+            self.samples = _in_order(self._forwards(-advantages), prompts, responses)
+            marked = [s.trained() for s in self.samples]
+        ids, real = zip(*((s.ids(), s.real()) for s in self.samples), strict=True)
+        pad = special_ids(self.adapter.tokenizer).pad
+        return batch_of((_stacked(ids, pad), _stacked(real, 0), _stacked(marked, 0)))
+
+    def _forwards(self, advantages: Tensor) -> list[Forward]:
+        """The policy's forwards of a loss at these advantages, with their gradients; those without stand beside."""
+        with watched(self.adapter.model, self.adapter.reference) as seen:
             value = self.loss(self.prompts, self.responses, advantages)
             if value.requires_grad:
                 torch.autograd.backward(value)
@@ -243,14 +260,11 @@ class Lost:
         if not policy:
             raise Unjudged("loss makes no forward of the adapter's model whose ids and logits can be seen")
         if not any(f.logits.grad is not None and bool(f.logits.grad.any()) for f in policy):
-            raise Unjudged("the loss has no gradient on the logits of these samples; see STL004")
+            raise NoGradientError("the loss has no gradient on the logits of these samples; see STL004")
         if any(f.logits.grad is not None and not bool(f.logits.grad.isfinite().all()) for f in policy):
             raise NotFinite("the gradient of the loss is not finite: it divides by a deviation or a count of 0")
-        self.samples = _in_order(policy, prompts, responses)
         self.beside = [f for f in seen if not f.logits.requires_grad]
-        ids, real, mask = zip(*((s.ids(), s.real(), s.trained()) for s in self.samples), strict=True)
-        pad = special_ids(self.adapter.tokenizer).pad
-        return batch_of((_stacked(ids, pad), _stacked(real, 0), _stacked(mask, 0)))
+        return policy
 
     def logprobs(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """From the logits of the last loss, for the batch that `mask` returned."""
@@ -289,47 +303,13 @@ class Lost:
 
     def _of_role(self, role: str) -> list[int]:
         none = torch.zeros(len(self.prompts), device=device_of(self.adapter.model))
-        some = 1 + torch.arange(len(self.prompts), device=none.device) ** 2 / 4
-        at_zero, with_advantages = (self._depends(a) for a in (none, some))
+        some = spread(len(self.prompts), self.adapter.model) + 0.25  # of both signs: a clip may stop one of them
+        models = [self.adapter.model, self.adapter.reference]
+        at_zero, with_advantages = (
+            [b.acts for b in beside(self.loss, models, self.prompts, self.responses, a)] for a in (none, some)
+        )
         pairs = enumerate(zip(at_zero, with_advantages, strict=True))
         return [n for n, (zero, other) in pairs if (zero if role == "reference" else other and not zero)]
-
-    def _depends(self, advantages: Tensor) -> list[bool]:
-        """For each forward without gradient, whether the gradient depends on its logits."""
-        before = self._gradient(advantages, None)
-        least = 1e-6 * max([float(g.abs().max()) for g in before], default=0.0)
-        out = []
-        for n in range(len(self.beside)):
-            after = self._gradient(advantages, n)
-            same = len(after) == len(before) and all(
-                a.shape == b.shape and float((a - b).abs().max()) <= max(least, 1e-9)
-                for a, b in zip(after, before, strict=True)
-            )
-            out.append(not same)
-        return out
-
-    def _gradient(self, advantages: Tensor, changed: int | None) -> list[Tensor]:
-        """The gradients on the policy's logits where one forward without gradient gives other logits."""
-        policy: list[Tensor] = []
-        count = 0
-
-        def handle(forward: Forward) -> Tensor | None:
-            nonlocal count
-            if forward.logits.requires_grad:
-                forward.logits.retain_grad()
-                policy.append(forward.logits)
-                return None
-            count += 1
-            noise = torch.randn(forward.logits.shape, generator=torch.Generator().manual_seed(1))
-            return forward.logits + noise.to(forward.logits) if count - 1 == changed else None
-
-        torch.manual_seed(0)
-        model = self.adapter.model
-        with without_dropout(model), forwards([model, self.adapter.reference], handle):
-            value = self.loss(self.prompts, self.responses, advantages)
-            if value.requires_grad:
-                torch.autograd.backward(value)
-        return [logits.grad.float() for logits in policy if logits.grad is not None]
 
 
 def _held(samples: Sequence[Sample], others: Sequence[Forward]) -> list[list[Sample]]:
@@ -354,16 +334,26 @@ def _tokens(sample: Sample) -> Ids:
     return [*sample.forward.input_ids[sample.row, sample.start : sample.said].tolist(), *sample.response]
 
 
+def _either(one: Tensor, other: Tensor) -> Tensor:
+    """What is trained in one pass or in the other; where their rows differ, in the first."""
+    return one | other if one.shape == other.shape else one
+
+
 def _in_order(forwards: Sequence[Forward], prompts: Sequence[Ids], responses: Sequence[Ids]) -> list[Sample]:
-    """The samples in the order of the prompts; a row that is no sample's own stands for one that is not found."""
+    """The samples in the order of the prompts; a row that is no sample's own stands for one that is not found.
+
+    Where all samples are packed into one row, that row does.
+    """
     found = located(forwards, prompts, responses)
     held = {(id(s.forward), s.row) for s in found if s is not None}
+    width = forwards[0].input_ids.shape[1]
+    packed = sum(len(f.input_ids) for f in forwards) == 1 < len(prompts) and width > sum(map(len, prompts))
     left = [(f, n) for f in forwards for n in range(len(f.input_ids)) if (id(f), n) not in held]
     out = []
     for sample in found:
-        if sample is None and not left:
+        if sample is None and not left and not packed:
             raise Unjudged("the forwards of the loss hold fewer rows than there are samples")
-        out.append(sample if sample is not None else _row(*left.pop(0)))
+        out.append(sample if sample is not None else _row(*(left.pop(0) if left else (forwards[0], 0))))
     return out
 
 
@@ -406,6 +396,10 @@ def scored(seam: Callable[..., Any], prompts: Sequence[Ids], responses: Sequence
         return response_logprobs(lost.logprobs, batch, responses, prompts)
     finally:
         lost.temperature = 1.0
+
+
+class NoGradientError(Unjudged):
+    """The loss has no gradient at the advantages that were tried."""
 
 
 class OtherTokensError(Exception):

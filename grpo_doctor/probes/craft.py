@@ -118,10 +118,10 @@ def _survives(tokenizer: Any, ids: Ids) -> bool:
 
 
 def canaries(words: Ids, lengths: Sequence[int], eos: int | None = None) -> list[Ids]:
-    """Responses of these lengths from ordinary ids, all different; with ``eos`` that is each one's last id."""
+    """Responses of these lengths from ordinary ids, none a part of another; with ``eos`` that is each one's last id."""
     rows: list[Ids] = []
     for n, length in enumerate(lengths):
-        row = [words[(n * 3 + i) % len(words)] for i in range(length)]
+        row = [words[(n * max(lengths) + i) % len(words)] for i in range(length)]
         rows.append(row if eos is None else [*row[: length - 1], eos])
     return rows
 

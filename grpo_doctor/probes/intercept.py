@@ -298,6 +298,8 @@ class Call(NamedTuple):
     module: Any
     served: list[Ids]
     """What it answered, row by row."""
+    looped: bool = False
+    """Whether the trainer has a sampling loop of its own, in place of ``generate``."""
 
 
 @contextmanager
@@ -329,7 +331,7 @@ def scripted_generate(model: Any, responses: Sequence[Ids], pad: int, end: int |
         nonlocal served
         rows = [list(responses[(served + n) % len(responses)]) for n in range(len(ids))]
         served += len(ids)
-        calls.append(Call(ids, real, module, rows))
+        calls.append(Call(ids, real, module, rows, not generates))
         return rows
 
     def generate(call: Any, module: Any, inputs: Any = None, *args: Any, **kwargs: Any) -> Any:

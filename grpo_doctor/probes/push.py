@@ -56,18 +56,20 @@ def pushes(
     prompts: Sequence[Prompt],
     responses: Sequence[Ids],
     *,
+    signs: Sequence[float] = SIGNS,
     log_ratios: Sequence[float] | None = None,
     temperature: float = 1.0,
 ) -> list[Push]:
-    """One `Push` a sample, at the advantages `SIGNS`.
+    """One `Push` a sample.
 
     Args:
+        signs: the advantages.
         log_ratios: by how much the policy's log-probability of each sample's first token exceeds the old one, where
             the loss takes old log-probabilities from a forward without gradient.
     """
     with without_dropout(model), _older(model, responses, log_ratios, temperature):
-        given = _gradients(loss, model, prompts, responses, torch_of(SIGNS, model))
-        without = _gradients(loss, model, prompts, responses, torch_of([0.0] * len(SIGNS), model))
+        given = _gradients(loss, model, prompts, responses, torch_of(signs, model))
+        without = _gradients(loss, model, prompts, responses, torch_of([0.0] * len(signs), model))
     if not given:
         raise Unjudged("loss made no forward of the model whose logits have a gradient")
     if [g.shape for _, g in given] != [g.shape for _, g in without]:
@@ -75,6 +77,59 @@ def pushes(
     parts = [(f, first - second) for (f, first), (_, second) in zip(given, without, strict=True)]
     whole, largest = (max(float(g.abs().max()) for _, g in some) for some in (given, parts))
     return _pushes(parts, responses, max(1e-5 * largest, 1e-6 * whole))
+
+
+class Beside(NamedTuple):
+    """A forward that a loss makes without gradient."""
+
+    module: Any
+    acts: bool
+    """Whether the gradient on the policy's logits depends on its own."""
+
+
+def beside(
+    loss: Callable[..., Tensor],
+    models: Sequence[Any],
+    prompts: Sequence[Prompt],
+    responses: Sequence[Ids],
+    advantages: Tensor,
+) -> list[Beside]:
+    """The forwards that a loss makes without gradient, in order: for the old policy, the reference, or for nothing."""
+    before, modules = _changed(loss, models, (prompts, responses, advantages), None)
+    least = max(1e-6 * max([float(g.abs().max()) for g in before], default=0.0), 1e-9)
+    out = []
+    for n, module in enumerate(modules):
+        after, _ = _changed(loss, models, (prompts, responses, advantages), n)
+        same = len(after) == len(before) and all(
+            a.shape == b.shape and float((a - b).abs().max()) <= least for a, b in zip(after, before, strict=True)
+        )
+        out.append(Beside(module, not same))
+    return out
+
+
+def _changed(
+    loss: Callable[..., Tensor], models: Sequence[Any], samples: tuple[Any, ...], changed: int | None
+) -> tuple[list[Tensor], list[Any]]:
+    """The gradients on the policy's logits where one forward without gradient gives other logits, and the modules of
+    these forwards."""
+    policy: list[Tensor] = []
+    modules: list[Any] = []
+
+    def handle(forward: Forward) -> Tensor | None:
+        if forward.logits.requires_grad:
+            forward.logits.retain_grad()
+            policy.append(forward.logits)
+            return None
+        modules.append(forward.module)
+        noise = torch.randn(forward.logits.shape, generator=torch.Generator().manual_seed(1))
+        return forward.logits + noise.to(forward.logits) if len(modules) - 1 == changed else None
+
+    torch.manual_seed(0)
+    with without_dropout(models[0]), forwards(models, handle):
+        value = loss(*samples)
+        if value.requires_grad:
+            torch.autograd.backward(value)
+    return [logits.grad.float() for logits in policy if logits.grad is not None], modules
 
 
 def moved_by_reference(

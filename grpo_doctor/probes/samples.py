@@ -27,9 +27,9 @@ class Sample(NamedTuple):
     """Of the first token of its response; where that is cut off, one past the row's last."""
     response: Ids
     low: int
-    """Of the first token after the sample before it in the row; 0 for the first one."""
+    """Of the first token that belongs to it: its first one, or 0 for the first sample of a row."""
     high: int
-    """One past what belongs to it: the row's end for the last one."""
+    """One past what belongs to it: the next sample's first token, or the row's end."""
 
     def predicting(self) -> list[int]:
         """The places of the logits that predict the response."""
@@ -46,12 +46,12 @@ class Sample(NamedTuple):
         return torch.cat([ids, ids.new_tensor(self.response[-1:])]) if self.lacks_last() else ids
 
     def real(self) -> Tensor:
-        """(T,) 1 on the tokens that are attended to."""
+        """(T,) 1 on the tokens that are attended to; without a mask on the sample's own, and on what is trained."""
         end = self.said + len(self.response)
         mask = self.forward.attention_mask
         if mask is None:
             position = torch.arange(self.low, self.low + len(self.ids()), device=self.forward.input_ids.device)
-            return ((position >= self.start) & (position < end)).long()
+            return ((position >= self.start) & (position < end) | self.trained()).long()
         real = mask[self.row, self.low : self.high].long()
         return torch.cat([real, real.new_ones(1)]) if self.lacks_last() else real
 
@@ -69,6 +69,11 @@ class Sample(NamedTuple):
             return torch.zeros(len(self.ids()), dtype=torch.bool, device=self.forward.logits.device)
         return self.of_logits((gradient[self.row].abs().amax(-1) > 0).float(), 0.0) > 0
 
+    def all_trained(self) -> bool:
+        """Whether every token of the response is."""
+        first = self.said - self.low
+        return bool(self.trained()[first : first + len(self.response)].all())
+
     def logprobs(self, temperature: float = 1.0) -> Tensor:
         """(T-1,) of every token but the first, 0 where no logits predict it."""
         ids = self.ids()
@@ -83,19 +88,32 @@ class Sample(NamedTuple):
 def located(forwards: Sequence[Forward], prompts: Sequence[Ids], responses: Sequence[Ids]) -> list[Sample | None]:
     """Where each sample lies: in the first forward that holds it, or that has a gradient on it; None where none does.
 
-    A response that follows its own prompt is preferred to one that follows other ids.
+    A response that follows its own prompt is preferred to one that follows other ids. Whether a row lacks a response's
+    last token because the model is given all tokens but the last one, or because it was lost on the way, is told by
+    the gradient there; without one, by whether shorter rows of the batch hold theirs.
     """
     rows = [(f, n, f.input_ids[n].tolist()) for f in forwards for n in range(len(f.input_ids))]
     known = [list(p) for p in prompts if p]
-    found = [_best(rows, list(p), list(r), known) for p, r in zip(prompts, responses, strict=True)]
+    pairs = [(list(p), list(r)) for p, r in zip(prompts, responses, strict=True)]
+    found = [_best(rows, p, r, known) for p, r in pairs]
+    if None in found and any(at is not None and _whole(at) for at in found):
+        found = [at or _best(rows, p, r, known, cut=True) for at, (p, r) in zip(found, pairs, strict=True)]
     return [None if at is None else _bounded(at, found) for at in found]
 
 
 _Place = tuple[Forward, int, int, int, Ids]
 
 
-def _best(rows: Sequence[tuple[Forward, int, Ids]], prompt: Ids, response: Ids, known: Sequence[Ids]) -> _Place | None:
-    """Forward, row, start, place of the response, and the response."""
+def _whole(at: _Place) -> bool:
+    """Whether a row goes on after the response, so that padding and not the end of the row follows it."""
+    forward, _, _, said, response = at
+    return said + len(response) < forward.input_ids.shape[1]
+
+
+def _best(
+    rows: Sequence[tuple[Forward, int, Ids]], prompt: Ids, response: Ids, known: Sequence[Ids], cut: bool = False
+) -> _Place | None:
+    """Forward, row, start, place of the response, and the response; with ``cut`` its last token may be untrained."""
     best: tuple[tuple[bool, bool], _Place] | None = None
     for forward, n, ids in rows:
         for said in _places(ids, response):
@@ -105,7 +123,7 @@ def _best(rows: Sequence[tuple[Forward, int, Ids]], prompt: Ids, response: Ids, 
                 continue
             start = said - len(prompt) if own else _first(forward, n, said)
             grad = forward.logits.grad
-            if said + len(response) > len(ids) and grad is not None and not bool(grad[n, -1].any()):
+            if not cut and said + len(response) > len(ids) and grad is not None and not bool(grad[n, -1].any()):
                 continue  # the token is not cut off: nothing predicts it
             rank = own, grad is not None and bool(grad[n].any())
             if best is None or rank > best[0]:
@@ -138,8 +156,8 @@ def _first(forward: Forward, row: int, said: int) -> int:
 def _bounded(at: _Place, everything: Sequence[_Place | None]) -> Sample:
     forward, row, start, said, response = at
     beside = [o for o in everything if o is not None and o[0] is forward and o[1] == row and o is not at]
-    before = [o[3] + len(o[4]) for o in beside if o[3] < said]
-    after = any(o[3] > said for o in beside)
+    low = max((o[3] + len(o[4]) for o in beside if o[3] < said), default=0)
     end = min(said + len(response), forward.input_ids.shape[1])
-    low = max(before, default=0)
-    return Sample(forward, row, max(start, low), said, response, low, end if after else forward.input_ids.shape[1])
+    after = [max(o[2], end) for o in beside if o[3] > said]  # what stands before the next prompt belongs to this one
+    high = min(after, default=forward.input_ids.shape[1])
+    return Sample(forward, row, max(start, low), said, response, max(start, low) if low else 0, high)

@@ -19,6 +19,9 @@ LONGEST = 24
 """Tokens that a probe lets a sampler generate."""
 
 
+_TOLD = ("return_dict_in_generate", "output_scores", "output_logits")
+
+
 def _told(kwargs: dict[str, Any], most: int) -> dict[str, Any]:
     """Arguments of generate that make it short and tell its scores."""
     config = kwargs.get("generation_config")
@@ -26,11 +29,11 @@ def _told(kwargs: dict[str, Any], most: int) -> dict[str, Any]:
         config = copy.deepcopy(config)
         config.max_new_tokens = min(config.max_new_tokens or most, most)
         config.min_new_tokens = min(config.min_new_tokens or 0, most) or None
-        config.return_dict_in_generate = config.output_scores = True
-        given = ("return_dict_in_generate", "output_scores")
-        kwargs = {k: v for k, v in kwargs.items() if k not in given} | {"generation_config": config}
+        for name in _TOLD:
+            setattr(config, name, True)
+        kwargs = {k: v for k, v in kwargs.items() if k not in _TOLD} | {"generation_config": config}
     else:
-        kwargs = {**kwargs, "return_dict_in_generate": True, "output_scores": True}
+        kwargs = {**kwargs, **dict.fromkeys(_TOLD, True)}
     for name in ("max_new_tokens", "min_new_tokens"):
         if kwargs.get(name) is not None:
             kwargs = {**kwargs, name: min(kwargs[name], most)}
@@ -42,6 +45,20 @@ def _scores(found: Any, tokens: Tensor) -> Tensor:
     return torch.cat(rows, 1)
 
 
+def _shut_out(found: Any) -> list[float]:
+    """Of each step the mean probability of the tokens that its processors leave no chance, a few special ones aside."""
+    out = []
+    for score, logits in zip(found.scores, found.logits or (), strict=False):
+        shut = score.isinf()
+        best = score.masked_fill(shut, -torch.inf).topk(2, -1)
+        raw = logits.to(score).gather(-1, best.indices)
+        # the temperature is that of the two likeliest tokens; filters leave their odds alone
+        temperature = ((raw[:, :1] - raw[:, 1:]) / (best.values[:, :1] - best.values[:, 1:])).nan_to_num(1.0, 1.0, 1.0)
+        mass = ((logits.to(score) / temperature.clamp(0.05, 20)).softmax(-1) * shut).sum(-1)
+        out.append(float((mass * (shut.sum(-1) > 8)).mean()))
+    return out
+
+
 class Drawn(NamedTuple):
     """What a sampler drew."""
 
@@ -49,8 +66,8 @@ class Drawn(NamedTuple):
     """(N, P + R), prompt included."""
     logprobs: Tensor | None
     """(N, R) under the distribution that was sampled from, after every processor; None where nothing tells it."""
-    filtered: bool
-    """Whether most of its steps shut more than a few tokens out."""
+    shut: float
+    """Mean probability a step of the tokens that a filter (top-p, top-k, min-p) shut out; 0 where nothing tells it."""
 
 
 def drawn(
@@ -60,12 +77,12 @@ def drawn(
     torch.manual_seed(seed)
     random.seed(seed)
     scores: list[Tensor] = []
-    shut: list[bool] = []
+    shut: list[float] = []
 
     def generate(call: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
         found = call(*args, **_told(kwargs, most))
         scores.append(_scores(found, found.sequences[:, -len(found.scores) :]))
-        shut.extend(int(step.isinf().sum(-1).max()) > 8 for step in found.scores)
+        shut.extend(_shut_out(found))
         return found if asked(kwargs, "return_dict_in_generate") else found.sequences
 
     with generations(model, generate), torch.no_grad():
@@ -75,8 +92,8 @@ def drawn(
     if not isinstance(tokens, Tensor) or tokens.ndim != 2 or tokens.shape[1] <= ids.shape[1]:
         raise Unjudged("sample returned no tokens (N, P + R) with the prompt in front")
     told = scores[0] if scores and len(scores[0]) == len(ids) else given
-    filtered = sum(shut) > len(shut) / 2
-    return Drawn(tokens.detach(), None if told is None else torch.as_tensor(told).detach(), filtered)
+    mean = sum(shut) / len(shut) if shut else 0.0
+    return Drawn(tokens.detach(), None if told is None else torch.as_tensor(told).detach(), mean)
 
 
 def sampled(

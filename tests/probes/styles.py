@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
@@ -75,6 +75,14 @@ def make_model(tokenizer: Any, arch: str = "llama", seed: int = 0) -> Any:
     return model.eval()
 
 
+class Scores(NamedTuple):
+    """Of the tokens that may be trained, all of one shape."""
+
+    logprobs: Tensor
+    entropy: Tensor
+    mask: Tensor
+
+
 class Wrapper(torch.nn.Module):
     """What data-parallel wrappers are to those who call them: the model is `.module`."""
 
@@ -103,7 +111,7 @@ class Left:
         self, *, tokenizer: str = "characters", pad: str = "own", bos: bool = False, arch: str = "llama",
         precision: str = "fp32", lora: str = "", sampler: str = "", called: str = "call", returns: str = "ids",
         attended_end: bool = True, truncated: str = "trained", maximize: bool = False, checkpointing: bool = False,
-        temperature: float = 1.0, multiple: int = 1, train: bool = True, repeat: int = 1, old: bool = True,
+        temperature: float = 1.0, multiple: int = 1, train: bool = True, old: bool = True, entropy: float = 0.0,
     ) -> None:  # fmt: skip
         self.tok = make_tokenizer(tokenizer, pad, bos)
         self.pad = self.tok.pad_token_id if self.tok.pad_token_id is not None else self.tok.eos_token_id
@@ -114,8 +122,8 @@ class Left:
         self.autocast = precision == "autocast"
         self.lora, self.called, self.returns, self.attended_end = lora, called, returns, attended_end
         self.truncated, self.maximize, self.multiple, self.train_mode = truncated, maximize, multiple, train
-        self.repeat, self.old = repeat, old
-        self.temperature = temperature
+        self.old, self.temperature, self.entropy_coef = old, temperature, entropy
+        self.declared: dict[str, Any] = {}
         if lora:
             from peft import LoraConfig, get_peft_model
 
@@ -141,12 +149,26 @@ class Left:
         if self.sampler is not self.inner:
             self.sampler.load_state_dict(self.inner.state_dict())
 
-    def generate(self, rows: list[list[int]]) -> list[list[int]]:
-        """Responses up to their end, which is included."""
+    def padded(self, rows: list[list[int]]) -> tuple[Tensor, Tensor]:
+        """What generation is given: ids and attention, padded on the left."""
         width = max(map(len, rows))
         width = -(-width // self.multiple) * self.multiple
         ids = torch.tensor([[self.pad] * (width - len(r)) + r for r in rows])
-        real = torch.tensor([[0] * (width - len(r)) + [1] * len(r) for r in rows])
+        return ids, torch.tensor([[0] * (width - len(r)) + [1] * len(r) for r in rows])
+
+    def generation(self) -> dict[str, Any]:
+        return {"do_sample": True, "temperature": self.temperature, "top_k": 0, "max_new_tokens": 16}
+
+    def cut(self, tokens: Tensor, width: int) -> list[list[int]]:
+        """Responses up to their end, which is included."""
+        rows = []
+        for row in tokens[:, width:].tolist():
+            stop = row.index(self.tok.eos_token_id) + 1 if self.tok.eos_token_id in row else len(row)
+            rows.append(row[:stop])
+        return rows
+
+    def generate(self, rows: list[list[int]]) -> list[list[int]]:
+        ids, real = self.padded(rows)
         if self.synchronised == "copy":
             self.sync()
         was = self.sampler.training
@@ -155,17 +177,12 @@ class Left:
             self.sampler.merge_adapter()
         with torch.no_grad(), self.precision():
             out = self.sampler.generate(
-                input_ids=ids, attention_mask=real, do_sample=True, temperature=self.temperature, top_k=0,
-                max_new_tokens=16, pad_token_id=self.pad,
+                input_ids=ids, attention_mask=real, pad_token_id=self.pad, **self.generation()
             )  # fmt: skip
         if self.lora == "merged":
             self.sampler.unmerge_adapter()
         self.sampler.train(was)
-        rows = []
-        for row in out[:, width:].tolist():
-            stop = row.index(self.tok.eos_token_id) + 1 if self.tok.eos_token_id in row else len(row)
-            rows.append(row[:stop])
-        return rows
+        return self.cut(out, ids.shape[1])
 
     def rollout(self, prompts: Any) -> Any:
         found = self.generate([self.render(p) for p in prompts])
@@ -195,9 +212,11 @@ class Left:
         assert isinstance(out, Tensor)
         return out
 
-    def gathered(self, logits: Tensor, labels: Tensor) -> Tensor:
-        table = (logits.float() / self.temperature).log_softmax(-1)
-        return table.gather(-1, labels[..., None]).squeeze(-1)
+    def gathered(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities of the labels, and the entropy at temperature 1 where each of them is predicted."""
+        table, plain = (logits.float() / t for t in (self.temperature, 1.0))
+        table, plain = table.log_softmax(-1), plain.log_softmax(-1)
+        return table.gather(-1, labels[..., None]).squeeze(-1), -(plain.exp() * plain).sum(-1)
 
     def batch(self, prompts: Any, responses: Any) -> tuple[Tensor, Tensor, Tensor]:
         """Ids, attention and the mask of what is trained, (N, T) each."""
@@ -214,42 +233,62 @@ class Left:
         front = torch.tensor([[0] * (p - len(a)) + [1] * len(a) for a, _ in pairs])
         return ids, torch.cat([front, attended], 1), torch.cat([torch.zeros_like(front), trained], 1)
 
-    def scores(self, model: Any, prompts: Any, responses: Any) -> tuple[Tensor, Tensor]:
-        """Log-probabilities of the tokens that may be trained, and which are, in the same shape."""
+    def scores(self, model: Any, prompts: Any, responses: Any) -> Scores:
+        """Of the tokens that may be trained."""
         ids, real, trained = self.batch(prompts, responses)
         position = (real.cumsum(-1) - 1).clamp(min=0)
         logits = self.logits(model, ids, attention_mask=real, position_ids=position)
-        return self.gathered(logits[:, :-1], ids[:, 1:]), trained[:, 1:]
+        return Scores(*self.gathered(logits[:, :-1], ids[:, 1:]), trained[:, 1:])
 
     def reference_scores(self, prompts: Any, responses: Any) -> Tensor:
         with torch.no_grad():
             if self.reference is not None:
-                return self.scores(self.reference, prompts, responses)[0]
+                return self.scores(self.reference, prompts, responses).logprobs
             with self.inner.disable_adapter():
-                return self.scores(self.model, prompts, responses)[0]
+                return self.scores(self.model, prompts, responses).logprobs
 
-    def objective(self, new: Tensor, old: Tensor, reference: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
-        ratio = (new - old).exp()
-        gain = torch.min(ratio * advantages, ratio.clamp(1 - self.epsilon, 1 + self.epsilon) * advantages)
+    def old_scores(self, prompts: Any, responses: Any) -> Tensor | None:
+        """None where the only update on these samples divides by its own log-probabilities."""
+        with torch.no_grad():
+            return self.scores(self.model, prompts, responses).logprobs if self.old else None
+
+    def surrogate(self, ratio: Tensor, advantages: Tensor) -> Tensor:
+        """What is maximised, a token."""
+        return torch.min(ratio * advantages, ratio.clamp(1 - self.epsilon, 1 + self.epsilon) * advantages)
+
+    def divergence(self, new: Tensor, reference: Tensor) -> Tensor:
         d = reference - new
-        total: Tensor = ((self.kl_coef * (d.exp() - d - 1) - gain) * mask).sum() / mask.sum().clamp(min=1)
-        return total
+        return d.exp() - d - 1
+
+    def averaged(self, per_token: Tensor, mask: Tensor) -> Tensor:
+        return (per_token * mask).sum() / mask.sum().clamp(min=1)
+
+    def entropy_term(self, entropy: Tensor, mask: Tensor) -> Tensor:
+        return -self.entropy_coef * self.averaged(entropy, mask)
+
+    def objective(self, new: Scores, old: Tensor, reference: Tensor, advantages: Tensor) -> Tensor:
+        per_token = self.kl_coef * self.divergence(new.logprobs, reference)
+        per_token = per_token - self.surrogate((new.logprobs - old).exp(), advantages)
+        return self.averaged(per_token, new.mask) + self.entropy_term(new.entropy, new.mask)
 
     def spread(self, advantages: Tensor, lengths: list[int], shape: Any) -> Tensor:
         """The advantages as the log-probabilities lie; ``lengths`` are those of the whole samples."""
         return advantages[:, None].expand(shape)
 
+    def taken(self, prompts: Any, responses: Any) -> tuple[Any, Any]:
+        """The ids of prompts and responses from which the loss makes its batch."""
+        return prompts, responses
+
     def loss(self, prompts: Any, responses: Any, advantages: Tensor) -> Tensor:
         if self.train_mode:
             self.model.train()
-        rows, said = [self.render(p) for p in prompts], [list(r) for r in responses]
-        new, mask = self.scores(self.model, rows, said)
-        old = new.detach()
-        if self.old:
-            with torch.no_grad():
-                old = self.scores(self.model, rows, said)[0]
-        advantages = self.spread(advantages, [len(p) + len(r) for p, r in zip(rows, said, strict=True)], new.shape)
-        total = self.objective(new, old, self.reference_scores(rows, said), advantages, mask)
+        rows, said = self.taken([self.render(p) for p in prompts], [list(r) for r in responses])
+        old = self.old_scores(rows, said)
+        new = self.scores(self.model, rows, said)
+        old = new.logprobs.detach() if old is None else old
+        lengths = [len(p) + len(r) for p, r in zip(rows, said, strict=True)]
+        advantages = self.spread(advantages, lengths, new.logprobs.shape)
+        total = self.objective(new, old, self.reference_scores(rows, said), advantages)
         return -total if self.maximize else total
 
     # seams
@@ -257,18 +296,27 @@ class Left:
     def settings(self) -> dict[str, Any]:
         return {
             "temperature": self.temperature, "entropy_coef": self.entropy_coef, "kl_coef": self.kl_coef,
-            "epsilon": self.epsilon, "group_size": 4,
+            "epsilon": self.epsilon, "group_size": 4, **self.declared,
         }  # fmt: skip
+
+    def advantages(self, rewards: Tensor) -> Tensor:
+        centred = rewards - rewards.nanmean(1, keepdim=True)
+        spread = centred.square().nanmean(1, keepdim=True).sqrt()
+        return torch.nan_to_num(torch.where(spread < 1e-6, 0.0, centred / (spread + 1e-4)))
+
+    def optimised(self) -> list[Any]:
+        """The parameters whose gradient is clipped."""
+        return list(self.model.parameters())
 
     def step(self, prompts: Any, responses: Any, advantages: Tensor) -> None:
         self.optimizer.zero_grad()
         torch.autograd.backward(self.loss(prompts, responses, advantages))
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(self.optimised(), 1.0)
         self.optimizer.step()
 
     def adapter(self, *names: str) -> Adapter:
         """All its seams, or those that are named."""
-        names = names or ("rollout", "loss", "step", "sync")
+        names = names or ("rollout", "loss", "advantages", "step", "sync")
         model = self.inner.get_base_model() if self.lora == "inner" else self.model
         return Adapter(
             name=type(self).__name__, model=model, tokenizer=self.tok, reference=self.reference,
@@ -290,16 +338,16 @@ class Shifted(Left):
             trained[n, : len(prompt)] = 0
         return ids, real, trained
 
-    def scores(self, model: Any, prompts: Any, responses: Any) -> tuple[Tensor, Tensor]:
+    def scores(self, model: Any, prompts: Any, responses: Any) -> Scores:
         ids, real, trained = self.batch(prompts, responses)
         logits = self.logits(model, ids[:, :-1], attention_mask=real[:, :-1])
-        return self.gathered(logits, ids[:, 1:]), trained[:, 1:]
+        return Scores(*self.gathered(logits, ids[:, 1:]), trained[:, 1:])
 
 
 class Packed(Left):
     """All samples in one row; a block-diagonal mask keeps them apart, and positions begin anew."""
 
-    def scores(self, model: Any, prompts: Any, responses: Any) -> tuple[Tensor, Tensor]:
+    def scores(self, model: Any, prompts: Any, responses: Any) -> Scores:
         rows = [[*p, *r] for p, r in zip(prompts, responses, strict=True)]
         ids = torch.tensor([[i for row in rows for i in row]])
         sample = torch.tensor([n for n, row in enumerate(rows) for _ in row])
@@ -313,7 +361,7 @@ class Packed(Left):
         for row, response in zip(rows, responses, strict=True):
             end += len(row)
             trained[0, end - len(response) : end] = 1
-        return self.gathered(logits[:, :-1], ids[:, 1:]), trained[:, 1:]
+        return Scores(*self.gathered(logits[:, :-1], ids[:, 1:]), trained[:, 1:])
 
     def spread(self, advantages: Tensor, lengths: list[int], shape: Any) -> Tensor:
         return advantages.repeat_interleave(torch.tensor(lengths))[None, 1:]
@@ -360,4 +408,4 @@ def plain_logprobs(trainer: Left, prompt: list[int], response: list[int]) -> Ten
     with torch.no_grad():
         ids = torch.tensor([[*prompt, *response]])
         logits = trainer.inner(input_ids=ids).logits[0, len(prompt) - 1 : -1]
-        return trainer.gathered(logits, ids[0, len(prompt) :])
+        return trainer.gathered(logits, ids[0, len(prompt) :])[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,20 +20,29 @@ trl = pytest.importorskip("trl")
 datasets = pytest.importorskip("datasets")
 
 
-def make_trainer(folder: Path, **changes: Any) -> Any:
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a tiny model."""
+    folder = tmp_path_factory.mktemp("model")
+    make_model(make_tokenizer()).save_pretrained(folder)
+    return folder
+
+
+def make_trainer(saved: Path, folder: Path, *, lora: bool = False, pad_is_eos: bool = False, **changes: Any) -> Any:
     torch.set_num_threads(1)
-    tokenizer = make_tokenizer()
     values = {
-        "output_dir": str(folder), "num_generations": 2, "per_device_train_batch_size": 4, "beta": 0.02,
-        "max_completion_length": 16, "report_to": "none", "use_cpu": True, "bf16": False, "learning_rate": 1e-3,
-        "gradient_checkpointing": False, "logging_steps": 1,
+        "output_dir": str(folder), "num_generations": 2, "per_device_train_batch_size": 4, "max_completion_length": 16,
+        "report_to": "none", "use_cpu": True, "model_init_kwargs": {"dtype": "float32"},
     }  # fmt: skip
+    more: dict[str, Any] = {}
+    if lora:
+        peft = pytest.importorskip("peft")
+        more["peft_config"] = peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")
     data = datasets.Dataset.from_dict({"prompt": [PROMPTS[n % 3] for n in range(8)]})
-    make_model(tokenizer).save_pretrained(folder / "model")
-    values["model_init_kwargs"] = {"dtype": "float32"}
     return trl.GRPOTrainer(
-        str(folder / "model"), reward_funcs=lambda completions, **_: [0.0] * len(completions),
-        args=trl.GRPOConfig(**{**values, **changes}), train_dataset=data, processing_class=tokenizer,
+        str(saved), reward_funcs=lambda completions, **_: [0.0] * len(completions),
+        args=trl.GRPOConfig(**{**values, **changes}), train_dataset=data, processing_class=make_tokenizer(pad_is_eos),
+        **more,
     )  # fmt: skip
 
 
@@ -39,25 +50,56 @@ def probed(trainer: Any) -> Diagnosis:
     return run_probes(trl_adapter(trainer, prompts=PROMPTS))
 
 
-def test_trl_passes(tmp_path: Path) -> None:
-    trainer = make_trainer(tmp_path, entropy_coef=0.01)
-    diagnosis = probed(trainer)
+RIGHT: dict[str, dict[str, Any]] = {
+    "as it comes": {},
+    "every term": {"beta": 0.04, "entropy_coef": 0.01, "bf16": False, "gradient_checkpointing": False},
+    "LoRA, KL, reused samples": {"lora": True, "beta": 0.1, "num_iterations": 2, "loss_type": "bnpo"},
+    "LoRA": {"lora": True, "loss_type": "dr_grpo", "scale_rewards": "none"},
+    "GSPO": {
+        "importance_sampling_level": "sequence", "loss_type": "grpo", "num_iterations": 2, "epsilon": 3e-4,
+        "epsilon_high": 4e-4, "scale_rewards": "batch",
+    },
+    "CISPO": {"loss_type": "cispo", "epsilon_high": 5.0, "num_iterations": 2, "scale_rewards": False},
+    "SAPO": {"loss_type": "sapo", "beta": 0.04, "mask_truncated_completions": True},
+    "LUSPO": {"loss_type": "luspo", "importance_sampling_level": "sequence", "pad_is_eos": True},
+    "VESPO": {"loss_type": "vespo", "num_iterations": 2, "scale_rewards": "group"},
+    "DAPO": {"loss_type": "dapo", "epsilon_high": 0.28, "mask_truncated_completions": True, "num_iterations": 2},
+    "pad is EOS": {"pad_is_eos": True, "temperature": 0.7, "delta": 2.0, "scale_rewards": True},
+    "accumulation": {"gradient_accumulation_steps": 4, "steps_per_generation": 4, "warmup_steps": 10},
+}  # fmt: skip
+"""Right configurations, each option of GRPOConfig that changes loss, batch or precision in one of them at least."""
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_configuration_is_left_in_peace(saved: Path, tmp_path: Path, name: str) -> None:
+    diagnosis = probed(make_trainer(saved, tmp_path, **RIGHT[name]))
     assert [f"{f.code}: {f.message}" for f in diagnosis.findings] == []
     assert (diagnosis.verdict, diagnosis.notes) == ("healthy", [])
     assert diagnosis.coverage.ran >= 15
 
 
-def test_a_negative_entropy_coefficient_is_a_flipped_sign(tmp_path: Path) -> None:
-    assert probed(make_trainer(tmp_path, entropy_coef=-1.0)).cause == "ENT006"
+def test_every_loss_of_this_trl_is_among_them() -> None:
+    source = inspect.getsource(trl.GRPOTrainer._compute_loss)
+    known = set(re.findall(r"""self\.loss_type (?:==|in) (.+?):""", source))
+    losses = {word for line in known for word in re.findall(r'"(\w+)"', line)}
+    tried = {case["loss_type"] for case in RIGHT.values() if "loss_type" in case}
+    assert losses
+    assert losses <= tried
 
 
-def test_generation_in_train_mode_with_checkpointing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_negative_entropy_coefficient_is_a_flipped_sign(saved: Path, tmp_path: Path) -> None:
+    assert probed(make_trainer(saved, tmp_path, entropy_coef=-1.0)).cause == "ENT006"
+
+
+def test_generation_in_train_mode_with_checkpointing(
+    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     @contextmanager
     def as_it_is(model: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
         model.train()
         yield model
 
     monkeypatch.setattr("trl.trainer.grpo_trainer.unwrap_model_for_generation", as_it_is)
-    trainer = make_trainer(tmp_path, gradient_checkpointing=True)
+    trainer = make_trainer(saved, tmp_path, gradient_checkpointing=True)
     trainer.model.gradient_checkpointing_enable()
     assert probed(trainer).cause == "GEN001"

@@ -1,0 +1,69 @@
+"""advantage/normaliser_not_as_declared.py"""
+
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor.remedies import remedy
+
+
+@probe(
+    "ADV014",
+    kind="defect",
+    severity="error",
+    remedies=(
+        remedy(
+            "normalise-as-declared",
+            "Divide by the deviation that the settings name, or name the one that is divided by",
+            by_hand="A = (r - r.mean(1, keepdim=True)) / (r.std(1, keepdim=True) + 1e-4)   # r.std() is the batch's",
+            trl='scale_rewards="group", "batch" or "none"',
+            evidence="advantages of a group change by 0 % instead of 48 % with the rewards of another",
+            source="tests/probes/twins.py: deviation over the batch, declared a group's",
+        ),
+    ),
+)
+def normaliser_not_as_declared(advantages: Any, settings: Any = None, *, limit: float = 0.01) -> Fires | None:
+    """Advantages are normalised over another scope than the one that is declared.
+
+    ## What it sees
+    The trainer's own function is given one group, once beside a group of narrow rewards and once beside a wide one.
+    Where `settings["normaliser"]` or `settings["scale_rewards"]` is `group` or `none`, the group's advantages must not
+    depend on the others; where it is `batch`, they must.
+
+    ## Thresholds
+    - `limit`: change of an advantage, as a share of the group's largest, from which the others have a say.
+
+    ## Why it matters
+    The scale of a group's push then follows what else is in its batch, and a run is compared with others under a name
+    that it does not have.
+
+    ## What this certifies, and what it does not
+    It certifies the scope of the normaliser, and neither centring (ADV006) nor size (ADV007). Where nothing is declared
+    nothing is judged: either scope is a choice.
+
+    ## Known false alarms
+    A normaliser that keeps moving statistics over batches, declared as `batch`, before it has seen two.
+
+    ## Remedy
+    Name the scope that is computed, or compute the one that is named.
+
+    ## Sources
+    TRL, GRPOConfig `scale_rewards`; arXiv 2508.08221 on the two scopes.
+    """
+    import torch
+
+    declared = (settings or {}).get("normaliser", (settings or {}).get("scale_rewards"))
+    if isinstance(declared, bool):
+        declared = "group" if declared else "none"
+    if declared not in ("group", "batch", "none"):
+        raise probes.Unjudged("settings declare no normaliser: group, batch or none")
+    mine = [0.0, 0.2, 0.3, 0.7]
+    beside = [0.5, 0.5, 0.4, 0.6], [0.0, 1.0, 0.0, 1.0]
+    near, far = (probes.trials.advantages_of(advantages, torch.tensor([mine, other]))[0] for other in beside)
+    change = float((near - far).abs().max() / near.abs().max().clamp(min=1e-12))
+    return fires(
+        (change > limit) == (declared != "batch"),
+        "The declared normaliser of advantages is {declared}, and those of a group change by {change:.0%} with the "
+        "rewards of another.",
+        declared=declared,
+        change=change,
+    )

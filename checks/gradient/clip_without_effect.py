@@ -1,0 +1,113 @@
+"""gradient/clip_without_effect.py"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor.remedies import remedy
+
+LOUD = 1e4
+"""By how much the advantages are raised, so that the gradient is beyond any bound in use."""
+
+
+@probe(
+    "GRD007",
+    kind="defect",
+    severity="error",
+    explains=("GRD002",),
+    remedies=(
+        remedy(
+            "clip-what-is-stepped",
+            "Clip the gradients of the parameters that the optimizer holds, after backward and before its step",
+            by_hand="loss.backward()\n"
+            "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)   # not those of a copy\n"
+            "optimizer.step()",
+            trl="max_grad_norm=1.0; nothing to do by hand",
+            evidence="norm of the gradient that the optimizer is given, at advantages of ten thousand: 84,000 → 1.0",
+            source="clipping of a copy, in tests/probes/twins.py",
+        ),
+    ),
+)
+def clip_without_effect(
+    step: Any,
+    model: Any,
+    optimizer: Any,
+    render: Any,
+    tokenizer: Any,
+    settings: Any = None,
+    prompts: Any = None,
+    *,
+    slack: float = 0.02,
+) -> Fires | None:
+    """The optimizer is given gradients beyond the bound to which the trainer clips them.
+
+    ## What it sees
+    One of the trainer's own steps on samples with advantages of ten thousand. The norm of the gradient at the moment
+    of `optimizer.step` must not exceed `settings["max_grad_norm"]` or, where that is not declared, the bound that the
+    step gives to `torch.nn.utils.clip_grad_norm_`.
+
+    ## Thresholds
+    - `slack`: share by which the norm may exceed the bound.
+
+    ## Why it matters
+    The clip is there for the one batch in a thousand whose gradient is a hundred times too long. Where it is applied to
+    a copy of the parameters, to those of another model, before the backward pass or after the step, nothing shows it
+    until that batch comes.
+
+    ## What this certifies, and what it does not
+    It certifies that the norm is bounded where the optimizer takes it, for one process and one optimizer. It does not
+    certify that the bound is a sensible one (GRD004), nor clipping by value.
+
+    ## Known false alarms
+    Trainers that clip each group of parameters to the bound on its own.
+
+    ## Remedy
+    Clip the very parameters that the optimizer holds, between backward and step.
+
+    ## Sources
+    PyTorch, `torch.nn.utils.clip_grad_norm_`: changes `.grad` of the tensors it is given, and of no others.
+    """
+    if isinstance(step, probes.updates.PlainStep):
+        raise probes.Unjudged("the adapter has no step of its own")
+    made, responses = probes.trials.trial(render, tokenizer, model, prompts)
+    norms: list[float] = []
+
+    def caught(*args: Any, **kwargs: Any) -> None:
+        held = [p.grad.float().norm() for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
+        norms.append(float(sum(n.square() for n in held) ** 0.5) if held else 0.0)
+
+    with probes.modes.without_dropout(model), _clips() as bounds, probes.intercept.replaced(optimizer, "step", caught):
+        step(made, responses, LOUD * probes.trials.spread(len(made), model))
+    declared = (settings or {}).get("max_grad_norm")
+    bound = declared if isinstance(declared, int | float) and declared > 0 else min(bounds, default=None)
+    if bound is None:
+        raise probes.Unjudged("neither settings['max_grad_norm'] nor a call of clip_grad_norm_ tells a bound")
+    norm = max(norms, default=0.0)
+    if norm < bound / 2:
+        raise probes.Unjudged("the gradient stayed below the bound")
+    return fires(
+        norm > bound * (1 + slack),
+        "The optimizer is given a gradient of norm {norm:.3g} although the step clips to {bound:g}.",
+        norm=norm,
+        bound=float(bound),
+    )
+
+
+@contextmanager
+def _clips() -> Iterator[list[float]]:
+    """The bounds that are given to ``clip_grad_norm_`` inside the block, by whatever name it was imported."""
+    from torch.nn.utils import clip_grad
+
+    bounds: list[float] = []
+    inner = getattr(clip_grad, "_clip_grads_with_norm_", None)
+    if inner is None:  # before torch 2.6
+        yield bounds
+        return
+
+    def noting(parameters: Any, max_norm: float, *args: Any, **kwargs: Any) -> Any:
+        bounds.append(float(max_norm))
+        return inner(parameters, max_norm, *args, **kwargs)
+
+    with probes.intercept.replaced(clip_grad, "_clip_grads_with_norm_", noting):
+        yield bounds

@@ -1,0 +1,28 @@
+"""Every wrong variant of `tests.probes.twins` is caught by the probe whose code stands beside it.
+
+That no other code heads the report is what ``python -m tests.probes.twins`` prints; here only the probe itself is run.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from grpo_doctor.catalogue import load
+from grpo_doctor.check import Severity
+from tests.probes.twins import CASES, FAULTS, Case
+
+FEWEST = [c for c in CASES if c.seams == "two" or not c.fault.two]
+"""Each with as few seams as show it."""
+
+
+@pytest.mark.parametrize("case", FEWEST, ids=[f"{c.fault.code}-{c.fault.name}-{c.style}" for c in FEWEST])
+def test_a_wrong_variant_is_caught_by_its_own_probe(case: Case) -> None:
+    diagnosis = case.probed(catalogue=load().select([case.fault.code]))
+    found = diagnosis.finding(case.fault.code)
+    assert found is not None, (diagnosis.coverage.skipped, diagnosis.notes)
+    assert found.level >= Severity.WARNING
+
+
+def test_the_table_is_as_large_as_it_says() -> None:
+    assert len({f.name for f in FAULTS}) == len(FAULTS) >= 60
+    assert {style for f in FAULTS for style in f.styles.split()} == {"left", "shifted", "packed", "turns"}
