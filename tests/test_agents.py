@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from grpo_doctor.agents.server import server
 from grpo_doctor.cli import app
 from grpo_doctor.cli.demo import RUN
+from tests.cli.runs import write_run
 
 
 def asked(name: str, **words: Any) -> Any:
@@ -55,6 +56,14 @@ def test_a_configuration_is_worked_out_and_judged(tmp_path: Path) -> None:
     assert one["arithmetic"]
 
 
+def test_a_run_is_compared_with_the_one_before(tmp_path: Path) -> None:
+    bad, good = (write_run(tmp_path / f"{c}.jsonl", collapsed=c) for c in (True, False))
+    (one,) = asked("compare", base=str(bad), new=str(good)).structured_content["result"]
+    assert one["verdict"] == "better"
+    assert "the reward is higher" in one["what_happened"]
+    assert "Findings" in one["tables"]
+
+
 def test_a_check_is_explained() -> None:
     assert asked("explain", code="GEN001").content[0].text.startswith("## GEN001")
 
@@ -83,7 +92,7 @@ def test_the_command_serves_on_standard_output_alone() -> None:
 
     tools = anyio.run(over, lambda client: client.list_tools())
     assert {tool.name: tool.annotations.read_only_hint for tool in tools.tools} == {
-        "analyze": True, "explain": True, "settings": True, "probe": False,
+        "analyze": True, "settings": True, "compare": True, "explain": True, "probe": False,
     }  # fmt: skip
 
 

@@ -99,6 +99,39 @@ def _next(diagnosis: Diagnosis, main: Finding | None) -> list[str]:
     return steps
 
 
+def compare(base: str, new: str) -> list[dict[str, Any]]:
+    """Two runs side by side: what was changed, where they part, what differs beyond noise, which remedy is confirmed.
+
+    Args:
+        base: log, folder or store of the run before the change.
+        new: the same of the run after it; runs of equal settings in it count as seeds of one.
+
+    Raises:
+        ReadError: one of them cannot be read.
+        ValueError: one of them holds no run.
+    """
+    from ..compare import arms_of
+    from ..compare import compare as compared
+    from ..compare.telling import headline, shown, tables
+
+    sides = [arms_of([diagnose(run) for run in survey(Path(path), {}).runs]) for path in (base, new)]
+    for path, arms in zip((base, new), sides, strict=True):
+        if not arms:
+            raise ValueError(f"{path}: holds no run")
+    found = [shown(compared(sides[0][0], arm), samples=False) for arm in sides[1]]
+    return [
+        {
+            "verdict": one.verdict,
+            "what_happened": headline(one),
+            "cannot_compare_because": one.because,
+            "notes": one.notes[:FINDINGS],
+            "tables": {table.title: [dict(zip(table.head, row, strict=True)) for row in table.rows[:FINDINGS]]
+                       for table in tables(one)},
+        }
+        for one in found[:RUNS]
+    ]  # fmt: skip
+
+
 def explain(code: str) -> str:
     """The page of a check: what it sees, why it matters, known false alarms, remedies, sources.
 

@@ -40,7 +40,7 @@ def _plainly(answer: Callable[..., Any]) -> Callable[..., Any]:
 def server() -> MCPServer:
     """A server with one tool for each answer."""
     served = MCPServer("grpo-doctor", version=__version__, instructions=INSTRUCTIONS)
-    for answer in (answers.analyze, answers.explain, answers.settings, answers.probe):
+    for answer in (answers.analyze, answers.settings, answers.compare, answers.explain, answers.probe):
         reads_only = answer is not answers.probe
         served.tool(annotations=ToolAnnotations(read_only_hint=reads_only))(_plainly(answer))
     return served

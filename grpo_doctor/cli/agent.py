@@ -13,7 +13,7 @@ SKILL = Path(__file__).parents[1] / "agents" / "SKILL.md"
 
 
 def mcp() -> None:
-    """Serves analyze, explain, settings and probe to coding agents, over the Model Context Protocol.
+    """Serves analyze, settings, compare, explain and probe to coding agents, over the Model Context Protocol.
 
     It speaks on standard input and output, as agents start their servers. Needs the extra mcp.
     """
