@@ -5,7 +5,7 @@ BIN := .venv/bin
 # Twice quiet: errors only. Modules are compiled when they are first imported, which spares those that never are.
 PIP = $(BIN)/python -m pip install --quiet --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test lint docs corpus fuzz metamorphic lab seen test-old-trl test-hooks pages clean
+.PHONY: run test lint docs corpus fuzz metamorphic licences lab seen test-old-trl test-hooks pages clean
 
 .venv/.train: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -44,6 +44,9 @@ fuzz: .venv/.installed  ## odd inputs of every kind for SECONDS; what fails is k
 
 metamorphic: .venv/.installed  ## what must not change a verdict, on ../shared/logs
 	$(BIN)/python -m tests.metamorphic
+
+licences: .venv/.installed  ## the licence of every package that is installed here, and of what the core needs
+	$(BIN)/python -m piplicenses --from=mixed --order=license --with-urls
 
 lab: .venv/.installed  ## every fault of the engine on three seeds, left alone and treated; goes on where it was broken off
 	nice -n 10 $(BIN)/grpo-doctor lab --evidence docs/evidence $(if $(wildcard ../shared/logs/labels.csv),--logs ../shared/logs)

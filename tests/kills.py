@@ -1,11 +1,13 @@
-"""``python -m tests.kills``: kills a run at twenty random moments and resumes it each time. Not part of the suite.
+"""``python -m tests.kills [run] [watch]``: kills each at 24 random moments and goes on. Not part of the suite.
 
-After every kill each finished step must be readable, and in the end the records must be those of a run that was
-left alone. Takes some minutes.
+After every kill of a run each finished step must be readable, and in the end the records must be those of a run that
+was left alone. A watch must leave the log that it follows as it is, and the last one must find what `analyze` finds.
+Takes some minutes.
 """
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import subprocess
@@ -18,7 +20,7 @@ import msgspec
 
 from grpo_doctor.record import StepRecord, read_records
 
-KILLS = 20
+KILLS = 24
 COMMAND = [
     *(sys.executable, "-m", "grpo_doctor", "run", "--steps", "60"),
     *("--set", "generation_batch_size=16", "--set", "num_generations=4", "--set", "save_steps=2"),
@@ -51,8 +53,45 @@ def count(records: Path) -> int:
 
 
 def main() -> None:
+    """Kills what the command line names, else both; exit code 1 where anything was lost."""
+    chosen = sys.argv[1:] or ["run", "watch"]
+    kept = [{"run": runs_are_whole, "watch": watches_are_whole}[name](random.Random(0)) for name in chosen]
+    sys.exit(not all(kept))
+
+
+def watches_are_whole(rng: random.Random) -> bool:
+    """Whether a log that grows under watches that are killed is as it was written, and judged as a whole one."""
+    with tempfile.TemporaryDirectory() as name:
+        log, report, written = Path(name, "train.jsonl"), Path(name, "report.json"), b""
+        watch = [sys.executable, "-m", "grpo_doctor", "watch", str(log), "--interval", "0.05"]
+        for i in range(KILLS):
+            with subprocess.Popen(watch, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+                ends = time.monotonic() + rng.uniform(0.1, 3)
+                while time.monotonic() < ends:
+                    step = written.count(b"\n") + 1
+                    row = {"step": step, "reward": 0.5 if step < 60 else 0.01, "loss": 0.1, "grad_norm": 0.3}
+                    written += json.dumps(row).encode() + b"\n"
+                    log.write_bytes(written) if step == 1 else append(log, written.splitlines(keepends=True)[-1])
+                    time.sleep(0.02)
+                process.send_signal(signal.SIGKILL)
+            print(f"kill {i + 1} of a watch: {count(log)} rows", flush=True)
+        said = []
+        for command in (watch[3:] + ["--idle", "0.5"], ["analyze", str(log)]):
+            subprocess.run([*watch[:3], *command, "--report", f"json={report}"], check=False, stdout=subprocess.DEVNULL)
+            said.append([run["findings"] for run in json.loads(report.read_text(encoding="utf-8"))["runs"]])
+        whole = said[0] == said[1] and bool(said[0][0]) and log.read_bytes() == written
+        print(f"the log is as it was written, and judged the same: {whole}")
+        return whole
+
+
+def append(path: Path, row: bytes) -> None:
+    """A trainer's next line."""
+    with path.open("ab") as file:
+        file.write(row)
+
+
+def runs_are_whole(rng: random.Random) -> bool:
     """Prints the steps on disk after each kill, and whether the end is that of a run left alone."""
-    rng = random.Random(0)
     with tempfile.TemporaryDirectory() as name:
         folder, whole = Path(name, "killed"), Path(name, "whole")
         for i in range(KILLS):
@@ -61,7 +100,7 @@ def main() -> None:
         subprocess.run([*COMMAND, "--out", str(whole)], check=False, stdout=subprocess.DEVNULL)
         a, b = ([*map(essence, read_records(path / "records.jsonl"))] for path in (folder, whole))
         print(f"{len(a)} records, equal to those of a run left alone: {a == b}")
-        sys.exit(a != b)
+        return a == b
 
 
 if __name__ == "__main__":

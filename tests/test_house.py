@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import os
 import re
 import subprocess
 import sys
@@ -75,6 +76,18 @@ def test_the_wheel_carries_the_catalogues_inside_the_package(tmp_path: Path) -> 
     assert "grpo_doctor/py.typed" in names
     tops = {name.split("/")[0] for name in names if ".dist-info" not in name}
     assert tops == {"grpo_doctor"}
+
+
+def test_a_wheel_that_is_built_again_is_the_same(tmp_path: Path) -> None:
+    built = []
+    for folder in (tmp_path / "first", tmp_path / "second"):
+        subprocess.run(
+            [sys.executable, "-m", "hatchling", "build", "-d", str(folder)], cwd=ROOT, check=True, capture_output=True
+        )
+        built.append({path.name: path.read_bytes() for path in folder.iterdir()})
+        os.utime(ROOT / "README.md")
+    assert built[0] == built[1]
+    assert {name.partition("-")[0] for name in built[0]} == {"grpo_doctor"}
 
 
 def test_the_generated_pages_are_current() -> None:

@@ -88,9 +88,11 @@ def work(pipe: Connection, start: int, seed: int, real: bool, judged: float) -> 
         number = start
         while True:
             kind, content = drawn(number, seed, held)
-            faulthandler.dump_traceback_later(SLOWEST, exit=True)
             pipe.send((number, kind, content, ""))
-            if wrong := fault(kind, content, Path(name), judged):
+            faulthandler.dump_traceback_later(SLOWEST, exit=True)
+            wrong = fault(kind, content, Path(name), judged)
+            faulthandler.cancel_dump_traceback_later()
+            if wrong:
                 pipe.send((number, kind, content, wrong))
             number += 1
             if number % EVERY == 0:
@@ -131,7 +133,7 @@ def main() -> int:
                     print(f"input {number} ({kind}): {wrong}", flush=True)
                     _keep(chosen.keep, kind, content, wrong)
             child.terminate()
-        except EOFError:  # it was too slow, or died
+        except (EOFError, OSError):  # it was too slow, or died
             print(f"input {number} ({last[0]}): over {SLOWEST:g} s, or the end of the process", flush=True)
             found[f"end {number}"] = last
             _keep(chosen.keep, *last, "")
