@@ -76,7 +76,7 @@ def watches_are_whole(rng: random.Random) -> bool:
                 process.send_signal(signal.SIGKILL)
             print(f"kill {i + 1} of a watch: {count(log)} rows", flush=True)
         said = []
-        for command in (watch[3:] + ["--idle", "0.5"], ["analyze", str(log)]):
+        for command in ([*watch[3:], "--idle", "0.5"], ["analyze", str(log)]):
             subprocess.run([*watch[:3], *command, "--report", f"json={report}"], check=False, stdout=subprocess.DEVNULL)
             said.append([run["findings"] for run in json.loads(report.read_text(encoding="utf-8"))["runs"]])
         whole = said[0] == said[1] and bool(said[0][0]) and log.read_bytes() == written
