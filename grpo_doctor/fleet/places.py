@@ -26,7 +26,7 @@ PART = re.compile(
 """Folders that are parts of the run whose folder they lie in."""
 CONFIGURATIONS = frozenset(
     "config.json config.yaml config.yml config.toml args.json params.json hparams.yaml hparams.json training_args.json "
-    "overrides.yaml flags.json wandb-config.yaml".split()
+    "flags.json".split()
 )
 """Files beside a log that hold the settings of its run, wherever trainers and sweepers write them."""
 BESIDE = ("", "files", ".hydra")
