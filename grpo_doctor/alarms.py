@@ -14,7 +14,16 @@ from .check import Severity
 class Episode:
     """From the row on which a condition began to hold to the last on which it held."""
 
-    __slots__ = ("confidence", "detected_step", "evidence", "last_row", "last_step", "onset_row", "onset_step")
+    __slots__ = (
+        "confidence",
+        "detected_step",
+        "evidence",
+        "last_row",
+        "last_step",
+        "onset_row",
+        "onset_step",
+        "suffered",
+    )
 
     def __init__(self, onset: tuple[int, int], detected_step: int) -> None:
         self.onset_row, self.onset_step = onset
@@ -22,6 +31,7 @@ class Episode:
         self.last_row = onset[0]
         self.evidence: dict[str, Any] = {}
         self.confidence: Any = None
+        self.suffered: Any = None
 
     @property
     def rows(self) -> int:
@@ -31,7 +41,7 @@ class Episode:
         """An episode that stays as it is while this one goes on."""
         other = Episode((self.onset_row, self.onset_step), self.detected_step)
         other.last_row, other.last_step = self.last_row, self.last_step
-        other.evidence, other.confidence = self.evidence, self.confidence
+        other.evidence, other.confidence, other.suffered = self.evidence, self.confidence, self.suffered
         return other
 
     def backdate(self, onset: Any) -> None:

@@ -116,7 +116,7 @@ class Finding(msgspec.Struct, kw_only=True):
 
     code: str
     name: str
-    kind: Kind = "risk"
+    kind: Kind
     severity: str
     confidence: str
     role: Role = "note"
@@ -153,6 +153,7 @@ class Fires(msgspec.Struct, frozen=True):
     clear: int
     levels: tuple[tuple[Severity, Any], ...]
     confidence: Any
+    suffered: Any
     onset: Any
     evidence: dict[str, Any]
 
@@ -172,6 +173,7 @@ def fires(
     error: Any = None,
     critical: Any = None,
     confidence: Any = None,
+    suffered: Any = None,
     onset: Any = None,
     **evidence: Any,
 ) -> Fires:
@@ -184,6 +186,8 @@ def fires(
         clear: clears after so many rows in a row without it.
         info, warning, error, critical: conditions for another severity, with the same hold; the highest wins.
         confidence: other than the check's own, or a column of such words.
+        suffered: condition on which the finding is an outcome, whatever the kind of the check: a vital sign has been
+            off for most of the run.
         onset: column of the step at which it began; by default the first row of the hold.
         evidence: columns or numbers, named.
     """
@@ -197,13 +201,14 @@ def fires(
     if critical is not None:
         levels += ((_CRITICAL, critical),)
     sure = Confidence.of(confidence) if isinstance(confidence, str) else confidence
-    return Fires(when, message, hold, clear, levels, sure, onset, evidence)
+    return Fires(when, message, hold, clear, levels, sure, suffered, onset, evidence)
 
 
 class Traced(NamedTuple):
     """A check called with symbolic columns: what it returned, and how to compute it.
 
-    The plan shows the conditions, of the check's own severity first, and tells onset, confidence and evidence.
+    The plan shows the conditions, of the check's own severity first, and tells onset, confidence, what is suffered and
+    the evidence.
     """
 
     fires: Fires
@@ -332,7 +337,7 @@ class Check:
         if unknown := named - found.evidence.keys():
             raise self._fail(f"its message names {{{min(unknown)}}}, which is not handed to fires as evidence")
         shown = [found.when, *(condition for _, condition in found.levels)]
-        return Traced(found, Plan(shown, [found.onset, found.confidence, *found.evidence.values()]))
+        return Traced(found, Plan(shown, [found.onset, found.confidence, found.suffered, *found.evidence.values()]))
 
     def _take_meanings(self, function: Callable[..., Any], thresholds: Mapping[str, Any]) -> None:
         """Reads what the thresholds mean off the page of the function; refuses what is no threshold of it."""

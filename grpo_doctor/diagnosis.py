@@ -121,22 +121,16 @@ def learns(success: Mapping[str, Outcome], run_type: RunType = "rl") -> bool:
         return False
     loss = success.get("loss")
     below = run_type == "preference" and loss is not None and -loss.now + loss.shown < math.log(2)
-    return below or any(o.gained or (o.solved and o.rows >= LEAST) for o in success.values())
+    return below or any(o.risen for o in success.values())
 
 
-def _settle(
-    catalogue: Catalogue, findings: list[Finding], probed: bool, learning: bool, bounds: tuple[int | None, int | None]
-) -> None:
-    """What each finding weighs in this run, and whether it is past.
-
-    What a probe finds is proven of the code, and so a defect, whatever the kind of the same illness in records.
-    """
+def _settle(findings: list[Finding], learning: bool, bounds: tuple[int | None, int | None]) -> None:
+    """What each finding weighs in this run, and whether it is past."""
     first, last = bounds
     for finding in findings:
-        kind = finding.kind = "defect" if probed else catalogue.checks[finding.code].kind
-        if kind == "remark":
+        if finding.kind == "remark":
             finding.severity = str(Severity.INFO)
-        elif kind == "risk" and learning:
+        elif finding.kind == "risk" and learning:
             finding.severity = str(min(finding.level, Severity.WARNING))
         proven = finding.level is Severity.CRITICAL and finding.sureness is Confidence.HIGH
         if proven or first is None or last is None or finding.last_step >= last - RECENT * (last - first):
@@ -162,6 +156,7 @@ def conclude_all(catalogue: Catalogue, found: dict[str, Finding]) -> None:
             found[check.code] = Finding(
                 code=check.code,
                 name=check.name,
+                kind=check.kind,
                 severity=str(max(levels, default=check.severity)),
                 confidence=str(confidence),
                 onset_step=min(p.onset_step for p in premises),
@@ -191,7 +186,7 @@ def _link(catalogue: Catalogue, findings: list[Finding], slack: float, well: tup
             if finding.code in catalogue.checks[other.code].explains
             and other.onset_step <= finding.onset_step + slack
             and other.last_step >= finding.onset_step - slack
-            and other.level >= _needed(catalogue, other, finding)
+            and other.level >= _needed(other, finding)
             and not (
                 finding.onset_step >= fell - slack
                 and other.onset_step < fell - max(REACH * (fell - began), slack)
@@ -202,12 +197,12 @@ def _link(catalogue: Catalogue, findings: list[Finding], slack: float, well: tup
         finding.explained_by = [other.code for other in able if not other.cleared or other.sureness >= holds]
 
 
-def _needed(catalogue: Catalogue, cause: Finding, effect: Finding) -> Severity:
+def _needed(cause: Finding, effect: Finding) -> Severity:
     """How severe a finding must be to explain another: an outcome no less than the outcome that it explains.
 
     Critical counts as error there: it says that an outcome has lasted, not that another one came first.
     """
-    both_suffered = "outcome" == catalogue.checks[cause.code].kind == catalogue.checks[effect.code].kind
+    both_suffered = "outcome" == cause.kind == effect.kind
     return min(effect.level, Severity.ERROR) if both_suffered else min(effect.level, Severity.WARNING)
 
 
@@ -293,7 +288,7 @@ def diagnosis_of(
         first, last = int(run.steps.min()), int(run.steps.max())
     slack = SLACK * (last - first) / max(rows - 1, 1) if first is not None and last is not None else 0.0
     stands = {name: series.outcome for name, series in success.items() if series.rows}
-    _settle(catalogue, findings, run.run_type == "probe", learns(stands, run.run_type), (first, last))
+    _settle(findings, learns(stands, run.run_type), (first, last))
     fell = min((o.since for o in stands.values() if o.fallen), default=math.inf)
     _link(catalogue, findings, slack, (math.inf if first is None else first, fell))
     active = [f for f in findings if not f.cleared]
@@ -320,6 +315,8 @@ def diagnosis_of(
     verdict = _verdict(run, active, coverage, stands, rows)
     moved = moved_first(run, int(fell)) if fell < math.inf and len(run) == rows else []
     told = _told(run, outcome, cause, moved) if head else _unsick(verdict, run, rows, active, stands)
+    if head and verdict == "suspect" and learns(stands, run.run_type):
+        told = f"{told} {shown(stands, True)}"
     return Diagnosis(
         source=run.source,
         format=run.format,
@@ -410,8 +407,14 @@ def shown(success: Mapping[str, Outcome], learning: bool) -> str:
             first, now = (-o.first, -o.now) if turned else (o.first, o.now)
             return f"It learns: the {NAMES[name]} {'fell' if turned else 'rose'} from {first:.3g} to {now:.3g}."
     for name, o in success.items():
-        if o.solved and not o.fallen and o.rows >= LEAST:
+        if o.risen and not o.fallen:
             return f"The task is solved: the {NAMES[name]} stands at {o.now:.3g}."
+    for name, o in success.items():
+        if o.solved and not o.fallen and o.rows >= LEAST:
+            return (
+                f"Nothing shows that it learns: the {NAMES[name]} stood near its top from the start "
+                f"({o.first:.3g}, {o.now:.3g} now)."
+            )
     for name, o in success.items():
         if not math.isnan(o.shown) and name == "loss" and learning:
             return f"It learns: the loss stands at {-o.now:.3g}, below the ln 2 at which a preference run begins."

@@ -59,7 +59,7 @@ class Examined:
         for alarm, flag in zip(self.alarms, flags, strict=True):
             rang |= alarm.push(bool(flag), self.seen, row, step)
             if flag and alarm.active and alarm.episode is not None:
-                onset, alarm.episode.confidence, *evidence = told
+                onset, alarm.episode.confidence, alarm.episode.suffered, *evidence = told
                 alarm.episode.evidence = dict(zip(self.fires.evidence, evidence, strict=True))
                 alarm.episode.backdate(onset)
         self.calm = not any(alarm.active or alarm.recent for alarm in self.alarms)
@@ -81,7 +81,7 @@ class Examined:
                 last[id(alarm.episode)] = i
             for episode in (alarm.episode, alarm.longest):
                 if episode is not None and id(episode) in last:
-                    _, episode.confidence, *evidence = (_at(value, last[id(episode)]) for value in told)
+                    _, episode.confidence, episode.suffered, *evidence = (_at(x, last[id(episode)]) for x in told)
                     episode.evidence = dict(zip(self.fires.evidence, evidence, strict=True))
         self.calm = not any(alarm.active or alarm.recent for alarm in self.alarms)
 
@@ -99,6 +99,7 @@ class Examined:
         return Finding(
             code=self.check.code,
             name=self.check.name,
+            kind="outcome" if main.suffered else self.check.kind,
             severity=str(max(a.level for a in active or rung)),
             confidence=self._confidence(main),
             onset_step=main.onset_step,

@@ -8,6 +8,8 @@ from grpo_doctor.catalogue import load
 from grpo_doctor.check import Finding, Severity
 from grpo_doctor.diagnosis import Coverage, Diagnosis, diagnosis_of
 from grpo_doctor.examine import diagnose
+from grpo_doctor.record import StepRecord
+from grpo_doctor.run import run_of
 from grpo_doctor.testing import make_run, series
 from grpo_doctor.trajectory import Trajectory
 
@@ -18,6 +20,7 @@ def found(code: str, severity: str, onset: int, *, last: int = 100, confidence: 
     return Finding(
         code=code,
         name=load().checks[code].name,
+        kind=load().checks[code].kind,
         severity=severity,
         confidence=confidence,
         onset_step=onset,
@@ -51,6 +54,33 @@ def test_a_collapsed_length_explains_a_collapsed_reward() -> None:
     diagnosis = diagnosed(found("REW009", "critical", 48), found("LEN001", "critical", 50))
     assert diagnosis.cause == "LEN001"
     assert diagnosis.findings[1].explained_by == ["LEN001"]
+
+
+def test_a_run_suffers_from_cut_responses_whatever_its_reward_says() -> None:
+    rewards = list(np.linspace(-0.7, -0.55, 60) + np.random.default_rng(0).normal(0, 0.005, 60))
+    cut = diagnose(make_run(reward_mean=rewards, truncated_rate="1x60"))
+    assert (cut.verdict, cut.outcome, cut.learns) == ("suspect", "LEN003", True)
+    assert cut.headline.startswith("100% of the responses are cut at the length limit.")
+    assert cut.headline.endswith("It learns: the reward rose from -0.683 to -0.566.")
+    some = diagnose(make_run(reward_mean=rewards, truncated_rate="0.3x60"))
+    assert (some.verdict, some.outcome) == ("suspect", None)
+
+
+def test_a_task_that_stood_at_its_top_from_the_start_proves_no_learning() -> None:
+    rewards = list(0.95 + np.random.default_rng(0).normal(0, 0.01, 40))
+    still = diagnose(make_run(reward_mean=rewards))
+    assert still.verdict == "unproven"
+    assert "stood near its top from the start" in still.headline
+
+
+def test_three_rows_of_cut_responses_over_thirty_steps_are_decisive() -> None:
+    rows = list(zip((1.9, 0.5, 0.9), (0.9, 1.0, 1.0), strict=True))
+
+    def every(steps: int) -> str:
+        records = [StepRecord(step=steps * i, reward_mean=r, truncated_rate=c) for i, (r, c) in enumerate(rows, 1)]
+        return diagnose(run_of(records, "test", {})).verdict
+
+    assert (every(10), every(1)) == ("failing", "suspect")
 
 
 def test_an_outcome_does_not_explain_a_worse_one() -> None:

@@ -59,7 +59,7 @@ def test_actions_that_cannot_be_read(words: str, message: str) -> None:
 
 def finding(severity: str, role: Any) -> Finding:
     return Finding(
-        code="XXX001", name="x", severity=severity, confidence="low", role=role,
+        code="XXX001", name="x", kind="risk", severity=severity, confidence="low", role=role,
         onset_step=1, detected_step=1, last_step=1, message="",
     )  # fmt: skip
 

@@ -76,7 +76,7 @@ def test_from_epoch_to_epoch() -> None:
 
 def finding(code: str, role: Role, **changes: Any) -> Finding:
     return Finding(
-        code=code, name="n", severity="error", confidence="high", role=role, onset_step=5, detected_step=5, last_step=9,
+        code=code, name="n", kind="defect", severity="error", confidence="high", role=role, onset_step=5, detected_step=5, last_step=9,
         message="m", **changes,
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_doctor.trajectory import BINS, LEAST, NOTHING, Outcome, Trajectory
+from grpo_doctor.trajectory import BINS, LEAST, NOTHING, Outcome, Trajectory, critical
 from tests import simulated
 
 
@@ -77,6 +77,32 @@ def test_a_known_top_decides_what_is_solved() -> None:
     assert judged(noisy(np.full(50, 1.9), 0.01), top=2.0).solved
     assert not judged(noisy(np.full(50, 1.9), 0.01), top=3.0).solved
     assert not judged(noisy(np.full(50, 1.9), 0.01)).solved  # no scale is known
+
+
+def test_what_stood_at_its_top_all_along_has_not_risen() -> None:
+    still, risen = (
+        judged(noisy(np.full(50, 0.95), 0.01)),
+        judged(noisy(np.r_[np.full(10, 0.7), np.full(40, 0.95)], 0.01)),
+    )
+    assert (still.solved, still.risen) == (True, False)
+    assert (risen.solved, risen.risen) == (True, True)
+
+
+def test_one_low_first_value_is_no_gain() -> None:
+    assert judged(np.r_[-0.14, -0.1, -0.12, np.tile([-0.1, -0.09, -0.1, -0.11], 6)]).kind == "flat"
+
+
+def test_a_fall_to_the_floor_is_seen_after_a_restless_run() -> None:
+    """Rises, dips and recoveries fill the noise of the whole run; at the floor there is none."""
+    restless = np.r_[noisy(np.linspace(0.2, 0.9, 8), 0.08), noisy(np.full(12, 0.85), 0.08), 0.3, 0.3, 0.25, 0.5]
+    fell = judged(np.r_[restless, noisy(np.full(7, 0.9), 0.08), 0.4, noisy(np.full(9, 0.02), 0.02, seed=1)])
+    assert (fell.kind, fell.fallen) == ("fell", 2)
+    assert fell.since == pytest.approx(31, abs=1)
+
+
+def test_critical_values_are_those_of_student() -> None:
+    assert critical(1.96, 10) == pytest.approx(2.228, abs=0.01)  # two-sided 5 %
+    assert critical(1.96, 1000) == pytest.approx(1.962, abs=0.001)
 
 
 def test_nothing_is_said_before_there_are_enough_values() -> None:

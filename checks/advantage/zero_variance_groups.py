@@ -7,10 +7,10 @@ from grpo_doctor.columns import (
     fmin,
     homogeneous,
     isnan,
-    latest,
     lowest,
     maximum,
     moving_mean,
+    recent_mean,
     row,
     total,
     where,
@@ -39,12 +39,14 @@ def zero_variance_groups(
     reward_max: Column = None,
     reward_unit: Column = None,
     reward_gained: Column = None,
+    reward_risen: Column = None,
     *,
     rows: int = 10,
     half: float = 0.5,
     most: float = 0.8,
     solved: float = 0.9,
-    nearly: float = 0.85,
+    nearly: float = 0.8,
+    all_but_all: float = 0.95,
 ) -> Fires:
     """Most groups have rewards that are all equal, so they carry no gradient.
 
@@ -52,17 +54,20 @@ def zero_variance_groups(
     The share of groups whose largest and smallest reward are equal, over 10 steps: a warning above 0.5, an error
     above 0.8, critical when every group of ten steps is dead, both only while the reward has not gained and stands
     below half of its scale (from 0, or the lowest reward, to the largest single reward recorded, or 1 where rewards
-    are on a scale of 0 to 1, or else the run's best). Silent while the success rate says that the equal rewards are
-    right ones, or a reward near the best the run has seen, once it has clearly risen, or one above 0.85 of its largest.
-    The expected share for binary rewards, p^K + (1-p)^K at the mean success p, stands beside it where the scale is
-    known: near the actual share K is too small; far below it difficulty is bimodal or responses are alike.
+    are on a scale of 0 to 1, or else the run's best). Silent while the success rate, or a reward above 0.8 of its
+    largest, says that the equal rewards are right ones, and for a reward near the best the run has seen once it has
+    clearly risen. Above 0.8 over the whole run too it is an outcome. Above 0.95 over the whole run it is told of any
+    run that has not risen, at whatever reward: nothing can have been learnt. The expected share for binary rewards,
+    p^K + (1-p)^K at the mean success p, stands beside it where the scale is known: near the actual share K is too
+    small; far below it difficulty is bimodal or responses are alike.
 
     ## Thresholds
     - `rows`: rows over which the share of equal groups is averaged.
     - `half`: share of equal groups, 0 to 1, for a warning.
     - `most`: share of equal groups, 0 to 1, for an error.
-    - `solved`: success rate, or share of the best reward seen, from which equal rewards are right ones.
-    - `nearly`: share of the largest single reward from which the task counts as solved.
+    - `solved`: share of the best reward seen from which a run that has gained is at its top.
+    - `nearly`: success rate, or share of the largest single reward, from which equal rewards are right ones.
+    - `all_but_all`: share of equal groups over the whole run, 0 to 1, from which nothing can have been learnt.
 
     ## Why it matters
     A group without variance has advantage 0 everywhere. The optimizer still takes a full step for the few live
@@ -79,29 +84,32 @@ def zero_variance_groups(
     DAPO, arXiv 2503.14476 (42 to 50 on AIME24 by dynamic sampling); beita6969/colab-grpo's log: 235 of 285 groups at
     K=2.
     """
-    dead, reward, right = moving_mean(dead_share, rows), latest(reward_mean), latest(success_rate)
+    dead, whole_run = moving_mean(dead_share, rows), total(dead_share) / row(dead_share)
+    reward, right = recent_mean(reward_mean, rows), recent_mean(success_rate, rows)
     top, floor = best(reward), lowest(reward)
     peak = where(isnan(best(reward_max)), where(reward_unit, 1.0, maximum(top, 0.0)), best(reward_max))
     least = fmin(floor, 0.0)
-    stands = where(peak > least, (reward - least) / (peak - least), 0.0)
-    chance = latest(moving_mean(where(isnan(right), stands, right), rows))
+    chance = where(isnan(right), where(peak > least, (reward - least) / (peak - least), 0.0), right)
     near = (reward >= floor + solved * (top - floor)) & (reward >= solved * abs(top))
-    risen = (top - floor > 0.2 * maximum(abs(top), abs(floor))) & (near | (reward_gained & (chance >= nearly)))
-    done = risen | is_solved(reward_mean, reward_max, reward_unit, rows, nearly)
-    alarm = (dead > half) & ~where(isnan(right), done, right >= solved)
+    clearly = reward_gained & (top - floor > 0.2 * maximum(abs(top), abs(floor)))
+    done = (clearly & (near | (chance >= nearly))) | is_solved(reward_mean, reward_max, reward_unit, rows, nearly)
+    alarm = (dead > half) & ~where(isnan(right), done, right >= nearly)
     wrong = alarm & ~reward_gained & ~(chance >= 0.5)
+    never = (dead > all_but_all) & (whole_run > all_but_all) & ~reward_risen
     expected = homogeneous(where((right == right) | reward_unit | (chance == 0), chance, np.nan), group_size)
     return fires(
-        alarm,
+        alarm | never,
         "{share:.1%} of the groups of the last {rows} steps have rewards that are all equal, so they teach nothing "
         "({whole_run:.1%} over the run{chance}).",
         error=wrong & (dead > most),
         critical=wrong & (dead >= 1.0),
+        clear=3,
+        suffered=(dead > most) & (whole_run > most),
         share=dead,
         rows=rows,
         expected=expected,
         chance=words(_chance, expected),
-        whole_run=total(dead_share) / row(dead_share),
+        whole_run=whole_run,
     )
 
 

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, baseline
+from grpo_doctor.columns import Column, baseline, row, total
 from grpo_doctor.remedies import remedy
 
 
@@ -32,13 +32,21 @@ from grpo_doctor.remedies import remedy
     ),
 )
 def grad_norm_vanishing(
-    grad_norm: Column, dead_share: Column = None, *, part: float = 1e-3, dead: float = 0.9, rows: int = 10
+    grad_norm: Column,
+    dead_share: Column = None,
+    reward_risen: Column = None,
+    reward_solved: Column = None,
+    *,
+    part: float = 1e-3,
+    dead: float = 0.9,
+    rows: int = 10,
 ) -> Fires:
     """The gradient norm has fallen to nothing although groups still differ.
 
     ## What it sees
     Ten rows in a row below a thousandth of the run's first level (median of its first five), while less than 90 %
-    of the groups are known to be dead.
+    of the groups are known to be dead and the task was not solved while it trained. Where it has been so for more than
+    half of the run, the run suffers from it: it is an outcome.
 
     ## Thresholds
     - `part`: share of the first level below which the gradient has vanished.
@@ -60,10 +68,12 @@ def grad_norm_vanishing(
     huggingface/trl#3452, #2703 (loss 0 with a gradient: healthy), #3857 (dead groups).
     """
     level = baseline(grad_norm, 5)
+    vanished = grad_norm < part * level
     return fires(
-        (grad_norm < part * level) & ~(dead_share >= dead),
+        vanished & ~(dead_share >= dead) & ~(reward_risen & reward_solved),
         "The gradient norm is {norm:.2g}; it began at {level:.2g}.",
         hold=(rows, rows),
+        suffered=total(vanished) > row(grad_norm) / 2,
         norm=grad_norm,
         level=level,
     )

@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
-from grpo_doctor.columns import Column, fmin, is_any, isnan, where
+from grpo_doctor.columns import Column, fmin, is_any, isnan, recent_mean, where
 from grpo_doctor.remedies import remedy
 
 
@@ -46,13 +46,15 @@ def kl_negative(
     impossible: float = -1e-3,
     summed: float = -1.0,
     summed_bad: float = -5.0,
+    rows: int = 10,
 ) -> Fires:
     """The estimated KL is negative, which the true KL never is.
 
     ## What it sees
     On 3 of 5 rows: a signed (k1) estimate, or one of unknown kind, below -0.05 (warning) or below -1 (error); an
     estimate that the log calls k2 or k3 below -0.001 (critical: these are never negative). A signed KL that is summed
-    over the response (TRL PPO `objective/kl`): below -1 a warning, below -5 an error.
+    over the response (TRL PPO `objective/kl`): below -1 a warning, below -5 an error. Of a signed estimate the mean of
+    the last 10, once there are so many, must lie below the limit of a warning too: single batches scatter around 0.
 
     ## Thresholds
     - `warn`: signed KL, nats per token, below which it is a warning.
@@ -60,6 +62,7 @@ def kl_negative(
     - `impossible`: k2 or k3, nats per token, below which its sign or formula is wrong.
     - `summed`: signed KL summed over the response, nats, below which it is a warning.
     - `summed_bad`: the same sum for an error.
+    - `rows`: recorded signed estimates whose mean must lie below the limit as well.
 
     ## Why it matters
     k1 is unbiased only for samples of the policy itself. A mean clearly below 0 says that the samples come from
@@ -80,10 +83,12 @@ def kl_negative(
     signed = fmin(where(positive, np.nan, kl), kl_k1)
     never = fmin(where(positive, kl, np.nan), kl_k3)
     value = fmin(signed, never)
+    mean, mean_summed = recent_mean(signed, rows), recent_mean(kl_sequence, rows)
+    low, low_summed = (signed < warn) & ~(mean >= warn), (kl_sequence < summed) & ~(mean_summed >= summed)
     return fires(
-        (signed < warn) | (never < impossible) | (kl_sequence < summed),
+        low | (never < impossible) | low_summed,
         "The KL to the reference is estimated as {value:.3g} nats per {of}.",
-        error=(signed < bad) | (never < impossible) | (kl_sequence < summed_bad),
+        error=((signed < bad) & low) | (never < impossible) | ((kl_sequence < summed_bad) & low_summed),
         critical=never < impossible,
         value=where(isnan(value), kl_sequence, value),
         of=where(isnan(value), "response", "token"),

@@ -3,15 +3,17 @@ import numpy as np
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.columns import (
     Column,
+    baseline,
     began,
     best,
+    fmax,
     isnan,
     kendall_tau,
     moving_max,
-    moving_mean,
     moving_min,
     moving_sum,
     recent_mean,
+    total,
     where,
 )
 
@@ -20,7 +22,7 @@ from grpo_doctor.columns import (
     "LEN003",
     severity="warning",
     confidence="medium",
-    explains=("ADV003", "STL001", "REW001", "REW009", "DIV004"),
+    explains=("ADV003", "STL001", "STL004", "REW001", "REW009", "DIV004"),
     rivals=(
         Rival(
             "EOS is never produced",
@@ -56,22 +58,26 @@ def truncation_excess(
     bad: float = 0.5,
     rows: int = 10,
     short: float = 16,
+    nearly: float = 0.8,
 ) -> Fires:
     """Too many responses are cut at the length limit.
 
     ## What it sees
-    More than 10 % of the responses of the last 5 rows cut, and on three of them: a warning (one cut response in eight
-    is chance). More than half over the last 10 rows is an error where the reward is known, has not gained and is not
-    near its top, and truncation is not falling (Kendall's tau over those rows above -0.4). Where the task was solved
-    while it trained it is an info. Where no share is recorded, a mean length that has stood exactly at its own maximum
-    for 10 rows, above 16 tokens, is the limit, and everything is cut. It clears after 5 rows below: the end of the run
-    counts, not its start.
+    More than 10 % of the responses of the last 5 rows (or of all, while they are fewer) cut, and on three of them:
+    a warning (one cut response in eight is chance). More than half over the last 10 rows, and from the 10th step
+    on, is an error where the reward is known, has not gained and is not near its top, and truncation is not falling
+    (Kendall's tau over those rows above -0.4). Where over 80 % have been cut, over the whole run and lately, the
+    run suffers from it whatever its reward says: it is an outcome. Where the task was solved while it trained it is
+    an info. Where no share is recorded, a mean length that has stood exactly at its own maximum for 10 rows, above
+    16 tokens, is the limit, and everything is cut. It clears after 5 rows below: the end of the run counts, not its
+    start.
 
     ## Thresholds
     - `warn`: share of responses cut, 0 to 1, for a warning.
     - `bad`: share of responses cut, 0 to 1, for an error.
     - `rows`: rows over which the error is judged, and a constant length.
     - `short`: tokens up to which a constant length is no limit.
+    - `nearly`: share of responses cut over the whole run, 0 to 1, from which it is an outcome.
 
     ## Why it matters
     A cut response has no answer. Scored as wrong it makes groups tie; scored by what stands there, the policy learns
@@ -95,17 +101,21 @@ def truncation_excess(
     stands = moving_min(response_length_mean, rows) == moving_max(response_length_mean, rows)
     at_cap = stands & (response_length_mean >= longest) & (longest > short)
     share = where(isnan(cut_share), where(at_cap, 1.0, np.nan), cut_share)
-    cut, lately = recent_mean(share, rows), moving_mean(share, 5)
-    often = (lately > warn) & (moving_sum(share > warn, 5) >= 3)
+    known = total(share == share)
+    so_far = total(share) / known
+    cut, lately = (fmax(recent_mean(share, n), where(known < n, so_far, np.nan)) for n in (rows, 5))
+    often = (lately > warn) & (where(known < 5, total(share > warn), moving_sum(share > warn, 5)) >= 3)
     better = (reward_gained & ~reward_fallen) | reward_solved
     rewarded = reward_mean == reward_mean
-    stays = ~(kendall_tau(share, rows) < -0.4)
+    stays = ~(kendall_tau(share, rows) < -0.4) & (step - baseline(step, 1) >= rows - 1)
+    suffered = (lately > nearly) & (so_far > nearly)
     return fires(
         often & ~(reward_solved & reward_gained),
         "{cut:.0%} of the responses are cut at the length limit.",
         info=often,
         error=(cut > bad) & often & rewarded & ~better & stays,
         hold=(1, 1),
+        suffered=suffered,
         onset=began(often, share > warn, step),
         cut=lately,
     )

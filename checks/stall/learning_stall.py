@@ -74,11 +74,11 @@ def learning_stall(
     has not gained.
 
     **Flat** (warning): it has neither gained nor fallen nor is it solved, and its noise leaves no room for a gain
-    of a tenth of the headroom; a run that begins at 80 % of its top is no stall. Headroom is what lies between the
-    first level and the largest single reward recorded, or 1 where rewards are on a scale of 0 to 1, or else the largest
-    mean reward of a row. Where the noise would have hidden such a gain it says nothing: the run is unproven.
-    **error** when at the same time over 80 % of the groups are dead or most responses are cut off: then no patience
-    helps. A held-out score that has gained is learning.
+    of a tenth of the headroom, nor has it gone half of what would have shown; a run that begins at 80 % of its top
+    is no stall. Headroom is what lies between the first level and the largest single reward recorded, or 1 where
+    rewards are on a scale of 0 to 1, or else the largest mean reward of a row. Where the noise would have hidden such
+    a gain it says nothing: the run is unproven. **error** when at the same time over 80 % of the groups are dead or
+    most responses are cut off: then no patience helps. A held-out score that has gained is learning.
 
     Where no reward is recorded at all: advantages whose size is below 0.1 and has stayed within 25 % of its first
     value, while the KL to the reference has risen by no more than a tenth of its first, on 40 rows, or 3 rows that are
@@ -121,7 +121,8 @@ def learning_stall(
     unpaid = long & reward_unpaid & ~better
     gain = reward_now - reward_first + reward_shown  # the largest that the noise leaves possible
     room = (most <= 0) | (reward_first < done * most)
-    flat = long & room & ~better & ~reward_fallen & ~unpaid & (gain < seen * (most - reward_first))
+    leans = reward_now - reward_first > reward_shown / 2
+    flat = long & room & ~(better | leans | reward_fallen | unpaid) & (gain < seen * (most - reward_first))
     none, ended = recent_mean(dead_share, rows), recent_mean(cut_share, rows)
     size = latest(where(isnan(advantage_rms_live), advantage_std, advantage_rms_live))
     size_first, kl_first, kl_now = baseline(size, 1), baseline(kl, 1), latest(kl)

@@ -2,9 +2,8 @@
 
 For each metric means of windows of the paired difference are held against its noise (what one step leaves of it, its
 autocorrelation included) and against what seeds do (`difference.SEED` of how far the metric had moved on both by then).
-The critical value pays for looking at every place, every window and every metric: it is that of a fall in
-`grpo_doctor.trajectory`, raised for the number of metrics. The parting is dated where two means fit best what was seen
-by then.
+The critical value pays for looking at every place, every window and every metric. The parting is dated where two means
+fit best what was seen by then.
 """
 
 from __future__ import annotations
@@ -17,10 +16,12 @@ import msgspec
 import numpy as np
 
 from ..run import Run
-from ..trajectory import FALL, WINDOW, split
+from ..trajectory import WINDOW, split
 from .align import Aligned, timeline
 from .difference import LEAST, SEED, autocorrelation
 
+LOOKED = (5.2, 30.0)
+"""Critical value ``a + b / places`` of one metric, in standard errors: it pays for every place and every window."""
 METRICS_PAID = 0.5
 """What is added to the critical value of one metric because up to ten are looked at: the tail of the normal
 distribution at 5.2 is ten times as large as at 5.64."""
@@ -52,7 +53,7 @@ def _of(metric: str, aligned: Aligned) -> Parting | None:
     if count < LEAST:
         return None
     error = _noise(d)
-    critical = FALL[0] + FALL[1] / count + METRICS_PAID
+    critical = LOOKED[0] + LOOKED[1] / count + METRICS_PAID
     arms = [arm.mean(axis=0) for arm in (aligned.base, aligned.new)]
     seeds = SEED * math.sqrt(1 / len(aligned.base) + 1 / len(aligned.new))
     first = None

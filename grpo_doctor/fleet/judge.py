@@ -30,7 +30,7 @@ from ..sources import ReadError
 from ..sources.folder import COMPARED, Answer, Survey, survey, survey_files, view_rows
 from ..sources.input import Input
 from ..sources.reader import read_input
-from ..trajectory import LEAST, TURNED, WINDOW, noise
+from ..trajectory import LEAST, TURNED, WINDOW, noise_of
 from .declared import Settings, settings_of
 from .places import Stamp, Unit, digest, fetch
 
@@ -255,7 +255,7 @@ def _levels(diagnosis: Diagnosis) -> dict[str, Level]:
         if not len(values):
             continue
         rows = min(max(len(values) // 4, WINDOW), len(values))
-        error = float(noise(values)(rows)) if len(values) >= LEAST else math.nan
+        error = noise_of(values).error(rows) if len(values) >= LEAST else math.nan
         sums = np.concatenate(([0.0], np.cumsum(values)))
         means = (sums[rows:] - sums[:-rows]) / rows
         best = means.min() if name in TURNED else means.max()

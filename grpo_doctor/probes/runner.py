@@ -201,6 +201,7 @@ def _finding(check: Check, fires: Fires) -> Finding:
     return Finding(
         code=check.code,
         name=check.name,
+        kind="defect",  # it is proven of the code, whatever the kind of the same illness in records
         severity=str(max(levels, default=check.probe_severity)),
         confidence="high",
         onset_step=0,

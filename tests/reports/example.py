@@ -66,6 +66,7 @@ def finding(code: str, name: str, role: Role, severity: str, **changes: Any) -> 
     known: dict[str, Any] = {
         "confidence": "medium",
         "onset_step": 6,
+        "kind": "risk",
         "detected_step": 8,
         "last_step": 95,
         "message": f"{name} with 0.25 of it.",

