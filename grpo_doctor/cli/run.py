@@ -37,7 +37,9 @@ def run(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", help="embedded, smollm2, a folder or a hub id.", show_default="embedded"),
+        typer.Option(
+            "--model", help="embedded, embedded-small, smollm2, a folder or a hub id.", show_default="embedded"
+        ),
     ] = None,
     task: Annotated[
         str | None,
@@ -221,11 +223,12 @@ def _trainer(settings: Settings, engine: Any) -> Trainer:
 
 
 def _named(model: str) -> str:
+    from ..engine.model import EMBEDDED
     from ..engine.tiny import cache_file
 
-    if model == "embedded" and not cache_file().is_file():
+    if model in EMBEDDED and not cache_file(model).is_file():
         return "the embedded model, which is warmed up once: some 20 seconds"
-    return "the embedded model" if model == "embedded" else model
+    return "the embedded model" if model in EMBEDDED else model
 
 
 def _prove(trainer: Trainer, examined: Config) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from ..catalogue import Catalogue
 from ..config import ConfigError
-from ..engine.model import load_model
+from ..engine.model import EMBEDDED, load_model
 from ..engine.settings import Settings
 from ..engine.task import Task, load_task
 from .trl import Attached, attach
@@ -83,7 +83,7 @@ def _config(settings: Settings, out: Path, known: set[str]) -> dict[str, Any]:
         "output_dir": str(out / "trl"),
         "per_device_train_batch_size": share,
         "generation_kwargs": {"min_new_tokens": settings.min_new_tokens} if settings.min_new_tokens else None,
-        "use_cpu": settings.device == "cpu" or settings.model == "embedded",
+        "use_cpu": settings.device == "cpu" or settings.model in EMBEDDED,
         "logging_steps": 1,
         "report_to": "none",
         "disable_tqdm": True,

@@ -40,6 +40,7 @@ class Row(msgspec.Struct, kw_only=True):
         since: last step before something was done; 0 for twins and faults left alone.
         before: mean score of the steps just before that.
         end, twin: mean score of the last steps, of this run and of the healthy twin.
+        error: standard error of ``end``, from the scatter of those steps.
         recovered: steps after ``since`` until the moving mean of the score first stood at `WHOLE` of ``twin``.
         died: why it ended early.
         verdict: on the treatment, over all seeds.
@@ -57,6 +58,7 @@ class Row(msgspec.Struct, kw_only=True):
     before: float | None = None
     end: float
     twin: float
+    error: float = 0.0
     recovered: int | None = None
     died: str | None = None
     verdict: Verdict = ""
@@ -114,6 +116,7 @@ def command(fault: str) -> str:
 def _row(folder: Path, result: Result) -> Row:
     twin = result_of(folder, Job(twin_of(result.fault), TWIN, result.seed))
     last = round(END * result.steps)
+    ended = result.scores[-last:]
     return Row(
         fault=result.fault,
         arm=result.arm,
@@ -121,6 +124,7 @@ def _row(folder: Path, result: Result) -> Row:
         steps=result.steps,
         end=_end(result.scores, result.steps - result.since, last),
         twin=_end(twin.scores, twin.steps, last),
+        error=statistics.stdev(ended) / math.sqrt(last) if len(ended) > 1 else 0.0,
         died=result.died,
         command=command(result.fault),
         versions=", ".join(f"{name} {number}" for name, number in result.versions.items()),
@@ -220,7 +224,8 @@ def _with_verdicts(found: list[Row]) -> list[Row]:
     gains = {key: [row.end - alone[row.fault, row.seed].end for row in of_arm] for key, of_arm in arms.items()}
     for (fault, arm), of_arm in arms.items():
         alike = [gain for (other, _), gain in gains.items() if twin_of(other) == twin_of(fault)]
-        noise = _noise(alike) or _noise(list(gains.values()))
+        errors = [math.hypot(row.error, alone[fault, row.seed].error) for row in of_arm]
+        noise = max(_noise(alike), statistics.fmean(errors))
         verdict = _verdict(of_arm, statistics.fmean(gains[fault, arm]), CERTAIN * noise / math.sqrt(len(of_arm)))
         for row in of_arm:
             row.verdict = verdict
