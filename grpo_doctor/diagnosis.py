@@ -405,7 +405,11 @@ def shown(success: Mapping[str, Outcome], learning: bool) -> str:
         if o.gained and not o.fallen:
             turned = name in TURNED
             first, now = (-o.first, -o.now) if turned else (o.first, o.now)
-            return f"It learns: the {NAMES[name]} {'fell' if turned else 'rose'} from {first:.3g} to {now:.3g}."
+            moved = f"the {NAMES[name]} {'fell' if turned else 'rose'} from {first:.3g} to {now:.3g}"
+            lost = next((other for other, its in success.items() if its.fallen), None)
+            if lost is not None:
+                return f"Nothing shows that it learns: {moved}, but the {NAMES[lost]} has lost what it had reached."
+            return f"It learns: {moved}."
     for name, o in success.items():
         if o.risen and not o.fallen:
             return f"The task is solved: the {NAMES[name]} stands at {o.now:.3g}."

@@ -73,6 +73,15 @@ def test_a_task_that_stood_at_its_top_from_the_start_proves_no_learning() -> Non
     assert "stood near its top from the start" in still.headline
 
 
+def test_what_learns_on_one_side_and_loses_on_the_other_is_not_said_to_learn() -> None:
+    held_out = Trajectory()
+    for step, score in enumerate(series("0.8x50 0.2x50"), 1):
+        held_out.push(score or 0.0, step)
+    diagnosis = diagnosed(success={**LEARNT, "eval_score": held_out})
+    assert diagnosis.verdict == "unproven"
+    assert diagnosis.headline.endswith("but the held-out score has lost what it had reached.")
+
+
 def test_three_rows_of_cut_responses_over_thirty_steps_are_decisive() -> None:
     rows = list(zip((1.9, 0.5, 0.9), (0.9, 1.0, 1.0), strict=True))
 
