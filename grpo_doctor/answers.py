@@ -52,7 +52,7 @@ def _loss_is_the_kl_term(run: Run) -> str | None:
     if known is None:
         return None
     loss, kl = known
-    if kl.min() < 0 or kl.max() < 1.2 * kl.min() or loss.max() < 10 * PRINTED:
+    if kl.min() < 0 or kl.max() <= 1.2 * kl.min() or loss.max() < 10 * PRINTED:
         return None
     beta = float(loss @ kl / (kl @ kl))
     if not np.all(np.abs(loss - beta * kl) <= 2 * PRINTED + 0.05 * beta * kl):
