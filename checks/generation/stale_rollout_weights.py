@@ -139,7 +139,7 @@ def probe_seams(
     ids, real = craft.pad_left(rows, craft.special_ids(tokenizer).pad, craft.device_of(model))
     model.eval()
     before = probes.sampling.sampled(sample, ids, real, model)
-    copies = probes.intercept.copies_that_generate(lambda: sample(ids, real), model, craft.special_ids(tokenizer).pad)
+    copies = probes.generations.copies_that_generate(lambda: sample(ids, real), model, craft.special_ids(tokenizer).pad)
     steps = step is not None and not isinstance(step, probes.updates.PlainStep)
     if sync is None and not steps and any(c is not reference for c in copies):
         raise probes.Unjudged("a copy of the model generates, and neither sync nor step says when it is given weights")

@@ -75,7 +75,7 @@ def attention_or_position_ids_missing(
     if model is not None and (sample is not None or rollout is not None):
         padded = craft.pad_left(own, special.pad, craft.device_of(model))
         ended = [[special.eos if special.eos is not None else special.pad]]
-        with probes.intercept.scripted_generate(model, ended, special.pad, special.eos) as calls:
+        with probes.generations.scripted_generate(model, ended, special.pad, special.eos) as calls:
             rollout([p for p, _ in pairs]) if rollout is not None else sample(*padded)
         given = [
             [int(i) for i, r in zip(ids, real, strict=True) if r]

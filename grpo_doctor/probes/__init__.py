@@ -9,6 +9,7 @@ from .seams import RESOURCES, SEAMS, Adapter, AdapterError, Batch, NotFinite, Se
 if TYPE_CHECKING:
     from . import composite as composite
     from . import craft as craft
+    from . import generations as generations
     from . import intercept as intercept
     from . import modes as modes
     from . import push as push
@@ -32,7 +33,19 @@ _LATER = {
     "trl_adapter_from": "adapters",
 }
 
-_ROOMS = ("composite", "craft", "intercept", "modes", "push", "sampling", "trials", "turns", "updates", "verifier")
+_ROOMS = (
+    "composite",
+    "craft",
+    "generations",
+    "intercept",
+    "modes",
+    "push",
+    "sampling",
+    "trials",
+    "turns",
+    "updates",
+    "verifier",
+)
 """Modules that most need torch, which reading a log does not."""
 
 __all__ = [

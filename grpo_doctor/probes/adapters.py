@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from .craft import flat_ids, pad_left, pad_right, special_ids
-from .intercept import replaced, scripted_generate
+from .generations import scripted_generate
+from .intercept import replaced
 from .seams import SEAMS, Adapter, AdapterError, Batch, Ids, Prompt
 
 if TYPE_CHECKING:

@@ -14,15 +14,8 @@ import torch
 from torch import Tensor
 
 from .craft import agrees, batch_of, device_of, flat_ids, pad_right, response_logprobs, special_ids, split_rows
-from .intercept import (
-    Call,
-    Forward,
-    language_model,
-    logits_of,
-    recorded_generate,
-    scripted_generate,
-    watched,
-)  # fmt: skip
+from .generations import Call, recorded_generate, scripted_generate
+from .intercept import Forward, language_model, logits_of, watched  # fmt: skip
 from .push import beside, temperature_of
 from .samples import Sample, located
 from .seams import Adapter, Batch, Ids, NotFinite, Prompt, Unjudged

@@ -19,8 +19,8 @@ from ..run import Run
 from . import seams as seams_module
 from .composite import completed
 from .craft import PROMPTS, device_of, pad_left, special_ids
+from .generations import copies_that_generate
 from .hygiene import Snapshot
-from .intercept import copies_that_generate
 from .keep import crafted
 from .seams import RESOURCES, Adapter, AdapterError, Unjudged
 

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from .craft import device_of, plain_ids, special_ids
-from .intercept import asked, generations, language_model, logits_of, scripted_logits
+from .generations import asked, generations
+from .intercept import language_model, logits_of, scripted_logits
 from .seams import Ids, Unjudged
 
 LONGEST = 24

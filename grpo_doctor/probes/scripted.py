@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .craft import device_of, flat_ids, pad_left, special_ids
-from .intercept import SERVING, scripted_generate
+from .generations import SERVING, scripted_generate
 from .seams import Ids, Unjudged
 
 

@@ -17,37 +17,25 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ...run import MEANINGS, Run
+from ...run import Run
 from ..aliases import WEAK_STEP_KEYS, resolve, words
 from ..collect import Rows
 from ..input import Input
 from ..settings import declared
 from ..steps import excursions
+from .pairs import NUMBER, pairs
 
 FORMAT = "key-value-console"
 
-_NUMBER = re.compile(
-    r"(?<![A-Za-z0-9_.@])([-+]?(?>\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan\b|inf\b))([A-Za-z]*)",
-    re.IGNORECASE,
-)
 _LISTED = re.compile(
     r"(rewards?(?:\s+\w+)?)\s*[:=]?\s*(?:tensor\()?\[\s*([-+\d.eE]+(?:(?:\s*,\s*|\s+)[-+\d.eE]+)*)\s*\]", re.IGNORECASE
 )
 """Rewards one by one: ``Rewards: [0.5, 0.0, 1.0]``."""
 _ATTACHED = re.compile(r"(step|iter|iteration|update|epoch)(?=\d)", re.IGNORECASE)
-_EDGES = re.compile(r"^[\W_]+|[^\w%)]+$")
-_CUTS = re.compile(r"[,|;\t()\[\]{}<>·•→│┃║*#、，；。]|\s-\s|\s{2,}")
-_ARROW = re.compile(r"\s*(?:→|⇒|[-=]>)\s*(?=(?:mean|avg|average|std|min|max|median)\b)", re.IGNORECASE)
-"""What stands between a subject and its statistics, as a colon does."""
-_SPREAD = re.compile(r"\s*(?:±|\+/?-).*")
 _STEPS = frozenset(
     "step steps iter iters iteration iterations it update updates rollout 步 步骤 步数 第 ステップ 스텝 단계 轮".split()
 )
 _BESIDE = frozenset("global train training grpo rl ppo policy num idx index count id".split())
-_STATISTICS = frozenset("mean std min max median".split())
-_LOG_WORDS = frozenset(
-    "info debug warning warn error trainer main rank0 logger result results stats metrics 步 轮 次".split()
-)
 _OF_RL = frozenset("kl kl_loss policy_loss clip_fraction ratio_mean advantage_mean advantage_std success_rate".split())
 """Fields beside which a bare ``R`` is the reward."""
 _HELD_OUT = re.compile(
@@ -63,13 +51,10 @@ _OF_A_SAMPLE = re.compile(
 )
 """What a line of one response begins with: its reward is not that of a step."""
 _LONGEST_LINE = 4096
-_JOINED = re.compile(r"(?:^|\s)[A-Za-z][\w/]*:[A-Za-z][\w/]*$")
-"""A name with a colon in it, as tinker writes ``loss:sum``."""
 _RULE = re.compile(r"\W{6,}$")
 _BEGINS = re.compile(r"\W*(step|iter|iteration|update|epoch|episode|batch|round)\s?:?\s?[\[(]\s*\d", re.IGNORECASE)
 """How a headline begins whose number stands in brackets: ``Epoch [3/60]``."""
 _MOST_SHAPES = 20_000
-_MOST_NUMBERS = 200
 _MOST_OTHERS = 1000
 
 
@@ -135,46 +120,6 @@ def _of_rl(name: str) -> bool:
     return any(alias.field in _OF_RL for alias in resolve(name))
 
 
-@lru_cache(maxsize=4096)
-def _share(name: str) -> bool:
-    """Whether a name means a share, which may be printed as ``12/32``."""
-    return any("0 to 1" in MEANINGS[alias.field] for alias in resolve(name))
-
-
-def pairs(text: str) -> tuple[tuple[str, ...], list[float]]:
-    """The names and numbers of a line; ``#`` is a position such as ``12/500`` that has no name."""
-    names: list[str] = []
-    values: list[float] = []
-    subject, end, total = "", 0, False
-    for match in _NUMBER.finditer(text):
-        if match.start() < end:
-            continue
-        gap, end_before = text[end : match.start()], end
-        value, end = _decimal(text, match)
-        if match[2] and not math.isfinite(value):
-            continue
-        if text[end : end + 1] == "%":
-            value, end = value / 100, end + 1
-        bare = gap.strip()
-        if bare == "/" and end_before:
-            if names and not total:
-                if value > 0 and _share(names[-1]):
-                    values[-1] /= value
-                names[-1] = names[-1] or "#"
-            total = True
-            continue
-        total = False
-        if bare in ("±", "+/-", "+-", "(±") and names:
-            name = f"{subject or names[-1]} std"
-        else:
-            name, subject = _name(gap, text[end : end + 1], subject)
-        names.append(name)
-        values.append(value)
-        if len(names) >= _MOST_NUMBERS:
-            break
-    return tuple(names), values
-
-
 def _mean(match: re.Match[str]) -> str:
     """The mean of a list in its place."""
     try:
@@ -182,57 +127,6 @@ def _mean(match: re.Match[str]) -> str:
     except ValueError:
         return match[0]
     return f"{match[1]}: {sum(figures) / len(figures):.6g}"
-
-
-def _decimal(text: str, match: re.Match[str]) -> tuple[float, int]:
-    """The number of a match and where it ends: ``0,53`` is a decimal comma, ``1,234`` are thousands."""
-    value, end = float(match[1]), match.end()
-    if match[2] or text[end : end + 1] != "," or not text[end + 1 : end + 2].isdigit():
-        return value, end
-    stop = end + 1
-    while stop < len(text) and text[stop].isdigit() and stop < end + 20:
-        stop += 1
-    if text[match.start() - 1 : match.start()] in ("[", "(", ",") or text[stop : stop + 1] in ("]", ")", ",", "."):
-        return value, end
-    digits = text[end + 1 : stop]
-    joined = f"{match[1]}{digits}" if len(digits) == 3 and abs(value) >= 1 else f"{match[1]}.{digits}"
-    try:
-        return float(joined), stop
-    except ValueError:
-        return value, end
-
-
-def _name(gap: str, after: str, subject: str) -> tuple[str, str]:
-    """The name that the text before a number gives it, and the subject that a bare statistic belongs to."""
-    text = gap[-200:].rstrip()
-    if text.endswith("第") and after in "步轮次":
-        return "step", subject
-    separated = text[-1:] in (":", "=", "：", "＝", "|", "│")
-    text = _ARROW.sub(": ", text.rstrip(":=：＝|│ "))
-    qualifier = ""
-    if text.endswith(")") and (open_ := text.rfind("(")) > 0:
-        qualifier, text = _SPREAD.sub("", text[open_ + 1 : -1]), text[:open_].rstrip()
-    piece = _CUTS.split(text)[-1] if text else ""
-    if separated and _JOINED.search(piece):
-        return _EDGES.sub("", piece), subject
-    head, colon, tail = piece.replace("：", ":").replace("=", ":").rpartition(":")
-    if colon:
-        head, piece = _EDGES.sub("", head.rpartition(":")[2]), tail
-    piece = _EDGES.sub("", piece)
-    if not piece or len(piece) > 60 or (not separated and not gap[-1:].isspace() and piece.isascii()):
-        return "", subject
-    listed = piece.split()
-    if len(listed) > 5:
-        return "", subject
-    while len(listed) > 1 and listed[0].lower() in _LOG_WORDS:
-        listed = listed[1:]
-    name = " ".join(listed)
-    if words(name) <= _STATISTICS and (head or subject):
-        subject = head or subject
-        return f"{subject} {name}", subject
-    if qualifier and words(qualifier) <= _STATISTICS:
-        return f"{name} {qualifier}", name
-    return name, name
 
 
 _Heads: TypeAlias = "dict[str, tuple[array[int], array[float], array[float]]]"
@@ -256,7 +150,7 @@ class General:
             return
         if _OF_A_SAMPLE.match(text):
             return
-        if not _NUMBER.search(text):
+        if not NUMBER.search(text):
             if (not text.strip() or _RULE.match(text)) and (not self._breaks or self._breaks[-1] != self._order):
                 self._breaks.append(self._order)
             return
@@ -299,7 +193,7 @@ class General:
         return shape
 
     def _head(self, heads: _Heads, text: str, step: float, epoch: float) -> None:
-        match = _NUMBER.search(_ATTACHED.sub(r"\1 ", text))
+        match = NUMBER.search(_ATTACHED.sub(r"\1 ", text))
         kind = " ".join(text[: match.start() if match else 24].split())[-24:]
         if kind in heads or len(heads) < _MOST_SHAPES:
             order, steps, epochs = heads.setdefault(kind, (array("q"), array("d"), array("d")))

@@ -1,0 +1,189 @@
+"""Generation that is watched or scripted in a block: ``generate`` of any model, or a trainer's own sampling loop."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .craft import pad_left, pad_right
+from .intercept import Forward, around, forwards, language_model, logits_of
+from .seams import Ids
+
+
+class Call(NamedTuple):
+    """What a generation was given."""
+
+    input_ids: Tensor
+    attention_mask: Tensor
+    module: Any
+    served: list[Ids]
+    """What it answered, row by row."""
+    looped: bool = False
+    """Whether the trainer has a sampling loop of its own, in place of ``generate``."""
+
+
+@contextmanager
+def generations(model: Any, handle: Callable[..., Any]) -> Iterator[None]:
+    """Every ``generate`` inside the block goes to ``handle(generate, module, *args, **kwargs)``: of the adapter's
+    model, of the language model in it, and of any other model of transformers."""
+    library = sys.modules.get("transformers.generation.utils")
+    known = [] if model is None else list(dict.fromkeys([language_model(model), model]))
+    kinds = [] if library is None else [library.GenerationMixin]
+    with around("generate", [m for m in known if m is language_model(m) or "generate" in vars(m)], handle, *kinds):
+        yield
+
+
+SERVING: list[Callable[[Tensor, Tensor, Any], list[Ids]]] = []
+"""What answers a `ScriptedSampler` now, the innermost last."""
+
+
+@contextmanager
+def scripted_generate(model: Any, responses: Sequence[Ids], pad: int, end: int | None = None) -> Iterator[list[Call]]:
+    """Generation returns its prompts followed by these responses, in order, over all calls of the block.
+
+    A sampler with a loop of its own, that never calls ``generate``, is given logits that leave it no other choice.
+    """
+    calls: list[Call] = []
+    served = 0
+    generates = False
+
+    def serve(ids: Tensor, real: Tensor, module: Any) -> list[Ids]:
+        nonlocal served
+        rows = [list(responses[(served + n) % len(responses)]) for n in range(len(ids))]
+        served += len(ids)
+        calls.append(Call(ids, real, module, rows, not generates))
+        return rows
+
+    def generate(call: Any, module: Any, inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
+        nonlocal generates
+        generates = True
+        ids = kwargs.get("input_ids", kwargs.get("inputs", inputs))
+        times = int(asked(kwargs, "num_return_sequences") or 1)
+        ids = ids.repeat_interleave(times, 0)
+        real = kwargs.get("attention_mask")
+        real = (ids != pad).long() if real is None else real.repeat_interleave(times, 0)
+        tokens = torch.cat([ids, pad_right(serve(ids, real, module), pad, ids.device)], 1)
+        if not asked(kwargs, "return_dict_in_generate"):
+            return tokens
+        with torch.no_grad():
+            logits = logits_of(module, tokens, torch.cat([real, (tokens[:, ids.shape[1] :] != pad).to(real)], 1))
+        return _Generated(tokens, logits[:, ids.shape[1] - 1 : -1], float(asked(kwargs, "temperature") or 1.0))
+
+    def extend(given: list[Ids]) -> None:
+        ids, real = pad_left(given, pad)
+        calls[-1] = calls[-1]._replace(input_ids=ids, attention_mask=real)
+
+    loop = _Loop(serve, extend, pad, pad if end is None else end)
+
+    def script(forward: Forward) -> Tensor | None:
+        return None if generates or forward.logits.requires_grad else loop(forward)
+
+    SERVING.append(serve)
+    try:
+        with generations(model, generate), forwards([model] if model is not None else [], script):
+            yield calls
+    finally:
+        SERVING.remove(serve)
+
+
+def asked(kwargs: dict[str, Any], name: str) -> Any:
+    """What a call of ``generate`` asks for, by argument or by its configuration."""
+    value = kwargs.get(name)
+    return getattr(kwargs.get("generation_config"), name, None) if value is None else value
+
+
+@contextmanager
+def recorded_generate(model: Any, pad: int) -> Iterator[list[Call]]:
+    """What every generation inside the block was given and answered."""
+    calls: list[Call] = []
+
+    def generate(call: Any, module: Any, inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
+        given = () if inputs is None else (inputs, *args)
+        found = call(*given, **kwargs)
+        ids = kwargs.get("input_ids", kwargs.get("inputs", inputs))
+        tokens = found if isinstance(found, Tensor) else found.sequences
+        times = len(tokens) // len(ids)
+        real = kwargs.get("attention_mask")
+        real = (ids != pad).long() if real is None else real
+        new = tokens[:, ids.shape[1] :].tolist()
+        calls.append(Call(ids.repeat_interleave(times, 0), real.repeat_interleave(times, 0), module, new))
+        return found
+
+    with generations(model, generate):
+        yield calls
+
+
+def copies_that_generate(sample: Callable[[], Any], model: Any, pad: int) -> list[torch.nn.Module]:
+    """The models that a sampler generates with and that are not the adapter's own."""
+    with scripted_generate(model, [[pad]], pad) as calls:
+        sample()
+    own = set(model.modules()) if isinstance(model, torch.nn.Module) else set()
+    found = (language_model(call.module) for call in calls)
+    return [m for m in dict.fromkeys(found) if isinstance(m, torch.nn.Module) and m not in own]
+
+
+class _Loop:
+    """The logits for a sampling loop: one token of each row's response a forward, with or without a cache.
+
+    A loop that begins at the shortest prompt puts the rest of the longer ones in place of what was sampled: only after
+    them a row's response begins.
+    """
+
+    def __init__(
+        self, serve: Callable[..., list[Ids]], extend: Callable[[list[Ids]], None], pad: int, end: int
+    ) -> None:
+        self.serve, self.extend, self.pad, self.end = serve, extend, pad, end
+        self.rows: list[Ids] = []
+        self.given: list[Ids] = []
+        self.said: list[int] = []
+        """How many tokens of its response each row has said."""
+        self.shape = (0, 0)
+
+    def __call__(self, forward: Forward) -> Tensor:
+        ids, real = forward.input_ids, forward.attention_mask
+        count, width = ids.shape
+        if self.rows and count == self.shape[0] and (width == 1 or width == self.shape[1] + 1):
+            self._go_on(ids[:, -1].tolist())
+        else:
+            real = (ids != self.pad).long() if real is None else real
+            self.rows, self.said = self.serve(ids, real, forward.module), [0] * count
+            self.given = [row[r > 0].tolist() for row, r in zip(ids, real, strict=True)]
+        self.shape = (count, width)
+        scripted = torch.full_like(forward.logits, -1e4)
+        for n, row in enumerate(self.rows):
+            scripted[n, :, row[self.said[n]] if self.said[n] < len(row) else self.end] = 1e4
+        return scripted
+
+    def _go_on(self, fed: Sequence[int]) -> None:
+        extended = False
+        for n, (token, row) in enumerate(zip(fed, self.rows, strict=True)):
+            said = self.said[n]
+            over = said >= len(row)
+            # whatever fills up a row that has ended; a lone end token may have been one of the prompt's
+            filled = over and (len(row) > 1 or token in (self.end, self.pad))
+            if filled or (not over and token == row[said]):
+                self.said[n] += 1
+            else:  # not what was sampled: the row is still in its prompt
+                self.given[n] += [*row[:said], token]
+                self.said[n] = 0
+                extended = True
+        if extended:
+            self.extend(self.given)
+
+
+class _Generated:
+    """What ``generate`` returns as a mapping: logits and scores (N, V) a step are the model's own for these tokens."""
+
+    def __init__(self, sequences: Tensor, logits: Tensor, temperature: float) -> None:
+        self.sequences = sequences
+        self.logits = tuple(logits.unbind(1))
+        self.scores = tuple((logits / temperature).unbind(1))
+        self.past_key_values = None
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)

@@ -1,0 +1,118 @@
+"""The names and numbers of one printed line, whoever printed it."""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import lru_cache
+
+from ...run import MEANINGS
+from ..aliases import resolve, words
+
+NUMBER = re.compile(
+    r"(?<![A-Za-z0-9_.@])([-+]?(?>\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan\b|inf\b))([A-Za-z]*)",
+    re.IGNORECASE,
+)
+_EDGES = re.compile(r"^[\W_]+|[^\w%)]+$")
+_CUTS = re.compile(r"[,|;\t()\[\]{}<>·•→│┃║*#、，；。]|\s-\s|\s{2,}")
+_ARROW = re.compile(r"\s*(?:→|⇒|[-=]>)\s*(?=(?:mean|avg|average|std|min|max|median)\b)", re.IGNORECASE)
+"""What stands between a subject and its statistics, as a colon does."""
+_SPREAD = re.compile(r"\s*(?:±|\+/?-).*")
+_STATISTICS = frozenset("mean std min max median".split())
+_LOG_WORDS = frozenset(
+    "info debug warning warn error trainer main rank0 logger result results stats metrics 步 轮 次".split()
+)
+_JOINED = re.compile(r"(?:^|\s)[A-Za-z][\w/]*:[A-Za-z][\w/]*$")
+"""A name with a colon in it, as tinker writes ``loss:sum``."""
+_MOST_NUMBERS = 200
+
+
+@lru_cache(maxsize=4096)
+def _share(name: str) -> bool:
+    """Whether a name means a share, which may be printed as ``12/32``."""
+    return any("0 to 1" in MEANINGS[alias.field] for alias in resolve(name))
+
+
+def pairs(text: str) -> tuple[tuple[str, ...], list[float]]:
+    """The names and numbers of a line; ``#`` is a position such as ``12/500`` that has no name."""
+    names: list[str] = []
+    values: list[float] = []
+    subject, end, total = "", 0, False
+    for match in NUMBER.finditer(text):
+        if match.start() < end:
+            continue
+        gap, end_before = text[end : match.start()], end
+        value, end = _decimal(text, match)
+        if match[2] and not math.isfinite(value):
+            continue
+        if text[end : end + 1] == "%":
+            value, end = value / 100, end + 1
+        bare = gap.strip()
+        if bare == "/" and end_before:
+            if names and not total:
+                if value > 0 and _share(names[-1]):
+                    values[-1] /= value
+                names[-1] = names[-1] or "#"
+            total = True
+            continue
+        total = False
+        if bare in ("±", "+/-", "+-", "(±") and names:
+            name = f"{subject or names[-1]} std"
+        else:
+            name, subject = _name(gap, text[end : end + 1], subject)
+        names.append(name)
+        values.append(value)
+        if len(names) >= _MOST_NUMBERS:
+            break
+    return tuple(names), values
+
+
+def _decimal(text: str, match: re.Match[str]) -> tuple[float, int]:
+    """The number of a match and where it ends: ``0,53`` is a decimal comma, ``1,234`` are thousands."""
+    value, end = float(match[1]), match.end()
+    if match[2] or text[end : end + 1] != "," or not text[end + 1 : end + 2].isdigit():
+        return value, end
+    stop = end + 1
+    while stop < len(text) and text[stop].isdigit() and stop < end + 20:
+        stop += 1
+    if text[match.start() - 1 : match.start()] in ("[", "(", ",") or text[stop : stop + 1] in ("]", ")", ",", "."):
+        return value, end
+    digits = text[end + 1 : stop]
+    joined = f"{match[1]}{digits}" if len(digits) == 3 and abs(value) >= 1 else f"{match[1]}.{digits}"
+    try:
+        return float(joined), stop
+    except ValueError:
+        return value, end
+
+
+def _name(gap: str, after: str, subject: str) -> tuple[str, str]:
+    """The name that the text before a number gives it, and the subject that a bare statistic belongs to."""
+    text = gap[-200:].rstrip()
+    if text.endswith("第") and after in "步轮次":
+        return "step", subject
+    separated = text[-1:] in (":", "=", "：", "＝", "|", "│")
+    text = _ARROW.sub(": ", text.rstrip(":=：＝|│ "))
+    qualifier = ""
+    if text.endswith(")") and (open_ := text.rfind("(")) > 0:
+        qualifier, text = _SPREAD.sub("", text[open_ + 1 : -1]), text[:open_].rstrip()
+    piece = _CUTS.split(text)[-1] if text else ""
+    if separated and _JOINED.search(piece):
+        return _EDGES.sub("", piece), subject
+    head, colon, tail = piece.replace("：", ":").replace("=", ":").rpartition(":")
+    if colon:
+        head, piece = _EDGES.sub("", head.rpartition(":")[2]), tail
+    piece = _EDGES.sub("", piece)
+    if not piece or len(piece) > 60 or (not separated and not gap[-1:].isspace() and piece.isascii()):
+        return "", subject
+    listed = piece.split()
+    if len(listed) > 5:
+        return "", subject
+    while len(listed) > 1 and listed[0].lower() in _LOG_WORDS:
+        listed = listed[1:]
+    name = " ".join(listed)
+    if words(name) <= _STATISTICS and (head or subject):
+        subject = head or subject
+        return f"{subject} {name}", subject
+    if qualifier and words(qualifier) <= _STATISTICS:
+        return f"{name} {qualifier}", name
+    return name, name

@@ -1,0 +1,224 @@
+"""The log of the fairness/hallucination trainer while it is read: the step under way, and those before it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ...run import Run, RunBuilder, Sample
+from ..input import Input
+
+FORMAT = "dual-console"
+FAIRNESS, HALLUCINATION = "fairness", "hallucination"
+Handling: TypeAlias = tuple[str, re.Pattern[str], Callable[..., None]]
+"""What a line must hold for its pattern to be tried, the pattern, and what takes its groups."""
+_ABSURD = re.compile(r"\d{19}")
+_OPEN_ARRAY = re.compile(r"(?:Top-5 probs|Before scale|After scale):\s*\[[^\]]*$")
+_LONGEST_ARRAY = 1 << 13
+_OF_FAIRNESS = frozenset({"reward_mean", "reward_std", "response_length_mean", "truncated_rate"})
+"""Fields that stand for the run, like entropy, where the trainer prints them for the fairness samples alone."""
+
+
+def mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+@dataclass
+class Step:
+    """What the log says of one step, counted from 1."""
+
+    number: int | None
+    line: int
+    fields: dict[str, Any] = field(default_factory=dict)
+    tasks: dict[str, dict[str, Any]] = field(default_factory=lambda: {FAIRNESS: {}, HALLUCINATION: {}})
+    lists: dict[str, list[float]] = field(default_factory=dict)
+    samples: list[Sample] = field(default_factory=list)
+    warnings: list[tuple[str, int]] = field(default_factory=list)
+    ended: bool = False
+
+    def close(self) -> None:
+        """Averages what was gathered; a step that was read to its end without dead groups has none."""
+        for name, values in self.lists.items():
+            task, _, field_name = name.rpartition(".")
+            (self.tasks[task] if task else self.fields).setdefault(field_name, mean(values))
+        if self.ended:  # the line about dead groups is printed only where there are some
+            self.fields.setdefault("zero_variance_groups", 0.0)
+
+    def known(self) -> bool:
+        """Whether anything was measured: a step whose batch alone is named was cut off."""
+        measured = any(values.keys() - {"groups"} for values in self.tasks.values())
+        return bool(measured or self.fields.keys() - {"by_task"} or self.samples or self.warnings)
+
+
+class Log:
+    """The step that is being read, and those before it."""
+
+    def __init__(self, file: Input, shift: int, handlers: list[Handling]) -> None:
+        self.builder, self.handlers = RunBuilder(file.source, FORMAT), handlers
+        self.run = self.builder.run
+        self.shift = shift
+        self.line = 0
+        self.step = Step(None, 0)
+        self.steps = [self.step]
+        self.counted = False  # the log names no steps
+        self.passed = False  # within a block that is passed over
+        self.open = ""  # an array that goes on in the next line
+        self.task = ""
+        self.text: list[str] | None = None
+        self.groups: float | None = None
+        self.blocked: list[float] = []
+        self.monitor = False
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        return self.step.fields
+
+    @property
+    def tasks(self) -> dict[str, dict[str, Any]]:
+        return self.step.tasks
+
+    def take(self, number: int, text: str) -> None:
+        """One line of the console."""
+        self.line = number
+        if self.open:
+            text, self.open = (text if "[" in text else self.open + " " + text.strip()), ""
+        if _OPEN_ARRAY.search(text) and len(text) < _LONGEST_ARRAY:
+            self.open = text
+            return
+        if self.text is not None:
+            self._response(text)
+        if _ABSURD.search(text):  # no count of a log is so large, and no step may be
+            return
+        for mark, pattern, handler in self.handlers:
+            if mark in text and (found := pattern.search(text)):
+                handler(self, *found.groups())
+                return
+
+    def at(self, step: int) -> None:
+        """The lines that follow belong to this step, counted from 1; a number that no record could bear is none."""
+        if step > 2**62:
+            return
+        if self.step.number is None:  # what stood before the first step belongs to it
+            self.step.number, self.step.line = step, self.line
+        elif step != self.step.number:
+            self.step = Step(step, self.line)
+            self.steps.append(self.step)
+
+    def zero_based(self, step: str) -> None:
+        """The same for a step that is counted from 0, in a log that also counts from 1."""
+        self.at(int(step) + self.shift)
+
+    def put(self, name: str, value: float) -> None:
+        """A value of the current step; where the log names no step, a value that comes again begins the next."""
+        if self.step.number is None:
+            self.at(1)
+            self.counted = True
+        elif self.counted and name in self.fields:
+            self.at(self.step.number + 1)
+        self.fields[name] = value
+
+    def gather(self, name: str, value: float) -> None:
+        """One of several values of the step, of which it has the mean."""
+        self.step.lists.setdefault(name, []).append(value)
+
+    @property
+    def number(self) -> int:
+        return 1 if self.step.number is None else self.step.number
+
+    def both(self, name: str, fairness: float, hallucination: float) -> None:
+        self.tasks[FAIRNESS][name] = fairness
+        self.tasks[HALLUCINATION][name] = hallucination
+
+    def warn(self, message: str) -> None:
+        """The trainer's own alarm."""
+        self.step.warnings.append((message, self.line))
+
+    def _response(self, text: str) -> None:
+        assert self.text is not None
+        if text.startswith("    "):
+            self.text.append(text[4:])
+            return
+        if self.text:
+            response = "\n".join(self.text)
+            self.step.samples.append(Sample(step=self.number, response=response, task=self.task or None))
+        self.text = None
+
+    def finish(self) -> Run:
+        for step in self.steps:
+            step.close()
+            self._complete(step.fields, step.tasks)
+            if not step.known():
+                continue
+            for message, line in step.warnings:
+                self.builder.event("log-warning", message, line)
+            self.builder.add({"step": 1 if step.number is None else step.number, **step.fields}, step.line)
+            for sample in step.samples:
+                self.builder.sample(sample)
+        self._note()
+        return self.builder.finish()
+
+    def _complete(self, fields: dict[str, Any], tasks: dict[str, dict[str, Any]]) -> None:
+        """What follows from the rest of the log: the number of groups, and figures of both tasks together."""
+        if self.groups is None:
+            fields.pop("zero_variance_groups", None)
+        elif "zero_variance_groups" in fields:
+            fields.setdefault("groups", self.groups)
+            _share_groups(tasks, self.groups, fields["zero_variance_groups"])
+        for name in ("truncated_rate", "response_length_mean", "kl", "kl_coef", "policy_loss", "kl_loss", "eval_score"):
+            if (value := together(tasks, name)) is not None:
+                fields.setdefault(name, value)
+        if "reward_mean" in tasks[FAIRNESS] and "reward_mean" not in tasks[HALLUCINATION]:
+            for name in _OF_FAIRNESS & tasks[FAIRNESS].keys():
+                fields.setdefault(name, tasks[FAIRNESS][name])
+        if set(self.blocked) == {1.0}:
+            fields.pop("eos_suppressed_rate", None)
+        known = {task: values for task, values in tasks.items() if values}
+        if known:
+            fields["by_task"] = known
+
+    def _note(self) -> None:
+        notes = self.run.notes
+        if any("entropy_mean" in step.fields for step in self.steps):
+            notes.append(
+                "the trainer prints entropy, and with it mean and spread of the reward, for the fairness samples "
+                "alone: they stand for the run"
+            )
+        if any("logit_gap" in step.fields for step in self.steps):
+            notes.append(
+                "logits are those of the first generated token of the first sample; "
+                "the gap is before, the probabilities are after division by the temperature"
+            )
+        if self.blocked and set(self.blocked) == {1.0}:
+            notes.append(
+                "the EOS suppressor reports every sample as blocked at every count; in this trainer it counts what it "
+                "has blocked itself, which is always all, so no trigger rate was read from it"
+            )
+        if self.monitor:
+            notes.append(
+                "the trainer's monitor of zero-gradient groups takes each response for a group; its counts, success "
+                "rates and 'normal' were passed over for those of the line about groups with reward std < 0.01"
+            )
+
+
+def _share_groups(tasks: dict[str, dict[str, Any]], groups: float, dead: float) -> None:
+    """Groups and dead groups of each task; the trainer names the groups of fairness and every dead group's task."""
+    fairness, other = tasks[FAIRNESS], tasks[HALLUCINATION]
+    if "groups" in fairness:
+        other["groups"] = groups - fairness["groups"]
+        named = sum(task.get("zero_variance_groups", 0.0) for task in tasks.values())
+        if named == dead:
+            for task in tasks.values():
+                task.setdefault("zero_variance_groups", 0.0)
+
+
+def together(tasks: dict[str, dict[str, Any]], name: str) -> float | None:
+    """Mean over the tasks, by their number of groups where it is known; None unless both are."""
+    pair = [tasks[task] for task in (FAIRNESS, HALLUCINATION)]
+    if any(name not in task for task in pair):
+        return None
+    weights = [max(task.get("groups", 1.0), 0.0) for task in pair]
+    if not sum(weights):
+        return None
+    return float(sum(task[name] * w for task, w in zip(pair, weights, strict=True)) / sum(weights))
