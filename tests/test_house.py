@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import dis
 import os
 import re
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from grpo_doctor.catalogue import home, leaves, load, report_names
 from grpo_doctor.cli import app
 from grpo_doctor.cli.common import BROKEN, CLEAN, FINDINGS, UNJUDGED, WRONG
 from grpo_doctor.pages import written
+from grpo_doctor.run import WORDED
 from tests.cli.runs import write_run
 
 ROOT = Path(__file__).parents[1]
@@ -164,3 +167,21 @@ def test_every_threshold_has_a_meaning_and_is_used(code: str) -> None:
         used = {i.argval for i in dis.get_instructions(function) if i.opname.startswith("LOAD_")} if function else set()
         assert limits.keys() <= used
         assert all(isinstance(limit, int | float) for limit in limits.values())
+
+
+def words_asked(file: Path) -> Iterator[str]:
+    """The settings that a leaf compares with words."""
+    for function in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(function, ast.FunctionDef):
+            arguments = function.args.args[len(function.args.args) - len(function.args.defaults) :]
+            given = dict(zip((a.arg for a in arguments), function.args.defaults, strict=True))
+            for call in ast.walk(function):
+                if isinstance(call, ast.Call) and ast.unparse(call.func) == "is_any" and "'" in ast.unparse(call):
+                    default = given.get(ast.unparse(call.args[0]))
+                    yield from re.findall(r"settings\.(\w+)", ast.unparse(default) if default else "")
+
+
+def test_a_setting_that_is_compared_with_words_is_known_to_be_one() -> None:
+    asked = {name for file in leaves(home("checks")) for name in words_asked(file)}
+    assert asked
+    assert asked <= WORDED, "add it to WORDED in grpo_doctor/run.py, or the word never reaches the check"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..run import WORDED
 from .values import number
 
 _SETTINGS = """
@@ -72,20 +73,13 @@ reference               reference
 """Setting, then the names of it; a dotted name is asked before its last part."""
 
 
-_TEXTS = frozenset(
-    "loss_type scale_rewards normaliser adv_estimator loss_agg_mode kl_estimator model importance_sampling_level "
-    "kl_penalty turn_terminator reference".split()
-)
-"""Settings whose value may be a word; a word such as ``auto`` in place of a number says nothing."""
-
-
 def setting_value(name: str, value: Any) -> str | int | float | bool | None:
     """The value of a setting: numbers and truth values that stand as text are read; None where it says nothing."""
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
         return value.strip().lower() == "true"
     figure = number(value)
     if isinstance(value, bool) or figure is None:
-        return value if isinstance(value, bool) or (isinstance(value, str) and name in _TEXTS) else None
+        return value if isinstance(value, bool) or (isinstance(value, str) and name in WORDED) else None
     if isinstance(value, str | int) and math.isfinite(figure) and figure.is_integer() and abs(figure) < 1 << 53:
         return int(figure)
     return figure
