@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .check import (
@@ -18,16 +20,47 @@ from .check import (
 )
 from .declare import across, check, conclude, probe
 from .diagnosis import Diagnosis
-from .examine import diagnose
+from .examine import diagnose as _diagnose
 from .live import LiveDoctor
 from .preflight import preflight
 from .record import StepRecord
 from .run import Run
 
 if TYPE_CHECKING:
+    from .catalogue import Catalogue
     from .integrations.trl import Attached
 
 __version__ = "0.1.0"
+
+
+def diagnose(
+    target: Run | str | Path,
+    *,
+    catalogue: Catalogue | None = None,
+    thresholds: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Diagnosis:
+    """Examines a whole run and says what is wrong with it, since when, how sure, and what to change.
+
+    Args:
+        target: a run, or the path of a log, a folder or a store that holds one.
+        catalogue: the checks to run; by default all.
+        thresholds: code of a check to its thresholds by name, in place of their defaults.
+
+    Raises:
+        ReadError: the path cannot be read.
+        ValueError: it holds several runs, or none.
+        OverBudgetError: examining it takes more time or memory than `grpo_doctor.budget` allows.
+    """
+    if isinstance(target, Run):
+        return _diagnose(target, catalogue=catalogue, thresholds=thresholds)
+    from .sources import read
+
+    runs = read(Path(target))
+    if len(runs) != 1:
+        raise ValueError(
+            f"{target}: holds {len(runs)} runs; diagnose each of grpo_doctor.sources.read({str(target)!r})"
+        )
+    return _diagnose(runs[0], catalogue=catalogue, thresholds=thresholds)
 
 
 def attach(trainer: Any, **options: Any) -> Attached:
