@@ -143,7 +143,8 @@ def probe_ratio(
             if stopped:
                 return fires(
                     True,
-                    "Before any update the clip stops the push of {stopped} of {tokens} tokens: the ratio is off 1.",
+                    "Before any update the clip stops the push of {stopped} of {tokens} tokens: the ratio is off 1, or "
+                    "1 is outside the clip.",
                     error=True,
                     stopped=stopped,
                     tokens=tokens,

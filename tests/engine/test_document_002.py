@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
-from grpo_doctor.engine.faults import P30
-
-from ..lab import trained
+from grpo_doctor import Diagnosis, LiveDoctor
+from grpo_doctor.engine.faults import sick_engine
+from grpo_doctor.engine.faults.generation import P30
+from grpo_doctor.engine.model import load_model
+from grpo_doctor.engine.settings import settings_of
+from grpo_doctor.engine.task import load_task
+from grpo_doctor.engine.trainer import Trainer
 
 STEPS = 24
 
@@ -23,10 +27,23 @@ VARIANTS: list[tuple[list[str], dict[str, Any], float]] = [
 ]
 
 
+def trained(faults: list[str], changes: dict[str, Any]) -> tuple[Diagnosis, list[Any]]:
+    """The doctor's last word on a run with these faults, and the run's records."""
+    engine, of_fault = sick_engine(faults)
+    settings = settings_of({**of_fault, **changes}, "test")
+    trainer = Trainer(engine(settings, *load_model(settings), load_task(settings.task, settings.reward)))
+    doctor = LiveDoctor(settings.declared())
+    records = []
+    for record, samples in trainer.run():
+        doctor.push(record, samples)
+        records.append(record)
+    return doctor.diagnosis(), records
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("faults", "changes", "share"), VARIANTS, ids=str)
 def test_collapse_follows_updates(faults: list[str], changes: dict[str, Any], share: float) -> None:
-    diagnosis, records = trained(faults, 0, **{**changes, "max_steps": STEPS})
+    diagnosis, records = trained(faults, {**changes, "max_steps": STEPS})
     after = {True: [], False: []}  # type: dict[bool, list[float]]
     for before, record in pairwise(records):
         after[bool(before.update_applied)].append(record.fallback_rate >= 0.9)

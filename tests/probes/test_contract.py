@@ -14,7 +14,7 @@ from grpo_doctor.catalogue import load
 from grpo_doctor.diagnosis import Diagnosis
 from grpo_doctor.probes import Adapter, ScriptedSampler, Unjudged, run_probes
 from tests.probes.reference import PROMPTS
-from tests.probes.styles import Left, make_tokenizer
+from tests.probes.styles import Left, Scores, make_tokenizer
 
 PLUMBING = ("PAD", "GEN005", "KL006", "RAT007", "STL004", "ENT007", "TOK005")
 
@@ -173,7 +173,7 @@ def test_a_model_and_a_loop_of_ones_own_are_seen() -> None:
     assert {"PAD001", "PAD002", "PAD004", "RAT007", "GEN005"} <= passed(probed(Loops().adapter()))
 
 
-@pytest.mark.parametrize(("kind", "code"), [(ForgetsTheEnd, "GEN005"), (CutsTooEarly, "PAD001")])
+@pytest.mark.parametrize(("kind", "code"), [(ForgetsTheEnd, "PAD002"), (CutsTooEarly, "PAD001")])
 def test_a_sick_model_of_ones_own_is_named(kind: type[Loops], code: str) -> None:
     assert [f.code for f in probed(kind().adapter(), code).findings] == [code]
 
@@ -209,9 +209,9 @@ def test_logits_of_a_scripted_generation_are_the_models_own() -> None:
 class DividesByNothing(Left):
     """Leaves the end token out, so that a response that is nothing else has a mean over no tokens."""
 
-    def objective(self, new: Tensor, old: Tensor, reference: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
-        gain = (new - old).exp() * advantages
-        return -((gain * mask).sum(-1) / mask.sum(-1)).mean()
+    def objective(self, new: Scores, old: Tensor, reference: Tensor, advantages: Tensor) -> Tensor:
+        gain = (new.logprobs - old).exp() * advantages
+        return -((gain * new.mask).sum(-1) / new.mask.sum(-1)).mean()
 
     def batch(self, prompts: Any, responses: Any) -> tuple[Tensor, Tensor, Tensor]:
         ids, real, mask = super().batch(prompts, responses)
