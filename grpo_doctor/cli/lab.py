@@ -79,4 +79,5 @@ def _show(rows: list[Row]) -> None:
         named = [row.named, row.named_step, row.reward_step, row.cause, " ".join(row.wrong)]
         cells = [row.fault, row.arm, row.seed, f"{row.end:.2f}", f"{row.twin:.2f}", row.recovered, row.verdict, *named]
         table.add_row(*("" if cell is None else str(cell) for cell in cells))
-    Console().print(table)
+    screen = Console()
+    (screen if screen.is_terminal else Console(width=200)).print(table)
