@@ -122,9 +122,10 @@ def length_explosion(
     bad = long & (with_it | ((cut | full) & poor) | broken)
     return fires(
         (long & (cut | full)) | bad,
-        "Responses have grown from {first:.4g} to {now:.4g} tokens without a gain to show for it.",
+        "Responses have grown from {first:.4g} to {now:.4g} tokens{gain}.",
         error=bad,
         onset=began(long & (cut | full) | bad, now > 1.25 * first, step),
         first=first,
         now=now,
+        gain=where(reward_gained, ", up to their limit", " without a gain to show for it"),
     )

@@ -7,6 +7,8 @@ from grpo_doctor.remedies import remedy
 
 ROWS = 5
 """Rows whose mean counts as the level of a part."""
+COUNTS = 0.02
+"""Share of the whole reward that a part must have lost: format rewards are given a twentieth of it or more."""
 
 
 class _Parts:
@@ -24,8 +26,11 @@ class _Parts:
         other.jumps, other.rows = self.jumps.copy(), self.rows.copy()
         return other
 
-    def take(self, name: str, value: float) -> float:
-        """Standard errors by which the part now lies below its best; NaN while that is unknown or small."""
+    def take(self, name: str, value: float, whole: float) -> float:
+        """Standard errors by which the part now lies below its best; NaN while that is unknown or small.
+
+        ``whole`` is the reward of the row, NaN where that is unknown.
+        """
         tail = self.last.get(name, ())
         if tail:
             self.jumps[name] = self.jumps.get(name, 0.0) + (value - tail[-1]) * (value - tail[-1])
@@ -36,19 +41,21 @@ class _Parts:
         now = sum(tail) / ROWS
         top = self.best[name] = max(self.best.get(name, now), now)
         error = math.sqrt(self.jumps[name] / self.rows[name] / ROWS)
-        large = top - now > 0.5 * max(abs(top), abs(now))
+        large = top - now > 0.5 * max(abs(top), abs(now)) and not top - now <= COUNTS * abs(whole)
         return (top - now) / error if large and error > 0 else math.nan
 
 
-def sinking(state: _Parts, parts: dict[str, float] | None) -> tuple[_Parts, float]:
+def sinking(state: _Parts, parts: dict[str, float] | None, whole: float) -> tuple[_Parts, float]:
     """The largest fall of any part, in standard errors; NaN where no part has fallen by half."""
-    falls = [state.take(n, float(v)) for n, v in (parts or {}).items() if isinstance(v, int | float) and v == v]
+    known = {name: float(v) for name, v in (parts or {}).items() if isinstance(v, int | float) and v == v}
+    falls = [state.take(name, value, float(whole)) for name, value in known.items()]
     return state, max((f for f in falls if f == f), default=math.nan)
 
 
-def sinking_task(state: _Parts, tasks: dict[str, dict[str, Any]] | None) -> tuple[_Parts, float]:
+def sinking_task(state: _Parts, tasks: dict[str, dict[str, Any]] | None, whole: float) -> tuple[_Parts, float]:
     """The same of the tasks, by the mean reward of each."""
-    return sinking(state, {n: f["reward_mean"] for n, f in (tasks or {}).items() if f.get("reward_mean") is not None})
+    means = {name: f["reward_mean"] for name, f in (tasks or {}).items() if f.get("reward_mean") is not None}
+    return sinking(state, means, whole)
 
 
 @check(
@@ -91,8 +98,8 @@ def multi_task_or_multi_reward_imbalance(
 
     ## What it sees
     From the 20th reward on: a component of the reward, or the mean reward of a task, whose mean of 5 rows has lost half
-    of its best and 5 standard errors, while the reward as a whole has not fallen, or has moved by no more than a fifth
-    of its level all along.
+    of its best, 5 standard errors and a fiftieth of the whole reward, while the reward as a whole has not fallen, or
+    has moved by no more than a fifth of its level all along.
 
     ## Thresholds
     - `sigmas`: standard errors by which a part must have fallen.
@@ -112,8 +119,8 @@ def multi_task_or_multi_reward_imbalance(
     ## Sources
     arXiv 2601.05242. JuncyLu/trl_DAPO: the format reward goes 0.15 → 0 while the total stays at 2.4.
     """
-    of_components = fold(sinking, _Parts, reward_components)
-    of_tasks = fold(sinking_task, _Parts, by_task)
+    of_components = fold(sinking, _Parts, reward_components, reward_mean)
+    of_tasks = fold(sinking_task, _Parts, by_task, reward_mean)
     worst = fmax(of_components, of_tasks)
     level = recent_mean(reward_mean)
     top, floor = best(level), lowest(level)

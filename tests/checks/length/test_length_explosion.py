@@ -65,3 +65,15 @@ def test_invalid_by_a_quarter_more_and_the_onset_above_a_quarter_more() -> None:
     found = run_check("LEN002", response_length_mean="100x5 125x5 300x9", truncated_rate="0x10 0.9x9")
     assert found is not None
     assert found.onset_step == 11
+
+
+def test_growth_with_a_gain_does_not_deny_it() -> None:
+    cut = "0x4 0.3x36"
+    found = run_check(
+        "LEN002", response_length_mean="100x4 250x36", truncated_rate=cut, reward_mean="0.1x4 0.1x4 0.6x32"
+    )
+    assert found is not None
+    assert (found.severity, found.message) == (
+        "warning",
+        "Responses have grown from 100 to 250 tokens, up to their limit.",
+    )

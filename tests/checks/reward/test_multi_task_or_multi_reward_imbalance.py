@@ -75,3 +75,9 @@ def test_a_reward_that_fell_by_no_more_than_so_much_of_its_level_is_flat(flat: f
     components = [{"b": value} for value in series("1x22 0x8")]
     found = run_check("REW007", thresholds={"flat": flat}, reward_mean=reward, reward_components=components)
     assert (found is not None) is fires
+
+
+@pytest.mark.parametrize(("part", "fires"), [(0.02, False), (0.03, True)])
+def test_what_is_lost_must_count_in_the_whole(part: float, fires: bool) -> None:
+    parts = [{"a": u, "tiny": part * d / 0.4} for u, d in zip(UP, DOWN, strict=True)]
+    assert (run_check("REW007", reward_mean=[1.0 + 0.01 * u for u in UP], reward_components=parts) is not None) is fires
