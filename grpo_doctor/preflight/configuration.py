@@ -72,6 +72,8 @@ _USUAL = {
     "rl_algorithm": "algorithm",
     "trainer_type": "algorithm",
 }
+SPELT = 50
+"""Unknown keys of one configuration for which one that is spelt alike is looked for."""
 NUMERICAL = 1e-3
 """Below this an ``epsilon`` of a hand-written trainer keeps a division from 0; it is no clip bound."""
 OTHERS = re.compile(
@@ -257,7 +259,7 @@ def _name_unknown(launch: Launch, found: Configuration) -> None:
             if entry.key in RENAMED and "before" not in why:
                 found.renames.append((entry.line, entry.key, RENAMED[entry.key]))
         elif entry.key not in framework.fields:
-            near = difflib.get_close_matches(entry.key, framework.fields, 1, 0.85)
+            near = difflib.get_close_matches(entry.key, framework.fields, 1, 0.85) if len(found.unknown) < SPELT else []
             found.unknown.append((entry, f"did you mean {near[0]}?" if near else ""))
             found.renames += [(entry.line, entry.key, name) for name in near]
     for name, told in (("unknown_settings", found.unknown), ("removed_settings", found.removed)):

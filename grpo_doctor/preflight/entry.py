@@ -8,6 +8,8 @@ from typing import Any
 from ..sources import ReadError
 from .versions import Pin
 
+LARGEST_SCRIPT = 1 << 18
+"""Bytes of a script at most."""
 MOST = 10_000
 """Settings of one configuration at most: aliases of YAML can multiply without end."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from ..sources import ReadError
 from ..sources.input import Input
 from .configuration import Configuration, understand
-from .entry import Entry, Launch
+from .entry import LARGEST_SCRIPT, Entry, Launch
 from .readers.document import read_document
 from .readers.log import LINES, read_log
 from .readers.notebook import read_notebook
@@ -18,7 +18,6 @@ from .versions import pinned
 
 LARGEST = 1 << 20
 """Bytes of a configuration at most."""
-LARGEST_SCRIPT = 1 << 18
 LARGEST_NOTEBOOK = 1 << 25
 """Notebooks hold the pictures that they drew."""
 LOGS = (".log", ".txt", ".out", ".err")
@@ -48,7 +47,7 @@ def read(path: Path) -> list[Configuration]:
 
 
 def _text(path: Path) -> str:
-    script = path.suffix in ("", ".sh", ".bash", ".slurm", ".sbatch", ".py")
+    script = path.suffix in ("", ".sh", ".bash", ".slurm", ".sbatch", ".py", ".toml")
     if path.suffix.lower() in LOGS:
         return _head(path)
     largest = LARGEST_SCRIPT if script else LARGEST_NOTEBOOK if path.suffix == ".ipynb" else LARGEST

@@ -304,6 +304,15 @@ def test_a_live_object_and_a_mapping() -> None:
         ("a.log", "GRPOConfig(\n" * 10_000),
         ("b.log", "+ python t.py --num_generations 8\n" * 10_000),
         ("c.log", "x {'a': 1\n" * 10_000),
+        ("d.log", f"Namespace({'a=1, ' * 10_000})\n" * 20),
+        ("g.toml", f"{'a.' * 100_000}b = 1"),
+        ("h.sh", "a.b=1 " * 40_000),
+        ("i.sh", f'A="{"$A" * 60_000}"\n'),
+        ("d.py", "x=1;" * 30_000),
+        ("e.py", "\n".join(f"import a{i}" for i in range(5_000))),
+        ("f.py", f"GRPOConfig({', '.join(f'a{i}=b' for i in range(3_000))})"),
+        ("g.yaml", "defaults:\n" + "".join(f"  - a{i}: b\n" for i in range(3_000))),
+        ("b.ipynb", json.dumps({"cells": [{"cell_type": "code", "source": ["K = 8"]}] * 5_000})),
     ],
 )
 def test_hostile_files_end(tmp_path: Path, name: str, text: str) -> None:

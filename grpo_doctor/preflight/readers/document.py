@@ -25,6 +25,10 @@ DEEPEST = 100
 """Levels of nesting at most."""
 CHAIN = 5
 """Configurations that build on each other at most."""
+BUILT_ON = 50
+"""Configurations that one names to build on at most."""
+_DOTS = re.compile(r"(?<![\w\-])(?:[\w\-\"']++[ \t]*+\.[ \t]*+){100}")
+"""Dotted keys of TOML as deep as no configuration has; its reader takes memory by the square of their depth."""
 
 
 def read_document(text: str, path: Path, depth: int = 0) -> list[Launch]:
@@ -33,6 +37,8 @@ def read_document(text: str, path: Path, depth: int = 0) -> list[Launch]:
     try:
         for key, value, line in _pairs(text, path.suffix):
             launch.add(key, value, line)
+    except ReadError:
+        raise
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise ReadError(f"not {path.suffix[1:].upper() or 'YAML'}: {' '.join(str(error).split())[:300]}") from None
     _unwrap(launch)
@@ -45,6 +51,8 @@ def read_document(text: str, path: Path, depth: int = 0) -> list[Launch]:
 
 def _pairs(text: str, suffix: str) -> Iterator[tuple[str, Any, int]]:
     if suffix in (".toml", ".json"):
+        if suffix == ".toml" and _DOTS.search(text):
+            raise ReadError(f"nested more than {DEEPEST} deep, so no configuration")
         loaded = tomllib.loads(text) if suffix == ".toml" else json.loads(text)
         lines = _lines_of(text)
         for key, value in flat(loaded):
@@ -142,6 +150,8 @@ class _Open:
         if self.mapping:
             return [Entry(self.here(), value, line)]
         self.items.append(value)
+        if len(self.items) > MOST:
+            raise ReadError(f"more than {MOST} items in a list, so no configuration")
         return []
 
     def take(self, found: list[Entry]) -> None:
@@ -168,10 +178,11 @@ def _unwrap(launch: Launch) -> None:
 
 def _bases(launch: Launch, path: Path, depth: int) -> None:
     """Adds what the configurations say on which this one builds; one that is not there is noted."""
-    named = [e for e in launch.entries if re.sub(r"\.\d+$", "", e.key) in BASES]
-    hydra = [e for e in launch.entries if e.key.startswith("defaults.") and e.key.count(".") == 2]
-    for entry in (*named, *hydra):
-        group = entry.key.split(".", 2)[2] if entry in hydra else ""
+    named = [(e, "") for e in launch.entries if re.sub(r"\.\d+$", "", e.key) in BASES]
+    hydra = [(e, e.key.split(".", 2)[2]) for e in launch.entries if re.fullmatch(r"defaults\.[^.]*\.[^.]*", e.key)]
+    if len(named) + len(hydra) > BUILT_ON:
+        raise ReadError(f"builds on more than {BUILT_ON} others, so no configuration")
+    for entry, group in (*named, *hydra):
         package = "" if "@_global_" in group else f"{group.split('@')[-1].replace('/', '.')}." if group else ""
         for word in entry.value if isinstance(entry.value, list) else [entry.value]:
             if (

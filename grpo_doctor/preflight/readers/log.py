@@ -30,7 +30,7 @@ _ECHOED = re.compile(r"^\++ (?=\S)")
 COMMANDS = 100
 """Echoed commands and dumps of arguments that are looked at."""
 WIDEST = 100_000
-"""Characters of a dump on one line at most."""
+"""Characters of the dumps on one line at most, together."""
 FEWEST = 5
 """Settings that make a table of arguments."""
 
@@ -59,7 +59,11 @@ def _mappings(lines: list[str]) -> Iterator[Launch]:
 def _arguments(lines: list[str]) -> Iterator[Launch]:
     """``Namespace(k=8, …)`` and ``GRPOConfig(`` with a field a line, as transformers prints its arguments."""
     dumps = ((number, found) for number, line in enumerate(lines, 1) if (found := _DUMP.search(line[:WIDEST])))
+    left = WIDEST
     for number, found in islice(dumps, COMMANDS):
+        left -= len(found[2])
+        if left < 0:
+            return
         fields = _inline(found[2]) if found[2].strip() else _fields(lines[number : number + LONGEST])
         if fields:
             yield _launch("" if found[1] == "Namespace" else found[1], fields, number)
@@ -85,7 +89,7 @@ def _inline(rest: str) -> list[tuple[str, Any]]:
 def _fields(lines: list[str]) -> list[tuple[str, Any]]:
     pairs: list[tuple[str, Any]] = []
     for line in lines:
-        if line.strip().startswith(")"):
+        if line.strip().startswith(")") or _DUMP.search(line[:200]):
             break
         if (found := _FIELD.match(line)) is not None:
             pairs.append((found[1], scalar(_ENUMERATION.sub(r"\1", found[2]).strip("'\""))))

@@ -8,16 +8,27 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+from ...sources import ReadError
 from .beside import beside, text_of
 
+TOKENS = 60_000
+"""Words and signs of a script at most; parsing more takes longer than a configuration is worth."""
+_TOKEN = re.compile(r"\w+|[^\w\s]")
 BROKEN = 3
 """Statements that do not parse and may be left out of a script; with more of them it is no Python."""
 SIBLINGS = 8
 """Modules beside a script that are read for the names that it imports."""
+IMPORTS = 500
+"""Imported names that are looked for beside a script."""
 
 
 def parsed(text: str) -> tuple[ast.Module, list[int]]:
-    """The tree of a text, and the lines of statements that had to be left out of it: newer syntax, or broken."""
+    """The tree of a text, and the lines of statements that had to be left out of it: newer syntax, or broken.
+
+    Raises `ReadError` beyond `TOKENS`.
+    """
+    if len(_TOKEN.findall(text)) > TOKENS:
+        raise ReadError(f"more than {TOKENS} words and signs of Python, so no configuration")
     left_out: list[int] = []
     lines = text.split("\n")
     while True:
@@ -39,10 +50,14 @@ def siblings(trees: list[ast.Module], path: Path) -> list[ast.Module]:
     """The modules beside a script from which it imports names, and those from which they do; their lines are 0."""
     found: dict[Path, ast.Module] = {}
     waiting = [(path, tree) for tree in trees]
+    looked_for = 0
     while waiting:
         origin, tree = waiting.pop(0)
         for node in statements(tree):
             for module in _imported(node):
+                looked_for += 1
+                if looked_for > IMPORTS:
+                    break
                 at = beside(origin, module.replace(".", "/"), (".py",))
                 text = text_of(at) if at and at != path and at not in found and len(found) < SIBLINGS else None
                 if at is None or text is None:

@@ -6,9 +6,12 @@ import json
 from typing import Any
 
 from ...sources import ReadError
-from ..entry import Launch
+from ..entry import LARGEST_SCRIPT, Launch
 from .modules import plain
 from .python import read_modules
+
+CELLS = 2_000
+"""Cells of code at most."""
 
 
 def read_notebook(text: str) -> list[Launch]:
@@ -18,6 +21,8 @@ def read_notebook(text: str) -> list[Launch]:
         sources = [_source(cell) for cell in cells if cell.get("cell_type") == "code"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ReadError(f"not a notebook: {' '.join(str(error).split())}") from None
+    if sum(map(len, sources)) > LARGEST_SCRIPT or len(sources) > CELLS:
+        raise ReadError(f"more than {LARGEST_SCRIPT >> 10} KB or {CELLS} cells of code, so no configuration")
     pieces, before = [], 0
     for source in sources:
         if not source.lstrip().startswith("%%"):

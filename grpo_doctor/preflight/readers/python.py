@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from .modules import parsed, plain, siblings, statements
 from .trainer_code import code_of
 
 CONFIGURES = re.compile(
-    r"(?:\w*(?:GRPO|PPO|RLOO|GSPO|DAPO|OnlineDPO|ReinforcePlusPlus|RL)\w*(?:Config|Args|Arguments))$|RLHFArguments$"
+    r"(?:(?:GRPO|PPO|RLOO|GSPO|DAPO|OnlineDPO|ReinforcePlusPlus|RL)\w*(?:Config|Args|Arguments))$|RLHFArguments$"
 )
 """Calls that configure reinforcement learning."""
 SUPERVISED = re.compile(r"(?:SFT|DPO|KTO|ORPO|Reward|CPO|GKD)Config$|^(?:Seq2Seq)?TrainingArguments$")
@@ -94,7 +95,7 @@ def started(text: str, path: Path, given: Mapping[str, Any]) -> Launch:
     if script.configuring:
         launch = script.launch(script.configuring[0])
     else:
-        launch = Launch(script.imports(), complete=False)
+        launch = Launch(script.imports, complete=False)
         for name, (value, line) in script.options.items():
             script.add(launch, name, value, line)
     launch.notes += notes
@@ -107,6 +108,8 @@ def _script(sources: list[tuple[str, int]], path: Path | None) -> tuple[_Script,
     for text, before in sources:
         try:
             tree, left_out = parsed(text)
+        except ReadError:
+            raise
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             where = f"line {error.lineno + before}" if isinstance(error, SyntaxError) and error.lineno else "it"
             notes.append(f"{where} is not Python and was not read")
@@ -282,7 +285,7 @@ class _Script:
         name = _name(call.func)
         module = self.origins.get(name, "trl").split(".")[0]
         known_as = name if module in LIBRARIES else "script"
-        launch = Launch(f"{known_as} {self.imports()}", line=call.lineno)
+        launch = Launch(f"{known_as} {self.imports}", line=call.lineno)
         for owner, attribute, value, line in self.attributes:
             if owner in self._names_of(call):
                 self.add(launch, attribute, value, line)
@@ -295,6 +298,7 @@ class _Script:
             launch.add("lora.absent", True, 0)
         return launch
 
+    @cached_property
     def imports(self) -> str:
         """The libraries of trainers that the script names."""
         return " ".join(name for name in ("unsloth", "trl", "swift", "verl") if re.search(rf"\b{name}\b", self.text))
@@ -350,7 +354,7 @@ class _Script:
 
     def loose(self) -> Launch:
         """The settings of a script without a configuration: its options, constants, fields, dictionaries, calls."""
-        launch = Launch(f"script {self.imports()}", complete=False)
+        launch = Launch(f"script {self.imports}", complete=False)
         self.at = 1 << 30
         for name, (value, line) in self.options.items():
             if not ELSEWHERE.search(name):
@@ -386,7 +390,20 @@ def _walk(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
                 inside = name
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict()):
                 inside = name
-        stack += [(child, inside) for child in reversed(list(ast.iter_child_nodes(node)))]
+        stack += [(child, inside) for child in reversed(list(_parts(node)))]
+
+
+def _parts(node: ast.AST) -> Iterator[ast.AST]:
+    """The children of a node that can hold or be a setting."""
+    for name in node._fields:
+        part = getattr(node, name, None)
+        if isinstance(part, list):
+            yield from (item for item in part if isinstance(item, ast.AST))
+        elif isinstance(part, ast.AST) and not isinstance(part, _BARE):
+            yield part
+
+
+_BARE = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.Constant)
 
 
 def _name(function: ast.expr) -> str:

@@ -20,7 +20,7 @@ from .follow import follow
 from .modules import plain
 from .python import read_modules
 
-_VARIABLE = re.compile(r"\$\{(\w+)(?::?[-=]((?:[^{}$]|\$\{\w+\}|\$\w+)*))?\}|\$(\w+)|\$\{[^}]*\}")
+_VARIABLE = re.compile(r"\$\{(\w+)(?::?[-=]((?:[^{}$]|\$\{\w+\}|\$\w+)*))?\}|\$(\w+)|\$\{[^}]{0,500}\}")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=")
 _ARRAY = re.compile(r"\$\{(\w+)\[[@*]\]\}")
 _OVERRIDE = re.compile(r"[+~]{0,2}([A-Za-z_]\w*(?:[./][\w\-]+)+)=", re.DOTALL)
@@ -40,6 +40,8 @@ ENVIRONMENT = "script environment"
 """Program of the launch that a script's variables make."""
 LONGEST = 5_000
 """Commands of a script at most."""
+PIECES = 30_000
+"""Words, quotes and variables of a script at most."""
 SWEEP = 200
 """Commands with settings at most."""
 DEPTH = 8
@@ -270,7 +272,7 @@ class _Lexer:
     """Splits a script into statements; a quote that is never closed stands for itself."""
 
     def __init__(self, text: str) -> None:
-        self.text, self.at, self.line = text, 0, 1
+        self.text, self.at, self.line, self.count = text, 0, 1, 0
         self.words: list[Word] = []
         self.word: Word | None = None
         self.array = self.document = self.target = ""
@@ -291,6 +293,9 @@ class _Lexer:
         """Adds a piece to the word and goes on behind it."""
         self.word = self.word or Word(self.line)
         self.word.pieces.append((text, filled))
+        self.count += 1
+        if self.count > PIECES:
+            raise ReadError(f"more than {PIECES} words and variables, so no configuration")
         self._go(to)
 
     def _go(self, to: int) -> None:
