@@ -26,8 +26,6 @@ PLANS = 64
 
 Arguments: TypeAlias = Callable[[Mapping[str, Any]], Sequence[Any]]
 
-_NAN = np.float64("nan")
-
 
 class Examined:
     """One check on one run: its memory and its alarms."""
@@ -193,8 +191,8 @@ def declared(settings: Mapping[str, Any], name: str) -> Any:
     """The number that a run declares under ``settings.name``, or the word where words are asked for; else NaN."""
     value = settings.get(name.removeprefix(DECLARED))
     if isinstance(value, str):
-        return value if name.removeprefix(DECLARED) in WORDED else _NAN
-    return np.float64(figure(value)) if isinstance(value, int | float) else _NAN
+        return value if name.removeprefix(DECLARED) in WORDED else math.nan
+    return figure(value) if isinstance(value, int | float) else math.nan
 
 
 def _picking(arguments: Iterable[tuple[str, ...]], known: frozenset[str]) -> Arguments:
@@ -243,7 +241,7 @@ class Examination:
         self.asked = sorted(f for f in fields if f.startswith(DECLARED))
         self.declared: dict[str, Any] = {}
         self.settings_before: dict[str, Any] | None = None
-        self.blank = {**dict.fromkeys(fields, _NAN), **dict.fromkeys((*OBJECT_FIELDS, "samples"))}
+        self.blank = {**dict.fromkeys(fields, math.nan), **dict.fromkeys((*OBJECT_FIELDS, "samples"))}
         self.plans: dict[frozenset[str], list[_Seen]] = {}
         self.ever: frozenset[str] = frozenset()
         """Fields that were known on any row so far."""
@@ -306,7 +304,7 @@ class Examination:
             said = {name: declared(self.settings, name) for name in self.asked}
             self.declared = {name: value for name, value in said.items() if value == value}
         values.update(self.declared)
-        top = values.get("reward_max", _NAN)
+        top = values.get("reward_max", math.nan)
         for name, trajectory in self.success.items():
             if name in values:
                 trajectory.push(values[name], step, top)

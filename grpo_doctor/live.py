@@ -16,7 +16,6 @@ from .examine import Examination, Snapshot
 from .record import NUMBER_FIELDS, OBJECT_FIELDS, TEXT_FIELDS, StepRecord
 from .run import BROADCAST, CORE, DERIVED, Run, RunType, Sample, continues, figure, merged, non_finite, restarted
 
-_NAN, _ONE = np.float64("nan"), np.float64(1.0)
 _CORE = tuple(name for name in NUMBER_FIELDS if name in CORE)
 
 
@@ -58,7 +57,7 @@ class LiveDoctor:
         self.summary.settings = dict(settings or {})
         self.examination = Examination(self.catalogue, self.summary.settings, self.thresholds, run_type)
         self._broadcast = {
-            name: np.float64(figure(value))
+            name: figure(value)
             for name, value in self.summary.settings.items()
             if name in BROADCAST and isinstance(value, int | float)
         }
@@ -120,7 +119,7 @@ class LiveDoctor:
         """What is known on a row: recorded, declared and derived fields, its step, events and samples."""
         record = row.records[0] if len(row.records) == 1 else merged(row.records)
         recorded = msgspec.structs.asdict(record)
-        numbers = {name: _ONE * x for name in NUMBER_FIELDS if (x := recorded[name]) is not None and x == x}
+        numbers = {name: float(x) for name in NUMBER_FIELDS if (x := recorded[name]) is not None and x == x}
         values: dict[str, Any] = {**self._broadcast, **numbers}
         values.update((name, recorded[name]) for name in OBJECT_FIELDS if recorded[name] is not None)
         for name in TEXT_FIELDS:
@@ -129,12 +128,12 @@ class LiveDoctor:
         strange = [(name, x) for name in _CORE if (x := recorded[name]) is not None and not math.isfinite(x)]
         events = [*(record.events or ()), *(non_finite(name, value) for name, value in strange)]
         for name, (inputs, plan) in DERIVED.items():
-            _, (derived,) = plan.row(plan.begin(), [values.get(field, _NAN) for field in inputs])
+            _, (derived,) = plan.row(plan.begin(), [values.get(field, math.nan) for field in inputs])
             if derived == derived:
                 values[name] = derived
         if record.step <= row.previous and not any(event.kind == "restart" for event in events):
             events.append(restarted(int(row.previous), record.step))
-        values.update(step=np.float64(record.step), events=events)
+        values.update(step=float(record.step), events=events)
         if row.samples:
             values["samples"] = list(row.samples)
         return values

@@ -116,18 +116,18 @@ STANDING: dict[str, tuple[str, Callable[[Outcome], Any]]] = {
     f"{prefix}_{word}": (field, take)
     for prefix, field in FOLLOWED.items()
     for word, take in (
-        ("gained", lambda o: np.bool_(o.gained)),
-        ("risen", lambda o: np.bool_(o.risen)),
-        ("fallen", lambda o: np.bool_(o.fallen > 0)),
-        ("lost", lambda o: np.bool_(o.fallen > 1)),
-        ("unit", lambda o: np.bool_(o.unit)),
-        ("solved", lambda o: np.bool_(o.solved)),
-        ("unpaid", lambda o: np.bool_(o.unpaid)),
-        ("first", lambda o: np.float64(o.first)),
-        ("now", lambda o: np.float64(o.now)),
-        ("best", lambda o: np.float64(o.best)),
-        ("shown", lambda o: np.float64(o.shown)),
-        ("since", lambda o: np.float64(o.since)),
+        ("gained", lambda o: o.gained),
+        ("risen", lambda o: o.risen),
+        ("fallen", lambda o: o.fallen > 0),
+        ("lost", lambda o: o.fallen > 1),
+        ("unit", lambda o: o.unit),
+        ("solved", lambda o: o.solved),
+        ("unpaid", lambda o: o.unpaid),
+        ("first", lambda o: o.first),
+        ("now", lambda o: o.now),
+        ("best", lambda o: o.best),
+        ("shown", lambda o: o.shown),
+        ("since", lambda o: o.since),
     )
 }
 """What a check may ask by parameter name about the training reward and the held-out score: how it stands by the row."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
@@ -36,9 +37,11 @@ class Operation(NamedTuple):
     """What makes a column of others and remembers nothing.
 
     Attributes:
-        row: makes the value of one row, a numpy number, of the values of that row.
+        row: makes the value of one row of the values of that row. Numbers are Python's, which cost a fifth of numpy's
+            one by one; where Python raises, as when it divides by 0, the value is numpy's.
         block: makes the values of many rows, an array, of arrays or of numbers that hold on all of them.
-        code: the same as ``row``, as a Python expression over ``{0}``, ``{1}``, where that saves a call.
+        code: the same as ``row``, as a Python expression over ``{0}``, ``{1}``, where that saves a call; ``{row}`` is
+            ``row`` itself.
     """
 
     row: Callable[..., Any]
@@ -57,32 +60,54 @@ class Expression:
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Expression:
         if method != "__call__" or options:
             raise ColumnError(f"numpy.{ufunc.__name__}.{method} takes no column")
-        return Expression(Operation(ufunc, ufunc), *inputs)
+        return Expression(_applied(ufunc), *inputs)
 
     __hash__ = object.__hash__
 
 
+@cache
+def _applied(ufunc: np.ufunc) -> Operation:
+    """One and the same operation for a ufunc, so that plans know equal columns."""
+    return Operation(lambda *values: ufunc(*values).item(), ufunc)
+
+
+def _numpys(function: Callable[..., Any]) -> Callable[..., float]:
+    return lambda x, y: float(function(np.float64(x), y))
+
+
+def _made(step: Operation, x: Any, y: Any) -> Expression:
+    if step.code in _COUNTING and is_condition(x) and is_condition(y):
+        raise ColumnError("a sum of conditions is numpy's `or`: write where(condition, 1, 0) for each of them")
+    return Expression(step, x, y)
+
+
+def is_condition(x: Any) -> bool:
+    """Whether a column is known to be true or false."""
+    return isinstance(x, Expression) and getattr(x.operation, "code", "") in _TRUE_OR_FALSE
+
+
 def _operators() -> None:
     """Gives `Expression` Python's operators, in both orders."""
-    for name in ("add", "sub", "mul", "truediv", "pow", "mod", "and_", "or_", "xor"):
-        function, symbol = getattr(operator, name), _SYMBOLS[name]
-        step, plain = Operation(function, function, f"{{0}} {symbol} {{1}}"), name.rstrip("_")
-        setattr(Expression, f"__{plain}__", lambda x, y, step=step: Expression(step, x, y))
-        setattr(Expression, f"__r{plain}__", lambda x, y, step=step: Expression(step, y, x))
-    for name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    for name, code in _CODES.items():
         function = getattr(operator, name)
-        step = Operation(function, function, f"{{0}} {_SYMBOLS[name]} {{1}}")
-        setattr(Expression, f"__{name}__", lambda x, y, step=step: Expression(step, x, y))
-    for name, code in {"neg": "-{0}", "invert": "~{0}", "abs": "abs({0})"}.items():
-        function = getattr(operator, name)
-        step = Operation(function, function, code)
-        setattr(Expression, f"__{name}__", lambda x, step=step: Expression(step, x))
+        step, plain = Operation(_numpys(function) if name in _RAISING else function, function, code), name.rstrip("_")
+        if "{1}" in code:
+            setattr(Expression, f"__{plain}__", lambda x, y, step=step: _made(step, x, y))
+            setattr(Expression, f"__r{plain}__", lambda x, y, step=step: _made(step, y, x))
+        else:
+            setattr(Expression, f"__{plain}__", lambda x, step=step: Expression(step, x))
 
 
-_SYMBOLS = {
-    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "pow": "**", "mod": "%", "and_": "&", "or_": "|", "xor": "^",
-    "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
+_CODES = {
+    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "truediv": "{0} / {1} if {1} else {row}({0}, {1})",
+    "pow": "{row}({0}, {1})", "mod": "{row}({0}, {1})", "and_": "{0} & {1}", "or_": "{0} | {1}", "xor": "{0} ^ {1}",
+    "lt": "{0} < {1}", "le": "{0} <= {1}", "gt": "{0} > {1}", "ge": "{0} >= {1}", "eq": "{0} == {1}",
+    "ne": "{0} != {1}", "neg": "-{0}", "invert": "not {0}", "abs": "abs({0})",
 }  # fmt: skip
+_COUNTING = ("{0} + {1}", "{0} - {1}", "{0} * {1}")
+_TRUE_OR_FALSE = frozenset(_CODES[name] for name in "and_ or_ xor lt le gt ge eq ne invert".split())
+_RAISING = ("truediv", "pow", "mod")
+"""Operators that raise for some of Python's numbers."""
 
 
 def _refuse(why: str) -> Callable[..., NoReturn]:
@@ -118,22 +143,10 @@ _operators()
 # -- functions that remember nothing ---------------------------------------------------------------------------
 
 
-def _maximum(x: Any, y: Any) -> Any:
-    return x if x >= y or x != x else y
-
-
-def _fmax(x: Any, y: Any) -> Any:
-    return x if x >= y or y != y else y
-
-
-def _sqrt(x: Any) -> Any:
-    return np.float64(math.sqrt(x) if x >= 0 else math.nan)
-
-
 _WHERE = Operation(lambda condition, yes, no: yes if condition else no, np.where, "{1} if {0} else {2}")
-_MAXIMUM = Operation(_maximum, np.maximum)
-_FMAX = Operation(_fmax, np.fmax)
-_SQRT = Operation(_sqrt, np.sqrt)
+_MAXIMUM = Operation(lambda x, y: x if x >= y or x != x else y, np.maximum, "{0} if {0} >= {1} or {0} != {0} else {1}")
+_FMAX = Operation(lambda x, y: x if x >= y or y != y else y, np.fmax, "{0} if {0} >= {1} or {1} != {1} else {1}")
+_SQRT = Operation(lambda x: math.sqrt(x) if x >= 0 else math.nan, np.sqrt)
 
 
 def where(condition: Column, yes: Any, no: Any) -> Column:
@@ -187,11 +200,16 @@ def _on_block(function: Callable[..., Any], columns: tuple[Any, ...]) -> np.ndar
     return np.array([function(*row) for row in zip(*given, strict=True)], float)
 
 
+def numpys(value: Any) -> Any:
+    """A number as numpy's, as functions of a row's values get it from blocks: it gives NaN where Python's raises."""
+    return np.float64(value) if type(value) is float else value
+
+
 def each(function: Callable[..., float], *columns: Column) -> Column:
     """``function`` of the row's values, row by row: for lists, dictionaries and events."""
 
     def by_row(*values: Any) -> Any:
-        return np.float64(function(*values))
+        return float(function(*map(numpys, values)))
 
     def by_block(*values: Any) -> Any:
         return _on_block(function, values)
@@ -203,7 +221,7 @@ def several(number: int, function: Callable[..., tuple[float, ...]], *columns: C
     """So many columns of the numbers that ``function`` makes of the row's values, row by row."""
 
     def by_row(*values: Any) -> Any:
-        return tuple(map(np.float64, function(*values)))
+        return tuple(map(float, function(*map(numpys, values))))
 
     def by_block(*values: Any) -> Any:
         return _on_block(function, values).T
@@ -238,6 +256,6 @@ def words(function: Callable[..., str], *columns: Column) -> Column:
     """Text of the row's values, row by row, for messages."""
 
     def text(*values: Any) -> Words:
-        return Words(function, values)
+        return Words(function, tuple(map(numpys, values)))
 
     return Expression(Operation(text, text), *columns)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .cells import NAN, ONE, State
+from .cells import State
 from .windows import added
 
 SPREAD = math.sqrt(math.pi) / 2
@@ -28,11 +28,10 @@ class Noise:
     def push(self, state: State, x: Any) -> tuple[State, Any]:
         last, apart, pairs = state
         if x == x:
-            x = float(x)
             if last == last:
                 apart, pairs = apart + abs(x - last), pairs + 1
             state = x, apart, pairs
-        return state, ONE * (apart / pairs) if pairs else NAN
+        return state, apart / pairs if pairs else math.nan
 
     def block(self, state: State, xs: Any) -> tuple[State, Any]:
         xs = np.asarray(xs, float)
@@ -64,13 +63,12 @@ class Gained:
     rows: int
 
     def begin(self) -> State:
-        return (), (math.nan, math.nan), math.nan, 0.0, 0, np.False_
+        return (), (math.nan, math.nan), math.nan, 0.0, 0, False
 
     def push(self, state: State, x: Any) -> tuple[State, Any]:
         if x != x:
             return state, state[-1]
         tail, starts, first, apart, pairs, gained = state
-        x = float(x)
         if tail:
             apart, pairs = apart + abs(x - tail[-1]), pairs + 1
         else:
@@ -84,7 +82,7 @@ class Gained:
                     if begun[i] != begun[i]:
                         begun[i] = level
                     over = max(over, (level - first) / of_one, (level - begun[i]) / of_mean)
-            starts, gained = tuple(begun), np.bool_(over > GAINED * scatter)
+            starts, gained = tuple(begun), over > GAINED * scatter
         return (tail, starts, first, apart, pairs, gained), gained
 
     def block(self, state: State, xs: Any) -> tuple[State, Any]:

@@ -20,8 +20,6 @@ from .expression import Argument, Expression, Operation, RowNumber
 Memory: TypeAlias = tuple[Any, ...]
 """How many rows were seen, and the state of every cell. It is never changed, so whoever keeps one has a snapshot."""
 
-_NUMBERS: dict[type, Callable[[Any], Any]] = {bool: np.bool_, int: np.float64, float: np.float64}
-
 
 class Constant(NamedTuple):
     """A value that holds on every row."""
@@ -100,7 +98,7 @@ class Plan:
 
     @cached_property
     def row(self) -> Callable[[Memory, Sequence[Any]], tuple[Memory, Any]]:
-        """``(memory, arguments)`` to the memory after one more row and the values on it, as numpy's numbers.
+        """``(memory, arguments)`` to the memory after one more row and the values on it, as Python's numbers.
 
         Values of ``shown`` as a tuple; with ``told``, None where none of ``shown`` holds, else both.
         """
@@ -132,16 +130,15 @@ class Plan:
         if isinstance(operation, Argument):
             return []
         if isinstance(operation, Constant):
-            names[f"v{i}"] = _NUMBERS.get(type(operation.value), lambda value: value)(operation.value)
+            names[f"v{i}"] = float(operation.value) if type(operation.value) is int else operation.value
             return []
         if isinstance(operation, RowNumber):
-            names["number"] = np.float64
-            return [f"v{i} = number(n)"]
+            return [f"v{i} = n + 0.0"]
         if isinstance(operation, Operation):
-            if operation.code:
-                return [f"v{i} = " + operation.code.format(*(f"v{k}" for k in inputs))]
             names[f"f{i}"] = operation.row
-            return [f"v{i} = f{i}({given})"]
+            return [
+                f"v{i} = " + (operation.code or f"{{row}}({given})").format(*(f"v{k}" for k in inputs), row=f"f{i}")
+            ]
         names[f"f{i}"] = operation.push
         return [f"s{place}, v{i} = f{i}(m[{place}], {given})"]
 

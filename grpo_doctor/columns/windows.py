@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .cells import NAN, ONE, Cell, State
+from .cells import Cell, State
 
 
 def added(values: Iterable[Any]) -> Any:
@@ -96,14 +96,13 @@ class Window:
         return ()
 
     def push(self, state: State, x: Any) -> tuple[State, Any]:
-        # Python's own numbers: a sum of them takes a third of the time
         if len(state) < self.rows:
-            state = (*state, float(x))
+            state = (*state, x)
             if len(state) < self.rows:
-                return state, NAN
+                return state, math.nan
         else:
-            state = (*state[1:], float(x))
-        return state, ONE * self.reduce(state)
+            state = (*state[1:], x)
+        return state, self.reduce(state)
 
     def block(self, state: State, xs: Any) -> tuple[State, Any]:
         state, shifted = _windows(self.rows, state, xs)
@@ -127,8 +126,8 @@ class Ranked:
         return (), []
 
     def push(self, state: State, x: Any) -> tuple[State, Any]:
-        tail, ordered = slide(state[0], state[1], self.rows, float(x))
-        return (tail, ordered), ONE * _BY_SIZE[self.reduce](ordered) if len(ordered) == self.rows else NAN
+        tail, ordered = slide(state[0], state[1], self.rows, x)
+        return (tail, ordered), _BY_SIZE[self.reduce](ordered) if len(ordered) == self.rows else math.nan
 
     def block(self, state: State, xs: Any) -> tuple[State, Any]:
         tail, out = Window(self.rows, self.reduce).block(state[0], xs)
@@ -179,12 +178,11 @@ class Tau:
 
     def push(self, state: State, x: Any) -> tuple[State, Any]:
         tail, ordered, score = state
-        x = float(x)
         if len(tail) == self.rows:
             score -= _above(ordered, tail[0])
         tail, ordered = slide(tail, ordered, self.rows, x)
         score -= _above(ordered, x)
-        return (tail, ordered, score), ONE * (score / self._pairs) if len(ordered) == self.rows else NAN
+        return (tail, ordered, score), score / self._pairs if len(ordered) == self.rows else math.nan
 
     def block(self, state: State, xs: Any) -> tuple[State, Any]:
         tail, out = Window(self.rows, self._reduce).block(state[0], xs)
@@ -213,7 +211,7 @@ class OnKnown:
     inner: Cell
 
     def begin(self) -> State:
-        return self.inner.begin(), NAN
+        return self.inner.begin(), math.nan
 
     def push(self, state: State, x: Any) -> tuple[State, Any]:
         if x == x:

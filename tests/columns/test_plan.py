@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import operator
 import random
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ import pytest
 from grpo_doctor import LiveDoctor, StepRecord, diagnose
 from grpo_doctor.catalogue import load
 from grpo_doctor.check import CheckError
-from grpo_doctor.columns import Plan, columns, each, fold, maximum, previous, total, where
+from grpo_doctor.columns import Plan, columns, each, fmax, fold, maximum, previous, sqrt, total, where
 from grpo_doctor.run import run_of
 from tests.test_doctor import PAGE, essence, leaf, made_up_records
 
@@ -56,6 +59,7 @@ def test_what_is_told_is_computed_where_a_condition_holds() -> None:
         ("    flags = valid_rate.mean() < low\n", "AttributeError"),
         ("    flags = (valid_rate < low, f'{valid_rate:.2f}')[0]\n", "name it in the message as {name}"),
         ("    flags = numpy.median(valid_rate) < low\n", "a column is no array"),
+        ("    flags = (valid_rate < low) + (valid_rate < 0.1) > 1\n", "write where(condition, 1, 0)"),
     ],
 )
 def test_what_cannot_be_traced_is_refused_with_file_line_and_mend(tmp_path: Path, body: str, said: str) -> None:
@@ -111,6 +115,38 @@ def test_a_transform_on_either_side_of_a_setting_keeps_its_own_state() -> None:
             memory, (value,) = plan.row(memory, [v])
             rows.append(float(value))
         np.testing.assert_array_equal(rows, plan.block(plan.begin(), [x], 4)[1][0])
+
+
+ODD = [0.0, -0.0, 1.0, -2.0, 0.5, 3.0, 1e308, -1e-320, math.inf, -math.inf, math.nan]
+OPERATORS = (operator.add, operator.sub, operator.mul, operator.truediv, operator.pow, operator.mod, operator.lt,
+             operator.le, operator.gt, operator.ge, operator.eq, operator.ne, maximum, fmax)  # fmt: skip
+
+
+@pytest.mark.parametrize("function", OPERATORS, ids=lambda function: function.__name__)
+def test_an_operator_makes_the_same_of_odd_numbers_by_row_and_by_block(function: Any) -> None:
+    plan, pairs = Plan.of(function, 2), list(product(ODD, ODD))
+    with np.errstate(all="ignore"):
+        _, (whole,) = plan.block(plan.begin(), list(np.array(pairs).T), len(pairs))
+        rows = [plan.row(plan.begin(), pair)[1][0] for pair in pairs]
+    np.testing.assert_array_equal(rows, whole)
+    assert {type(value) for value in rows} <= {bool, float}
+
+
+@pytest.mark.parametrize(
+    "function", [sqrt, abs, operator.neg, np.log1p, np.exp], ids=lambda function: function.__name__
+)
+def test_a_function_makes_the_same_of_odd_numbers_by_row_and_by_block(function: Any) -> None:
+    plan = Plan.of(function, 1)
+    with np.errstate(all="ignore"):
+        _, (whole,) = plan.block(plan.begin(), [np.array(ODD)], len(ODD))
+        rows = [plan.row(plan.begin(), (x,))[1][0] for x in ODD]
+    np.testing.assert_array_equal(rows, whole)
+
+
+def test_a_function_of_a_row_may_divide_by_zero() -> None:
+    plan = Plan.of(lambda x: each(lambda value: 1 / value, x), 1)
+    with np.errstate(all="ignore"):
+        assert plan.row(plan.begin(), (0.0,))[1] == (math.inf,)
 
 
 def one_at_a_time(records: list[StepRecord]) -> Any:
