@@ -211,12 +211,10 @@ class _Seen(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """Series of success, memories, alarms, whether they were calm, and fields known by then."""
+    """Series of success, each check's memory, its alarms and whether they were calm, and the fields known by then."""
 
     success: dict[str, Trajectory]
-    memories: list[Memory]
-    alarms: list[list[Alarm]]
-    calm: list[bool]
+    checks: list[tuple[Memory, list[Alarm], bool]]
     ever: frozenset[str]
 
 
@@ -241,6 +239,8 @@ class Examination:
         self.asked = sorted(f for f in fields if f.startswith(DECLARED))
         self.declared: dict[str, Any] = {}
         self.settings_before: dict[str, Any] | None = None
+        self.outcomes: list[Outcome] = []
+        self.standing: dict[str, Any] = {}
         self.blank = {**dict.fromkeys(fields, math.nan), **dict.fromkeys((*OBJECT_FIELDS, "samples"))}
         self.plans: dict[frozenset[str], list[_Seen]] = {}
         self.ever: frozenset[str] = frozenset()
@@ -308,8 +308,11 @@ class Examination:
         for name, trajectory in self.success.items():
             if name in values:
                 trajectory.push(values[name], step, top)
-        stands = {field: self.success[field].outcome for field in FOLLOWED.values()}
-        values.update((name, take(stands[field])) for name, (field, take) in STANDING.items())
+        outcomes = [self.success[field].outcome for field in FOLLOWED.values()]
+        if outcomes != self.outcomes:
+            stands, self.outcomes = dict(zip(FOLLOWED.values(), outcomes, strict=True)), outcomes
+            self.standing = {name: take(stands[field]) for name, (field, take) in STANDING.items()}
+        values.update(self.standing)
         known = frozenset(values)
         full = {**self.blank, **values}
         rang = []
@@ -336,17 +339,14 @@ class Examination:
         """The examination as it is now, to come back to with `restore`."""
         return Snapshot(
             {name: trajectory.copy() for name, trajectory in self.success.items()},
-            [e.memory for e in self.examined],
-            [e.alarms if e.calm else [alarm.copy() for alarm in e.alarms] for e in self.examined],
-            [e.calm for e in self.examined],
+            [(e.memory, e.alarms if e.calm else [alarm.copy() for alarm in e.alarms], e.calm) for e in self.examined],
             self.ever,
         )
 
     def restore(self, snapshot: Snapshot) -> None:
         """Goes back to a snapshot, as often as wanted."""
         self.success = {name: trajectory.copy() for name, trajectory in snapshot.success.items()}
-        then = zip(self.examined, snapshot.memories, snapshot.alarms, snapshot.calm, strict=True)
-        for examined, memory, alarms, calm in then:
+        for examined, (memory, alarms, calm) in zip(self.examined, snapshot.checks, strict=True):
             examined.memory, examined.calm = memory, calm
             examined.alarms = alarms if calm else [alarm.copy() for alarm in alarms]
         if self.ever != snapshot.ever:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from .catalogue import Catalogue, load
@@ -16,7 +16,11 @@ from .examine import Examination, Snapshot
 from .record import NUMBER_FIELDS, OBJECT_FIELDS, TEXT_FIELDS, StepRecord
 from .run import BROADCAST, CORE, DERIVED, Run, RunType, Sample, continues, figure, merged, non_finite, restarted
 
-_CORE = tuple(name for name in NUMBER_FIELDS if name in CORE)
+_GET = {names: attrgetter(*names) for names in (NUMBER_FIELDS, OBJECT_FIELDS, TEXT_FIELDS)}
+
+
+def _known(record: StepRecord, names: tuple[str, ...]) -> list[tuple[str, Any]]:
+    return [(name, x) for name, x in zip(names, _GET[names](record), strict=True) if x is not None]
 
 
 class _Row(NamedTuple):
@@ -61,6 +65,7 @@ class LiveDoctor:
             for name, value in self.summary.settings.items()
             if name in BROADCAST and isinstance(value, int | float)
         }
+        self._derived = [(name, inputs, plan.row, plan.begin()) for name, (inputs, plan) in DERIVED.items()]
         self._row: _Row | None = None
         self._known: dict[str, str] = {}
 
@@ -118,17 +123,16 @@ class LiveDoctor:
     def _values(self, row: _Row) -> dict[str, Any]:
         """What is known on a row: recorded, declared and derived fields, its step, events and samples."""
         record = row.records[0] if len(row.records) == 1 else merged(row.records)
-        recorded = msgspec.structs.asdict(record)
-        numbers = {name: float(x) for name in NUMBER_FIELDS if (x := recorded[name]) is not None and x == x}
-        values: dict[str, Any] = {**self._broadcast, **numbers}
-        values.update((name, recorded[name]) for name in OBJECT_FIELDS if recorded[name] is not None)
-        for name in TEXT_FIELDS:
-            if recorded[name] is not None:
-                self.summary.settings.setdefault(name, recorded[name])
-        strange = [(name, x) for name in _CORE if (x := recorded[name]) is not None and not math.isfinite(x)]
+        numbers = _known(record, NUMBER_FIELDS)
+        values: dict[str, Any] = dict(self._broadcast)
+        values.update((name, float(x)) for name, x in numbers if x == x)
+        values.update(_known(record, OBJECT_FIELDS))
+        for name, text in _known(record, TEXT_FIELDS):
+            self.summary.settings.setdefault(name, text)
+        strange = [(name, x) for name, x in numbers if name in CORE and not math.isfinite(x)]
         events = [*(record.events or ()), *(non_finite(name, value) for name, value in strange)]
-        for name, (inputs, plan) in DERIVED.items():
-            _, (derived,) = plan.row(plan.begin(), [values.get(field, math.nan) for field in inputs])
+        for name, inputs, compute, memory in self._derived:
+            _, (derived,) = compute(memory, [values.get(field, math.nan) for field in inputs])
             if derived == derived:
                 values[name] = derived
         if record.step <= row.previous and not any(event.kind == "restart" for event in events):

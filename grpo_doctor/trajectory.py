@@ -23,7 +23,6 @@ Student's t, for few bins know the noise less well, and the one for a fall also 
 
 from __future__ import annotations
 
-import copy
 import math
 from bisect import bisect
 from collections.abc import Callable, Iterator
@@ -200,7 +199,8 @@ class Trajectory:
 
     def copy(self) -> Trajectory:
         """One that goes on by itself from here."""
-        other = copy.copy(self)
+        other = Trajectory.__new__(Trajectory)
+        other.__dict__.update(self.__dict__)  # `copy.copy` takes ten times as long
         other.sums, other.begins = self.sums.copy(), self.begins.copy()
         return other
 

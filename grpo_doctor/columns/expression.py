@@ -233,7 +233,11 @@ def several(number: int, function: Callable[..., tuple[float, ...]], *columns: C
 
 def is_any(declared: Column, *names: str | float) -> Column:
     """Whether what a run declares is one of these words or numbers; not where it declares nothing."""
-    return each(lambda value: value == value and value in names, declared) > 0
+
+    def named(value: Any) -> bool:
+        return value == value and value in names
+
+    return Expression(Operation(named, lambda values: _on_block(named, (values,)) > 0), declared)
 
 
 def seen(events: Column, kind: str, *texts: str) -> Column:

@@ -8,7 +8,7 @@ comes; by block it computes array by array.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -103,25 +103,42 @@ class Plan:
         Values of ``shown`` as a tuple; with ``told``, None where none of ``shown`` holds, else both.
         """
         names: dict[str, Any] = {}
-        lines = [f"    {line}" for i in self.always for line in self._line(i, names)]
-        late = [f"    {line}" for i in self.late for line in self._line(i, names)]
-        shown = "".join(f"v{i}, " for i in self.shown)
-        given = sorted((s.operation.place, i) for i, s in enumerate(self.steps) if isinstance(s.operation, Argument))
         after = f"(n, {''.join(f's{place}, ' for place in range(1, len(self.cells) + 1))})"
-        source = ["def row(m, a):", "    n = m[0] + 1"]
-        source += [f"    v{i} = a[{place}]" for place, i in given] + lines
-        if self.asks:
-            source += [
-                f"    if not ({' or '.join(f'v{i}' for i in self.shown)}):",
-                f"        return {after}, None",
-                *late,
-            ]
-            source += [f"    return {after}, (({shown}), ({''.join(f'v{i}, ' for i in self.told)}))"]
-        else:
-            source += [f"    return {after}, ({shown})"]
-        exec("\n".join(source), names)
+        shown, told = ("".join(f"v{i}, " for i in numbers) for numbers in (self.shown, self.told))
+        given = sorted((s.operation.place, i) for i, s in enumerate(self.steps) if isinstance(s.operation, Argument))
+        source = ["n = m[0] + 1", *(f"v{i} = a[{place}]" for place, i in given)]
+        made: set[int] = set()
+        for wanted, test in self._tests():
+            needed = self._behind(wanted) - made
+            made |= needed
+            source += [line for i in sorted(needed) for line in self._line(i, names)]
+            source += [f"if not ({test}): return {after}, None"] if test else []
+        source.append(f"return {after}, (({shown}), ({told}))" if self.asks else f"return {after}, ({shown})")
+        exec("\n    ".join(["def row(m, a):", *source]), names)
         function: Callable[[Memory, Sequence[Any]], tuple[Memory, Any]] = names["row"]
         return function
+
+    def _tests(self) -> Iterator[tuple[Sequence[int], str]]:
+        """What is computed in turn, and the test without which nothing holds on the row and the rest is left out.
+
+        Cells see every row. Then come the conditions without which nothing is shown, the cheapest first.
+        """
+        cells = [i for i, step in enumerate(self.steps) if step.place]
+        yield cells, ""
+        if self.asks:
+            parts, remembered = [self._parts(i) for i in self.shown], self._behind(cells)
+            required = [i for i in parts[0] if all(i in others for others in parts)]
+            for i in sorted(required, key=lambda i: len(self._behind([i]) - remembered)):
+                yield [i], f"v{i}"
+            yield self.shown, " or ".join(f"v{i}" for i in self.shown)
+        yield [*self.shown, *self.told], ""
+
+    def _parts(self, i: int) -> list[int]:
+        """The conditions that a condition joins by ``&``, in their order."""
+        operation, inputs, _ = self.steps[i]
+        if isinstance(operation, Operation) and operation.code == "{0} & {1}":
+            return [part for k in inputs for part in self._parts(k)]
+        return [i]
 
     def _line(self, i: int, names: dict[str, Any]) -> list[str]:
         """The statement that computes one value; what it calls goes into ``names``."""

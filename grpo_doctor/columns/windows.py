@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import operator
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from itertools import combinations
 from typing import Any
 
@@ -17,10 +18,7 @@ from .cells import Cell, State
 
 def added(values: Iterable[Any]) -> Any:
     """The sum of numbers or of columns, in their order, so that it has the same last digit either way."""
-    out: Any = 0.0
-    for value in values:
-        out = out + value
-    return out
+    return reduce(operator.add, values, 0.0)
 
 
 def mean(values: Sequence[Any]) -> Any:
