@@ -34,7 +34,15 @@ class Boundary:
 def bug(error: Exception) -> str:
     """What broke and where in the code, for an error that is grpo-doctor's own."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
+    return f"{type(error).__name__}: {words_of(error)} ({Path(frame.filename).name}:{frame.lineno})"
+
+
+def words_of(error: BaseException) -> str:
+    """What an error says; one of a user's own class may fail to say anything."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - its __str__ is the user's code
+        return "(its own words cannot be had)"
 
 
 def unwatched(failure: str, where: str) -> str:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import NamedTuple
 
 if sys.platform != "win32":
@@ -18,6 +19,8 @@ if sys.platform != "win32":
 
 _PEAK_UNIT = 1 if sys.platform == "darwin" else 1024
 """Bytes in which the system tells the peak of a process."""
+_LOOK = 0.02
+"""Seconds between two looks at the memory: each asks the system, and this is called for every row and check."""
 _PARSED = 8
 """Times its own size that a document takes in memory once it is parsed; measured on JSON of short rows."""
 
@@ -33,10 +36,13 @@ class Budget(NamedTuple):
     megabytes: float = 2048.0
 
 
-class _Spending(NamedTuple):
+@dataclass
+class _Spending:
     budget: Budget
     began: float
     peak: float
+    looked: float
+    """When the memory was looked at last."""
 
 
 _current: ContextVar[_Spending | None] = ContextVar("spending", default=None)
@@ -54,7 +60,8 @@ def spending() -> Iterator[None]:
     if _current.get() is not None:
         yield
         return
-    token = _current.set(_Spending(_allowed.get(), time.monotonic(), _peak()))
+    began = time.monotonic()
+    token = _current.set(_Spending(_allowed.get(), began, _peak(), began))
     try:
         yield
     finally:
@@ -69,13 +76,16 @@ def spent(document: int = 0) -> None:
     now = _current.get()
     if now is None:
         return
-    if time.monotonic() - now.began > now.budget.seconds:
+    clock = time.monotonic()
+    if clock - now.began > now.budget.seconds:
         raise OverBudgetError(f"given up after {now.budget.seconds:g} seconds; --budget-seconds allows more")
     limit = f"more than the {now.budget.megabytes:g} MB of memory that one input may take; --budget-megabytes allows"
     if _PARSED * document > now.budget.megabytes * 2**20:
         raise OverBudgetError(f"a document of {document >> 20} MB, which must be read as a whole, needs {limit} more")
-    if _peak() - now.peak > now.budget.megabytes * 2**20:
-        raise OverBudgetError(f"it needs {limit} more")
+    if document or clock - now.looked > _LOOK:
+        now.looked = clock
+        if _peak() - now.peak > now.budget.megabytes * 2**20:
+            raise OverBudgetError(f"it needs {limit} more")
 
 
 def _peak() -> float:

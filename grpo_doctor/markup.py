@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 
+@cache  # templates are compiled once, however many pages a fleet has
 def environment(folder: Path) -> Environment:
     """Templates of a folder: everything escaped, what is not defined an error."""
     made = Environment(

@@ -16,8 +16,7 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
     xml = JUnitXml("grpo-doctor")
     for diagnosis in diagnoses:
         suite = TestSuite(diagnosis.source)
-        for case in _cases(diagnosis, options):
-            suite.add_testcase(case)
+        suite.add_testcases(list(_cases(diagnosis, options)))
         xml.add_testsuite(suite)
     xml.update_statistics()  # type: ignore[no-untyped-call]
     xml._elem.attrib.pop("skipped")  # the schema has it on a suite and not on the whole

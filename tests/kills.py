@@ -1,26 +1,43 @@
-"""``python -m tests.kills [run] [watch]``: kills each at 24 random moments and goes on. Not part of the suite.
+"""``python -m tests.kills [run] [watch] [compare] [fleet] [--kills 24]``: kills each at random moments and goes on.
 
 After every kill of a run each finished step must be readable, and in the end the records must be those of a run that
 was left alone. A watch must leave the log that it follows as it is, and the last one must find what `analyze` finds.
-Takes some minutes.
+A report of a comparison or of a fleet is the old one or the new one and whole; a fleet forgets no run that it has read.
+Takes some minutes; the suite does it with few kills.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import json
+import multiprocessing
+import os
 import random
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import duckdb  # noqa: F401 - loaded before any child, as what stands below with the same mark
 import msgspec
+import scipy.stats  # noqa: F401
 
+from grpo_doctor import diagnose as diagnose_file
+from grpo_doctor.cli import app
+from grpo_doctor.cli.demo import RUN
+from grpo_doctor.compare import overlay, telling  # noqa: F401
+from grpo_doctor.config import Config
+from grpo_doctor.fleet.judge import Job
+from grpo_doctor.fleet.places import find
+from grpo_doctor.fleet.store import Store
 from grpo_doctor.record import StepRecord, read_records
 
-KILLS = 24
 COMMAND = [
     *(sys.executable, "-m", "grpo_doctor", "run", "--steps", "60"),
     *("--set", "generation_batch_size=16", "--set", "num_generations=4", "--set", "save_steps=2"),
@@ -53,18 +70,28 @@ def count(records: Path) -> int:
 
 
 def main() -> None:
-    """Kills what the command line names, else both; exit code 1 where anything was lost."""
-    chosen = sys.argv[1:] or ["run", "watch"]
-    kept = [{"run": runs_are_whole, "watch": watches_are_whole}[name](random.Random(0)) for name in chosen]
+    """Kills what the command line names, else all; exit code 1 where anything was lost."""
+    whole = {
+        "run": runs_are_whole,
+        "watch": watches_are_whole,
+        "compare": compares_are_whole,
+        "fleet": fleets_are_whole,
+    }
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", choices=[[], *whole], default=[])
+    parser.add_argument("--kills", type=int, default=24)
+    chosen = parser.parse_args()
+    diagnose_file(RUN)  # loads what children would load each
+    kept = [whole[name](random.Random(0), chosen.kills) for name in chosen.names or whole]
     sys.exit(not all(kept))
 
 
-def watches_are_whole(rng: random.Random) -> bool:
+def watches_are_whole(rng: random.Random, kills: int) -> bool:
     """Whether a log that grows under watches that are killed is as it was written, and judged as a whole one."""
     with tempfile.TemporaryDirectory() as name:
         log, report, written = Path(name, "train.jsonl"), Path(name, "report.json"), b""
         watch = [sys.executable, "-m", "grpo_doctor", "watch", str(log), "--interval", "0.05"]
-        for i in range(KILLS):
+        for i in range(kills):
             with subprocess.Popen(watch, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
                 ends = time.monotonic() + rng.uniform(0.1, 3)
                 while time.monotonic() < ends:
@@ -90,17 +117,143 @@ def append(path: Path, row: bytes) -> None:
         file.write(row)
 
 
-def runs_are_whole(rng: random.Random) -> bool:
+def runs_are_whole(rng: random.Random, kills: int) -> bool:
     """Prints the steps on disk after each kill, and whether the end is that of a run left alone."""
     with tempfile.TemporaryDirectory() as name:
         folder, whole = Path(name, "killed"), Path(name, "whole")
-        for i in range(KILLS):
+        for i in range(kills):
             print(f"kill {i + 1}: {killed(folder, rng, *(['--resume'] if i else []))} steps on disk", flush=True)
         subprocess.run([*COMMAND, "--out", str(folder), "--resume"], check=False, stdout=subprocess.DEVNULL)
         subprocess.run([*COMMAND, "--out", str(whole)], check=False, stdout=subprocess.DEVNULL)
         a, b = ([*map(essence, read_records(path / "records.jsonl"))] for path in (folder, whole))
         print(f"{len(a)} records, equal to those of a run left alone: {a == b}")
         return a == b
+
+
+def compares_are_whole(rng: random.Random, kills: int) -> bool:
+    """Whether comparisons that are killed leave the reports of the last one, or write their own whole."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        logs = [written_log(folder / f"{seed}.jsonl", seed) for seed in (1, 2)]
+        reports = [folder / "report.html", folder / "report.json"]
+        words = ["compare", *map(str, logs), "-f", "html", "-o", str(reports[0]), "--report", f"json={reports[1]}"]
+        with unchanged(logs):
+            takes = left_alone(words)
+            new, old = [path.read_bytes() for path in reports], [b"old html", b"old json"]
+            for i in range(kills):
+                for path, content in zip(reports, old, strict=True):
+                    path.write_bytes(content)
+                struck(words, rng.uniform(0, takes))
+                found = [path.read_bytes() for path in reports]
+                if any(content not in pair for content, *pair in zip(found, old, new, strict=True)):
+                    print(f"kill {i + 1} of a comparison: a report is neither the old one nor the new one")
+                    return False
+            left_alone(words)
+        whole = [path.read_bytes() for path in reports] == new
+        print(f"{kills} kills of comparisons: every report was whole, and the last ones are as they were: {whole}")
+        return whole
+
+
+RUNS = 8
+"""Of a fleet that is killed."""
+
+
+def fleets_are_whole(rng: random.Random, kills: int) -> bool:
+    """Whether a fleet that is killed over and over forgets nothing that it has read, and tells the same in the end."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        logs = [written_log(folder / "sweep" / f"{seed}" / "train.jsonl", seed) for seed in range(RUNS)]
+        report, stores = folder / "fleet.json", [folder / "alone.db", folder / "killed.db"]
+        alone, words = ([
+            "fleet", str(folder / "sweep"), "--jobs", "1", "-f", "json", "-o", str(report), "--db", str(store),
+        ] for store in stores)  # fmt: skip
+        with unchanged(logs):
+            takes = left_alone(alone)
+            new, before = report.read_bytes(), 0
+            for i in range(kills):
+                if before == RUNS:
+                    stores[1].unlink()
+                report.write_bytes(b"old")
+                struck(words, rng.uniform(0, takes))
+                now = in_child(remembered, folder / "sweep", stores[1])
+                print(f"kill {i + 1} of a fleet: {now} of {RUNS} runs in its store", flush=True)
+                if report.read_bytes() not in (b"old", new) or now < before % RUNS:
+                    print(f"its report is torn, or it has forgotten some of {before} runs")
+                    return False
+                before = now
+            left_alone(words)
+        print(f"the fleet tells what one that was left alone tells: {report.read_bytes() == new}")
+        return report.read_bytes() == new
+
+
+def remembered(folder: Path, store: Path) -> int:
+    """How many units of a folder need not be read again."""
+    if not store.exists():
+        return 0
+    units, _ = find([str(folder)])
+    return len(Store(store).known(units, Job(Config(), None, True)))
+
+
+def written_log(path: Path, seed: int, steps: int = 120) -> Path:
+    """A run that learns, or that loses what it has learnt."""
+    rng = random.Random(seed)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = [{"step": step, "reward": step / 200 * (step < 90 or seed % 2) + rng.gauss(0, 0.02),
+             "loss": rng.gauss(0, 0.1), "grad_norm": 0.3, "kl": step * 1e-4, "learning_rate": 1e-6 * (1 + seed)}
+            for step in range(1, steps)]  # fmt: skip
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@contextmanager
+def unchanged(paths: list[Path]) -> Iterator[None]:
+    """Nothing that is done within may touch these files."""
+    before = [(path.read_bytes(), path.stat().st_mtime_ns) for path in paths]
+    yield
+    assert [(path.read_bytes(), path.stat().st_mtime_ns) for path in paths] == before
+
+
+FORK = multiprocessing.get_context("fork")
+"""A child has the modules loaded, so that a kill strikes work and not imports."""
+
+
+def begun(words: list[str]) -> multiprocessing.process.BaseProcess:
+    """A command in a child that says nothing."""
+    child = FORK.Process(target=_run, args=(words,))
+    child.start()
+    return child
+
+
+def _run(words: list[str]) -> None:
+    nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - the child ends with it
+    with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+        app(words)
+
+
+def left_alone(words: list[str]) -> float:
+    """Runs a command to its end; the seconds that it took."""
+    started, child = time.monotonic(), begun(words)
+    child.join()
+    assert child.exitcode in (0, 1), child.exitcode
+    return time.monotonic() - started
+
+
+def struck(words: list[str], seconds: float) -> None:
+    """Kills a command after this time."""
+    child = begun(words)
+    child.join(seconds)
+    child.kill()
+    child.join()
+
+
+def in_child(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function returns in a child: a database in this process would be shared with those to come."""
+    here, there = FORK.Pipe(duplex=False)
+    child = FORK.Process(target=lambda: there.send(function(*arguments)))
+    child.start()
+    found = here.recv()
+    child.join()
+    return found
 
 
 if __name__ == "__main__":

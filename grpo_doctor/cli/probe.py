@@ -90,7 +90,7 @@ def _load(path: Path, trl: str | None, device: str | None) -> Adapter:
         return load_adapter(path)
     except AdapterError:
         raise
-    except Exception as error:  # noqa: BLE001  (the user's file may raise anything)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  (the user's file may raise anything, or leave)
         raise AdapterError(f"{path} {where(error)}") from None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import socket
+import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -95,11 +96,18 @@ def _pool(workers: int) -> ProcessPoolExecutor:
     """Processes forked from one that has loaded the modules and started no thread."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["grpo_doctor.fleet.judge", "grpo_doctor.sources.formats.keyvalue"])
-    return ProcessPoolExecutor(workers, mp_context=context, initializer=_one_thread)
+    return ProcessPoolExecutor(workers, mp_context=context, initializer=_begin)
 
 
-def _one_thread() -> None:
+def _begin() -> None:
+    """A worker computes in one thread; another one ends it with the process that it works for, which may be killed."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    threading.Thread(target=_end_with, args=(multiprocessing.parent_process(),), daemon=True).start()
+
+
+def _end_with(parent: Any) -> None:
+    parent.join()
+    os._exit(1)
 
 
 def _on_ray(units: list[Unit], job: Job, address: str) -> Documents:

@@ -115,7 +115,7 @@ def table(found: Configuration) -> Table:
 
 
 def _said(value: float | None) -> str:
-    return "?" if value is None else f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
+    return "?" if value is None else f"{value:,.0f}" if value % 1 == 0 else f"{value:,.2f}"
 
 
 def _want(value: float | None, what: str) -> str:

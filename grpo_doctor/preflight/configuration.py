@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any
 
 from ..run import RunType
 from ..sources.settings import declared
+from ..sources.values import number
 from .entry import Entry, Launch, Unresolved
 from .frameworks import END_OF_TURN, FRAMEWORKS, RENAMED, Framework, needs_group
 from .versions import numbers
@@ -124,9 +126,10 @@ class Configuration:
     notes: list[str] = field(default_factory=list)
 
     def number(self, name: str) -> float | None:
-        """A setting as a number; None where it is none."""
+        """A setting as a number; None where it is none, or an infinite one."""
         value = self.settings.get(name)
-        return float(value) if isinstance(value, int | float) else None
+        figure = number(value) if isinstance(value, int | float) else None
+        return figure if figure is not None and math.isfinite(figure) else None
 
     def stated(self, *names: str) -> bool:
         """Whether the file itself says these settings, no default among them."""

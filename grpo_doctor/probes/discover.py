@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from ..redaction import one_line
 from .seams import AdapterError
 
 _LOGPS = r"(log_?p(rob)?s?|log_?probabilit(y|ies))(_.*)?"
@@ -111,10 +112,11 @@ def discover(path: Path) -> tuple[list[Found], list[int]]:
     """
     try:
         tree = ast.parse(path.read_bytes(), filename=str(path))
+        compile(tree, str(path), "exec", dont_inherit=True)  # refuses more, such as two parameters of one name
     except OSError as error:
         raise AdapterError(f"{path}: cannot be read: {error.strerror}") from None
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise AdapterError(f"{path}: no Python that can be parsed: {str(error).splitlines()[0]}") from None
+        raise AdapterError(f"{path}: no Python that can be parsed: {one_line(str(error))}") from None
     found = [f for name, node in _functions(tree) if (f := _seam(name, node)) is not None]
     return found, [node.lineno for node in tree.body if _runs(node)]
 

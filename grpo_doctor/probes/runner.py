@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from ..boundary import words_of
 from ..catalogue import Catalogue, home, load
 from ..check import Check, Finding, Fires, Severity
 from ..diagnosis import Coverage, Diagnosis, diagnosis_of
@@ -175,7 +176,7 @@ def _copies(adapter: Adapter, seams: Mapping[str, Any], snapshot: Snapshot) -> l
         return copies_that_generate(
             lambda: roll(prompts) if "rollout" in seams else roll(*given), adapter.model, special.pad
         )
-    except Exception:  # noqa: BLE001  (user code may raise anything; the probes will tell it)
+    except (Exception, SystemExit):  # noqa: BLE001  (user code may raise anything; the probes will tell it)
         return []
     finally:
         snapshot.restore()
@@ -191,7 +192,7 @@ def _one(check: Check, given: Mapping[str, Any], thresholds: Mapping[str, Any], 
         return Result(check, why=str(reason), needs=[str(reason)])
     except TimeoutError as error:
         return Result(check, why=str(error))
-    except Exception as error:  # noqa: BLE001  (user code may raise anything, and the other probes must run)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  (user code may raise anything; the other probes must run)
         return Result(check, why=where(error))
     return Result(check, _finding(check, found) if found is not None and bool(found.when) else None)
 
@@ -212,14 +213,14 @@ def _finding(check: Check, fires: Fires) -> Finding:
     )
 
 
-def where(error: Exception) -> str:
+def where(error: BaseException) -> str:
     """The exception in one line, with the innermost place in the user's own code, else in a library's."""
     frames = traceback.extract_tb(error.__traceback__)
     foreign = (*_OURS, "<frozen", os.path.dirname(os.__file__))
     outside = [f for f in frames if not f.filename.startswith(foreign)]
     own = [f for f in outside if "site-packages" not in f.filename]
     place = (own or outside or list(frames))[-1]
-    text = (str(error).splitlines() or [""])[0][:200]
+    text = (words_of(error).splitlines() or [""])[0][:200]
     return f"raised {type(error).__name__} at {place.filename}:{place.lineno} in {place.name}: {text}"
 
 

@@ -201,8 +201,19 @@ class Adapter:
                 raise AdapterError(f"{self.name}: there is no seam {name!r}" + (f"; {near[0]!r}?" if near else ""))
             if not callable(function):
                 raise AdapterError(f"{self.name}: seam {name!r} is {type(function).__name__}, not a function")
+        for name, needed in _NEEDED.items():
+            held = getattr(self, name)
+            if held is not None and (isinstance(held, str | type) or not hasattr(held, needed)):
+                raise AdapterError(f"{self.name}: {name} is {type(held).__name__}, which has no {needed}")
 
 
+_NEEDED = {
+    **dict.fromkeys(("model", "reference", "base"), "modules"),
+    "optimizer": "param_groups",
+    **dict.fromkeys(("processors", "settings"), "items"),
+    **dict.fromkeys(("prompts", "supervised", "graded", "turns"), "__getitem__"),
+}
+"""What an object of an adapter must have; scripts call other things by these names too."""
 RESOURCES = tuple(name for name in Adapter.__dataclass_fields__ if name not in ("name", "seams"))
 """Names of the objects that an adapter may hold beside its seams."""
 

@@ -94,7 +94,8 @@ class _Column:
 
     def full(self, rows: int) -> np.ndarray:
         values = np.full(rows, math.nan)
-        values[: len(self.values)] = np.frombuffer(self.values, float)
+        known = np.frombuffer(self.values, float)[:rows]  # a last row of counts alone was none
+        values[: len(known)] = known
         return values
 
 

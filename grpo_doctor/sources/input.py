@@ -23,6 +23,7 @@ LONGEST = 1 << 22
 """Characters of a line beyond which it is passed over with a note: no metric line is that long."""
 
 _ESCAPE, _RETURN = b"\x1b\r"
+_CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\x1b\0"))
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -147,8 +148,8 @@ class Head:
     @property
     def binary(self) -> bool:
         """Whether it holds bytes that no log of text holds."""
-        control = sum(byte < 32 and byte not in b"\t\n\r\f\x1b\0" for byte in self.raw[:4096])
-        return control > len(self.raw[:4096]) / 50
+        looked = self.raw[:4096]
+        return len(looked) - len(looked.translate(None, _CONTROL)) > len(looked) / 50
 
 
 def broken() -> tuple[type[Exception], ...]:

@@ -1,6 +1,6 @@
-"""``python -m tests.fuzz [--seconds 120] [--seed 0] [--judged 0.3]``, or ``make fuzz``: prints and keeps what fails.
+"""``python -m tests.fuzz [--seconds 120] [--seed 0] [--judged 0.1]``, or ``make fuzz``: prints and keeps what fails.
 
-A child process works on inputs, one after the other; where one takes longer than `SLOWEST` seconds or kills the child,
+A child process works on inputs, one after the other; where one takes longer than `SLOWEST` or `LONGEST` or kills the child,
 that is a failure too and another child goes on. Every kind of failure is made as small as it stays a failure and written
 to ``--keep`` (a folder): what came from made seeds belongs into ``tests/fuzz/corpus`` once it is mended.
 """
@@ -13,6 +13,7 @@ import multiprocessing
 import random
 import re
 import resource
+import signal
 import sys
 import tempfile
 import time
@@ -24,32 +25,47 @@ from tests.corpus_path import CORPUS
 from tests.fuzz import seeds, target
 from tests.fuzz.mutate import mutated
 
-SLOWEST = 20.0
-"""Seconds of wall time that one small input may take on a busy machine."""
-LARGEST_SEED = 1 << 14
+SLOWEST, LONGEST = 20.0, 600.0
+"""Seconds of the processor that one small input may take, and seconds at all, on however busy a machine."""
+LARGEST_SEED = 1 << 13
 """Bytes of a real log that are taken."""
 EVERY = 500
 """Inputs between two words of the child."""
 
 
-def inputs(real: bool) -> dict[str, bytes]:
-    """The seeds by kind and name: made logs and configurations, and where they are there the heads of real logs."""
-    found = {f"log/{name}": content for name, content in seeds.logs().items()}
-    found |= {f"config/{name}": content for name, content in seeds.configurations().items()}
+Held = dict[str, dict[str, bytes]]
+"""The seeds by kind and name."""
+SHARES = {
+    "log": 80.0, "config": 8.0, "share": 4.0, "convert": 2.0, "discover": 2.0, "options": 2.0, "live": 1.0, "compare": 0.5,
+    "fleet": 0.3, "gate": 0.1, "probe": 0.1,
+}  # fmt: skip
+"""How often each kind is drawn, in percent: what takes long more seldom."""
+
+
+def inputs(real: bool) -> Held:
+    """Made logs and configurations, and where they are there the heads of real logs."""
+    logs = seeds.logs()
+    texts = {name: content for name, content in logs.items() if b"\0" not in content}
+    beside = {name: content for name, content in seeds.configurations().items() if name.endswith((".yaml", ".json"))}
+    found: Held = {
+        "log": dict(logs), "config": seeds.configurations(), "share": texts, "convert": logs, "compare": logs,
+        "fleet": logs | beside, "options": seeds.options(), "gate": seeds.baselines(), "discover": {"train.py": seeds.TRAINER},
+    }  # fmt: skip
     for path in sorted(CORPUS.rglob("*")) if real and CORPUS.is_dir() else []:
         if path.is_file() and path.suffix not in (".csv", ".md"):
             with path.open("rb") as file:
-                found[f"log/{len(found)}-{path.name}"] = file.read(LARGEST_SEED)
+                found["log"][f"{len(found['log'])}-{path.name}"] = file.read(LARGEST_SEED)
     return found
 
 
-def drawn(number: int, seed: int, held: dict[str, bytes]) -> tuple[str, bytes]:
+def drawn(number: int, seed: int, held: Held) -> tuple[str, bytes]:
     """The input with this number."""
     rng = random.Random(f"{seed}-{number}")
-    if rng.random() < 0.08:
-        return "live", str(rng.randrange(1 << 40)).encode()
-    name, other = rng.choices(list(held), k=2)
-    return name, mutated(rng, held[name], held[other])
+    (kind,) = rng.choices(list(SHARES), list(SHARES.values()))
+    if kind in target.SEEDED:
+        return kind, str(rng.randrange(1 << 40)).encode()
+    name, other = rng.choices(list(held[kind]), k=2)
+    return f"{kind}/{name}", mutated(rng, held[kind][name], held[kind][other])
 
 
 def fault(name: str, content: bytes, folder: Path, judged: float = 1.0) -> str:
@@ -59,7 +75,8 @@ def fault(name: str, content: bytes, folder: Path, judged: float = 1.0) -> str:
     except Exception as error:  # noqa: BLE001 - every kind of error is what is looked for
         frames = [f for f in traceback.extract_tb(error.__traceback__) if "tests/fuzz" not in f.filename]
         at = frames[-1] if frames else traceback.extract_tb(error.__traceback__)[-1]
-        return f"{type(error).__name__} {Path(at.filename).name}:{at.lineno} {str(error)[:150]}"
+        told = re.search(r"\((\w+\.py:\d+)\)", words := str(error))  # where a command says that it broke
+        return f"{type(error).__name__} {told[1] if told else f'{Path(at.filename).name}:{at.lineno}'} {words[:150]}"
     return ""
 
 
@@ -67,7 +84,7 @@ def smaller(name: str, content: bytes, wrong: str, folder: Path, seconds: float 
     """A part of the input that fails in the same way: whole pieces are left out as long as it does."""
     same, ends = wrong.split(" ", 2)[:2], time.monotonic() + seconds
     size = len(content) // 2
-    while size and name != "live":
+    while size and name not in target.SEEDED:
         at = 0
         while at < len(content):
             less = content[:at] + content[at + size :]
@@ -84,12 +101,14 @@ def smaller(name: str, content: bytes, wrong: str, folder: Path, seconds: float 
 def work(pipe: Connection, start: int, seed: int, real: bool, judged: float) -> None:
     """Inputs from ``start`` on, for ever; tells what fails, and now and then how many there were."""
     held = inputs(real)
+    faulthandler.register(signal.SIGPROF, chain=True)  # tells where it is, then ends the process
     with tempfile.TemporaryDirectory() as name:
         number = start
         while True:
             kind, content = drawn(number, seed, held)
             pipe.send((number, kind, content, ""))
-            faulthandler.dump_traceback_later(SLOWEST, exit=True)
+            signal.setitimer(signal.ITIMER_PROF, SLOWEST)
+            faulthandler.dump_traceback_later(LONGEST, exit=True)
             wrong = fault(kind, content, Path(name), judged)
             faulthandler.cancel_dump_traceback_later()
             if wrong:
@@ -103,7 +122,7 @@ def work(pipe: Connection, start: int, seed: int, real: bool, judged: float) -> 
 def main() -> int:
     """Runs for so long; the number of kinds of failure, at most 1."""
     parser = argparse.ArgumentParser()
-    for option, default in (("--seconds", 120.0), ("--judged", 0.3)):
+    for option, default in (("--seconds", 120.0), ("--judged", 0.1)):
         parser.add_argument(option, type=float, default=default)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--start", type=int, default=0)
@@ -134,7 +153,10 @@ def main() -> int:
                     _keep(chosen.keep, kind, content, wrong)
             child.terminate()
         except (EOFError, OSError):  # it was too slow, or died
-            print(f"input {number} ({last[0]}): over {SLOWEST:g} s, or the end of the process", flush=True)
+            print(
+                f"input {number} ({last[0]}): over {SLOWEST:g} s of the processor, or the end of the process",
+                flush=True,
+            )
             found[f"end {number}"] = last
             _keep(chosen.keep, *last, "")
             number += 1

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import sqlite3
 import tempfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
+import zstandard
+
+from grpo_doctor.cli.gate import BASELINE
 from grpo_doctor.record import StepRecord, encode
 from tests import p30
 from tests.sources.make import tfevents, wandb
@@ -82,6 +89,9 @@ def logs() -> dict[str, bytes]:
         ),
         "run-a.wandb": wandb(table, {"beta": 0.1, "num_generations": {"value": 8}}),
         "metrics.jsonl.gz": gzip.compress("\n".join(lines).encode(), mtime=0),
+        "metrics.jsonl.zst": zstandard.compress("\n".join(lines).encode()),
+        "logs.zip": _archive({"metrics.jsonl": "\n".join(lines)}),
+        "completions.parquet": _parquet(found["completions.jsonl"]),
         "trackio.db": _trackio(table),
     }
     return {**{name: text.encode() for name, text in found.items()}, **binary}
@@ -99,6 +109,20 @@ def _aflow() -> str:
     with tempfile.TemporaryDirectory() as folder:
         steps = [{**row, "step": str(i), "cache_warning": str(int(i == 3))} for i in range(1, 7)]
         return p30.write(Path(folder, "a.log"), steps).read_text(encoding="utf-8")
+
+
+def _archive(files: dict[str, str]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return out.getvalue()
+
+
+def _parquet(rows: str) -> bytes:
+    out = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([json.loads(row) for row in rows.splitlines()]), out)
+    return out.getvalue()
 
 
 def _trackio(table: list[Row]) -> bytes:
@@ -138,3 +162,51 @@ def configurations() -> dict[str, bytes]:
         b"  data.train_batch_size=$((N * 16)) trainer.total_epochs=1 \"$@\" <<EOF\nx\nEOF\n",
         "notebook.ipynb": json.dumps({"cells": [{"cell_type": "code", "source": [f"args = GRPOConfig({said})\n"]}]}).encode(),
     }  # fmt: skip
+
+
+def options() -> dict[str, bytes]:
+    """The user's own settings, in both files that may hold them."""
+    own = (
+        'select = ["ADV", "KL001"]\nignore = ["entropy-collapse"]\npreview = true\nfail-on = "warning"\n'
+        'budget-seconds = 60\nbudget_megabytes = 512.5\nchecks = []\n'
+        '[map]\n"train/score" = "reward_mean"\n[settings]\ngroup_size = 8\nbeta = 0.04\n'
+        '[thresholds.KL001]\nhold = 3\n'
+    )  # fmt: skip
+    accepted = '[[tool.grpo-doctor.accept]]\ncode = "ADV003"\nreason = "known"\npath = "logs/*"\n'
+    return {
+        "grpo-doctor.toml": own.encode(),
+        "pyproject.toml": f"[project]\nname = 'a'\n[tool.grpo-doctor]\nfail_on = 'error'\n{accepted}".encode(),
+    }
+
+
+def baselines() -> dict[str, bytes]:
+    """Findings that a gate knows."""
+    known = [{"source": "made/metrics.jsonl", "code": code} for code in ("ADV003", "KL001")]
+    return {"known.json": json.dumps({"schema": BASELINE, "findings": known}).encode()}
+
+
+TRAINER = b'''import torch
+from .rewards import accuracy_reward
+
+class Trainer:
+    def __init__(self, model, tokenizer, group_size=8):
+        self.model, self.tokenizer, self.group_size = model, tokenizer, group_size
+
+    def generate_rollouts(self, prompts: list[str]) -> "list[str]":
+        return self.model.generate(**self.tokenizer(prompts, padding=True))
+
+    def compute_logprobs(self, input_ids, attention_mask, *, temperature: float = 1.0):
+        return self.model(input_ids, attention_mask).logits.log_softmax(-1)
+
+def compute_advantages(rewards, group_size, eps=1e-6):
+    """Of each group."""
+    grouped = rewards.view(-1, group_size)
+    return (grouped - grouped.mean(1, keepdim=True)) / (grouped.std(1, keepdim=True) + eps)
+
+def grpo_loss(new_logprobs, old_logprobs, advantages, mask, **kwargs):
+    return -(torch.exp(new_logprobs - old_logprobs) * advantages * mask).sum()
+
+if __name__ == "__main__":
+    Trainer(None, None)
+'''
+"""A trainer in which functions that look like seams are found."""

@@ -5,23 +5,38 @@ from __future__ import annotations
 import json
 import math
 import random
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import typer.main
+from click.testing import CliRunner
 
 from grpo_doctor import LiveDoctor, StepRecord
 from grpo_doctor.budget import OverBudgetError
 from grpo_doctor.catalogue import load
+from grpo_doctor.check import CheckError
+from grpo_doctor.cli import app
+from grpo_doctor.cli.common import BROKEN, chosen
+from grpo_doctor.config import ConfigError
+from grpo_doctor.config import read as read_options
 from grpo_doctor.examine import diagnose
 from grpo_doctor.preflight.judgement import judge
 from grpo_doctor.preflight.reading import read as read_configuration
+from grpo_doctor.probes.discover import adapter_for
+from grpo_doctor.probes.discover import discover as functions
+from grpo_doctor.probes.seams import AdapterError
 from grpo_doctor.record import NUMBER_FIELDS, OBJECT_FIELDS, TEXT_FIELDS
 from grpo_doctor.report import Options, render
 from grpo_doctor.run import Sample
 from grpo_doctor.sources import ReadError
 from grpo_doctor.sources.input import Input
 from grpo_doctor.sources.reader import read_input
+from tests.fuzz import seeds
 
 FORMATS = ("text", "json", "html", "markdown", "sarif", "junit", "github", "gitlab")
 MOST_RUNS = 3
@@ -114,18 +129,110 @@ def _value(rng: random.Random, name: str, usual: float) -> Any:
     return rng.choice(["k1", "group", "rank", ""]) if name in TEXT_FIELDS else odd
 
 
-def one(name: str, content: bytes, folder: Path, seed: int, judged: float = 1.0) -> None:
-    """One input by its name: a log, a configuration, or the seed of a live session."""
-    rng = random.Random(seed)
-    if name == "live":
-        live(random.Random(json.loads(content)))
+@cache
+def _command() -> Any:
+    """The command line, built once."""
+    return typer.main.get_command(app)
+
+
+def command(*words: object) -> None:
+    """Runs a command: any exit code will do but that of an error of grpo-doctor itself."""
+    done = CliRunner().invoke(_command(), [str(word) for word in words], catch_exceptions=False)
+    said = next((line for line in done.output.splitlines() if "bug in grpo-doctor" in line), "")
+    assert not said, said
+    assert done.exit_code != BROKEN
+    assert "\x1b" not in done.output
+
+
+def share(path: Path, rng: random.Random) -> None:
+    """A log without its words."""
+    command("share", path, "--out", path.with_suffix(".out"))
+
+
+def convert(path: Path, rng: random.Random) -> None:
+    """Records of a log, which read back as so many."""
+    suffix = rng.choice(["jsonl", "jsonl", "csv", "parquet"])
+    out = path.with_suffix(f".out.{suffix}")
+    command("convert", path, out, "--run", 1)
+    if suffix == "jsonl" and out.exists():
+        (before, *_), (after,) = read_input(Input(path)), read_input(Input(out))
+        assert len(before) == len(after), f"{len(before)} rows became {len(after)}"
+
+
+def compare(path: Path, rng: random.Random) -> None:
+    """A log beside the one that it was made from."""
+    command("compare", _made(path), path, "-f", rng.choice(FORMATS), *rng.choice([[], ["--by", "tokens"]]))
+
+
+def fleet(path: Path, rng: random.Random) -> None:
+    """A log in a folder of runs, or a configuration beside one."""
+    told = path.name in seeds.configurations()
+    kept = (_made(path), path) if not told else (_made(path.with_name("metrics.jsonl")), path)
+    with tempfile.TemporaryDirectory(dir=path.parent) as room:
+        for place, file in enumerate(kept):
+            name = f"config{file.suffix}" if told and file == path else file.name
+            folder = Path(room, "both" if told else f"{place}")
+            folder.mkdir(exist_ok=True)
+            (folder / name).write_bytes(file.read_bytes())
+        command("fleet", room, "--jobs", 1, "-f", rng.choice(("text", "html", "json", "csv")))
+
+
+def gate(path: Path, rng: random.Random) -> None:
+    """A baseline of known findings."""
+    command("gate", _made(path.with_name("metrics.jsonl")), "--baseline", path)
+
+
+def options(path: Path, rng: random.Random) -> None:
+    """The user's own settings."""
+    with suppress(ConfigError, CheckError):
+        chosen(read_options(path))
+
+
+def discover(path: Path, rng: random.Random) -> None:
+    """A trainer's file, in which functions that look like seams are looked for."""
+    try:
+        found, runs = functions(path)
+    except AdapterError:
         return
+    compile(adapter_for(path, found, runs), str(path), "exec")
+
+
+def _made(path: Path) -> Path:
+    """The made log of this name as it was, in a folder beside."""
+    made = path.parent / "made" / path.name
+    if not made.exists():
+        made.parent.mkdir(exist_ok=True)
+        made.write_bytes(seeds.logs()[path.name])
+    return made
+
+
+OF_FILES: dict[str, Callable[[Path, random.Random], None]] = {
+    "config": configuration, "share": share, "convert": convert, "compare": compare, "fleet": fleet, "gate": gate,
+    "options": options, "discover": discover,
+}  # fmt: skip
+"""What is done with a file, by the kind of the input; a log alone may be judged or only read."""
+SEEDED = ("live", "probe")
+"""Kinds whose inputs are made from a number."""
+
+
+def one(name: str, content: bytes, folder: Path, seed: int, judged: float = 1.0) -> None:
+    """One input by its name: a kind and the name of a file, or a kind alone whose content is a number."""
     kind, _, file = name.partition("/")
+    rng = random.Random(json.loads(content) if kind in SEEDED else seed)
+    if kind == "live":
+        live(rng)
+        return
+    if kind == "probe":
+        from .adapters import probe  # torch, which nothing else here needs
+
+        probe(rng, FORMATS)
+        return
     path = folder / file
     path.write_bytes(content)
     try:
-        log(path, rng, judged) if kind == "log" else configuration(path, rng)
+        log(path, rng, judged) if kind == "log" else OF_FILES[kind](path, rng)
     except OverBudgetError as error:
         raise AssertionError(f"over its budget: {error}") from error
     finally:
-        path.unlink()
+        for left in folder.glob(f"{path.stem}.*"):
+            left.unlink()

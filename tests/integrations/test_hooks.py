@@ -200,7 +200,7 @@ def test_verl_loads_it_by_itself_also_in_a_ray_actor() -> None:
     pytest.importorskip("verl", reason="make test-hooks installs verl 0.9.1")
     pytest.importorskip("ray", reason="make test-hooks installs ray")
     script = (
-        "import ray\nray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)\n"
+        "import ray\nray.init('local', num_cpus=1, include_dashboard=False, log_to_driver=False)\n"
         "@ray.remote\nclass TaskRunner:\n    def run(self):\n"
         "        from verl.utils.tracking import Tracking\n        return 'grpo_doctor' in Tracking.supported_backend\n"
         "print('found', ray.get(TaskRunner.remote().run.remote()))\n"

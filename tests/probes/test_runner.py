@@ -19,6 +19,7 @@ from grpo_doctor.catalogue import load
 from grpo_doctor.check import PROVES
 from grpo_doctor.cli import app
 from grpo_doctor.probes import Adapter, AdapterError, run_probes
+from tests.fuzz.adapters import Wordless
 from tests.probes import sick
 from tests.probes.reference import Reference
 
@@ -112,6 +113,22 @@ def test_what_the_users_code_raises_is_told_with_its_place_and_the_others_run() 
     assert state_of(trainer) == before
 
 
+def test_code_that_leaves_the_process_or_cannot_say_why_is_told_too(tmp_path: Path) -> None:
+    def leaves(rewards: torch.Tensor) -> torch.Tensor:
+        raise SystemExit(0)
+
+    def mute(rewards: torch.Tensor) -> torch.Tensor:
+        raise Wordless
+
+    for seam, words in ((leaves, "raised SystemExit"), (mute, "(its own words cannot be had)")):
+        diagnosis = run_probes(Adapter(seams={"advantages": seam}), catalogue=load().select(["ADV006"]))
+        assert diagnosis.verdict == "unjudged"
+        assert words in diagnosis.notes[0]
+    (adapter := tmp_path / "adapter.py").write_text("import sys\nsys.exit(0)\n", encoding="utf-8")
+    done = CliRunner().invoke(app, ["probe", str(adapter)])
+    assert (done.exit_code, "raised SystemExit" in done.stderr) == (2, True)
+
+
 def test_a_probe_that_takes_too_long_is_ended() -> None:
     def advantages(rewards: torch.Tensor) -> torch.Tensor:
         time.sleep(5)
@@ -138,6 +155,16 @@ def test_what_is_missing_is_skipped_and_named() -> None:
 def test_a_wrong_adapter_says_what_is_wrong(seams: dict[str, Any], message: str) -> None:
     with pytest.raises(AdapterError, match=message.replace("?", r"\?")):
         Adapter(seams=seams)
+
+
+@pytest.mark.parametrize(
+    ("held", "message"),
+    [({"model": "Qwen/Qwen3"}, "model is str, which has no modules"), ({"prompts": "hi"}, "prompts is str"),
+     ({"optimizer": 1e-6}, "optimizer is float, which has no param_groups"), ({"settings": [1]}, "settings is list")],
+)  # fmt: skip
+def test_an_object_that_cannot_be_what_its_name_says_is_refused(held: dict[str, Any], message: str) -> None:
+    with pytest.raises(AdapterError, match=message):
+        Adapter(**held)
 
 
 def test_every_probe_says_what_it_certifies() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...redaction import one_line
 from ...run import Run, RunBuilder, Sample
 from ..collect import Rows
 from ..input import Head, Input, ReadError
@@ -116,8 +117,8 @@ def _opened(file: Input) -> Iterator[Any]:
     try:
         with file.open() as stream:
             yield pyarrow.parquet.ParquetFile(stream)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise ReadError(f"{file.path}: not a whole parquet file: {error}") from None
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise ReadError(f"{file.path}: not a whole parquet file: {one_line(str(error))}") from None
 
 
 def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:

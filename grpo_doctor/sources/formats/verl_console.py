@@ -95,9 +95,12 @@ class _Shape(Shape):
         if match is None or text.count(" - ", match.end()) != self._rest:
             return False
         try:
-            self._rows.append(_numbers(f"[{','.join(match.groups())}]"))
+            values = _numbers(f"[{','.join(match.groups())}]")
         except (msgspec.DecodeError, UnicodeEncodeError):
             return False
+        if len(values) != len(match.groups()):  # a comma within a value
+            return False
+        self._rows.append(values)
         self.lines.append(line)
         return True
 

@@ -26,8 +26,11 @@ _PAIRED = {
 
 def _number(text: str) -> float:
     """A printed number; the middle of a range such as ``7-10``, which only the paraphrase prints."""
-    found = re.fullmatch(r"(\d+\.?\d*)-(\d+\.?\d*)", text)
-    return (float(found[1]) + float(found[2])) / 2 if found else float(text)
+    try:
+        return float(text)
+    except ValueError:
+        low, _, high = text.rpartition("-")
+        return (float(low) + float(high)) / 2
 
 
 def _numbers(text: str) -> list[float]:

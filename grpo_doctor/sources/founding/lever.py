@@ -83,12 +83,13 @@ def _read_table(file: Input) -> list[Run]:
 
 
 def _phase(run: Run) -> Table:
-    columns = [run.columns[name] for name in ("loss", "eval_loss", "temperature")]
+    columns = [run.columns.get(name) for name in ("loss", "eval_loss", "temperature")]
     return Table(
         title="Supervised phase (RCE) before GRPO",
         head=["epoch", "train loss", "val loss", "temperature"],
         rows=[
-            [str(step), *(f"{column[row]:.5g}" for column in columns)] for row, step in enumerate(run.steps.tolist())
+            [str(step), *("" if column is None else f"{column[row]:.5g}" for column in columns)]
+            for row, step in enumerate(run.steps.tolist())
         ],
     )
 
