@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -26,32 +26,43 @@ PAGES = "runs"
 """Folder below ``--out`` that holds a page for each run."""
 
 
+Places: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Argument(help="Folders of runs, logs, or addresses such as s3://bucket/sweep.", show_default=False),
+]
+Out: TypeAlias = Annotated[
+    Path | None, typer.Option("--out", help="Write index.html here, and a page for each run beside it.")
+]
+Database: TypeAlias = Annotated[
+    Path | None, typer.Option("--db", help="Keep the table in this DuckDB file; the next call reads what changed.")
+]
+Question: TypeAlias = Annotated[
+    str | None, typer.Option("--sql", help="Ask the tables runs, findings, settings, levels and files; reads only.")
+]
+Plan: TypeAlias = Annotated[
+    float | None, typer.Option("--plan", help="How many seeds and steps show a gain of this much.", min=0)
+]
+Jobs: TypeAlias = Annotated[
+    int | None, typer.Option("--jobs", "-j", help="Processes that read.", min=1, show_default="one a core")
+]
+Cluster: TypeAlias = Annotated[
+    str | None, typer.Option("--ray", help="Read on the Ray cluster of this address; auto is the one at hand.")
+]
+Format: TypeAlias = Annotated[str, typer.Option("--output-format", "-f", help="text, html, json, csv or parquet.")]
+Color: TypeAlias = Annotated[
+    bool | None, typer.Option("--color/--no-color", help="Colours in text.", show_default="on a terminal")
+]
+
+
 def fleet(
-    places: Annotated[
-        list[str] | None,
-        typer.Argument(help="Folders of runs, logs, or addresses such as s3://bucket/sweep.", show_default=False),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Write index.html here, and a page for each run beside it.")
-    ] = None,
-    db: Annotated[
-        Path | None, typer.Option("--db", help="Keep the table in this DuckDB file; the next call reads what changed.")
-    ] = None,
-    sql: Annotated[
-        str | None, typer.Option("--sql", help="Ask the tables runs, findings, settings, levels and files; reads only.")
-    ] = None,
-    plan: Annotated[
-        float | None, typer.Option("--plan", help="How many seeds and steps show a gain of this much.", min=0)
-    ] = None,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", help="Processes that read.", min=1, show_default="one a core")
-    ] = None,
-    ray: Annotated[
-        str | None, typer.Option("--ray", help="Read on the Ray cluster of this address; auto is the one at hand.")
-    ] = None,
-    output_format: Annotated[
-        str, typer.Option("--output-format", "-f", help="text, html, json, csv or parquet.")
-    ] = "text",
+    places: Places = None,
+    out: Out = None,
+    db: Database = None,
+    sql: Question = None,
+    plan: Plan = None,
+    jobs: Jobs = None,
+    ray: Cluster = None,
+    output_format: Format = "text",
     output_file: Annotated[Path | None, typer.Option("--output-file", "-o", help="Write the report here.")] = None,
     report: common.MoreReports = None,
     full: Annotated[bool, typer.Option("--full", help="Text: every run and every setting.")] = False,
@@ -63,9 +74,7 @@ def fleet(
     set_: common.Declared = None,
     config: common.ConfigFile = None,
     samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Texts of responses in the pages.")] = True,
-    color: Annotated[
-        bool | None, typer.Option("--color/--no-color", help="Colours in text.", show_default="on a terminal")
-    ] = None,
+    color: Color = None,
 ) -> None:
     """Judges every run of a sweep: a line each, worst first, grouped by cause, and which settings the failing have.
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import typer
 from msgspec import structs
@@ -38,30 +38,37 @@ class Judged(NamedTuple):
     why: str
 
 
+Require: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--require", help="Fail where this check (code) could not run, or no learning shows (learning)."),
+]
+Baseline: TypeAlias = Annotated[
+    Path | None, typer.Option("--baseline", help="JSON file of known findings, which do not fail.")
+]
+WriteBaseline: TypeAlias = Annotated[
+    bool, typer.Option("--write-baseline", help="Write today's findings to --baseline; vanished ones are dropped.")
+]
+Against: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--against", help="A run to compare with: what it has too does not fail, to be worse does."),
+]
+Format: TypeAlias = Annotated[
+    str | None, typer.Option("--output-format", "-f", help="Print this report instead of one line a run.")
+]
+
+
 def gate(
     paths: Paths,
     fail_on: common.FailOn = None,
     select: common.Select = None,
     ignore: common.Ignore = None,
     preview: common.Preview = False,
-    require: Annotated[
-        list[str] | None,
-        typer.Option("--require", help="Fail where this check (code) could not run, or no learning shows (learning)."),
-    ] = None,
+    require: Require = None,
     min_steps: Annotated[int, typer.Option("--min-steps", help="Fewer steps than this are unjudged.", min=0)] = 0,
-    baseline: Annotated[
-        Path | None, typer.Option("--baseline", help="JSON file of known findings, which do not fail.")
-    ] = None,
-    write_baseline: Annotated[
-        bool, typer.Option("--write-baseline", help="Write today's findings to --baseline; vanished ones are dropped.")
-    ] = False,
-    against: Annotated[
-        str | None,
-        typer.Option("--against", help="A run to compare with: what it has too does not fail, to be worse does."),
-    ] = None,
-    output_format: Annotated[
-        str | None, typer.Option("--output-format", "-f", help="Print this report instead of one line a run.")
-    ] = None,
+    baseline: Baseline = None,
+    write_baseline: WriteBaseline = False,
+    against: Against = None,
+    output_format: Format = None,
     report: common.MoreReports = None,
     map_: common.Mapped = None,
     set_: common.Declared = None,

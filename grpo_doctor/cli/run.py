@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -28,48 +28,57 @@ if TYPE_CHECKING:
 RUNS = Path("runs")
 
 
+TrainingFile: TypeAlias = Annotated[
+    Path | None, typer.Argument(metavar="[CONFIG.toml]", help="Settings of the training.", show_default=False)
+]
+Given: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting, named as in GRPOConfig; repeatable.")
+]
+Model: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--model", help="embedded, embedded-small, smollm2, a folder or a hub id.", show_default="embedded"),
+]
+Task: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--task", help="embedded, module:function, or a JSONL of prompts.", show_default="embedded"),
+]
+EngineName: TypeAlias = Annotated[
+    str, typer.Option("--engine", help="own, or trl: TRL's trainer from the same settings, also under torchrun.")
+]
+Inject: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--inject", help="Switch on a fault (`grpo-doctor faults`); repeatable.")
+]
+On: TypeAlias = Annotated[str, typer.Option("--on", help="SEVERITY=ACTION,…: warn, skip-update, stop or rollback.")]
+RecordEvery: TypeAlias = Annotated[
+    int | None, typer.Option("--record-every", help="Steps between statistics of logits.", show_default="1")
+]
+RecordTokens: TypeAlias = Annotated[
+    int | None, typer.Option("--record-tokens", help="Tokens that they look at; 0 is all.", show_default="0")
+]
+FailOn: TypeAlias = Annotated[
+    str | None, typer.Option("--fail-on", help="Severity from which the exit code is 1.", show_default="error")
+]
+Probe: TypeAlias = Annotated[
+    bool, typer.Option("--probe", help="Prove the plumbing first; do not train if it is broken.")
+]
+
+
 def run(
-    config_toml: Annotated[
-        Path | None, typer.Argument(metavar="[CONFIG.toml]", help="Settings of the training.", show_default=False)
-    ] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting, named as in GRPOConfig; repeatable.")
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model", help="embedded, embedded-small, smollm2, a folder or a hub id.", show_default="embedded"
-        ),
-    ] = None,
-    task: Annotated[
-        str | None,
-        typer.Option("--task", help="embedded, module:function, or a JSONL of prompts.", show_default="embedded"),
-    ] = None,
-    engine: Annotated[
-        str, typer.Option("--engine", help="own, or trl: TRL's trainer from the same settings, also under torchrun.")
-    ] = "own",
+    config_toml: TrainingFile = None,
+    set_: Given = None,
+    model: Model = None,
+    task: Task = None,
+    engine: EngineName = "own",
     steps: Annotated[int | None, typer.Option("--steps", help="Steps to train.", show_default="60")] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Decides batches and samples.", show_default="0")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder of the run.", show_default="runs/…")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint of --out.")] = False,
-    inject: Annotated[
-        list[str] | None, typer.Option("--inject", help="Switch on a fault (`grpo-doctor faults`); repeatable.")
-    ] = None,
-    on: Annotated[
-        str, typer.Option("--on", help="SEVERITY=ACTION,…: warn, skip-update, stop or rollback.")
-    ] = "warning=warn,error=warn",
-    record_every: Annotated[
-        int | None, typer.Option("--record-every", help="Steps between statistics of logits.", show_default="1")
-    ] = None,
-    record_tokens: Annotated[
-        int | None, typer.Option("--record-tokens", help="Tokens that they look at; 0 is all.", show_default="0")
-    ] = None,
-    fail_on: Annotated[
-        str | None, typer.Option("--fail-on", help="Severity from which the exit code is 1.", show_default="error")
-    ] = None,
-    probe: Annotated[
-        bool, typer.Option("--probe", help="Prove the plumbing first; do not train if it is broken.")
-    ] = False,
+    inject: Inject = None,
+    on: On = "warning=warn,error=warn",
+    record_every: RecordEvery = None,
+    record_tokens: RecordTokens = None,
+    fail_on: FailOn = None,
+    probe: Probe = False,
     select: common.Select = None,
     ignore: common.Ignore = None,
     preview: common.Preview = False,

@@ -53,12 +53,6 @@ def device_of(model: Any) -> torch.device:
     return torch.device("cpu") if parameter is None else parameter.device
 
 
-def dtype_of(model: Any) -> torch.dtype | None:
-    """The precision of the model's parameters; None without a model."""
-    parameter = next(model.parameters(), None) if model is not None else None
-    return None if parameter is None else parameter.dtype
-
-
 def flat_ids(value: Any) -> Ids:
     """Ids from a list, a list of one list, a tensor or a tokenizer's encoding."""
     value = value["input_ids"] if hasattr(value, "keys") else value

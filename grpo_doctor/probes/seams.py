@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 Ids: TypeAlias = list[int]
 Prompt: TypeAlias = "str | list[dict[str, str]]"
 
-IGNORE = -100
-"""Label of a position that is not trained on, as in `torch.nn.functional.cross_entropy`."""
-
 
 class Batch(NamedTuple):
     """What the loss is computed on; a plain tuple of three will do, or a mapping with these names."""

@@ -349,10 +349,6 @@ class Rows:
         self._declared.append((len(self), name, value))
         self.settings.setdefault(name, value)
 
-    @property
-    def last_line(self) -> int:
-        return self.lines[-1] if self.lines else 0
-
     def unreadable(self, line: int) -> None:
         """A line that should have been a row and is none."""
         self._unreadable += 1

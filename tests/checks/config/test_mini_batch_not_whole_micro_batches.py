@@ -4,20 +4,12 @@ import pytest
 
 from grpo_doctor.testing import find, run_check
 
+SHARE = {"update_prompts": 32, "group_size": 4, "world_size": 8, "framework": "verl", "by_command": True}
+"""Sixteen responses of a mini-batch on each GPU."""
+
 
 def test_message() -> None:
-    found = find(
-        "CFG038",
-        {
-            "update_prompts": 32,
-            "group_size": 4,
-            "world_size": 8,
-            "micro_responses": 3,
-            "framework": "verl",
-            "by_command": True,
-        },
-        loss="0",
-    )
+    found = find("CFG038", SHARE | {"micro_responses": 3}, loss="0")
     assert (found.severity, found.message) == (
         "error",
         "A GPU's share of a mini-batch, 16 responses, is no whole number of micro-batches of 3.",
@@ -27,65 +19,13 @@ def test_message() -> None:
 @pytest.mark.parametrize(
     ("settings", "severity"),
     [
-        (
-            {
-                "update_prompts": 32,
-                "group_size": 4,
-                "world_size": 8,
-                "micro_responses": 16,
-                "framework": "verl",
-                "by_command": True,
-            },
-            None,
-        ),
-        (
-            {
-                "update_prompts": 32,
-                "group_size": 4,
-                "world_size": 8,
-                "micro_responses": 32,
-                "framework": "verl",
-                "by_command": True,
-            },
-            "error",
-        ),
-        (
-            {
-                "update_prompts": 32,
-                "group_size": 4,
-                "world_size": 8,
-                "micro_responses": 32,
-                "framework": "verl",
-                "by_command": True,
-                "sequence_parallel": 2,
-            },
-            None,
-        ),
-        (
-            {
-                "update_prompts": 32,
-                "group_size": 4,
-                "world_size": 8,
-                "micro_responses": 3,
-                "framework": "verl",
-                "by_command": True,
-                "dynamic_batch": True,
-            },
-            None,
-        ),
-        (
-            {
-                "update_prompts": 32,
-                "group_size": 4,
-                "world_size": 8,
-                "micro_responses": 3,
-                "framework": "verl",
-                "by_command": False,
-            },
-            None,
-        ),
+        ({"micro_responses": 16}, None),
+        ({"micro_responses": 32}, "error"),
+        ({"micro_responses": 32, "sequence_parallel": 2}, None),
+        ({"micro_responses": 3, "dynamic_batch": True}, None),
+        ({"micro_responses": 3, "by_command": False}, None),
     ],
 )
 def test_boundary(settings: dict[str, Any], severity: str | None) -> None:
-    found = run_check("CFG038", settings, loss="0")
+    found = run_check("CFG038", SHARE | settings, loss="0")
     assert (found.severity if found else None) == severity
