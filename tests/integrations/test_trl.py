@@ -17,8 +17,7 @@ pytest.importorskip("trl", reason="the extra trl is not installed")
 from grpo_doctor import attach
 from grpo_doctor.cli import app
 from grpo_doctor.record import StepRecord, read_records
-from grpo_doctor.sources import read
-from tests.integrations.tiny_trl import constant, in_two_processes, make_trainer, poisoned, save_model
+from tests.integrations.tiny_trl import constant, make_trainer, poisoned, save_model
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -162,20 +161,6 @@ def test_a_constant_reward_is_a_dead_signal(tmp_path: Path) -> None:
     written = records(tmp_path / "run")
     assert {r.live_groups for r in written} == {0}
     assert "ADV003" in {f.code for f in attached.diagnosis().findings}
-
-
-def test_two_processes_write_one_merged_record_a_step(tmp_path: Path) -> None:
-    done = in_two_processes(tmp_path, "nan")
-    assert done.stdout.count("ended at 3") == 2, "stop on one rank stops all"
-    written = records(tmp_path / "run")
-    assert [r.step for r in written] == [1, 2, 3]
-    assert {(r.groups, len(r.group_rewards or [])) for r in written} == {(2.0, 2)}
-    ranks = [list(read_records(tmp_path / "run" / "ranks" / f"records-rank{n}.jsonl")) for n in (0, 1)]
-    for one, first, second in zip(written, *ranks, strict=True):
-        assert one.group_rewards == [*(first.group_rewards or []), *(second.group_rewards or [])]
-        assert (first.step, first.groups, second.groups) == (one.step, 1, 1)
-        assert first.logit_max != second.logit_max, "a rank's file holds what the rank saw"
-    assert len(list(read(tmp_path / "run"))) == 1, "the ranks are no runs of their own"
 
 
 def test_run_trains_with_trl(tmp_path: Path) -> None:

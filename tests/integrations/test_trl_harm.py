@@ -17,7 +17,7 @@ from grpo_doctor.config import ConfigError
 from grpo_doctor.integrations.trl_seams import Seams
 from grpo_doctor.record import read_records
 from tests.integrations.test_trl import history
-from tests.integrations.tiny_trl import fails_at, in_two_processes, make_trainer, reward
+from tests.integrations.tiny_trl import fails_at, make_trainer, reward
 
 pytestmark = pytest.mark.slow
 STEPS = 4
@@ -136,34 +136,3 @@ def test_training_twice_is_two_runs(tmp_path: Path) -> None:
     for name in ("run", "run-2"):
         assert [r.step for r in read_records(tmp_path / name / "records.jsonl")] == [1, 2]
         assert (tmp_path / name / "report.md").exists()
-
-
-def weights(words: str) -> set[str]:
-    """What the processes ended with."""
-    return {line.partition(" with ")[2] for line in words.splitlines() if line.startswith("ended at")}
-
-
-@pytest.fixture(scope="module")
-def two_alone(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """The weights that two processes end with without a doctor."""
-    return weights(in_two_processes(tmp_path_factory.mktemp("two"), "alone").stdout)
-
-
-@pytest.mark.parametrize("what", ["rank 1 fails", "rank 0 fails", "veto"])
-def test_two_processes_go_on_together_with_the_same_weights(tmp_path: Path, two_alone: set[str], what: str) -> None:
-    done = in_two_processes(tmp_path, what)
-    assert done.stdout.count("ended at 4") == 2
-    assert weights(done.stdout) == two_alone
-    assert len(two_alone) == 1
-    assert done.stderr.count("UNWATCHED") == 1
-    assert "grpo-doctor failed at step 2" in done.stderr
-
-
-def test_two_processes_train_twice(tmp_path: Path) -> None:
-    done = in_two_processes(tmp_path, "twice")
-    assert done.stdout.count("ended at 4") == 2
-    for name in ("run", "run-2"):
-        assert [r.step for r in read_records(tmp_path / name / "records.jsonl")] == [1, 2, 3, 4]
-        for rank in (0, 1):
-            ranks = read_records(tmp_path / name / "ranks" / f"records-rank{rank}.jsonl")
-            assert [r.step for r in ranks] == [1, 2, 3, 4]
