@@ -305,6 +305,7 @@ def _train(session: Session, trainer: Trainer, view: View) -> Diagnosis:
             session.stopped = Stopped(str(died))
     diagnosis = session.diagnosis()
     reports = session.folder.write_reports(diagnosis)
+    session.folder.release()
     shown(view.end, diagnosis, reports, session.stopped)
     return diagnosis
 

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from typer.testing import CliRunner, Result
 
 from grpo_doctor import LiveDoctor, diagnose
+from grpo_doctor.cli import app
 from grpo_doctor.record import read_records
 from grpo_doctor.sources import read
 
@@ -22,15 +24,19 @@ ROOT = Path(__file__).parents[2]
 SMALL = ["--set", "generation_batch_size=16", "--set", "num_generations=4", "--set", "save_steps=3"]
 
 
-def run(*arguments: str | Path, folder: Path, limit: int = 280) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "grpo_doctor", "run", *map(str, arguments)], cwd=folder, env=environment(),
-        capture_output=True, text=True, encoding="utf-8", timeout=limit,
-    )  # fmt: skip
+def run(*arguments: str | Path, folder: Path) -> Result:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        return CliRunner().invoke(app, ["run", *map(str, arguments)])
 
 
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"}
+def begun(*arguments: str, folder: Path, stderr: int | None = None) -> subprocess.Popen[str]:
+    """The command in a process of its own, for what goes on beside the test, is killed, or prints from anywhere."""
+    command = [sys.executable, "-m", "grpo_doctor", "run", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
+    return subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=stderr, encoding="utf-8"
+    )
 
 
 def test_what_cannot_be_used_is_one_line_and_exit_2(tmp_path: Path) -> None:
@@ -46,7 +52,7 @@ def test_what_cannot_be_used_is_one_line_and_exit_2(tmp_path: Path) -> None:
         (["--model", "./nowhere"], "--model ./nowhere"),
     ]:
         done = run(*arguments, folder=tmp_path)
-        assert (done.returncode, done.stdout) == (2, ""), arguments
+        assert (done.exit_code, done.stdout) == (2, ""), arguments
         assert message in done.stderr
         assert "Traceback" not in done.stderr
 
@@ -54,7 +60,7 @@ def test_what_cannot_be_used_is_one_line_and_exit_2(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_bug_of_document_002_is_named_at_its_first_rollout_and_stops_the_run(tmp_path: Path) -> None:
     done = run("--inject", "train-mode-generation", "--on", "error=stop", "--out", "sick", folder=tmp_path)
-    assert done.returncode == 1, done.stderr
+    assert done.exit_code == 1, done.stderr
     assert "GEN001" in done.stdout
     records = list(read_records(tmp_path / "sick" / "records.jsonl"))
     assert [r.step for r in records] == [1, 2]
@@ -62,7 +68,7 @@ def test_the_bug_of_document_002_is_named_at_its_first_rollout_and_stops_the_run
     assert records[1].valid_rate == 0
     assert (tmp_path / "sick" / "report.md").exists()
     again = run("--inject", "train-mode-generation", "--out", "sick", folder=tmp_path)
-    assert again.returncode == 2
+    assert again.exit_code == 2
     assert "add --resume" in again.stderr
 
 
@@ -73,12 +79,15 @@ def test_smollm2_trains_an_adapter_and_nothing_else_is_printed(tmp_path: Path) -
         pytest.skip(f"{missing[0]} is not installed: `make test` installs it")
     small = ["generation_batch_size=2", "num_generations=2", "max_completion_length=4", "entropy_coef=0.01"]
     sets = [word for setting in small for word in ("--set", setting)]
-    done = run("--model", "smollm2", "--steps", "1", *sets, "--out", "real", folder=tmp_path, limit=580)
-    assert done.returncode in (0, 1, 3)
-    first, *told = done.stderr.splitlines()
+    process = begun(
+        "--model", "smollm2", "--steps", "1", *sets, "--out", "real", folder=tmp_path, stderr=subprocess.PIPE
+    )
+    _, said = process.communicate(timeout=580)
+    assert process.returncode in (0, 1, 3)
+    first, *told = said.splitlines()
     assert first == "grpo-doctor: loading smollm2"
     assert told
-    assert all(line.startswith("grpo-doctor: settings: ") for line in told), done.stderr
+    assert all(line.startswith("grpo-doctor: settings: ") for line in told), said
     (record,) = read_records(tmp_path / "real" / "records.jsonl")
     assert record.weight_delta is not None and record.weight_delta > 0  # noqa: PT018
     assert record.rollout_mismatch_kl == pytest.approx(0, abs=1e-6)
@@ -104,7 +113,7 @@ def test_live_and_afterwards_are_the_same(tmp_path: Path) -> None:
 def test_a_killed_run_resumes_to_the_records_of_the_uninterrupted_one(tmp_path: Path) -> None:
     """One kill here; ``python -m tests.kills`` does it twenty times at random moments."""
     whole = run("--steps", "8", *SMALL, "--out", "whole", folder=tmp_path)
-    assert whole.returncode in (0, 1), whole.stderr
+    assert whole.exit_code in (0, 1), whole.stderr
     killed_and_resumed(tmp_path, after=5)
     a, b = ([*map(essence, read_records(tmp_path / name / "records.jsonl"))] for name in ("whole", "killed"))
     assert a == b
@@ -122,15 +131,14 @@ def test_what_fails_in_watching_does_not_end_the_training(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_a_second_run_in_one_folder_is_refused_while_the_first_trains(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "grpo_doctor", "run", "--steps", "500", *SMALL, "--out", "one"]
-    with subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL) as process:
+    with begun("--steps", "500", *SMALL, "--out", "one", folder=tmp_path) as process:
         while not (tmp_path / "one" / "records.jsonl").exists() and process.poll() is None:
             time.sleep(0.05)
         second = run("--steps", "1", *SMALL, "--out", "one", folder=tmp_path)
         resumed = run("--resume", "--out", "one", folder=tmp_path)
         process.kill()
     for done in (second, resumed):
-        assert done.returncode == 2
+        assert done.exit_code == 2
         assert "another run is writing here" in done.stderr
 
 
@@ -140,8 +148,7 @@ def essence(record: msgspec.Struct) -> dict[str, object]:
 
 def killed_and_resumed(folder: Path, after: int) -> None:
     """Kills a run as soon as it has written a step, and resumes it."""
-    command = [sys.executable, "-m", "grpo_doctor", "run", "--steps", "8", *SMALL, "--out", "killed"]
-    with subprocess.Popen(command, cwd=folder, env=environment(), stdout=subprocess.DEVNULL) as process:
+    with begun("--steps", "8", *SMALL, "--out", "killed", folder=folder) as process:
         records = folder / "killed" / "records.jsonl"
         for _ in range(2000):
             if records.exists() and records.read_bytes().count(b"\n") >= after:
@@ -150,5 +157,5 @@ def killed_and_resumed(folder: Path, after: int) -> None:
         process.send_signal(signal.SIGKILL)
     assert [r.step for r in read_records(records)][:after] == list(range(1, after + 1))
     done = run("--resume", "--out", "killed", folder=folder)
-    assert done.returncode in (0, 1), done.stderr
+    assert done.exit_code in (0, 1), done.stderr
     assert "goes on behind step-000003.pt" in done.stderr
