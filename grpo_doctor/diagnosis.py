@@ -20,7 +20,7 @@ from .moved import Moved, moved_first, moved_table
 from .remedies import REMEDIES
 from .run import Run, RunType, Table
 from .tables import before_next_run, tables_of
-from .trajectory import LEAST, TURNED, Outcome, Trajectory
+from .trajectory import LEAST, MEANT, TURNED, Outcome, Trajectory
 
 if TYPE_CHECKING:
     from .catalogue import Catalogue
@@ -36,8 +36,9 @@ RECENT = 0.1
 """Share of the run at its end within which a cleared finding still counts as active."""
 REACH = 2 / 3
 """Share of the time before a fall within which its cause began: what held while the run did well did not end it."""
-TOLD_FIRST = ("REW001", "STL001", "REW009", "SUP001")
-"""Outcomes that say what became of success: of equally severe outcomes these head the report, the last first."""
+TOLD_FIRST = ("LEN003", "REW001", "STL001", "REW009", "SUP001")
+"""Of equally severe outcomes these head the report, the last first: those that say what became of success, and before
+the others that nothing was ever finished, for then nothing that was measured is of a whole response."""
 
 
 class Coverage(msgspec.Struct, kw_only=True):
@@ -287,7 +288,7 @@ def diagnosis_of(
     if first is not None and last is not None and last < first:  # the log restarts
         first, last = int(run.steps.min()), int(run.steps.max())
     slack = SLACK * (last - first) / max(rows - 1, 1) if first is not None and last is not None else 0.0
-    stands = {name: series.outcome for name, series in success.items() if series.rows}
+    stands = {name: series.outcome for name, series in success.items() if series.rows and name != MEANT}
     _settle(findings, learns(stands, run.run_type), (first, last))
     fell = min((o.since for o in stands.values() if o.fallen), default=math.inf)
     _link(catalogue, findings, slack, (math.inf if first is None else first, fell))

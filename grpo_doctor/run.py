@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 import numpy as np
 
-from .columns import Column, Plan, isnan, maximum, where
+from .columns import Column, Plan, each, isnan, maximum, where
+from .meant import meant
 from .record import ADDED_UP, FIELDS, LARGEST, NUMBER_FIELDS, OBJECT_FIELDS, TEXT_FIELDS, WHOLE, Event, StepRecord
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ CORE = frozenset(
 WORDED = frozenset(
     "adv_estimator eos_token evaluation framework hydra_config importance_sampling_level kl_estimator kl_penalty "
     "loss_agg_mode loss_type model model_name_or_path normaliser own_loss pinned_beside pinned_version reference "
-    "refused_rewards removed_settings rollout_engine rows scale_rewards strategy strict_rewards trl_version "
+    "refused_rewards removed_settings rollout_engine rows scale_rewards strategy strict_rewards teacher trl_version "
     "turn_ends_with turn_terminator unknown_settings".split()
 )
 """Settings that checks ask for as words; elsewhere a word such as ``auto`` in place of a number says nothing."""
@@ -96,6 +97,11 @@ _DERIVED: dict[str, tuple[tuple[str, ...], Callable[..., Column], str]] = {
         ("truncated_rate", "eos_rate"),
         lambda cut, eos: _first_known(cut, 1 - eos),
         "share of responses cut at the limit, 0 to 1",
+    ),
+    "reward_meant": (
+        ("reward_components",),
+        lambda components: each(meant, components),
+        "sum of the reward components that are not named after form, where others are",
     ),
     "rollout_gap": (
         ("rollout_mismatch_kl", "rollout_logp_diff", "rollout_mult_prob_error", "rollout_prob_diff"),

@@ -109,7 +109,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 NOTHING = Outcome()
 
-FOLLOWED = {"reward": "reward_mean", "eval": "eval_score"}
+MEANT = "reward_meant"
+"""What the reward pays for what was meant, apart from form: whether a gain is more than manners, which checks ask."""
+FOLLOWED = {"reward": "reward_mean", "eval": "eval_score", "meant": MEANT}
 """Series that are judged at every row, by the prefix of what checks ask about them."""
 STANDING: dict[str, tuple[str, Callable[[Outcome], Any]]] = {
     f"{prefix}_{word}": (field, take)
@@ -129,7 +131,7 @@ STANDING: dict[str, tuple[str, Callable[[Outcome], Any]]] = {
         ("since", lambda o: o.since),
     )
 }
-"""What a check may ask by parameter name about the training reward and the held-out score: how it stands by the row."""
+"""What a check may ask by parameter name about these series: how each stands by the row."""
 SUCCESS = ("reward_mean", "success_rate", "eval_score")
 """Fields that measure success."""
 TURNED = ("loss", "eval_loss")
@@ -137,9 +139,9 @@ TURNED = ("loss", "eval_loss")
 
 
 def success_of(run_type: str) -> dict[str, Trajectory]:
-    """The series of success of such a run, by field, before its first row."""
+    """The series of success of such a run, and `MEANT`, by field, before its first row."""
     turned = () if run_type == "rl" else TURNED
-    return {name: Trajectory(-1.0 if name in TURNED else 1.0) for name in (*SUCCESS, *turned)}
+    return {name: Trajectory(-1.0 if name in TURNED else 1.0) for name in (*SUCCESS, MEANT, *turned)}
 
 
 class Trajectory:

@@ -58,10 +58,12 @@ def test_a_collapsed_length_explains_a_collapsed_reward() -> None:
 
 def test_a_run_suffers_from_cut_responses_whatever_its_reward_says() -> None:
     rewards = list(np.linspace(-0.7, -0.55, 60) + np.random.default_rng(0).normal(0, 0.005, 60))
-    cut = diagnose(make_run(reward_mean=rewards, truncated_rate="1x60"))
+    cut = diagnose(make_run(reward_mean=rewards, reward_std="0.1x60", truncated_rate="1x60"))
     assert (cut.verdict, cut.outcome, cut.learns) == ("suspect", "LEN003", True)
     assert cut.headline.startswith("100% of the responses are cut at the length limit.")
     assert cut.headline.endswith("It learns: the reward rose from -0.683 to -0.566.")
+    small = diagnose(make_run(reward_mean=rewards, reward_std="0.5x60", truncated_rate="1x60"))
+    assert (small.verdict, small.outcome) == ("failing", "LEN003")
     some = diagnose(make_run(reward_mean=rewards, truncated_rate="0.3x60"))
     assert (some.verdict, some.outcome) == ("suspect", None)
 

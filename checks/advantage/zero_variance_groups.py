@@ -40,6 +40,8 @@ def zero_variance_groups(
     reward_unit: Column = None,
     reward_gained: Column = None,
     reward_risen: Column = None,
+    meant_gained: Column = None,
+    meant_shown: Column = None,
     *,
     rows: int = 10,
     half: float = 0.5,
@@ -56,7 +58,8 @@ def zero_variance_groups(
     below half of its scale (from 0, or the lowest reward, to the largest single reward recorded, or 1 where rewards
     are on a scale of 0 to 1, or else the run's best). Silent while the success rate, or a reward above 0.8 of its
     largest, says that the equal rewards are right ones, and for a reward near the best the run has seen once it has
-    clearly risen. Above 0.8 over the whole run too it is an outcome. Above 0.95 over the whole run it is told of any
+    clearly risen. Where the reward has components for form and others, the others must have gained. From 0.8 on,
+    over the whole run too or on most of its rows, it is an outcome. Above 0.95 over the whole run it is told of any
     run that has not risen, at whatever reward: nothing can have been learnt. The expected share for binary rewards,
     p^K + (1-p)^K at the mean success p, stands beside it where the scale is known: near the actual share K is too
     small; far below it difficulty is bimodal or responses are alike.
@@ -91,11 +94,13 @@ def zero_variance_groups(
     least = fmin(floor, 0.0)
     chance = where(isnan(right), where(peak > least, (reward - least) / (peak - least), 0.0), right)
     near = (reward >= floor + solved * (top - floor)) & (reward >= solved * abs(top))
-    clearly = reward_gained & (top - floor > 0.2 * maximum(abs(top), abs(floor)))
+    genuine = isnan(meant_shown) | meant_gained
+    clearly = reward_gained & genuine & (top - floor > 0.2 * maximum(abs(top), abs(floor)))
     done = (clearly & (near | (chance >= nearly))) | is_solved(reward_mean, reward_max, reward_unit, rows, nearly)
     alarm = (dead > half) & ~where(isnan(right), done, right >= nearly)
-    wrong = alarm & ~reward_gained & ~(chance >= 0.5)
-    never = (dead > all_but_all) & (whole_run > all_but_all) & ~reward_risen
+    wrong = alarm & ~(reward_gained & genuine) & ~(chance >= 0.5)
+    never = (dead > all_but_all) & (whole_run > all_but_all) & ~(reward_risen & genuine)
+    lasting = (whole_run >= most) | (total(dead >= most) > row(dead_share) / 2)
     expected = homogeneous(where((right == right) | reward_unit | (chance == 0), chance, np.nan), group_size)
     return fires(
         alarm | never,
@@ -104,7 +109,7 @@ def zero_variance_groups(
         error=wrong & (dead > most),
         critical=wrong & (dead >= 1.0),
         clear=3,
-        suffered=(dead > most) & (whole_run > most),
+        suffered=(dead >= most) & lasting,
         share=dead,
         rows=rows,
         expected=expected,

@@ -2,7 +2,7 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
-from grpo_doctor.columns import Column, baseline, is_any, latest, where, words
+from grpo_doctor.columns import Column, baseline, each, is_any, latest, where, words
 from grpo_doctor.measured import of_lab
 from grpo_doctor.remedies import remedy
 
@@ -12,8 +12,12 @@ from grpo_doctor.remedies import remedy
     kind="risk",
     severity="warning",
     confidence="medium",
-    explains=("KL001",),
     rivals=(
+        Rival(
+            "a teacher",
+            "on-policy distillation measures its KL to another model by design, and learns by bringing it down",
+            "whether the reference is loaded from the path that the policy starts from",
+        ),
         Rival(
             "measured after updates",
             "a log that averages a step with several updates, or writes after them",
@@ -47,9 +51,11 @@ def kl_reference_or_prompt_mismatch(
     step: Column,
     rows_are: Column = any_of("settings.rows", optional=True),
     adapter: Column = any_of("settings.use_peft", "settings.lora_r", optional=True),
+    teacher: Column = any_of("settings.teacher", optional=True),
+    reward_gained: Column = None,
+    reward_fallen: Column = None,
     *,
     warn: float = 2e-2,
-    bad: float = 0.5,
     back: float = 0.9,
     far: float = 1.5,
     absurd: float = 10.0,
@@ -57,16 +63,16 @@ def kl_reference_or_prompt_mismatch(
     """The KL is far from zero before anything was learnt, so policy and reference are not scored alike.
 
     ## What it sees
-    The KL of the run's first row, if that is step 0 or 1: warning above 0.02 nats per token, error above 0.5. Where a
-    row is the mean over an epoch (`rows = epochs`) the first one holds many updates: a warning of low confidence, once
-    the KL has fallen below 90 % of it, for a policy that starts at its reference moves away and not towards it. So it
-    is with a log whose first row stands at a later step, if it is above 1.5: a warning, above 10 an error.
+    The KL of the run's first row, if that is step 0 or 1: warning above 0.02 nats per token, error above 1.5; an info
+    up to there once the reward has gained. Where a row is the mean over an epoch (`rows = epochs`) the first one holds
+    many updates: a warning of low confidence, once the KL has fallen below 90 % of it, for a policy that starts at its
+    reference moves away and not towards it. So it is with a log whose first row stands at a later step, if it is above
+    1.5: a warning, above 10 an error.
 
     ## Thresholds
     - `warn`: KL of the first row, nats per token, for a warning.
-    - `bad`: KL of the first row, nats per token, for an error.
     - `back`: share of the first KL below which it has fallen.
-    - `far`: first KL of a log that begins late, nats per token, for a warning.
+    - `far`: KL of the first row, nats per token, for an error, or for a warning where the log begins late.
     - `absurd`: first KL of a log that begins late, nats per token, for an error.
 
     ## Why it matters
@@ -75,17 +81,19 @@ def kl_reference_or_prompt_mismatch(
     reference, another mask, quantisation, or other weights. The penalty then pulls towards the wrong place.
 
     ## Known false alarms
-    With LoRA the reference is the base model: a run that begins from a supervised adapter starts at the distance that
-    the supervised stage has made. Where an adapter is declared this is an info. Logs that write after the updates of
-    the step: one update moves a small model by about 0.01. A log that begins later than step 1 is judged only above 1.5
-    nats that fall again (an error above 10); a resumed run does the same. Sums over the sequence are not read as this
-    field.
+    On-policy distillation, whose reference is a teacher: public runs of it begin at 0.5 to 0.9 nats. Where a teacher is
+    declared this is an info, as it is up to 1.5 nats in a run that learns all the same. With LoRA the reference is the
+    base model: a run that begins from a supervised adapter starts at the distance that the supervised stage has made,
+    an info where an adapter is declared. Logs that write after the updates of the step: one update moves a small model
+    by about 0.01. A log that begins later than step 1 is judged only above 1.5 nats that fall again (an error above
+    10); a resumed run does the same. Sums over the sequence are not read as this field.
 
     ## Remedy
     Build ids once and pass ids, not text; eval mode for both; disable the adapter for the reference.
 
     ## Sources
     huggingface/trl#3500 (dropout), #3520 (BOS); NVIDIA-NeMo/RL#855 (double BOS); BoBaCai/grpo-dual, bug 3.
+    jianghoucheng/Agent_On_Policy_Distillation (a teacher: 0.55 to 0.83 on the first row).
     """
     first, began = baseline(kl, 1), baseline(step, 1)
     epochs = is_any(rows_are, "epochs")
@@ -93,13 +101,16 @@ def kl_reference_or_prompt_mismatch(
     nears = (began <= 1) & epochs & (latest(kl) < back * first)
     falls = (began > 1) & (first > far) & (latest(kl) < back * first)
     away = ((start | nears) & (first > warn)) | falls
-    supervised = adapter > 0
+    distils = each(lambda name: isinstance(name, str) and name.lower() not in ("", "none", "null"), teacher) > 0
+    excused = (adapter > 0) | distils
+    learns = reward_gained & ~reward_fallen & (first <= far)
     return fires(
-        away & ~supervised,
+        away & ~excused & ~learns,
         "The KL to the reference was {first:.3g} nats per token {where}.",
         hold=(1, 1),
+        clear=1,
         info=away,
-        error=((start & (first > bad)) | (falls & (first > absurd))) & ~supervised,
+        error=((start & (first > far)) | (falls & (first > absurd))) & ~excused,
         confidence=where(epochs, "low", "medium"),
         onset=began,
         where=words(_where, began, where(epochs | falls, kl, math.nan)),
@@ -111,13 +122,13 @@ def _where(began: float, kl: float) -> str:
     if kl == kl:
         over = "over the first epoch" if began <= 1 else f"on the first row (step {began:.0f})"
         return f"{over} and fell to {kl:.3g}: the run did not start from its reference"
-    return "on the first row, where policy and reference are the same"
+    return "on the first row: the run did not start from its reference"
 
 
 @probe(
     "KL006",
     severity="critical",
-    explains=("KL001", "KL002", "ENT006", "ENT011", "RAT007", "GEN004"),
+    explains=("KL002", "ENT006", "ENT011", "RAT007", "GEN004"),
     remedies=(
         remedy(
             "build-ids-once",

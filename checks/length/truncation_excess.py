@@ -15,6 +15,7 @@ from grpo_doctor.columns import (
     recent_mean,
     total,
     where,
+    words,
 )
 
 
@@ -48,17 +49,26 @@ def truncation_excess(
     known: Column = any_of("cut_share", "response_length_mean"),
     cut_share: Column = None,
     reward_mean: Column = None,
+    reward_std: Column = None,
     reward_gained: Column = None,
     reward_fallen: Column = None,
     reward_solved: Column = None,
+    reward_unit: Column = None,
+    reward_first: Column = None,
+    reward_now: Column = None,
+    meant_gained: Column = None,
+    meant_shown: Column = None,
     response_length_mean: Column = None,
     response_length_max: Column = None,
+    max_new_tokens: Column = None,
     *,
     warn: float = 0.1,
     bad: float = 0.5,
     rows: int = 10,
     short: float = 16,
+    full: float = 0.95,
     nearly: float = 0.8,
+    effect: float = 0.5,
 ) -> Fires:
     """Too many responses are cut at the length limit.
 
@@ -67,17 +77,24 @@ def truncation_excess(
     a warning (one cut response in eight is chance). More than half over the last 10 rows, and from the 10th step
     on, is an error where the reward is known, has not gained and is not near its top, and truncation is not falling
     (Kendall's tau over those rows above -0.4). Where over 80 % have been cut, over the whole run and lately, the
-    run suffers from it whatever its reward says: it is an outcome. Where the task was solved while it trained it is
-    an info. Where no share is recorded, a mean length that has stood exactly at its own maximum for 10 rows, above
-    16 tokens, is the limit, and everything is cut. It clears after 5 rows below: the end of the run counts, not its
-    start.
+    run suffers from it whatever its reward says: it is an outcome, and a small gain does not soften it. Where the
+    reward has components for form and others, the others must have gained; where only the sum is known, it must have
+    gained half a standard deviation of single rewards (on a scale of 0 to 1 that is at most 0.5, which is taken where
+    it is not recorded). Where the task was solved while it trained it is an info.
+
+    Where no share is recorded, the mean length over 10 rows tells it: from 95 % of the declared limit, or of a largest
+    length that stands still, nearly all are cut (2r - 1 at a share r of the limit). A mean length that has stood
+    exactly at its own maximum for 10 rows, above 16 tokens, is the limit, and everything is cut. It clears after 5 rows
+    below: the end of the run counts, not its start.
 
     ## Thresholds
     - `warn`: share of responses cut, 0 to 1, for a warning.
     - `bad`: share of responses cut, 0 to 1, for an error.
     - `rows`: rows over which the error is judged, and a constant length.
     - `short`: tokens up to which a constant length is no limit.
+    - `full`: mean length, as a share of the limit, from which nearly all responses are cut.
     - `nearly`: share of responses cut over the whole run, 0 to 1, from which it is an outcome.
+    - `effect`: gain, in standard deviations of single rewards, that is more than form (Cohen's medium effect).
 
     ## Why it matters
     A cut response has no answer. Scored as wrong it makes groups tie; scored by what stands there, the policy learns
@@ -97,25 +114,52 @@ def truncation_excess(
     arXiv 2503.14476 (overlong filter 30 → 36, soft penalty 38 → 41); public runs of
     kartikmunjal/rlhf-and-reward-modelling-alt (every response at 64 tokens); trl PR#5759, verl#7823, ms-swift#4950.
     """
-    longest = where(isnan(response_length_max), best(response_length_mean), response_length_max)
-    stands = moving_min(response_length_mean, rows) == moving_max(response_length_mean, rows)
-    at_cap = stands & (response_length_mean >= longest) & (longest > short)
-    share = where(isnan(cut_share), where(at_cap, 1.0, np.nan), cut_share)
-    known = total(share == share)
-    so_far = total(share) / known
-    cut, lately = (fmax(recent_mean(share, n), where(known < n, so_far, np.nan)) for n in (rows, 5))
-    often = (lately > warn) & (where(known < 5, total(share > warn), moving_sum(share > warn, 5)) >= 3)
-    better = (reward_gained & ~reward_fallen) | reward_solved
-    rewarded = reward_mean == reward_mean
-    stays = ~(kendall_tau(share, rows) < -0.4) & (step - baseline(step, 1) >= rows - 1)
+    length = _level(response_length_mean, rows)
+    by_length = _by_length(response_length_mean, response_length_max, max_new_tokens, length, rows, short, full)
+    share = where(isnan(cut_share), by_length, cut_share)
+    so_far = total(share) / total(share == share)
+    over_rows, lately = _level(share, rows), _level(share, 5)
+    often = (lately > warn) & (where(total(share == share) < 5, total(share > warn), moving_sum(share > warn, 5)) >= 3)
     suffered = (lately > nearly) & (so_far > nearly)
+    spread = total(reward_std) / total(reward_std == reward_std)
+    spread = where(isnan(spread), where(reward_unit, 0.5, np.nan), spread)
+    grown = where(isnan(meant_shown), reward_now - reward_first >= effect * spread, meant_gained)
+    better = (reward_gained & ~reward_fallen & (grown | ~suffered)) | reward_solved
+    stays = ~(kendall_tau(share, rows) < -0.4) & (step - baseline(step, 1) >= rows - 1)
     return fires(
         often & ~(reward_solved & reward_gained),
-        "{cut:.0%} of the responses are cut at the length limit.",
+        "{cut:.0%} of the responses are cut at the length limit{by_length}.",
         info=often,
-        error=(cut > bad) & often & rewarded & ~better & stays,
+        error=(over_rows > bad) & often & (reward_mean == reward_mean) & ~better & stays,
         hold=(1, 1),
         suffered=suffered,
         onset=began(often, share > warn, step),
+        by_length=words(_by, where(isnan(cut_share), length, np.nan)),
         cut=lately,
     )
+
+
+def _level(x: Column, rows: int) -> Column:
+    """Mean of the last so many known values, or of all while they are fewer."""
+    known = total(x == x)
+    return fmax(recent_mean(x, rows), where(known < rows, total(x) / known, np.nan))
+
+
+def _by_length(
+    mean: Column, longest: Column, limit: Column, length: Column, rows: int, short: float, full: float
+) -> Column:
+    """The share of responses that are cut, by their mean length; NaN while that cannot be told, 0 where it is short.
+
+    Where the others are spread evenly below the limit, a mean of ``r`` of the limit leaves 2r - 1 cut.
+    """
+    stands = moving_min(mean, rows) == moving_max(mean, rows)
+    limit = fmax(limit, where(moving_min(longest, rows) == moving_max(longest, rows), longest, np.nan))
+    filled = where(limit > short, length / limit, np.nan)
+    longest = where(isnan(longest), best(mean), longest)
+    at_own_top = stands & (mean >= longest) & (longest > short)
+    none = where(total(mean == mean) < rows, np.nan, 0.0)
+    return where((filled >= full) & (filled <= 1), 2 * filled - 1, where(at_own_top, 1.0, none))
+
+
+def _by(length: float) -> str:
+    return f" (judged by their mean length of {length:.4g} tokens)" if length == length else ""

@@ -1,21 +1,15 @@
-import re
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.columns import Column, fold, row
+from grpo_doctor.meant import of_form
 from grpo_doctor.remedies import remedy
-
-FORM = re.compile(
-    r"form|xml|tag|think|reason|len|int_|digit|lang|styl|structure|repet|penal|cost|brev|overlong|soft|strict|bonus",
-    re.IGNORECASE,
-)
-"""Names of rewards for form, of bonuses and of penalties: that one never pays is common in runs that do well."""
 
 
 def largest(most: dict[str, float], components: Any) -> tuple[dict[str, float], float]:
     """Largest value so far of the component whose largest is the smallest; NaN while none is known."""
     for name, value in (components or {}).items():
-        if isinstance(value, int | float) and value == value and not FORM.search(name):
+        if isinstance(value, int | float) and value == value and not of_form(name):
             most[name] = max(most.get(name, value), abs(value))
     return most, min(most.values(), default=float("nan"))
 

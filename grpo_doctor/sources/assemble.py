@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..meant import of_form
 from ..record import Event
 from ..run import Run, RunBuilder
 from .aliases import words
@@ -25,6 +26,9 @@ _ENOUGH = 5
 """Rows from which a metric that never enters the reward can be told from one that does."""
 _ANY = frozenset({"length", "mean"})
 """Words of a length that may be that of any sequence: it makes no run RL."""
+_APART = 1e-3
+"""Smallest singular value, as a share of the largest, of metrics whose weights in the reward can be told apart; and the
+share of the reward up to which a metric has no part in it."""
 _MOST_PARTS = 32
 """Reward functions among which one is looked for that is not rewarded; beyond, no trainer has one beside the others."""
 _LARGEST = 1e100
@@ -93,6 +97,7 @@ def _told_again(steps: np.ndarray, columns: Columns, again: list[int]) -> int:
 
 
 _LIKE_A_REWARD = re.compile(r"rew|rwd|score|return|acc|correct|succ|pass|win|solve", re.IGNORECASE)
+_HOW_OFTEN = re.compile(r"(?<![a-z])(rate|ratio|share|count|num|tokens|turns|calls)(?![a-z])")
 _PAYS = ("reward_mean", "success_rate", "valid_rate", "reward_components", "eval_score")
 
 
@@ -243,17 +248,23 @@ def _components(rows: Rows, run: Run, columns: Columns, n: int) -> None:
         run.mapping[key] = f"reward_components.{name}"
     if "reward_mean" in columns and "eval_score" not in columns:
         beside = _unrewarded(table, columns["reward_mean"])
-        if beside is not None:
+        if beside is not None and _may_be_success(names[beside]):
             columns["eval_score"] = table[:, beside]
             run.mapping[list(rows.components)[beside]] = "eval_score"
             run.notes.append(f"{names[beside]} is logged but not rewarded: the reward is made of the others alone")
 
 
+def _may_be_success(name: str) -> bool:
+    """Whether a metric of this name may measure success: how often a policy thinks or calls a tool does not."""
+    behaviour = _HOW_OFTEN.search(name.lower()) and not _LIKE_A_REWARD.search(name)
+    return not (of_form(name) or behaviour)
+
+
 def _unrewarded(table: np.ndarray, reward: np.ndarray) -> int | None:
     """The one metric that has no part in the reward; None where there is none, several, or it cannot be told.
 
-    A linear fit that is exact gives each component its weight. Metrics that are differences of others say
-    nothing new and are left out first.
+    A linear fit that is exact, and that no other fit equals, gives each component its weight. Metrics that are
+    differences of others say nothing new and are left out first.
     """
     known = np.isfinite(table).all(axis=1) & np.isfinite(reward)
     table, reward = table[known], reward[known]
@@ -264,11 +275,12 @@ def _unrewarded(table: np.ndarray, reward: np.ndarray) -> int | None:
     parts = [i for i in kept if i not in equal[1:] and not _is_difference(table, i, kept)]
     if len(parts) < 2 or len(reward) <= len(parts):
         return None
-    weights, _, rank, _ = np.linalg.lstsq(table[:, parts], reward, rcond=1e-9)
-    exact = np.abs(table[:, parts] @ weights - reward).max() < _EQUAL * max(1.0, np.abs(reward).max())
+    given = table[:, parts] / np.abs(table[:, parts]).max(axis=0)
+    weights, _, rank, _ = np.linalg.lstsq(given, reward, rcond=_APART)
+    exact = np.abs(given @ weights - reward).max() < _EQUAL * max(1.0, np.abs(reward).max())
     if rank < len(parts) or not exact:
         return None
-    idle = [i for i, weight in zip(parts, weights, strict=True) if abs(weight) < 1e-3]
+    idle = [i for i, weight in zip(parts, weights, strict=True) if abs(weight) < _APART * np.abs(reward).max()]
     return idle[0] if len(idle) == 1 else None
 
 

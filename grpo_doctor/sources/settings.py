@@ -69,6 +69,7 @@ ref_model_sync_steps    ref_model_sync_steps
 vocab_size              vocab_size
 turn_terminator         turn_terminator
 reference               reference
+teacher                 teacher teacher_model teacher_path teacher_model_path teacher_model_name_or_path
 """
 """Setting, then the names of it; a dotted name is asked before its last part."""
 

@@ -61,3 +61,12 @@ def test_what_is_expected_at_both_ends_of_success(reward: str, expected: str) ->
     )
     assert found is not None
     assert f"; {expected} expected for binary rewards" in found.message
+
+
+@pytest.mark.parametrize(("right", "found"), [(0.8, "warning"), (1.6, None)])
+def test_a_gain_of_form_alone_does_not_solve_a_task(right: float, found: str | None) -> None:
+    form, answer = [0.2] * 10 + [0.6] * 40, [0.8] * 10 + [right] * 40
+    parts = [{"format": f, "answer": a} for f, a in zip(form, answer, strict=True)]
+    total = [f + a for f, a in zip(form, answer, strict=True)]
+    told = run_check("ADV003", zero_variance_share="0.1x10 0.9x40", reward_mean=total, reward_components=parts)
+    assert (told.severity if told else None) == found

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from grpo_doctor import Finding, StepRecord, diagnose
@@ -11,7 +13,7 @@ def test_message_and_that_it_lasts_wherever_the_kl_goes(then: str) -> None:
     found = find("KL006", kl=f"3.57 {then}")
     assert (found.severity, found.onset_step, found.detected_step, found.cleared) == ("error", 1, 1, False)
     assert found.message == (
-        "The KL to the reference was 3.57 nats per token on the first row, where policy and reference are the same."
+        "The KL to the reference was 3.57 nats per token on the first row: the run did not start from its reference."
     )
 
 
@@ -22,8 +24,8 @@ def test_message_and_that_it_lasts_wherever_the_kl_goes(then: str) -> None:
         ("0 0.5x9", None),
         ("0.02 0x9", None),
         ("0.021 0x9", "warning"),
-        ("0.5", "warning"),
-        ("0.51", "error"),
+        ("1.5", "warning"),
+        ("1.51", "error"),
     ],
 )
 def test_boundary(kl: str, severity: str | None) -> None:
@@ -73,7 +75,20 @@ def test_message_for_epochs() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "severity"),
-    [({"lora_r": 16}, "info"), ({"use_peft": True}, "info"), ({"lora_r": 0}, "error"), ({}, "error")],
+    [
+        ({"teacher": "Qwen/Qwen3-8B"}, "info"),
+        ({"teacher": "none"}, "error"),
+        ({"lora_r": 16}, "info"),
+        ({"use_peft": True}, "info"),
+        ({"lora_r": 0}, "error"),
+        ({}, "error"),
+    ],
 )
-def test_with_lora_the_reference_is_the_base_model(settings: dict[str, int], severity: str) -> None:
+def test_with_lora_or_a_teacher_the_reference_is_another_model(settings: dict[str, Any], severity: str) -> None:
     assert find("KL006", settings, kl="3.57 3.6x9").severity == severity
+
+
+@pytest.mark.parametrize(("first", "severity"), [(0.9, "info"), (1.6, "warning")])
+def test_a_distant_reference_of_a_run_that_learns_may_be_its_teacher(first: float, severity: str) -> None:
+    rising = " ".join(f"{0.1 + 0.02 * i:.2f}" for i in range(40))
+    assert find("KL006", kl=f"{first}x40", reward_mean=rising).severity == severity

@@ -83,3 +83,48 @@ def test_cut_responses_of_a_task_that_was_solved_are_a_remark() -> None:
     solved = run_check("LEN003", truncated_rate="0x20 1x20", reward_mean="0.1x5 0.4x5 0.8x5 1x25", reward_max="1x40")
     assert solved is not None
     assert solved.severity == "info"
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"response_length_mean": "196 193 198 197x13"}, "warning"),  # 98 % of the limit: nearly all are cut
+        ({"response_length_mean": "196 193 198 197x28", "reward_mean": "0.1x31"}, "error"),
+        ({"response_length_mean": "180x9 185 188 176x13"}, None),  # 92 % of it: any number of them may be
+        ({"response_length_mean": "230 231 229 235 230 231 233 230 231 229 230 232"}, None),  # it is not the limit
+        ({"response_length_mean": "197 196x15", "truncated_rate": "0.05x16"}, None),
+        ({"response_length_mean": "100 104 101 99x2 102 101 105 198x5"}, None),
+    ],
+)
+def test_a_mean_length_near_the_declared_limit(columns: dict[str, Any], expected: str | None) -> None:
+    found = run_check("LEN003", {"max_new_tokens": 200}, **columns)
+    assert (found.severity if found else None) == expected
+
+
+def test_the_message_says_that_the_length_tells_it() -> None:
+    found = run_check("LEN003", {"max_new_tokens": 200}, response_length_mean="196x16")
+    assert found is not None
+    assert found.message == (
+        "96% of the responses are cut at the length limit (judged by their mean length of 196 tokens)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "severity"),
+    [("0x60", "error"), ("0.1x20 0.3x10 0.5x30", "warning")],
+)
+def test_form_alone_is_no_gain_where_all_are_cut(answer: str, severity: str) -> None:
+    right = [float(w) for word in answer.split() for w in [word.split("x")[0]] * int(word.split("x")[1])]
+    form = [0.1] * 20 + [0.3] * 40
+    parts = [{"format_reward": f, "correctness": a} for f, a in zip(form, right, strict=True)]
+    total = [f + a for f, a in zip(form, right, strict=True)]
+    found = run_check("LEN003", truncated_rate="1x60", reward_mean=total, reward_components=parts)
+    assert found is not None
+    assert found.severity == severity
+
+
+@pytest.mark.parametrize(("spread", "severity"), [(0.4, "error"), (0.1, "warning")])
+def test_a_small_gain_of_the_sum_is_no_proof_where_all_are_cut(spread: float, severity: str) -> None:
+    found = run_check("LEN003", truncated_rate="1x60", reward_mean="0.1x20 0.2x40", reward_std=[spread] * 60)
+    assert found is not None
+    assert found.severity == severity
