@@ -19,28 +19,20 @@ from .versions import numbers
 
 HAND_WRITTEN = Framework("hand-written trainer", "", "", (), {}, flat=True, rollouts_apart=False)
 """What no framework recognises: keys are told by the names that trainers usually give them."""
+_PER = re.compile(
+    r"(?:num_|n_|number_of_)?(?:unique_)?(?:rollout|generation|completion|response|sample|answer|output|trajector|candidate)"
+    r"(?:s|y|ies)?_per_(?:prompt|question|query|problem|task|example|instance|group|input)(?:_rollout)?"
+)
+"""How hand-written trainers call the responses to one prompt: a count of something per prompt."""
 _USUAL = {
-    "generations_per_group": "group_size",
-    "generations_per_prompt": "group_size",
-    "completions_per_prompt": "group_size",
-    "rollouts_per_prompt": "group_size",
-    "rollouts_per_example": "group_size",
-    "responses_per_prompt": "group_size",
-    "num_samples_per_prompt_rollout": "group_size",
     "num_completions": "group_size",
-    "num_completions_per_prompt": "group_size",
-    "completions_per_group": "group_size",
-    "samples_per_group": "group_size",
     "n_generations": "group_size",
     "group_num": "group_size",
     "num_unique_prompts_rollout": "rollout_prompts",
     "num_ppo_epochs": "num_iterations",
     "max_prompt_token_length": "max_prompt_tokens",
-    "responses_per_group": "group_size",
-    "num_samples_per_prompt": "group_size",
-    "num_generations_per_prompt": "group_size",
-    "num_rollouts_per_prompt": "group_size",
     "num_return_sequences": "group_size",
+    "num_pre_q": "group_size",
     "rollout_n": "group_size",
     "rollout_group_size": "group_size",
     "grpo_group_size": "group_size",
@@ -76,6 +68,9 @@ _USUAL = {
 }
 SPELT = 50
 """Unknown keys of one configuration for which one that is spelt alike is looked for."""
+OF_A_CRITIC = frozenset("vf_coef vf_coeff value_coef value_loss_coef gae_lambda lam".split())
+"""Keys of a trainer with a critic, which needs no group; its ``num_rollouts`` are no responses to one prompt."""
+_ROLLOUTS = ("n_rollouts", "num_rollouts")
 NUMERICAL = 1e-3
 """Below this an ``epsilon`` of a hand-written trainer keeps a division from 0; it is no clip bound."""
 OTHERS = re.compile(
@@ -88,6 +83,8 @@ ONLY_RL = frozenset(
     "rollout_responses importance_sampling_level".split()
 )
 """Settings that no other kind of training has."""
+BY_HYDRA = ("verl", "SkyRL")
+"""Frameworks whose documents say no default by what they leave out: hydra puts several together."""
 FILES_OF_MODELS = ("generation_config.json", "tokenizer_config.json")
 """What lies beside the weights; it says how responses are drawn, not how the model is trained."""
 NOTHING_ELSE = ("verl", "NeMo-RL", "AReaL", "SkyRL", "ROLL", "RLinf", "prime-rl", "EasyR1", *FILES_OF_MODELS)
@@ -145,7 +142,8 @@ def understand(launch: Launch) -> Configuration:
     _name_unknown(launch, found)
     if launch.complete and found.run_type == "rl":
         for name, value in framework.defaults.items():
-            elsewhere = name == "group_size" and not launch.program  # a document is mostly completed by its command
+            # a document is mostly completed by its command, and one of hydra's by the framework's own documents
+            elsewhere = not launch.program and (name == "group_size" or framework.name in BY_HYDRA)
             if name not in found.settings and name not in found.unresolved and not elsewhere:
                 found.settings[name] = found.assumed[name] = value
     found.unread = [e.key for e in launch.entries if e.key not in taken and not e.key.startswith(("lora.", "env."))]
@@ -162,6 +160,9 @@ def recognise(launch: Launch) -> Framework:
     lasts = {e.key.rsplit(".", 1)[-1] for e in launch.entries}
     scored = [(sum(s in heads or (f.flat and s in lasts) for s in f.signs), f) for f in FRAMEWORKS]
     best = max((score for score, _ in scored), default=0)
+    nested = next((f for score, f in scored if not f.flat and score >= min(2, len(f.signs)) > 0), None)
+    if nested is not None and started is not None and started.name == "TRL" and not _TRL_ITSELF.search(launch.program):
+        return nested  # a script that is only called like one of TRL's
     strange = started is not None and not started.flat and not any(sign in heads for sign in started.signs)
     if started is not None and not (strange and best >= 2):
         return started
@@ -174,13 +175,11 @@ def _take(launch: Launch, framework: Framework, found: Configuration) -> set[str
     names: dict[str, list[str]] = {name: list(keys) for name, keys in framework.names.items()}
     if framework is HAND_WRITTEN:
         for key in index:
-            whole = key.rsplit(".", 1)[-1].lower()
-            last = re.sub(r"^(?:grpo|rl|ppo|rloo)_", "", whole)
-            name = _USUAL.get(whole) or declared(whole) or _USUAL.get(last) or declared(last)
-            name = "group_size" if key == "G" else name
-            tiny = name == "epsilon" and isinstance(index[key].value, float) and index[key].value < NUMERICAL
-            if name is not None and "." not in key and not tiny:
+            if (name := _usual(key, index)) is not None:
                 names.setdefault(name, []).append(key)
+    elif framework.flat and not any(key in index for key in names.get("group_size", ["group_size"])):
+        own = [key for key in index if _usual(key, index) == "group_size"]  # a program of the author's own
+        names.setdefault("group_size", []).extend(own)
     taken: set[str] = set()
     for name, keys in names.items():
         for key in keys:
@@ -188,16 +187,37 @@ def _take(launch: Launch, framework: Framework, found: Configuration) -> set[str
             if entry is None:
                 continue
             taken.add(entry.key)
-            if name in found.settings or entry.value is None:
-                continue
-            if isinstance(entry.value, Unresolved):
-                found.unresolved.setdefault(name, f"{entry.key} = {entry.value}")
-                continue
-            found.unresolved.pop(name, None)
-            found.settings[name], found.keys[name] = entry.value, entry.key
-            if entry.line:
-                found.lines[name] = entry.line
+            _hold(name, entry, found)
     return taken
+
+
+def _hold(name: str, entry: Entry, found: Configuration) -> None:
+    """Keeps what an entry says of a setting, unless one before it said it."""
+    if name in found.settings or entry.value is None:
+        return
+    if isinstance(entry.value, Unresolved):
+        found.unresolved.setdefault(name, f"{entry.key} = {entry.value}")
+        return
+    found.unresolved.pop(name, None)
+    found.settings[name], found.keys[name] = entry.value, entry.key
+    if entry.line:
+        found.lines[name] = entry.line
+
+
+def _usual(key: str, index: Mapping[str, Entry]) -> str | None:
+    """The setting that a key of a hand-written trainer most likely is; None where it is none."""
+    if "." in key:
+        return "group_size" if key == "sampling.n" else None
+    whole = key.lower()
+    last = re.sub(r"^(?:grpo|rl|ppo|rloo)_", "", whole)
+    if key == "G" or _PER.fullmatch(last):
+        return "group_size"
+    if last in _ROLLOUTS and OF_A_CRITIC & index.keys():
+        return None
+    name = _USUAL.get(whole) or declared(whole) or _USUAL.get(last) or declared(last)
+    value = index[key].value
+    least = {"epsilon": NUMERICAL, "group_size": 1}.get(name or "", value)  # 0 stands for a group that is not set
+    return None if isinstance(value, int | float) and value < least else name
 
 
 def _suffixes(launch: Launch, flat: bool) -> Mapping[str, Entry]:
@@ -210,7 +230,9 @@ def _suffixes(launch: Launch, flat: bool) -> Mapping[str, Entry]:
         other = any(OTHERS.fullmatch(part) for part in parts[:-1])
         for start in range(1, len(parts)):
             if len(parts) - start >= 2 or (flat and not other):
-                index.setdefault(".".join(parts[start:]), entry)
+                end = ".".join(parts[start:])
+                if end not in index or index[end].value is None:  # an option without a default says nothing
+                    index[end] = entry
     return index
 
 
@@ -227,7 +249,10 @@ def _kind(launch: Launch, found: Configuration) -> RunType:
 
 def _by_settings(launch: Launch, found: Configuration) -> RunType:
     said = ONLY_RL.intersection(found.settings)
-    if needs_group(found.settings.get("algorithm")) is not None and len(found.settings) >= 2:
+    if launch.program.startswith("script"):
+        said = said.intersection(found.lines)  # what only the modules say that it imports is not its own
+    said_so = any(needs_group(found.settings.get(name)) is not None for name in ("algorithm", "loss_type"))
+    if said_so and len(found.settings) >= 2:
         return "rl"
     if said and len(found.settings) >= 2 and not (_SUPERVISED.search(launch.program) and "group_size" not in said):
         return "rl"
@@ -247,7 +272,7 @@ def _other_sections(launch: Launch) -> bool:
 def _name_unknown(launch: Launch, found: Configuration) -> None:
     """Keys of a trainer's own configuration that it does not take, in the version that is pinned or in any."""
     framework = found.framework
-    if not framework.fields or not re.search(r"(?:GRPO\w*Config) ", launch.program):
+    if not framework.fields or not re.match(r"\w*GRPO\w*Config ", launch.program):
         return
     pin = launch.versions.get("trl") if framework.removed else None
     version = pin.version if pin else ""

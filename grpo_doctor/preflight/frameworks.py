@@ -268,8 +268,8 @@ _SWIFT["learning_rate"] = ("learning_rate", "lr")
 
 _VERL = _table("""
 group_size env.rollout.n es_manager.train.group_size actor_rollout_ref.rollout.n_trajectories
-    actor_rollout_ref.rollout.n actor_rollout_ref.rollout.n_agent
-learning_rate actor_rollout_ref.actor.optim.lr
+    actor_rollout_ref.rollout.n actor_rollout_ref.rollout.n_agent rollout.n
+learning_rate actor_rollout_ref.actor.optim.lr actor_rollout_ref.actor.lr
 kl_coef actor_rollout_ref.actor.kl_loss_coef
 kl_reward_coef algorithm.kl_ctrl.kl_coef
 use_kl_loss actor_rollout_ref.actor.use_kl_loss

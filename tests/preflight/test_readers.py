@@ -323,3 +323,72 @@ def test_hostile_files_end(tmp_path: Path, name: str, text: str) -> None:
     except ReadError as error:
         told = str(error).splitlines()
     assert 1 <= len(told) <= 20
+
+
+KINDS = [
+    # how authors name the responses to one prompt in trainers of their own
+    ({"a.sh": "python train.py --lr 1e-6 --rollouts-per-task 4 --epochs 2"}, {"group_size": 4}),
+    ({"a.yaml": "num_answers_per_question: 6\nlr: 1e-6\n"}, {"group_size": 6}),
+    ({"a.yaml": "num_rollouts: 20\nvf_coef: 0.5\nlr: 1e-6\nkl_coef: 0.1\n"}, {"group_size": None, "kl_coef": 0.1}),
+    ({"a.py": "Q = 8\nGenerationConfig(num_return_sequences=Q)\nbeta = 0.1"}, {"group_size": 8}),
+    ({"a.py": "SamplingParams(n=8, temperature=0.9)\nbeta = 0.1"}, {"group_size": 8, "temperature": 0.9}),
+    # what hydra writes of a command, and its groups that begin at the folder of all
+    (
+        {"a.yaml": "- actor_rollout_ref.rollout.n=4\n- +trainer.test_freq=5\n"},
+        {"group_size": 4, "evaluation": 5},
+    ),
+    (
+        {
+            "a.sh": 'cd "${ROOT}/sub"\n"${PYTHON}" grpo_main.py --config-path configs --config-name algo/one -m seed=0,1',
+            "sub/configs/algo/one.yaml": "# @package _global_\ndefaults:\n  - /algo: two\n",
+            "sub/configs/algo/two.yaml": "# @package _global_\nactor_rollout_ref: {rollout: {n: 8}}\n",
+        },
+        {"group_size": 8, "framework": "verl"},
+    ),
+    ({"a.yaml": "data: {train_batch_size: 2}\nactor_rollout_ref: {rollout: {n: 4}}\n"}, {"update_prompts": None}),
+    # Python: fields that __init__ sets, dictionaries that functions return or that others are spread into
+    (
+        {"a.py": "class C:\n    def __init__(self):\n        self.k = 4\nGRPOConfig(num_generations=c.k, beta=0.1)"},
+        {"group_size": 4},
+    ),
+    (
+        {"a.py": "def made(args):\n    return {'num_generations': 4}\nGRPOConfig(**made(a), beta=0.1)"},
+        {"group_size": 4, "kl_coef": 0.1},
+    ),
+    (
+        {"a.py": "d = {'num_generations': 4, 'beta': 0.1}\ne = {**d, 'beta': 0.2}\nGRPOConfig(**e)"},
+        {"group_size": 4, "kl_coef": 0.2},
+    ),
+    (
+        {"a.py": "import easydel as ed\ned.GRPOConfig(num_return_sequences=4, beta=0.1, total_batch_size=8)"},
+        {"group_size": 4, "framework": "hand-written trainer", "unknown_settings": None},
+    ),
+    (
+        {
+            "a.py": "from b import f\np.add_argument('--k', default=4)\nGRPOConfig(num_generations=args.k, beta=0.1)",
+            "b.py": "def f(): pass\np.add_argument('--k', default=16)\n",
+        },
+        {"group_size": 4},
+    ),
+    (
+        {"a.py": "from b import f\nf()", "b.py": "group_size = 4\nkl_coef = 0.1\ndef f(): pass\n"},
+        {"framework": None},
+    ),
+    # the flags of a program of the author's own are not fields of the configuration that it builds
+    (
+        {
+            "a.sh": "python train_grpo.py --task all --k 8",
+            "train_grpo.py": "p.add_argument('--k', default=4)\nGRPOConfig(num_generations=args.k, beta=0.1)\n",
+        },
+        {"group_size": 8, "unknown_settings": None},
+    ),
+]
+
+
+@pytest.mark.parametrize(("files", "expected"), KINDS)
+def test_kinds_of_configuration(tmp_path: Path, files: dict[str, str], expected: dict[str, Any]) -> None:
+    for name, text in files.items():
+        (at := tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        at.write_text(text)
+    found = read(tmp_path / next(iter(files)))[0].settings
+    assert {name: found.get(name) for name in expected} == expected

@@ -18,6 +18,7 @@ from .beside import beside, text_of
 _REFERENCE = re.compile(r"\$\{([\w.\-]+)\}")
 _ENVIRONMENT = re.compile(r"\$\{oc\.env:\s*\w+\s*,\s*([^{}]*)\}")
 _KEY = re.compile(r"""[\s\-{,]*(?:[\w\-]+\.)*["']?([\w\-]+)["']?\s*[:=]""")
+_OVERRIDE = re.compile(r"[+~]{0,2}([A-Za-z_][\w./\-]{0,200})=(.*)", re.DOTALL)
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 BASES = ("defaults", "inherits", "inherit_from", "base", "base_config", "_base_", "extends")
 """Keys that name the configurations on which one builds."""
@@ -25,6 +26,8 @@ DEEPEST = 100
 """Levels of nesting at most."""
 CHAIN = 5
 """Configurations that build on each other at most."""
+_GLOBAL = re.compile(r"(?m)^#\s*@package\s+_global_")
+"""Header of a document of hydra whose keys begin at the top, wherever it lies."""
 BUILT_ON = 50
 """Configurations that one names to build on at most."""
 _DOTS = re.compile(r"(?<![\w\-])(?:[\w\-\"']++[ \t]*+\.[ \t]*+){100}")
@@ -42,6 +45,7 @@ def read_document(text: str, path: Path, depth: int = 0) -> list[Launch]:
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise ReadError(f"not {path.suffix[1:].upper() or 'YAML'}: {' '.join(str(error).split())[:300]}") from None
     _unwrap(launch)
+    _overrides(launch)
     if path.name != "pyproject.toml":
         _bases(launch, path, depth)
     if not depth:
@@ -176,6 +180,17 @@ def _unwrap(launch: Launch) -> None:
         ]
 
 
+def _overrides(launch: Launch) -> None:
+    """Hydra writes beside a run what its command said: a list of ``a.b=c``, in a document of its own or in its."""
+    listed = [
+        e for e in launch.entries if e.key in ("", "overrides", "hydra.overrides.task") and isinstance(e.value, list)
+    ]
+    for entry in listed:
+        for word in entry.value:
+            if isinstance(word, str) and (found := _OVERRIDE.fullmatch(word)):
+                launch.add(found[1].replace("/", "."), scalar(found[2].strip("'\"")), entry.line)
+
+
 def _bases(launch: Launch, path: Path, depth: int) -> None:
     """Adds what the configurations say on which this one builds; one that is not there is noted."""
     named = [(e, "") for e in launch.entries if re.sub(r"\.\d+$", "", e.key) in BASES]
@@ -183,7 +198,9 @@ def _bases(launch: Launch, path: Path, depth: int) -> None:
     if len(named) + len(hydra) > BUILT_ON:
         raise ReadError(f"builds on more than {BUILT_ON} others, so no configuration")
     for entry, group in (*named, *hydra):
-        package = "" if "@_global_" in group else f"{group.split('@')[-1].replace('/', '.')}." if group else ""
+        package = (
+            "" if "@_global_" in group else f"{group.split('@')[-1].strip('/').replace('/', '.')}." if group else ""
+        )
         for word in entry.value if isinstance(entry.value, list) else [entry.value]:
             if (
                 not isinstance(word, str)
@@ -192,7 +209,7 @@ def _bases(launch: Launch, path: Path, depth: int) -> None:
                 or group.startswith("optional ")
             ):
                 continue
-            word = f"{group.split('@')[0]}/{word}" if group else word
+            word = (f"{group.split('@')[0]}/{word}" if group else word).lstrip("/")  # hydra's absolute groups
             found = beside(path, word, ("", ".yaml", ".yml", ".toml", ".json"))
             text = None if found is None or depth >= CHAIN else text_of(found)
             if text is None or found is None:
@@ -201,7 +218,7 @@ def _bases(launch: Launch, path: Path, depth: int) -> None:
                 continue
             (base,) = read_document(text, found, depth + 1)
             for e in base.entries:
-                launch.add(package + e.key, e.value, 0)
+                launch.add(e.key if _GLOBAL.search(text[:500]) else package + e.key, e.value, 0)
             launch.complete &= base.complete
             launch.notes += base.notes
 

@@ -52,7 +52,7 @@ def _named(launch: Launch, said: Mapping[str, object]) -> list[str]:
 
 def _take(launch: Launch, path: Path, named: str, written: Mapping[str, str], only: tuple[str, ...] = ()) -> bool:
     """Adds the settings of a file to those of a command; False where the file cannot be read."""
-    at = beside(path, named, _SUFFIXES)
+    at = beside(path, named, _SUFFIXES) or beside(path, f"{launch.folder}/{named}", _SUFFIXES)
     text = written.get(named) or (text_of(at) if at is not None else None)
     if text is None:
         return False
@@ -83,4 +83,5 @@ def _options_of_the_script(launch: Launch, path: Path) -> None:
     launch.program = f"{launch.program} {script.program}"
     for entry in script.entries:
         launch.add(entry.key, entry.value, 0)
+    launch.complete &= script.complete
     launch.notes += script.notes

@@ -112,3 +112,50 @@ def plain(text: str) -> str:
 def _without_magic(line: str) -> str:
     bare = line.lstrip()
     return line[: len(line) - len(bare)] + "pass" if bare.startswith(("!", "%")) else line
+
+
+def walk(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
+    """Every node, in the order of the text, with the name of what it stands in: a class, a function, a variable."""
+    stack: list[tuple[ast.AST, str]] = [(tree, "")]
+    while stack:
+        node, inside = stack.pop()
+        yield node, inside
+        match node:
+            case ast.ClassDef(name=name):
+                inside = f"class {name}"
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                inside = name
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict()):
+                inside = name
+        stack += [(child, inside) for child in reversed(list(_parts(node)))]
+
+
+def _parts(node: ast.AST) -> Iterator[ast.AST]:
+    """The children of a node that can hold or be a setting."""
+    for name in node._fields:
+        part = getattr(node, name, None)
+        if isinstance(part, list):
+            yield from (item for item in part if isinstance(item, ast.AST))
+        elif isinstance(part, ast.AST) and not isinstance(part, _BARE):
+            yield part
+
+
+_BARE = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.Constant)
+
+
+def name_of(function: ast.expr) -> str:
+    """The last part of what is called: ``Config`` of ``module.Config``; empty where it has no name."""
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def is_dict(node: ast.expr) -> bool:
+    """Whether an expression is a call of ``dict``."""
+    return isinstance(node, ast.Call) and name_of(node.func) == "dict"
+
+
+def as_dict(call: ast.Call) -> ast.Dict:
+    """``dict(a=1)`` as ``{"a": 1}``."""
+    named = [k for k in call.keywords if k.arg is not None]
+    return ast.Dict(keys=[ast.Constant(value=k.arg) for k in named], values=[k.value for k in named])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from ...sources import ReadError
 from ..entry import Launch, Unresolved
 from ..expression import known
-from .modules import parsed, plain, siblings, statements
+from .modules import as_dict, is_dict, name_of, parsed, plain, siblings, statements, walk
 from .trainer_code import code_of
 
 CONFIGURES = re.compile(
@@ -47,6 +47,7 @@ SETTINGS = re.compile(r"(?i)(?:\w*_)?(?:config|cfg|args|arguments|conf|hparams|p
 """Names of what a script keeps its settings in."""
 LOOSE = {
     "generate": "sampling",
+    "GenerationConfig": "sampling",
     "SamplingParams": "sampling",
     "LoraConfig": "lora",
     "get_peft_model": "lora",
@@ -95,7 +96,7 @@ def started(text: str, path: Path, given: Mapping[str, Any]) -> Launch:
     if script.configuring:
         launch = script.launch(script.configuring[0])
     else:
-        launch = Launch(script.imports, complete=False)
+        launch = Launch(script.imports)
         for name, (value, line) in script.options.items():
             script.add(launch, name, value, line)
     launch.notes += notes
@@ -138,9 +139,10 @@ class _Script:
         self.modules: set[str] = set()
         self.classes: dict[str, list[tuple[str, ast.expr, int]]] = {}
         self.parameters: dict[str, list[tuple[str, ast.expr]]] = {}
+        self.returned: dict[str, list[ast.expr]] = {}
         self.at = self.steps = 0
         for tree in self.trees:
-            for node, inside in _walk(tree):
+            for node, inside in walk(tree):
                 self._take(node, inside)
         self.configuring = self._configuring(CONFIGURES) or self._configuring(SUPERVISED)
         self.beside = [(BESIDE[name], call) for name, call in self.calls if name in BESIDE][:MANY]
@@ -163,19 +165,25 @@ class _Script:
                     self._member(name, node.value, node.lineno, inside)
             case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=owner), attr=attribute)]):
                 self.attributes.append((owner, attribute, node.value, node.lineno))
+                if owner == "self" and inside == "__init__":
+                    self.fields.setdefault(attribute, []).append(node.value)
             case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value=str(key)))]):
                 self.set_items.append((owner, key, node.value))
             case ast.ClassDef(name=name):
                 self.origins[name] = OWN
             case ast.Import(names=names):
                 self.modules.update((alias.asname or alias.name).split(".")[-1] for alias in names)
+                self.origins.update((alias.asname or alias.name, alias.name) for alias in names)
             case ast.ImportFrom(module=module, names=names):
                 self.modules.update(alias.asname or alias.name for alias in names)
                 self.origins.update((alias.asname or alias.name, module or OWN) for alias in names)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self._parameters(node)
+            case ast.Return(value=ast.expr()) if inside:
+                assert node.value is not None
+                self.returned.setdefault(inside, []).append(node.value)
             case ast.Call():
-                name = _name(node.func)
+                name = name_of(node.func)
                 if name in ("add_argument", "option"):
                     self._option(node)
                 elif name.startswith("DEFINE_"):
@@ -183,7 +191,7 @@ class _Script:
                 elif not ELSEWHERE.search(inside) or CONFIGURES.search(name):
                     self.calls.append((name, node))
                 if name == "dict" and not ELSEWHERE.search(inside):
-                    self.dicts.append((inside, _as_dict(node)))
+                    self.dicts.append((inside, as_dict(node)))
             case ast.Dict() if not ELSEWHERE.search(inside):
                 self.dicts.append((inside, node))
 
@@ -211,7 +219,7 @@ class _Script:
         """absl's ``DEFINE_integer("k", 8, "…")``."""
         match call.args:
             case [ast.Constant(value=str(name)), value, *_]:
-                self.options[name] = (value, call.lineno)
+                self._offer(name, value, call.lineno)
 
     def _option(self, call: ast.Call) -> None:
         """``add_argument("--k", default=8)``."""
@@ -223,9 +231,14 @@ class _Script:
             named = destination.value
         action = given.get("action")
         if named and "default" in given:
-            self.options[named] = (given["default"], call.lineno)
+            self._offer(named, given["default"], call.lineno)
         elif named and isinstance(action, ast.Constant) and action.value in ("store_true", "store_false"):
-            self.options[named] = (ast.Constant(value=action.value == "store_false"), call.lineno)
+            self._offer(named, ast.Constant(value=action.value == "store_false"), call.lineno)
+
+    def _offer(self, name: str, value: ast.expr, line: int) -> None:
+        """An option; those of the modules beside the script, whose lines are 0, change none of its own."""
+        if line or name not in self.options:
+            self.options[name] = (value, line)
 
     def lookup(self, node: ast.expr) -> ast.expr | None:
         """What a name, ``args.name``, ``CONFIG["name"]`` or ``CONFIG.get("name")`` stands for."""
@@ -272,8 +285,8 @@ class _Script:
             if step is None or step is held:
                 return None
             held, depth = step, depth + 1
-        if isinstance(held, ast.Call) and _is_dict(held):
-            held = _as_dict(held)
+        if isinstance(held, ast.Call) and is_dict(held):
+            held = as_dict(held)
         if not isinstance(held, ast.Dict):
             return None
         keys = [k.value if isinstance(k, ast.Constant) else None for k in held.keys]
@@ -282,8 +295,10 @@ class _Script:
     def launch(self, call: ast.Call) -> Launch:
         """The settings of one configuration, and what stands beside it: adapter, model, trainer."""
         self.at = call.lineno
-        name = _name(call.func)
-        module = self.origins.get(name, "trl").split(".")[0]
+        name = name_of(call.func)
+        giver = call.func.value if isinstance(call.func, ast.Attribute) else None
+        come_as = giver.id if isinstance(giver, ast.Name) and giver.id in self.origins else name
+        module = self.origins.get(come_as, "trl").split(".")[0]
         known_as = name if module in LIBRARIES else "script"
         launch = Launch(f"{known_as} {self.imports}", line=call.lineno)
         for owner, attribute, value, line in self.attributes:
@@ -296,6 +311,8 @@ class _Script:
             self._keywords(launch, f"{prefix}.", beside)
         if "lora" not in self.text.lower() and "peft" not in self.text.lower():
             launch.add("lora.absent", True, 0)
+        if known_as == "script":
+            launch.entries += self.loose().entries
         return launch
 
     @cached_property
@@ -313,9 +330,7 @@ class _Script:
                 continue
             spread = self._spread(keyword.value)
             if spread is not None:
-                for key, value in zip(spread.keys, spread.values, strict=True):
-                    if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                        self.add(launch, prefix + key.value, value, value.lineno)
+                self._items(launch, prefix, spread)
                 for owner, key_set, value in self.set_items:
                     if isinstance(keyword.value, ast.Name) and owner == keyword.value.id:
                         self.add(launch, prefix + key_set, value, value.lineno)
@@ -323,6 +338,16 @@ class _Script:
                 launch.complete = False
                 if not self._telling(launch):
                     launch.notes.append(f"line {call.lineno}: what ** passes on was not read")
+
+    def _items(self, launch: Launch, prefix: str, spread: ast.Dict, depth: int = 0) -> None:
+        """The items of a dictionary; of two with one key the last counts, as of ``{**defaults, "k": 8}``."""
+        for key, value in reversed(list(zip(spread.keys, spread.values, strict=True))):
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                self.add(launch, prefix + key.value, value, value.lineno)
+            elif key is None and (inner := self._spread(value)) is not None and depth < 5:
+                self._items(launch, prefix, inner, depth + 1)
+            elif key is None and not prefix:
+                launch.complete = False
 
     def _telling(self, launch: Launch) -> bool:
         """Takes what can only be meant by an unreadable ``**``: the one dictionary of the script with such keys."""
@@ -336,14 +361,16 @@ class _Script:
 
     def _spread(self, node: ast.expr) -> ast.Dict | None:
         """The dictionary that ``**node`` passes on; of a name the last dictionary that it was given."""
+        if isinstance(node, ast.Call) and len(returned := self.returned.get(name_of(node.func), [])) == 1:
+            node = returned[0]
         if isinstance(node, ast.Name):
             given = [value for line, value in self.values.get(node.id, []) if line < self.at]
-            given = [value for value in given if isinstance(value, ast.Dict) or _is_dict(value)]
+            given = [value for value in given if isinstance(value, ast.Dict) or is_dict(value)]
             node = given[-1] if given else node
         elif isinstance(node, ast.Subscript):
             node = self.lookup(node) or node
-        if isinstance(node, ast.Call) and _is_dict(node):
-            return _as_dict(node)
+        if isinstance(node, ast.Call) and is_dict(node):
+            return as_dict(node)
         return node if isinstance(node, ast.Dict) else None
 
     def add(self, launch: Launch, key: str, node: ast.expr, line: int) -> None:
@@ -377,58 +404,13 @@ class _Script:
         return launch
 
 
-def _walk(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
-    """Every node, in the order of the text, with the name of what it stands in: a class, a function, a variable."""
-    stack: list[tuple[ast.AST, str]] = [(tree, "")]
-    while stack:
-        node, inside = stack.pop()
-        yield node, inside
-        match node:
-            case ast.ClassDef(name=name):
-                inside = f"class {name}"
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                inside = name
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict()):
-                inside = name
-        stack += [(child, inside) for child in reversed(list(_parts(node)))]
-
-
-def _parts(node: ast.AST) -> Iterator[ast.AST]:
-    """The children of a node that can hold or be a setting."""
-    for name in node._fields:
-        part = getattr(node, name, None)
-        if isinstance(part, list):
-            yield from (item for item in part if isinstance(item, ast.AST))
-        elif isinstance(part, ast.AST) and not isinstance(part, _BARE):
-            yield part
-
-
-_BARE = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.Constant)
-
-
-def _name(function: ast.expr) -> str:
-    if isinstance(function, ast.Attribute):
-        return function.attr
-    return function.id if isinstance(function, ast.Name) else ""
-
-
 def _says(call: ast.Call) -> bool:
     return bool(call.keywords)
 
 
-def _is_dict(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and _name(node.func) == "dict"
-
-
-def _as_dict(call: ast.Call) -> ast.Dict:
-    """``dict(a=1)`` as ``{"a": 1}``."""
-    named = [k for k in call.keywords if k.arg is not None]
-    return ast.Dict(keys=[ast.Constant(value=k.arg) for k in named], values=[k.value for k in named])
-
-
 def _default_of_field(value: ast.expr) -> ast.expr:
     """``field(default=8)`` and ``Option(8)`` as 8."""
-    if isinstance(value, ast.Call) and _name(value.func) in _FIELDS:
+    if isinstance(value, ast.Call) and name_of(value.func) in _FIELDS:
         first = value.args[0] if value.args else value
         return next((k.value for k in value.keywords if k.arg == "default"), first)
     return value

@@ -80,7 +80,7 @@ def read_shell(text: str, path: Path) -> list[Launch]:
     arrays: dict[str, list[tuple[str, int]]] = {}
     shared: dict[str, tuple[Any, int]] = {}
     written: dict[str, str] = {}
-    branches = _Branches()
+    branches, folder = _Branches(), ""
     launches: list[Launch] = []
     for number, statement in enumerate(_Lexer(text).statements()):
         if number == LONGEST or len(launches) == SWEEP:
@@ -107,8 +107,12 @@ def read_shell(text: str, path: Path) -> list[Launch]:
         if "python" in words[0][0] and "-c" in (given := [word for word, _ in words]):
             source = given[given.index("-c") + 1 : given.index("-c") + 2]
             _python("".join(source), words[0][1], launches)
+        elif words[0][0] == "cd" and len(words) > 1:
+            folder = re.sub(r"^(?:\$\{?\w+\}?|\$\(.*\))?/*", "", words[1][0])  # of a variable: what follows it
         elif not statement.document:
             _command(words, launches, shared)
+            if launches:
+                launches[-1].folder = launches[-1].folder or folder
     for launch in launches:
         follow(launch, path, written)
     return [*launches, _environment(shared)]

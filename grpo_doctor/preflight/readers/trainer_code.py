@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable
 
 from ..entry import Entry
+from .modules import name_of
 
 TRAINERS = ("GRPOTrainer", "RLOOTrainer")
 PASSED = ("prompts", "completions")
@@ -21,7 +22,7 @@ def code_of(statements: Iterable[ast.stmt], calls: Iterable[tuple[str, ast.Call]
     for node in statements:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             functions.setdefault(node.name, node)
-        elif isinstance(node, ast.ClassDef) and any(_name(base) in TRAINERS for base in node.bases):
+        elif isinstance(node, ast.ClassDef) and any(name_of(base) in TRAINERS for base in node.bases):
             _loss_of(node, found)
     given = [k.value for name, call in calls if name in TRAINERS for k in call.keywords if k.arg == "reward_funcs"]
     named = [item for value in given for item in (value.elts if isinstance(value, ast.List | ast.Tuple) else [value])]
@@ -49,7 +50,3 @@ def _signature_of(function: ast.FunctionDef | ast.AsyncFunctionDef, found: list[
         found.append(Entry("code.refused_rewards", named, function.lineno))
     else:
         found.append(Entry("code.strict_rewards", function.name, function.lineno))
-
-
-def _name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
