@@ -316,9 +316,13 @@ def responses(diagnosis: Diagnosis) -> list[Sample]:
 def texts_by_step(diagnosis: Diagnosis) -> dict[str, list[str]]:
     """A few responses of each step that has some, for the page that shows them on a click; evenly spread steps."""
     run = diagnosis.run
-    rows = sorted(run.samples)
-    chosen = rows if len(rows) <= TOLD else [rows[round(i * (len(rows) - 1) / (TOLD - 1))] for i in range(TOLD)]
-    return {str(run.steps[row]): [clean(s.response[:CLIP]) for s in run.samples[row][:SHOWN]] for row in chosen}
+    rows = spread(sorted(run.samples), TOLD)
+    return {str(run.steps[row]): [clean(s.response[:CLIP]) for s in run.samples[row][:SHOWN]] for row in rows}
+
+
+def spread(these: Sequence[int], most: int) -> list[int]:
+    """All of them, or as many as are wanted, evenly spread from the first to the last."""
+    return [*these] if len(these) <= most else [these[round(i * (len(these) - 1) / (most - 1))] for i in range(most)]
 
 
 def framework(diagnosis: Diagnosis) -> str | None:

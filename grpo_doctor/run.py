@@ -16,6 +16,8 @@ from .meant import meant
 from .record import ADDED_UP, FIELDS, LARGEST, NUMBER_FIELDS, OBJECT_FIELDS, TEXT_FIELDS, WHOLE, Event, StepRecord
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas
 
 RunType = Literal["rl", "supervised", "preference", "evaluation", "probe", "none"]
@@ -130,6 +132,7 @@ class Run:
         unread: keys that stood in the log and that no field took, with how often.
         mapping: foreign key to record field, as read.
         notes: what the reader has to say: torn lines, merged rows, guesses that it refused.
+        path: the file in which ``lines`` are counted; None where there is none, or more than one.
     """
 
     def __init__(self, source: str = "", format: str = "records", run_type: RunType = "rl") -> None:
@@ -144,6 +147,7 @@ class Run:
         self.mapping: dict[str, str] = {}
         self.notes: list[str] = []
         self.tables: list[Table] = []
+        self.path: Path | None = None
 
     def __len__(self) -> int:
         return len(self.steps)

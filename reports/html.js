@@ -87,7 +87,8 @@ function wire(article, told) {
     }
     const texts = panel.querySelector(".texts");
     texts.replaceChildren();
-    for (const text of told.texts[step] || []) {
+    const line = told.log[told.lines[at]];
+    for (const text of [...(line ? [line] : []), ...(told.texts[step] || [])]) {
       texts.appendChild(document.createElement("pre")).textContent = text;
     }
   }

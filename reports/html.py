@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from markupsafe import Markup
 
 from grpo_doctor import Diagnosis, __version__
@@ -15,7 +16,9 @@ from grpo_doctor import report as words
 from grpo_doctor.charts import legend, panels
 from grpo_doctor.drawing import drawings
 from grpo_doctor.markup import digest, embedded, environment
+from grpo_doctor.redaction import clean
 from grpo_doctor.report import Options
+from grpo_doctor.sources.input import Input, ReadError, broken
 
 if TYPE_CHECKING:
     from grpo_doctor.compare import Comparison
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent
 FEW = 2
 """Series drawn of each run where a report compares several."""
+LOG_LINES, WIDTH = 300, 500
+"""Lines of the log that a page holds to show on a click, and characters of each."""
 
 
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
@@ -62,6 +67,7 @@ def _run(diagnosis: Diagnosis, index: int, options: Options, most: int) -> dict[
     if charts and not options.static:
         told["first"] = float(shown[0].ground.x[0])
         told["texts"] = words.texts_by_step(diagnosis) if options.samples else {}
+        told["log"] = _log(diagnosis) if options.samples else {}
     return {
         "diagnosis": diagnosis,
         "story": words.story(diagnosis),
@@ -72,3 +78,24 @@ def _run(diagnosis: Diagnosis, index: int, options: Options, most: int) -> dict[
         "framework": words.framework(diagnosis),
         "responses": words.responses(diagnosis) if options.samples else [],
     }
+
+
+def _log(diagnosis: Diagnosis) -> dict[int, str]:
+    """Lines of the log as they stand, by number: those of findings, and evenly spread ones between them."""
+    run = diagnosis.run
+    if run.path is None or not run.lines.any():
+        return {}
+    steps = [step for f in diagnosis.findings for step in (f.onset_step, f.detected_step)]
+    found = run.lines[np.flatnonzero(np.isin(run.steps, steps))].tolist()
+    wanted = {*found[:LOG_LINES], *words.spread(run.lines[run.lines > 0].tolist(), LOG_LINES)}
+    held: dict[int, str] = {}
+    gone: tuple[type[Exception], ...] = (ReadError, *broken())  # the log was moved or is written anew since it was read
+    try:
+        for number, raw in Input(run.path).raw_lines():
+            if number in wanted:
+                held[number] = clean("\n".join(Input.texts(raw))[:WIDTH])
+            if len(held) == len(wanted):
+                break
+    except gone:
+        return {}
+    return held

@@ -30,7 +30,7 @@ def lab(
     ] = os.cpu_count() or 1,
     evidence: Annotated[
         Path | None,
-        typer.Option("--evidence", help="Write lab.parquet, its page and its picture here, and measured.json."),
+        typer.Option("--evidence", help="Write lab.parquet, its page and its pictures here, and measured.json."),
     ] = None,
     logs: Annotated[
         Path | None, typer.Option("--logs", help="Labelled logs with labels.csv: how often their causes are right.")
@@ -59,7 +59,7 @@ def lab(
         rows = judge.rows(out, faults)
         _show(rows)
         if evidence is not None:
-            written.write(evidence, rows, logs)
+            written.write(evidence, rows, logs, out)
     if any(word.endswith(" high") for row in rows for word in row.wrong):
         raise typer.Exit(common.FINDINGS)
 

@@ -15,28 +15,31 @@ from ..catalogue import load
 from ..config import ConfigError
 from ..engine.faults import FAULTS
 from ..measured import FILE, Harm, Measured, Share, Treatment
+from . import curves
 from .arms import ALONE, FOLK, MENDED, ROLLED_BACK, begins, settings_of_sick
 from .calibration import Case, calibrated, cases_of_lab, cases_of_logs
 from .judge import END, WHOLE, Row
 
-PARQUET, PAGE, PICTURE, CASES = "lab.parquet", "lab.md", "lab.svg", "cases.csv"
+PARQUET, PAGE, PICTURE, CURVES, CASES = "lab.parquet", "lab.md", "lab.svg", "curves.svg", "cases.csv"
 Cells = Mapping[tuple[str, str], list[Row]]
 """The runs of each fault and arm."""
 
 
-def write(folder: Path, rows: Sequence[Row], logs: Path | None) -> None:
+def write(folder: Path, rows: Sequence[Row], logs: Path | None, lab: Path) -> None:
     """Writes all of it, and ``measured.json`` of this package.
 
     Args:
-        folder: of the Parquet file, the page, the picture and the cases of labelled logs.
+        folder: of the Parquet file, the page, the pictures and the cases of labelled logs.
         rows: what the lab came to.
         logs: the labelled logs; None keeps the cases that are stored. Raises `ConfigError`.
+        lab: the lab's own folder, where the records of its runs lie.
     """
     folder.mkdir(parents=True, exist_ok=True)
     write_rows(folder / PARQUET, rows)
     if logs is not None:
         _write_cases(folder / CASES, sorted(cases_of_logs(logs)))
     draw(folder / PICTURE, rows)
+    curves.draw(folder / CURVES, lab)
     for path, text in texts(folder).items():
         path.write_text(text, encoding="utf-8")
 

@@ -18,7 +18,7 @@ from .steps import continued, of_rows, repeated
 if TYPE_CHECKING:
     from .collect import Rows
 
-_MANY = 2_000_000
+_MANY = 1_000_000
 """Values of reward components beyond which they are left out: they are kept as one mapping a row."""
 _EQUAL = 1e-6
 """Rewards closer than this are the same reward."""
@@ -229,8 +229,11 @@ def _summarise(derived: dict[str, dict[int, float]], name: str, row: int, values
 
 def _components(rows: Rows, run: Run, columns: Columns, n: int) -> None:
     """The reward functions, and which metric among them is logged beside the reward without being rewarded."""
-    if not rows.components or len(rows.components) * n > _MANY:
+    held = len(rows.components) * n
+    if held > _MANY:
         rows.unread.update(dict.fromkeys(rows.components, n))
+        run.notes.append(f"{len(rows.components)} reward components on {n} rows are too many to be held: not read")
+    if not 0 < held <= _MANY:
         return
     names = [column.label for column in rows.components.values()]
     if "reward_mean" not in columns and len(names) == 1:

@@ -93,6 +93,9 @@ class _Column:
         return part
 
     def full(self, rows: int) -> np.ndarray:
+        """A value for each row; not a copy where every row has one, so that a long log is not held twice."""
+        if len(self.values) == rows:
+            return np.frombuffer(self.values, float)
         values = np.full(rows, math.nan)
         known = np.frombuffer(self.values, float)[:rows]  # a last row of counts alone was none
         values[: len(known)] = known

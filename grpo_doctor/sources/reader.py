@@ -15,10 +15,12 @@ from .input import Head, Input, ReadError, broken
 
 FORMATS = (
     "formats.records", "founding.aflow", "founding.dual", "founding.lever", "formats.tensorboard", "formats.wandb",
-    "formats.swanlab", "formats.sqlite", "formats.completions", "formats.kaggle", "formats.notebook", "formats.mlflow",
-    "formats.json_rows", "formats.table", "formats.jsonl", "formats.console",
+    "formats.swanlab", "formats.clearml", "formats.sqlite", "formats.completions", "formats.kaggle", "formats.notebook",
+    "formats.mlflow", "formats.json_rows", "formats.table", "formats.jsonl", "formats.console",
 )  # fmt: skip
 """Modules that read a format, surest first where they tie."""
+
+_ZIP = b"PK\x03\x04"
 
 
 class Format(Protocol):
@@ -54,11 +56,16 @@ def read_input(file: Input) -> list[Run]:
     if (found := format_of(head)) is not None:
         try:
             with spending():
-                return found.read(file)
+                runs = found.read(file)
         except OverBudgetError as error:
             raise ReadError(f"{file.source}: {error}") from None
         except broken() as error:
             raise ReadError(f"{file.source}: {error}") from None
+        for run in runs:
+            run.path = file.path
+        return runs
+    if head.raw.startswith(_ZIP):
+        raise ReadError(f"{file.source}: a zip archive: unpack it and name the folder that comes out of it")
     if head.binary:
         raise ReadError(f"{file.source}: binary data of no format that grpo-doctor reads")
     return [_nothing(file, "no line of it looks like a training metric")]

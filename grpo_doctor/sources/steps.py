@@ -8,13 +8,28 @@ each other are several runs. A counter that goes back to the middle is a run tha
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 _FARTHEST = 2.0**53
 _FEWEST = 5
 """Rows of training that a run has at least, where nothing but its counter says that it is one."""
+
+
+def gathered(points: Iterable[tuple[int, str, float]]) -> Iterator[tuple[int, dict[str, float]]]:
+    """Step and row of values that a store holds one by one, as step, key and value: a key that comes again, or another
+    step, begins a row."""
+    row: dict[str, float] = {}
+    current = 0
+    for step, key, value in points:
+        if row and (step != current or key in row):
+            yield current, row
+            row = {}
+        current = step
+        row[key] = value
+    if row:
+        yield current, row
 
 
 def excursions(steps: np.ndarray) -> np.ndarray:

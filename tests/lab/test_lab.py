@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from grpo_doctor.cli import app
 from grpo_doctor.engine.faults import FAULTS
 from grpo_doctor.engine.tiny import make_model, make_tokenizer
-from grpo_doctor.lab import arms, judge, train
+from grpo_doctor.lab import arms, curves, judge, train
 from grpo_doctor.lab.arms import ALONE, FOLK, MENDED, ROLLED_BACK, TWIN, Job
 from grpo_doctor.lab.calibration import Case, calibrated, cases_of_lab, share
 from grpo_doctor.lab.evidence import measured_of, tables
@@ -158,3 +158,15 @@ def test_the_command_says_what_is_unknown(tmp_path: Path) -> None:
     assert (wrong.exit_code, "did you mean 'kl-dominates'" in wrong.output) == (2, True)
     nothing = CliRunner().invoke(app, ["lab", "--jobs", "0", "--out", str(tmp_path)])
     assert nothing.exit_code == 0
+
+
+def test_the_curves_are_those_of_the_runs_that_are_there(tmp_path: Path) -> None:
+    records = tmp_path / "healthy" / "0" / "twin.jsonl"
+    records.parent.mkdir(parents=True)
+    records.write_text("".join(f'{{"step": {i}, "reward_mean": {i / 10}, "loss": 0.1}}\n' for i in range(1, 9)))
+    for name in ("a.svg", "b.svg"):
+        curves.draw(tmp_path / name, tmp_path)
+    text = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert text == (tmp_path / "b.svg").read_text(encoding="utf-8")
+    assert text.count("stroke: #1d4ed8") == 1
+    assert "stroke: #b91c1c" not in text

@@ -1,5 +1,6 @@
 """The HTML page as text, and the charts: same run, same bytes; decimated; every field of an anchor unique."""
 
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from grpo_doctor import Diagnosis, charts, drawing, figures
+from grpo_doctor import Diagnosis, charts, diagnose, drawing, figures
 from grpo_doctor.catalogue import load
 from grpo_doctor.report import Options, render
 from grpo_doctor.run import DERIVED, MEANINGS
@@ -162,6 +163,33 @@ def test_texts_cannot_end_the_script_in_which_they_stand() -> None:
     text = render("html", [example.diagnosis(run=made)], Options())
     assert "</script><img" not in text
     assert "\\u003c/script>" in text
+
+
+def log_of(path: Path) -> Diagnosis:
+    """The diagnosis of a log whose third line holds what must not get out, and what must not become markup."""
+    rows = [{"step": i, "loss": 0.1, "reward": 0.5 + i / 20} for i in range(1, 11)]
+    lines = [json.dumps(row) for row in rows]
+    lines[2] = json.dumps({**rows[2], "note": "</script><img src=x> api_key=abcdef0123456789"})
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return diagnose(path)
+
+
+def test_the_lines_of_the_log_are_in_the_page_but_for_their_secrets(tmp_path: Path) -> None:
+    diagnosis = log_of(tmp_path / "train.jsonl")
+    text = render("html", [diagnosis], Options())
+    (block,) = re.findall(r'<script type="application/json" class="told">(.*?)</script>', text)
+    log = json.loads(block)["log"]
+    assert log["1"] == '{"step": 1, "loss": 0.1, "reward": 0.55}'
+    assert log["3"].endswith('"note": "</script><img src=x> api_key=[redacted]"}')
+    assert list(log) == [str(line) for line in range(1, 11)]
+    assert "<img" not in text
+
+
+def test_without_texts_or_without_the_file_there_are_no_lines(tmp_path: Path) -> None:
+    diagnosis = log_of(tmp_path / "train.jsonl")
+    assert '"log":{}' in render("html", [diagnosis], Options(samples=False)).replace(" ", "")
+    (tmp_path / "train.jsonl").unlink()
+    assert '"log":{}' in render("html", [diagnosis], Options()).replace(" ", "")
 
 
 def test_the_steps_of_the_detected_framework_come_first() -> None:

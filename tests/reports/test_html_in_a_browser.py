@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from grpo_doctor import Diagnosis
+from grpo_doctor import Diagnosis, diagnose
 from grpo_doctor.report import Options, render
 from tests.reports import example
 
@@ -145,6 +145,20 @@ def test_a_click_on_a_curve_or_a_finding_shows_the_step(opened: Any) -> None:
     assert panel.locator("pre").all_inner_texts() == ["user user user", "Custom -> Review"]
     panel.get_by_role("button", name="close").click()
     assert panel.is_hidden()
+
+
+def test_a_click_shows_the_line_of_the_log(browser: Any, tmp_path: Path) -> None:
+    log = tmp_path / "train.jsonl"
+    lines = [f'{{"step": {i}, "loss": 0.1, "reward": {i / 10}, "note": "<b>{i}</b>"}}' for i in range(1, 12)]
+    log.write_text("\n".join(lines), encoding="utf-8")
+    written = tmp_path / "page.html"
+    written.write_text(render("html", [diagnose(log)], Options()), encoding="utf-8")
+    page = browser.new_page()
+    page.goto(written.as_uri())
+    box = _plot(page)
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 20)
+    assert page.locator("aside.row pre").all_inner_texts() == [lines[5]]
+    page.close()
 
 
 def test_the_keyboard_moves_over_the_steps(opened: Any) -> None:

@@ -33,6 +33,10 @@ def of_swanlab(folder: Path) -> Path:
     return Path(shutil.copy(MADE / "run.swanlab", folder))
 
 
+def of_clearml(folder: Path) -> Path:
+    return MADE / "clearml" / "metrics.jsonl"
+
+
 def of_mlflow_itself(folder: Path) -> Path:
     return MADE / "mlflow.db.gz"
 
@@ -95,7 +99,8 @@ def of_parquet(folder: Path) -> Path:
 
 
 STORES = [
-    of_trackio, of_swanlab, of_mlflow_itself, of_mlflow, of_tensorboard, of_wandb, of_trainer_state, of_lightning, of_parquet,
+    of_trackio, of_swanlab, of_clearml, of_mlflow_itself, of_mlflow, of_tensorboard, of_wandb, of_trainer_state,
+    of_lightning, of_parquet,
 ]  # fmt: skip
 
 
@@ -126,7 +131,9 @@ def test_every_store_gives_the_same_diagnosis(tmp_path: Path) -> None:
     assert len({str(said) for said in told.values()}) == 1, told
 
 
-@pytest.mark.parametrize("store", [of_trackio, of_swanlab, of_mlflow_itself, of_mlflow, of_wandb, of_tensorboard])
+@pytest.mark.parametrize(
+    "store", [of_trackio, of_swanlab, of_clearml, of_mlflow_itself, of_mlflow, of_wandb, of_tensorboard]
+)
 def test_the_settings_are_read_with_the_run(tmp_path: Path, store: Callable[[Path], Path]) -> None:
     settings = one(store(tmp_path)).settings
     assert {"group_size": 8, "learning_rate": 1e-6, "temperature": 1}.items() <= settings.items()
@@ -138,6 +145,28 @@ def test_several_runs_of_a_store_are_named(tmp_path: Path) -> None:
         store.execute("insert into metrics select key, value * 2, timestamp, 'r2', step, is_nan from metrics")
     store.close()
     assert [run.source for run in read(path)] == [f"{path} (r1)", f"{path} (r2)"]
+
+
+def test_clearml_names_a_metric_by_its_title_and_its_side(tmp_path: Path) -> None:
+    points = [("reward", "train", 0.5), ("loss", "loss", 0.1), ("actor", "grad_norm", 2.0), ("accuracy", "eval", 0.25)]
+    events = [
+        {"type": "training_stats_scalar", "iter": 3, "metric": metric, "variant": variant, "value": value}
+        for metric, variant, value in points
+    ]
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(json.dumps([*events, {"type": "plot", "iter": 3}]) + '\n[{"type": "training_sta')
+    run = one(path)
+    assert run.steps.tolist() == [3]
+    assert {name: column[0] for name, column in known(run).items()} == {
+        "reward_mean": 0.5, "loss": 0.1, "grad_norm": 2.0, "eval_score": 0.25,
+    }  # fmt: skip
+    assert run.notes[0] == "line 2 is not a row and was left out"
+
+
+def test_an_archive_says_what_to_do(tmp_path: Path) -> None:
+    path = Path(shutil.make_archive(str(tmp_path / "session"), "zip", MADE / "clearml"))
+    with pytest.raises(ReadError, match="a zip archive: unpack it and name the folder that comes out of it"):
+        read(path)
 
 
 def test_a_torn_store_is_one_line(tmp_path: Path) -> None:

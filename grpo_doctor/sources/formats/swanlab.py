@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import BinaryIO
+
 from ...run import Run
 from ..collect import Rows
 from ..input import Head, Input
 from ..settings import declared
+from ..steps import gathered
 from ..wire import WireError, fields, text
 from .wandb import records
 
@@ -22,27 +26,24 @@ def sniff(head: Head) -> int:
 
 def read(file: Input) -> list[Run]:
     rows = Rows(file, FORMAT)
-    row: dict[str, float] = {}
-    current = 0
     with file.open() as stream:
-        for record in records(stream, rows):
-            try:
-                for key, step, value in _scalars(record):
-                    if row and (step != current or key in row):
-                        rows.add(row, step=current)
-                        row = {}
-                    current = step
-                    row[key] = value
-            except WireError:
-                rows.unreadable(len(rows) + 1)
-    if row:
-        rows.add(row, step=current)
+        for step, row in gathered(_points(stream, rows)):
+            rows.add(row, step=step)
     _settings(file, rows)
     return [rows.run()]
 
 
-def _scalars(record: bytes) -> list[tuple[str, int, float]]:
-    """Key, step and value of the scalars of a record. Raises `WireError`."""
+def _points(stream: BinaryIO, rows: Rows) -> Iterator[tuple[int, str, float]]:
+    """Step, key and value of every scalar of the file."""
+    for record in records(stream, rows):
+        try:
+            yield from _scalars(record)
+        except WireError:
+            rows.unreadable(len(rows) + 1)
+
+
+def _scalars(record: bytes) -> list[tuple[int, str, float]]:
+    """Step, key and value of the scalars of a record. Raises `WireError`."""
     found = []
     for number, scalar in fields(record):
         if number != _SCALAR or not isinstance(scalar, bytes):
@@ -52,7 +53,7 @@ def _scalars(record: bytes) -> list[tuple[str, int, float]]:
         value = dict(fields(held)).get(_DOUBLE, 0.0) if isinstance(held, bytes) else None
         step = parts.get(_STEP, 0)
         if isinstance(value, float) and isinstance(step, int):
-            found.append((text(parts.get(_KEY, b"")), step, value))
+            found.append((step, text(parts.get(_KEY, b"")), value))
     return found
 
 

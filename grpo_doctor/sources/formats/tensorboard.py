@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 from ...run import Run
 from ..collect import Rows
 from ..input import Head, Input
+from ..steps import gathered
 from ..values import loaded
 from ..wire import WireError, fields, text, varint
 
@@ -26,17 +27,9 @@ def sniff(head: Head) -> int:
 
 def read(file: Input) -> list[Run]:
     rows = Rows(file, FORMAT)
-    row: dict[str, float] = {}
-    current = 0
     with file.open() as stream:
-        for step, tag, value in _scalars(stream, rows):
-            if row and (step != current or tag in row):
-                rows.add(row, step=current)
-                row = {}
-            current = step
-            row[tag] = value
-    if row:
-        rows.add(row, step=current)
+        for step, row in gathered(_scalars(stream, rows)):
+            rows.add(row, step=step)
     return [rows.run()]
 
 

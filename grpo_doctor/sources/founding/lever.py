@@ -114,7 +114,7 @@ def _read_csv(file: Input) -> list[Run]:
 
 
 def _run_of(file: Input, name: str, rows: list[tuple[int, dict[str, str]]]) -> Run:
-    builder = RunBuilder(f"{file.source}#{name}" if name else file.source, FORMAT)
+    builder = RunBuilder(f"{file.source} ({name})" if name else file.source, FORMAT)
     settings = builder.run.settings
     settings.update(_declared(rows[0][1]))
     settings["rows"] = "epochs"

@@ -1,11 +1,12 @@
 """Logs one and the same failing run with a real library: ``python tests/sources/made/write.py LIBRARY FOLDER``.
 
-The small files beside this script were written by it with trackio 0.43, SwanLab 0.10.3 and MLflow 3.17, which are no
-dependencies of the tests: install the library to write its file anew.
+The small files beside this script were written by it with trackio 0.43, SwanLab 0.10.3, MLflow 3.17 and ClearML
+2.1, which are no dependencies of the tests: install the library to write its file anew.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import sys
@@ -59,5 +60,25 @@ def mlflow(folder: Path) -> None:
             library.log_metrics(row, step=step)
 
 
+def clearml(folder: Path) -> None:
+    os.environ |= {"CLEARML_OFFLINE_MODE": "1", "CLEARML_CACHE_DIR": str(folder)}
+    from clearml import Logger, Task
+
+    Task.set_offline(offline_mode=True)
+    Logger.set_reporting_nan_value(math.nan)
+    task = Task.init(
+        "p", "n", auto_connect_frameworks=False, auto_connect_arg_parser=False, auto_resource_monitoring=False
+    )
+    task.connect(CONFIG, name="args")
+    for step, row in rows():
+        for key, value in row.items():
+            task.get_logger().report_scalar(key.removeprefix("train/"), "train", value, step)
+    task.close()
+    session = next(folder.glob("offline/*/task.json"))
+    kept = {k: v for k, v in json.loads(session.read_text()).items() if k != "script"}  # the diff of this checkout
+    session.write_text(json.dumps(kept))
+
+
 if __name__ == "__main__":
-    {"trackio": trackio, "swanlab": swanlab, "mlflow": mlflow}[sys.argv[1]](Path(sys.argv[2]).resolve())
+    library = {"trackio": trackio, "swanlab": swanlab, "mlflow": mlflow, "clearml": clearml}[sys.argv[1]]
+    library(Path(sys.argv[2]).resolve())
