@@ -1,6 +1,10 @@
-"""What holds for every test: examples of hypothesis depend neither on time nor on chance."""
+"""What holds for every test: one thread, for matrices are small; examples of hypothesis that depend neither on time nor
+on chance, and are few, for they are the same ones each time: ``python -m tests.fuzz`` looks for new ones."""
+
+import os
 
 from hypothesis import settings
 
-settings.register_profile("steady", deadline=None, derandomize=True)
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+settings.register_profile("steady", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("steady")

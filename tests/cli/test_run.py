@@ -33,10 +33,13 @@ def run(*arguments: str | Path, folder: Path) -> Result:
 def begun(*arguments: str, folder: Path, stderr: int | None = None) -> subprocess.Popen[str]:
     """The command in a process of its own, for what goes on beside the test, is killed, or prints from anywhere."""
     command = [sys.executable, "-m", "grpo_doctor", "run", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
     return subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=stderr, encoding="utf-8"
+        command, cwd=folder, env=environment(), stdout=subprocess.DEVNULL, stderr=stderr, encoding="utf-8"
     )
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"}
 
 
 def test_what_cannot_be_used_is_one_line_and_exit_2(tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ def one_at_a_time(records: list[StepRecord]) -> Any:
 
 
 def test_a_hundred_runs_in_four_threads_are_those_of_one_thread() -> None:
-    runs = [made_up_records(seed, 20 + seed) for seed in range(10)]
+    runs = [made_up_records(seed, 12 + seed) for seed in range(10)]
     work = [(seed, way) for seed in range(10) for way in ("live", "whole")] * 5
     alone = {
         **{(seed, "live"): one_at_a_time(run) for seed, run in enumerate(runs)},
