@@ -136,11 +136,11 @@ def _diagnoses(word: str, config: Config) -> tuple[list[Diagnosis], int]:
     code = common.BROKEN if broken else common.WRONG if unreadable else common.CLEAN
     if not name:
         return diagnoses, code
-    named = [d for d in diagnoses if d.source.endswith((f"#{name}", f"({name})"))]
+    named = [d for d in diagnoses if d.source.endswith(f"({name})")]
     if not named and name.isdigit() and 1 <= int(name) <= len(diagnoses):
         named = [diagnoses[int(name) - 1]]
     if not named and diagnoses:
-        have = ", ".join(re.sub(r".*[#(]", "", d.source).removesuffix(")") for d in diagnoses[:12])
+        have = ", ".join(re.sub(r".*\(", "", d.source).removesuffix(")") for d in diagnoses[:12])
         raise ConfigError(f"{path}: no run of it is called {name!r}; it holds {have}")
     return named, code
 

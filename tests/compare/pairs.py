@@ -58,7 +58,7 @@ ACROSS = {
 def side(source: str) -> Arm:
     """The run of a public log, or one by its name, as a side of a comparison."""
     path, _, name = source.partition("#")
-    return arm(*(run for run in read(CORPUS / path) if name in run.source))
+    return arm(*(run for run in read(CORPUS / path) if f"({name})" in run.source or not name))
 
 
 def said_of(pair: tuple[str, str]) -> set[str]:

@@ -158,10 +158,10 @@ def test_what_the_checks_across_runs_were_seen_on(code: str) -> None:
 
 @needs_corpus
 def test_a_fix_that_changed_nothing() -> None:
-    runs = {run.source.rpartition("#")[2]: run for run in read(CORPUS / "seed-lever" / "epochs.csv")}
+    runs = {run.source.partition(".csv ")[2].strip("()"): run for run in read(CORPUS / "seed-lever" / "epochs.csv")}
     found = compared(runs["kl012_frozen"], runs["plan5"])
     assert {"kl_coef", "use_rank_env"} <= {c.name for c in found.acting}
     (told,) = [f for f in found.findings if f.code == "REC003"]
     assert "advantage_std is equal to the last digit at all 3 shared steps" in told.message
     assert found.verdict == "cannot tell"
-    assert Path(found.base.name).name == "epochs.csv#kl012_frozen"
+    assert Path(found.base.name).name == "epochs.csv (kl012_frozen)"

@@ -63,7 +63,7 @@ def test_csv_has_one_run_for_each_value_of_run(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     a, b, c = read(path)
-    assert [run.source.rpartition("#")[2] for run in (a, b, c)] == ["a", "b", "c"]
+    assert [run.source.partition(".csv ")[2] for run in (a, b, c)] == ["(a)", "(b)", "(c)"]
     assert a.settings == {"kl_coef": 0.1, "learning_rate": 5e-6, "rows": "epochs"}
     assert a.columns["kl_loss_share"].tolist() == pytest.approx([0.004 / 0.0041])
     assert "loss" not in a.columns
@@ -75,7 +75,7 @@ def test_csv_has_one_run_for_each_value_of_run(tmp_path: Path) -> None:
 
 @needs_corpus
 def test_the_eleven_runs() -> None:
-    runs = {run.source.rpartition("#")[2]: run for run in read(CORPUS / "seed-lever" / "epochs.csv")}
+    runs = {run.source.partition(".csv ")[2].strip("()"): run for run in read(CORPUS / "seed-lever" / "epochs.csv")}
     assert (
         list(runs) == "kl012_frozen plan5 plan6 v4_strictEval kl0145 kl0155 plan7 plan7_1 plan7_2 plan5+8 v4_9".split()
     )
