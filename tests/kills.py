@@ -31,6 +31,7 @@ import scipy.stats  # noqa: F401
 from grpo_doctor import diagnose as diagnose_file
 from grpo_doctor.cli import app
 from grpo_doctor.cli.demo import RUN
+from grpo_doctor.cli.fleet import PAGES
 from grpo_doctor.compare import overlay, telling  # noqa: F401
 from grpo_doctor.config import Config
 from grpo_doctor.fleet.judge import Job
@@ -154,7 +155,7 @@ def compares_are_whole(rng: random.Random, kills: int) -> bool:
         return whole
 
 
-RUNS = 8
+RUNS = 6
 """Of a fleet that is killed."""
 
 
@@ -164,9 +165,10 @@ def fleets_are_whole(rng: random.Random, kills: int) -> bool:
         folder = Path(name)
         logs = [written_log(folder / "sweep" / f"{seed}" / "train.jsonl", seed) for seed in range(RUNS)]
         report, stores = folder / "fleet.json", [folder / "alone.db", folder / "killed.db"]
+        rooms = [store.with_suffix("") for store in stores]
         alone, words = ([
-            "fleet", str(folder / "sweep"), "--jobs", "1", "-f", "json", "-o", str(report), "--db", str(store),
-        ] for store in stores)  # fmt: skip
+            "fleet", str(folder / "sweep"), "--jobs", "1", "-f", "json", "-o", str(report), "--db", str(store), "--out", str(room),
+        ] for store, room in zip(stores, rooms, strict=True))  # fmt: skip
         with unchanged(logs):
             takes = left_alone(alone)
             new, before = report.read_bytes(), 0
@@ -175,23 +177,32 @@ def fleets_are_whole(rng: random.Random, kills: int) -> bool:
                     stores[1].unlink()
                 report.write_bytes(b"old")
                 struck(words, rng.uniform(0, takes))
-                now = in_child(remembered, folder / "sweep", stores[1])
+                now = in_child(remembered, folder / "sweep", stores[1], rooms[1])
                 print(f"kill {i + 1} of a fleet: {now} of {RUNS} runs in its store", flush=True)
-                if report.read_bytes() not in (b"old", new) or now < before % RUNS:
-                    print(f"its report is torn, or it has forgotten some of {before} runs")
+                torn = (
+                    report.read_bytes() not in (b"old", new) or not pages(rooms[1]).items() <= pages(rooms[0]).items()
+                )
+                if torn or now < before % RUNS:
+                    print(f"a report of it is torn, or it has forgotten some of {before} runs")
                     return False
                 before = now
             left_alone(words)
-        print(f"the fleet tells what one that was left alone tells: {report.read_bytes() == new}")
-        return report.read_bytes() == new
+        whole = report.read_bytes() == new and pages(rooms[1]) == pages(rooms[0])
+        print(f"the fleet tells what one that was left alone tells: {whole}")
+        return whole
 
 
-def remembered(folder: Path, store: Path) -> int:
+def pages(room: Path) -> dict[str, bytes]:
+    """What stands on each page of a run."""
+    return {path.name: path.read_bytes() for path in (room / PAGES).glob("*.html")}
+
+
+def remembered(folder: Path, store: Path, room: Path) -> int:
     """How many units of a folder need not be read again."""
     if not store.exists():
         return 0
     units, _ = find([str(folder)])
-    return len(Store(store).known(units, Job(Config(), None, True)))
+    return len(Store(store).known(units, Job(Config(), str(room / PAGES), True)))
 
 
 def written_log(path: Path, seed: int, steps: int = 120) -> Path:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import string
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
+from grpo_doctor.agents import answers
 from grpo_doctor.cli import app
+from grpo_doctor.integrations.scalars import LoggedRun
 from grpo_doctor.redaction import clean, cleaned, one_line, redact
+from grpo_doctor.run import Sample
 
 DRAW = random.Random(7)
 BASE64 = string.ascii_letters + string.digits + "+/"
@@ -101,29 +107,122 @@ def test_terminal_escapes_and_line_breaks_go() -> None:
     assert one_line("a.log\n::error::pwned") == "a.log ::error::pwned"
 
 
+ADAPTER = """
+from grpo_doctor.probes import Adapter
+SECRETS = {secrets!r}
+
+def advantages(rewards):
+    raise RuntimeError(SECRETS)
+
+adapter = Adapter(name=SECRETS[0], settings=dict(enumerate(SECRETS)), prompts=SECRETS, seams={{"advantages": advantages}})
+"""
+TELL = (
+    "import os, sys; open(sys.argv[1], 'a').write(str({k: v for k, v in os.environ.items() if k.startswith('GRPO_')}))"
+)
+LOG, OTHER, FOLDER, CONFIG, CODE, OUT = "LOG", "OTHER", "FOLDER", "CONFIG", "CODE", "OUT"
+"""Words of a command in whose place a path stands."""
+FORMATS = ("markdown", "html", "json", "sarif", "junit", "github", "gitlab")
 COMMANDS: list[list[str]] = [
-    ["analyze", "--verbose"],
-    *(
-        ["analyze", "-f", name]
-        for name in ("markdown", "html", "json", "sarif", "junit", "github", "gitlab", "summary")
-    ),
-    ["gate"],
-    ["convert"],
-    ["settings"],
-]
+    ["analyze", LOG, "--verbose"],
+    *(["analyze", LOG, "-f", name] for name in (*FORMATS, "summary")),
+    ["analyze", f"{LOG}.missing"],
+    ["analyze", LOG, "--map", f"{BODY}=reward_mean"],
+    ["analyze", LOG, "--select", BODY],
+    ["gate", FOLDER],
+    ["convert", LOG, "-v"],
+    ["convert", LOG, f"{OUT}/records.jsonl"],
+    ["convert", LOG, f"{OUT}/records.csv"],
+    ["share", LOG, "--out", f"{OUT}/shared"],
+    ["settings", CONFIG],
+    *(["settings", CONFIG, "-f", name] for name in ("html", "json")),
+    ["settings", CONFIG, "--fix"],
+    *(["compare", LOG, OTHER, "-f", name] for name in ("text", "markdown", "html", "json", "sarif")),
+    ["fleet", FOLDER, "--out", OUT, "--db", f"{OUT}/fleet.db", "--report", f"json={OUT}/a", "--report", f"csv={OUT}/b"],
+    *(["probe", CODE, "-v", "-f", name] for name in ("text", "html", "json")),
+    ["probe", CODE, "--discover"],
+    ["watch", LOG, "--interval", "0.05", "--idle", "0.1", "--notify", f"{sys.executable} -c \"{TELL}\" {OUT}/told",
+     "--report", f"html={OUT}/a.html"],
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_no_command_prints_one(tmp_path: Path, command: list[str]) -> None:
-    """One log with every secret as key, setting, event and response, and one in its name."""
-    secrets = {secret for _, secret in SECRETS.values()}
+def planted(folder: Path) -> dict[str, str]:
+    """Two logs with every secret as key, setting, event and response, one in their names; a configuration; an adapter."""
     texts = [text for text, _ in SECRETS.values()]
-    path = tmp_path / f"{BODY}.jsonl"
-    rows: list[dict[str, object]] = [{"config": {f"note{i}": text for i, text in enumerate(texts)}}]
-    for step in range(1, 21):
-        row: dict[str, object] = {"step": step, "reward": 0.01 * step, "loss": 0.1, "completion": texts[step]}
-        rows.append(row | {f"x/{text}": 1.0 for text in texts[20:40]})
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    done = CliRunner().invoke(app, [*command[:1], str(path), *command[1:]])
+    paths = {
+        LOG: f"a/{BODY}.jsonl",
+        OTHER: f"b/{BODY}.jsonl",
+        CONFIG: "a/config.yaml",
+        CODE: "adapter.py",
+        FOLDER: "",
+        OUT: "out",
+    }
+    known = {name: folder / "in" / path if name != OUT else folder / path for name, path in paths.items()}
+    for name in (LOG, OTHER):
+        rows: list[dict[str, object]] = [
+            {"config": {f"note{i}": text for i, text in enumerate(texts)} | {"run_name": BODY}}
+        ]
+        for step in range(1, 31):
+            reward = 0.01 * step if step < 20 or name == LOG else float("nan")
+            row: dict[str, object] = {
+                "step": step,
+                "reward": reward,
+                "loss": reward,
+                "prompt": texts[-step],
+                "completion": texts[step],
+            }
+            rows.append(row | {f"x/{text}": 1.0 for text in texts[20:40]} | {f"rewards/{texts[step]}/mean": 0.1})
+        known[name].parent.mkdir(parents=True, exist_ok=True)
+        lines = [json.dumps(row) for row in rows] + [f"WARNING: {text}" for text in texts]
+        known[name].write_text("\n".join(lines), encoding="utf-8")
+    settings = {"num_generations": 1, "beta": 9, "learning_rate": 1, "run_name": BODY, "model": texts[0]}
+    known[CONFIG].write_text(
+        yaml.safe_dump(settings | {f"key{i}": t for i, t in enumerate(texts)} | dict.fromkeys(texts, 1))
+    )
+    known[CODE].write_text(ADAPTER.format(secrets=texts), encoding="utf-8")
+    known[OUT].mkdir()
+    return {name: str(path) for name, path in known.items()}
+
+
+def leaked(said: str, folder: Path) -> list[str]:
+    """The secrets in what was said or written."""
+    written = [path.read_bytes().decode("utf-8", "replace") for path in folder.rglob("*") if path.is_file()]
+    names = [path.name for path in folder.rglob("*")]
+    return [name for name, (_, secret) in SECRETS.items() if any(secret in text for text in (said, *written, *names))]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: " ".join(words)[:60])
+def test_no_command_tells_one(tmp_path: Path, command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    known = planted(tmp_path)
+    for name in ("WANDB_API_KEY", "HF_TOKEN", "OPENAI_API_KEY", "GRPO_DOCTOR_SECRET"):
+        monkeypatch.setenv(name, BODY)
+    words = [re.sub("|".join(known), lambda found: known[found[0]], word) for word in command]
+    done = CliRunner().invoke(app, words)
     assert done.exception is None or isinstance(done.exception, SystemExit)
-    assert [secret for secret in secrets if secret in done.output] == []
+    assert done.output or any(Path(known[OUT]).iterdir())
+    for store in Path(known[OUT]).glob("fleet.db*"):
+        store.unlink()  # it knows files by their true names, and is no report
+    assert leaked(done.output, Path(known[OUT])) == []
+
+
+def test_no_answer_to_an_agent_tells_one(tmp_path: Path) -> None:
+    known = planted(tmp_path)
+    told = [
+        answers.analyze(known[LOG]),
+        answers.analyze(known[FOLDER]),
+        answers.settings(known[CONFIG]),
+        answers.compare(known[LOG], known[OTHER]),
+        answers.probe(known[CODE]),
+    ]
+    assert leaked(json.dumps(told, default=str), Path(known[OUT])) == []
+
+
+def test_no_hook_in_a_trainer_writes_one(tmp_path: Path) -> None:
+    texts = [text for text, _ in SECRETS.values()]
+    run = LoggedRun(dict(enumerate(texts)) | {"api_key": BODY}, framework="verl", out=tmp_path / "run")
+    for step, text in enumerate(texts, 1):
+        row = {"critic/score/mean": 0.1 if step < 40 else float("nan"), "actor/loss": 0.1, text: 1.0, "note": text}
+        run.log(step, row, [Sample(step=step, prompt=text, response=text, reward=0.1)])
+    run.finish()
+    reports = [path for path in (tmp_path / "run").iterdir() if path.name.startswith("report")]
+    assert reports
+    assert leaked("".join(path.read_text(encoding="utf-8") for path in reports), tmp_path / "none") == []

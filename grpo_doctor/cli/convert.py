@@ -51,8 +51,11 @@ def convert(
             common.fail(f"{source}: {'; '.join(run.notes) or 'no training metric was found'}")
         if verbose:
             _explain(run)
+        draft = target if str(target) == "-" else target.with_name(target.name + ".part")
         try:
-            {"jsonl": _jsonl, "csv": _csv, "parquet": _parquet}[kind](run, target)
+            {"jsonl": _jsonl, "csv": _csv, "parquet": _parquet}[kind](run, draft)
+            if draft != target:
+                draft.replace(target)
         except OSError as error:
             common.fail(f"{target}: cannot be written: {error.strerror}")
 

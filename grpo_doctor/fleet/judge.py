@@ -23,7 +23,7 @@ from ..check import Finding
 from ..config import Config
 from ..diagnosis import Diagnosis, weight
 from ..examine import diagnose
-from ..redaction import one_line
+from ..redaction import one_line, redact
 from ..report import Options, leading, presentable, render
 from ..run import Run
 from ..sources import ReadError
@@ -282,13 +282,15 @@ def _report(diagnosis: Diagnosis, job: Job) -> str:
     folder = Path(job.reports)
     folder.mkdir(parents=True, exist_ok=True)
     text = render("html", [diagnosis], Options(samples=job.samples))
-    (folder / name).write_text(text + "\n", encoding="utf-8")
+    draft = folder / f"{name}.part"
+    draft.write_text(text + "\n", encoding="utf-8")
+    draft.replace(folder / name)
     return name
 
 
 def page_name(source: str) -> str:
-    """A name for the page of a run that no other run of any fleet has."""
-    words = re.sub(r"[^A-Za-z0-9.]+", "-", source)[-60:].strip("-.")
+    """A name for the page of a run that no other run of any fleet has; without keys, as whatever is shown."""
+    words = re.sub(r"[^A-Za-z0-9.]+", "-", redact(source))[-60:].strip("-.")
     return f"{words}-{hashlib.blake2b(source.encode(), digest_size=4).hexdigest()}.html"
 
 

@@ -35,7 +35,7 @@ def read(file: Input) -> list[Run]:
                 return _runs(file, TRACKIO, _trackio(store), _configs(store))
             if {"run_uuid", "step", "key", "value", "is_nan"} <= columns:
                 return _runs(file, MLFLOW, _mlflow(store), _params(store))
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         spent()
         raise ReadError(f"{file.source}: not a whole SQLite file: {error}") from None
     nothing = Run(file.source, FORMAT, "none")
