@@ -25,6 +25,7 @@ from grpo_doctor.diagnosis import Diagnosis
 from grpo_doctor.examine import diagnose
 from grpo_doctor.run import Run
 from grpo_doctor.sources import ReadError, read, survey
+from grpo_doctor.trajectory import UNIT
 
 from .corpus import labels
 from .corpus_path import CORPUS
@@ -40,6 +41,16 @@ CUTS = 3
 LARGEST = 1 << 24
 """Bytes of a log up to which it is cut and renamed."""
 GRAVITY = {"healthy": 0, "unproven": 0, "unjudged": 0, "suspect": 1, "failing": 2}
+
+
+def with_its_top(run: Run) -> Run:
+    """The run with its largest reward recorded where the scale of its rewards, 0 to 1, is all that tells it."""
+    rewards = run.columns["reward_mean"]
+    known = rewards[np.isfinite(rewards)]
+    out = copy.copy(run)
+    if "reward_max" not in run.columns and known.size and known.min() >= 0 and UNIT < known.max() <= 1:
+        out.columns = {**run.columns, "reward_max": np.ones(len(run))}
+    return out
 
 
 def rescaled(run: Run, factor: float, offset: float) -> Run:
@@ -88,17 +99,18 @@ def different(one: dict[str, Any], other: dict[str, Any]) -> str:
 
 
 def scale_of_the_reward(run: Run) -> Iterator[str]:
-    """Neither units nor an offset of the reward make an accusation, or a sick run well.
+    """The unit of the reward changes no verdict, and a constant that is added to it makes none worse.
 
-    What a scale of 0 to 1 tells is told by that scale alone: that a run which never rose is solved, or that its
-    constant reward is a low one. So a run may be suspect where its top is unknown and solved where it is known.
+    What a scale of 0 to 1 tells of its top (that a run is solved, that a constant reward is a low one) is true of the
+    scaled reward too, so it is recorded with it. A fall is a share of its level, so a constant makes it weigh less.
     """
     if "reward_mean" not in run.columns:
         return
-    before = diagnose(run).verdict
+    known = with_its_top(run)
+    before = diagnose(known).verdict
     for name, (factor, offset) in SCALES.items():
-        after = diagnose(rescaled(run, factor, offset)).verdict
-        if abs(GRAVITY[after] - GRAVITY[before]) > 1 or ("failing" == after != before):
+        after = diagnose(rescaled(known, factor, offset)).verdict
+        if GRAVITY[after] > GRAVITY[before] or (not offset and after != before):
             yield f"reward {name}: {before} → {after}"
 
 
@@ -129,12 +141,19 @@ def cut_anywhere(path: Path, runs: list[Run], folder: Path, rng: random.Random) 
             continue
         lines = content[:at].count(b"\n")
         for run, whole in zip(part, runs, strict=False):
+            if not len(run) or _merged(run) != _merged(whole):
+                continue  # so short a log is not known for what it is, and says so
             expected = np.count_nonzero((whole.lines > 0) & (whole.lines <= lines))
             if len(part) == len(runs) == 1 and len(run) < expected - 1:
                 yield f"cut at byte {at} of {len(content)}: {len(run)} rows, {expected} stand before the cut"
             for name in ("reward_mean", "loss", "grad_norm"):
                 if name in run.columns and name in whole.columns and (words := _other_values(run, whole, name)):
                     yield f"cut at byte {at} of {len(content)}: {words}"
+
+
+def _merged(run: Run) -> bool:
+    """Whether rows of one step were taken for one row."""
+    return any("tell a step that was told before" in note for note in run.notes)
 
 
 def _other_values(part: Run, whole: Run, name: str) -> str:
@@ -150,16 +169,22 @@ def _other_values(part: Run, whole: Run, name: str) -> str:
     return f"{name} number {at + 1} of {len(here)} is {here[at]:.4g}, {there[at]:.4g} in the whole log"
 
 
+LIST = rb"['\"]?\s*[:=]?\s*(?:tensor\()?\["
+"""What begins a list: one of single rewards is known by its name alone."""
+
+
 def names_of_keys(path: Path, runs: list[Run], folder: Path) -> Iterator[str]:
     """A reward, a KL or an entropy under a name that says nothing, named by ``--map``, is judged the same."""
     (run,) = runs
     renamed, mapping = path.read_bytes(), {}
-    if b"\0" in renamed[:4096] or run.format == "key-value-console":
-        return  # lengths of names stand in binary logs; in the prose of a trainer the name is the form of its line
+    if b"\0" in renamed[:4096]:
+        return  # lengths of names stand in binary logs
     for number, (key, field) in enumerate(run.mapping.items()):
         if field in ("reward_mean", "kl", "entropy_mean") and re.fullmatch(r"[\w/.@-]+", key):
             word = f"zzq{number}"
             name = rb"(?<![\w/.@-])" + re.escape(key.encode()) + rb"(?![\w/.@-])"
+            if re.search(name + LIST, renamed):
+                continue
             renamed, count = re.subn(name, word.encode(), renamed)
             mapping.update({word: field} if count else {})
     if not mapping:

@@ -122,9 +122,18 @@ def plain_errors() -> Iterator[None]:
     except (ReadError, CheckError, ConfigError, UnknownFormatError) as error:
         fail(str(error))
     except OSError as error:  # a full disk, a folder without permission, a file that became a folder
+        if _own_mistake(error):
+            raise
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         more = f"; make room, or set TMPDIR for what is kept in {tempfile.gettempdir()}" if full else ""
         fail(f"{error.filename or 'writing'}: {error.strerror or error}{more}")
+
+
+def _own_mistake(error: OSError) -> bool:
+    """Whether the system refused what no user can mend: a file of the package itself, or a call that is wrong."""
+    if error.filename is None:
+        return error.errno in (errno.EBADF, errno.EINVAL, errno.ESPIPE)
+    return isinstance(error.filename, str) and Path(error.filename).is_relative_to(Path(__file__).parents[1])
 
 
 def settings(

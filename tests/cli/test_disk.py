@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import subprocess
@@ -12,9 +13,10 @@ from typing import cast
 
 import pytest
 import torch
+import typer
 from typer.testing import CliRunner
 
-from grpo_doctor.cli import app
+from grpo_doctor.cli import app, common
 from grpo_doctor.cli.follow import Follower
 from grpo_doctor.config import ConfigError
 from grpo_doctor.engine.trainer import Trainer
@@ -40,6 +42,23 @@ def test_a_full_disk_is_one_line(words: str, tmp_path: Path) -> None:
         )  # fmt: skip
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert "File too large" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "users"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied", "/home/me/log"), True),
+        (OSError(errno.ENOSPC, "No space left on device"), True),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), True),
+        (FileNotFoundError("s3://bucket/sweep"), True),
+        (OSError(errno.EBADF, "Bad file descriptor"), False),
+        (FileNotFoundError(errno.ENOENT, "No such file", str(Path(common.__file__).parent / "lost.j2")), False),
+    ],
+)
+def test_what_no_user_can_mend_is_an_error_of_grpo_doctor(error: OSError, users: bool) -> None:
+    with pytest.raises(typer.Exit if users else type(error)) as raised, common.plain_errors():
+        raise error
+    assert getattr(raised.value, "exit_code", common.BROKEN) == (common.WRONG if users else common.BROKEN)
 
 
 def test_a_checkpoint_on_a_full_disk_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
