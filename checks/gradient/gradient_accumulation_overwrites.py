@@ -29,6 +29,7 @@ def gradient_accumulation_overwrites(
     step: Any = None,
     optimizer: Any = None,
     prompts: Any = None,
+    settings: Any = None,
     *,
     limit: float = 0.999,
     slack: float = 0.02,
@@ -37,8 +38,9 @@ def gradient_accumulation_overwrites(
 
     ## What it sees
     Four samples of equal length go through the trainer's `backward` once as one batch and once as 2 and as 4
-    micro-batches. Direction (cosine at least 0.999) and length (within 2 %) must be the same. And the gradient that the
-    optimizer gets in the trainer's own `step` must not depend on the samples of the step before.
+    micro-batches. Direction (cosine at least 0.999) and length (within 2 %) must be the same. So must they for four
+    samples of unequal length; else a warning. And the gradient that the optimizer gets in the trainer's own `step` must
+    not depend on the samples of the step before.
 
     ## Thresholds
     - `limit`: cosine of the gradients of one and of several micro-batches.
@@ -46,25 +48,25 @@ def gradient_accumulation_overwrites(
 
     ## Why it matters
     `p.grad.copy_(g)` keeps only the last micro-batch: most of every batch is thrown away and nothing says so. A wrong
-    divisor changes the balance with clipping and weight decay.
+    divisor changes the balance with clipping and weight decay. Where every micro-batch is divided by its own tokens,
+    a token of a micro-batch of short responses weighs more, and the result depends on how much memory there is.
 
     ## What this certifies, and what it does not
-    It certifies accumulation for samples of equal length. A token mean per micro-batch weighs samples of unequal
-    length differently from a token mean over the batch; that is a choice of normalisation, and it is not judged.
+    It certifies accumulation for samples of equal and of unequal length, in as many micro-batches as were tried.
 
     ## Known false alarms
-    Advantages that the trainer normalises anew per micro-batch: normalise before splitting.
+    Advantages that the trainer normalises anew per micro-batch: normalise before splitting. A token mean over each
+    micro-batch that is meant (TRL's `loss_type="bnpo"`): `settings["loss_type"] = "bnpo"` says so.
 
     ## Remedy
-    Divide by the number of micro-batches, and add.
+    Divide by the number of micro-batches, and add; a mean over tokens by the tokens of the whole batch.
 
     ## Sources
-    grpo-dual 2baccd3 (KL 0.000, one-token answers); fault `overwritten-accumulation` of the engine.
+    grpo-dual 2baccd3 (KL 0.000, one-token answers); fault `overwritten-accumulation` of the engine;
+    huggingface/transformers#34191 (token means of unequal micro-batches).
     """
-    craft = probes.craft
-    own = None if isinstance(step, probes.updates.PlainStep) else step
-    if own is not None and optimizer is not None:
-        kept = _kept(own, optimizer, model, *probes.trials.trial(render, tokenizer, model, prompts))
+    if step is not None and optimizer is not None and not isinstance(step, probes.updates.PlainStep):
+        kept = _kept(step, optimizer, model, *probes.trials.trial(render, tokenizer, model, prompts))
         if kept is not None and kept < limit:
             return fires(
                 True,
@@ -73,9 +75,37 @@ def gradient_accumulation_overwrites(
             )
     if "micro_batches" not in inspect.signature(backward).parameters:
         raise probes.Unjudged("backward takes no micro_batches")
-    pairs = craft.rendered(render, prompts)
-    words = craft.plain_ids(tokenizer, model, [ids for _, ids in pairs])
-    made, responses = [pairs[0][0]] * 4, craft.canaries(words, [4] * 4, craft.special_ids(tokenizer).eos)
+    pairs = probes.craft.rendered(render, prompts)
+
+    def split(lengths: list[int]) -> tuple[float, float]:
+        words = probes.craft.plain_ids(tokenizer, model, [ids for _, ids in pairs])
+        responses = probes.craft.canaries(words, lengths, probes.craft.special_ids(tokenizer).eos)
+        return _split(backward, model, [pairs[0][0]] * 4, responses)
+
+    cosine, ratio = split([4] * 4)
+    if not (cosine >= limit and abs(ratio - 1) <= slack):
+        return fires(
+            True,
+            "In micro-batches the gradient has a cosine of {cosine:.3f} with that of the whole batch and {ratio:.2f} "
+            "times its length.",
+            cosine=cosine,
+            ratio=ratio,
+        )
+    if (settings or {}).get("loss_type") == "bnpo":
+        return None
+    cosine, ratio = split([2, 7, 3, 6])
+    return fires(
+        not (cosine >= limit and abs(ratio - 1) <= slack),
+        "With responses of unequal length the gradient in micro-batches has a cosine of {cosine:.3f} with that of the "
+        "whole batch and {ratio:.2f} times its length: every micro-batch is divided by its own tokens.",
+        warning=True,
+        cosine=cosine,
+        ratio=ratio,
+    )
+
+
+def _split(backward: Any, model: Any, made: Any, responses: Any) -> tuple[float, float]:
+    """The lowest cosine with the gradient of the whole batch, and the ratio of lengths that is farthest from 1."""
     advantages = probes.trials.torch_of([1.0, -1.0, 0.5, -0.2], model)
     worst, ratio = 1.0, 1.0
     with probes.modes.without_dropout(model):
@@ -87,13 +117,7 @@ def gradient_accumulation_overwrites(
             worst = min(worst, probes.trials.cosine(split, whole))
             length = float(split.norm() / whole.norm())
             ratio = length if abs(length - 1) > abs(ratio - 1) else ratio
-    return fires(
-        not (worst >= limit and abs(ratio - 1) <= slack),
-        "In micro-batches the gradient has a cosine of {cosine:.3f} with that of the whole batch and {ratio:.2f} times "
-        "its length.",
-        cosine=worst,
-        ratio=ratio,
-    )
+    return worst, ratio
 
 
 def _kept(step: Any, optimizer: Any, model: Any, prompts: Any, responses: Any) -> float | None:

@@ -1,6 +1,6 @@
 from typing import Any
 
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, Rival, check, fires, probe, probes
 from grpo_doctor.columns import Column, each, isnan, previous, total, where, words
 from grpo_doctor.remedies import remedy
 
@@ -124,3 +124,77 @@ def _metrics(events: Any) -> str:
 
 def _count(events: Any, what: str) -> int:
     return sum(event.kind == "nan" and event.message.endswith(what) for event in events or ())
+
+
+BOUND = 20.0
+"""Log-ratio, nats, to which verl clamps before exp: a loss must be finite up to it."""
+
+FAR = 100.0
+"""Nats beyond what exp of a float32 holds (88.7)."""
+
+
+@probe(
+    "GRD001",
+    severity="error",
+    remedies=(
+        remedy(
+            "clamp-before-exp",
+            "Subtract log-probabilities before exp, clamp the difference, and mask before exp what is padding",
+            by_hand="d = (new - old).masked_fill(mask == 0, 0.0).clamp(-20, 20)\n"
+            "ratio = d.exp()   # not new.exp() / old.exp()",
+            verl="core_algos clamps negative_approx_kl and the k3 difference to ±20 by itself",
+            evidence="exp(89) is infinite in float32; 0 x infinity is NaN, also at a masked position",
+            source="verl, core_algos.compute_policy_loss and kl_penalty (clamp to ±20); pytorch/pytorch#15506",
+        ),
+    ),
+)
+def probe_extremes(
+    loss: Any, model: Any, render: Any, tokenizer: Any, reference: Any = None, prompts: Any = None
+) -> Fires | None:
+    """## What this certifies, and what it does not
+    It certifies that loss and gradient are numbers at log-probabilities 100 nats lower than the model's own where old
+    policy, reference and policy agree on them (a ratio of 1), on response tokens and on padding, and at log-ratios of
+    20 either way. Log-ratios of 100, at which exp overflows in float32, are a remark: a loss without a clamp is the
+    usual one, and a policy gets there only once it has collapsed. It does not certify the model's own forward, nor
+    half precision in the optimizer.
+
+    ## What the probe does
+    Four samples with advantages of both signs. The logits of the first token of every response, or of every token of
+    padding, are lowered in the forwards with a gradient, in those without one, or in both. A trainer that refuses such
+    a batch by an exception is right too.
+    """
+    made, responses = probes.push.four(render, tokenizer, model, prompts, [3, 5, 2, 4])
+
+    def breaks(by: float, **where: bool) -> bool:
+        return not probes.extremes.finite(loss, [model, reference], made, responses, by, **where)
+
+    if breaks(0.0):
+        raise probes.Unjudged("loss or gradient of ordinary samples is not finite; see PAD002")
+    alike = [name for name, at in _PLACES.items() if breaks(FAR, policy=True, beside=True, padding=at)]
+    near = [side for side, where in _SIDES.items() if breaks(BOUND, **where)]
+    far = [n for n, at in _PLACES.items() for where in _SIDES.values() if breaks(FAR, padding=at, **where)]
+    places = list(dict.fromkeys(alike or far))
+    return fires(
+        bool(alike or near or far),
+        "{what}",
+        error=bool(alike or near),
+        info=not (alike or near),
+        what=_overflow(alike, near, places),
+        places=places,
+    )
+
+
+_PLACES = {"response tokens": False, "padding": True}
+_SIDES = {f"+{BOUND:g}": {"beside": True}, f"-{BOUND:g}": {"policy": True}}
+
+
+def _overflow(alike: list[str], near: list[str], places: list[str]) -> str:
+    where = " and ".join(places)
+    if alike:
+        return (
+            f"Loss or gradient is not finite where old policy, reference and policy all give {where} log-probabilities "
+            f"lower by {FAR:g} nats, so that the ratio is 1."
+        )
+    if near:
+        return f"Loss or gradient is not finite at a log-ratio of {' and of '.join(near)} on one token of a response."
+    return f"Loss or gradient is not finite at log-ratios of ±{FAR:g} on {where}: exp is not clamped."

@@ -66,49 +66,59 @@ def attention_or_position_ids_missing(
     ## Sources
     huggingface/trl#2708 (attention_mask missing), OpenRLHF#217 (position_ids).
     """
-    import torch
-
     craft = probes.craft
     pairs = craft.rendered(render, prompts)
-    own = [ids for _, ids in pairs]
     special = craft.special_ids(tokenizer)
     if model is not None and (sample is not None or rollout is not None):
-        padded = craft.pad_left(own, special.pad, craft.device_of(model))
-        ended = [[special.eos if special.eos is not None else special.pad]]
-        with probes.generations.scripted_generate(model, ended, special.pad, special.eos) as calls:
-            rollout([p for p, _ in pairs]) if rollout is not None else sample(*padded)
-        given = [
-            [int(i) for i, r in zip(ids, real, strict=True) if r]
-            for call in calls[:1]
-            for ids, real in zip(call.input_ids, call.attention_mask, strict=True)
-        ]
-        strange = sum(row not in own for row in given)
-        behind = sum(int(not real[-1]) for call in calls[:1] if not call.looped for real in call.attention_mask)
-        if strange or behind:
-            return fires(
-                True,
-                "{strange} of {rows} prompts are given to generate with an attention mask that is not theirs."
-                if strange
-                else "{behind} of {rows} prompts are padded on the right: generation goes on after the padding.",
-                strange=strange,
-                behind=behind,
-                rows=len(given),
-            )
+        found = _of_generation(sample, rollout, model, pairs, special)
+        if bool(found.when):
+            return found
     if mask is None or logprobs is None:
         raise probes.Unjudged("needs mask and logprobs, or a loss")
+    own = [ids for _, ids in pairs]
     responses = craft.canaries(craft.plain_ids(tokenizer, model, own), [4, 2, 6, 3][: len(own)], special.eos)
     with probes.modes.without_dropout(model), probes.intercept.precision() as precision:
-        batch = craft.batch_of(mask(own, responses))
-        together = craft.response_logprobs(logprobs, batch, responses, own)
-        alone = []
-        for ids, response in zip(own, responses, strict=True):
-            single = craft.batch_of(mask([ids], [response]))
-            alone += craft.response_logprobs(logprobs, single, [response], [ids])
-    difference = max(float((a.detach() - b.detach()).abs().max()) for a, b in zip(together, alone, strict=True))
-    largest = max(float(row.detach().abs().max()) for row in together)
-    exact = together[0].dtype in (torch.float32, torch.float64) and precision.half is None
+        together = _scored(mask, logprobs, own, responses)
+        alone = [_scored(mask, logprobs, [p], [r])[0] for p, r in zip(own, responses, strict=True)]
+    difference = max(float((a - b).abs().max()) for a, b in zip(together, alone, strict=True))
+    largest = max(float(row.abs().max()) for row in together)
+    exact = together[0].dtype.itemsize >= 4 and precision.half is None
     return fires(
         not difference <= (limit if exact else low_precision * (1 + largest / 2)),
         "Log-probabilities change by up to {difference:.3g} nats when the sample is padded in a batch.",
         difference=difference,
+    )
+
+
+def _scored(mask: Any, logprobs: Any, prompts: list[list[int]], responses: list[list[int]]) -> list[Any]:
+    """The log-probabilities of each response in one batch."""
+    batch = probes.craft.batch_of(mask(prompts, responses))
+    return [row.detach() for row in probes.craft.response_logprobs(logprobs, batch, responses, prompts)]
+
+
+def _of_generation(sample: Any, rollout: Any, model: Any, pairs: Any, special: Any) -> Fires:
+    """Fires where generation is given another mask than the prompts' own, or padding after them."""
+    craft = probes.craft
+    own = [ids for _, ids in pairs]
+    ended = [[special.eos if special.eos is not None else special.pad]]
+    with probes.generations.scripted_generate(model, ended, special.pad, special.eos) as calls:
+        if rollout is not None:
+            rollout([p for p, _ in pairs])
+        else:
+            sample(*craft.pad_left(own, special.pad, craft.device_of(model)))
+    given = [
+        [int(i) for i, r in zip(ids, real, strict=True) if r]
+        for call in calls[:1]
+        for ids, real in zip(call.input_ids, call.attention_mask, strict=True)
+    ]
+    strange = sum(row not in own for row in given)
+    behind = sum(int(not real[-1]) for call in calls[:1] if not call.looped for real in call.attention_mask)
+    return fires(
+        bool(strange or behind),
+        "{strange} of {rows} prompts are given to generate with an attention mask that is not theirs."
+        if strange
+        else "{behind} of {rows} prompts are padded on the right: generation goes on after the padding.",
+        strange=strange,
+        behind=behind,
+        rows=len(given),
     )

@@ -130,28 +130,10 @@ def probe_mask(
     said.
     """
     craft = probes.craft
-    special = craft.special_ids(tokenizer)
     own = [ids for _, ids in craft.rendered(render, prompts)]
     words = craft.plain_ids(tokenizer, model, own)
     count: dict[str, Any] = {"rows": 0, "first": 0, "last": 0, "missed": 0, "extra": 0, "wrong": 0}
-    infinite = 0
-    orders = [(own, [1, 2, 6, 3]), (own[::-1], [2, 1, 5, 4]), (own[:1], [9]), (own[-1:], [1]), ([own[0]] * 2, [4, 1])]
-    for rows, lengths in orders:
-        limit = None
-        for ending in range(3 if special.eos is not None else 1):
-            lengths_now = craft.endings(lengths[: len(rows)], special.eos, limit)[ending]
-            responses = craft.said(words, lengths_now, special.eos)
-            try:
-                batch = craft.batch_of(mask(rows, responses))
-            except probes.NotFinite:
-                infinite += len(rows) > 1  # a lone sample may have an advantage of 0 / 0
-                continue
-            except probes.Unjudged:
-                if len(rows) == 1:
-                    break  # a lone sample may have no gradient: its advantage is its own mean
-                raise
-            _compare(batch, rows, responses, special.eos, count)
-            limit = batch.input_ids.shape[1] - max(map(len, rows))  # a fixed width, which only cut ones fill
+    infinite = _of_masks(mask, own, words, craft.special_ids(tokenizer).eos, count)
     if infinite and not count["wrong"]:
         return fires(
             True,
@@ -159,20 +141,45 @@ def probe_mask(
             "token alone leaves a mask without a token to divide by.",
             infinite=infinite,
         )
+    found = None
     if not count["wrong"] and loss is not None and model is not None:
         found = _of_loss(loss, model, reference, render, tokenizer, prompts, count)
-        if found is not None:
-            return found
-        if isinstance(rollout, probes.composite.Rolled):
-            spoken = _of_turns(loss, model, rollout, tokenizer, prompts, turns)
-            if spoken is not None:
-                return spoken
-    return fires(
+        if found is None and isinstance(rollout, probes.composite.Rolled):
+            found = _of_turns(loss, model, rollout, tokenizer, prompts, turns)
+    return found or fires(
         count["wrong"] > 0,
         "In {wrong} of {rows} samples the loss is not on the response: {missed} response tokens are left out "
         "({first} first ones, {last} last ones), {extra} tokens of prompt or padding are in.",
         **count,
     )
+
+
+def _of_masks(mask: Any, own: list[list[int]], words: list[int], eos: int | None, count: dict[str, Any]) -> int:
+    """Counts what the masks of batches of canary responses leave out and take in; how many have a gradient of NaN."""
+    craft = probes.craft
+    infinite = 0
+    orders = [(own, [1, 2, 6, 3]), (own[::-1], [2, 1, 5, 4]), (own[:1], [9]), (own[-1:], [1]), ([own[0]] * 2, [4, 1])]
+    for rows, lengths in orders:
+        limit = None
+        for ending in range(3 if eos is not None else 1):
+            told = craft.endings(lengths[: len(rows)], eos, limit)[ending]
+            responses = craft.said(words, told, eos)
+            try:
+                try:
+                    batch = craft.batch_of(mask(rows, responses))
+                except probes.NotFinite:
+                    infinite += len(rows) > 1  # a lone sample may have an advantage of 0 / 0
+                    responses = craft.said(words, [(n + 1, ends) for n, ends in told], eos)
+                    batch = craft.batch_of(mask(rows, responses))
+            except probes.NotFinite:
+                continue
+            except probes.Unjudged:
+                if len(rows) == 1:
+                    break  # a lone sample may have no gradient: its advantage is its own mean
+                raise
+            _compare(batch, rows, responses, eos, count)
+            limit = batch.input_ids.shape[1] - max(map(len, rows))  # a fixed width, which only cut ones fill
+    return infinite
 
 
 def _of_loss(
@@ -182,8 +189,9 @@ def _of_loss(
     push = probes.push
     made, responses = push.four(render, tokenizer, model, prompts, [4, 2, 5, 3])
     found = [p for p in push.pushes(loss, model, made, responses) if bool(p.trained.any())]
-    beside = push.moved_by_reference(loss, model, reference, made, responses)
-    for p, outside in zip(found, beside or [0] * len(found), strict=False):
+    penalised = push.moved_by_reference(loss, model, reference, made, responses)
+    beside = [p.outside for p in penalised] or [0] * len(found)
+    for p, outside in zip(found, beside, strict=False):
         missed = (~p.trained).tolist()
         count["rows"] += 1
         count["wrong"] += any(missed) or p.outside + outside > 0
@@ -203,6 +211,25 @@ def _of_loss(
         )
     if count["wrong"]:
         return None
+    exempt = [place for place, at in (("first", 0), ("last", -1)) if _left_out(penalised, at)]
+    if exempt:
+        return fires(
+            True,
+            "The penalty to the reference leaves out the {exempt} token of every response, which the advantages train.",
+            error=True,
+            exempt=exempt[0],
+        )
+    return _of_padding(loss, model, made, responses)
+
+
+def _left_out(pushes: list[Any], at: int) -> bool:
+    """Whether every response is moved, and none of them at this place."""
+    return bool(pushes) and all(bool(p.trained.any()) and not bool(p.trained[at]) for p in pushes)
+
+
+def _of_padding(loss: Any, model: Any, made: Any, responses: Any) -> Fires | None:
+    """Fires where a response weighs more or less when the other prompts of its batch are longer."""
+    push = probes.push
     shorter, longer = ([made[0], *[other] * 3] for other in (made[0], made[-1]))
     one, two = (push.pushes(loss, model, batch, responses)[0].towards.norm() for batch in (shorter, longer))
     weight = float(two / one) if float(one) else 1.0
@@ -226,8 +253,10 @@ def _of_turns(loss: Any, model: Any, rollout: Any, tokenizer: Any, prompts: Any,
     except probes.Unjudged:
         return None  # one turn, or the turns cannot be told apart
     foreign, missed = probes.turns.of_loss(loss, model, said)
+    if not (foreign or missed):
+        return None
     return fires(
-        foreign > 0 or missed > 0,
+        True,
         "Of what the rollout returns in turns, {foreign} tokens that the policy did not generate are trained and "
         "{missed} that it did are not.",
         foreign=foreign,

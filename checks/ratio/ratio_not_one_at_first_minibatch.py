@@ -131,31 +131,25 @@ def probe_ratio(
     words = craft.plain_ids(tokenizer, model, own)
     responses = craft.canaries(words, [5, 3, 6, 4][: len(own)], craft.special_ids(tokenizer).eos)
     mode = _mode_of_update(model, step, loss, [p for p, _ in pairs], responses)
-    model.eval()
+    composite = old_logprobs is None and probes.composite.derived(logprobs)
     with probes.intercept.precision() as precision:
-        if old_logprobs is None and probes.composite.derived(logprobs):
+        if composite:
             model.train(mode is not False)
-            batch = craft.batch_of(mask(own, responses))
-            old = probes.composite.of_old(logprobs)
-            tables = [old, logprobs(batch.input_ids, batch.attention_mask)]
-            scored = [craft.response_logprobs(lambda *_, t=t: t, batch, responses, own) for t in tables]
-            stopped, tokens = _stopped(loss, model, render, tokenizer, prompts)
-            if stopped:
-                return fires(
-                    True,
-                    "Before any update the clip stops the push of {stopped} of {tokens} tokens: the ratio is off 1, or "
-                    "1 is outside the clip.",
-                    error=True,
-                    stopped=stopped,
-                    tokens=tokens,
-                )
+            old, new = _of_forwards(mask, logprobs, own, responses)
         else:
-            scored = []
-            for score in (old_logprobs or logprobs, logprobs):
-                batch = craft.batch_of(mask(own, responses))
-                scored.append([row.detach() for row in craft.response_logprobs(score, batch, responses, own)])
-                model.train(mode is not False)
-    ratio = float(sum((new - old).exp().sub(1).abs().mean() for old, new in zip(*scored, strict=True))) / len(own)
+            old, new = _of_seams(mask, old_logprobs or logprobs, logprobs, own, responses, model, mode is not False)
+    if composite:
+        stopped, tokens = _stopped(loss, model, render, tokenizer, prompts)
+        if stopped:
+            return fires(
+                True,
+                "Before any update the clip stops the push of {stopped} of {tokens} tokens: the ratio is off 1, or "
+                "1 is outside the clip.",
+                error=True,
+                stopped=stopped,
+                tokens=tokens,
+            )
+    ratio = float(sum((n - o).exp().sub(1).abs().mean() for o, n in zip(old, new, strict=True))) / len(own)
     off = not ratio <= (limit if precision.half is None else low_precision)
     return fires(
         off,
@@ -164,6 +158,32 @@ def probe_ratio(
         error=off and mode is not None,
         ratio=ratio,
     )
+
+
+Rows = list[list[int]]
+
+
+def _of_forwards(mask: Any, logprobs: Any, prompts: Rows, responses: Rows) -> tuple[list[Any], list[Any]]:
+    """Old and new log-probabilities of a loss that is one function, from its own forwards."""
+    batch = probes.craft.batch_of(mask(prompts, responses))
+    old = probes.composite.of_old(logprobs)
+    new = logprobs(batch.input_ids, batch.attention_mask)
+    one, other = (probes.craft.response_logprobs(lambda *_, t=t: t, batch, responses, prompts) for t in (old, new))
+    return one, other
+
+
+def _of_seams(
+    mask: Any, old: Any, new: Any, prompts: Rows, responses: Rows, model: Any, training: bool
+) -> tuple[list[Any], list[Any]]:
+    """Old and new log-probabilities of two functions: in eval mode, and in the mode of an update."""
+    found: list[list[Any]] = []
+    model.eval()
+    for score in (old, new):
+        batch = probes.craft.batch_of(mask(prompts, responses))
+        rows = probes.craft.response_logprobs(score, batch, responses, prompts)
+        found.append([row.detach() for row in rows])
+        model.train(training)
+    return found[0], found[1]
 
 
 def _mode_of_update(model: Any, step: Any, loss: Any, prompts: Any, responses: Any) -> bool | None:

@@ -44,8 +44,9 @@ def ratio_or_clip_reversed(
     advantage points (critical otherwise). At ratios of 1.65 and 0.61 a step that would widen the distance to the old
     policy may be stopped; one that would lead back must not be (error): A > 0 at 0.61, A < 0 at 1.65. Where the clip
     acts and `settings` declare `epsilon`, it must be open at 0.8 of the bound and shut at 1.25 of it (error). No sample
-    may be without a gradient at a ratio of 1 (error). And old log-probabilities that are computed, or given to the
-    `objective` where `settings` declare `epsilon`, must have a say in the gradient (error).
+    may be without a gradient at a ratio of 1 (error). Old log-probabilities that are given to the `objective` where
+    `settings` declare `epsilon` must have a say in the gradient (error), and so must a forward of the policy without
+    gradient on the samples (warning: it may serve a log alone).
 
     ## Why it matters
     The minimum of the clipped and the unclipped objective is pessimistic: it forgets gains beyond the bound and keeps
@@ -68,7 +69,7 @@ def ratio_or_clip_reversed(
     `-torch.min(ratio * A, ratio.clamp(1 - eps, 1 + eps) * A)`, with `ratio = exp(new - old)`.
 
     ## Sources
-    Schulman et al. 2017 (arXiv 1707.06347), equation 7; , RAT002; TRL and verl, dual clip (`delta`,
+    Schulman et al. 2017 (arXiv 1707.06347), equation 7; TRL and verl, dual clip (`delta`,
     `clip_ratio_c`).
     """
     declared = settings or {}
@@ -89,8 +90,9 @@ def ratio_or_clip_reversed(
     reference = not declared.get("kl_coef") and hasattr(model, "disable_adapter")
     signs = probes.trials.torch_of(probes.push.SIGNS, model)
     own = probes.intercept.language_model(model)
-    idle = [b for b in probes.push.beside(loss, [model], made, responses, signs) if b.module is own and not b.acts]
-    return _judged(pushed, declared, takes_old=bool(idle) and not reference)
+    beside = probes.push.beside(loss, [model], made, responses, signs)
+    idle = any(b.module is own and b.scores and not b.acts for b in beside)
+    return _judged(pushed, declared, takes_old=idle and not reference, sure=False)
 
 
 def _of_objective(objective: Any, log_ratios: list[float]) -> Any:
@@ -109,7 +111,8 @@ def _of_objective(objective: Any, log_ratios: list[float]) -> Any:
     return (without - with_)[:, 1:]
 
 
-def _judged(pushed: Any, settings: dict[str, Any], takes_old: bool) -> Fires | None:
+def _judged(pushed: Any, settings: dict[str, Any], takes_old: bool, sure: bool = True) -> Fires | None:
+    """``takes_old``: the loss has old log-probabilities; not ``sure``: it makes a forward that may be theirs."""
     import torch
 
     signs = torch.tensor(probes.push.SIGNS)
@@ -132,9 +135,10 @@ def _judged(pushed: Any, settings: dict[str, Any], takes_old: bool) -> Fires | N
     return fires(
         against > 0 or lost > 0 or bool(wrong) or bool(silent.any()) or ignored,
         "{what}",
-        error=lost > 0 or bool(wrong) or bool(silent.any()) or ignored,
+        warning=ignored,
+        error=lost > 0 or bool(wrong) or bool(silent.any()) or (ignored and sure),
         critical=against > 0,
-        what=_words(against, lost, wrong, int(silent.sum()), ignored),
+        what=_words(against, lost, wrong, int(silent.sum()), ignored, sure),
         against=against,
         lost=lost,
         silent=int(silent.sum()),
@@ -153,10 +157,10 @@ def _bound(pushed: Any, signs: Any, least: float, settings: dict[str, Any]) -> l
     return [f"at a ratio of {ratio:.3g} it is {'open' if is_open else 'shut'}" for ratio, is_open in wrong]
 
 
-def _words(against: int, lost: int, wrong: list[str], silent: int, ignored: bool) -> str:
+def _words(against: int, lost: int, wrong: list[str], silent: int, ignored: bool, sure: bool) -> str:
     if against:
         return f"The loss pushes {against} of 4 samples against their advantage."
-    if ignored:
+    if ignored and sure:
         return "The loss ignores the old log-probabilities: its ratio is 1 always, and its clip never acts."
     if silent:
         return f"{silent} of 4 samples get no gradient at a ratio of 1, where no clip may act."
@@ -165,4 +169,9 @@ def _words(against: int, lost: int, wrong: list[str], silent: int, ignored: bool
             f"The clip stops the way back to the old policy in {lost} of 2 cases (A > 0 at a ratio of 0.61, A < 0 at "
             "1.65): it acts on the wrong side."
         )
-    return f"The clip is not where it is declared: {', '.join(wrong)}."
+    if wrong:
+        return f"The clip is not where it is declared: {', '.join(wrong)}."
+    return (
+        "The policy scores the samples without gradient, and the loss makes nothing of it: if these are the old "
+        "log-probabilities, its ratio is 1 always, and its clip never acts."
+    )

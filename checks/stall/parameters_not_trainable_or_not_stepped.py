@@ -132,15 +132,10 @@ def probe_step(
     is large enough (STL001, STL003), nor sharded optimizers (ZeRO-3, FSDP), whose parameters are other objects by
     design.
     """
-    import torch
-
     named = probes.trials.trainable(model)
     if not named:
         return fires(True, "No parameter requires a gradient.")
-    missing: list[str] = []
-    if optimizer is not None:
-        held = {id(p) for group in optimizer.param_groups for p in group["params"]}
-        missing = [name for name, p in named if id(p) not in held]
+    missing = _not_held(optimizer, named)
     if missing:
         return fires(
             True,
@@ -162,23 +157,41 @@ def probe_step(
     if step is None:
         raise probes.Unjudged("needs step, or an optimizer and a loss")
     fresh = optimizer is not None and not optimizer.state
-    before = [p.detach().clone() for _, p in named]
+    moved, steps = _moved(step, optimizer, [p for _, p in named], samples)
+    if moved is None:
+        return fires(
+            True,
+            "Two updates on samples with advantages of both signs changed none of {trainable} trainable tensors.",
+            trainable=len(named),
+        )
+    up = down is not None and probes.trials.cosine(moved, down) > 0.1
+    if probes.updates.maximises(optimizer):  # then the loss was turned around, and only the samples can tell
+        up = probes.trials.cosine(moved, probes.trials.towards(model, render, tokenizer, *samples)) < -0.02
+    # several steps of an optimizer that scales each one need not go down the gradient of their sum
+    return fires(fresh and up and steps < 2, "An update moves the weights up the gradient of the loss.")
+
+
+def _not_held(optimizer: Any, named: list[tuple[str, Any]]) -> list[str]:
+    """The trainable parameters that the optimizer does not hold."""
+    if optimizer is None:
+        return []
+    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    return [name for name, p in named if id(p) not in held]
+
+
+def _moved(step: Any, optimizer: Any, parameters: list[Any], samples: Any) -> tuple[Any, int]:
+    """By how much the first of two updates that moves anything does, as one vector, and how many steps of the optimizer
+    it makes; None where neither does."""
+    import torch
+
+    before = [p.detach().clone() for p in parameters]
     for _ in range(2):
         with _steps(optimizer) as steps:
             step(*samples)
-        moved = torch.cat([(p.detach() - b).flatten().float() for (_, p), b in zip(named, before, strict=True)])
+        moved = torch.cat([(p.detach() - b).flatten().float() for p, b in zip(parameters, before, strict=True)])
         if bool(moved.any()):
-            up = down is not None and probes.trials.cosine(moved, down) > 0.1
-            if probes.updates.maximises(optimizer):  # then the loss was turned around, and only the samples can tell
-                wanted = probes.trials.towards(model, render, tokenizer, *samples)
-                up = probes.trials.cosine(moved, wanted) < -0.02
-            # several steps of an optimizer that scales each one need not go down the gradient of their sum
-            return fires(fresh and up and len(steps) < 2, "An update moves the weights up the gradient of the loss.")
-    return fires(
-        True,
-        "Two updates on samples with advantages of both signs changed none of {trainable} trainable tensors.",
-        trainable=len(named),
-    )
+            return moved, len(steps)
+    return None, 0
 
 
 @contextmanager

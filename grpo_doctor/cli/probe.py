@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +14,7 @@ from . import common
 from .analyze import exit_code
 
 if TYPE_CHECKING:
+    from ..diagnosis import Diagnosis
     from ..probes import Adapter
 
 
@@ -56,25 +59,41 @@ def probe(
     if discover:
         _discover(adapter)
         return
-    from ..probes import AdapterError, run_probes
-    from ..probes.keep import keep as keep_findings
+    from ..probes import run_probes
 
     with common.plain_errors():
         settings = common.settings(config, select, ignore, None, None, fail_on)
         options = common.options(output_format, output_file, False, color, verbose)
         catalogue = common.chosen(settings)
-        try:
+        with _refused():
             subject = _load(adapter, trl, device)
             diagnosis = run_probes(
                 subject, catalogue=catalogue, thresholds=settings.thresholds, time_limit=time_limit, device=device
             )
-            kept = None if keep is None else keep_findings(keep, diagnosis.findings, adapter, trl)
-        except AdapterError as error:
-            common.fail(str(error))
-        if kept is not None:
-            typer.echo(f"{kept} findings kept as tests in {keep}" if kept else "nothing was found to keep", err=True)
+        if keep is not None:
+            _keep(keep, diagnosis, adapter, trl)
         common.write([diagnosis], output_format, output_file, report or [], options)
     raise typer.Exit(exit_code([diagnosis], 0, Severity.of(settings.fail_on)))
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """An adapter that cannot be used ends the command with its message."""
+    from ..probes import AdapterError
+
+    try:
+        yield
+    except AdapterError as error:
+        common.fail(str(error))
+
+
+def _keep(path: Path, diagnosis: Diagnosis, adapter: Path, trl: str | None) -> None:
+    """Writes the findings as tests, and says how many."""
+    from ..probes.keep import keep
+
+    with _refused():
+        kept = keep(path, diagnosis.findings, adapter, trl)
+    typer.echo(f"{kept} findings kept as tests in {path}" if kept else "nothing was found to keep", err=True)
 
 
 def _load(path: Path, trl: str | None, device: str | None) -> Adapter:
@@ -96,14 +115,11 @@ def _load(path: Path, trl: str | None, device: str | None) -> Adapter:
 
 def _discover(path: Path) -> None:
     """Lists what looks like a seam, and writes the adapter beside the trainer."""
-    from ..probes import AdapterError
     from ..probes.discover import adapter_for
     from ..probes.discover import discover as discovered
 
-    try:
+    with _refused():
         found, runs = discovered(path)
-    except AdapterError as error:
-        common.fail(str(error))
     if not found:
         common.fail(f"{path}: no function looks like a seam; `grpo-doctor new-adapter` lists the seams")
     for one in found:

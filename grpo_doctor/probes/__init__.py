@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .seams import RESOURCES, SEAMS, Adapter, AdapterError, Batch, NotFinite, Seams, Unjudged, load_adapter
+from .seams import RESOURCES, SEAMS, Adapter, AdapterError, Batch, NotFinite, Seams, Unjudged, Unseen, load_adapter
 
 if TYPE_CHECKING:
     from . import composite as composite
     from . import craft as craft
+    from . import extremes as extremes
     from . import generations as generations
     from . import intercept as intercept
     from . import modes as modes
@@ -36,6 +37,7 @@ _LATER = {
 _ROOMS = (
     "composite",
     "craft",
+    "extremes",
     "generations",
     "intercept",
     "modes",
@@ -58,6 +60,7 @@ __all__ = [
     "ScriptedSampler",
     "Seams",
     "Unjudged",
+    "Unseen",
     "engine_adapter",
     "holds",
     "load_adapter",

@@ -8,7 +8,7 @@ positions at which its gradient on the logits is not zero are the mask, and the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from .generations import Call, recorded_generate, scripted_generate
 from .intercept import Forward, language_model, logits_of, watched  # fmt: skip
 from .push import beside, temperature_of
 from .samples import Sample, located
-from .seams import Adapter, Batch, Ids, NotFinite, Prompt, Unjudged
+from .seams import Adapter, Batch, Ids, NotFinite, Prompt, Unjudged, Unseen
 from .trials import spread
 from .updates import given_by_updates, maximises, turned, updates
 
@@ -71,6 +71,16 @@ class Remembering:
             raise Unjudged("a composite seam takes only the adapter's own prompts") from None
 
 
+class Trajectory(NamedTuple):
+    """What a rollout in turns returns for one prompt."""
+
+    ids: Ids
+    generated: list[bool]
+    """Which of the ids the policy generated."""
+    elsewhere: int
+    """How many turns were generated after other ids than the prompt and what stands before them."""
+
+
 class Rolled:
     """The adapter's `rollout`, and the fine seams that follow from it."""
 
@@ -96,7 +106,7 @@ class Rolled:
         with self._scripted([[end]]) as calls:
             self.rollout([prompt])
         if not calls:
-            raise Unjudged(NEVER)
+            raise Unseen(NEVER)
         ids = _attended(calls[0], 0)
         self.prompts[tuple(ids)] = prompt
         return ids
@@ -113,7 +123,7 @@ class Rolled:
         with self._scripted(answers) as calls:
             found = self.rollout(prompts)
         if not calls:
-            raise Unjudged(NEVER)
+            raise Unseen(NEVER)
         turns = _turns(calls, rows)
         if all(len(t) < 2 for t in turns):
             return found
@@ -123,9 +133,9 @@ class Rolled:
             for said, answer, row, turn in zip(spoken, answers, rows, turns, strict=True)
         ]
 
-    def trajectories(self, prompts: Sequence[Prompt], answers: Sequence[Ids]) -> list[tuple[Ids, list[bool]]]:
-        """What `rollout` returns for these answers, served in order, and which of it was generated; only where both can
-        be told."""
+    def trajectories(self, prompts: Sequence[Prompt], answers: Sequence[Ids]) -> list[Trajectory]:
+        """What `rollout` returns for these answers, served in order. Raises `Unjudged` where there is one turn, or what
+        was generated cannot be told."""
         rows = [self.render(p) for p in prompts]
         with self._scripted(answers) as calls:
             found = self.rollout(prompts)
@@ -133,11 +143,14 @@ class Rolled:
         if all(len(turn) < 2 for turn in turns):
             raise Unjudged("rollout makes one turn")
         out = []
-        for said, turn in zip(split_rows(found, [1] * len(prompts)), turns, strict=True):
-            marked = None if isinstance(said, str) else _generated(flat_ids(said), [s for _, s in turn])
-            if marked is None:
+        for said, turn, row in zip(split_rows(found, [1] * len(prompts)), turns, rows, strict=True):
+            ids = None if isinstance(said, str) else flat_ids(said)
+            starts = None if ids is None else _starts(ids, [s for _, s in turn])
+            if ids is None or starts is None:
                 raise Unjudged("rollout returns no ids in which each turn stands as it was generated")
-            out.append((flat_ids(said), marked))
+            own = {at + n for at, (_, answer) in zip(starts, turn, strict=True) for n in range(len(answer))}
+            elsewhere = sum(given != [*row, *ids[:at]] for at, (given, _) in zip(starts, turn, strict=True))
+            out.append(Trajectory(ids, [n in own for n in range(len(ids))], elsewhere))
         return out
 
     def sample(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
@@ -148,7 +161,7 @@ class Rolled:
         with recorded_generate(self.adapter.model, self.special.pad) as calls, called as forwards_seen:
             found = self.rollout(prompts)
         if not calls and not forwards_seen:
-            raise Unjudged(NEVER)
+            raise Unseen(NEVER)
         if calls:
             first = [turn[0][1] if turn else None for turn in _turns(calls, rows)]
         else:
@@ -197,17 +210,17 @@ def _candidates(row: Ids, turns: Sequence[tuple[Ids, Ids]]) -> list[Ids]:
     return [[*given[len(row) :], *last], [i for _, answer in turns for i in answer], last]
 
 
-def _generated(said: Ids, answers: Sequence[Ids]) -> list[bool] | None:
-    """Which of the tokens were generated; None where an answer is not found whole."""
-    marked = [False] * len(said)
+def _starts(said: Ids, answers: Sequence[Ids]) -> list[int] | None:
+    """Where each answer begins, one after the other; None where one is not found whole."""
+    starts: list[int] = []
     at = 0
     for answer in answers:
         n = next((n for n in range(at, len(said) - len(answer) + 1) if said[n : n + len(answer)] == answer), None)
         if n is None:
             return None
+        starts.append(n)
         at = n + len(answer)
-        marked[n:at] = [True] * len(answer)
-    return marked
+    return starts
 
 
 class Lost:

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from .craft import canaries, plain_ids, rendered, special_ids
-from .intercept import Forward, forwards, watched
+from .intercept import Forward, forwards, language_model, watched
 from .modes import without_dropout
 from .samples import Sample, located
 from .seams import Ids, Prompt, Unjudged
-from .trials import align, torch_of
+from .trials import torch_of
 
 SIGNS = (1.0, 1.0, -1.0, -1.0)
 """Advantages of four samples: centred, and changed by every shift, reversal and interleaving of the rows."""
@@ -85,6 +85,8 @@ class Beside(NamedTuple):
     module: Any
     acts: bool
     """Whether the gradient on the policy's logits depends on its own."""
+    scores: bool
+    """Whether it holds one of the samples."""
 
 
 def beside(
@@ -95,41 +97,42 @@ def beside(
     advantages: Tensor,
 ) -> list[Beside]:
     """The forwards that a loss makes without gradient, in order: for the old policy, the reference, or for nothing."""
-    before, modules = _changed(loss, models, (prompts, responses, advantages), None)
+    before, others = _changed(loss, models, (prompts, responses, advantages), None)
     least = max(1e-6 * max([float(g.abs().max()) for g in before], default=0.0), 1e-9)
     out = []
-    for n, module in enumerate(modules):
+    for n, other in enumerate(others):
         after, _ = _changed(loss, models, (prompts, responses, advantages), n)
         same = len(after) == len(before) and all(
             a.shape == b.shape and float((a - b).abs().max()) <= least for a, b in zip(after, before, strict=True)
         )
-        out.append(Beside(module, not same))
+        held = located([other], [[]] * len(responses), responses)
+        out.append(Beside(other.module, not same, any(s is not None for s in held)))
     return out
 
 
 def _changed(
     loss: Callable[..., Tensor], models: Sequence[Any], samples: tuple[Any, ...], changed: int | None
-) -> tuple[list[Tensor], list[Any]]:
-    """The gradients on the policy's logits where one forward without gradient gives other logits, and the modules of
-    these forwards."""
+) -> tuple[list[Tensor], list[Forward]]:
+    """The gradients on the policy's logits where one forward without gradient gives other logits, and these forwards
+    as they were."""
     policy: list[Tensor] = []
-    modules: list[Any] = []
+    others: list[Forward] = []
 
     def handle(forward: Forward) -> Tensor | None:
         if forward.logits.requires_grad:
             forward.logits.retain_grad()
             policy.append(forward.logits)
             return None
-        modules.append(forward.module)
+        others.append(forward)
         noise = torch.randn(forward.logits.shape, generator=torch.Generator().manual_seed(1))
-        return forward.logits + noise.to(forward.logits) if len(modules) - 1 == changed else None
+        return forward.logits + noise.to(forward.logits) if len(others) - 1 == changed else None
 
     torch.manual_seed(0)
     with without_dropout(models[0]), forwards(models, handle):
         value = loss(*samples)
         if value.requires_grad:
             torch.autograd.backward(value)
-    return [logits.grad.float() for logits in policy if logits.grad is not None], modules
+    return [logits.grad.float() for logits in policy if logits.grad is not None], others
 
 
 def moved_by_reference(
@@ -138,24 +141,28 @@ def moved_by_reference(
     reference: torch.nn.Module | None,
     prompts: Sequence[Prompt],
     responses: Sequence[Ids],
-) -> list[int]:
-    """For each sample, the positions beside its response that a reference a little away from the policy moves.
+) -> list[Push]:
+    """What the penalty to the reference does to each sample: what its log-probabilities move at advantages of zero.
 
-    Empty without a reference of its own, or where it moves nothing. The reference's weights are left changed.
+    Empty where they move nothing. Where the reference is no module of its own, every forward without gradient counts
+    as its: without advantages the old policy moves nothing.
     """
-    if reference is None or any(p is q for p, q in zip(model.parameters(), reference.parameters(), strict=False)):
-        return []
+    own = None if reference is None else language_model(reference)
+
+    def other(forward: Forward) -> Tensor | None:
+        if forward.logits.requires_grad or (own is not None and forward.module is not own):
+            return None
+        noise = torch.randn(forward.logits.shape, generator=torch.Generator().manual_seed(1))
+        return forward.logits + 0.3 * noise.to(forward.logits)
+
     none = torch_of([0.0] * len(responses), model)
     with without_dropout(model):
-        align(reference, model)
         before = _gradients(loss, model, prompts, responses, none)
-        with torch.no_grad():
-            for parameter in reference.parameters():
-                parameter.add_(torch.randn_like(parameter), alpha=0.02)
-        after = _gradients(loss, model, prompts, responses, none)
+        with forwards([model, reference], other):
+            after = _gradients(loss, model, prompts, responses, none)
     parts = [(f, first - second) for (f, first), (_, second) in zip(after, before, strict=False)]
     largest = max((float(g.abs().max()) for _, g in parts), default=0.0)
-    return [p.outside for p in _pushes(parts, responses, 1e-4 * largest)] if largest else []
+    return _pushes(parts, responses, 1e-4 * largest) if largest else []
 
 
 def temperature_of(

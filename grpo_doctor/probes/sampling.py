@@ -46,8 +46,13 @@ def _scores(found: Any, tokens: Tensor) -> Tensor:
     return torch.cat(rows, 1)
 
 
-def _shut_out(found: Any) -> list[float]:
-    """Of each step the mean probability of the tokens that its processors leave no chance, a few special ones aside."""
+LIBRARY_TOP_K = 50
+"""What ``generate`` of transformers uses where nobody says a top_k."""
+
+
+def _shut_out(found: Any) -> list[tuple[float, bool]]:
+    """Of each step the mean probability of the tokens that its processors leave no chance, a few special ones aside,
+    and whether it leaves the library's default number of tokens."""
     out = []
     for score, logits in zip(found.scores, found.logits or (), strict=False):
         shut = score.isinf()
@@ -56,7 +61,23 @@ def _shut_out(found: Any) -> list[float]:
         # the temperature is that of the two likeliest tokens; filters leave their odds alone
         temperature = ((raw[:, :1] - raw[:, 1:]) / (best.values[:, :1] - best.values[:, 1:])).nan_to_num(1.0, 1.0, 1.0)
         mass = ((logits.to(score) / temperature.clamp(0.05, 20)).softmax(-1) * shut).sum(-1)
-        out.append(float((mass * (shut.sum(-1) > 8)).mean()))
+        left = shut.shape[-1] - shut.sum(-1)
+        out.append((float((mass * (shut.sum(-1) > 8)).mean()), bool((left == LIBRARY_TOP_K).all())))
+    return out
+
+
+def _of_rows(told: Sequence[tuple[Ids, Tensor]], new: Tensor) -> Tensor | None:
+    """(N, R) scores of the new tokens (N, R), from what one call of ``generate`` or several said of their rows.
+
+    None where a row is not found among them.
+    """
+    left, out = list(told), torch.zeros(new.shape, device=new.device)
+    for n, row in enumerate(new.tolist()):
+        at = next((k for k, (said, _) in enumerate(left) if all(map(int.__eq__, said, row))), None)
+        if at is None:
+            return None
+        _, scores = left.pop(at)
+        out[n, : len(scores)] = scores[: out.shape[1]]
     return out
 
 
@@ -69,6 +90,8 @@ class Drawn(NamedTuple):
     """(N, R) under the distribution that was sampled from, after every processor; None where nothing tells it."""
     shut: float
     """Mean probability a step of the tokens that a filter (top-p, top-k, min-p) shut out; 0 where nothing tells it."""
+    default: bool
+    """Whether every step kept as many tokens as the library does where no top_k is said."""
 
 
 def drawn(
@@ -77,12 +100,13 @@ def drawn(
     """What `sample` draws from a fixed random state, at most so many new tokens where it calls ``generate``."""
     torch.manual_seed(seed)
     random.seed(seed)
-    scores: list[Tensor] = []
-    shut: list[float] = []
+    told: list[tuple[Ids, Tensor]] = []
+    shut: list[tuple[float, bool]] = []
 
     def generate(call: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
         found = call(*args, **_told(kwargs, most))
-        scores.append(_scores(found, found.sequences[:, -len(found.scores) :]))
+        new = found.sequences[:, -len(found.scores) :]
+        told.extend(zip(new.tolist(), _scores(found, new), strict=True))
         shut.extend(_shut_out(found))
         return found if asked(kwargs, "return_dict_in_generate") else found.sequences
 
@@ -92,9 +116,11 @@ def drawn(
     tokens = found[0] if isinstance(found, tuple | list) else found
     if not isinstance(tokens, Tensor) or tokens.ndim != 2 or tokens.shape[1] <= ids.shape[1]:
         raise Unjudged("sample returned no tokens (N, P + R) with the prompt in front")
-    told = scores[0] if scores and len(scores[0]) == len(ids) else given
-    mean = sum(shut) / len(shut) if shut else 0.0
-    return Drawn(tokens.detach(), None if told is None else torch.as_tensor(told).detach(), mean)
+    scores = _of_rows(told, tokens[:, ids.shape[1] :])
+    scores = given if scores is None else scores
+    mean = sum(mass for mass, _ in shut) / len(shut) if shut else 0.0
+    logprobs = None if scores is None else torch.as_tensor(scores).detach()
+    return Drawn(tokens.detach(), logprobs, mean, bool(shut) and all(default for _, default in shut))
 
 
 def sampled(

@@ -162,6 +162,10 @@ class NotFinite(Unjudged):
     """Raised where the gradient of a loss is NaN or infinite."""
 
 
+class Unseen(Unjudged):
+    """Raised where a seam makes no use of the adapter's model that a probe can see."""
+
+
 class AdapterError(ValueError):
     """An adapter that cannot be used; the message names the file and the mend."""
 

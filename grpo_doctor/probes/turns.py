@@ -18,8 +18,10 @@ class Spoken(NamedTuple):
     ids: Ids
     generated: list[bool]
     """Which of the ids the policy generated."""
+    elsewhere: int
+    """How many turns were generated after other ids than the prompt and what stands before them."""
     marked: list[bool] | None
-    """Which of them the trainer's own mask says it did; None without one."""
+    """Which ids the trainer's own mask says the policy generated; None without one."""
 
 
 class Count(NamedTuple):

@@ -200,9 +200,11 @@ class Reference:
 
     def backward(self, prompts: Any, responses: Any, advantages: Tensor, micro_batches: int = 1) -> None:
         size = len(prompts) // micro_batches
+        tokens = sum(map(len, responses))
         for start in range(0, len(prompts), size):
             part = slice(start, start + size)
-            torch.autograd.backward(self.loss(prompts[part], responses[part], advantages[part]) / micro_batches)
+            share = sum(map(len, responses[part])) / tokens
+            torch.autograd.backward(self.loss(prompts[part], responses[part], advantages[part]) * share)
 
     def step(self, prompts: Any, responses: Any, advantages: Tensor) -> None:
         self.model.train()

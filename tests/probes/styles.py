@@ -112,6 +112,7 @@ class Left:
         precision: str = "fp32", lora: str = "", sampler: str = "", called: str = "call", returns: str = "ids",
         attended_end: bool = True, truncated: str = "trained", maximize: bool = False, checkpointing: bool = False,
         temperature: float = 1.0, multiple: int = 1, train: bool = True, old: bool = True, entropy: float = 0.0,
+        clamped: bool = False,
     ) -> None:  # fmt: skip
         self.tok = make_tokenizer(tokenizer, pad, bos)
         self.pad = self.tok.pad_token_id if self.tok.pad_token_id is not None else self.tok.eos_token_id
@@ -122,7 +123,7 @@ class Left:
         self.autocast = precision == "autocast"
         self.lora, self.called, self.returns, self.attended_end = lora, called, returns, attended_end
         self.truncated, self.maximize, self.multiple, self.train_mode = truncated, maximize, multiple, train
-        self.old, self.temperature, self.entropy_coef = old, temperature, entropy
+        self.old, self.temperature, self.entropy_coef, self.clamped = old, temperature, entropy, clamped
         self.declared: dict[str, Any] = {}
         if lora:
             from peft import LoraConfig, get_peft_model
@@ -256,8 +257,15 @@ class Left:
         """What is maximised, a token."""
         return torch.min(ratio * advantages, ratio.clamp(1 - self.epsilon, 1 + self.epsilon) * advantages)
 
+    def difference(self, one: Tensor, other: Tensor) -> Tensor:
+        """Of log-probabilities, as it is given to exp."""
+        return (one - other).clamp(-20, 20) if self.clamped else one - other
+
+    def ratio(self, new: Tensor, old: Tensor) -> Tensor:
+        return self.difference(new, old).exp()
+
     def divergence(self, new: Tensor, reference: Tensor) -> Tensor:
-        d = reference - new
+        d = self.difference(reference, new)
         return d.exp() - d - 1
 
     def averaged(self, per_token: Tensor, mask: Tensor) -> Tensor:
@@ -268,7 +276,7 @@ class Left:
 
     def objective(self, new: Scores, old: Tensor, reference: Tensor, advantages: Tensor) -> Tensor:
         per_token = self.kl_coef * self.divergence(new.logprobs, reference)
-        per_token = per_token - self.surrogate((new.logprobs - old).exp(), advantages)
+        per_token = per_token - self.surrogate(self.ratio(new.logprobs, old), advantages)
         return self.averaged(per_token, new.mask) + self.entropy_term(new.entropy, new.mask)
 
     def spread(self, advantages: Tensor, lengths: list[int], shape: Any) -> Tensor:
@@ -308,15 +316,27 @@ class Left:
         """The parameters whose gradient is clipped."""
         return list(self.model.parameters())
 
+    def share(self, part: tuple[Any, Any], whole: tuple[Any, Any]) -> float:
+        """Of the trained tokens, those in a micro-batch; both are prompts and responses."""
+        own, everything = (self.batch([self.render(p) for p in ps], rs)[2].sum() for ps, rs in (part, whole))
+        return float(own / everything)
+
+    def backward(self, prompts: Any, responses: Any, advantages: Tensor, micro_batches: int = 1) -> None:
+        size = len(prompts) // micro_batches
+        for start in range(0, len(prompts), size):
+            part = prompts[start : start + size], responses[start : start + size]
+            value = self.loss(*part, advantages[start : start + size])
+            torch.autograd.backward(value * self.share(part, (prompts, responses)))
+
     def step(self, prompts: Any, responses: Any, advantages: Tensor) -> None:
         self.optimizer.zero_grad()
-        torch.autograd.backward(self.loss(prompts, responses, advantages))
+        self.backward(prompts, responses, advantages)
         torch.nn.utils.clip_grad_norm_(self.optimised(), 1.0)
         self.optimizer.step()
 
     def adapter(self, *names: str) -> Adapter:
         """All its seams, or those that are named."""
-        names = names or ("rollout", "loss", "advantages", "step", "sync")
+        names = names or ("rollout", "loss", "backward", "advantages", "step", "sync")
         model = self.inner.get_base_model() if self.lora == "inner" else self.model
         return Adapter(
             name=type(self).__name__, model=model, tokenizer=self.tok, reference=self.reference,
@@ -375,11 +395,15 @@ class Turns(Left):
     def feedback(self) -> list[int]:
         return list(self.tok.encode("<|tool|>ok<|tool|>", add_special_tokens=False))
 
+    def so_far(self, prompt: list[int], said: list[int]) -> list[int]:
+        """The conversation as the next turn is asked for."""
+        return [*prompt, *said]
+
     def rollout(self, prompts: Any) -> Any:
         rows = [self.render(p) for p in prompts]
         said: list[list[int]] = [[] for _ in rows]
         for turn in range(self.turns):
-            new = self.generate([[*p, *s] for p, s in zip(rows, said, strict=True)])
+            new = self.generate([self.so_far(p, s) for p, s in zip(rows, said, strict=True)])
             for n, answer in enumerate(new):
                 said[n] += answer + (self.feedback() if turn + 1 < self.turns else [])
         return said

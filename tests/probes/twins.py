@@ -7,6 +7,7 @@ cause, and how many were caught.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from grpo_doctor.catalogue import load
-from grpo_doctor.check import Severity
+from grpo_doctor.check import Finding, Severity
 from grpo_doctor.diagnosis import Diagnosis
 from grpo_doctor.probes import run_probes
 from tests.probes.styles import Left, Packed, Scores, Shifted, Turns
@@ -196,6 +197,22 @@ def objective(change: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
     return {"objective": changed}
 
 
+def without_last(mask: Tensor) -> Tensor:
+    """The mask without the last token of every stretch."""
+    return mask * torch.nn.functional.pad(mask, (0, 1))[:, 1:]
+
+
+def end_without_penalty(s: Any, right: Any, new: Scores, old: Tensor, reference: Tensor, advantages: Tensor) -> Any:
+    mask = without_last(new.mask)
+    return right(new, old, mask * reference + (1 - mask) * new.logprobs, advantages)
+
+
+def reasoning_stripped(s: Any, right: Any, prompt: list[int], said: list[int]) -> list[int]:
+    """As templates do that leave out what was thought in earlier turns."""
+    text = re.sub(r"<think>.*?</think>", "", s.tok.decode(said), flags=re.DOTALL)
+    return right(prompt, s.tok.encode(text, add_special_tokens=False))  # type: ignore[no-any-return]
+
+
 def last_turn_lost(s: Any, right: Any, response: list[int]) -> list[int]:
     tool = s.tok.convert_tokens_to_ids("<|tool|>")
     first = response.index(tool) if tool in response else len(response)
@@ -280,12 +297,20 @@ FAULTS: Sequence[Fault] = (
     Fault("mean over the padded width", "PAD002", "left shifted", {"averaged": lambda s, right, x, mask: (x * mask).mean()}),
     Fault("KL over the prompt", "PAD002", "left shifted packed", {
         "objective": lambda s, right, new, old, ref, a: right(new, old, new.logprobs.detach(), a) + s.kl_coef * s.divergence(new.logprobs, ref).mean()}),
+    Fault("KL leaves out the end token", "PAD002", ALL, {"objective": end_without_penalty}),
+    Fault("KL leaves out the end token, LoRA", "PAD002", "left", {"objective": end_without_penalty}, {"lora": "plain"}),
+    Fault("advantage leaves out the end token", "PAD002", ALL, {
+        "objective": lambda s, right, new, old, ref, a: right(new, old, ref, a * without_last(new.mask))}),
     Fault("environment trained", "PAD002", "turns", {"spoken": lambda s, right, r: [1] * len(r)}),
     Fault("last turn not trained", "PAD002", "turns", {"spoken": last_turn_lost}),
     Fault("opening tool token trained", "PAD002", "turns", {"spoken": tool_token_trained}),
     Fault("closing tool token trained", "PAD002", "turns", {"spoken": closing_tool_trained}),
     Fault("first token of every turn lost", "PAD002", "turns", {"spoken": first_of_turn_lost}),
     Fault("end of a turn not trained", "PAD002", "turns", {"spoken": end_of_turn_lost}),
+    # turns
+    Fault("next turn asked for without the ends of earlier ones", "TOK005", "turns", {
+        "so_far": lambda s, right, p, said: right(p, [i for i in said if i != s.tok.eos_token_id])}),
+    Fault("next turn asked for without earlier reasoning", "TOK005", "turns", {"so_far": reasoning_stripped}),
     # scores
     Fault("labels one early", "PAD002", ALL, {"gathered": lambda s, right, logits, labels: right(logits, labels.roll(1, -1))}),
     Fault("labels one late", "PAD002", "left packed", {"gathered": lambda s, right, logits, labels: right(logits, labels.roll(-1, -1))}),
@@ -325,6 +350,12 @@ FAULTS: Sequence[Fault] = (
     Fault("entropy detached", "ENT011", "left packed", {"entropy_term": lambda s, right, e, m: right(e.detach(), m)}, {"entropy": 0.05}),
     Fault("entropy of the sampled tokens", "ENT011", "shifted packed", {
         "objective": lambda s, right, new, old, ref, a: right(new._replace(entropy=-new.logprobs), old, ref, a)}, {"entropy": 0.05}),
+    # extremes
+    Fault("quotient of probabilities", "GRD001", ALL, {"ratio": lambda s, right, new, old: new.exp() / old.exp()}),
+    Fault("ratio in half precision", "GRD001", "left packed turns", {
+        "ratio": lambda s, right, new, old: (new - old).half().exp().float()}),
+    Fault("reference of padding is 0", "GRD001", ROWS, {
+        "reference_scores": lambda s, right, p, r: right(p, r) * s.scores(s.model, p, r).mask}),
     # advantages and the update
     Fault("deviation over the batch, declared a group's", "ADV014", "left", {
         "advantages": lambda s, right, r: (r - r.mean(1, keepdim=True)) / (r.std() + 1e-4)}, {}, group_only, two=False),
@@ -336,6 +367,8 @@ FAULTS: Sequence[Fault] = (
     Fault("head not in the optimizer", "STL004", "packed turns", {}, {}, lambda s: setattr(s, "optimizer", torch.optim.AdamW(s.inner.model.parameters())), two=False),
     Fault("gradients never zeroed", "GRD006", "left turns", {
         "step": never_zeroed}, two=False),
+    Fault("micro-batches are divided by their own tokens", "GRD006", ALL, {
+        "share": lambda s, right, part, whole: len(part[0]) / len(whole[0])}, two=False),
 )  # fmt: skip
 
 
@@ -349,6 +382,13 @@ class Case(NamedTuple):
         torch.set_num_threads(1)
         seams = TWO if self.seams == "two" else ()
         return run_probes(self.fault.trainer(self.style).adapter(*seams), **more)
+
+
+def finding(name: str, style: str) -> Finding | None:
+    """What the probe of its own code says of a wrong variant, with as few seams as show it."""
+    fault = next(f for f in FAULTS if f.name == name)
+    case = Case(fault, style, "two" if fault.two else "all")
+    return case.probed(catalogue=load().select([fault.code])).finding(fault.code)
 
 
 CASES = [

@@ -1,6 +1,11 @@
+from typing import Any
+
 import pytest
 
+from grpo_doctor.catalogue import load
+from grpo_doctor.probes import run_probes
 from grpo_doctor.testing import find, run_check
+from tests.probes.styles import Left
 
 
 @pytest.mark.parametrize(
@@ -29,3 +34,29 @@ def test_one_row_before_the_boundary_and_the_message() -> None:
         "in the loss."
     )
     assert found.evidence["temperature"] == 1.5
+
+
+class Plain(Left):
+    """Says no top_k, or what it is told to say."""
+
+    def __init__(self, **said: Any) -> None:
+        super().__init__()
+        self.said = said
+
+    def generation(self) -> dict[str, Any]:
+        return {name: value for name, value in super().generation().items() if name != "top_k"} | self.said
+
+
+@pytest.mark.parametrize(
+    ("said", "severity", "ending"),
+    [
+        ({}, "warning", "of the probability was shut out by top_k=50, the default of transformers."),
+        ({"temperature": 0.6}, "error", "of the probability was shut out."),
+        ({"top_k": 0, "top_p": 0.7}, "error", "of the probability was shut out."),
+        ({"top_k": 0, "top_p": 0.95}, "warning", "of the probability was shut out."),
+    ],
+)
+def test_a_default_that_nobody_asked_for_is_no_error(said: dict[str, Any], severity: str, ending: str) -> None:
+    found = run_probes(Plain(**said).adapter("rollout", "loss"), catalogue=load().select(["GEN004"])).finding("GEN004")
+    assert found is not None
+    assert (found.severity, found.message.endswith(ending)) == (severity, True), found.message

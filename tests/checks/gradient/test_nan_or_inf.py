@@ -2,7 +2,11 @@ from typing import Any
 
 import pytest
 
+from grpo_doctor.catalogue import load
+from grpo_doctor.probes import run_probes
 from grpo_doctor.testing import find, run_check
+from tests.probes.styles import Left, Packed, Shifted, Turns
+from tests.probes.twins import finding
 
 
 def test_a_nan_is_critical_at_once() -> None:
@@ -56,3 +60,43 @@ def test_a_kl_that_is_nan_beside_a_nan_or_a_nought_is_critical(columns: dict[str
 )
 def test_a_kl_that_is_not_in_the_loss(settings: dict[str, float], columns: dict[str, Any], severity: str) -> None:
     assert find("GRD001", settings, **columns).severity == severity
+
+
+@pytest.mark.parametrize(
+    ("fault", "style", "message"),
+    [
+        (
+            "quotient of probabilities",
+            "packed",
+            "Loss or gradient is not finite where old policy, reference and policy all give response tokens "
+            "log-probabilities lower by 100 nats, so that the ratio is 1.",
+        ),
+        (
+            "reference of padding is 0",
+            "left",
+            "Loss or gradient is not finite where old policy, reference and policy all give padding log-probabilities "
+            "lower by 100 nats, so that the ratio is 1.",
+        ),
+        (
+            "ratio in half precision",
+            "turns",
+            "Loss or gradient is not finite at a log-ratio of +20 on one token of a response.",
+        ),
+    ],
+)
+def test_a_loss_that_overflows_is_an_error(fault: str, style: str, message: str) -> None:
+    found = finding(fault, style)
+    assert found is not None
+    assert (found.severity, found.message) == ("error", message)
+
+
+@pytest.mark.parametrize("style", [Left, Shifted, Packed, Turns])
+def test_a_loss_that_clamps_has_nothing_to_hear_and_a_plain_exp_gets_a_remark(style: type[Left]) -> None:
+    only = load().select(["GRD001"])
+    assert run_probes(style(clamped=True).adapter("rollout", "loss"), catalogue=only).findings == []
+    (found,) = run_probes(style().adapter("rollout", "loss"), catalogue=only).findings
+    padded = "" if style is Packed else " and padding"
+    assert found.severity == "info"
+    assert found.message == (
+        f"Loss or gradient is not finite at log-ratios of ±100 on response tokens{padded}: exp is not clamped."
+    )

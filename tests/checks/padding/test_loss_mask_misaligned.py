@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from grpo_doctor.testing import find, run_check
+from tests.probes.twins import finding
 
 
 def test_one_row_before_and_at_the_boundary() -> None:
@@ -34,3 +35,21 @@ def test_one_row_before_and_at_the_boundary() -> None:
 def test_levels(settings: dict[str, Any], columns: dict[str, Any], expected: str | None) -> None:
     found = run_check("PAD002", settings, prompt_tokens_in_mask="0x5", **columns)
     assert (found.severity if found else None) == expected
+
+
+@pytest.mark.parametrize("style", ["left", "shifted", "packed", "turns"])
+def test_a_penalty_that_spares_the_end_token(style: str) -> None:
+    found = finding("KL leaves out the end token", style)
+    assert found is not None
+    assert found.severity == "error"
+    assert found.message == (
+        "The penalty to the reference leaves out the last token of every response, which the advantages train."
+    )
+
+
+def test_an_end_token_without_its_advantage_is_left_out() -> None:
+    found = finding("advantage leaves out the end token", "left")
+    assert found is not None
+    assert found.severity == "critical"
+    assert found.evidence["missed"] == found.evidence["last"] == found.evidence["wrong"] > 0
+    assert found.evidence["extra"] == 0

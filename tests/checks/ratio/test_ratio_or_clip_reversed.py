@@ -1,6 +1,7 @@
 """The probe RAT007 on an objective alone: which surrogates are right, and the exact message for those that are not."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from grpo_doctor.catalogue import load
 from grpo_doctor.probes import Adapter, run_probes
+from tests.probes.styles import Left
 
 LOW, HIGH = 0.2, 0.28
 Surrogate = Callable[[Tensor, Tensor], Tensor]
@@ -93,3 +95,23 @@ def test_the_bound_is_judged_to_a_fifth_of_what_is_declared() -> None:
     assert found(ppo(0.17), **declared) == found(ppo(0.24), **declared) == []
     assert found(ppo(0.15), **declared)[0][1].endswith("at a ratio of 1.16 it is shut, at a ratio of 0.84 it is shut.")
     assert found(ppo(0.26), **declared)[0][1].endswith("at a ratio of 1.25 it is open, at a ratio of 0.75 it is open.")
+
+
+class Logged(Left):
+    """Divides by its own log-probabilities, and scores the samples once more for a log."""
+
+    def loss(self, prompts: Any, responses: Any, advantages: Tensor) -> Tensor:
+        with torch.no_grad():
+            self.scores(self.model, [self.render(p) for p in prompts], responses)
+        return super().loss(prompts, responses, advantages)
+
+
+def test_a_forward_that_serves_a_log_alone_is_no_error() -> None:
+    diagnosis = run_probes(Logged(old=False).adapter("rollout", "loss"), catalogue=load().select(["RAT007"]))
+    (found,) = diagnosis.findings
+    assert (found.severity, found.message) == (
+        "warning",
+        "The policy scores the samples without gradient, and the loss makes nothing of it: if these are the old "
+        "log-probabilities, its ratio is 1 always, and its clip never acts.",
+    )
+    assert run_probes(Logged().adapter("rollout", "loss"), catalogue=load().select(["RAT007"])).findings == []

@@ -1,10 +1,16 @@
-"""TOK005 in records: verl says itself that the rollout's ids and those of the rendered conversation differ."""
+"""TOK005: verl says itself that the rollout's ids and those of the rendered conversation differ, and probes see it."""
 
 from typing import Any
 
+import pytest
+
+from grpo_doctor.catalogue import load
+from grpo_doctor.probes import run_probes
 from grpo_doctor.record import Event
 from grpo_doctor.sources.signs import sign
 from grpo_doctor.testing import find, run_check
+from tests.probes.styles import Turns
+from tests.probes.twins import finding
 
 SAID = (
     "(WorkerDict pid=416) [2025-07-28 20:54:27] Inconsistent training and inference tokenization detected (strict). "
@@ -34,3 +40,43 @@ def test_other_warnings_and_none_are_no_drift() -> None:
 def test_the_line_is_kept_from_any_console() -> None:
     assert (sign(SAID) or "").startswith("(WorkerDict pid=416)")
     assert sign("tokenization done") is None
+
+
+@pytest.mark.parametrize(
+    "fault", ["next turn asked for without the ends of earlier ones", "next turn asked for without earlier reasoning"]
+)
+def test_turns_after_other_ids_than_those_that_are_trained(fault: str) -> None:
+    found = finding(fault, "turns")
+    assert found is not None
+    assert (found.severity, found.evidence["elsewhere"]) == ("warning", 4)
+    assert found.message == (
+        "In four scripted conversations 4 turns were generated after other ids than those that stand before them in "
+        "what the rollout returns: a conversation of k turns is not rendered as a prefix of k + 1."
+    )
+
+
+class Stripped(Turns):
+    """Asks on with the reasoning of earlier turns, and returns the conversation without it."""
+
+    def rollout(self, prompts: Any) -> Any:
+        return [self.tok.encode(self.without(row), add_special_tokens=False) for row in super().rollout(prompts)]
+
+    def without(self, row: list[int]) -> str:
+        text = str(self.tok.decode(row))
+        return text.replace("<think>one</think>", "")
+
+
+def test_a_turn_that_does_not_come_back_as_it_was_generated() -> None:
+    diagnosis = run_probes(Stripped().adapter("rollout"), catalogue=load().select(["TOK005"]))
+    found = diagnosis.finding("TOK005")
+    assert found is not None
+    assert found.message == "A turn with <think> in it does not come back from the rollout as it was generated."
+
+
+def test_a_rollout_in_turns_is_judged_without_a_loss_and_one_of_a_single_turn_is_not() -> None:
+    only = load().select(["TOK005"])
+    assert run_probes(Turns().adapter("rollout"), catalogue=only).coverage.passed_codes == ["TOK005"]
+    single = Turns()
+    single.turns = 1
+    (skipped,) = run_probes(single.adapter("rollout"), catalogue=only).coverage.skipped
+    assert skipped["needs"] == ["needs mask, or a rollout in turns that returns ids"]

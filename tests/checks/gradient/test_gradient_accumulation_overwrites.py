@@ -1,0 +1,47 @@
+"""The probe GRD006: micro-batches add up to the whole batch, of equal and of unequal length."""
+
+from __future__ import annotations
+
+import pytest
+
+from grpo_doctor.catalogue import load
+from grpo_doctor.check import Finding
+from grpo_doctor.probes import run_probes
+from tests.probes.styles import Left, Packed, Shifted, Turns
+from tests.probes.twins import STYLES, finding
+
+
+def said(trainer: Left) -> Finding | None:
+    return run_probes(trainer.adapter(), catalogue=load().select(["GRD006"])).finding("GRD006")
+
+
+@pytest.mark.parametrize("style", [Left, Shifted, Packed, Turns])
+def test_a_mean_over_the_tokens_of_the_whole_batch_is_the_same_in_micro_batches(style: type[Left]) -> None:
+    assert said(style()) is None
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_mean_over_the_tokens_of_each_micro_batch_is_not(style: str) -> None:
+    found = finding("micro-batches are divided by their own tokens", style)
+    assert found is not None
+    assert found.severity == "warning"
+    assert found.message == (
+        f"With responses of unequal length the gradient in micro-batches has a cosine of {found.evidence['cosine']:.3f}"
+        f" with that of the whole batch and {found.evidence['ratio']:.2f} times its length: every micro-batch is divided"
+        " by its own tokens."
+    )
+
+
+def test_unless_it_is_declared() -> None:
+    trainer = Left()
+    trainer.share = lambda part, whole: len(part[0]) / len(whole[0])  # type: ignore[method-assign]
+    trainer.declared = {"loss_type": "bnpo"}
+    assert said(trainer) is None
+
+
+def test_what_never_divides_is_critical() -> None:
+    trainer = Left()
+    trainer.share = lambda part, whole: 1.0  # type: ignore[method-assign]
+    found = said(trainer)
+    assert found is not None
+    assert (found.severity, round(found.evidence["ratio"])) == ("critical", 4)

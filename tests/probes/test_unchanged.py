@@ -1,0 +1,165 @@
+"""Nothing is left changed: every probe, on a trainer of every style, compared before and after by means of its own."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from grpo_doctor.catalogue import load
+from grpo_doctor.probes import Adapter
+from grpo_doctor.probes.composite import completed
+from grpo_doctor.probes.runner import examine
+from tests.probes.reference import ANSWERS, PROMPTS, Reference
+from tests.probes.styles import Left, Packed, Shifted, Turns
+
+PROBES = {code for code, check in load().checks.items() if check.probe is not None}
+WITHOUT_SEAMS = {"TOK007", "DAT003", "GEN008", "STL005"}
+"""Probes that look at objects and call nothing."""
+GRADED = [(prompt, "12", "<answer>12</answer>", "<answer>13</answer>") for prompt in PROMPTS]
+
+
+def reward(prompts: Any, responses: Any, answers: Any) -> list[float]:
+    return [float(r == f"<answer>{a}</answer>") for r, a in zip(responses, answers, strict=True)]
+
+
+class Penalised(Reference):
+    """All fine seams, those of the supervised stage and of the logits too."""
+
+    def penalize(self, tokens: Tensor, logits: Tensor, prompt_length: int) -> Tensor:
+        seen = tokens[:, prompt_length:]
+        return logits - 0.5 * torch.zeros_like(logits).scatter(1, seen, 1.0)
+
+    def whole(self) -> Adapter:
+        adapter = self.adapter(penalize=self.penalize, sync=lambda: None)
+        adapter.supervised = list(zip(PROMPTS[::-1], ANSWERS, strict=True))
+        adapter.processors = {"penalty": lambda tokens, logits: logits * 1.1}
+        adapter.settings |= {"temperature": 0.8, "normaliser": "group"}
+        self.temperature = 0.8
+        return adapter
+
+
+class Marked(Turns):
+    def env_mask(self, prompts: Any) -> Any:
+        return [(row, self.spoken(row)) for row in self.rollout(prompts)]
+
+    def whole(self) -> Adapter:
+        adapter = self.adapter("rollout", "loss", "env_mask", "step")
+        adapter.seams["reward"], adapter.graded = reward, GRADED
+        return adapter
+
+
+TRAINERS: dict[str, Callable[[], Any]] = {
+    "left, a copy generates": lambda: Left(sampler="synced", entropy=0.05),
+    "shifted, checkpointing": lambda: Shifted(checkpointing=True),
+    "packed, LoRA": lambda: Packed(lora="plain"),
+    "turns, with masks": Marked,
+    "fine seams": Penalised,
+}
+
+
+def modules(trainer: Any) -> list[Any]:
+    """The policy, the reference and the sampler's own copy."""
+    named = (trainer.model, trainer.reference, getattr(trainer, "sampler", None))
+    return list(dict.fromkeys(m for m in named if m is not None))
+
+
+def state(trainer: Any, adapter: Adapter) -> dict[str, Any]:
+    """Everything that a probe might leave behind, as values that can be compared."""
+    found: dict[str, Any] = {}
+    for n, model in enumerate(modules(trainer)):
+        tensors = [*model.named_parameters(), *model.named_buffers()]
+        found |= {f"tensor {n} {name}": t.detach().clone() for name, t in tensors}
+        found |= {f"gradient {n} {name}": copy.deepcopy(p.grad) for name, p in model.named_parameters()}
+        found[f"trained {n}"] = [p.requires_grad for p in model.parameters()]
+        found[f"modes {n}"] = [m.training for m in model.modules()]
+        found[f"hooks {n}"] = [
+            {name: len(value) for name, value in vars(m).items() if name.endswith("_hooks")} for m in model.modules()
+        ]
+        found[f"attributes {n}"] = [sorted(vars(m)) for m in model.modules()]
+        found[f"methods {n}"] = [(type(m).forward, getattr(type(m), "generate", None)) for m in model.modules()]
+        found[f"configs {n}"] = [m.to_dict() for m in (model.config, getattr(model, "generation_config", None)) if m]
+    found["optimizer"] = copy.deepcopy(trainer.optimizer.state_dict())
+    found["optimizer's step"] = "step" in vars(trainer.optimizer)
+    found["random"] = [random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state()]  # type: ignore[index]
+    found["tokenizer"] = [
+        getattr(trainer.tok, n) for n in ("padding_side", "truncation_side", "pad_token", "eos_token")
+    ]
+    found["settings"] = copy.deepcopy(adapter.settings)
+    return found
+
+
+def effects(trainer: Any) -> list[Tensor]:
+    """What hooks that transformers installs when they are first asked for bring to light."""
+    ids = torch.tensor([[5, 6, 7, 8]])
+    out: list[Tensor] = []
+    for model in modules(trainer):
+        training = [m.training for m in model.modules()]
+        with torch.no_grad():
+            found = model.eval()(input_ids=ids, output_hidden_states=True, output_attentions=True)
+        for module, mode in zip(model.modules(), training, strict=True):
+            module.training = mode
+        out += [found.logits, *found.hidden_states, *found.attentions]
+    return out
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(one[k], other[k]) for k in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+def made(name: str) -> Any:
+    torch.manual_seed(0)
+    trainer = TRAINERS[name]()
+    for model in modules(trainer):
+        getattr(model, "get_base_model", lambda m=model: m)().set_attn_implementation("eager")
+    return trainer
+
+
+def adapted(trainer: Any) -> Adapter:
+    adapter: Adapter = trainer.whole() if hasattr(trainer, "whole") else trainer.adapter()
+    return adapter
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+def test_nothing_is_left_changed_by_any_probe(name: str) -> None:
+    torch.set_num_threads(1)
+    trainer, wanted = made(name), effects(made(name))
+    adapter, weights = adapted(trainer), copy.deepcopy(trainer.model.state_dict())
+    trainer.step(PROMPTS, [[5, 6], [7, 8, 9], [10, 11]], torch.tensor([1.0, -0.5, -0.5]))  # an optimizer that is in use
+    trainer.model.load_state_dict(weights)
+    before = state(trainer, adapter)
+    changed: dict[str, list[str]] = {}
+    for result in examine(adapter, load(), {}):
+        if result.called:
+            after, seen = state(trainer, adapter), effects(trainer)
+            what = [key for key in before if not same(before[key], after.get(key))]
+            changed[result.check.code] = what if same(seen, wanted) else [*what, "effects"]
+    assert len(changed) > 20
+    assert {code: what for code, what in changed.items() if what} == {}
+
+
+@pytest.mark.parametrize("code", sorted(PROBES - WITHOUT_SEAMS))
+def test_every_probe_that_calls_a_seam_is_among_them(code: str) -> None:
+    wanted = load().checks[code].probe_arguments
+    assert any(
+        all(name in seams or getattr(adapter, name, None) is not None for name, must in wanted.items() if must)
+        for adapter, seams in adapters()
+    )
+
+
+@functools.cache
+def adapters() -> list[tuple[Adapter, dict[str, Any]]]:
+    return [(adapter, completed(adapter)) for name in TRAINERS for adapter in [adapted(made(name))]]
