@@ -39,7 +39,7 @@ class Percent(WorkflowTask):
 
 
 FARM: list[tuple[type[WorkflowTask], dict[str, Any]]] = [
-    (WorkflowTask, {}),
+    (WorkflowTask, {"model": "embedded"}),
     (WorkflowTask, {"num_generations": 4}),
     (WorkflowTask, {"generation_batch_size": 32, "num_generations": 16, "learning_rate": 2e-4}),
     (WorkflowTask, {"generation_batch_size": 16, "num_generations": 4, "learning_rate": 2e-4, "max_steps": 30}),
@@ -66,7 +66,8 @@ FARM: list[tuple[type[WorkflowTask], dict[str, Any]]] = [
 @pytest.mark.parametrize("seed", range(len(FARM)))
 def test_a_healthy_run_is_left_in_peace(seed: int) -> None:
     task, changes = FARM[seed]
-    small = {"generation_batch_size": 24, "max_steps": 22, "max_completion_length": 24, "kl_grad_share_every": 15}
+    small = {"model": "embedded-small", "generation_batch_size": 24, "max_steps": 22, "max_completion_length": 24}
+    small |= {"kl_grad_share_every": 15}
     settings = settings_of({**small, **changes, "seed": seed}, "farm")
     doctor = LiveDoctor(json.loads(json.dumps(settings.declared())))
     for record, samples in Trainer(Engine(settings, *load_model(settings), task())).run():

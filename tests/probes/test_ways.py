@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -100,17 +97,17 @@ SMALL = ("generation_batch_size=16", "num_generations=4", "max_completion_length
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("fault", "code"), [(None, 0), ("mask-assumes-right-padding", 1)])
-def test_run_proves_its_own_plumbing_before_it_trains(tmp_path: Path, fault: str | None, code: int) -> None:
+def test_run_proves_its_own_plumbing_before_it_trains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str | None, code: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
     arguments = ["--probe", "--steps", "1", *(part for value in SMALL for part in ("--set", value))]
     arguments += ["--inject", fault] if fault else []
-    result = subprocess.run(
-        [sys.executable, "-m", "grpo_doctor", "run", *arguments], cwd=tmp_path, capture_output=True, text=True,
-        env={**os.environ, "PYTHONPATH": os.getcwd(), "OMP_NUM_THREADS": "1"}, check=False,
-    )  # fmt: skip
+    result = CliRunner().invoke(app, ["run", *arguments])
     if fault is None:
         assert "properties hold" in result.stdout, result.stdout + result.stderr
         assert list(tmp_path.glob("runs/*/records.jsonl"))
     else:
-        assert result.returncode == code, result.stdout + result.stderr
+        assert result.exit_code == code, result.stdout + result.stderr
         assert "PAD002" in result.stdout
         assert not list(tmp_path.glob("runs/*/records.jsonl"))
