@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 RunType = Literal["rl", "supervised", "preference", "evaluation", "probe", "none"]
 
+BESIDE = ("config.json", "samples.jsonl")
+"""Files of a run beside its records, which are read with them."""
+
 CORE = frozenset(
     "loss policy_loss kl_loss grad_norm kl kl_k1 kl_k3 entropy_mean reward_mean ratio_mean advantage_mean "
     "advantage_std weight_delta".split()

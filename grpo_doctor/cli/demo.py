@@ -27,7 +27,7 @@ def demo(
     from .analyze import diagnose_paths
 
     with common.plain_errors():
-        diagnoses = diagnose_paths([RUN], Config()).diagnoses
+        diagnoses = diagnose_paths([RUN / "records.jsonl"], Config()).diagnoses
         for diagnosis in diagnoses:
             diagnosis.source = "a bundled run of 30 steps"
         options = common.options("text", None, samples=True, color=None, verbose=False)

@@ -17,6 +17,7 @@ from ..check import Finding, Severity
 from ..config import Config, ConfigError
 from ..redaction import clean, one_line
 from ..report import first_step_to_take, when
+from ..run import BESIDE
 from . import common
 from .analyze import diagnose_runs, exit_code
 from .follow import Follower, InPlace, follow
@@ -25,9 +26,6 @@ from .notify import Channel, channel
 
 if TYPE_CHECKING:
     from ..diagnosis import Diagnosis
-
-BESIDE = ("config.json", "samples.jsonl")
-"""Files beside a log that its reader may look at."""
 
 
 class Stop(NamedTuple):

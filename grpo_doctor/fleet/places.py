@@ -17,7 +17,7 @@ import msgspec
 
 from ..config import ConfigError
 from ..sources import ReadError
-from ..sources.folder import NO_NAME, Answer, candidates, has_name_of_log, is_passed_over, metrics
+from ..sources.folder import NO_NAME, Answer, candidates, has_name_of_log, is_passed_over, metrics, no_log
 
 PART = re.compile(
     r"(?i)checkpoints?|(?:checkpoint|global_step|ckpt|version|rank)[-_]?\d+|runs|completions|tensorboard|tb|tb_logs|events"
@@ -94,7 +94,7 @@ def _local(place: Path) -> Found:
     for path, why_not in candidates(place):
         if why_not:
             if path.name not in CONFIGURATIONS:
-                answers.append(Answer(str(path), "no log", why_not))
+                answers.append(no_log(path, why_not))
             continue
         homes.setdefault(_home(str(path), str(place)), []).append(path)
     units: list[Unit] = []

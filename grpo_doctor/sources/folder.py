@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from ..boundary import bug
-from ..run import Run, RunBuilder, Sample
+from ..run import BESIDE, Run, RunBuilder, Sample
 from .input import ReadError
 
 _SKIPPED_FOLDERS = frozenset("__pycache__ node_modules site-packages .git .venv venv .ipynb_checkpoints".split())
@@ -48,7 +48,7 @@ COMPARED = (
 _ENOUGH = 3
 _TRAINING = frozenset(("rl", "supervised", "preference"))
 
-Fate = Literal["read", "second view", "no log", "unreadable", "failed"]
+Fate = Literal["read", "part of a run", "second view", "no log", "unreadable", "failed"]
 """What became of a file; ``failed`` is an error of grpo-doctor itself."""
 
 
@@ -84,7 +84,7 @@ class Survey(NamedTuple):
         return f"{len(self.answers)} file{'s' if len(self.answers) != 1 else ''}: {', '.join(told)}"
 
 
-_PLURAL = {"second view": "second views", "no log": "no logs"}
+_PLURAL = {"part of a run": "parts of a run", "second view": "second views", "no log": "no logs"}
 
 
 def survey(folder: Path, read_file: Callable[[Path], list[Run]]) -> Survey:
@@ -99,12 +99,19 @@ def survey_files(files: Iterable[tuple[Path, str]], read_file: Callable[[Path], 
     answers: list[Answer] = []
     for path, why_not in files:
         if why_not:
-            answers.append(Answer(str(path), "no log", why_not))
+            answers.append(no_log(path, why_not))
             continue
         runs, answer = answered(path, read_file)
         found += runs
         answers.append(answer)
     return _beside(distinct(found), answers)
+
+
+def no_log(path: Path, why: str) -> Answer:
+    """The answer for a file that is not asked whether it is a log: a run's records are read with what lies beside."""
+    if path.name in BESIDE and path.with_name("records.jsonl").is_file():
+        return Answer(str(path), "part of a run", "read with records.jsonl")
+    return Answer(str(path), "no log", why)
 
 
 def answered(path: Path, read_file: Callable[[Path], list[Run]]) -> tuple[list[Run], Answer]:
@@ -143,9 +150,7 @@ def is_training(run_type: str, format: str, rows: int) -> bool:
 
 
 def _file_of(source: str) -> str:
-    """The file of a run that is named ``FILE (name)`` or ``FILE#name`` because its file holds several."""
-    if "#" in source and not os.path.exists(source):
-        return source[: source.rindex("#")]
+    """The file of a run that is named ``FILE (name)`` because its file holds several."""
     return source[: source.rindex(" (")] if source.endswith(")") and " (" in source else source
 
 

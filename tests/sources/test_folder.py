@@ -52,6 +52,15 @@ def test_every_file_is_answered_for(tmp_path: Path) -> None:
     assert survey(tmp_path).words() == "6 files: 1 read, 1 second view, 3 no logs, 1 unreadable"
 
 
+def test_what_lies_beside_records_is_part_of_their_run(tmp_path: Path) -> None:
+    put(tmp_path, "run/records.jsonl", '{"schema":1,"step":1,"reward_mean":0.5}\n')
+    put(tmp_path, "run/config.json", "{}")
+    put(tmp_path, "model/config.json", "{}")
+    assert fates(tmp_path) == {
+        "model/config.json": "no log", "run/config.json": "part of a run", "run/records.jsonl": "read",
+    }  # fmt: skip
+
+
 def test_the_gate_does_not_pass_over_a_log_that_it_cannot_read(tmp_path: Path) -> None:
     put(tmp_path, "good/metrics.jsonl", log(0.3))
     bad = put(tmp_path, "bad/train.log", b"\x00\x01\x02\x03" * 400)
