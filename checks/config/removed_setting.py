@@ -12,6 +12,8 @@ from grpo_doctor.remedies import remedy
             "version-of-the-setting",
             "Pin the version that takes the setting, or write what came in its place",
             trl="pip install 'trl<0.28' for max_prompt_length; the finding says what replaced each",
+            verl="hydra names the key that it refuses; the finding says what replaced it",
+            openrlhf="from 0.10.2 on every flag has a section: --rollout.n_samples_per_prompt",
             by_hand="pin the versions with which a script was written",
             evidence="TRL 1.16 raises a TypeError for max_prompt_length",
             source="huggingface/trl#4358, huggingface/trl PR 5964; TRL tags v0.17.0, v0.27.2, v1.16.0",
@@ -26,21 +28,25 @@ def removed_setting(
     """The configuration has keys that the trainer's version does not take.
 
     ## What it sees
-    Arguments of `GRPOConfig` that some version of TRL took and today's does not: info. An error where the file itself
-    pins a version that does not take them, no longer or not yet; a warning where the requirements beside it do. Silent
-    for Unsloth, which drops them with a warning of its own.
+    Arguments of TRL's `GRPOConfig`, hydra overrides of verl, flags of OpenRLHF and of ms-swift that some version took
+    and today's does not: info. An error where the file itself pins a version that does not take them, no longer or
+    not yet; a warning where the requirements beside it do. Silent for Unsloth, which drops them with a warning of its
+    own, for verl's `+key=value`, which adds what is not there, and where a command brings a document of its own.
 
     ## Why it matters
-    With an unpinned trainer the script that ran last month ends in a TypeError today.
+    With an unpinned trainer the script that ran last month ends today in a TypeError, in hydra's "Key is not in
+    struct" or in "unrecognized arguments".
 
     ## Known false alarms
-    Requirements of another program in the same folder.
+    Requirements of another program in the same folder; a fork that kept the key.
 
     ## Remedy
     The name of today, or a pinned version.
 
     ## Sources
-    TRL `grpo_config.py` at every tag from v0.14.0; huggingface/trl#4358; axolotl-ai-cloud/axolotl#3386.
+    TRL `grpo_config.py` at every tag from v0.14.0; verl `trainer/config/ppo_trainer.yaml`, v0.2 to v0.9.0; OpenRLHF
+    `cli/train_ppo_ray.py`, v0.5.0 to v0.11.0; ms-swift, v3.0 to v4.5; huggingface/trl#4358;
+    axolotl-ai-cloud/axolotl#3386.
     """
     known = pinned == pinned
     return fires(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
 import math
 import re
 from collections.abc import Mapping
@@ -14,8 +12,8 @@ from ..run import RunType
 from ..sources.settings import declared
 from ..sources.values import number
 from .entry import Entry, Launch, Unresolved
-from .frameworks import END_OF_TURN, FRAMEWORKS, RENAMED, Framework, needs_group
-from .versions import numbers
+from .frameworks import END_OF_TURN, FRAMEWORKS, Framework, needs_group
+from .keys import name_unknown
 
 HAND_WRITTEN = Framework("hand-written trainer", "", "", (), {}, flat=True, rollouts_apart=False)
 """What no framework recognises: keys are told by the names that trainers usually give them."""
@@ -66,8 +64,6 @@ _USUAL = {
     "rl_algorithm": "algorithm",
     "trainer_type": "algorithm",
 }
-SPELT = 50
-"""Unknown keys of one configuration for which one that is spelt alike is looked for."""
 OF_A_CRITIC = frozenset("vf_coef vf_coeff value_coef value_loss_coef gae_lambda lam".split())
 """Keys of a trainer with a critic, which needs no group; its ``num_rollouts`` are no responses to one prompt."""
 _ROLLOUTS = ("n_rollouts", "num_rollouts")
@@ -139,7 +135,7 @@ def understand(launch: Launch) -> Configuration:
     found = Configuration(framework, "none", notes=list(launch.notes))
     taken = _take(launch, framework, found)
     found.run_type = _kind(launch, found)
-    _name_unknown(launch, found)
+    name_unknown(launch, found)
     if launch.complete and found.run_type == "rl":
         for name, value in framework.defaults.items():
             # a document is mostly completed by its command, and one of hydra's by the framework's own documents
@@ -267,49 +263,6 @@ def _by_settings(launch: Launch, found: Configuration) -> RunType:
 def _other_sections(launch: Launch) -> bool:
     """Whether a document has the section of another kind of training."""
     return any(e.key.split(".", 1)[0] in ("sft", "dpo", "rm", "distillation") for e in launch.entries)
-
-
-def _name_unknown(launch: Launch, found: Configuration) -> None:
-    """Keys of a trainer's own configuration that it does not take, in the version that is pinned or in any."""
-    framework = found.framework
-    if not framework.fields or not re.match(r"\w*GRPO\w*Config ", launch.program):
-        return
-    pin = launch.versions.get("trl") if framework.removed else None
-    version = pin.version if pin else ""
-    if version:
-        found.framework = dataclasses.replace(framework, version=version)
-        found.settings["trl_version"] = version
-    for entry in launch.entries:
-        if "." in entry.key or not entry.line:
-            continue
-        if (why := _refused(entry.key, framework, version)) is not None:
-            found.removed.append((entry, why))
-            if entry.key in RENAMED and "before" not in why:
-                found.renames.append((entry.line, entry.key, RENAMED[entry.key]))
-        elif entry.key not in framework.fields:
-            near = difflib.get_close_matches(entry.key, framework.fields, 1, 0.85) if len(found.unknown) < SPELT else []
-            found.unknown.append((entry, f"did you mean {near[0]}?" if near else ""))
-            found.renames += [(entry.line, entry.key, name) for name in near]
-    for name, told in (("unknown_settings", found.unknown), ("removed_settings", found.removed)):
-        if told:
-            found.settings[name] = ", ".join(f"{e.key}{f' ({why})' if why else ''}" for e, why in told)
-            found.lines[name] = told[0][0].line
-            found.keys[name] = told[0][0].key
-    if pin and found.removed:
-        found.settings |= {"pinned_version": f"{framework.name} {version}", "pinned_beside": pin.beside}
-
-
-def _refused(key: str, framework: Framework, version: str) -> str | None:
-    """Why the version, or today's where none is pinned, does not take a key; None where it does or nobody knows."""
-    if version and key in framework.added and numbers(version) < numbers(framework.added[key]):
-        return f"unknown before {framework.name} {framework.added[key]}"
-    if key == "evaluation_strategy":
-        return None if version else "removed in transformers 4.46: eval_strategy"
-    if key in framework.removed:
-        since, instead = framework.removed[key]
-        if not version or numbers(version) >= numbers(since):
-            return f"removed in {framework.name} {since}{f': {instead}' if instead else ''}"
-    return None
 
 
 def _settle(launch: Launch, found: Configuration) -> None:

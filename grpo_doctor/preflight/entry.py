@@ -40,6 +40,7 @@ class Launch:
         line: where it stands.
         complete: whether a key that is absent has the framework's default; not so where a part was not read.
         notes: what was not read, in words.
+        forced: keys that a command adds to those that its program has (``+key=value``).
         folder: where the script that starts it has changed to, as it says.
         versions: the libraries of trainers that the file, or one beside it, pins to one version.
     """
@@ -49,6 +50,7 @@ class Launch:
     line: int = 1
     complete: bool = True
     notes: list[str] = field(default_factory=list)
+    forced: set[str] = field(default_factory=set)
     folder: str = ""
     versions: dict[str, Pin] = field(default_factory=dict)
 

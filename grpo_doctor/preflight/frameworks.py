@@ -29,6 +29,7 @@ class Framework:
         fields: every key that the trainer's configuration takes or took; empty where no list was made.
         removed: keys that the version no longer takes: the version that took them away, and what to write instead.
         added: keys that versions before the one told did not take.
+        library: the package that a requirement pins, where keys are known by version.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Framework:
     fields: frozenset[str] = frozenset()
     removed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     added: Mapping[str, str] = field(default_factory=dict)
+    library: str = ""
 
 
 def _table(text: str) -> dict[str, tuple[str, ...]]:
@@ -54,6 +56,12 @@ def _table(text: str) -> dict[str, tuple[str, ...]]:
             name, *words = words
         found[name] = (*found.get(name, ()), *words)
     return found
+
+
+def _gone(text: str) -> dict[str, tuple[str, str]]:
+    """Rows of a key that is no longer taken: the version that took it away, and what came in its place."""
+    rows = (line.split(maxsplit=2) for line in filter(None, text.splitlines()))
+    return {key: (version, rest[0] if rest else "") for key, version, *rest in rows}
 
 
 _SAMPLING = """
@@ -266,6 +274,17 @@ async_level async_generate
 )
 _SWIFT["learning_rate"] = ("learning_rate", "lr")
 
+_SWIFT_REMOVED = _gone("""
+use_liger 3.3 use_liger_kernel
+train_sampler_random 3.3 train_dataloader_shuffle
+mini_batch_size 3.4 steps_per_generation
+use_lmdeploy 3.5
+num_infer_workers 3.6
+multi_turn_func 3.10 multi_turn_scheduler
+train_type 4.1 tuner_type
+""")
+"""Arguments of ms-swift at the last tag of every minor version from v3.0 to v4.5 that nothing takes any longer."""
+
 _VERL = _table("""
 group_size env.rollout.n es_manager.train.group_size actor_rollout_ref.rollout.n_trajectories
     actor_rollout_ref.rollout.n actor_rollout_ref.rollout.n_agent rollout.n
@@ -317,6 +336,38 @@ rollout_engine actor_rollout_ref.rollout.name
 older_micro actor_rollout_ref.actor.ppo_micro_batch_size
 """)
 
+_VERL_REMOVED = _gone("""
+actor_rollout_ref.actor.fsdp_config.grad_offload 0.3 param_offload takes the gradients along
+trainer.remove_previous_ckpt_in_save 0.3 trainer.max_actor_ckpt_to_keep
+trainer.val_generations_to_log_to_wandb 0.4 trainer.log_val_generations
+actor_rollout_ref.actor.checkpoint.contents 0.4.1 checkpoint.save_contents and checkpoint.load_contents
+actor_rollout_ref.rollout.chat_scheduler 0.4.1
+actor_rollout_ref.rollout.multi_turn.max_turns 0.4.1 max_assistant_turns and max_user_turns
+actor_rollout_ref.rollout.use_fire_sampling 0.5
+actor_rollout_ref.rollout.multi_turn.completion_callback 0.6
+algorithm.rollout_is 0.6.1 algorithm.rollout_correction.rollout_is
+algorithm.rollout_is_threshold 0.6.1 algorithm.rollout_correction.rollout_is_threshold
+algorithm.rollout_is_threshold_lower 0.6.1
+algorithm.rollout_is_level 0.6.1 algorithm.rollout_correction.rollout_is
+algorithm.rollout_is_mode 0.6.1
+algorithm.rollout_is_veto_threshold 0.6.1
+actor_rollout_ref.rollout.update_weights_bucket_megabytes 0.7.1 the same in rollout.checkpoint_engine
+algorithm.rollout_correction.rollout_rs_threshold_lower 0.7.1
+algorithm.rollout_correction.rollout_token_veto_threshold 0.7.1
+reward_model.launch_reward_fn_async 0.7.1
+reward_model.max_length 0.7.1
+reward_model.micro_batch_size 0.7.1
+reward_model.micro_batch_size_per_gpu 0.7.1
+reward_model.forward_max_token_len_per_gpu 0.7.1
+reward_model.model.input_tokenizer 0.7.1
+reward_model.model.use_remove_padding 0.7.1
+reward_model.model.fsdp_config.param_offload 0.7.1
+actor_rollout_ref.rollout.skip_rollout 0.8 skip.rollout
+actor_rollout_ref.rollout.multi_turn.interaction_config_path 0.8
+trainer.use_legacy_worker_impl 0.8
+""")
+"""Of the composed ``ppo_trainer.yaml`` at every tag of verl from v0.2 to v0.9.0; hydra refuses what is not there."""
+
 _OPENRLHF = _table("""
 group_size rollout.n_samples_per_prompt n_samples_per_prompt
 learning_rate actor.adam.lr actor_learning_rate actor.learning_rate
@@ -347,6 +398,19 @@ nodes actor.num_nodes actor_num_nodes
 agent train.agent_func_path agent_func_path
 async_level train.async_enable async_train
 """)
+
+_OPENRLHF_REMOVED = {
+    flat: ("0.10.2", keys[0]) for keys in _OPENRLHF.values() if "." in keys[0] for flat in keys[1:] if "." not in flat
+} | _gone("""
+use_kl_estimator_k3 0.6.0 algo.kl.estimator
+pretrain_data 0.7.1
+flash_attn 0.8.10 attn_implementation
+bf16 0.9.2 param_dtype
+use_icepop 0.9.3
+generate_max_len 0.9.8 rollout.max_new_tokens
+prompt_max_len 0.9.8
+""")
+"""Of ``train_ppo_ray.py`` at every tag of OpenRLHF from v0.5.0 to v0.11.0: 0.10.2 gave every flag a section."""
 
 _SLIME = _table("""
 group_size n_samples_per_prompt
@@ -705,6 +769,8 @@ FRAMEWORKS = (
         _SWIFT,
         {"group_size": 8, "temperature": 0.9, "epsilon": 0.2, "num_iterations": 1},
         flat=True,
+        removed=_SWIFT_REMOVED,
+        library="ms-swift",
     ),
     Framework(
         "OpenRLHF",
@@ -714,6 +780,8 @@ FRAMEWORKS = (
         _OPENRLHF,
         {"group_size": 1, "temperature": 1.0, "top_p": 1.0, "num_iterations": 1, "adv_estimator": "gae", "lora_r": 0},
         flat=True,
+        removed=_OPENRLHF_REMOVED,
+        library="openrlhf",
     ),
     Framework(
         "slime",
@@ -747,6 +815,8 @@ FRAMEWORKS = (
             "rollout_prompts": 1024,
             "update_prompts": 256,
         },
+        removed=_VERL_REMOVED,
+        library="verl",
     ),
     Framework(
         "EasyR1",
@@ -899,6 +969,7 @@ FRAMEWORKS = (
         fields=_TRL_ALL,
         removed=_TRL_REMOVED,
         added=_TRL_ADDED,
+        library="trl",
     ),
     Framework(
         "generation_config.json",

@@ -9,6 +9,7 @@ from ..sources import ReadError
 from ..sources.input import Input
 from .configuration import Configuration, understand
 from .entry import LARGEST_SCRIPT, Entry, Launch
+from .frameworks import FRAMEWORKS
 from .readers.document import read_document
 from .readers.log import LINES, read_log
 from .readers.notebook import read_notebook
@@ -20,6 +21,8 @@ LARGEST = 1 << 20
 """Bytes of a configuration at most."""
 LARGEST_NOTEBOOK = 1 << 25
 """Notebooks hold the pictures that they drew."""
+LIBRARIES = tuple({framework.library for framework in FRAMEWORKS if framework.library})
+"""Packages whose pinned versions are looked for."""
 LOGS = (".log", ".txt", ".out", ".err")
 """Files that may print the configuration of their run; of them the head is read."""
 _COMMAND = re.compile(r"(?m)^\s*(?:\w+=\S*\s+)*(?:uv run|python|torchrun|accelerate|deepspeed|ray|trl|swift|bash)\b")
@@ -31,9 +34,10 @@ def read(path: Path) -> list[Configuration]:
     text = _text(path)
     try:
         launches = [launch for launch in _launches(path, text) if launch.entries]
-        if path.suffix.lower() not in LOGS and (pin := pinned("trl", text, path)):
+        if path.suffix.lower() not in LOGS and launches:
+            versions = pinned(LIBRARIES, text, path)
             for launch in launches:
-                launch.versions["trl"] = pin
+                launch.versions = versions
         found = [understand(launch) for launch in launches]
         by_variables = [c for c, launch in zip(found, launches, strict=True) if launch.program == ENVIRONMENT]
     except ReadError as error:

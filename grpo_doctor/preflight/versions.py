@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,17 +23,18 @@ class Pin(NamedTuple):
     beside: bool
 
 
-def pinned(library: str, text: str, path: Path) -> Pin | None:
-    """The one version of a library that a text pins, else a file beside it; None where none or several are named."""
-    pattern = re.compile(_PIN.format(re.escape(library)))
-    if found := set(pattern.findall(text)):
-        return Pin(found.pop(), False) if len(found) == 1 else None
-    for name in FILES:
-        at = beside(path, name)
-        found = set(pattern.findall(text_of(at) or "")) if at is not None else set()
-        if found:
-            return Pin(found.pop(), True) if len(found) == 1 else None
-    return None
+def pinned(libraries: Iterable[str], text: str, path: Path) -> dict[str, Pin]:
+    """The one version of each library that a text pins, else a file beside it; not of one that is named in several."""
+    patterns = {library: re.compile(_PIN.format(re.escape(library))) for library in libraries}
+    files = [at for name in FILES if (at := beside(path, name)) is not None]
+    found: dict[str, Pin] = {}
+    for source, lies_beside in ((text, False), *((text_of(at) or "", True) for at in files)):
+        for library in list(patterns):
+            if versions := set(patterns[library].findall(source)):
+                del patterns[library]
+                if len(versions) == 1:
+                    found[library] = Pin(versions.pop(), lies_beside)
+    return found
 
 
 def numbers(version: str) -> tuple[int, ...]:

@@ -20,12 +20,12 @@ VERL = (
     "  algorithm.use_kl_in_reward={reward} data.max_prompt_length=512 data.max_response_length={response} \\\n"
     "  actor_rollout_ref.rollout.max_model_len={length} actor_rollout_ref.actor.clip_ratio_high={high} \\\n"
     "  actor_rollout_ref.actor.policy_loss.loss_mode={mode} actor_rollout_ref.model.path={model} \\\n"
-    "  actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={micro}\n"
+    "  actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={micro} {more}\n"
 )
 VERL_RIGHT = {
     "estimator": "grpo", "train": 256, "mini": 64, "n": 8, "temperature": 1.0, "gpus": 8, "test": 10, "tp": 2,
     "lr": 1e-6, "kl": 0.001, "loss": True, "reward": False, "response": 2048, "length": 4096, "high": 0.2,
-    "mode": "vanilla", "micro": 4, "model": "Qwen/Qwen2.5-7B-Instruct",
+    "mode": "vanilla", "micro": 4, "more": "", "model": "Qwen/Qwen2.5-7B-Instruct",
 }  # fmt: skip
 TRL_PYTHON = (
     "from trl import GRPOConfig, GRPOTrainer  # {pin}\n"
@@ -54,17 +54,17 @@ SHELL_RIGHT = {
 SWIFT = (
     "NPROC_PER_NODE={processes} swift rlhf --rlhf_type grpo --model Qwen/Qwen2.5-7B --tuner_type {tuner} \\\n"
     "  --num_generations {k} --per_device_train_batch_size {device} --learning_rate {lr} --temperature {temperature} \\\n"
-    "  --repetition_penalty {penalty} --max_completion_length {response} --vllm_max_model_len 4096\n"
+    "  --repetition_penalty {penalty} --max_completion_length {response} --vllm_max_model_len 4096 {more}\n"
 )
 SWIFT_RIGHT = {
     "processes": 4, "tuner": "lora", "k": 8, "device": 16, "lr": 1e-5, "temperature": 1.0, "penalty": 1.0,
-    "response": 2048,
+    "response": 2048, "more": "",
 }  # fmt: skip
 OPENRLHF = (
     "python3 -m openrlhf.cli.train_ppo_ray --algo.advantage.estimator {estimator} --rollout.n_samples_per_prompt {k} \\\n"
-    "  --rollout.batch_size 128 --train.batch_size {batch} --actor.adam.lr {lr} --rollout.temperature {temperature}\n"
+    "  --rollout.batch_size 128 --train.batch_size {batch} --actor.adam.lr {lr} --rollout.temperature {temperature} {more}\n"
 )
-OPENRLHF_RIGHT = {"estimator": "group_norm", "k": 8, "batch": 256, "lr": 1e-6, "temperature": 1.0}
+OPENRLHF_RIGHT = {"estimator": "group_norm", "k": 8, "batch": 256, "lr": 1e-6, "temperature": 1.0, "more": ""}
 EASYR1 = (
     "data:\n  rollout_batch_size: {rollout}\nalgorithm:\n  adv_estimator: grpo\nworker:\n  actor:\n"
     "    global_batch_size: {mini}\n    optim:\n      lr: {lr}\n  rollout:\n    n: {k}\n    temperature: {temperature}\n"
@@ -278,6 +278,10 @@ FAULTS = [
     ("trl.py", "CFG034", "error", {"signature": "completions, answer"}),
     ("trl.py", "CFG035", "warning", {"own": "_compute_loss", "more": "use_liger_kernel=True,"}),
     ("trl.py", "CFG016", "error", {"pin": "trl==0.15.2"}),
+    ("verl.sh", "CFG016", "info", {"more": "algorithm.rollout_is=True"}),
+    ("verl.sh", "CFG016", "error", {"more": "algorithm.rollout_is=True; pip install verl==0.7.0"}),
+    ("swift.sh", "CFG016", "info", {"more": "--num_infer_workers 2"}),
+    ("openrlhf.sh", "CFG016", "info", {"more": "--bf16"}),
     ("trl.py", "CFG039", "warning", {"pin": "trl==0.23.1", "temperature": 0.6, "more": "use_vllm=True,"}),
     ("areal.yaml", "CFG001", "info", {"k": 2}),
     ("areal.yaml", "CFG003", "warning", {"kl": 0.5}),
@@ -356,6 +360,11 @@ def test_its_repair_is_silent(tmp_path: Path, name: str) -> None:
 def test_an_estimator_without_a_group_needs_none(tmp_path: Path) -> None:
     assert found(tmp_path, "verl.sh", estimator="gae", n=1).keys().isdisjoint({"CFG001", "CFG013"})
     assert found(tmp_path, "openrlhf.sh", estimator="reinforce", k=1).keys().isdisjoint({"CFG001", "CFG013"})
+
+
+def test_what_a_command_adds_to_hydra_is_not_refused(tmp_path: Path) -> None:
+    assert "CFG016" not in found(tmp_path, "verl.sh", more="+algorithm.rollout_is=True")
+    assert "CFG016" not in found(tmp_path, "verl.sh", more="algorithm.rollout_is=True; pip install verl==0.5.0")
 
 
 OF_LOGS = "CFG008"

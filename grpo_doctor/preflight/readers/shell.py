@@ -173,7 +173,10 @@ def _settings(words: list[tuple[str, int]], launch: Launch) -> list[str]:
         word, line = words[index]
         index += 1
         if (override := _OVERRIDE.match(word)) or (override := _PLAIN.match(word)):
-            found[override[1].replace("/", ".")] = (_value(word[override.end() :]), line)
+            key = override[1].replace("/", ".")
+            found[key] = (_value(word[override.end() :]), line)
+            if word.startswith("+"):
+                launch.forced.add(key)
         elif word.startswith("--") and len(word) > 2:
             name, equals, value = word[2:].partition("=")
             values = [value] if equals else []
