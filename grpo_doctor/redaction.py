@@ -29,7 +29,7 @@ _SECRET = re.compile(
     | \b(?:nvapi|pypi|pplx|tgp)-[A-Za-z0-9_\-]{16,512} | \bSG\.[A-Za-z0-9_\-]{16,64}\.[A-Za-z0-9_\-]{16,64}
     | \beyJ[A-Za-z0-9_\-]{10,2000}\.[A-Za-z0-9_\-]{10,2000}(?:\.[A-Za-z0-9_\-]{0,2000})?
     | (?i:\bbearer)\ [A-Za-z0-9._~+/=\-]{16,2000}
-    | (?i:\b(?:basic|token))\ (?=[A-Za-z._~+/=\-]{0,64}\d)[A-Za-z0-9._~+/=\-]{16,2000}
+    | (?i:\b(?:basic|token))\ (?=[A-Za-z._~+/\-]{0,64}\d)[A-Za-z0-9._~+/\-]{16,2000}={0,2}(?![A-Za-z0-9=])
     | (?<=://)[^/\s:@]{1,128}:[^/\s@]{1,256}(?=@) | (?<=://)[^/\s:@]{8,256}(?=@)     # user:password@, TOKEN@
     | (?i:\b(?:account|shared_?access)_?(?:key|signature))=[A-Za-z0-9+/=%_\-]{16,512}
     | \bhooks\.slack\.com/services/[A-Za-z0-9/]{8,128}

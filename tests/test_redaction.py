@@ -13,7 +13,9 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from grpo_doctor import pages
 from grpo_doctor.agents import answers
+from grpo_doctor.catalogue import load
 from grpo_doctor.cli import app
 from grpo_doctor.integrations.scalars import LoggedRun
 from grpo_doctor.redaction import clean, cleaned, one_line, redact
@@ -226,3 +228,9 @@ def test_no_hook_in_a_trainer_writes_one(tmp_path: Path) -> None:
     reports = [path for path in (tmp_path / "run").iterdir() if path.name.startswith("report")]
     assert reports
     assert leaked("".join(path.read_text(encoding="utf-8") for path in reports), tmp_path / "none") == []
+
+
+@pytest.mark.parametrize("code", load().checks)
+def test_nothing_of_a_page_looks_like_a_secret(code: str) -> None:
+    page = pages.page(load(), load().checks[code])
+    assert redact(page) == page
