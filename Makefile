@@ -63,8 +63,8 @@ test-old-trl: .venv-old-trl/.installed  ## the oldest TRL that is supported, 0.2
 .venv-hooks/.installed: pyproject.toml constraints.txt
 	test -x .venv-hooks/bin/python || $(PYTHON) -m venv .venv-hooks
 	.venv-hooks/bin/pip install --quiet --constraint constraints.txt torch==2.13.0
-	.venv-hooks/bin/pip install --quiet --constraint constraints.txt hypothesis pytest pytest-timeout --editable '.[trl,fleet]' ray==2.60.0 tensordict hydra-core \
-		loguru tensorboard tensorboardX trackio==0.43.0
+	.venv-hooks/bin/pip install --quiet --constraint constraints.txt hypothesis pytest pytest-timeout \
+		--editable '.[trl,fleet]' ray==2.60.0 tensordict hydra-core loguru tensorboard trackio==0.43.0
 	.venv-hooks/bin/pip install --quiet --no-deps verl==0.9.1 openrlhf==0.11.2 skyrl==0.3.0 skyrl-gym pylatexenc
 	touch $@
 

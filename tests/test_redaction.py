@@ -220,7 +220,9 @@ def test_no_answer_to_an_agent_tells_one(tmp_path: Path) -> None:
 
 def test_no_hook_in_a_trainer_writes_one(tmp_path: Path) -> None:
     texts = [text for text, _ in SECRETS.values()]
-    run = LoggedRun(dict(enumerate(texts)) | {"api_key": BODY}, framework="verl", out=tmp_path / "run")
+    run = LoggedRun(
+        {f"note{i}": text for i, text in enumerate(texts)} | {"api_key": BODY}, framework="verl", out=tmp_path / "run"
+    )
     for step, text in enumerate(texts, 1):
         row = {"critic/score/mean": 0.1 if step < 40 else float("nan"), "actor/loss": 0.1, text: 1.0, "note": text}
         run.log(step, row, [Sample(step=step, prompt=text, response=text, reward=0.1)])

@@ -1,4 +1,4 @@
-"""``--notify``: where ``watch`` sends a finding, to the desktop, a command or a webhook."""
+"""``--notify``: where ``watch`` sends a finding: the desktop, the alerts of trackio, a command or a webhook."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import json
 import os
 import shlex
 import shutil
+import sqlite3
 import subprocess
 import sys
 import threading
 import urllib.request
 from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 from ..config import ConfigError
 
@@ -22,14 +26,14 @@ Channel = Callable[[Mapping[str, str]], str | None]
 
 
 def channel(word: str) -> Channel:
-    """``desktop``, a URL, or a command. Raises `ConfigError` for what cannot be used here."""
-    if word == "desktop":
-        return _desktop()
+    """``desktop``, ``trackio``, a URL, or a command. Raises `ConfigError` for what cannot be used here."""
+    if word in ("desktop", "trackio"):
+        return {"desktop": _desktop, "trackio": _trackio}[word]()
     if word.startswith(("http://", "https://")):
         return lambda told: _in_time(lambda: _post(word, told))
     command = shlex.split(word)
     if not command or shutil.which(command[0]) is None:
-        raise ConfigError(f"--notify {word}: no such command; write desktop, a URL, or a command")
+        raise ConfigError(f"--notify {word}: no such command; write desktop, trackio, a URL, or a command")
     return lambda told: _run(command, {f"GRPO_DOCTOR_{name.upper()}": value for name, value in told.items()})
 
 
@@ -42,6 +46,36 @@ def _desktop() -> Channel:
             ["osascript", "-e", script], dict(zip(("GD_TITLE", "GD_TEXT"), _words(told), strict=True))
         )
     raise ConfigError("--notify desktop: needs notify-send (package libnotify-bin) or macOS")
+
+
+def _trackio() -> Channel:
+    """Alerts of the run in the store of trackio that is watched, in trackio's own table and under its own lock."""
+    try:
+        trackio: Any = import_module("trackio.sqlite_storage")
+    except ImportError:
+        raise ConfigError("--notify trackio: needs trackio: pip install trackio") from None
+
+    def send(told: Mapping[str, str]) -> str | None:
+        path, _, name = told["log"].partition(" (")  # FILE (run) where the store holds several
+        store, room = Path(path).absolute(), Path(trackio.TRACKIO_DIR).absolute()
+        if store.parent != room:
+            return f"trackio: {path} is no store in {room}, where trackio has them; set TRACKIO_DIR"
+        try:
+            runs = [run for run in trackio.SQLiteStorage.get_run_records(store.stem) if name in ("", f"{run['name']})")]
+            level = "warn" if told["severity"] in ("info", "warning") else "error"
+            words = (
+                [f"grpo-doctor: {told['code']} {told['name']}"],
+                [told["message"]],
+                [level],
+                [int(told["onset_step"])],
+            )
+            for run in runs[-1:]:
+                trackio.SQLiteStorage.bulk_alert(store.stem, run["name"], *words, run_id=run["id"])
+        except (sqlite3.Error, OSError) as error:
+            return f"trackio: {error}"
+        return None if runs else f"trackio: {path} holds no run of this name"
+
+    return send
 
 
 def _words(told: Mapping[str, str]) -> tuple[str, str]:

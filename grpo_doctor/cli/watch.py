@@ -208,7 +208,7 @@ def watch(
     ] = None,
     notify: Annotated[
         list[str] | None,
-        typer.Option("--notify", help="Of findings at --fail-on: desktop, a URL, or a command; repeatable."),
+        typer.Option("--notify", help="Of findings at --fail-on: desktop, trackio, a URL, or a command; repeatable."),
     ] = None,
     fail_on: common.FailOn = None,
     select: common.Select = None,

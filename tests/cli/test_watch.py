@@ -207,9 +207,11 @@ def test_findings_do_not_come_twice(tmp_path: Path) -> None:
         (["--on", "awful=stop:99"], "write --on SEVERITY=stop:PID"),
         (["--on", f"error=stop:{os.getpid()}"], "is not the process id of a trainer"),
         (["--notify", "no-such-command-here"], "no such command"),
+        (["--notify", "trackio"], "needs trackio: pip install trackio"),
     ],
 )
-def test_wrong_use_is_one_line(tmp_path: Path, words: list[str], why: str) -> None:
+def test_wrong_use_is_one_line(tmp_path: Path, words: list[str], why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "trackio.sqlite_storage", None)
     result = watch(tmp_path / "x.log", *words)
     assert result.exit_code == 2
     assert why in result.output
