@@ -1,6 +1,8 @@
 """The GitHub action's steps as a shell script, without GitHub; and that the workflow names what there is."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -63,14 +65,41 @@ def test_a_collapsed_run_fails_and_annotates(tmp_path: Path) -> None:
     assert "2 runs: 1 fail, 1 pass" in ended.stderr
 
 
+def test_configurations_of_every_kind_are_judged_before_the_logs(tmp_path: Path) -> None:
+    write_run(tmp_path / "run.jsonl", collapsed=False)
+    (tmp_path / "grpo.sh").write_text("trl grpo --num_generations 8 --learning_rate 1e-6\n")
+    (tmp_path / "grpo.py").write_text("GRPOConfig(num_generations=8, beta=0.0)\n")
+    (tmp_path / "rl.toml").write_text("[orchestrator]\nbatch_size = 64\ngroup_size = 8\n[trainer.optim]\nlr = 1e-6\n")
+    cells = [{"cell_type": "code", "source": ["GRPOConfig(num_generations=8)"]}]
+    (tmp_path / "grpo.ipynb").write_text(json.dumps({"cells": cells}))
+    files = "grpo.sh\ngrpo.py\nrl.toml\ngrpo.ipynb\n"
+    good = run_action(tmp_path, configurations=files, paths="run.jsonl", package="")
+    assert (good.returncode, (tmp_path / "grpo-doctor-report/settings.sarif").exists()) == (0, True), good.stderr
+    (tmp_path / "bad.sh").write_text("trl grpo --num_generations 1 --beta 0.1\n")
+    bad = run_action(tmp_path, configurations=f"{files}bad.sh", package="")
+    assert bad.returncode == 1
+    assert "::error file=bad.sh,line=1,title=" in bad.stdout
+    assert "file=grpo" not in bad.stdout.replace("::notice file=grpo", "")
+
+
 @pytest.mark.parametrize("paths", ["x; touch pwned", "$(touch pwned)", "`touch pwned`", "--help"])
 def test_inputs_are_no_shell(tmp_path: Path, paths: str) -> None:
     assert run_action(tmp_path, paths=paths, package="").returncode == 2
     assert not (tmp_path / "pwned").exists()
 
 
+def test_nothing_to_judge_is_no_pass(tmp_path: Path) -> None:
+    assert run_action(tmp_path, package="").returncode == 2
+
+
 def test_no_script_holds_a_substitution() -> None:
     assert not [step["name"] for step in ACTION["runs"]["steps"] if "${{" in step["run"]]
+
+
+def test_other_actions_are_pinned_by_commit() -> None:
+    used = [line for file in (GITHUB / "workflows").glob("*.yml") for line in file.read_text().splitlines()]
+    used = [line.split("uses:")[1].strip() for line in used if "uses:" in line]
+    assert [name for name in used if name != "./" and not re.search(r"@[0-9a-f]{40}  # v\d", name)] == []
 
 
 def test_the_workflow_uses_inputs_and_commands_that_exist() -> None:
