@@ -115,7 +115,10 @@ def test_wrong_use_is_one_line(tmp_path: Path, arguments: list[str], said: str) 
         ("select = 'GEN'\n", "select"),
         ("[thresholds.GEN099]\na = 1\n", "no check has this code"),
         ("[thresholds.ADV003]\nhalve = 1\n", "there is no such threshold"),
-        ('[thresholds.ENT001]\npart = "a lot"\n', "thresholds.ENT001.part: takes a number, not 'a lot'"),
+        (
+            '[thresholds.ENT001]\nspent_below_share = "a lot"\n',
+            "thresholds.ENT001.spent_below_share: takes a number, not 'a lot'",
+        ),
         ("[thresholds.ADV003]\nrows = 2.5\n", "thresholds.ADV003.rows: takes a whole number, not 2.5"),
         ("[thresholds.ADV003]\nrows = 0\n", "takes a whole number of at least 1, not 0"),
         ("[thresholds.ADV003]\nhalf = nan\n", "takes a number, not nan"),

@@ -29,9 +29,9 @@ def advantage_magnitude_uninformative(
     group_size: Column = None,
     *,
     rows: int = 10,
-    least: int = 20,
+    least_groups: int = 20,
     variation: float = 0.5,
-    spread: float = 1.02,
+    equal_factor: float = 1.02,
 ) -> Fires:
     """The size of the advantage says nothing about the size of the reward gap.
 
@@ -42,9 +42,9 @@ def advantage_magnitude_uninformative(
 
     ## Thresholds
     - `rows`: rows over which groups are counted.
-    - `least`: groups whose rewards differ that must stand in those rows.
+    - `least_groups`: groups whose rewards differ that must stand in those rows.
     - `variation`: coefficient of variation of the reward gaps from which they count as different.
-    - `spread`: factor between the largest and the smallest |A| up to which all count as equal.
+    - `equal_factor`: factor between the largest and the smallest |A| up to which all count as equal.
 
     ## Why it matters
     Dividing by the group's standard deviation removes the scale of the rewards: a gap of 0.001, which may be the
@@ -67,7 +67,7 @@ def advantage_magnitude_uninformative(
     varies = sqrt(maximum(live * second / first**2 - 1, 0))
     sizes = several(2, lambda a: (max(a, default=math.nan), min(a, default=math.nan)), advantage_abs_values)
     largest, smallest = moving_max(latest(sizes[0]), rows), moving_min(latest(sizes[1]), rows)
-    blind = (live >= least) & (varies > variation) & (largest <= spread * smallest)
+    blind = (live >= least_groups) & (varies > variation) & (largest <= equal_factor * smallest)
     return fires(
         blind,
         "Every advantage of {live:.0f} live groups is {size:.3g} in size, although their reward gaps vary "

@@ -18,7 +18,12 @@ from grpo_doctor.columns import Column, each, total
     ),
 )
 def k2_sign_only_advantage(
-    group_size: Column, advantage_abs_values: Column, *, share: float = 0.95, near: float = 0.02, hold: int = 8
+    group_size: Column,
+    advantage_abs_values: Column,
+    *,
+    sign_only_share: float = 0.95,
+    unit_distance: float = 0.02,
+    hold: int = 8,
 ) -> Fires:
     """Groups of two reduce every advantage to its sign.
 
@@ -27,8 +32,8 @@ def k2_sign_only_advantage(
     0.02 of 1 (standard deviation with ddof 0) or of 0.7071 (ddof 1, as in TRL, verl and OpenRLHF).
 
     ## Thresholds
-    - `share`: share of the steps with a live group, 0 to 1, on which advantages must be signs only.
-    - `near`: distance within which |A| counts as equal to 1 or to 0.7071.
+    - `sign_only_share`: share of the steps with a live group, 0 to 1, on which advantages must be signs only.
+    - `unit_distance`: distance within which |A| counts as equal to 1 or to 0.7071.
     - `hold`: steps with a live group that must have been seen.
 
     ## Why it matters
@@ -46,10 +51,10 @@ def k2_sign_only_advantage(
     ## Sources
     beita6969/colab-grpo (which blamed it; its log shows GEN001); arXiv 2510.00977; arXiv 2503.20783.
     """
-    signs = each(lambda values: _signs_only(values, near), advantage_abs_values)
+    signs = each(lambda values: _signs_only(values, unit_distance), advantage_abs_values)
     live, alike = total(signs >= 0), total(signs == 1)
     return fires(
-        (group_size == 2) & (live >= hold) & (alike >= share * live),
+        (group_size == 2) & (live >= hold) & (alike >= sign_only_share * live),
         "Two responses per prompt leave only the sign of the advantage (in {alike} of {live} steps with a live group); "
         "this loses signal but does not by itself make a run collapse.",
         hold=(1, 1),

@@ -45,7 +45,7 @@ def rank_normalisation_on_ties(
     normaliser: Column = any_of("settings.normaliser", optional=True),
     *,
     noise: float = 0.3,
-    many: float = 0.5,
+    error_tied_share: float = 0.5,
 ) -> Fires:
     """Ranks give tied rewards different advantages, so groups that carry no signal push the policy at random.
 
@@ -57,7 +57,7 @@ def rank_normalisation_on_ties(
 
     ## Thresholds
     - `noise`: root mean square of A over groups of equal rewards from which ties are ranked at random.
-    - `many`: share of tied groups, 0 to 1, above which it is an error.
+    - `error_tied_share`: share of tied groups, 0 to 1, above which it is an error.
 
     ## Why it matters
     `argsort(argsort(r))` breaks ties by position: a group whose rewards are all equal gets advantages from -1 to 1
@@ -90,7 +90,7 @@ def rank_normalisation_on_ties(
         noisy,
         "Groups of equal rewards, {dead:.0%} of all, have advantages of {tied:.2f} root mean square instead of 0: "
         "ranks break their ties at random.",
-        error=noisy & (dead_share > many),
+        error=noisy & (dead_share > error_tied_share),
         dead=dead_share,
         tied=tied,
     )

@@ -56,8 +56,8 @@ def std_floor_dominates(
     kl_grad_share: Column = None,
     normaliser: Column = any_of("settings.normaliser", "settings.scale_rewards", optional=True),
     *,
-    small: float = 0.5,
-    tiny: float = 0.1,
+    small_share: float = 0.5,
+    tiny_share: float = 0.1,
     kl_share: float = 0.5,
 ) -> Fires:
     """Advantages are far smaller than standardisation makes them: a floor under the deviation does the dividing.
@@ -70,9 +70,9 @@ def std_floor_dominates(
     KL term has more than half of the gradient norm (median of its last three records).
 
     ## Thresholds
-    - `small`: root mean square of A, as a share of what a group standard deviation gives, below which it is too
+    - `small_share`: root mean square of A, as a share of what a group standard deviation gives, below which it is too
       small.
-    - `tiny`: the same share where no normaliser is declared, and for an error.
+    - `tiny_share`: the same share where no normaliser is declared, and for an error.
     - `kl_share`: share of the KL term in the gradient norm, 0 to 1, above which small advantages are an error.
 
     ## Why it matters
@@ -101,7 +101,7 @@ def std_floor_dominates(
     undeclared = isnan(normaliser)
     live = ~((rms <= 0) | (dead_share >= 1))
     plain = advantage_std <= 1.05 * reward_std
-    below = (declared & (rms < small * expected)) | (undeclared & (rms < tiny * expected) & ~plain)
+    below = (declared & (rms < small_share * expected)) | (undeclared & (rms < tiny_share * expected) & ~plain)
     pulled = known_median(kl_grad_share, 3) > kl_share
     uncounted = where(isnan(advantage_rms_live) & isnan(dead_share), rms / expected, np.nan)
     return fires(
@@ -109,7 +109,7 @@ def std_floor_dominates(
         "The advantages{whose} have a root mean square of {rms:.2g} where the group's standard deviation would give "
         "{expected:.2f}{unless}.",
         hold=(5, 10),
-        error=live & declared & (rms < tiny * expected) & pulled,
+        error=live & declared & (rms < tiny_share * expected) & pulled,
         rms=rms,
         expected=expected,
         whose=words(lambda live: "" if live == live else " of live groups", uncounted),

@@ -3,7 +3,9 @@ from grpo_doctor.columns import Column, moving_mean, moving_median
 
 
 @check("ADV012", severity="warning", remedies=("filter-dead-groups",))
-def too_few_live_groups_per_update(live_count: Column, *, rows: int = 10, few: float = 4.0, none: float = 1.0) -> Fires:
+def too_few_live_groups_per_update(
+    live_count: Column, *, rows: int = 10, warning_groups: float = 4.0, error_groups: float = 1.0
+) -> Fires:
     """An update rests on the signal of too few groups.
 
     ## What it sees
@@ -11,8 +13,8 @@ def too_few_live_groups_per_update(live_count: Column, *, rows: int = 10, few: f
 
     ## Thresholds
     - `rows`: rows over which live groups are counted.
-    - `few`: live groups a step, median, below which it is a warning.
-    - `none`: live groups a step, mean, below which it is an error.
+    - `warning_groups`: live groups a step, median, below which it is a warning.
+    - `error_groups`: live groups a step, mean, below which it is an error.
 
     ## Why it matters
     The direction of the step is then that of one or two prompts, while Adam still makes a step of full size.
@@ -30,9 +32,9 @@ def too_few_live_groups_per_update(live_count: Column, *, rows: int = 10, few: f
     """
     typical, mean = moving_median(live_count, rows), moving_mean(live_count, rows)
     return fires(
-        typical < few,
+        typical < warning_groups,
         "Only {live:.2g} groups a step have rewards that differ (mean of the last {rows} steps).",
-        error=mean < none,
+        error=mean < error_groups,
         live=mean,
         rows=rows,
     )

@@ -45,7 +45,7 @@ def zero_variance_groups(
     *,
     rows: int = 10,
     half: float = 0.5,
-    most: float = 0.8,
+    error_share: float = 0.8,
     solved: float = 0.9,
     nearly: float = 0.8,
     all_but_all: float = 0.95,
@@ -67,7 +67,7 @@ def zero_variance_groups(
     ## Thresholds
     - `rows`: rows over which the share of equal groups is averaged.
     - `half`: share of equal groups, 0 to 1, for a warning.
-    - `most`: share of equal groups, 0 to 1, for an error.
+    - `error_share`: share of equal groups, 0 to 1, for an error.
     - `solved`: share of the best reward seen from which a run that has gained is at its top.
     - `nearly`: success rate, or share of the largest single reward, from which equal rewards are right ones.
     - `all_but_all`: share of equal groups over the whole run, 0 to 1, from which nothing can have been learnt.
@@ -100,16 +100,16 @@ def zero_variance_groups(
     alarm = (dead > half) & ~where(isnan(right), done, right >= nearly)
     wrong = alarm & ~(reward_gained & genuine) & ~(chance >= 0.5)
     never = (dead > all_but_all) & (whole_run > all_but_all) & ~(reward_risen & genuine)
-    lasting = (whole_run >= most) | (total(dead >= most) > row(dead_share) / 2)
+    lasting = (whole_run >= error_share) | (total(dead >= error_share) > row(dead_share) / 2)
     expected = homogeneous(where((right == right) | reward_unit | (chance == 0), chance, np.nan), group_size)
     return fires(
         alarm | never,
         "{share:.1%} of the groups of the last {rows} steps have rewards that are all equal, so they teach nothing "
         "({whole_run:.1%} over the run{chance}).",
-        error=wrong & (dead > most),
+        error=wrong & (dead > error_share),
         critical=wrong & (dead >= 1.0),
         clear=3,
-        suffered=(dead >= most) & lasting,
+        suffered=(dead >= error_share) & lasting,
         share=dead,
         rows=rows,
         expected=expected,

@@ -25,8 +25,8 @@ def clip_bound_of_the_other_ratio(
     loss_type: Column = any_of("settings.loss_type", optional=True),
     updates: Column = any_of("settings.updates_per_rollout", optional=True),
     *,
-    wide: float = 0.05,
-    narrow: float = 2e-3,
+    wide_from: float = 0.05,
+    narrow_below: float = 2e-3,
 ) -> Fires:
     """The clip bound belongs to the other kind of ratio: it clips nothing, or nearly everything.
 
@@ -35,8 +35,8 @@ def clip_bound_of_the_other_ratio(
     Info where a configuration makes one update a rollout: no bound acts then.
 
     ## Thresholds
-    - `wide`: epsilon from which it is too wide for a sequence-level ratio.
-    - `narrow`: epsilon up to which it is too narrow for a token-level ratio.
+    - `wide_from`: epsilon from which it is too wide for a sequence-level ratio.
+    - `narrow_below`: epsilon up to which it is too narrow for a token-level ratio.
 
     ## Why it matters
     A sequence-level ratio is the exponential of a mean: it moves by thousandths, and 0.2 never clips it. A token's
@@ -53,7 +53,7 @@ def clip_bound_of_the_other_ratio(
     """
     sequence = is_any(level, "sequence", "sequence_token") | is_any(loss_type, "gspo", "gspo_token", "gspo-token")
     other = is_any(loss_type, "cispo", "vespo", "sapo")
-    idle, strict = sequence & (epsilon >= wide), ~sequence & (epsilon > 0) & (epsilon <= narrow)
+    idle, strict = sequence & (epsilon >= wide_from), ~sequence & (epsilon > 0) & (epsilon <= narrow_below)
     wrong = (idle | strict) & ~other
     return fires(
         wrong,

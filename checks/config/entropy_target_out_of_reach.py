@@ -8,8 +8,8 @@ def entropy_target_out_of_reach(
     adaptive: Column = any_of("settings.use_adaptive_entropy", optional=True),
     entropy_mean: Column = None,
     *,
-    high: float = 1.0,
-    never: float = 2.0,
+    info_nats: float = 1.0,
+    warning_nats: float = 2.0,
 ) -> Fires:
     """The entropy target is so high that the adaptive bonus never switches off.
 
@@ -18,8 +18,8 @@ def entropy_target_out_of_reach(
     or where the measured entropy stands above the target.
 
     ## Thresholds
-    - `high`: target entropy, nats per token, above which it is an info.
-    - `never`: target entropy, nats per token, above which it is a warning.
+    - `info_nats`: target entropy, nats per token, above which it is an info.
+    - `warning_nats`: target entropy, nats per token, above which it is a warning.
 
     ## Why it matters
     The controller raises the coefficient as long as entropy is below the target. A language model that answers well
@@ -36,9 +36,9 @@ def entropy_target_out_of_reach(
     """
     below = ~(adaptive == 0) & ~(latest(entropy_mean) > target)
     return fires(
-        below & (target > high),
+        below & (target > info_nats),
         "The adaptive entropy bonus aims at {target:.3g} nats per token.",
         hold=(1, 1),
-        warning=below & (target > never),
+        warning=below & (target > warning_nats),
         target=target,
     )

@@ -3,7 +3,7 @@ from grpo_doctor.columns import Column
 
 
 @check("CFG033", severity="info", explains=("ADV012",), remedies=("more-prompts-per-update",))
-def few_prompts_declared(prompts: Column = any_of("settings.prompts_per_update"), *, few: float = 8) -> Fires:
+def few_prompts_declared(prompts: Column = any_of("settings.prompts_per_update"), *, prompts_below: float = 8) -> Fires:
     """The batch that is declared leaves an update a handful of prompts.
 
     ## What it sees
@@ -11,7 +11,7 @@ def few_prompts_declared(prompts: Column = any_of("settings.prompts_per_update")
     them is judged by CFG008.
 
     ## Thresholds
-    - `few`: prompts a step below which it is told.
+    - `prompts_below`: prompts a step below which it is told.
 
     ## Why it matters
     Adam makes a full-size step whatever the batch. With one to three prompts, of which most have equal rewards, the
@@ -26,4 +26,4 @@ def few_prompts_declared(prompts: Column = any_of("settings.prompts_per_update")
     ## Sources
     TRL, verl and OpenRLHF recipes; beita6969/colab-grpo.
     """
-    return fires(prompts < few, "Each update rests on {prompts:.3g} prompt(s).", hold=(1, 1), prompts=prompts)
+    return fires(prompts < prompts_below, "Each update rests on {prompts:.3g} prompt(s).", hold=(1, 1), prompts=prompts)

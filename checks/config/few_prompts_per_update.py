@@ -8,15 +8,15 @@ from grpo_doctor.columns import Column
     explains=("ADV012",),
     remedies=("more-prompts-per-update",),
 )
-def few_prompts_per_update(groups: Column, *, few: float = 8, least: float = 4) -> Fires:
+def few_prompts_per_update(groups: Column, *, info_prompts: float = 8, warning_prompts: float = 4) -> Fires:
     """An update rests on a handful of prompts.
 
     ## What it sees
     Fewer than 8 prompts (groups) a step: info. Fewer than 4: warning.
 
     ## Thresholds
-    - `few`: prompts a step below which it is an info.
-    - `least`: prompts a step below which it is a warning.
+    - `info_prompts`: prompts a step below which it is an info.
+    - `warning_prompts`: prompts a step below which it is a warning.
 
     ## Why it matters
     Adam makes a full-size step whatever the batch. With three prompts, of which most have equal rewards, the
@@ -32,8 +32,8 @@ def few_prompts_per_update(groups: Column, *, few: float = 8, least: float = 4) 
     TRL, verl and OpenRLHF recipes; beita6969/colab-grpo.
     """
     return fires(
-        groups < few,
+        groups < info_prompts,
         "Each update rests on {groups:.0f} prompts.",
-        warning=groups < least,
+        warning=groups < warning_prompts,
         groups=groups,
     )

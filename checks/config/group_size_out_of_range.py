@@ -9,7 +9,7 @@ def group_size_out_of_range(
     framework: Column = any_of("settings.framework", optional=True),
     estimator: Column = any_of("settings.adv_estimator", optional=True),
     *,
-    few: int = 4,
+    group_below: int = 4,
 ) -> Fires:
     """The group is too small for its mean to say what a response is worth.
 
@@ -19,7 +19,7 @@ def group_size_out_of_range(
     the estimator.
 
     ## Thresholds
-    - `few`: responses per prompt below which a group is too small.
+    - `group_below`: responses per prompt below which a group is too small.
 
     ## Why it matters
     The mean of the group is the baseline. With one response the advantage is 0, NaN or the raw reward; with two it is
@@ -41,7 +41,7 @@ def group_size_out_of_range(
     refused = (grouped == 1) & is_any(framework, "TRL", "TRL RLOO", "Unsloth", "OpenRLHF", "ms-swift")
     alone = asked & (group_size <= 1) & ~refused
     return fires(
-        alone | (asked & (group_size > 1) & (group_size < few)),
+        alone | (asked & (group_size > 1) & (group_size < group_below)),
         "A group of {k:.0f}: the mean over the responses to one prompt is a poor baseline.",
         hold=(1, 1),
         warning=alone & ((grouped == 1) | isnan(framework)),

@@ -7,8 +7,8 @@ def kl_coefficient_out_of_range(
     beta: Column = any_of("kl_coef", "settings.beta"),
     framework: Column = any_of("settings.framework", optional=True),
     *,
-    high: float = 0.05,
-    huge: float = 0.1,
+    info_above: float = 0.05,
+    warning_above: float = 0.1,
 ) -> Fires:
     """The KL coefficient is larger than any published recipe's.
 
@@ -16,8 +16,8 @@ def kl_coefficient_out_of_range(
     beta above 0.05: info; above 0.1: warning. Meant for a token-mean KL in the loss.
 
     ## Thresholds
-    - `high`: KL coefficient above which it is an info.
-    - `huge`: KL coefficient above which it is a warning.
+    - `info_above`: KL coefficient above which it is an info.
+    - `warning_above`: KL coefficient above which it is a warning.
 
     ## Why it matters
     beta sets how hard each update is pulled back. R1 used 0.001, DeepSeekMath 0.04, TRL's default is 0. At 1 and 10
@@ -34,9 +34,9 @@ def kl_coefficient_out_of_range(
     arXiv 2402.03300; TRL documentation of `beta`; `grpo-doctor run --set beta=1` and `beta=10`.
     """
     return fires(
-        beta > high,
+        beta > info_above,
         "The KL coefficient is {beta:.3g}; published recipes use 0.001 to 0.04.",
         hold=(1, 1),
-        warning=(beta > huge) & ~is_any(framework, "hand-written trainer"),
+        warning=(beta > warning_above) & ~is_any(framework, "hand-written trainer"),
         beta=beta,
     )

@@ -10,12 +10,12 @@ def learning_rate_out_of_range(
     model: Column = any_of("settings.model", "settings.model_name_or_path", optional=True),
     declared: Column = any_of("settings.learning_rate", optional=True),
     *,
-    full: float = 1e-5,
-    far: float = 5e-5,
-    adapter: float = 2e-6,
-    standing: float = 5e-7,
-    size: float = 0.1,
-    warm: int = 10,
+    full_info_rate: float = 1e-5,
+    full_warning_rate: float = 5e-5,
+    adapter_rate: float = 2e-6,
+    standing_rate: float = 5e-7,
+    large_model_billions: float = 0.1,
+    warmup_steps: int = 10,
 ) -> Fires:
     """The learning rate is outside what works for this kind of training.
 
@@ -26,12 +26,12 @@ def learning_rate_out_of_range(
     whether it trains an adapter is skipped.
 
     ## Thresholds
-    - `full`: learning rate of full fine-tuning above which it is an info.
-    - `far`: learning rate of full fine-tuning from which it is a warning.
-    - `adapter`: learning rate of LoRA up to which it is an info.
-    - `standing`: learning rate of LoRA up to which it is a warning.
-    - `size`: billions of parameters from which the first limit holds.
-    - `warm`: rows without a rise after which a warm-up is over.
+    - `full_info_rate`: learning rate of full fine-tuning above which it is an info.
+    - `full_warning_rate`: learning rate of full fine-tuning from which it is a warning.
+    - `adapter_rate`: learning rate of LoRA up to which it is an info.
+    - `standing_rate`: learning rate of LoRA up to which it is a warning.
+    - `large_model_billions`: billions of parameters from which the first limit holds.
+    - `warmup_steps`: rows without a rise after which a warm-up is over.
 
     ## Why it matters
     Adam moves each weight by about the learning rate a step. Full fine-tuning works at 5e-7 to 3e-6 (1e-6 is the
@@ -51,14 +51,14 @@ def learning_rate_out_of_range(
     ShibukiZero/assignment5-alignment.
     """
     peak = best(learning_rate)
-    high = (lora == 0) & (peak > full) & (each(billions, model) >= size)
-    settled = (peak == previous(peak, warm)) | (peak == declared)
-    low = (lora > 0) & settled & (peak > 0) & (peak <= adapter)
+    high = (lora == 0) & (peak > full_info_rate) & (each(billions, model) >= large_model_billions)
+    settled = (peak == previous(peak, warmup_steps)) | (peak == declared)
+    low = (lora > 0) & settled & (peak > 0) & (peak <= adapter_rate)
     return fires(
         high | low,
         "The learning rate of {peak:.2g} is outside the usual range ({low:g} to {top:g}).",
         hold=(1, 1),
-        warning=(high & (peak >= far)) | (low & (peak <= standing)),
+        warning=(high & (peak >= full_warning_rate)) | (low & (peak <= standing_rate)),
         peak=peak,
         low=5e-7 + (lora > 0) * 4.5e-6,
         top=3e-6 + (lora > 0) * 4.7e-5,

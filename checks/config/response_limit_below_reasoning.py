@@ -21,7 +21,7 @@ def response_limit_below_reasoning(
     limit: Column = any_of("settings.max_new_tokens"),
     model: Column = any_of("settings.model"),
     *,
-    least: int = 1024,
+    least_tokens: int = 1024,
 ) -> Fires:
     """The response limit is too short for a model that reasons before it answers.
 
@@ -30,7 +30,7 @@ def response_limit_below_reasoning(
     Thinking-2507, OpenThinker, s1).
 
     ## Thresholds
-    - `least`: tokens of the response limit below which reasoning is cut.
+    - `least_tokens`: tokens of the response limit below which reasoning is cut.
 
     ## Why it matters
     The answer comes after the reasoning; nearly every response is cut before it, earns nothing, and the groups tie.
@@ -45,7 +45,7 @@ def response_limit_below_reasoning(
     modelscope/ms-swift#4950 (clipped ratio 1.0); huggingface/trl PR 5759.
     """
     return fires(
-        (limit < least) & (each(reasons, model) > 0),
+        (limit < least_tokens) & (each(reasons, model) > 0),
         "A limit of {limit:.0f} tokens cuts a model that reasons before it answers.",
         hold=(1, 1),
         limit=limit,

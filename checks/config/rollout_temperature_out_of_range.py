@@ -8,10 +8,10 @@ def rollout_temperature_out_of_range(
     grouped: Column = any_of("settings.group_baseline", optional=True),
     framework: Column = any_of("settings.framework", optional=True),
     *,
-    cold: float = 0.6,
-    hot: float = 1.5,
-    frozen: float = 0.5,
-    icy: float = 0.4,
+    cold_below: float = 0.6,
+    hot_above: float = 1.5,
+    frozen_below: float = 0.5,
+    icy_below: float = 0.4,
 ) -> Fires:
     """Rollouts are sampled much colder or hotter than the policy that is trained.
 
@@ -21,10 +21,10 @@ def rollout_temperature_out_of_range(
     CFG014 tells.
 
     ## Thresholds
-    - `cold`: sampling temperature below which it is an info.
-    - `hot`: sampling temperature above which it is a warning.
-    - `frozen`: sampling temperature below which lowering it during the run is an error.
-    - `icy`: sampling temperature below which it is a warning.
+    - `cold_below`: sampling temperature below which it is an info.
+    - `hot_above`: sampling temperature above which it is a warning.
+    - `frozen_below`: sampling temperature below which lowering it during the run is an error.
+    - `icy_below`: sampling temperature below which it is a warning.
 
     ## Why it matters
     Cold sampling makes the responses of a group alike, so that their rewards tie; hot sampling writes noise that the
@@ -40,10 +40,10 @@ def rollout_temperature_out_of_range(
     ## Sources
     TRL, verl and OpenRLHF defaults (1.0); beita6969/colab-grpo; grpo-dual (0.75).
     """
-    far = ((temperature < icy) & ~((temperature == 0) & (grouped == 1))) | (temperature > hot)
-    lowered = (temperature < frozen) & (temperature < baseline(temperature, 1) - 0.05)
+    far = ((temperature < icy_below) & ~((temperature == 0) & (grouped == 1))) | (temperature > hot_above)
+    lowered = (temperature < frozen_below) & (temperature < baseline(temperature, 1) - 0.05)
     return fires(
-        ((temperature < cold) & ~((temperature == 0) & (grouped == 1))) | (temperature > hot),
+        ((temperature < cold_below) & ~((temperature == 0) & (grouped == 1))) | (temperature > hot_above),
         "Rollouts are sampled at temperature {temperature:.2f} (at the start {start:.2f}).",
         hold=(1, 1),
         warning=far & ~is_any(framework, "hand-written trainer"),

@@ -24,10 +24,10 @@ def difficulty_out_of_band(
     group_size: Column,
     *,
     rows: int = 20,
-    share: float = 0.6,
+    settled_share: float = 0.6,
     each_side: float = 0.15,
     excess: float = 0.2,
-    least: int = 4,
+    least_group: int = 4,
 ) -> Fires:
     """Most prompts are always solved or never solved.
 
@@ -39,10 +39,10 @@ def difficulty_out_of_band(
 
     ## Thresholds
     - `rows`: rows over which groups are counted.
-    - `share`: share of groups all right or all wrong, 0 to 1.
+    - `settled_share`: share of groups all right or all wrong, 0 to 1.
     - `each_side`: share that all right and all wrong must each reach, 0 to 1.
     - `excess`: share by which they must exceed what equal difficulty would give.
-    - `least`: responses per prompt below which groups are not judged.
+    - `least_group`: responses per prompt below which groups are not judged.
 
     ## Why it matters
     Both kinds carry no gradient, so the batch is mostly paid for and not used; and the step is made by the few prompts
@@ -63,11 +63,11 @@ def difficulty_out_of_band(
     middle = right + (1 - tied) / 2
     expected = homogeneous(middle, group_size)
     return fires(
-        (tied > share)
+        (tied > settled_share)
         & (right >= each_side)
         & (wrong >= each_side)
         & (tied > expected + excess)
-        & (group_size >= least),
+        & (group_size >= least_group),
         "{right:.0%} of the prompts are always solved and {wrong:.0%} never (prompts of one difficulty would "
         "give {expected:.0%} together): few are left to learn from.",
         right=right,

@@ -18,14 +18,16 @@ from grpo_doctor.remedies import remedy
         ),
     ),
 )
-def rl_prompts_seen_in_supervision(render: Any, prompts: Any, supervised: Any, *, most: float = 0.8) -> Fires | None:
+def rl_prompts_seen_in_supervision(
+    render: Any, prompts: Any, supervised: Any, *, shared_prompts: float = 0.8
+) -> Fires | None:
     """Most prompts of RL were answered in the supervised stage.
 
     ## What it sees
     The share of the adapter's prompts whose ids also stand in its supervised pairs. Above 80 % is the illness.
 
     ## Thresholds
-    - `most`: share of the prompts that stand in the supervised pairs, 0 to 1.
+    - `shared_prompts`: share of the prompts that stand in the supervised pairs, 0 to 1.
 
     ## Why it matters
     What was learnt by heart is answered in one way: the entropy is gone before RL begins, groups tie, nothing is
@@ -49,7 +51,7 @@ def rl_prompts_seen_in_supervision(render: Any, prompts: Any, supervised: Any, *
     seen = sum(tuple(craft.flat_ids(render(prompt))) in taught for prompt in prompts)
     share = seen / len(prompts)
     return fires(
-        share > most,
+        share > shared_prompts,
         "{share:.0%} of the prompts of RL were answered in the supervised stage.",
         share=share,
     )

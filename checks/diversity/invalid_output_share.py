@@ -36,10 +36,10 @@ def invalid_output_share(
     group_size: Column = None,
     *,
     rows: int = 10,
-    some: float = 0.1,
-    many: float = 0.3,
-    most: float = 0.8,
-    worse: float = 0.1,
+    warning_share: float = 0.1,
+    error_share: float = 0.3,
+    critical_share: float = 0.8,
+    rise: float = 0.1,
     patience: int = 40,
 ) -> Fires:
     """Much of the output is not in the asked form, or a default was put in its place.
@@ -52,10 +52,10 @@ def invalid_output_share(
 
     ## Thresholds
     - `rows`: rows over which the share is averaged.
-    - `some`: share of invalid responses, 0 to 1, for a warning.
-    - `many`: share of invalid responses, 0 to 1, for an error.
-    - `most`: share of invalid responses, 0 to 1, for a critical finding.
-    - `worse`: rise of the share since the start that counts as worse.
+    - `warning_share`: share of invalid responses, 0 to 1, for a warning.
+    - `error_share`: share of invalid responses, 0 to 1, for an error.
+    - `critical_share`: share of invalid responses, 0 to 1, for a critical finding.
+    - `rise`: rise of the share since the start that counts as worse.
     - `patience`: rows after which a form that is not learnt is told.
 
     ## Why it matters
@@ -76,16 +76,16 @@ def invalid_output_share(
     share, start = moving_mean(invalid_rate, rows), baseline(invalid_rate, 5)
     responses = groups * group_size
     chance = 3 * sqrt(share * (1 - share) / (responses * rows) + math.pi / 2 * start * (1 - start) / (responses * 5))
-    grown = share >= start + fmax(chance, worse)
-    wrong = grown | ((row(invalid_rate) >= patience) & (share > many) & (share >= start - 0.05))
+    grown = share >= start + fmax(chance, rise)
+    wrong = grown | ((row(invalid_rate) >= patience) & (share > error_share) & (share >= start - 0.05))
     unpaid = grown | ~reward_gained
     exposed, spared = previous(update_applied) == 1, previous(update_applied) == 0
     return fires(
-        wrong & (share > some),
+        wrong & (share > warning_share),
         "{share:.0%} of the responses of the last {rows} steps are invalid or were replaced by a default "
         "({start:.0%} at the start).",
-        error=unpaid & ((grown & (share > many)) | (wrong & (share > most))),
-        critical=grown & (share > most),
+        error=unpaid & ((grown & (share > error_share)) | (wrong & (share > critical_share))),
+        critical=grown & (share > critical_share),
         share=share,
         start=start,
         rows=rows,

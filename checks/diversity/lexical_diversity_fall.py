@@ -32,7 +32,7 @@ def lexical_diversity_fall(
     reward_gained: Column = None,
     reward_fallen: Column = None,
     *,
-    part: float = 0.5,
+    fallen_below_share: float = 0.5,
 ) -> Fires:
     """Responses use ever fewer word pairs.
 
@@ -43,7 +43,7 @@ def lexical_diversity_fall(
     more than a factor of 1.5, are left out.
 
     ## Thresholds
-    - `part`: share of the first distinct-2 below which diversity has fallen.
+    - `fallen_below_share`: share of the first distinct-2 below which diversity has fallen.
 
     ## Why it matters
     Lexical diversity falls before distinct responses do: answers converge on one phrasing, then on one text.
@@ -62,7 +62,7 @@ def lexical_diversity_fall(
     alike = (words >= ENOUGH) & (words <= 1.5 * baseline(words, 1)) & (words >= baseline(words, 1) / 1.5)
     distinct = where(alike, share, math.nan)
     first, now = baseline(distinct, 1), recent_mean(distinct)
-    low = (now < part * first) & alike
+    low = (now < fallen_below_share * first) & alike
     better = reward_gained & ~reward_fallen
     return fires(
         low,

@@ -27,8 +27,8 @@ def early_warning(
     grad_norm: Column = None,
     unique_rate: Column = None,
     *,
-    z: float = 2.0,
-    least: int = 3,
+    moved_sigmas: float = 2.0,
+    least_moved: int = 3,
 ) -> Fires:
     """Several leading indicators of a collapse move at once.
 
@@ -39,8 +39,8 @@ def early_warning(
     info; a warning while the reward falls by more than 2 as well. Held on 3 of 5 rows.
 
     ## Thresholds
-    - `z`: change, in units of the noise from row to row, from which an indicator has moved.
-    - `least`: indicators, of six, that must have moved.
+    - `moved_sigmas`: change, in units of the noise from row to row, from which an indicator has moved.
+    - `least_moved`: indicators, of six, that must have moved.
 
     ## Why it matters
     These precede a crash by some ten to fifty steps: early enough to save a checkpoint or lower the step size.
@@ -59,14 +59,14 @@ def early_warning(
     """
     falling = (reward_std, entropy_mean, unique_rate)
     rising = (dead_share, rollout_mismatch_kl, grad_norm)
-    moved = sum((where(_move(x) < -z, 1, 0) for x in falling), start=0)
-    moved = moved + sum((where(_move(x) > z, 1, 0) for x in rising), start=0)
+    moved = sum((where(_move(x) < -moved_sigmas, 1, 0) for x in falling), start=0)
+    moved = moved + sum((where(_move(x) > moved_sigmas, 1, 0) for x in rising), start=0)
     reward = _move(reward_mean)
-    several = (moved >= least) & (reward < 1)
+    several = (moved >= least_moved) & (reward < 1)
     return fires(
         several,
         "{moved} of 6 leading indicators of a collapse have moved, and the reward by {reward:+.2g} of its own noise.",
-        warning=several & (reward < -z),
+        warning=several & (reward < -moved_sigmas),
         moved=moved,
         reward=reward,
     )

@@ -21,7 +21,7 @@ from grpo_doctor.columns import Column
     ),
     remedies=("prove-entropy-sign", "drop-entropy-bonus"),
 )
-def entropy_coefficient_range(entropy_coef: Column, *, high: float = 0.02, huge: float = 0.1) -> Fires:
+def entropy_coefficient_range(entropy_coef: Column, *, warning_above: float = 0.02, error_above: float = 0.1) -> Fires:
     """The entropy coefficient lies far above the range in which a bonus is a bonus.
 
     ## What it sees
@@ -30,8 +30,8 @@ def entropy_coefficient_range(entropy_coef: Column, *, high: float = 0.02, huge:
     collapse or an explosion this is a note.
 
     ## Thresholds
-    - `high`: entropy coefficient above which it is a warning.
-    - `huge`: entropy coefficient above which it is an error.
+    - `warning_above`: entropy coefficient above which it is a warning.
+    - `error_above`: entropy coefficient above which it is an error.
 
     ## Why it matters
     The bonus pays coef x H per token whatever the answer is worth. Its sign decides what a large one does: with the
@@ -52,11 +52,11 @@ def entropy_coefficient_range(entropy_coef: Column, *, high: float = 0.02, huge:
     `flipped-entropy` of the engine.
     """
     return fires(
-        entropy_coef > high,
+        entropy_coef > warning_above,
         "The entropy coefficient is {coef:.3g}, {times:.0f} times the usual 0.01; whether it raises or lowers entropy "
         "depends on its sign, which only a probe can prove.",
         hold=(1, 1),
-        error=entropy_coef > huge,
+        error=entropy_coef > error_above,
         coef=entropy_coef,
         times=entropy_coef / 0.01,
     )

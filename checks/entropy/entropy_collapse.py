@@ -72,15 +72,15 @@ def entropy_collapse(
     top1_prob: Column = None,
     logit_gap: Column = None,
     *,
-    part: float = 0.1,
+    spent_below_share: float = 0.1,
     floor: float = 0.05,
-    born: float = 0.1,
+    low_start_nats: float = 0.1,
     dead: float = 0.8,
     unique: float = 0.25,
     shorter: float = 0.25,
-    worse: float = 0.2,
-    sure: float = 0.99,
-    apart: float = 7.0,
+    broken_rise: float = 0.2,
+    saturated_probability: float = 0.99,
+    saturated_gap: float = 7.0,
     top: float = 0.8,
     live: float = 0.5,
     rows: int = 10,
@@ -101,15 +101,15 @@ def entropy_collapse(
     first value.
 
     ## Thresholds
-    - `part`: share of the first entropy below which it is spent.
+    - `spent_below_share`: share of the first entropy below which it is spent.
     - `floor`: entropy, nats per token, below which it is spent whatever it was.
-    - `born`: entropy, nats per token, below which a run that began low stays low.
+    - `low_start_nats`: entropy, nats per token, below which a run that began low stays low.
     - `dead`: share of groups with equal rewards, 0 to 1, from which the policy is stuck.
     - `unique`: distinct responses by all responses, 0 to 1, up to which the policy is stuck.
     - `shorter`: share of the first response length below which responses have shrunk.
-    - `worse`: rise of the share of invalid responses that counts as broken.
-    - `sure`: probability of the likeliest token from which the policy is saturated.
-    - `apart`: gap of the two largest logits from which the policy is saturated.
+    - `broken_rise`: rise of the share of invalid responses that counts as broken.
+    - `saturated_probability`: probability of the likeliest token from which the policy is saturated.
+    - `saturated_gap`: gap of the two largest logits from which the policy is saturated.
     - `top`: reward of 0 to 1, or share of the largest single reward, from which equal rewards are right ones.
     - `live`: share of groups with equal rewards, 0 to 1, below which responses do differ.
     - `rows`: recorded rewards from which the lack of a gain counts.
@@ -140,18 +140,18 @@ def entropy_collapse(
     placeholder = (entropy_mean == 0) & ((cut_share >= 1) | (best(entropy_mean) <= 0))
     entropy = where((entropy_mean < 0) | placeholder, np.nan, entropy_mean)
     first = baseline(entropy, 1)
-    low_born = (first < 1.5 * born) & (entropy < born)
-    spent = (first >= 1.5 * born) & (entropy < maximum(part * first, floor))
+    low_born = (first < 1.5 * low_start_nats) & (entropy < low_start_nats)
+    spent = (first >= 1.5 * low_start_nats) & (entropy < maximum(spent_below_share * first, floor))
     level = recent_mean(reward_mean)
     most = where(isnan(best(reward_max)) & reward_unit, 1.0, best(reward_max))
     right = level >= top * most  # then equal rewards are right ones
     wrong = ~right & ((most == most) | ~(level > 0))  # where no scale is known, they may be right ones too
     idle = ~(reward_gained & ~reward_fallen | reward_solved | right)  # nothing to show for it
     shrunk = idle & (response_length_mean < shorter * baseline(response_length_mean, 1))
-    tied = (recent_mean(dead_share) >= dead) | (recent_mean(reward_std) <= part * baseline(reward_std, 1))
-    broken = invalid_rate - baseline(invalid_rate, 1) >= worse
+    tied = (recent_mean(dead_share) >= dead) | (recent_mean(reward_std) <= spent_below_share * baseline(reward_std, 1))
+    broken = invalid_rate - baseline(invalid_rate, 1) >= broken_rise
     stuck = idle & ((wrong & (tied | (recent_mean(unique_rate) <= unique))) | broken)
-    saturated = (top1_prob > sure) & (logit_gap > apart) & idle
+    saturated = (top1_prob > saturated_probability) & (logit_gap > saturated_gap) & idle
     joined = (spent & (reward_fallen | shrunk | stuck)) | ((spent | low_born) & saturated)
     alive = (total(reward_mean == reward_mean) >= rows) & (recent_mean(dead_share) < live)
     untrained = (baseline(step, 1) <= 1) & ~is_any(rows_are, "epochs")
@@ -162,8 +162,8 @@ def entropy_collapse(
         "Entropy is {entropy:.3g} nats, {first:.3g} on the first row{beside}.",
         warning=((low_born & ~alive) | (spent & (level == level))) & idle,
         error=joined,
-        critical=joined & (entropy < 0.02) & (top1_prob > sure),
-        onset=began(spent, entropy < 3 * part * first, step),
+        critical=joined & (entropy < 0.02) & (top1_prob > saturated_probability),
+        onset=began(spent, entropy < 3 * spent_below_share * first, step),
         entropy=entropy,
         first=first,
         beside=words(lambda which: _BESIDE[int(which)], beside),

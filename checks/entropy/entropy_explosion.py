@@ -45,10 +45,10 @@ def entropy_explosion(
     cut_share: Column = None,
     invalid_rate: Column = None,
     *,
-    times: float = 2.0,
-    least: float = 1.0,
+    grown_factor: float = 2.0,
+    least_nats: float = 1.0,
     longer: float = 1.5,
-    worse: float = 0.2,
+    broken_rise: float = 0.2,
     random: float = 3.0,
 ) -> Fires:
     """Entropy has exploded: the policy spreads its probability over ever more tokens.
@@ -63,10 +63,10 @@ def entropy_explosion(
     had fallen before.
 
     ## Thresholds
-    - `times`: factor over the first entropy, and over the first length.
-    - `least`: entropy, nats per token, below which nothing is said.
+    - `grown_factor`: factor over the first entropy, and over the first length.
+    - `least_nats`: entropy, nats per token, below which nothing is said.
     - `longer`: factor over the first response length for a critical finding.
-    - `worse`: rise of the share of cut or invalid responses for a critical finding.
+    - `broken_rise`: rise of the share of cut or invalid responses for a critical finding.
     - `random`: entropy, nats per token, above which text is noise.
 
     ## Why it matters
@@ -91,19 +91,19 @@ def entropy_explosion(
     """
     entropy = where(entropy_mean > 0, entropy_mean, np.nan)
     first = baseline(entropy, 1)
-    high = (entropy_mean > times * first) & (entropy_mean > least)
+    high = (entropy_mean > grown_factor * first) & (entropy_mean > least_nats)
     poor = high & ((~reward_gained & (reward_mean == reward_mean)) | reward_fallen)
     times_longer = response_length_mean / baseline(response_length_mean, 1)
     cut = cut_share - baseline(cut_share, 1)
-    of_itself = ~((times_longer > times) & ((cut >= 0.15) | reward_fallen) & (entropy_mean <= random))
-    broken = invalid_rate - baseline(invalid_rate, 1) >= worse
+    of_itself = ~((times_longer > grown_factor) & ((cut >= 0.15) | reward_fallen) & (entropy_mean <= random))
+    broken = invalid_rate - baseline(invalid_rate, 1) >= broken_rise
     return fires(
         high,
         "Entropy has risen from {first:.3g} to {entropy:.3g} nats.",
         hold=(5, 10),
         warning=high & of_itself,
         error=poor & of_itself,
-        critical=poor & of_itself & ((times_longer > longer) | (cut >= worse) | broken),
+        critical=poor & of_itself & ((times_longer > longer) | (cut >= broken_rise) | broken),
         onset=began(high, entropy_mean > fmin(1.25 * first, 1.5 * lowest(entropy)), step),
         entropy=entropy_mean,
         first=first,

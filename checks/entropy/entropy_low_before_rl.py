@@ -65,8 +65,8 @@ def entropy_low_before_rl(
     temperature: Column = None,
     rows_are: Column = any_of("settings.rows", optional=True),
     *,
-    born: float = 0.15,
-    low: float = 0.1,
+    low_start_nats: float = 0.15,
+    stayed_low_nats: float = 0.1,
     rows: int = 10,
     live: float = 0.5,
 ) -> Fires:
@@ -79,8 +79,8 @@ def entropy_low_before_rl(
     updates.
 
     ## Thresholds
-    - `born`: entropy of the first row, nats per token, below which the run began low.
-    - `low`: entropy, nats per token, below which it has stayed low.
+    - `low_start_nats`: entropy of the first row, nats per token, below which the run began low.
+    - `stayed_low_nats`: entropy, nats per token, below which it has stayed low.
     - `rows`: recorded rewards from which the lack of a gain counts.
     - `live`: share of groups with equal rewards, 0 to 1, below which responses do differ.
 
@@ -102,7 +102,13 @@ def entropy_low_before_rl(
     kartikmunjal/rlhf-and-reward-modelling-alt.
     """
     first, began = baseline(entropy_mean, 1), baseline(step, 1)
-    given = ~is_any(rows_are, "epochs") & (began <= 1) & (first > 0) & (first < born) & (entropy_mean < low)
+    given = (
+        ~is_any(rows_are, "epochs")
+        & (began <= 1)
+        & (first > 0)
+        & (first < low_start_nats)
+        & (entropy_mean < stayed_low_nats)
+    )
     better = reward_gained & ~reward_fallen
     alive = (total(reward_mean == reward_mean) >= rows) & (recent_mean(dead_share) < live)
     return fires(

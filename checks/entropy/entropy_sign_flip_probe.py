@@ -31,7 +31,7 @@ def entropy_sign_flip_probe(
     reference: Any = None,
     settings: Any = None,
     *,
-    low: float = 0.5,
+    least_cosine: float = 0.5,
     alone: float = 0.8,
 ) -> Fires | None:
     """The entropy bonus lowers entropy: its gradient is applied with the wrong sign, or on the wrong tokens.
@@ -44,7 +44,7 @@ def entropy_sign_flip_probe(
     all is right, -1 where the sign is flipped). KL is silenced by giving the reference the policy's weights.
 
     ## Thresholds
-    - `low`: cosine with the gradient of the entropy that all samples together must reach.
+    - `least_cosine`: cosine with the gradient of the entropy that all samples together must reach.
     - `alone`: cosine that a single sample must reach.
 
     ## Why it matters
@@ -73,8 +73,8 @@ def entropy_sign_flip_probe(
     cases = probes.trials.entropy_cases(backward, model, render, tokenizer, prompts, reference, settings or {})
     if not cases:
         raise probes.Unjudged("no gradient is left at zero advantages: the entropy term is off")
-    worst = min(cases, key=lambda case: case.cosine - (low if case.samples > 1 else alone))
-    bad = [case for case in cases if not case.cosine >= (low if case.samples > 1 else alone)]
+    worst = min(cases, key=lambda case: case.cosine - (least_cosine if case.samples > 1 else alone))
+    bad = [case for case in cases if not case.cosine >= (least_cosine if case.samples > 1 else alone)]
     if coefficient is None and not worst.cosine < -0.9:
         if worst.cosine > 0.9:
             return None
@@ -83,7 +83,7 @@ def entropy_sign_flip_probe(
         bool(bad),
         "One step on the entropy term alone {does} entropy: cosine {cosine:.2f} with the gradient of the entropy, in "
         "{flipped} of {cases} cases ({where}).",
-        does="lowers" if worst.cosine < -low else "does not raise",
+        does="lowers" if worst.cosine < -least_cosine else "does not raise",
         cosine=worst.cosine,
         flipped=len(bad),
         cases=len(cases),

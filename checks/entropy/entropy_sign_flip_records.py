@@ -41,7 +41,7 @@ def entropy_sign_flip_records(
     tau: float = -0.6,
     rises: float = 0.4,
     strong: float = 0.05,
-    part: float = 0.3,
+    error_below_share: float = 0.3,
 ) -> Fires:
     """Entropy falls against a strong entropy bonus, as if the bonus had the wrong sign.
 
@@ -57,7 +57,7 @@ def entropy_sign_flip_records(
     - `tau`: Kendall's tau of entropy below which it falls.
     - `rises`: Kendall's tau of sharpness above which it rises.
     - `strong`: entropy coefficient from which a bonus should act.
-    - `part`: share of the first entropy below which it is an error.
+    - `error_below_share`: share of the first entropy below which it is an error.
 
     ## Why it matters
     With the sign flipped every step spends entropy on purpose, and the usual remedy, a larger coefficient, makes it
@@ -87,7 +87,7 @@ def entropy_sign_flip_records(
         suspect,
         "Entropy falls ({first:.3g} to {entropy:.3g} nats) against a bonus of {coef:.3g}; only a probe can say whether "
         "its sign is flipped.",
-        error=suspect & ((entropy_mean < part * first) | added),
+        error=suspect & ((entropy_mean < error_below_share * first) | added),
         entropy=entropy_mean,
         first=first,
         coef=entropy_coef,

@@ -19,7 +19,7 @@ LOOKED_AT = 400
         Rival("a policy that was trained into repetition", "the weights hold it", "greedy generation in eval mode"),
     ),
 )
-def first_token_good_then_garbage(samples: Column, *, least: int = 10, share: float = 0.6) -> Fires:
+def first_token_good_then_garbage(samples: Column, *, least_invalid: int = 10, noise_share: float = 0.6) -> Fires:
     """Invalid responses begin like valid ones and then turn into noise.
 
     ## What it sees
@@ -27,8 +27,8 @@ def first_token_good_then_garbage(samples: Column, *, least: int = 10, share: fl
     remainder is mostly digits, spaces and punctuation or repeats the same two words. It fires at 60 % of ten or more.
 
     ## Thresholds
-    - `least`: invalid responses that must have been seen.
-    - `share`: share of them, 0 to 1, that begin well and go on as noise.
+    - `least_invalid`: invalid responses that must have been seen.
+    - `noise_share`: share of them, 0 to 1, that begin well and go on as noise.
 
     ## Why it matters
     The first token is predicted from the whole prompt, the rest from what the generator remembers. A right start with
@@ -47,7 +47,7 @@ def first_token_good_then_garbage(samples: Column, *, least: int = 10, share: fl
     count = total(each(lambda row: len(_invalid(row)), samples))
     share_now = fold(_Starts.marked, _Starts, samples) / count
     return fires(
-        (count >= least) & (share_now >= share),
+        (count >= least_invalid) & (share_now >= noise_share),
         "{marked:.0%} of {invalid} invalid responses begin like a valid one and go on as noise.",
         hold=(1, 1),
         marked=share_now,

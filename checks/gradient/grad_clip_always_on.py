@@ -8,7 +8,7 @@ def grad_clip_always_on(
     limit: Column = any_of("settings.max_grad_norm", "settings.grad_clip"),
     *,
     rows: int = 20,
-    share: float = 0.9,
+    clipped_share: float = 0.9,
 ) -> Fires:
     """Nearly every gradient is clipped, so the clip limit and not the gradient sets the length of a step.
 
@@ -17,7 +17,7 @@ def grad_clip_always_on(
 
     ## Thresholds
     - `rows`: rows over which clipped gradients are counted.
-    - `share`: share of clipped gradients, 0 to 1.
+    - `clipped_share`: share of clipped gradients, 0 to 1.
 
     ## Why it matters
     Every update then has the same gradient norm; differences between hard and easy batches are lost. With Adam the
@@ -35,7 +35,7 @@ def grad_clip_always_on(
     """
     clipped = moving_mean(grad_norm > limit, rows)
     return fires(
-        clipped > share,
+        clipped > clipped_share,
         "{clipped:.0%} of the gradients of the last {rows} rows were longer than the clip limit of {limit:.3g}; what "
         "is logged is the norm before clipping.",
         hold=(1, 1),

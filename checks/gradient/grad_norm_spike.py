@@ -62,7 +62,7 @@ def grad_norm_spike(
     rows: int = 20,
     mads: float = 8.0,
     times: float = 5.0,
-    near: int = 100,
+    again_within_rows: int = 100,
     after: int = 5,
     huge: float = 20.0,
     level_rows: int = 10,
@@ -82,7 +82,7 @@ def grad_norm_spike(
     - `rows`: rows before that a leap is compared with.
     - `mads`: median absolute deviations above their median.
     - `times`: factor over the largest norm before.
-    - `near`: rows within which a second infinity is an error.
+    - `again_within_rows`: rows within which a second infinity is an error.
     - `after`: rows after a leap within which a fall of the reward is put down to it.
     - `huge`: gradient norm above which a whole level is too high.
     - `level_rows`: rows whose median is that level.
@@ -112,7 +112,7 @@ def grad_norm_spike(
     )
     spike = leap | infinite
     count = total(infinite)
-    earlier = previous(count, near + 1)
+    earlier = previous(count, again_within_rows + 1)
     again = infinite & (count - where(isnan(earlier), 0.0, earlier) > 1)
     level = moving_median(grad_norm, level_rows)
     tall = (level > huge) & ~reward_gained

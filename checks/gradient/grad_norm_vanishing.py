@@ -37,7 +37,7 @@ def grad_norm_vanishing(
     reward_risen: Column = None,
     reward_solved: Column = None,
     *,
-    part: float = 1e-3,
+    vanished_below_share: float = 1e-3,
     dead: float = 0.9,
     rows: int = 10,
 ) -> Fires:
@@ -49,7 +49,7 @@ def grad_norm_vanishing(
     half of the run, the run suffers from it: it is an outcome.
 
     ## Thresholds
-    - `part`: share of the first level below which the gradient has vanished.
+    - `vanished_below_share`: share of the first level below which the gradient has vanished.
     - `dead`: share of dead groups, 0 to 1, from which a small gradient is expected.
     - `rows`: rows in a row.
 
@@ -68,7 +68,7 @@ def grad_norm_vanishing(
     huggingface/trl#3452, #2703 (loss 0 with a gradient: healthy), #3857 (dead groups).
     """
     level = baseline(grad_norm, 5)
-    vanished = grad_norm < part * level
+    vanished = grad_norm < vanished_below_share * level
     return fires(
         vanished & ~(dead_share >= dead) & ~(reward_risen & reward_solved),
         "The gradient norm is {norm:.2g}; it began at {level:.2g}.",

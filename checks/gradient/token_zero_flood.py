@@ -22,7 +22,9 @@ from grpo_doctor.columns import Column, each
     remedies=("roll-back",),
     invalidates=("every checkpoint since step {onset}", "rewards since step {onset}"),
 )
-def token_zero_flood(samples: Column, *, share: float = 0.9, most: float = 0.5, least: int = 4) -> Fires:
+def token_zero_flood(
+    samples: Column, *, flooded_from: float = 0.9, flooded_share: float = 0.5, least_responses: int = 4
+) -> Fires:
     """Responses consist of one token over and over, as when the weights are NaN.
 
     ## What it sees
@@ -30,9 +32,9 @@ def token_zero_flood(samples: Column, *, share: float = 0.9, most: float = 0.5, 
     more, spaces aside) or one word (of ten or more).
 
     ## Thresholds
-    - `share`: share of one character or word in a response, 0 to 1, from which it is flooded.
-    - `most`: share of flooded responses of a step, 0 to 1.
-    - `least`: responses of a step below which it is not judged.
+    - `flooded_from`: share of one character or word in a response, 0 to 1, from which it is flooded.
+    - `flooded_share`: share of flooded responses of a step, 0 to 1.
+    - `least_responses`: responses of a step below which it is not judged.
 
     ## Why it matters
     The argmax over NaN logits is token 0, which is "!" in the vocabularies of Qwen and GPT-2: "!!!!!!" means that
@@ -47,9 +49,9 @@ def token_zero_flood(samples: Column, *, share: float = 0.9, most: float = 0.5, 
     ## Sources
     volcengine/verl#721 (step 59: kl_loss, entropy_loss and grad_norm nan, outputs "!!!!"), verl#751, verl#891.
     """
-    flooded = each(lambda row: _flooded(row, share, least), samples)
+    flooded = each(lambda row: _flooded(row, flooded_from, least_responses), samples)
     return fires(
-        flooded > most,
+        flooded > flooded_share,
         "{flooded:.0%} of the saved responses repeat a single token.",
         hold=(1, 1),
         flooded=flooded,

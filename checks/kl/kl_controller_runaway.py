@@ -27,7 +27,7 @@ from grpo_doctor.remedies import remedy
     ),
 )
 def kl_controller_runaway(
-    kl_coef: Column, kl: Column, *, rows: int = 20, steady: float = 0.9, rising: float = 0.4
+    kl_coef: Column, kl: Column, *, rows: int = 20, throughout_tau: float = 0.9, rising: float = 0.4
 ) -> Fires:
     """The KL controller raises its coefficient step after step, and the KL rises all the same.
 
@@ -37,7 +37,7 @@ def kl_controller_runaway(
 
     ## Thresholds
     - `rows`: rows over which both trends are judged.
-    - `steady`: Kendall's tau of the coefficient above which it rises throughout.
+    - `throughout_tau`: Kendall's tau of the coefficient above which it rises throughout.
     - `rising`: Kendall's tau of the KL above which it rises.
 
     ## Why it matters
@@ -53,7 +53,7 @@ def kl_controller_runaway(
     ## Sources
     arXiv 1909.08593 (adaptive KL controller); BoBaCai/grpo-dual; yunsoft2019/Lever-Plus.
     """
-    grows = (kendall_tau(kl_coef, rows) > steady) & (kl_coef > 1.1 * previous(kl_coef, rows - 1))
+    grows = (kendall_tau(kl_coef, rows) > throughout_tau) & (kl_coef > 1.1 * previous(kl_coef, rows - 1))
     return fires(
         grows & (kendall_tau(kl, rows) > rising),
         "The KL coefficient has risen to {beta:.3g} over {rows} rows, and the KL with it, to {kl:.3g}.",

@@ -38,10 +38,10 @@ def kl_explosion(
     reward_gained: Column = None,
     rows_are: Column = any_of("settings.rows", optional=True),
     *,
-    high: float = 1.5,
-    large: float = 0.5,
-    times: float = 10.0,
-    least: float = 0.1,
+    exploded_nats: float = 1.5,
+    onset_nats: float = 0.5,
+    grown_factor: float = 10.0,
+    sudden_nats: float = 0.1,
     extreme: float = 10.0,
     beyond: float = 100.0,
 ) -> Fires:
@@ -56,10 +56,10 @@ def kl_explosion(
     The onset is where the KL passed 0.5 and stayed above.
 
     ## Thresholds
-    - `high`: KL, nats per token, above which it has exploded if it grew.
-    - `large`: KL, nats per token, at whose crossing the explosion begins.
-    - `times`: factor over the first row's KL.
-    - `least`: KL, nats per token, above which a sudden rise counts.
+    - `exploded_nats`: KL, nats per token, above which it has exploded if it grew.
+    - `onset_nats`: KL, nats per token, at whose crossing the explosion begins.
+    - `grown_factor`: factor over the first row's KL.
+    - `sudden_nats`: KL, nats per token, above which a sudden rise counts.
     - `extreme`: KL, nats per token, above which it has exploded whatever it was.
     - `beyond`: KL, nats per token, above which it is an error without a gain in reward.
 
@@ -80,17 +80,17 @@ def kl_explosion(
     Engine notes section 2 and 4; NeMo-RL guide on k3; arXiv 2402.03300; OpenRLHF#931, volcengine/verl#5274.
     """
     first, before = baseline(kl, 1), previous(moving_median(kl, 20))
-    far = ((kl > high) & (kl > times * abs(first))) | (kl > extreme)
+    far = ((kl > exploded_nats) & (kl > grown_factor * abs(first))) | (kl > extreme)
     absurd = far & (moving_median(kl, 5) > beyond) & ~reward_gained
-    sudden = (kl > least) & (kl > times * abs(before)) & reward_fallen
+    sudden = (kl > sudden_nats) & (kl > grown_factor * abs(before)) & reward_fallen
     epochs = is_any(rows_are, "epochs")
-    exploded = far | sudden | (epochs & (kl > high))
+    exploded = far | sudden | (epochs & (kl > exploded_nats))
     return fires(
         exploded,
         "The KL to the reference is {kl:.3g} nats per token{began}.",
         error=far & reward_fallen | sudden | absurd | (epochs & (kl > extreme)),
         critical=far & reward_fallen & (kl > extreme),
-        onset=began(exploded, kl > large, step),
+        onset=began(exploded, kl > onset_nats, step),
         began=words(_began, where(epochs, math.nan, first)),
         kl=kl,
         first=first,

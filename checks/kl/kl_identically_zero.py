@@ -6,7 +6,7 @@ from grpo_doctor.columns import Column, row, total
 
 @check("KL003", kind="defect", severity="warning")
 def kl_identically_zero(
-    kl: Column, kl_coef: Column = None, grad_norm: Column = None, *, zero: float = 1e-8, least: int = 5
+    kl: Column, kl_coef: Column = None, grad_norm: Column = None, *, zero: float = 1e-8, least_rows: int = 5
 ) -> Fires:
     """The logged KL is zero throughout, so it measures nothing.
 
@@ -17,7 +17,7 @@ def kl_identically_zero(
 
     ## Thresholds
     - `zero`: |KL|, nats per token, below which it counts as 0.
-    - `least`: recorded values after the first that must all be 0.
+    - `least_rows`: recorded values after the first that must all be 0.
 
     ## Why it matters
     A policy that has been updated differs from its reference. A KL of exactly zero is computed against the policy
@@ -37,7 +37,7 @@ def kl_identically_zero(
     19 blocks; catalogue of checks, KL003.
     """
     seen, nonzero = row(kl), total(abs(kl) >= zero)
-    found = (total(~(grad_norm == 0)) > least) & (nonzero == 0) & ~(kl_coef == 0)
+    found = (total(~(grad_norm == 0)) > least_rows) & (nonzero == 0) & ~(kl_coef == 0)
     return fires(
         found,
         "The logged KL was 0 in all {seen} of its values: it measures nothing and protects nothing.",

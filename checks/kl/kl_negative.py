@@ -105,7 +105,7 @@ def probe_sign(
     settings: Any = None,
     prompts: Any = None,
     *,
-    low: float = 0.3,
+    least_cosine: float = 0.3,
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The probe moves the reference a little away from the policy and, at advantages of zero, takes what that adds to the
@@ -115,7 +115,7 @@ def probe_sign(
     loss, leaves no such gradient and is not judged.
 
     ## Thresholds of the probe
-    - `low`: cosine with the way back to the reference whose opposite is the wrong sign.
+    - `least_cosine`: cosine with the way back to the reference whose opposite is the wrong sign.
     """
     if (settings or {}).get("kl_coef") == 0:
         raise probes.Unjudged("settings['kl_coef'] is 0: there is no KL term")
@@ -125,7 +125,7 @@ def probe_sign(
     if found is None:
         raise probes.Unjudged("the reference adds nothing to the gradient at zero advantages")
     return fires(
-        not found >= -low,
+        not found >= -least_cosine,
         "One step on the KL term alone leads away from the reference: cosine {cosine:.2f} with the way back.",
         cosine=found,
     )

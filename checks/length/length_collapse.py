@@ -61,7 +61,7 @@ def length_collapse(
     reward_fallen: Column = None,
     reward_solved: Column = None,
     *,
-    part: float = 0.25,
+    collapsed_below_share: float = 0.25,
     shortest: float = 2.0,
     single: float = 1.5,
     ordinary: float = 8.0,
@@ -77,7 +77,7 @@ def length_collapse(
     at the best reward: what shrank while the reward held is not where it collapsed.
 
     ## Thresholds
-    - `part`: share of the first response length below which it has collapsed.
+    - `collapsed_below_share`: share of the first response length below which it has collapsed.
     - `shortest`: tokens up to which it is an error whatever the reward does.
     - `single`: tokens up to which it is critical.
     - `ordinary`: tokens of the first row below which short answers are the task.
@@ -100,7 +100,7 @@ def length_collapse(
     """
     first = baseline(length, 1)
     chance = 3 * math.sqrt(2) * noise(np.log1p(length))
-    short = (length < first * fmin(part, np.exp(-chance))) & (first >= ordinary)
+    short = (length < first * fmin(collapsed_below_share, np.exp(-chance))) & (first >= ordinary)
     known = reward_mean == reward_mean
     better = (reward_gained & ~reward_fallen) | reward_solved
     level = recent_mean(reward_mean)

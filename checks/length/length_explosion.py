@@ -65,11 +65,11 @@ def length_explosion(
     invalid_rate: Column = None,
     max_new_tokens: Column = None,
     *,
-    times: float = 2.0,
+    grown_factor: float = 2.0,
     since_best: float = 1.5,
-    more: float = 0.15,
-    near: float = 0.75,
-    worse: float = 0.3,
+    cut_rise: float = 0.15,
+    limit_share: float = 0.75,
+    invalid_rise: float = 0.3,
 ) -> Fires:
     """Responses run towards the limit and the reward does not follow.
 
@@ -82,11 +82,11 @@ def length_explosion(
     responses rose by 0.3. Held on 3 of 5 rows. The onset is where the mean left 1.25 times the first length.
 
     ## Thresholds
-    - `times`: factor over the first response length.
+    - `grown_factor`: factor over the first response length.
     - `since_best`: factor over the length at the best reward for an error.
-    - `more`: rise of the share of cut responses that goes with it.
-    - `near`: share of max_new_tokens, 0 to 1, that the mean length must exceed instead.
-    - `worse`: rise of the share of invalid responses for an error.
+    - `cut_rise`: rise of the share of cut responses that goes with it.
+    - `limit_share`: share of max_new_tokens, 0 to 1, that the mean length must exceed instead.
+    - `invalid_rise`: rise of the share of invalid responses for an error.
 
     ## Why it matters
     Cut responses have no answer, so rewards drop to the floor and all groups tie; generation time grows with the
@@ -109,12 +109,12 @@ def length_explosion(
     first = baseline(response_length_mean, 1)
     now = recent_mean(response_length_mean)
     chance = 3 * math.sqrt(1 + 1 / 5) * noise(np.log1p(response_length_mean))
-    long = (now > times * first) & (now > first * np.exp(chance))
-    cut = recent_mean(cut_share) - baseline(cut_share, 1) >= more
-    full = now > near * max_new_tokens
+    long = (now > grown_factor * first) & (now > first * np.exp(chance))
+    cut = recent_mean(cut_share) - baseline(cut_share, 1) >= cut_rise
+    full = now > limit_share * max_new_tokens
     known = reward_mean == reward_mean
     poor = known & ~reward_gained
-    broken = invalid_rate - baseline(invalid_rate, 1) >= worse
+    broken = invalid_rate - baseline(invalid_rate, 1) >= invalid_rise
     level = recent_mean(reward_mean)
     at_best = latest(where(level >= best(level), now, np.nan))
     spared = (cut_share == cut_share) & ~(cut | full)

@@ -18,7 +18,7 @@ def min_new_tokens_vs_target(
     min_new_tokens: Column,
     length: Column = any_of("response_length_median", "response_length_mean"),
     *,
-    near: float = 1.2,
+    near_factor: float = 1.2,
 ) -> Fires:
     """The minimum length decides how long responses are.
 
@@ -27,7 +27,7 @@ def min_new_tokens_vs_target(
     stop as soon as they may. Lengths of the supervised answers would settle it, and are not in the records.
 
     ## Thresholds
-    - `near`: factor over min_new_tokens up to which most responses stop at once.
+    - `near_factor`: factor over min_new_tokens up to which most responses stop at once.
 
     ## Why it matters
     Answers that want to be shorter get a tail of forced tokens, which are scored and trained on.
@@ -42,7 +42,7 @@ def min_new_tokens_vs_target(
     BoBaCai/grpo-dual (minimum 5 → 30 → 5); fault `min-new-tokens` of the engine.
     """
     return fires(
-        (min_new_tokens >= 2) & (length <= near * min_new_tokens),
+        (min_new_tokens >= 2) & (length <= near_factor * min_new_tokens),
         "Responses of {length:.3g} tokens end as soon as the minimum of {minimum:g} lets them.",
         length=length,
         minimum=min_new_tokens,

@@ -27,7 +27,7 @@ from grpo_doctor.columns import Column
     remedies=("complete-eos-set",),
     invalidates=("rewards since step {onset}: text after the end of the turn was scored",),
 )
-def repeated_eos_in_response(eot_per_response: Column, *, most: float = 1.05) -> Fires:
+def repeated_eos_in_response(eot_per_response: Column, *, most_tokens: float = 1.05) -> Fires:
     """Responses hold more than one end-of-turn token.
 
     ## What it sees
@@ -35,7 +35,7 @@ def repeated_eos_in_response(eot_per_response: Column, *, most: float = 1.05) ->
     end, or carries a piece of the prompt or of the padding.
 
     ## Thresholds
-    - `most`: end-of-turn tokens per response.
+    - `most_tokens`: end-of-turn tokens per response.
 
     ## Why it matters
     Text after the end of the turn is scored and trained on, and the policy learns to write both sides of the dialogue.
@@ -50,7 +50,7 @@ def repeated_eos_in_response(eot_per_response: Column, *, most: float = 1.05) ->
     BoBaCai/grpo-dual and 001 (Llama-3, pad == eot); catalogue LEN006; threads named in the remedy.
     """
     return fires(
-        eot_per_response > most,
+        eot_per_response > most_tokens,
         "Responses hold {count:.3g} end-of-turn tokens on average; one is the end.",
         count=eot_per_response,
     )

@@ -65,10 +65,10 @@ def truncation_excess(
     warn: float = 0.1,
     bad: float = 0.5,
     rows: int = 10,
-    short: float = 16,
-    full: float = 0.95,
-    nearly: float = 0.8,
-    effect: float = 0.5,
+    short_tokens: float = 16,
+    limit_share: float = 0.95,
+    outcome_share: float = 0.8,
+    gain_deviations: float = 0.5,
 ) -> Fires:
     """Too many responses are cut at the length limit.
 
@@ -91,10 +91,10 @@ def truncation_excess(
     - `warn`: share of responses cut, 0 to 1, for a warning.
     - `bad`: share of responses cut, 0 to 1, for an error.
     - `rows`: rows over which the error is judged, and a constant length.
-    - `short`: tokens up to which a constant length is no limit.
-    - `full`: mean length, as a share of the limit, from which nearly all responses are cut.
-    - `nearly`: share of responses cut over the whole run, 0 to 1, from which it is an outcome.
-    - `effect`: gain, in standard deviations of single rewards, that is more than form (Cohen's medium effect).
+    - `short_tokens`: tokens up to which a constant length is no limit.
+    - `limit_share`: mean length, as a share of the limit, from which nearly all responses are cut.
+    - `outcome_share`: share of responses cut over the whole run, 0 to 1, from which it is an outcome.
+    - `gain_deviations`: gain, in standard deviations of single rewards, that is more than form (Cohen's medium effect).
 
     ## Why it matters
     A cut response has no answer. Scored as wrong it makes groups tie; scored by what stands there, the policy learns
@@ -115,15 +115,17 @@ def truncation_excess(
     kartikmunjal/rlhf-and-reward-modelling-alt (every response at 64 tokens); trl PR#5759, verl#7823, ms-swift#4950.
     """
     length = _level(response_length_mean, rows)
-    by_length = _by_length(response_length_mean, response_length_max, max_new_tokens, length, rows, short, full)
+    by_length = _by_length(
+        response_length_mean, response_length_max, max_new_tokens, length, rows, short_tokens, limit_share
+    )
     share = where(isnan(cut_share), by_length, cut_share)
     so_far = total(share) / total(share == share)
     over_rows, lately = _level(share, rows), _level(share, 5)
     often = (lately > warn) & (where(total(share == share) < 5, total(share > warn), moving_sum(share > warn, 5)) >= 3)
-    suffered = (lately > nearly) & (so_far > nearly)
+    suffered = (lately > outcome_share) & (so_far > outcome_share)
     spread = total(reward_std) / total(reward_std == reward_std)
     spread = where(isnan(spread), where(reward_unit, 0.5, np.nan), spread)
-    grown = where(isnan(meant_shown), reward_now - reward_first >= effect * spread, meant_gained)
+    grown = where(isnan(meant_shown), reward_now - reward_first >= gain_deviations * spread, meant_gained)
     better = (reward_gained & ~reward_fallen & (grown | ~suffered)) | reward_solved
     stays = ~(kendall_tau(share, rows) < -0.4) & (step - baseline(step, 1) >= rows - 1)
     return fires(

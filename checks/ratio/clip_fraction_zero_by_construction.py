@@ -12,7 +12,7 @@ from grpo_doctor.columns import Column, row, total
     },
 )
 def clip_fraction_zero_by_construction(
-    clip_fraction: Column, ratio_mean: Column = None, ratio_max: Column = None, *, least: int = 10
+    clip_fraction: Column, ratio_mean: Column = None, ratio_max: Column = None, *, least_rows: int = 10
 ) -> Fires:
     """No token is ever clipped: with one update per rollout the ratio is 1, and clip bounds do nothing.
 
@@ -21,7 +21,7 @@ def clip_fraction_zero_by_construction(
     bound could hide (mean within 1e-3 of 1, largest at most 1.2, where recorded).
 
     ## Thresholds
-    - `least`: recorded clip fractions that must all be 0.
+    - `least_rows`: recorded clip fractions that must all be 0.
 
     ## Why it matters
     It is no defect. But the clip fraction and the ratio carry no information then, and remedies that act through the
@@ -40,7 +40,7 @@ def clip_fraction_zero_by_construction(
     rows, clipped = row(clip_fraction), total(clip_fraction != 0)
     moved = total((abs(ratio_mean - 1) > 1e-3) | (ratio_max > 1.2))
     return fires(
-        (rows >= least) & (clipped == 0) & (moved == 0),
+        (rows >= least_rows) & (clipped == 0) & (moved == 0),
         "No token was clipped in {rows} rows: clip bounds and ratios say nothing about this run.",
         hold=(1, 1),
         clear=1,

@@ -39,8 +39,8 @@ def importance_weight_off_one(
     reward_gained: Column = None,
     *,
     agree: float = 1e-2,
-    off: float = 1.25,
-    far: float = 2.0,
+    off_factor: float = 1.25,
+    far_factor: float = 2.0,
     tiny: float = 0.25,
 ) -> Fires:
     """The importance weights shrink the update although generator and trainer agree token by token.
@@ -52,8 +52,8 @@ def importance_weight_off_one(
 
     ## Thresholds
     - `agree`: k3, nats per token, below which generator and trainer agree token by token.
-    - `off`: factor off 1 of the mean importance weight, on two rows running.
-    - `far`: factor off 1 of the mean importance weight, on one row.
+    - `off_factor`: factor off 1 of the mean importance weight, on two rows running.
+    - `far_factor`: factor off 1 of the mean importance weight, on one row.
     - `tiny`: mean importance weight below which it is an error.
 
     ## Why it matters
@@ -72,8 +72,8 @@ def importance_weight_off_one(
     huggingface/trl#5814 (mean 0.4 to 0.7 at a difference near 0); NVIDIA-NeMo/RL#2269; verl docs/algo/rollout_corr.md
     (mean outside 0.5 to 2); identity E[weight] = 1.
     """
-    leaves = (rollout_weight_mean > off) | (rollout_weight_mean < 1 / off)
-    beyond = (rollout_weight_mean > far) | (rollout_weight_mean < 1 / far)
+    leaves = (rollout_weight_mean > off_factor) | (rollout_weight_mean < 1 / off_factor)
+    beyond = (rollout_weight_mean > far_factor) | (rollout_weight_mean < 1 / far_factor)
     alike = (rollout_gap < agree) & (rollout_weight_mean > 0)  # a weight is an exponential: 0 was never measured
     shrunk = beyond & alike
     return fires(

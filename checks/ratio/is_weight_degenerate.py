@@ -16,8 +16,8 @@ def is_weight_degenerate(
     ratio_mean: Column,
     ratio_max: Column = None,
     *,
-    low: float = 0.5,
-    high: float = 2.0,
+    low_ratio: float = 0.5,
+    high_ratio: float = 2.0,
     rows: int = 5,
 ) -> Fires:
     """The importance weights have a mean far from 1, so they no longer correct anything.
@@ -26,8 +26,8 @@ def is_weight_degenerate(
     The mean probability ratio of new to old policy, median of five rows, below 0.5 or above 2.
 
     ## Thresholds
-    - `low`: mean probability ratio below which weights are degenerate.
-    - `high`: mean probability ratio above which weights are degenerate.
+    - `low_ratio`: mean probability ratio below which weights are degenerate.
+    - `high_ratio`: mean probability ratio above which weights are degenerate.
     - `rows`: rows whose median counts.
 
     ## Why it matters
@@ -46,7 +46,7 @@ def is_weight_degenerate(
     """
     middle = moving_median(ratio_mean, rows)
     return fires(
-        (middle < low) | (middle > high),
+        (middle < low_ratio) | (middle > high_ratio),
         "The mean importance ratio is {mean:.3g} where it must be near 1.",
         mean=middle,
         largest=ratio_max,

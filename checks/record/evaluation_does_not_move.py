@@ -39,7 +39,7 @@ def same(state: tuple[float, int], score: Any) -> tuple[tuple[float, int], float
         ),
     ),
 )
-def evaluation_does_not_move(eval_score: Column, reward_gained: Column, *, times: int = 4) -> Fires:
+def evaluation_does_not_move(eval_score: Column, reward_gained: Column, *, equal_scores: int = 4) -> Fires:
     """The held-out score is exactly the same number at every evaluation while the run learns.
 
     ## What it sees
@@ -47,7 +47,7 @@ def evaluation_does_not_move(eval_score: Column, reward_gained: Column, *, times
     1, while the training reward has gained.
 
     ## Thresholds
-    - `times`: equal held-out scores.
+    - `equal_scores`: equal held-out scores.
 
     ## Why it matters
     Weights that moved give other answers, and other answers another score. The same number to the last digit says that
@@ -65,7 +65,7 @@ def evaluation_does_not_move(eval_score: Column, reward_gained: Column, *, times
     """
     equal = fold(same, lambda: (math.nan, 0), eval_score)
     return fires(
-        (equal >= times) & reward_gained & ~((eval_score == 0) | (eval_score == 1)),
+        (equal >= equal_scores) & reward_gained & ~((eval_score == 0) | (eval_score == 1)),
         "The held-out score was exactly the same in all of its {times:.0f} evaluations while the reward rose.",
         hold=(1, 1),
         times=equal,

@@ -14,7 +14,7 @@ def metric_carries_no_information(
     judge_failure_rate: Column = None,
     top1_prob: Column = None,
     *,
-    least: int = 10,
+    least_rows: int = 10,
 ) -> Fires:
     """A metric has had one value throughout, so it can show nothing.
 
@@ -23,7 +23,7 @@ def metric_carries_no_information(
     top-1 probability. A KL or a clip fraction that stays the same is told by KL003 and RAT002.
 
     ## Thresholds
-    - `least`: equal values in a row.
+    - `least_rows`: equal values in a row.
 
     ## Why it matters
     A number that cannot move proves nothing. An EOS suppressor that counts its own work is always at 100 %; a mean
@@ -42,9 +42,9 @@ def metric_carries_no_information(
     rows = [where(best(c) == lowest(c), total(where(isnan(c), 0.0, 1.0)), 0.0) for c in columns]
     longest = reduce(maximum, rows)
     return fires(
-        longest >= least,
+        longest >= least_rows,
         "Always the same value, so it can show nothing: {metrics} ({rows} times).",
         hold=(1, 1),
         rows=longest,
-        metrics=words(lambda *n: ", ".join(w for w, k in zip(WATCHED, n, strict=True) if k >= least), *rows),
+        metrics=words(lambda *n: ", ".join(w for w, k in zip(WATCHED, n, strict=True) if k >= least_rows), *rows),
     )

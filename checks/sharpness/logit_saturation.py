@@ -35,11 +35,11 @@ def logit_saturation(
     reward_solved: Column = None,
     entropy_mean: Column = None,
     *,
-    gap: float = 5.0,
+    warning_gap: float = 5.0,
     prob: float = 0.95,
-    wide: float = 7.0,
-    sure: float = 0.99,
-    certain: float = 0.999,
+    error_gap: float = 7.0,
+    error_probability: float = 0.99,
+    critical_probability: float = 0.999,
     spent: float = 0.02,
 ) -> Fires:
     """The policy is certain of nearly every token: the logits are saturated.
@@ -51,11 +51,11 @@ def logit_saturation(
     instruct models have a gap of 1.5 to 5 and a probability of 0.43 to 0.85.
 
     ## Thresholds
-    - `gap`: gap of the two largest logits for a warning.
+    - `warning_gap`: gap of the two largest logits for a warning.
     - `prob`: probability of the likeliest token for a warning.
-    - `wide`: gap of the two largest logits for an error.
-    - `sure`: probability of the likeliest token for an error.
-    - `certain`: probability of the likeliest token for a critical finding.
+    - `error_gap`: gap of the two largest logits for an error.
+    - `error_probability`: probability of the likeliest token for an error.
+    - `critical_probability`: probability of the likeliest token for a critical finding.
     - `spent`: entropy, nats per token, below which it is critical.
 
     ## Why it matters
@@ -75,13 +75,13 @@ def logit_saturation(
     engine; SmolLM2-135M: gap 1.5-1.8, probability 0.43-0.53.
     """
     better = (reward_gained & ~reward_fallen) | reward_solved
-    saturated = (logit_gap > wide) & (top1_prob > sure) & ~better
+    saturated = (logit_gap > error_gap) & (top1_prob > error_probability) & ~better
     return fires(
-        (logit_gap > gap) & (top1_prob > prob) & ~better,
+        (logit_gap > warning_gap) & (top1_prob > prob) & ~better,
         "The likeliest token has probability {p:.4g} and a logit gap of {gap:.3g}: the policy is certain of nearly "
         "every token.",
         error=saturated,
-        critical=saturated & (top1_prob > certain) & (entropy_mean < spent),
+        critical=saturated & (top1_prob > critical_probability) & (entropy_mean < spent),
         p=top1_prob,
         gap=logit_gap,
     )

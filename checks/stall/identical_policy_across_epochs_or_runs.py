@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     remedies=("print-the-effective-setting",),
 )
 def identical_policy_across_epochs_or_runs(
-    found: Comparison, *, same: float = 0.999, compared: int = 20, still: float = 1e-4
+    found: Comparison, *, same: float = 0.999, compared: int = 20, still_below: float = 1e-4
 ) -> Fires | None:
     """Two runs, or two epochs, hold the same policy, though their settings differ.
 
@@ -40,7 +40,7 @@ def identical_policy_across_epochs_or_runs(
     ## Thresholds
     - `same`: share of responses that are the same text, 0 to 1.
     - `compared`: responses that are compared at least.
-    - `still`: change of a tensor's norm by its norm, below which it has not moved.
+    - `still_below`: change of a tensor's norm by its norm, below which it has not moved.
 
     ## Why it matters
     What does not move is not trained: a learning rate that is lost in rounding, frozen parameters, a setting that does
@@ -60,7 +60,7 @@ def identical_policy_across_epochs_or_runs(
     alike, weights = found.samples, found.weights
     texts = alike is not None and alike.compared >= compared and alike.share >= same and bool(found.acting)
     farthest = max((moved.change for moved in weights), default=0.0)
-    unmoved = bool(weights) and farthest < still
+    unmoved = bool(weights) and farthest < still_below
     told = []
     if texts and alike is not None:
         told.append(f"{alike.same} of {alike.compared} responses are the same text")

@@ -31,9 +31,9 @@ def lr_too_small_or_large(
     mismatch: Column = any_of("rollout_mismatch_raw_kl", "rollout_mismatch_kl", optional=True),
     *,
     rows: int = 5,
-    far: float = 0.05,
+    warning_nats: float = 0.05,
     torn: float = 0.5,
-    still: float = 1e-7,
+    still_nats: float = 1e-7,
     other: float = 1e-2,
 ) -> Fires:
     """The learning rate moves the policy too far in one update, or not at all.
@@ -48,9 +48,9 @@ def lr_too_small_or_large(
 
     ## Thresholds
     - `rows`: updates whose median and largest count.
-    - `far`: movement of the policy by one update, nats per token, for a warning.
+    - `warning_nats`: movement of the policy by one update, nats per token, for a warning.
     - `torn`: the same movement for an error.
-    - `still`: movement, nats per token, below which an update does nothing.
+    - `still_nats`: movement, nats per token, below which an update does nothing.
     - `other`: mismatch of generator and trainer, nats per token, above which samples are not the policy's own.
 
     ## Why it matters
@@ -72,9 +72,9 @@ def lr_too_small_or_large(
     """
     usual, largest = moving_median(policy_movement_kl, rows), moving_max(policy_movement_kl, rows)
     foreign = recent_mean(abs(mismatch), rows) > other
-    too_far = (usual > far) & ~foreign
+    too_far = (usual > warning_nats) & ~foreign
     rising = learning_rate > previous(learning_rate)
-    nothing = (largest < still) & ~(learning_rate == 0) & ~rising & ~(dead_share >= 0.9)
+    nothing = (largest < still_nats) & ~(learning_rate == 0) & ~rising & ~(dead_share >= 0.9)
     return fires(
         too_far | nothing,
         "One update moves the policy by {moved:.2g} nats a token: the step is {what}.",

@@ -63,11 +63,11 @@ def loss_does_not_fall(
     grad_norm: Column = None,
     *,
     rows: int = 5,
-    long: int = 10,
-    early: int = 40,
+    mean_rows: int = 10,
+    early_rows: int = 40,
     half: float = 0.5,
-    share: float = 0.3,
-    worse: float = 0.25,
+    above_lowest_share: float = 0.3,
+    above_first_share: float = 0.25,
     nats: float = 0.1,
     sigmas: float = 5.0,
     fallen: float = 2.5,
@@ -84,11 +84,11 @@ def loss_does_not_fall(
 
     ## Thresholds
     - `rows`: losses in the short median.
-    - `long`: losses in a mean, and half of those in the long median.
-    - `early`: losses before which a level loss is not told.
+    - `mean_rows`: losses in a mean, and half of those in the long median.
+    - `early_rows`: losses before which a level loss is not told.
     - `half`: share of what the loss had fallen that is given back.
-    - `share`: share above the lowest loss for a warning.
-    - `worse`: share above the first loss for an error.
+    - `above_lowest_share`: share above the lowest loss for a warning.
+    - `above_first_share`: share above the first loss for an error.
     - `nats`: nats above the first loss for an error.
     - `sigmas`: standard errors that a rise must exceed.
     - `fallen`: standard errors from which the loss has fallen.
@@ -111,18 +111,23 @@ def loss_does_not_fall(
     """
     level, scatter = moving_median(loss, rows), noise(loss)
     first, low = baseline(level, 1), lowest(level)
-    lasting, once = moving_median(loss, 2 * long), total(seen(events, "restart")) == 0
+    lasting, once = moving_median(loss, 2 * mean_rows), total(seen(events, "restart")) == 0
     rose = (level - low > sigmas * scatter * math.sqrt(2 / rows)) & (low > 0) & once
-    diverged = rose & (level > (1 + worse) * first + nats) & (level > 2 * low)
+    diverged = rose & (level > (1 + above_first_share) * first + nats) & (level > 2 * low)
     deep = lowest(lasting)
-    lost = (lasting - deep > sigmas * scatter * math.sqrt(1 / long)) & (deep > 0) & once & (first - deep > share * deep)
-    lost = lost & (lasting > (1 + share) * deep) & (lasting - deep > half * (first - deep))
+    lost = (
+        (lasting - deep > sigmas * scatter * math.sqrt(1 / mean_rows))
+        & (deep > 0)
+        & once
+        & (first - deep > above_lowest_share * deep)
+    )
+    lost = lost & (lasting > (1 + above_lowest_share) * deep) & (lasting - deep > half * (first - deep))
     nothing = (moving_max(abs(loss), rows) <= 0) & ((first == 0) | (grad_norm == 0))
     fell = False
-    for window in (long, 8 * long):
+    for window in (mean_rows, 8 * mean_rows):
         mean = moving_mean(loss, window)
         fell = fell | (baseline(mean, 1) - lowest(mean) > fallen * scatter * math.sqrt(2 / window))
-    flat = (row(loss) >= early) & ~fell & (loss != 0)
+    flat = (row(loss) >= early_rows) & ~fell & (loss != 0)
     since = latest(where(level <= low, previous(step), math.nan))
     return fires(
         flat | diverged | lost | nothing,

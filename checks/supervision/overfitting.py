@@ -26,7 +26,7 @@ from grpo_doctor.remedies import remedy
         ),
     ),
 )
-def overfitting(eval_loss: Column, loss: Column = None, *, above: float = 0.1, least: int = 3) -> Fires:
+def overfitting(eval_loss: Column, loss: Column = None, *, above: float = 0.1, least_evaluations: int = 3) -> Fires:
     """The loss on held-out data rises while that of training falls.
 
     ## What it sees
@@ -35,7 +35,7 @@ def overfitting(eval_loss: Column, loss: Column = None, *, above: float = 0.1, l
 
     ## Thresholds
     - `above`: share above the lowest evaluation loss.
-    - `least`: evaluations that must have been seen.
+    - `least_evaluations`: evaluations that must have been seen.
 
     ## Why it matters
     The model learns its examples by heart. As a start for RL it is worse than it looks: what it has memorised has
@@ -53,7 +53,7 @@ def overfitting(eval_loss: Column, loss: Column = None, *, above: float = 0.1, l
     low, now = lowest(eval_loss), latest(eval_loss)
     learns = ~(latest(loss) >= baseline(loss, 1))
     return fires(
-        (row(eval_loss) >= least) & (moving_min(eval_loss, 2) > (1 + above) * low) & (low > 0) & learns,
+        (row(eval_loss) >= least_evaluations) & (moving_min(eval_loss, 2) > (1 + above) * low) & (low > 0) & learns,
         "The loss on held-out data rose from {low:.3g} to {now:.3g} while that of training fell to {trained:.3g}.",
         hold=(1, 1),
         clear=1,

@@ -20,7 +20,7 @@ from grpo_doctor.remedies import remedy
     ),
 )
 def eos_not_expected_at_target_end(
-    model: Any, tokenizer: Any, render: Any, supervised: Any, *, least: float = 0.1
+    model: Any, tokenizer: Any, render: Any, supervised: Any, *, least_probability: float = 0.1
 ) -> Fires | None:
     """The policy does not expect the end where its supervised answers end.
 
@@ -29,7 +29,7 @@ def eos_not_expected_at_target_end(
     the answer. A median below 0.1 is the illness.
 
     ## Thresholds
-    - `least`: probability of an end token after the last word of the answer.
+    - `least_probability`: probability of an end token after the last word of the answer.
 
     ## Why it matters
     A policy that was never taught to stop begins RL at the length limit; rewards then judge cut text.
@@ -62,7 +62,7 @@ def eos_not_expected_at_target_end(
             found.append(float(last.softmax(-1)[ends].sum()))
     median = float(torch.tensor(found).median())
     return fires(
-        median < least,
+        median < least_probability,
         "Where answers end the policy expects the end with a probability of {median:.3g} (median of {pairs}).",
         median=median,
         pairs=len(found),

@@ -25,8 +25,8 @@ def collapse_heals_without_update(
     update_applied: Column,
     invalid_rate: Column,
     *,
-    least: int = 3,
-    share: float = 0.8,
+    least_ends: int = 3,
+    ended_share: float = 0.8,
 ) -> Fires:
     """Collapsed rollouts become healthy again although no weight has changed in between.
 
@@ -35,8 +35,8 @@ def collapse_heals_without_update(
     when three or more collapses ended without one, and they are at least 80 % of all that ended.
 
     ## Thresholds
-    - `least`: collapses that ended without an update.
-    - `share`: share of all that ended, 0 to 1.
+    - `least_ends`: collapses that ended without an update.
+    - `ended_share`: share of all that ended, 0 to 1.
 
     ## Why it matters
     Weights that have collapsed do not recover by themselves. What recovers without an update is state: train or eval
@@ -59,7 +59,7 @@ def collapse_heals_without_update(
     alone = healed & (previous(update_applied) == 0)
     ended, without = total(healed), total(alone)
     return fires(
-        (without >= least) & (without >= share * ended),
+        (without >= least_ends) & (without >= ended_share * ended),
         "{without} of {ended} collapses healed at a step before which no weight had changed: a state is broken, not "
         "the weights.",
         hold=(1, 1),

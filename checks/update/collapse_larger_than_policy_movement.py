@@ -37,8 +37,8 @@ def collapse_larger_than_policy_movement(
     movement: Column = once_known("policy_movement_kl"),
     *,
     drop: float = 0.5,
-    small: float = 0.01,
-    least: int = 3,
+    small_nats: float = 0.01,
+    least_steps: int = 3,
 ) -> Fires:
     """The output collapses from one step to the next although the policy hardly moved.
 
@@ -49,8 +49,8 @@ def collapse_larger_than_policy_movement(
 
     ## Thresholds
     - `drop`: rise of the share of invalid responses, 0 to 1.
-    - `small`: movement of the policy, nats per token, below which it cannot explain that.
-    - `least`: such steps.
+    - `small_nats`: movement of the policy, nats per token, below which it cannot explain that.
+    - `least_steps`: such steps.
 
     ## Why it matters
     A policy that is nearly the same writes nearly the same text. What changed must lie between policy and text:
@@ -67,10 +67,10 @@ def collapse_larger_than_policy_movement(
     invalid while the first update has learning rate 0.
     """
     before = where(step - previous(step) == 1, previous(movement), math.nan)
-    jump = (invalid_rate - previous(invalid_rate) >= drop) & (before < small)
+    jump = (invalid_rate - previous(invalid_rate) >= drop) & (before < small_nats)
     times = total(jump)
     return fires(
-        jump & (times >= least),
+        jump & (times >= least_steps),
         "Invalid responses rose by {rise:.0%} in one step, {times} times, though the update before moved the policy by "
         "{moved:.2g} nats a token.",
         hold=(1, 1),

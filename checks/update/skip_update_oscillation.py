@@ -8,8 +8,8 @@ def skip_update_oscillation(
     invalid_rate: Column,
     *,
     autocorrelation: float = -0.15,
-    share: float = 0.8,
-    least: int = 3,
+    ended_share: float = 0.8,
+    least_ends: int = 3,
 ) -> Fires:
     """Collapse and recovery alternate in step with a rule that skips updates.
 
@@ -19,8 +19,8 @@ def skip_update_oscillation(
 
     ## Thresholds
     - `autocorrelation`: lag-1 autocorrelation of collapse below which it alternates.
-    - `share`: share of collapses that end at a skipped update, 0 to 1.
-    - `least`: such ends.
+    - `ended_share`: share of collapses that end at a skipped update, 0 to 1.
+    - `least_ends`: such ends.
 
     ## Why it matters
     The skip rule makes a permanent fault look like an unstable policy: every skip hides the fault for one rollout.
@@ -44,9 +44,9 @@ def skip_update_oscillation(
     lag = (together - mean * (2 * held - z) + (n - 1) * mean**2) / (n * mean * (1 - mean))
     ended = total((previous(z) == 1) & (z == 0))
     skipped = total((previous(z) == 1) & (z == 0) & (previous(update_applied) == 0))
-    mixed = (total(update_applied == 1) >= least) & (skipped >= least)
+    mixed = (total(update_applied == 1) >= least_ends) & (skipped >= least_ends)
     return fires(
-        mixed & ((lag < autocorrelation) | (skipped >= share * ended)),
+        mixed & ((lag < autocorrelation) | (skipped >= ended_share * ended)),
         "Collapse alternates with skipped updates: {skipped} of {ended} collapses ended at a skip, and its lag-1 "
         "autocorrelation is {lag:.2f}.",
         hold=(1, 1),

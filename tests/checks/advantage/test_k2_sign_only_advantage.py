@@ -27,9 +27,9 @@ def test_it_stays_silent(k: int, values: list[list[float]]) -> None:
 @pytest.mark.parametrize(
     ("thresholds", "columns", "severity"),
     [
-        ({"share": 0.75}, {"advantage_abs_values": [[0.7071]] * 6 + [[0.3]] * 2}, "warning"),
+        ({"sign_only_share": 0.75}, {"advantage_abs_values": [[0.7071]] * 6 + [[0.3]] * 2}, "warning"),
         ({}, {"advantage_abs_values": [[1e-6]] * 8 + [[0.7071]] * 8}, "warning"),
-        ({"near": 0.25}, {"advantage_abs_values": [[1.25]] * 8}, None),
+        ({"unit_distance": 0.25}, {"advantage_abs_values": [[1.25]] * 8}, None),
     ],
 )
 def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str, Any], severity: str | None) -> None:

@@ -40,7 +40,7 @@ def test_unknown_reward_does_not_excuse() -> None:
 @pytest.mark.parametrize(
     ("thresholds", "columns", "severity"),
     [
-        ({"most": 0.75}, {"zero_variance_share": "0.75x20"}, "warning"),
+        ({"error_share": 0.75}, {"zero_variance_share": "0.75x20"}, "warning"),
         ({}, {"reward_mean": "4x10 5x20", "zero_variance_share": "0.1x10 0.95x20"}, "warning"),  # it learns
         ({"solved": 0.75}, {"reward_mean": "0x10 4x5 3x40", "zero_variance_share": "0.1x15 0.95x40"}, None),
     ],

@@ -8,10 +8,10 @@ from grpo_doctor.testing import find, run_check
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"truncated_rate": "0.7x3 0x9"}, "At the start 70% of the responses are cut at the limit."),
+        ({"truncated_rate": "0.07x3 0x9"}, "At the start 7% of the responses are cut at the limit."),
         (
-            {"eos_suppressed_rate": "1x3", "truncated_rate": "0.05x3"},
-            "At the start 100% of the responses want to end before the minimum.",
+            {"eos_suppressed_rate": "0.4x3", "truncated_rate": "0.05x3"},
+            "At the start 40% of the responses want to end before the minimum.",
         ),
     ],
 )
@@ -25,10 +25,14 @@ def test_message(columns: dict[str, Any], message: str) -> None:
     [
         ({"truncated_rate": "0.05x9"}, False),
         ({"eos_rate": "0.94x3"}, True),
-        ({"truncated_rate": "0.9x2"}, False),
-        ({"truncated_rate": "0x3 0.9x9"}, False),  # not at the start: LEN003
+        ({"truncated_rate": "0.1x2"}, False),
+        ({"truncated_rate": "0x3 0.1x9"}, False),  # not at the start
+        ({"truncated_rate": "0.1x3"}, True),
+        ({"truncated_rate": "0.11x3"}, False),  # LEN003 says so
         ({"eos_suppressed_rate": "0.25x9"}, False),
         ({"eos_suppressed_rate": "0.26x9"}, True),
+        ({"eos_suppressed_rate": "0.5x9"}, True),
+        ({"eos_suppressed_rate": "0.51x9"}, False),  # LEN004 says so
     ],
 )
 def test_boundary(columns: dict[str, Any], fires: bool) -> None:

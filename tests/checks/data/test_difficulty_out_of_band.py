@@ -33,8 +33,8 @@ def test_silent() -> None:
 @pytest.mark.parametrize(
     ("thresholds", "right", "wrong", "size", "fires"),
     [
-        ({"share": 0.5}, 4, 4, 8, False),
-        ({"share": 0.49}, 4, 4, 8, True),
+        ({"settled_share": 0.5}, 4, 4, 8, False),
+        ({"settled_share": 0.49}, 4, 4, 8, True),
         ({"each_side": 0.25}, 4, 8, 8, True),
         ({"each_side": 0.25}, 8, 4, 8, True),
         ({"each_side": 0.26}, 4, 8, 8, False),

@@ -51,12 +51,12 @@ def test_a_form_that_nobody_rewards_is_a_warning_while_the_reward_rises() -> Non
 @pytest.mark.parametrize(
     ("thresholds", "columns", "severity"),
     [
-        ({"worse": 0.125, "some": 0.125}, {"fallback_rate": "0.125x5 0.25x12"}, "warning"),
-        ({"some": 0.25}, {"fallback_rate": "0x5 0.25x12"}, None),
-        ({"many": 0.25}, {"fallback_rate": "0x5 0.25x12"}, "warning"),
-        ({"most": 0.75}, {"fallback_rate": "0x5 0.75x12"}, "error"),
-        ({"many": 0.5}, {"fallback_rate": "0.5x50"}, None),
-        ({"most": 0.75}, {"fallback_rate": "0.75x50"}, "warning"),
+        ({"rise": 0.125, "warning_share": 0.125}, {"fallback_rate": "0.125x5 0.25x12"}, "warning"),
+        ({"warning_share": 0.25}, {"fallback_rate": "0x5 0.25x12"}, None),
+        ({"error_share": 0.25}, {"fallback_rate": "0x5 0.25x12"}, "warning"),
+        ({"critical_share": 0.75}, {"fallback_rate": "0x5 0.75x12"}, "error"),
+        ({"error_share": 0.5}, {"fallback_rate": "0.5x50"}, None),
+        ({"critical_share": 0.75}, {"fallback_rate": "0.75x50"}, "warning"),
         ({}, {"fallback_rate": "0.55x5 0.5x45"}, "warning"),
     ],
 )

@@ -44,5 +44,5 @@ def test_what_stays_exactly_where_it_was_has_not_moved(falling: str, severity: s
         **dict.fromkeys(("reward_mean", "grad_norm", "rollout_mismatch_kl", "zero_variance_share"), still),
         **dict.fromkeys(("reward_std", "entropy_mean", "unique_rate"), falling),
     }
-    found = run_check("EWS001", thresholds={"z": 0}, **columns)
+    found = run_check("EWS001", thresholds={"moved_sigmas": 0}, **columns)
     assert (found.severity if found else None) == severity

@@ -62,23 +62,23 @@ def test_low_from_the_start_says_that_no_update_did_it() -> None:
 @pytest.mark.parametrize(
     ("thresholds", "columns", "severity"),
     [
-        ({"born": 0.125}, {"entropy_mean": "0.1875x1 0.1x9"}, None),
-        ({"born": 0.125}, {"entropy_mean": "0.1875x1 0.03x9", "reward_mean": "0.3x10"}, "warning"),
-        ({"born": 0.125}, {"entropy_mean": "0.1x1 0.125x9"}, None),
+        ({"low_start_nats": 0.125}, {"entropy_mean": "0.1875x1 0.1x9"}, None),
+        ({"low_start_nats": 0.125}, {"entropy_mean": "0.1875x1 0.03x9", "reward_mean": "0.3x10"}, "warning"),
+        ({"low_start_nats": 0.125}, {"entropy_mean": "0.1x1 0.125x9"}, None),
         ({}, {"entropy_mean": "1x1 0.04x9", "reward_mean": "0.3x10", "response_length_mean": "100x1 25x9"}, "warning"),
         (
-            {"part": 0.125},
+            {"spent_below_share": 0.125},
             {"entropy_mean": "1x1 0.04x9", "reward_mean": "0.3x10", "reward_std": "1x1 0.125x9"},
             "error",
         ),
         (
-            {"worse": 0.25},
+            {"broken_rise": 0.25},
             {"entropy_mean": "1x1 0.04x9", "reward_mean": "0.3x10", "fallback_rate": "0x1 0.25x9"},
             "error",
         ),
         ({}, {"entropy_mean": "0.5x1 0x9", "reward_mean": "0.3x10"}, "warning"),
         (
-            {"sure": 0.5},
+            {"saturated_probability": 0.5},
             {"entropy_mean": "1x1 0.04x9", "reward_mean": "0.3x10", "top1_prob": "0.5x10", "logit_gap": "8x10"},
             "warning",
         ),
@@ -93,7 +93,7 @@ def test_low_from_the_start_says_that_no_update_did_it() -> None:
             "error",
         ),
         (
-            {"sure": 0.5, "worse": 0.25},
+            {"saturated_probability": 0.5, "broken_rise": 0.25},
             {
                 "entropy_mean": "1x1 0.01x9",
                 "reward_mean": "0.3x10",
@@ -110,7 +110,9 @@ def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str,
 
 
 def test_the_onset_is_below_three_tenths_of_the_first_row() -> None:
-    found = run_check("ENT001", thresholds={"part": 0.125}, entropy_mean="1 0.375x3 0.04x5", reward_mean="0.3x9")
+    found = run_check(
+        "ENT001", thresholds={"spent_below_share": 0.125}, entropy_mean="1 0.375x3 0.04x5", reward_mean="0.3x9"
+    )
     assert found is not None
     assert found.onset_step == 5
 

@@ -60,7 +60,7 @@ def test_a_healthy_rise_below_one_nat_is_left_in_peace() -> None:
 @pytest.mark.parametrize(
     ("thresholds", "columns", "severity"),
     [
-        ({"worse": 0.25}, {"reward_mean": DROP, "fallback_rate": "0x5 0.25x10"}, "critical"),
+        ({"broken_rise": 0.25}, {"reward_mean": DROP, "fallback_rate": "0x5 0.25x10"}, "critical"),
         ({"random": 4.0}, {"response_length_mean": "100x5 200x10", "truncated_rate": "0x5 0.9x10"}, "warning"),
         ({"random": 4.0}, {"response_length_mean": "100x5 300x10", "truncated_rate": "0x5 0.15x10"}, "info"),
     ],

@@ -59,7 +59,11 @@ PLUS = [0.5 * 40 * m / 1024 for m in range(40, 24, -1)]  # numbers of which 5 % 
         ({"tau": -1}, {"entropy_mean": FALL, "logit_gap": RISE}, None),
         ({"rises": 1}, {"entropy_mean": FALL, "logit_gap": RISE}, None),
         ({"rises": 1}, {"entropy_mean": FALL, "top1_prob": RISE}, None),
-        ({"part": 0.5}, {"entropy_mean": "1.0 0.9x2 0.8x2 0.7x4 0.6x4 0.5x3", "top1_prob": RISE}, "warning"),
+        (
+            {"error_below_share": 0.5},
+            {"entropy_mean": "1.0 0.9x2 0.8x2 0.7x4 0.6x4 0.5x3", "top1_prob": RISE},
+            "warning",
+        ),
         (
             {},
             {"entropy_mean": [2 * t for t in PLUS], "entropy_loss": [1.05 * t for t in PLUS], "logit_gap": RISE},

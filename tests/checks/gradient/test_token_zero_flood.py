@@ -39,4 +39,4 @@ def test_boundary(texts: list[str], fires: bool) -> None:
     ("text", "fires"), [("!" * 9 + "aaa", False), ("!" * 10 + "aa", True), ("!" * 9 + "abc", False)]
 )
 def test_the_one_token_must_make_up_more_than_its_share(text: str, fires: bool) -> None:
-    assert (run(*[text] * 4, share=0.75) is not None) is fires
+    assert (run(*[text] * 4, flooded_from=0.75) is not None) is fires

@@ -26,7 +26,7 @@ def test_silent(kl: Any, beta: Any) -> None:
     assert run_check("KL007", kl=kl, kl_coef=beta) is None
 
 
-@pytest.mark.parametrize("threshold", ["steady", "rising"])
+@pytest.mark.parametrize("threshold", ["throughout_tau", "rising"])
 def test_a_trend_exactly_at_a_threshold_is_none(threshold: str) -> None:
     assert run_check("KL007", thresholds={threshold: 1}, kl=RISING, kl_coef=RISING) is None
 

@@ -59,7 +59,7 @@ def test_levels(columns: dict[str, Any], expected: str | None) -> None:
 
 def test_invalid_by_a_quarter_more_and_the_onset_above_a_quarter_more() -> None:
     invalid = run_check(
-        "LEN002", thresholds={"worse": 0.25}, response_length_mean="100x4 300x11", fallback_rate="0x4 0.25x11"
+        "LEN002", thresholds={"invalid_rise": 0.25}, response_length_mean="100x4 300x11", fallback_rate="0x4 0.25x11"
     )
     assert invalid is not None
     found = run_check("LEN002", response_length_mean="100x5 125x5 300x9", truncated_rate="0x10 0.9x9")

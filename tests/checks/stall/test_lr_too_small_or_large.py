@@ -44,9 +44,9 @@ def test_healthy() -> None:
 @pytest.mark.parametrize(
     ("thresholds", "columns", "severity"),
     [
-        ({"still": 0.25, "far": 9.0}, {"policy_movement_kl": "0.25x9"}, None),
+        ({"still_nats": 0.25, "warning_nats": 9.0}, {"policy_movement_kl": "0.25x9"}, None),
         ({}, {"policy_movement_kl": "0.5x9"}, "warning"),
-        ({"still": 1.0}, {"policy_movement_kl": "0x9", "zero_variance_share": "0.9x9"}, None),
+        ({"still_nats": 1.0}, {"policy_movement_kl": "0x9", "zero_variance_share": "0.9x9"}, None),
     ],
 )
 def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str, Any], severity: str | None) -> None:

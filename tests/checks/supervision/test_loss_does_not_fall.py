@@ -83,8 +83,8 @@ def test_a_loss_that_never_moves_has_not_fallen_by_the_fortieth_row() -> None:
 @pytest.mark.parametrize(
     ("thresholds", "loss", "wanted"),
     [
-        ({"worse": 0.25, "nats": 0.25}, "2x5 0.5x10 2.75x10", None),
-        ({"worse": 0.25, "nats": 0.24}, "2x5 0.5x10 2.75x10", "error"),
+        ({"above_first_share": 0.25, "nats": 0.25}, "2x5 0.5x10 2.75x10", None),
+        ({"above_first_share": 0.25, "nats": 0.24}, "2x5 0.5x10 2.75x10", "error"),
         ({}, "2x5 1.5x10 3x10", None),  # twice the lowest
         ({}, "2x5 1.5x10 3.01x10", "error"),
         ({}, "2x5 0x10 9x10", None),  # a loss of nought is none
@@ -97,12 +97,12 @@ def test_what_is_no_error_at_its_threshold(thresholds: dict[str, float], loss: s
 @pytest.mark.parametrize(
     ("thresholds", "loss", "wanted"),
     [
-        ({"share": 0.25}, "2.5x5 2x25 3x25", None),  # had fallen by a quarter of the lowest, and not more
-        ({"share": 0.24}, "2.5x5 2x25 3x25", "warning"),
+        ({"above_lowest_share": 0.25}, "2.5x5 2x25 3x25", None),  # had fallen by a quarter of the lowest, and not more
+        ({"above_lowest_share": 0.24}, "2.5x5 2x25 3x25", "warning"),
         ({}, "3x5 1x25 2x25", None),  # half of the fall is given back
         ({}, "3x5 1x25 2.01x25", "warning"),
-        ({"share": 0.25, "half": 0.25}, "3x5 2x25 2.5x25", None),  # a quarter above the lowest
-        ({"share": 0.24, "half": 0.25}, "3x5 2x25 2.5x25", "warning"),
+        ({"above_lowest_share": 0.25, "half": 0.25}, "3x5 2x25 2.5x25", None),  # a quarter above the lowest
+        ({"above_lowest_share": 0.24, "half": 0.25}, "3x5 2x25 2.5x25", "warning"),
         ({}, "3x5 0x25 2x25", None),
     ],
 )

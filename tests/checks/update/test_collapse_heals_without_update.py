@@ -28,4 +28,4 @@ def test_exactly_collapsed_and_exactly_the_share_count() -> None:
     rates = [0.0, COLLAPSED, 0.0, COLLAPSED, 0.0, COLLAPSED, 0.0]
     assert run_check("UPD003", fallback_rate=rates, update_applied="1 0 1 0 1 0 1") is not None
     three_of_four: dict[str, Any] = {"valid_rate": "1 0 1 0 1 0 1 0 1", "update_applied": "1 1 1 0 1 0 1 0 1"}
-    assert run_check("UPD003", None, thresholds={"share": 0.75}, **three_of_four) is not None
+    assert run_check("UPD003", None, thresholds={"ended_share": 0.75}, **three_of_four) is not None

@@ -35,7 +35,7 @@ def test_what_counts_as_collapsed_and_how_many_updates_it_takes(valid: str, appl
 
 @pytest.mark.parametrize(("share", "fires"), [(0.75, True), (0.76, False)])
 def test_three_of_four_collapses_that_end_at_a_skip(share: float, fires: bool) -> None:
-    thresholds = {"share": share, "autocorrelation": -1}
+    thresholds = {"ended_share": share, "autocorrelation": -1}
     found = run_check(
         "UPD006", thresholds=thresholds, valid_rate=f"1 0 {ALTERNATES}", update_applied=f"1 1 {ALTERNATES}"
     )
@@ -43,6 +43,6 @@ def test_three_of_four_collapses_that_end_at_a_skip(share: float, fires: bool) -
 
 
 def test_alternation_counts_by_itself_and_must_be_beyond_the_autocorrelation() -> None:
-    found = find("UPD006", thresholds={"share": 2}, valid_rate=ALTERNATES, update_applied=ALTERNATES)
-    thresholds = {"share": 2, "autocorrelation": found.evidence["lag"]}
+    found = find("UPD006", thresholds={"ended_share": 2}, valid_rate=ALTERNATES, update_applied=ALTERNATES)
+    thresholds = {"ended_share": 2, "autocorrelation": found.evidence["lag"]}
     assert run_check("UPD006", thresholds=thresholds, valid_rate=ALTERNATES, update_applied=ALTERNATES) is None
