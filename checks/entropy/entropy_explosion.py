@@ -1,7 +1,7 @@
 import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, baseline, began, fmin, lowest, where
+from grpo_doctor.columns import Column, baseline, began, fmax, lowest, where
 
 
 @check(
@@ -59,8 +59,8 @@ def entropy_explosion(
     longer than on the first row, or cut or invalid responses rose by 0.2. Where responses more than doubled, cut ones
     rose by 0.15 or the reward fell, and entropy is at most 3 nats, it stays an info: there the length explosion
     (LEN002) is what the run dies of, and entropy only follows into longer contexts; above 3 nats text is noise that
-    does not end by itself. The onset is where entropy left 1.25 times its first value, or 1.5 times its lowest if it
-    had fallen before.
+    does not end by itself. The onset is where entropy passed, for the
+    last time before it was high, the geometric middle between its lowest value and what is high.
 
     ## Thresholds
     - `grown_factor`: factor over the first entropy, and over the first length.
@@ -91,7 +91,8 @@ def entropy_explosion(
     """
     entropy = where(entropy_mean > 0, entropy_mean, np.nan)
     first = baseline(entropy, 1)
-    high = (entropy_mean > grown_factor * first) & (entropy_mean > least_nats)
+    limit = fmax(grown_factor * first, least_nats)
+    high = entropy_mean > limit
     poor = high & ((~reward_gained & (reward_mean == reward_mean)) | reward_fallen)
     times_longer = response_length_mean / baseline(response_length_mean, 1)
     cut = cut_share - baseline(cut_share, 1)
@@ -104,7 +105,7 @@ def entropy_explosion(
         warning=high & of_itself,
         error=poor & of_itself,
         critical=poor & of_itself & ((times_longer > longer) | (cut >= broken_rise) | broken),
-        onset=began(high, entropy_mean > fmin(1.25 * first, 1.5 * lowest(entropy)), step),
+        onset=began(high, entropy_mean > (lowest(entropy) * limit) ** 0.5, step),
         entropy=entropy_mean,
         first=first,
     )

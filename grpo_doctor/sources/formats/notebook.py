@@ -39,10 +39,20 @@ def read(file: Input) -> list[Run]:
     runs = [run for output, code in cells if output.strip() for run in _of_output(file, output, code)]
     told, _ = distinct([run for run in runs if run.run_type != "none"])
     if told:
-        return [run for run in runs if run in told]
+        return _courses([run for run in runs if run in told])
     nothing = Run(file.source, FORMAT, "none")
     nothing.notes.append("no metric was found in the outputs of its cells")
     return [nothing]
+
+
+def _courses(runs: list[Run]) -> list[Run]:
+    """The runs without outputs of a single row beside them, such as the summary of one or a line of an example."""
+    whole = [run for run in runs if len(run) > 1]
+    left = len(runs) - len(whole)
+    if not whole or not left:
+        return runs
+    whole[0].notes.append(f"{left} output{'s' * (left > 1)} of a single row beside its table left out")
+    return whole
 
 
 def printed(file: Input, output: str) -> list[Run]:

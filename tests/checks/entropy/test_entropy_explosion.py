@@ -47,10 +47,16 @@ def test_a_length_explosion_keeps_the_headline_unless_the_text_is_noise() -> Non
     assert (along.severity, noise.severity) == ("info", "critical")
 
 
-def test_it_began_where_entropy_left_the_level_to_which_it_had_fallen() -> None:
-    found = run_check("ENT003", entropy_mean="0.8x5 0.4x10 0.6 0.61 0.7 0.9 1.2 2x5")
+def test_it_began_half_of_the_way_in_ratio_from_its_lowest_value() -> None:
+    found = run_check("ENT003", entropy_mean="0.8x5 0.4x10 0.6 0.61 0.79 0.81 1.2 2x5")
     assert found is not None
-    assert found.onset_step == 17
+    assert found.onset_step == 19  # above the root of 0.4 x 1.6
+
+
+def test_small_swings_long_before_are_not_its_beginning() -> None:
+    found = run_check("ENT003", entropy_mean="0.25 0.06x9 0.2x20 0.15 0.5 0.9 1.7 3.9x6")
+    assert found is not None
+    assert found.onset_step == 32
 
 
 def test_a_healthy_rise_below_one_nat_is_left_in_peace() -> None:
