@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from ..run import Table
@@ -18,6 +19,7 @@ def work_out(found: Configuration) -> None:
     settings = found.settings
     if found.number("rollout_prompts") == 0:  # verl's fully asynchronous trainer: the number is not used
         del settings["rollout_prompts"]
+    _in_parallel(found)
     k, prompts = found.number("group_size"), found.number("rollout_prompts")
     responses = found.number("rollout_responses")
     if found.framework.name == "prime-rl" and responses is not None:
@@ -45,7 +47,19 @@ def work_out(found: Configuration) -> None:
             found.lines.setdefault(name, line)
 
 
+def _in_parallel(found: Configuration) -> None:
+    """GPUs over which one copy of the model is spread, and those that the engines of responses take."""
+    sizes = [found.number(f"megatron_{kind}") for kind in ("tensor", "pipeline", "context")]
+    if any(sizes) and not any(f"megatron_{kind}" in found.unresolved for kind in ("tensor", "pipeline", "context")):
+        found.settings["model_parallel"] = math.prod(size or 1 for size in sizes)
+    engines, each = found.number("engines"), found.number("tensor_parallel")
+    if engines and "tensor_parallel" not in found.unresolved:
+        found.settings["engine_gpus"] = engines * (each or 1)
+
+
 ORIGINS = {
+    "model_parallel": ("megatron_tensor", "megatron_pipeline", "megatron_context"),
+    "engine_gpus": ("engines", "tensor_parallel"),
     "generation_batch": ("per_device_train_batch_size", "generation_batch_size", "rollout_responses", "group_size"),
     "eval_batch": ("per_device_eval_batch_size", "group_size"),
     "rollout_prompts": ("per_device_train_batch_size", "group_size"),

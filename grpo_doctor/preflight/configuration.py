@@ -15,7 +15,8 @@ from .entry import Entry, Launch, Unresolved
 from .frameworks import END_OF_TURN, FRAMEWORKS, Framework, needs_group
 from .keys import name_unknown
 
-HAND_WRITTEN = Framework("hand-written trainer", "", "", (), {}, flat=True, rollouts_apart=False)
+_OF_CODE = {"mask_without_eos": ("code.mask_without_eos",)}
+HAND_WRITTEN = Framework("hand-written trainer", "", "", (), _OF_CODE, flat=True, rollouts_apart=False)
 """What no framework recognises: keys are told by the names that trainers usually give them."""
 _PER = re.compile(
     r"(?:num_|n_|number_of_)?(?:unique_)?(?:rollout|generation|completion|response|sample|answer|output|trajector|candidate)"

@@ -131,6 +131,8 @@ importance_correction vllm_importance_sampling_correction
 own_loss code.own_loss
 refused_rewards code.refused_rewards
 strict_rewards code.strict_rewards
+lacking_column code.lacking_column
+mask_without_eos code.mask_without_eos
 """
 )
 _TRL["learning_rate"] = ("learning_rate", "lr")
@@ -312,6 +314,9 @@ sequence_parallel actor_rollout_ref.actor.ulysses_sequence_parallel_size
 strategy actor_rollout_ref.actor.strategy
 megatron actor_rollout_ref.actor.megatron.tensor_model_parallel_size
     actor_rollout_ref.actor.megatron.pipeline_model_parallel_size
+megatron_tensor actor_rollout_ref.actor.megatron.tensor_model_parallel_size
+megatron_pipeline actor_rollout_ref.actor.megatron.pipeline_model_parallel_size
+megatron_context actor_rollout_ref.actor.megatron.context_parallel_size
 hydra_config config_name
 dynamic_batch actor_rollout_ref.actor.use_dynamic_bsz
 num_iterations actor_rollout_ref.actor.ppo_epochs
@@ -395,6 +400,8 @@ evaluation eval.steps eval_steps
 tensor_parallel vllm.tensor_parallel_size vllm_tensor_parallel_size
 devices_per_node actor.num_gpus_per_node actor_num_gpus_per_node
 nodes actor.num_nodes actor_num_nodes
+engines vllm.num_engines vllm_num_engines
+colocated train.colocate_all colocate_all_models
 agent train.agent_func_path agent_func_path
 async_level train.async_enable async_train
 """)

@@ -32,7 +32,8 @@ def name_unknown(launch: Launch, found: Configuration) -> None:
     version = pin.version if pin else ""
     if version:
         found.framework = framework = dataclasses.replace(framework, version=version)
-        found.settings[f"{framework.library}_version"] = version
+        if framework.library == "trl":
+            found.settings["trl_version"] = version
     for entry in launch.entries:
         if not entry.line or entry.key in launch.forced or (call and "." in entry.key):
             continue

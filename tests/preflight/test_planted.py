@@ -36,11 +36,12 @@ TRL_PYTHON = (
     "    max_prompt_length=512, max_completion_length={response}, vllm_max_model_length={length},\n"
     "    eval_strategy='{evaluation}', logging_steps={logging}, reward_weights={weights}, {more}\n"
     "    steps_per_generation=4, gradient_accumulation_steps=2, per_device_train_batch_size=8)\n"
-    "trainer = GRPOTrainer(model='{model}', reward_funcs=[accuracy, form], args=args)\n"
+    "trainer = GRPOTrainer(model='{model}', reward_funcs=[accuracy, form], args=args,\n"
+    "    train_dataset={data})\n"
 )
 TRL_RIGHT = {
     "k": 8, "lr": 1e-6, "temperature": 1.0, "kl": 0.0, "response": 2048, "length": 4096, "evaluation": "steps",
-    "logging": 1, "weights": [1.0, 0.5], "more": "", "signature": "completions, **kwargs", "own": "log", "pin": "trl",
+    "logging": 1, "weights": [1.0, 0.5], "more": "", "signature": "completions, **kwargs", "own": "log", "pin": "trl", "data": "Dataset.from_dict({'prompt': q})",
     "model": "Qwen/Qwen2.5-7B-Instruct",
 }  # fmt: skip
 TRL_SHELL = (
@@ -203,6 +204,7 @@ FRAMEWORKS: dict[str, tuple[str, dict[str, Any]]] = {
     "tokenizer_config.json": (TOKENIZER, TOKENIZER_RIGHT),
     "generation_config.json": (GENERATION, GENERATION_RIGHT),
 }
+COLOCATED = "--train.colocate_all --actor.num_nodes 1 --actor.num_gpus_per_node 8 --vllm.tensor_parallel_size 1"
 FAULTS = [
     ("verl.sh", "CFG001", "warning", {"n": 1}),
     ("verl.sh", "CFG014", "error", {"temperature": 0.0}),
@@ -278,6 +280,10 @@ FAULTS = [
     ("trl.py", "CFG034", "error", {"signature": "completions, answer"}),
     ("trl.py", "CFG035", "warning", {"own": "_compute_loss", "more": "use_liger_kernel=True,"}),
     ("trl.py", "CFG016", "error", {"pin": "trl==0.15.2"}),
+    ("verl.sh", "CFG043", "error", {"more": "actor_rollout_ref.actor.megatron.pipeline_model_parallel_size=3"}),
+    ("openrlhf.sh", "CFG040", "error", {"more": f"{COLOCATED} --vllm.num_engines 4"}),
+    ("trl.py", "CFG041", "error", {"data": "Dataset.from_dict({'question': q})"}),
+    ("own.py", "CFG042", "warning", {"more": "t.pad_token = t.eos_token\nloss_mask = ids != t.pad_token_id"}),
     ("verl.sh", "CFG016", "info", {"more": "algorithm.rollout_is=True"}),
     ("verl.sh", "CFG016", "error", {"more": "algorithm.rollout_is=True; pip install verl==0.7.0"}),
     ("swift.sh", "CFG016", "info", {"more": "--num_infer_workers 2"}),

@@ -1,26 +1,39 @@
-"""What the code around a `GRPOTrainer` says: reward functions that it cannot call, a loss that it never calls."""
+"""What the code around a trainer says: rewards that it cannot call, a loss that it never calls, a mask without EOS."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 
 from ..entry import Entry
-from .modules import name_of
+from .modules import name_of, statements
 
 TRAINERS = ("GRPOTrainer", "RLOOTrainer")
 PASSED = ("prompts", "completions")
 """Names under which TRL has passed its arguments to a reward function since the first version."""
+GIVEN = frozenset(
+    "prompts completions completion_ids completions_ids trainer_state log_extra log_metric environments".split()
+)
+"""What TRL has passed to a reward function beside the columns of the dataset, in any version."""
+KEPT_BACK = frozenset(("prompt", "completion", "completion_ids"))
+"""Columns that TRL does not pass on."""
+SAME_COLUMNS = ("shuffle", "select", "filter", "take", "skip")
+"""Methods of a dataset that leave its columns as they are."""
+_OF_RESPONSES = re.compile(r"(?:completion|response|answer|action|gen\w*|output|loss|label)s?_mask")
 MANY = 50
 """Reward functions of one trainer that are looked at."""
 
 
-def code_of(statements: Iterable[ast.stmt], calls: Iterable[tuple[str, ast.Call]]) -> list[Entry]:
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def code_of(script: Sequence[ast.stmt], calls: Sequence[tuple[str, ast.Call]]) -> list[Entry]:
     """What the statements and calls of a script say of its trainer, under keys that begin with ``code.``."""
     found: list[Entry] = []
-    functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
-    for node in statements:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+    functions: dict[str, Function] = {}
+    for node in script:
+        if isinstance(node, Function):
             functions.setdefault(node.name, node)
         elif isinstance(node, ast.ClassDef) and any(name_of(base) in TRAINERS for base in node.bases):
             _loss_of(node, found)
@@ -29,7 +42,85 @@ def code_of(statements: Iterable[ast.stmt], calls: Iterable[tuple[str, ast.Call]
     for item in named[:MANY]:
         if isinstance(item, ast.Name) and item.id in functions:
             _signature_of(functions[item.id], found)
+    own = any(isinstance(node, ast.ClassDef) and node.name == "GRPOTrainer" for node in script)
+    built = [call for name, call in calls if name == "GRPOTrainer"]
+    if len(built) == 1 and not own and (columns := _columns_of(built[0], script)):
+        rewards = [functions[item.id] for item in named[:MANY] if isinstance(item, ast.Name) and item.id in functions]
+        _lacking(columns, rewards, built[0].lineno, found)
+    _mask_without_eos(script, found)
     return found
+
+
+def _columns_of(trainer: ast.Call, script: Iterable[ast.stmt]) -> frozenset[str]:
+    """The columns of a dataset that the script writes itself; empty where it is loaded, or mapped to others."""
+    values: dict[str, list[ast.expr]] = {}
+    for node in script:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            values.setdefault(node.targets[0].id, []).append(node.value)
+    held: ast.expr | None = next((k.value for k in trainer.keywords if k.arg == "train_dataset"), None)
+    for _ in range(10):
+        match held:
+            case ast.Name(id=name) if len(values.get(name, [])) == 1:
+                held = values[name][0]
+            case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in SAME_COLUMNS:
+                held = inner
+            case ast.Call(func=ast.Attribute(attr="from_dict" | "from_list"), args=[rows, *_]):
+                held = rows
+            case ast.ListComp(elt=ast.Dict() as row) | ast.List(elts=[ast.Dict() as row]):
+                held = row
+            case ast.Dict(keys=keys):
+                words = [k.value for k in keys if isinstance(k, ast.Constant) and isinstance(k.value, str)]
+                return frozenset(words) if len(words) == len(keys) else frozenset()
+            case _:
+                return frozenset()
+    return frozenset()
+
+
+def _lacking(columns: frozenset[str], rewards: list[Function], line: int, found: list[Entry]) -> None:
+    """Columns that the trainer or a reward function asks for and the dataset has not."""
+    if "prompt" not in columns:
+        found.append(Entry("code.lacking_column", "the trainer reads the column prompt", line))
+        return
+    passed = (columns - KEPT_BACK) | GIVEN
+    for function in rewards:
+        taken = function.args
+        plain = [*taken.posonlyargs, *taken.args]
+        needed = [a.arg for a in plain[: len(plain) - len(taken.defaults)]]
+        needed += [a.arg for a, value in zip(taken.kwonlyargs, taken.kw_defaults, strict=True) if value is None]
+        if lacking := [name for name in needed if name not in passed]:
+            said = f"the reward function {function.name} asks for {' and '.join(lacking)}"
+            found.append(Entry("code.lacking_column", said, function.lineno))
+            return
+
+
+def _mask_without_eos(script: Iterable[ast.stmt], found: list[Entry]) -> None:
+    """A mask of responses that leaves out padding, where padding is made the EOS token without a condition."""
+    perhaps = {id(inner) for node in script if isinstance(node, ast.If) for inner in statements(node)}
+    padded = [node for node in script if id(node) not in perhaps and _pads_with_eos(node)]
+    for node in script if padded else ():
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if _OF_RESPONSES.fullmatch(name) and any(_leaves_out_padding(part) for part in ast.walk(node.value)):
+                found.append(Entry("code.mask_without_eos", name, node.lineno))
+                return
+
+
+def _pads_with_eos(node: ast.stmt) -> bool:
+    match node:
+        case ast.Assign(targets=[ast.Attribute(attr="pad_token")], value=ast.Attribute(attr="eos_token")):
+            return True
+        case ast.Assign(targets=[ast.Attribute(attr="pad_token_id")], value=ast.Attribute(attr="eos_token_id")):
+            return True
+    return False
+
+
+def _leaves_out_padding(node: ast.AST) -> bool:
+    match node:
+        case (
+            ast.Compare(ops=[ast.NotEq()], comparators=[other]) | ast.Call(func=ast.Attribute(attr="ne"), args=[other])
+        ):
+            return isinstance(other, ast.Name | ast.Attribute) and name_of(other) in ("pad_token_id", "pad_id")
+    return False
 
 
 def _loss_of(node: ast.ClassDef, found: list[Entry]) -> None:
@@ -38,7 +129,7 @@ def _loss_of(node: ast.ClassDef, found: list[Entry]) -> None:
         found.append(Entry("code.own_loss", f"{node.name}._compute_loss", own.lineno))
 
 
-def _signature_of(function: ast.FunctionDef | ast.AsyncFunctionDef, found: list[Entry]) -> None:
+def _signature_of(function: Function, found: list[Entry]) -> None:
     """What a call by keywords would miss: without ``**kwargs`` every argument must be named."""
     arguments = function.args
     if arguments.kwarg is not None:

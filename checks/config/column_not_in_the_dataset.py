@@ -1,0 +1,43 @@
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.columns import Column
+from grpo_doctor.remedies import remedy
+
+
+@check(
+    "CFG041",
+    severity="error",
+    confidence="high",
+    remedies=(
+        remedy(
+            "give-the-column",
+            "Give the dataset the column, or the parameter a default",
+            trl='Dataset.from_list([{"prompt": …, "answer": …}]); def reward(completions, answer=None, **kwargs)',
+            by_hand="pass to a reward what it asks for",
+            evidence="a KeyError or TypeError at the first step, after the model is loaded",
+            source="TRL grpo_trainer.py: the columns of the dataset are passed to reward functions by name",
+        ),
+    ),
+)
+def column_not_in_the_dataset(
+    lacking: Column = any_of("settings.lacking_column"),
+) -> Fires:
+    """The trainer or a reward function asks for a column that the dataset does not have.
+
+    ## What it sees
+    A script that writes its dataset itself (`Dataset.from_dict`, `Dataset.from_list` with literal keys) and gives it to
+    TRL's `GRPOTrainer` without mapping it: no column `prompt`, or a reward function with a parameter without default
+    that is neither a column nor passed by TRL. The column `prompt` is not passed on; `prompts` is.
+
+    ## Why it matters
+    The first step ends with a KeyError or a TypeError.
+
+    ## Known false alarms
+    None known.
+
+    ## Remedy
+    The column, or a default.
+
+    ## Sources
+    TRL `GRPOTrainer._calculate_rewards`, v0.14.0 to v1.9.0; huggingface/open-r1 PR 131.
+    """
+    return fires(lacking == lacking, "No column of the dataset: {lacking}.", hold=(1, 1), lacking=lacking)
