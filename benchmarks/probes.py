@@ -17,12 +17,12 @@ from grpo_doctor.probes import Adapter, engine_adapter, transformers_adapter
 from grpo_doctor.probes.runner import examine
 
 
-def embedded() -> Adapter:
+def embedded(device: str = "cpu") -> Adapter:
     """The engine as `grpo-doctor run --probe` builds it."""
     from grpo_doctor.engine.engine import Engine
     from grpo_doctor.engine.task import WorkflowTask
 
-    settings = settings_of({"entropy_coef": 0.01}, "benchmark")
+    settings = settings_of({"entropy_coef": 0.01, "device": device}, "benchmark")
     task = WorkflowTask(8)
     engine = Engine(settings, *load_model(settings), task)
     return engine_adapter(engine, [example.dialogue for example in task.examples])

@@ -20,7 +20,7 @@ import torch
 WARM = 2
 
 
-def make_trainer(out: Path, steps: int) -> Any:
+def make_trainer(out: Path, steps: int, cuda: bool = False) -> Any:
     """TRL's trainer on the model of 8 million weights."""
     from datasets import Dataset
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -39,8 +39,8 @@ def make_trainer(out: Path, steps: int) -> Any:
     rows = [{"prompt": [{"role": "user", "content": word}]} for word in words] * 8
     arguments = GRPOConfig(
         output_dir=str(out), max_steps=steps, logging_steps=1, per_device_train_batch_size=32, num_generations=8,
-        max_completion_length=32, learning_rate=1e-5, report_to="none", save_strategy="no", use_cpu=True, bf16=False,
-        disable_tqdm=True, gradient_checkpointing=False, seed=7,
+        max_completion_length=32, learning_rate=1e-5, report_to="none", save_strategy="no", use_cpu=not cuda,
+        bf16=False, disable_tqdm=True, gradient_checkpointing=False, seed=7,
     )  # fmt: skip
     data = Dataset.from_list(rows)
 
@@ -60,9 +60,10 @@ OWN = {
 
 
 class Clock:
-    """CPU time of the steps, and of the doctor's functions within them."""
+    """Time of the steps, and of the doctor's functions within them."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.now = now
         self.own, self.steps, self.began = 0.0, [], 0.0
         self.parts: dict[str, float] = {name: 0.0 for names in OWN.values() for name in names}
 
@@ -70,9 +71,9 @@ class Clock:
         """The function, timed."""
 
         def call(*arguments: Any, **named: Any) -> Any:
-            began = time.process_time()
+            began = self.now()
             result = function(*arguments, **named)
-            taken = time.process_time() - began
+            taken = self.now() - began
             self.own += taken
             self.parts[name] += taken * (len(self.steps) >= WARM)
             return result
@@ -80,39 +81,47 @@ class Clock:
         return call
 
 
-def main(steps: int) -> None:
+def measured(steps: int, cuda: bool = False, now: Callable[[], float] = time.process_time) -> tuple[Clock, int]:
+    """Seconds of so many steps, whole and the doctor's own, and the weights of the model."""
     from transformers import TrainerCallback
 
     from grpo_doctor.integrations.trl import Attached, attach
     from grpo_doctor.integrations.trl_record import Local
     from grpo_doctor.integrations.trl_seams import Seams
 
-    clock = Clock()
+    clock = Clock(now)
 
     class Steps(TrainerCallback):
         """Stands before the doctor's callback, so that a step is counted one call later: its end is within."""
 
         def on_step_begin(self, args: Any, state: Any, control: Any, **named: Any) -> None:
             if clock.began:
-                clock.steps.append((time.process_time() - clock.began, clock.own))
-            clock.began, clock.own = time.process_time(), 0.0
+                clock.steps.append((now() - clock.began, clock.own))
+            clock.began, clock.own = now(), 0.0
 
     torch.set_num_threads(1)
     for owner in (Seams, Local, Attached):
         for name in OWN[owner.__name__]:
             setattr(owner, name, clock.counted(name, getattr(owner, name)))
     with tempfile.TemporaryDirectory() as folder:
-        trainer = make_trainer(Path(folder) / "trl", steps + WARM + 1)
+        trainer = make_trainer(Path(folder) / "trl", steps + WARM + 1, cuda)
         trainer.add_callback(Steps())
         attach(trainer, out=Path(folder) / "run", on_finding=lambda finding, action: None)
         trainer.train()
-    measured = clock.steps[WARM:]
-    weights = sum(p.numel() for p in trainer.model.parameters())
-    whole, own = (statistics.median(column) * 1e3 for column in zip(*measured, strict=True))
-    share = statistics.median(own / (whole - own) for whole, own in measured)
-    print(f"{weights / 1e6:.1f} million weights, {len(measured)} steps, CPU time, medians")
-    print(f"a step {whole:.0f} ms, of it the doctor {own:.1f} ms: {share:.2%} over the training alone")
-    print(", ".join(f"{name} {taken / len(measured) * 1e3:.2f} ms" for name, taken in clock.parts.items()))
+    del clock.steps[:WARM]
+    return clock, sum(p.numel() for p in trainer.model.parameters())
+
+
+def main(steps: int) -> None:
+    clock, weights = measured(steps)
+    whole, own = (statistics.median(column) * 1e3 for column in zip(*clock.steps, strict=True))
+    shares = sorted(own / (whole - own) for whole, own in clock.steps)
+    print(f"{weights / 1e6:.1f} million weights, {len(shares)} steps, CPU time, medians")
+    print(
+        f"a step {whole:.0f} ms, of it the doctor {own:.1f} ms: {statistics.median(shares):.2%} over the training alone"
+    )
+    print(f"single steps {shares[0]:.2%} to {shares[-1]:.2%}")
+    print(", ".join(f"{name} {taken / len(shares) * 1e3:.2f} ms" for name, taken in clock.parts.items()))
 
 
 if __name__ == "__main__":

@@ -57,6 +57,7 @@ class Seams:
                 setattr(trainer, name, around(getattr(trainer, name)))
         self.backbone().register_forward_hook(self._keep_hidden)
 
+    @functools.cached_property
     def base(self) -> Any:
         """The causal language model, without accelerate's and peft's wrappers."""
         model = self.trainer.accelerator.unwrap_model(self.trainer.model)
@@ -64,7 +65,7 @@ class Seams:
 
     def backbone(self) -> Any:
         """The model below its head; its output is the last hidden state [B, L, H]."""
-        return self.base().base_model
+        return self.base.base_model
 
     def _keep_hidden(self, module: Any, arguments: Any, output: Any) -> None:
         if self._listening and self.record_tokens:
@@ -188,7 +189,7 @@ class Seams:
     def _sharpness(self, inputs: Mapping[str, Any]) -> None:
         """Statistics of the logits at some response positions; a sharded head is left out (`unseen` says so)."""
         hidden, self._hidden = self._hidden, None
-        head = self.base().get_output_embeddings()
+        head = self.base.get_output_embeddings()
         if hidden is None or head is None or sharded(head.weight):
             return
         mask = trained_mask(inputs)  # [B, T]
@@ -252,7 +253,7 @@ class Seams:
     def unseen(self) -> list[str]:
         """What this set-up keeps out of sight, in words for the report."""
         trainer, said = self.trainer, []
-        head = self.base().get_output_embeddings()
+        head = self.base.get_output_embeddings()
         if self.record_tokens and (head is None or sharded(head.weight)):
             said.append("logit statistics were not recorded: the output head is sharded over ranks")
         if any(sharded(p, matrix=False) for p in trainer.model.parameters()):
