@@ -73,16 +73,16 @@ def entropy_collapse(
     logit_gap: Column = None,
     *,
     spent_below_share: float = 0.1,
-    floor: float = 0.05,
+    floor_nats: float = 0.05,
     low_start_nats: float = 0.1,
-    dead: float = 0.8,
-    unique: float = 0.25,
-    shorter: float = 0.25,
+    stuck_dead_share: float = 0.8,
+    stuck_unique_share: float = 0.25,
+    shorter_below_share: float = 0.25,
     broken_rise: float = 0.2,
     saturated_probability: float = 0.99,
     saturated_gap: float = 7.0,
-    top: float = 0.8,
-    live: float = 0.5,
+    solved_share: float = 0.8,
+    live_below_share: float = 0.5,
     rows: int = 10,
 ) -> Fires:
     """The policy has hardly any entropy left, and it did not buy reward with it.
@@ -102,16 +102,16 @@ def entropy_collapse(
 
     ## Thresholds
     - `spent_below_share`: share of the first entropy below which it is spent.
-    - `floor`: entropy, nats per token, below which it is spent whatever it was.
+    - `floor_nats`: entropy, nats per token, below which it is spent whatever it was.
     - `low_start_nats`: entropy, nats per token, below which a run that began low stays low.
-    - `dead`: share of groups with equal rewards, 0 to 1, from which the policy is stuck.
-    - `unique`: distinct responses by all responses, 0 to 1, up to which the policy is stuck.
-    - `shorter`: share of the first response length below which responses have shrunk.
+    - `stuck_dead_share`: share of groups with equal rewards, 0 to 1, from which the policy is stuck.
+    - `stuck_unique_share`: distinct responses by all responses, 0 to 1, up to which the policy is stuck.
+    - `shorter_below_share`: share of the first response length below which responses have shrunk.
     - `broken_rise`: rise of the share of invalid responses that counts as broken.
     - `saturated_probability`: probability of the likeliest token from which the policy is saturated.
     - `saturated_gap`: gap of the two largest logits from which the policy is saturated.
-    - `top`: reward of 0 to 1, or share of the largest single reward, from which equal rewards are right ones.
-    - `live`: share of groups with equal rewards, 0 to 1, below which responses do differ.
+    - `solved_share`: reward of 0 to 1, or share of the largest single reward, from which equal rewards are right ones.
+    - `live_below_share`: share of groups with equal rewards, 0 to 1, below which responses do differ.
     - `rows`: recorded rewards from which the lack of a gain counts.
 
     ## Why it matters
@@ -141,19 +141,21 @@ def entropy_collapse(
     entropy = where((entropy_mean < 0) | placeholder, np.nan, entropy_mean)
     first = baseline(entropy, 1)
     low_born = (first < 1.5 * low_start_nats) & (entropy < low_start_nats)
-    spent = (first >= 1.5 * low_start_nats) & (entropy < maximum(spent_below_share * first, floor))
+    spent = (first >= 1.5 * low_start_nats) & (entropy < maximum(spent_below_share * first, floor_nats))
     level = recent_mean(reward_mean)
     most = where(isnan(best(reward_max)) & reward_unit, 1.0, best(reward_max))
-    right = level >= top * most  # then equal rewards are right ones
+    right = level >= solved_share * most  # then equal rewards are right ones
     wrong = ~right & ((most == most) | ~(level > 0))  # where no scale is known, they may be right ones too
     idle = ~(reward_gained & ~reward_fallen | reward_solved | right)  # nothing to show for it
-    shrunk = idle & (response_length_mean < shorter * baseline(response_length_mean, 1))
-    tied = (recent_mean(dead_share) >= dead) | (recent_mean(reward_std) <= spent_below_share * baseline(reward_std, 1))
+    shrunk = idle & (response_length_mean < shorter_below_share * baseline(response_length_mean, 1))
+    tied = (recent_mean(dead_share) >= stuck_dead_share) | (
+        recent_mean(reward_std) <= spent_below_share * baseline(reward_std, 1)
+    )
     broken = invalid_rate - baseline(invalid_rate, 1) >= broken_rise
-    stuck = idle & ((wrong & (tied | (recent_mean(unique_rate) <= unique))) | broken)
+    stuck = idle & ((wrong & (tied | (recent_mean(unique_rate) <= stuck_unique_share))) | broken)
     saturated = (top1_prob > saturated_probability) & (logit_gap > saturated_gap) & idle
     joined = (spent & (reward_fallen | shrunk | stuck)) | ((spent | low_born) & saturated)
-    alive = (total(reward_mean == reward_mean) >= rows) & (recent_mean(dead_share) < live)
+    alive = (total(reward_mean == reward_mean) >= rows) & (recent_mean(dead_share) < live_below_share)
     untrained = (baseline(step, 1) <= 1) & ~is_any(rows_are, "epochs")
     beside = where(stuck, 3, where(saturated, 4, where(low_born, where(untrained, 5, 6), 0)))
     beside = where(reward_fallen, 1, where(shrunk, 2, beside))

@@ -68,7 +68,7 @@ def entropy_low_before_rl(
     low_start_nats: float = 0.15,
     stayed_low_nats: float = 0.1,
     rows: int = 10,
-    live: float = 0.5,
+    live_below_share: float = 0.5,
 ) -> Fires:
     """The policy had hardly any entropy before the first update, so nothing in RL spent it.
 
@@ -82,7 +82,7 @@ def entropy_low_before_rl(
     - `low_start_nats`: entropy of the first row, nats per token, below which the run began low.
     - `stayed_low_nats`: entropy, nats per token, below which it has stayed low.
     - `rows`: recorded rewards from which the lack of a gain counts.
-    - `live`: share of groups with equal rewards, 0 to 1, below which responses do differ.
+    - `live_below_share`: share of groups with equal rewards, 0 to 1, below which responses do differ.
 
     ## Why it matters
     The first rollout is the policy as RL was given it. Whatever is wrong with it is the doing of the supervised stage,
@@ -110,7 +110,7 @@ def entropy_low_before_rl(
         & (entropy_mean < stayed_low_nats)
     )
     better = reward_gained & ~reward_fallen
-    alive = (total(reward_mean == reward_mean) >= rows) & (recent_mean(dead_share) < live)
+    alive = (total(reward_mean == reward_mean) >= rows) & (recent_mean(dead_share) < live_below_share)
     return fires(
         given,
         "Entropy was {first:.3g} nats on the first row, before any update{sampled}: what came before RL or samples for "

@@ -49,8 +49,8 @@ def component_never_pays(
     reward_now: Column,
     reward_components: Column,
     *,
-    early: int = 20,
-    share: float = 0.1,
+    early_rows: int = 20,
+    never_paid_share: float = 0.1,
 ) -> Fires:
     """The reward rises, and one of its components has never paid: the gain comes from the others alone.
 
@@ -59,8 +59,8 @@ def component_never_pays(
     0 than a tenth of the reward now. Components whose names say that they reward form, or punish, are passed over.
 
     ## Thresholds
-    - `early`: rows before which nothing is said.
-    - `share`: share of the reward now below which a component has never paid, 0 to 1.
+    - `early_rows`: rows before which nothing is said.
+    - `never_paid_share`: share of the reward now below which a component has never paid, 0 to 1.
 
     ## Why it matters
     Where the component that stays at nothing is the one that was meant (correctness beside compilability or format),
@@ -79,7 +79,7 @@ def component_never_pays(
     """
     most = fold(largest, dict, reward_components)
     return fires(
-        reward_gained & (row(reward_now) >= early) & (most <= share * abs(reward_now)),
+        reward_gained & (row(reward_now) >= early_rows) & (most <= never_paid_share * abs(reward_now)),
         "The reward rose to {now:.3g}, but a component of it has never paid more than {most:.2g}.",
         hold=(1, 1),
         now=reward_now,

@@ -22,10 +22,10 @@ def fallback_rewarded(
     invalid_rate: Column,
     reward_min: Column = None,
     *,
-    least: int = 5,
-    bad: float = 0.9,
+    least_steps: int = 5,
+    invalid_from: float = 0.9,
     good: float = 0.3,
-    share: float = 0.5,
+    paid_share: float = 0.5,
 ) -> Fires:
     """Invalid responses earn nearly as much as valid ones, because a default is scored in their place.
 
@@ -35,10 +35,10 @@ def fallback_rewarded(
     both counted from 0 or from the lowest reward recorded, if that is lower.
 
     ## Thresholds
-    - `least`: steps of each kind that must have been seen.
-    - `bad`: share of invalid responses, 0 to 1, from which a step is an invalid one.
+    - `least_steps`: steps of each kind that must have been seen.
+    - `invalid_from`: share of invalid responses, 0 to 1, from which a step is an invalid one.
     - `good`: share of invalid responses, 0 to 1, up to which a step is a valid one.
-    - `share`: share of the reward of valid steps that invalid ones earn, 0 to 1.
+    - `paid_share`: share of the reward of valid steps that invalid ones earn, 0 to 1.
 
     ## Why it matters
     The policy is paid for text that it did not write: its advantage is noise, and a total collapse of the output does
@@ -53,14 +53,14 @@ def fallback_rewarded(
     ## Sources
     beita6969/colab-grpo P30: mean reward 0.499 on steps that are all fallback, 0.564 on valid ones.
     """
-    is_bad, is_good = invalid_rate >= bad, invalid_rate <= good
+    is_bad, is_good = invalid_rate >= invalid_from, invalid_rate <= good
     bads, goods = total(is_bad), total(is_good)
     floor = fmin(0.0, lowest(reward_min))
     earned = total(where(is_bad, reward_mean, 0.0)) / maximum(bads, 1)
     valid = total(where(is_good, reward_mean, 0.0)) / maximum(goods, 1)
-    enough = (bads >= least) & (goods >= least)
+    enough = (bads >= least_steps) & (goods >= least_steps)
     return fires(
-        enough & (valid > floor) & (earned - floor > share * (valid - floor)),
+        enough & (valid > floor) & (earned - floor > paid_share * (valid - floor)),
         "Steps whose responses are nearly all invalid earn {earned:.3g}, valid ones {valid:.3g}: a default is "
         "rewarded in their place.",
         hold=(1, 1),

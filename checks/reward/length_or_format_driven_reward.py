@@ -37,7 +37,7 @@ def length_or_format_driven_reward(
     length: Column = any_of("response_length_mean", "response_length_median"),
     *,
     rows: int = 30,
-    share: float = 0.5,
+    explained_share: float = 0.5,
     tiny: float = 1e-9,
 ) -> Fires:
     """The reward follows the length of the responses.
@@ -53,7 +53,7 @@ def length_or_format_driven_reward(
 
     ## Thresholds
     - `rows`: rows over which changes are correlated.
-    - `share`: squared correlation, 0 to 1.
+    - `explained_share`: squared correlation, 0 to 1.
     - `tiny`: variance by squared mean below which what moves is rounding.
 
     ## Why it matters
@@ -78,7 +78,7 @@ def length_or_format_driven_reward(
     length_var = moving_mean(length_step**2, rows) - mean_length**2
     moves = (reward_var > tiny * mean_reward**2) & (length_var > tiny * mean_length**2)  # else what is left is rounding
     correlation = together / sqrt(where(moves, reward_var * length_var, np.nan))
-    driven = reward_gained & gained(length) & (correlation > sqrt(share))
+    driven = reward_gained & gained(length) & (correlation > sqrt(explained_share))
     return fires(
         driven,
         "Changes of the response length explain {explained:.0%} of the changes of the reward over {rows} steps.",

@@ -91,8 +91,8 @@ def multi_task_or_multi_reward_imbalance(
     by_task: Column = None,
     *,
     sigmas: float = 5.0,
-    early: int = 20,
-    flat: float = 0.2,
+    early_rewards: int = 20,
+    level_share: float = 0.2,
 ) -> Fires:
     """One reward function or task is bought with another.
 
@@ -103,8 +103,8 @@ def multi_task_or_multi_reward_imbalance(
 
     ## Thresholds
     - `sigmas`: standard errors by which a part must have fallen.
-    - `early`: rewards before which nothing is said.
-    - `flat`: share of its level by which the whole reward may move and still be level.
+    - `early_rewards`: rewards before which nothing is said.
+    - `level_share`: share of its level by which the whole reward may move and still be level.
 
     ## Why it matters
     The sum hides it: the part with the larger variance sets the advantage, and the policy pays for it with the smaller
@@ -124,8 +124,8 @@ def multi_task_or_multi_reward_imbalance(
     worst = fmax(of_components, of_tasks)
     level = recent_mean(reward_mean)
     top, floor = best(level), lowest(level)
-    level_off = top - floor <= flat * maximum(abs(top), abs(floor))
-    held = (~reward_fallen | level_off) & (level > lowest(reward_mean)) & (row(reward_mean) >= early)
+    level_off = top - floor <= level_share * maximum(abs(top), abs(floor))
+    held = (~reward_fallen | level_off) & (level > lowest(reward_mean)) & (row(reward_mean) >= early_rewards)
     return fires(
         held & (worst > sigmas),
         "A reward function or task has lost more than half of its best ({worst:.0f} standard errors) while the reward "

@@ -21,10 +21,10 @@ def outcome_hides_fallback(
     invalid_rate: Column,
     outcome: Column = any_of("success_rate", "eval_score"),
     *,
-    least: int = 5,
-    bad: float = 0.9,
+    least_steps: int = 5,
+    invalid_from: float = 0.9,
     good: float = 0.3,
-    share: float = 0.5,
+    shown_share: float = 0.5,
 ) -> Fires:
     """The success rate stays up while the policy's output is nearly all invalid.
 
@@ -34,10 +34,10 @@ def outcome_hides_fallback(
     the latter.
 
     ## Thresholds
-    - `least`: steps of each kind that must have been seen.
-    - `bad`: share of invalid responses, 0 to 1, from which a step is an invalid one.
+    - `least_steps`: steps of each kind that must have been seen.
+    - `invalid_from`: share of invalid responses, 0 to 1, from which a step is an invalid one.
     - `good`: share of invalid responses, 0 to 1, up to which a step is a valid one.
-    - `share`: share of the success of valid steps that invalid ones show, 0 to 1.
+    - `shown_share`: share of the success of valid steps that invalid ones show, 0 to 1.
 
     ## Why it matters
     The number that everyone watches is not made by the policy: a default workflow, a retry or a template answers in its
@@ -52,12 +52,12 @@ def outcome_hides_fallback(
     ## Sources
     beita6969/colab-grpo P30: accuracy 36.0 % on steps that are 99.6 % fallback, 47.3 % on the others.
     """
-    is_bad, is_good = invalid_rate >= bad, invalid_rate <= good
+    is_bad, is_good = invalid_rate >= invalid_from, invalid_rate <= good
     bads, goods = total(is_bad), total(is_good)
     hidden = total(where(is_bad, outcome, 0.0)) / maximum(bads, 1)
     shown = total(where(is_good, outcome, 0.0)) / maximum(goods, 1)
     return fires(
-        (bads >= least) & (goods >= least) & (shown > 0) & (hidden > share * shown),
+        (bads >= least_steps) & (goods >= least_steps) & (shown > 0) & (hidden > shown_share * shown),
         "Steps whose responses are nearly all invalid still report a success of {hidden:.1%}, valid ones {shown:.1%}.",
         hold=(1, 1),
         hidden=hidden,

@@ -37,7 +37,7 @@ def reward_collapse(
     reward_now: Column,
     reward_since: Column,
     *,
-    near: float = 0.1,
+    floor_share: float = 0.1,
 ) -> Fires:
     """The reward has fallen from the level that it had reached.
 
@@ -49,7 +49,7 @@ def reward_collapse(
     where two levels fit the rewards since the best window by least squares.
 
     ## Thresholds
-    - `near`: share of the range above the lowest reward within which it is critical, 0 to 1.
+    - `floor_share`: share of the range above the lowest reward within which it is critical, 0 to 1.
 
     ## Why it matters
     This is what a run dies of, whatever the cause, and it often comes with flat or rising entropy: rules about
@@ -71,7 +71,7 @@ def reward_collapse(
         reward_fallen,
         "The reward fell from {best:.3g} to {now:.3g} at step {since:.0f}.",
         error=reward_lost,
-        critical=reward_lost & (reward_now - floor <= near * (reward_best - floor)),
+        critical=reward_lost & (reward_now - floor <= floor_share * (reward_best - floor)),
         hold=(1, 1),
         clear=1,
         onset=reward_since,

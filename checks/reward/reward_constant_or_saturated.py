@@ -63,12 +63,12 @@ def reward_constant_or_saturated(
     grad_norm: Column = None,
     *,
     steps: int = 20,
-    least: int = 10,
-    few: int = 4,
-    top: float = 0.98,
-    low: float = 0.5,
-    near: float = 0.9,
-    chance: float = 1e-5,
+    least_rewards: int = 10,
+    proving_rewards: int = 4,
+    solved_from: float = 0.98,
+    low_up_to: float = 0.5,
+    low_below_share: float = 0.9,
+    chance_probability: float = 1e-5,
 ) -> Fires:
     """Every response gets the same reward, so there is nothing to learn from.
 
@@ -88,12 +88,12 @@ def reward_constant_or_saturated(
 
     ## Thresholds
     - `steps`: steps over which rewards must be constant or solved.
-    - `least`: recorded rewards among them.
-    - `few`: recorded rewards, all without spread and with a gradient of 0, that prove a constant.
-    - `top`: success rate, or reward of 0 to 1, from which the task is solved.
-    - `low`: reward of 0 to 1 up to which a constant is a low one.
-    - `near`: share of the largest single reward below which a constant is a low one.
-    - `chance`: probability above which batches without spread are chance.
+    - `least_rewards`: recorded rewards among them.
+    - `proving_rewards`: recorded rewards, all without spread and with a gradient of 0, that prove a constant.
+    - `solved_from`: success rate, or reward of 0 to 1, from which the task is solved.
+    - `low_up_to`: reward of 0 to 1 up to which a constant is a low one.
+    - `low_below_share`: share of the largest single reward below which a constant is a low one.
+    - `chance_probability`: probability above which batches without spread are chance.
 
     ## Why it matters
     The advantage is the reward less the group's mean: equal rewards make it zero for every response, by identity.
@@ -122,19 +122,21 @@ def reward_constant_or_saturated(
     alike = n - where(isnan(before), 0, before)
     lasted = step - where(isnan(since), baseline(step, 1) - gap, since)
     earlier = (total(~unlike) - alike) / (n - alike)
-    by_chance = (spread == spread) & (earlier**alike > chance)
-    proven = (alike == n) & (n >= few) & (spread <= 1e-6) & (grad_norm <= 0)
-    constant = ((alike >= least) & (lasted >= steps) & ~by_chance) | proven
-    level, right = moving_mean(reward_mean, least), moving_mean(success_rate, least)
+    by_chance = (spread == spread) & (earlier**alike > chance_probability)
+    proven = (alike == n) & (n >= proving_rewards) & (spread <= 1e-6) & (grad_norm <= 0)
+    constant = ((alike >= least_rewards) & (lasted >= steps) & ~by_chance) | proven
+    level, right = moving_mean(reward_mean, least_rewards), moving_mean(success_rate, least_rewards)
     level = where(proven & isnan(level), latest(reward_mean), level)
     highest, floor = best(reward_mean), lowest(reward_mean)
-    solved = (reward_unit & (moving_mean(reward_mean, steps) >= top)) | (moving_mean(success_rate, steps) >= top)
-    began = solved & ((reward_unit & (baseline(reward_mean) >= top)) | (baseline(success_rate) >= top))
+    solved = (reward_unit & (moving_mean(reward_mean, steps) >= solved_from)) | (
+        moving_mean(success_rate, steps) >= solved_from
+    )
+    began = solved & ((reward_unit & (baseline(reward_mean) >= solved_from)) | (baseline(success_rate) >= solved_from))
     unsolved = constant & ~solved
-    far = level < near * best(reward_max)
-    varied = unsolved & (moving_max(reward_mean, least) - moving_min(reward_mean, least) > 1e-6)
+    far = level < low_below_share * best(reward_max)
+    varied = unsolved & (moving_max(reward_mean, least_rewards) - moving_min(reward_mean, least_rewards) > 1e-6)
     sunk = (level <= 0) & (level - floor <= highest - level)
-    dead = varied | unsolved & (far | (reward_unit & (level <= low)) | sunk | (right <= 1 - top))
+    dead = varied | unsolved & (far | (reward_unit & (level <= low_up_to)) | sunk | (right <= 1 - solved_from))
     why = where(
         solved,
         "the task is solved and nothing is left to learn",

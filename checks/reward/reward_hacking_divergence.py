@@ -91,7 +91,7 @@ def reward_hacking_divergence(
     reward_std: Column = None,
     *,
     rows: int = 5,
-    early: int = 20,
+    early_rewards: int = 20,
     sigmas: float = 5.0,
     gain: float = 0.3,
     fall: float = 0.2,
@@ -113,7 +113,7 @@ def reward_hacking_divergence(
 
     ## Thresholds
     - `rows`: rewards in the short means.
-    - `early`: rewards before which nothing is said.
+    - `early_rewards`: rewards before which nothing is said.
     - `sigmas`: standard errors by which the reward must have risen and the other metric fallen.
     - `gain`: rise of the reward, as a share of its size.
     - `fall`: fall of the other metric, as a share of its range's larger end.
@@ -146,7 +146,7 @@ def reward_hacking_divergence(
     near = now >= top - maximum(0.1 * (top - first), beyond / 2 * scatter)
     slow_near = slow >= best(slow) - maximum(0.1 * (best(slow) - baseline(slow, 1)), beyond / 4 * scatter)
     near = near | (slow_near & (now >= slow - beyond / 2 * scatter))
-    rose = rose & near & (row(reward_mean) >= early)
+    rose = rose & near & (row(reward_mean) >= early_rewards)
     component = fold(unrewarded, _Parts, reward_mean, reward_components)
     refuted = total(component == -math.inf) > 0
     held = (total(eval_score == eval_score) >= rows) & ~_sinks(eval_score, rows, beyond, fall)

@@ -54,15 +54,15 @@ def learning_stall(
     kl: Column = None,
     rows_are: Column = any_of("settings.rows", optional=True),
     *,
-    early: int = 40,
+    early_rows: int = 40,
     rows: int = 20,
-    seen: float = 0.1,
-    done: float = 0.8,
-    dead: float = 0.8,
-    cut: float = 0.5,
-    tiny: float = 0.1,
-    same: float = 0.25,
-    rise: float = 0.1,
+    headroom_share: float = 0.1,
+    done_share: float = 0.8,
+    error_dead_share: float = 0.8,
+    error_cut_share: float = 0.5,
+    tiny_advantage: float = 0.1,
+    same_within: float = 0.25,
+    kl_rise: float = 0.1,
     epochs: int = 3,
 ) -> Fires:
     """The policy does not learn: the reward, or without one the distance to the reference, has not moved.
@@ -85,16 +85,16 @@ def learning_stall(
     means over an epoch (`rows = epochs`): nothing pushes the policy, and it goes nowhere (warning).
 
     ## Thresholds
-    - `early`: steps, and rows without a reward, before which nothing is said.
+    - `early_rows`: steps, and rows without a reward, before which nothing is said.
     - `rows`: rows over which dead groups and cut responses are averaged.
-    - `seen`: share of the headroom for which the noise must leave no room, 0 to 1.
-    - `dead`: share of dead groups, 0 to 1, for an error.
-    - `cut`: share of cut responses, 0 to 1, for an error.
-    - `tiny`: size of the advantages below which nothing pushes the policy.
-    - `same`: relative change of that size up to which it stays the same.
-    - `rise`: relative rise of the KL up to which the policy stays where it is.
+    - `headroom_share`: share of the headroom for which the noise must leave no room, 0 to 1.
+    - `error_dead_share`: share of dead groups, 0 to 1, for an error.
+    - `error_cut_share`: share of cut responses, 0 to 1, for an error.
+    - `tiny_advantage`: size of the advantages below which nothing pushes the policy.
+    - `same_within`: relative change of that size up to which it stays the same.
+    - `kl_rise`: relative rise of the KL up to which the policy stays where it is.
     - `epochs`: rows that are means over an epoch before which nothing is said.
-    - `done`: share of the top from which a first level leaves nothing to stall below.
+    - `done_share`: share of the top from which a first level leaves nothing to stall below.
 
     ## Why it matters
     A stalled run costs what a learning run costs. A loss near 0 says nothing: it is 0 by construction in an on-policy
@@ -115,32 +115,36 @@ def learning_stall(
     0.0062, 0.0062 and KL 0.094, 0.081, 0.074 in three epochs, the same choices at every setting.
     """
     rewards, top = total(reward_mean == reward_mean), best(reward_mean)
-    long = (step - baseline(step, 1) >= early - 1) & (rewards >= 12)
+    long = (step - baseline(step, 1) >= early_rows - 1) & (rewards >= 12)
     most = where(isnan(best(reward_max)), where(reward_unit, 1.0, top), fmax(best(reward_max), top))
     better = reward_gained | reward_solved | eval_gained
     unpaid = long & reward_unpaid & ~better
     gain = reward_now - reward_first + reward_shown  # the largest that the noise leaves possible
-    room = (most <= 0) | (reward_first < done * most)
+    room = (most <= 0) | (reward_first < done_share * most)
     leans = reward_now - reward_first > reward_shown / 2
-    flat = long & room & ~(better | leans | reward_fallen | unpaid) & (gain < seen * (most - reward_first))
+    flat = long & room & ~(better | leans | reward_fallen | unpaid) & (gain < headroom_share * (most - reward_first))
     none, ended = recent_mean(dead_share, rows), recent_mean(cut_share, rows)
     size = latest(where(isnan(advantage_rms_live), advantage_std, advantage_rms_live))
     size_first, kl_first, kl_now = baseline(size, 1), baseline(kl, 1), latest(kl)
-    enough = where(is_any(rows_are, "epochs"), epochs, early)
-    still = (size < tiny) & (abs(size - size_first) <= same * size_first) & (kl_now <= (1 + rise) * kl_first)
+    enough = where(is_any(rows_are, "epochs"), epochs, early_rows)
+    still = (
+        (size < tiny_advantage)
+        & (abs(size - size_first) <= same_within * size_first)
+        & (kl_now <= (1 + kl_rise) * kl_first)
+    )
     unmoved = (rewards == 0) & still & (total(kl == kl) >= enough)
     return fires(
         flat | unpaid | unmoved,
         "The {what}{more}.",
-        error=unpaid | (flat & ((none > dead) | (ended > cut))),
+        error=unpaid | (flat & ((none > error_dead_share) | (ended > error_cut_share))),
         hold=(1, 1),
         clear=1,
         onset=where(flat | unpaid, baseline(step, 1), float("nan")),
         what=words(_what, rewards, unpaid, reward_first, reward_now, reward_shown, size, kl_first, kl_now),
         more=where(
-            none > dead,
+            none > error_dead_share,
             ", and most groups are dead",
-            where(ended > cut, ", and most responses are cut off", ""),
+            where(ended > error_cut_share, ", and most responses are cut off", ""),
         ),
         rewards=rewards,
         first=reward_first,

@@ -36,7 +36,7 @@ def update_collapse_association(
     p_value: float = 0.01,
     least_exposed: int = 5,
     risk_ratio: float = 3.0,
-    certain: float = 0.5,
+    error_difference: float = 0.5,
 ) -> Fires:
     """Rollouts collapse after updates and not after steps without one.
 
@@ -52,7 +52,7 @@ def update_collapse_association(
     - `p_value`: one-sided p of both tests.
     - `least_exposed`: transitions after an update that must have been seen.
     - `risk_ratio`: factor by which updates raise the risk of a collapse.
-    - `certain`: difference of the risks, 0 to 1, for an error.
+    - `error_difference`: difference of the risks, 0 to 1, for an error.
 
     ## Why it matters
     It says that whatever breaks the rollouts happens at the update. It does not say what: a share of updates that are
@@ -96,7 +96,7 @@ def update_collapse_association(
         "{unexposed} steps without an update (out of a healthy step {hit} of {at_risk} against {hit_else} of "
         "{at_risk_else}, Fisher p = {p:.1e}).",
         hold=(1, 1),
-        error=found & (difference >= certain),
+        error=found & (difference >= error_difference),
         steps=row(judged),
         updates=total(update_applied),
         collapses=after,

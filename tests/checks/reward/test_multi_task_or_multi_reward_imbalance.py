@@ -73,7 +73,7 @@ def test_a_reward_that_fell_by_no_more_than_so_much_of_its_level_is_flat(flat: f
     """Its mean of five rows goes from 1 to 0.75, far beyond its noise."""
     reward = "1x20 " + "0.6875 0.8125 0.75x3 " * 2
     components = [{"b": value} for value in series("1x22 0x8")]
-    found = run_check("REW007", thresholds={"flat": flat}, reward_mean=reward, reward_components=components)
+    found = run_check("REW007", thresholds={"level_share": flat}, reward_mean=reward, reward_components=components)
     assert (found is not None) is fires
 
 

@@ -97,19 +97,23 @@ def test_silent(columns: dict[str, Any]) -> None:
     ("thresholds", "columns", "severity"),
     [
         ({}, {"reward_mean": "0.3x21", "reward_std": [1e-6] * 21}, "error"),
-        ({"near": 0.75}, {"reward_mean": "0.75x21", "reward_max": "1x21", "reward_std": "0x21"}, "warning"),
-        ({"chance": 0.5**20}, {"reward_mean": "0.3x40", "reward_std": " ".join(["0 0.4"] * 10) + " 0x20"}, "error"),
+        ({"low_below_share": 0.75}, {"reward_mean": "0.75x21", "reward_max": "1x21", "reward_std": "0x21"}, "warning"),
+        (
+            {"chance_probability": 0.5**20},
+            {"reward_mean": "0.3x40", "reward_std": " ".join(["0 0.4"] * 10) + " 0x20"},
+            "error",
+        ),
         ({}, {"reward_mean": "0 0.3x22"}, "error"),
         ({}, {"reward_mean": "-0.1 5 0x22"}, "error"),
         ({}, {"reward_mean": "-2 0 -1x22"}, "error"),
         ({}, {"reward_mean": "0.5x20"}, "error"),
-        ({"top": 0.75}, {"reward_mean": "0.75x20", "reward_std": "0.2x20"}, "warning"),
+        ({"solved_from": 0.75}, {"reward_mean": "0.75x20", "reward_std": "0.2x20"}, "warning"),
         (
-            {"top": 0.75},
+            {"solved_from": 0.75},
             {"reward_mean": " ".join(["2 3"] * 10), "reward_std": "0.2x20", "success_rate": "0.75x20"},
             "warning",
         ),
-        ({"top": 0.75}, {"reward_mean": "2.5x20", "success_rate": "0.25x20"}, "error"),
+        ({"solved_from": 0.75}, {"reward_mean": "2.5x20", "success_rate": "0.25x20"}, "error"),
     ],
 )
 def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str, Any], severity: str | None) -> None:

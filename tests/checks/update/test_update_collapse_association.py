@@ -50,14 +50,18 @@ def test_where_validity_is_unknown_the_reward_speaks() -> None:
     assert found.severity == "error"
 
 
-@pytest.mark.parametrize("evidence", ["p_value", "risk_ratio", "certain"])
+@pytest.mark.parametrize("evidence", ["p_value", "risk_ratio", "error_difference"])
 def test_exactly_at_a_threshold(evidence: str) -> None:
     five = alternating(5)
     columns: dict[str, Any] = {"fallback_rate": five["invalid_rate"], "update_applied": five["update_applied"]}
     shown = find("UPD001", **columns).evidence
-    value = {"p_value": shown["p"], "risk_ratio": shown["risk_ratio"], "certain": shown["risk_difference"]}[evidence]
+    value = {"p_value": shown["p"], "risk_ratio": shown["risk_ratio"], "error_difference": shown["risk_difference"]}[
+        evidence
+    ]
     found = run_check("UPD001", thresholds={evidence: value}, **columns)
-    assert (found.severity if found else None) == {"p_value": None, "risk_ratio": "error", "certain": "error"}[evidence]
+    assert (found.severity if found else None) == {"p_value": None, "risk_ratio": "error", "error_difference": "error"}[
+        evidence
+    ]
 
 
 def test_one_shift_of_twenty_that_does_as_well_is_exactly_the_limit() -> None:
