@@ -65,8 +65,7 @@ def scripted_generate(model: Any, responses: Sequence[Ids], pad: int, end: int |
         ids = kwargs.get("input_ids", kwargs.get("inputs", inputs))
         times = int(asked(kwargs, "num_return_sequences") or 1)
         ids = ids.repeat_interleave(times, 0)
-        real = kwargs.get("attention_mask")
-        real = (ids != pad).long() if real is None else real.repeat_interleave(times, 0)
+        real = attended(kwargs, inputs, module, pad).repeat_interleave(times, 0)
         tokens = torch.cat([ids, pad_right(serve(ids, real, module), pad, ids.device)], 1)
         if not asked(kwargs, "return_dict_in_generate"):
             return tokens
@@ -97,6 +96,28 @@ def asked(kwargs: dict[str, Any], name: str) -> Any:
     return getattr(kwargs.get("generation_config"), name, None) if value is None else value
 
 
+def attended(kwargs: dict[str, Any], inputs: Tensor | None, module: Any, pad: int) -> Tensor:
+    """(N, P) the attention mask of a call of ``generate``: its own, or what transformers infers without one.
+
+    It takes the padding for real tokens where its pad token is unknown or an end token. ``pad`` is the padding of a
+    model that is not of transformers.
+    """
+    given = kwargs.get("attention_mask")
+    if isinstance(given, Tensor):
+        return given
+    ids: Any = kwargs.get("input_ids", kwargs.get("inputs", inputs))
+    config = getattr(module, "generation_config", None)
+    filler, end = (asked(kwargs, name) for name in ("pad_token_id", "eos_token_id"))
+    if config is None:
+        filler, end = pad, None
+    else:
+        filler = config.pad_token_id if filler is None else filler
+        end = config.eos_token_id if end is None else end
+    known = filler is not None and filler not in (end if isinstance(end, list) else [end])
+    real: Tensor = (ids != filler).long() if known else torch.ones_like(ids)
+    return real
+
+
 @contextmanager
 def recorded_generate(model: Any, pad: int) -> Iterator[list[Call]]:
     """What every generation inside the block was given and answered."""
@@ -108,8 +129,7 @@ def recorded_generate(model: Any, pad: int) -> Iterator[list[Call]]:
         ids = kwargs.get("input_ids", kwargs.get("inputs", inputs))
         tokens = found if isinstance(found, Tensor) else found.sequences
         times = len(tokens) // len(ids)
-        real = kwargs.get("attention_mask")
-        real = (ids != pad).long() if real is None else real
+        real = attended(kwargs, inputs, module, pad)
         new = tokens[:, ids.shape[1] :].tolist()
         calls.append(Call(ids.repeat_interleave(times, 0), real.repeat_interleave(times, 0), module, new))
         return found

@@ -1,0 +1,28 @@
+"""The probe PAD004 on generation that is given no attention mask: transformers infers one, unless pad is an end token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grpo_doctor.catalogue import load
+from grpo_doctor.probes import run_probes
+from tests.probes.styles import Left
+
+
+class WithoutMask(Left):
+    def padded(self, rows: list[list[int]]) -> tuple[Any, Any]:
+        return super().padded(rows)[0], None
+
+
+def test_padding_that_transformers_tells_apart_is_no_fault() -> None:
+    adapter = WithoutMask().adapter("rollout", "loss")
+    assert run_probes(adapter, catalogue=load().select(["PAD004"])).findings == []
+
+
+def test_padding_with_an_end_token_is_taken_for_text() -> None:
+    adapter = WithoutMask(pad="eos").adapter("rollout", "loss")
+    (found,) = run_probes(adapter, catalogue=load().select(["PAD004"])).findings
+    assert (found.severity, found.message) == (
+        "critical",
+        "2 of 3 prompts are given to generate with an attention mask that is not theirs.",
+    )
