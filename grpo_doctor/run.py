@@ -186,14 +186,18 @@ class Run:
             for event in self.events[row]:
                 yield int(self.steps[row]), event
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """The known values of each step; a recorded NaN of a core field is there, an unknown value is not."""
-        recorded = {
+    def not_finite(self) -> set[tuple[int, str]]:
+        """Rows and core fields whose value was recorded and is NaN or infinite; an unknown value is none of them."""
+        return {
             (row, event.message.split(" ", 1)[0])
             for row, events in self.events.items()
             for event in events
             if event.kind == "nan"
         }
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The known values of each step; a recorded NaN of a core field is there, an unknown value is not."""
+        recorded = self.not_finite()
         for row, step in enumerate(self.steps.tolist()):
             found: dict[str, Any] = {"step": step}
             for name, column in self.columns.items():

@@ -386,6 +386,8 @@ def _agree(one: Run, other: Run, here: np.ndarray, there: np.ndarray) -> bool:
         if name not in one.columns or name not in other.columns:
             continue
         a, b = one.columns[name][here], other.columns[name][there]
+        if _broke(one, name, here, b) or _broke(other, name, there, a):
+            return False
         known = np.isfinite(a) & np.isfinite(b)
         if known.sum() < _ENOUGH:
             continue
@@ -394,3 +396,9 @@ def _agree(one: Run, other: Run, here: np.ndarray, there: np.ndarray) -> bool:
             return False
         telling += len(np.unique(a)) if np.ptp(a) > 2e-3 else 0
     return telling >= _ENOUGH
+
+
+def _broke(run: Run, name: str, rows: np.ndarray, others: np.ndarray) -> bool:
+    """Whether a run broke off into NaN where another one goes on with numbers: a twin that fell, no second view."""
+    broken = {row for row, field in run.not_finite() if field == name}
+    return bool(broken) and bool((np.isin(rows, list(broken)) & np.isfinite(others)).any())

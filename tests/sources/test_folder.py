@@ -101,6 +101,19 @@ def test_event_files_of_several_runs_in_one_folder_stay_apart(tmp_path: Path) ->
     assert [len(run) for run in survey(tmp_path).runs] == [19, 19, 19]
 
 
+def test_a_twin_that_broke_off_into_nan_is_no_second_view(tmp_path: Path) -> None:
+    rows = [{"step": i, "reward": 0.01 * i, "loss": 0.1 * (i % 7), "grad_norm": 0.3} for i in range(1, 61)]
+    put(tmp_path, "a/train.jsonl", "\n".join(map(json.dumps, rows)))
+    put(
+        tmp_path,
+        "b/train.jsonl",
+        "\n".join(json.dumps(r | ({"loss": float("nan")} if r["step"] > 30 else {})) for r in rows),
+    )
+    put(tmp_path, "c/some.jsonl", "\n".join(json.dumps(row) for row in rows if row["step"] < 31))
+    assert [Path(run.source).parent.name for run in survey(tmp_path).runs] == ["a", "b"]
+    assert CliRunner().invoke(app, ["gate", str(tmp_path)]).exit_code == 1
+
+
 def test_event_files_of_one_run_are_joined(tmp_path: Path) -> None:
     for i, steps in enumerate((range(1, 20), range(18, 40))):
         rows = [(step, {"train/reward": 0.01 * step + 0.001 * i, "train/loss": 0.5}) for step in steps]
