@@ -11,18 +11,13 @@ from typing import Any
 from ..run import RunType
 from ..sources.settings import declared
 from ..sources.values import number
-from .entry import Entry, Launch, Unresolved
+from .entry import PER_PROMPT, Entry, Launch, Unresolved
 from .frameworks import END_OF_TURN, FRAMEWORKS, Framework, needs_group
 from .keys import name_unknown
 
 _OF_CODE = {"mask_without_eos": ("code.mask_without_eos",)}
 HAND_WRITTEN = Framework("hand-written trainer", "", "", (), _OF_CODE, flat=True, rollouts_apart=False)
 """What no framework recognises: keys are told by the names that trainers usually give them."""
-_PER = re.compile(
-    r"(?:num_|n_|number_of_)?(?:unique_)?(?:rollout|generation|completion|response|sample|answer|output|trajector|candidate)"
-    r"(?:s|y|ies)?_per_(?:prompt|question|query|problem|task|example|instance|group|input)(?:_rollout)?"
-)
-"""How hand-written trainers call the responses to one prompt: a count of something per prompt."""
 _USUAL = {
     "num_completions": "group_size",
     "n_generations": "group_size",
@@ -207,7 +202,7 @@ def _usual(key: str, index: Mapping[str, Entry]) -> str | None:
         return "group_size" if key == "sampling.n" else None
     whole = key.lower()
     last = re.sub(r"^(?:grpo|rl|ppo|rloo)_", "", whole)
-    if key == "G" or _PER.fullmatch(last):
+    if key == "G" or PER_PROMPT.fullmatch(last):
         return "group_size"
     if last in _ROLLOUTS and OF_A_CRITIC & index.keys():
         return None

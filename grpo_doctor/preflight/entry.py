@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +13,12 @@ LARGEST_SCRIPT = 1 << 18
 """Bytes of a script at most."""
 MOST = 10_000
 """Settings of one configuration at most: aliases of YAML can multiply without end."""
+
+PER_PROMPT = re.compile(
+    r"(?:num_|n_|number_of_)?(?:unique_)?(?:rollout|generation|completion|response|sample|answer|output|trajector|candidate)"
+    r"(?:s|y|ies)?_per_(?:prompt|question|query|problem|task|example|instance|group|input)(?:_rollout)?"
+)
+"""How hand-written trainers call the responses to one prompt: a count of something per prompt."""
 
 
 class Unresolved(str):

@@ -332,6 +332,9 @@ KINDS = [
     ({"a.yaml": "num_rollouts: 20\nvf_coef: 0.5\nlr: 1e-6\nkl_coef: 0.1\n"}, {"group_size": None, "kl_coef": 0.1}),
     ({"a.py": "Q = 8\nGenerationConfig(num_return_sequences=Q)\nbeta = 0.1"}, {"group_size": 8}),
     ({"a.py": "SamplingParams(n=8, temperature=0.9)\nbeta = 0.1"}, {"group_size": 8, "temperature": 0.9}),
+    ({"a.py": "G = 4\ndef search(q, k=3): pass\nlr = 1e-6\nkl_coef = 0.1"}, {"group_size": 4}),
+    ({"a.py": "search(q, k=3)\ntrain(num_samples_per_input=8, lr=1e-6, kl_coef=0.1, k=3)"}, {"group_size": 8}),
+    ({"a.py": "b = (a\n     % 8)\nGRPOConfig(num_generations=8, beta=0.1)"}, {"group_size": 8}),
     # what hydra writes of a command, and its groups that begin at the folder of all
     (
         {"a.yaml": "- actor_rollout_ref.rollout.n=4\n- +trainer.test_freq=5\n"},

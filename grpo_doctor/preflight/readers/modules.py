@@ -104,9 +104,17 @@ def _begins(line: str) -> bool:
 
 def plain(text: str) -> str:
     """The text with the lines that IPython runs itself as empty statements of the same depth."""
-    if not re.search(r"^\s*[!%]", text, re.MULTILINE):
+    if not re.search(r"^\s*[!%]", text, re.MULTILINE) or _is_python(text):
         return text
     return "\n".join(_without_magic(line) for line in text.split("\n"))
+
+
+def _is_python(text: str) -> bool:
+    """Whether a text parses as it is: a line that begins with ``%`` may go on with an expression."""
+    try:
+        return not parsed(text)[1]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
 
 
 def _without_magic(line: str) -> str:

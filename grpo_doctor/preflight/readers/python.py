@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ...sources import ReadError
-from ..entry import Launch, Unresolved
+from ..entry import PER_PROMPT, Launch, Unresolved
 from ..expression import known
 from .modules import as_dict, is_dict, name_of, parsed, plain, siblings, statements, walk
 from .trainer_code import code_of
@@ -212,7 +212,7 @@ class _Script:
                 continue
             default = _default_of_field(value)
             self.parameters.setdefault(argument.arg, []).append((function.name, default))
-            if not ELSEWHERE.search(function.name):
+            if not ELSEWHERE.search(function.name) and argument.arg != "k":  # of a function, how many it looks up
                 self.members.append((argument.arg, default, value.lineno))
 
     def _flag(self, call: ast.Call) -> None:
@@ -388,7 +388,7 @@ class _Script:
                 self.add(launch, name, value, line)
         for name, value, line in self.members:
             if not isinstance(value, ast.Dict):
-                self.add(launch, name.lower(), value, line)
+                self.add(launch, name if len(name) == 1 else name.lower(), value, line)
         for owner, attribute, value, line in self.attributes:
             if SETTINGS.fullmatch(owner) and not ELSEWHERE.search(owner):
                 self.add(launch, attribute, value, line)
@@ -399,7 +399,7 @@ class _Script:
                     assert isinstance(key, ast.Constant)
                     self.add(launch, str(key.value), item, item.lineno)
         for name, call in self.calls:
-            if name in LOOSE or any(k.arg in TELLING for k in call.keywords):
+            if name in LOOSE or any(k.arg in TELLING or PER_PROMPT.fullmatch(k.arg or "") for k in call.keywords):
                 self._keywords(launch, f"{LOOSE.get(name, 'call')}.", call)
         return launch
 
