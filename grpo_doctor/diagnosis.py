@@ -284,40 +284,22 @@ def diagnosis_of(
 ) -> Diagnosis:
     """The diagnosis that follows from the findings of a run and from what became of its series of success."""
     rows = len(run) if rows is None else rows
-    first, last = (int(run.steps[0]), int(run.steps[-1])) if len(run.steps) else (None, None)
-    if first is not None and last is not None and last < first:  # the log restarts
-        first, last = int(run.steps.min()), int(run.steps.max())
-    slack = SLACK * (last - first) / max(rows - 1, 1) if first is not None and last is not None else 0.0
+    first, last = _bounds(run)
     stands = {name: series.outcome for name, series in success.items() if series.rows and name != MEANT}
-    _settle(findings, learns(stands, run.run_type), (first, last))
+    learning = learns(stands, run.run_type)
+    _settle(findings, learning, (first, last))
     fell = min((o.since for o in stands.values() if o.fallen), default=math.inf)
+    slack = SLACK * (last - first) / max(rows - 1, 1) if first is not None and last is not None else 0.0
     _link(catalogue, findings, slack, (math.inf if first is None else first, fell))
     active = [f for f in findings if not f.cleared]
-    outcome, cause = _assign_roles(findings, active)
+    outcome, cause = _headed(*_assign_roles(findings, active), active)
     _treat(catalogue, findings, active)
-    _locate(run, findings)
-    grave = [f for f in active if f.level >= Severity.ERROR]
-    if grave and not {f.code for f in grave} & {f.code for f in (outcome, cause) if f is not None}:
-        outcome, cause = None, max(grave, key=_strength)  # what makes the verdict heads the report
-        cause.role = "cause"
     head, begun = cause or outcome, outcome or cause
-    findings.sort(
-        key=lambda f: (
-            f.cleared,
-            f is not head,
-            f is not outcome,
-            _ORDER[f.role],
-            -f.level,
-            -f.sureness,
-            f.onset_step,
-            f.code,
-        )
-    )
+    _arrange(run, findings, head, outcome)
     verdict = _verdict(run, active, coverage, stands, rows)
     moved = moved_first(run, int(fell)) if fell < math.inf and len(run) == rows else []
-    told = _told(run, outcome, cause, moved) if head else _unsick(verdict, run, rows, active, stands)
-    if head and verdict == "suspect" and learns(stands, run.run_type):
-        told = f"{told} {shown(stands, True)}"
+    also = f" {shown(stands, True)}" if verdict == "suspect" and learning else ""
+    told = _told(outcome, cause, moved) + also if head else _unsick(verdict, run, rows, active, stands)
     return Diagnosis(
         source=run.source,
         format=run.format,
@@ -343,6 +325,37 @@ def diagnosis_of(
     )
 
 
+def _bounds(run: Run) -> tuple[int | None, int | None]:
+    """The first and the last step; the smallest and the largest where the log restarts."""
+    if not len(run.steps):
+        return None, None
+    first, last = int(run.steps[0]), int(run.steps[-1])
+    return (first, last) if first <= last else (int(run.steps.min()), int(run.steps.max()))
+
+
+def _headed(
+    outcome: Finding | None, cause: Finding | None, active: list[Finding]
+) -> tuple[Finding | None, Finding | None]:
+    """The outcome and the cause that head the report: what makes the verdict does, whatever its kind."""
+    grave = [f for f in active if f.level >= Severity.ERROR]
+    if not grave or any(f is outcome or f is cause for f in grave):
+        return outcome, cause
+    cause = max(grave, key=_strength)
+    cause.role = "cause"
+    return None, cause
+
+
+def _arrange(run: Run, findings: list[Finding], head: Finding | None, outcome: Finding | None) -> None:
+    """Gives findings their source lines, and sorts them: what holds before what is past, what heads the report first,
+    then by role, severity, sureness and onset."""
+
+    def place(f: Finding) -> tuple[Any, ...]:
+        return f.cleared, f is not head, f is not outcome, _ORDER[f.role], -f.level, -f.sureness, f.onset_step, f.code
+
+    _locate(run, findings)
+    findings.sort(key=place)
+
+
 def _verdict(run: Run, active: list[Finding], coverage: Coverage, success: Mapping[str, Outcome], rows: int) -> Verdict:
     worst = max((f.level for f in active), default=Severity.INFO)
     if worst >= Severity.ERROR:
@@ -356,7 +369,7 @@ def _verdict(run: Run, active: list[Finding], coverage: Coverage, success: Mappi
     return "unproven" if rows >= ENOUGH else "unjudged"
 
 
-def _told(run: Run, outcome: Finding | None, cause: Finding | None, moved: list[Moved]) -> str:
+def _told(outcome: Finding | None, cause: Finding | None, moved: list[Moved]) -> str:
     """What happened, and why: the first sentence of a sick run."""
     if outcome is None or cause is outcome:
         assert cause is not None
