@@ -200,11 +200,14 @@ class Reference:
 
     def backward(self, prompts: Any, responses: Any, advantages: Tensor, micro_batches: int = 1) -> None:
         size = len(prompts) // micro_batches
-        tokens = sum(map(len, responses))
         for start in range(0, len(prompts), size):
             part = slice(start, start + size)
-            share = sum(map(len, responses[part])) / tokens
-            torch.autograd.backward(self.loss(prompts[part], responses[part], advantages[part]) * share)
+            loss = self.loss(prompts[part], responses[part], advantages[part])
+            torch.autograd.backward(loss * self.share(responses[part], responses))
+
+    def share(self, part: Any, whole: Any) -> float:
+        """Of the mean over the batch, that of a micro-batch with these responses."""
+        return sum(map(len, part)) / sum(map(len, whole))
 
     def step(self, prompts: Any, responses: Any, advantages: Tensor) -> None:
         self.model.train()

@@ -709,7 +709,8 @@ class RightSurgery(Reference):
         size = len(prompts) // micro_batches
         for start in range(0, len(prompts), size):
             part = slice(start, start + size)
-            loss = self.loss(prompts[part], responses[part], advantages[part]) / micro_batches
+            loss = self.loss(prompts[part], responses[part], advantages[part])
+            loss = loss * self.share(responses[part], responses)
             for p, g in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
                 p.grad = g if p.grad is None else p.grad + g
 

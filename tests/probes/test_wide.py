@@ -283,7 +283,9 @@ RIGHT: list[tuple[str, type[Reference], tuple[str, ...]]] = [
     ("CISPO", twin(surrogate=lambda s, r, a: r.clamp(max=5).detach() * r.log() * a), COMPOSITE),
     ("GSPO", Gspo, COMPOSITE),
     ("advantages whitened inside", objective_with(lambda a: (a - a.mean()) / (a.std(correction=0) + 1e-6)), COMPOSITE),
-    ("mean over each sequence", twin(averaged=lambda s, x, k: ((x * k).sum(1) / k.sum(1)).mean()), ()),
+    ("mean over each sequence", twin(
+        averaged=lambda s, x, k: ((x * k).sum(1) / k.sum(1)).mean(), share=lambda s, part, whole: len(part) / len(whole),
+        entropy_term=lambda s, e, p, k, a: -s.entropy_coef * s.averaged(e, k)), ()),
     ("constant divisor", twin(averaged=lambda s, x, k: (x * k).sum() / (len(x) * 64)), COMPOSITE),
     ("selected tokens", twin(averaged=lambda s, x, k: x[k > 0].mean()), COMPOSITE),
     ("k2", twin(divergence=lambda s, p, r: 0.5 * (p - r) ** 2), COMPOSITE),
