@@ -206,6 +206,11 @@ class Adapter:
             held = getattr(self, name)
             if held is not None and (isinstance(held, str | type) or not hasattr(held, needed)):
                 raise AdapterError(f"{self.name}: {name} is {type(held).__name__}, which has no {needed}")
+            if held is not None and needed == "__getitem__":
+                try:
+                    setattr(self, name, list(held))  # a column of a table and a tensor have no truth value
+                except TypeError:
+                    raise AdapterError(f"{self.name}: {name} is {type(held).__name__}, not a sequence") from None
 
 
 _NEEDED = {
