@@ -6,12 +6,16 @@ from grpo_doctor.meant import of_form
 from grpo_doctor.remedies import remedy
 
 
-def largest(most: dict[str, float], components: Any) -> tuple[dict[str, float], float]:
-    """Largest value so far of the component whose largest is the smallest; NaN while none is known."""
+def paid(reached: dict[str, tuple[float, float]], components: Any) -> tuple[dict[str, tuple[float, float]], float]:
+    """How far the component that rose least has been above its floor so far; NaN while none is known.
+
+    The floor is the lowest value, or 0 where none is below: a wrong answer may cost something, but does not pay.
+    """
     for name, value in (components or {}).items():
         if isinstance(value, int | float) and value == value and not of_form(name):
-            most[name] = max(most.get(name, value), abs(value))
-    return most, min(most.values(), default=float("nan"))
+            low, high = reached.get(name, (0.0, value))
+            reached[name] = min(low, value), max(high, value)
+    return reached, min((high - low for low, high in reached.values()), default=float("nan"))
 
 
 @check(
@@ -55,12 +59,13 @@ def component_never_pays(
     """The reward rises, and one of its components has never paid: the gain comes from the others alone.
 
     ## What it sees
-    From the 20th row on: the reward has gained (`grpo_doctor.trajectory`), and a component has never been further from
-    0 than a tenth of the reward now. Components whose names say that they reward form, or punish, are passed over.
+    From the 20th row on: the reward has gained (`grpo_doctor.trajectory`), and a component has never been further
+    above its floor (its lowest value, at most 0) than a tenth of the reward now. Components whose names say that they
+    reward form, or punish, are passed over.
 
     ## Thresholds
     - `early_rows`: rows before which nothing is said.
-    - `never_paid_share`: share of the reward now below which a component has never paid, 0 to 1.
+    - `never_paid_share`: height above its floor, as a share of the reward now, up to which a component has never paid.
 
     ## Why it matters
     Where the component that stays at nothing is the one that was meant (correctness beside compilability or format),
@@ -77,10 +82,10 @@ def component_never_pays(
     rohunagrawal/reward-hacking-entropy: reward f + g; g (it compiles) goes from 0.2 to 0.7, f (it is correct) stays
     below 0.02.
     """
-    most = fold(largest, dict, reward_components)
+    most = fold(paid, dict, reward_components)
     return fires(
         reward_gained & (row(reward_now) >= early_rows) & (most <= never_paid_share * abs(reward_now)),
-        "The reward rose to {now:.3g}, but a component of it has never paid more than {most:.2g}.",
+        "The reward rose to {now:.3g}, but a component of it has never been more than {most:.2g} above its floor.",
         hold=(1, 1),
         now=reward_now,
         most=most,
