@@ -105,6 +105,16 @@ def commands() -> set[str]:
     return {c.name or c.callback.__name__ for c in app.registered_commands if c.callback}
 
 
+PRIVATE = re.compile(r"[Ff]ounding document|\bdocument 0\d\d\b|\bR[01]\d\d\b|throw-away|[A-Z]+-NOTES|CATALOGUE\.md")
+"""Names of what no reader of the repository can open."""
+
+
+def test_no_page_rests_on_what_nobody_can_open() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "checks").rglob("*.md")]
+    named = {page.name: PRIVATE.findall(page.read_text(encoding="utf-8")) for page in pages}
+    assert {name: words for name, words in named.items() if words} == {}
+
+
 def test_the_readme_names_every_command_and_no_page_another() -> None:
     named = r"(?:`|^\$ |^)grpo-doctor ([a-z][a-z-]+)(?![a-z-]*[./])\b"
     assert set(re.findall(named, README, re.MULTILINE)) == commands()

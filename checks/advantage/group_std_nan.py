@@ -59,7 +59,7 @@ def group_std_nan(
     from the reward function.
 
     ## Sources
-    Founding document 2 (code as printed); TRL `nanstd`; volcengine/verl#1197, #2505.
+    TRL `nanstd`; volcengine/verl#1197, #2505.
     """
     recorded = seen(events, "nan", "advantage_") > 0
     rewards = each(holds_nan, group_rewards) > 0

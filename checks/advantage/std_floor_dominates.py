@@ -90,8 +90,7 @@ def std_floor_dominates(
     Floor at most 1e-4; make the rewards finer first. Lower the KL coefficient if the floor has to stay.
 
     ## Sources
-    Founding document 4 (its recommended floor is the cause, and changed nothing); fault
-    `std-floor` of the engine.
+    Fault `std-floor` of the engine (`grpo-doctor lab --fault std-floor`).
     """
     spread = sqrt(advantage_std**2 / (1 - where(dead_share < 1, dead_share, 0.0)))
     rms = where(isnan(advantage_rms_live), spread, advantage_rms_live)

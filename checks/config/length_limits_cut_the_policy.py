@@ -41,8 +41,7 @@ def length_limits_cut_the_policy(
     max_new_tokens at or above the 95th percentile, min_new_tokens at or below the 25th (or 0).
 
     ## Sources
-    Founding document 1 and its repository (minimum 5, then 30, then 5); faults `truncation` and
-    `min-new-tokens` of the engine.
+    beita6969/colab-grpo (a minimum of 5, then 30, then 5); faults `truncation` and `min-new-tokens` of the engine.
     """
     first_cut, first_held = baseline(cut_share, rows), baseline(eos_suppressed_rate, rows)
     tail = (first_cut > cut_above) & (first_cut <= cut_told)

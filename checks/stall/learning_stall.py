@@ -111,8 +111,7 @@ def learning_stall(
 
     ## Sources
     kartikmunjal/rlhf-and-reward-modelling-alt, ppo_grpo_v1: 0 of 400 exact matches, 70 % dead groups, all responses at
-    the cap. A public minimind run: 9,751 rewards from -1.85 to -1.81. Founding document 4: advantages of 0.0063,
-    0.0062, 0.0062 and KL 0.094, 0.081, 0.074 in three epochs, the same choices at every setting.
+    the cap. Coicozoi/minimind-from-scratch, logs/grpo.log: 9,751 rewards from -1.85 to -1.81.
     """
     rewards, top = total(reward_mean == reward_mean), best(reward_mean)
     long = (step - baseline(step, 1) >= early_rows - 1) & (rewards >= 12)
