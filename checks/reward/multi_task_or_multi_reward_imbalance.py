@@ -3,6 +3,7 @@ from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.columns import Column, best, fmax, fold, lowest, maximum, recent_mean, row
+from grpo_doctor.meant import of_form
 from grpo_doctor.remedies import remedy
 
 ROWS = 5
@@ -42,7 +43,8 @@ class _Parts:
         top = self.best[name] = max(self.best.get(name, now), now)
         error = math.sqrt(self.jumps[name] / self.rows[name] / ROWS)
         large = top - now > 0.5 * max(abs(top), abs(now)) and not top - now <= COUNTS * abs(whole)
-        return (top - now) / error if large and error > 0 else math.nan
+        price = top <= 0 and of_form(name)  # a penalty: nothing is lost that was ever given
+        return (top - now) / error if large and error > 0 and not price else math.nan
 
 
 def sinking(state: _Parts, parts: dict[str, float] | None, whole: float) -> tuple[_Parts, float]:
@@ -99,7 +101,8 @@ def multi_task_or_multi_reward_imbalance(
     ## What it sees
     From the 20th reward on: a component of the reward, or the mean reward of a task, whose mean of 5 rows has lost half
     of its best, 5 standard errors and a fiftieth of the whole reward, while the reward as a whole has not fallen, or
-    has moved by no more than a fifth of its level all along.
+    has moved by no more than a fifth of its level all along. A part that is named after form or a penalty and was never
+    above 0 is passed over: it is the price of the others.
 
     ## Thresholds
     - `sigmas`: standard errors by which a part must have fallen.
@@ -111,7 +114,7 @@ def multi_task_or_multi_reward_imbalance(
     one. Distinct reward vectors that add up to the same number get equal advantages.
 
     ## Known false alarms
-    A shaping term that is faded out on purpose. A penalty that is counted as a component with a negative sign.
+    A shaping term that is faded out on purpose. A penalty whose name does not say so.
 
     ## Remedy
     Normalise each reward within its group before adding; for tasks, give each its share of the batch.

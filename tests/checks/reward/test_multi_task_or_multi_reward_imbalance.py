@@ -31,6 +31,12 @@ def test_parts_that_rise_or_stay() -> None:
     assert run_check("REW007", reward_mean=UP, reward_components=parts) is None
 
 
+@pytest.mark.parametrize(("name", "fires"), [("disagreement_penalty", False), ("correct", True)])
+def test_a_penalty_that_grows_is_the_price_of_the_others(name: str, fires: bool) -> None:
+    parts = [{"a": u, name: d - 0.45} for u, d in zip(UP, DOWN, strict=True)]
+    assert (run_check("REW007", reward_mean=UP, reward_components=parts) is not None) == fires
+
+
 def test_when_the_whole_reward_falls_it_is_no_imbalance() -> None:
     assert run_check("REW007", reward_mean=DOWN, reward_components=[{"b": d} for d in DOWN]) is None
 
