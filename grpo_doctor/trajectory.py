@@ -18,8 +18,7 @@ against the first window for a gain, the last window against the best for a fall
 Student's t, for few bins know the noise less well, and the one for a fall also pays for looking after every row;
 `benchmarks/trajectory.md` has the simulated error rates.
 
-**Dates.** A rise begins where two means fit the bins best by least squares; a fall there, or where a line leaves a
-level if that explains more: what slides for a hundred rows did not fall in their middle.
+**Dates.** A change begins where two means fit the bins best by least squares.
 """
 
 from __future__ import annotations
@@ -231,7 +230,7 @@ class Trajectory:
         gained = now - first > shown
         best, end, peak, fell = _drop(levels, noise, bins)
         fallen = self._graded(best, end, min(float(level.min()) for level in levels.values())) if fell else 0
-        begun = peak + slide(bins[peak:]) if fallen else split(bins) if gained else None
+        begun = peak + split(bins[peak:]) if fallen else split(bins) if gained else None
         return Outcome(
             rows=self.rows,
             first=first,
@@ -322,18 +321,6 @@ def split(x: np.ndarray) -> int:
         return n // 2
     sums = np.add.accumulate(x - _mean(x))[1:-2]
     return 2 + int((sums * sums / _weights(n)).argmax())
-
-
-def slide(x: np.ndarray) -> int:
-    """Where a change begins that may take its time: where two means fit best, or a level and a line that leaves it,
-    whichever explains more of the squares."""
-    n, at = len(x), split(x)
-    rest = x - x.mean()
-    ramps = np.maximum(np.arange(n) - np.arange(n - 1)[:, None], 0.0)  # a row each place at which a line may begin
-    ramps -= ramps.mean(axis=1, keepdims=True)
-    lines = (ramps @ rest) ** 2 / (ramps**2).sum(axis=1)
-    step = n * float(rest[:at].sum()) ** 2 / (at * (n - at))
-    return int(lines.argmax()) if lines.max() > step else at
 
 
 def critical(z: float, degrees: int) -> float:

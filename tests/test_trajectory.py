@@ -55,15 +55,6 @@ def test_a_fall_is_dated_and_measured() -> None:
     assert fell.fallen == 2
 
 
-def test_a_slide_is_dated_where_it_begins() -> None:
-    rng = np.random.default_rng(4)
-    down = 0.8 - 0.7 * np.clip((np.arange(200) - 60) / 100, 0, 1)
-    slid = judged(down + 0.03 * rng.standard_normal(200))
-    assert slid.fallen == 2
-    assert slid.since == pytest.approx(60, abs=12)
-    assert judged(np.linspace(0.6, 0.05, 40)).since <= 2
-
-
 def test_a_third_of_the_level_lost_is_worth_saying_and_no_failure() -> None:
     assert judged(noisy(np.where(np.arange(200) < 140, 0.6, 0.45), 0.02)).fallen == 1
     assert judged(noisy(np.where(np.arange(200) < 140, 0.6, 0.55), 0.02)).fallen == 0
