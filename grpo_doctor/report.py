@@ -159,8 +159,10 @@ def when(finding: Finding) -> str:
     words = since(finding)
     if finding.lines:
         words += f" (line {finding.lines[0]})"
-    if finding.detected_step != finding.onset_step:
+    if finding.detected_step > finding.onset_step:
         words += f", detectable at step {finding.detected_step}"
+    elif finding.detected_step < finding.onset_step:  # two means part a slide in its middle
+        words += f", the middle of what was first seen at step {finding.detected_step}"
     return words
 
 

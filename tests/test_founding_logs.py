@@ -14,7 +14,7 @@ EPOCHS = CORPUS / "seed-lever" / "epochs.csv"
 
 
 def lever() -> dict[str, Diagnosis]:
-    return {run.source.rpartition("#")[2]: diagnose(run) for run in read(EPOCHS)}
+    return {run.source.rpartition(" (")[2].removesuffix(")"): diagnose(run) for run in read(EPOCHS)}
 
 
 def grave(diagnosis: Diagnosis) -> set[str]:

@@ -35,9 +35,9 @@ def logged_loss_not_optimised_loss(
 
     ## What it sees
     The trainer's `loss` is differentiated by autograd and compared with what its own `backward` leaves in the
-    parameters, for advantages of both signs and for zero ones: a cosine below 0.99 is the illness. Without a
-    `backward` it is compared with what the trainer's own `step` gives its optimizer, in one step or several: there
-    mini-batches may weigh samples differently, and a cosine below 0.5 is the illness.
+    parameters, for advantages of both signs and for zero ones: a cosine below 0.99 is the illness. It is also
+    compared with what the trainer's own `step` gives its optimizer, in one step or several: there mini-batches may
+    weigh samples differently, and a cosine below 0.5 is the illness.
 
     ## Thresholds
     - `limit`: cosine of both gradients below which another loss is optimised.
@@ -61,22 +61,25 @@ def logged_loss_not_optimised_loss(
     ## Sources
     BoBaCai/grpo-dual: printed and rebuilt loss right, applied gradient wrong (grpo-dual).
     """
-    if isinstance(backward, probes.updates.PlainBackward):
-        if step is None or optimizer is None or isinstance(step, probes.updates.PlainStep):
-            raise probes.Unjudged("the adapter has no backward of its own; loss.backward() is the loss by definition")
-        backward, limit = probes.updates.CaughtBackward(step, model, optimizer), of_step
+    ways = [] if isinstance(backward, probes.updates.PlainBackward) else [(backward, limit)]
+    if step is not None and optimizer is not None and not isinstance(step, probes.updates.PlainStep):
+        ways.append((probes.updates.CaughtBackward(step, model, optimizer), of_step))
+    if not ways:
+        raise probes.Unjudged("the adapter has no backward of its own; loss.backward() is the loss by definition")
     if isinstance(loss, probes.updates.AppliedLoss):
         raise probes.Unjudged("the adapter has no loss of its own to compare with what backward leaves")
     made, responses = probes.trials.trial(render, tokenizer, model, prompts)
-    worst = 1.0
+    worst, parts = 1.0, False
     with probes.modes.without_dropout(model):
         for advantages in (probes.trials.spread(len(made), model), probes.trials.spread(len(made), model).abs() * 0):
-            applied = probes.trials.gradient(model, backward, made, responses, advantages)
             logged = probes.trials.gradient(model, probes.updates.PlainBackward(loss), made, responses, advantages)
-            if float(logged.norm()) > 1e-8 or float(applied.norm()) > 1e-8:
-                worst = min(worst, probes.trials.cosine(applied, logged))
+            for way, least in ways:
+                applied = probes.trials.gradient(model, way, made, responses, advantages)
+                if float(logged.norm()) > 1e-8 or float(applied.norm()) > 1e-8:
+                    cosine = probes.trials.cosine(applied, logged)
+                    worst, parts = min(worst, cosine), parts or not cosine >= least
     return fires(
-        not worst >= limit,
+        parts,
         "The applied gradient and that of the logged loss have a cosine of {cosine:.2f}.",
         cosine=worst,
     )

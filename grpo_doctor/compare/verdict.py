@@ -76,8 +76,10 @@ def _one(code: str, before: Finding | None, after: Finding | None, base: Arm, ne
     if after is None:
         assert before is not None
         found.why = _blind(code, new, "NEW") or _too_early(before, new, "NEW", "BASE")
-        found.fate = "cannot tell" if found.why else "eased" if past[1] is not None else "vanished"
-        found.why = found.why or _until(past[1], "NEW")
+        remark = _remark(code, new)
+        found.fate = "cannot tell" if found.why else "eased" if past[1] is not None or remark else "vanished"
+        found.why = found.why or _until(past[1], "NEW") or ("NEW has it as a remark" if remark else "")
+        found.new = found.new or remark
         return found
     found.severity = str(max(f.level for f in (before, after) if f is not None))
     known = before or past[0]
@@ -101,6 +103,11 @@ def _past(code: str, arm: Arm) -> Finding | None:
     """The gravest finding of this code that a side had for a time."""
     had = [f for d in arm.diagnoses for f in d.findings if f.code == code and f.level >= Severity.WARNING]
     return max(had, key=lambda f: f.level, default=None)
+
+
+def _remark(code: str, arm: Arm) -> str:
+    """What is still said of this code on a side, though not as a warning; empty where its check is silent."""
+    return next((f.message for d in arm.diagnoses for f in d.findings if f.code == code and not f.cleared), "")
 
 
 def _until(past: Finding | None, side: str) -> str:
