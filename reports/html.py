@@ -83,7 +83,7 @@ def _run(diagnosis: Diagnosis, index: int, options: Options, most: int) -> dict[
 def _log(diagnosis: Diagnosis) -> dict[int, str]:
     """Lines of the log as they stand, by number: those of findings, and evenly spread ones between them."""
     run = diagnosis.run
-    if run.path is None or not run.lines.any():
+    if run.path is None or not run.path.is_file() or not run.lines.any():  # a pipe cannot be read a second time
         return {}
     steps = [step for f in diagnosis.findings for step in (f.onset_step, f.detected_step)]
     found = run.lines[np.flatnonzero(np.isin(run.steps, steps))].tolist()

@@ -1,6 +1,7 @@
 """The HTML page as text, and the charts: same run, same bytes; decimated; every field of an anchor unique."""
 
 import json
+import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -189,6 +190,8 @@ def test_without_texts_or_without_the_file_there_are_no_lines(tmp_path: Path) ->
     diagnosis = log_of(tmp_path / "train.jsonl")
     assert '"log":{}' in render("html", [diagnosis], Options(samples=False)).replace(" ", "")
     (tmp_path / "train.jsonl").unlink()
+    assert '"log":{}' in render("html", [diagnosis], Options()).replace(" ", "")
+    os.mkfifo(tmp_path / "train.jsonl")  # opening it would wait for a writer
     assert '"log":{}' in render("html", [diagnosis], Options()).replace(" ", "")
 
 

@@ -160,7 +160,17 @@ def test_clearml_names_a_metric_by_its_title_and_its_side(tmp_path: Path) -> Non
     assert {name: column[0] for name, column in known(run).items()} == {
         "reward_mean": 0.5, "loss": 0.1, "grad_norm": 2.0, "eval_score": 0.25,
     }  # fmt: skip
-    assert run.notes[0] == "line 2 is not a row and was left out"
+    assert run.notes == ["line 2 is not a row and was left out"]
+
+
+def test_zeros_of_clearml_may_be_nan(tmp_path: Path) -> None:
+    events = [
+        {"type": "training_stats_scalar", "iter": i, "metric": "loss", "variant": "train", "value": i % 2}
+        for i in (1, 2, 3)
+    ]
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(json.dumps(events))
+    assert one(path).notes == ["1 of its values are 0, as which ClearML writes a NaN too, unless it is told otherwise"]
 
 
 def test_an_archive_says_what_to_do(tmp_path: Path) -> None:

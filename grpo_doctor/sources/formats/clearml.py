@@ -24,10 +24,15 @@ def sniff(head: Head) -> int:
 
 def read(file: Input) -> list[Run]:
     rows = Rows(file, FORMAT)
+    zeros = 0
     for step, row in gathered(_points(file, rows)):
+        zeros += list(row.values()).count(0.0)
         rows.add(row, step=step)
     _settings(file, rows)
-    rows.notes.append("ClearML writes a NaN as 0 unless it is told otherwise: a lone 0 may be one")
+    if zeros:
+        rows.notes.append(
+            f"{zeros} of its values are 0, as which ClearML writes a NaN too, unless it is told otherwise"
+        )
     return [rows.run()]
 
 
