@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 from ..run import WORDED
@@ -109,6 +110,7 @@ _OTHERS = ("critic", "reward_model", "ref", "val_kwargs", "eval", "optim_args")
 """Parts of a configuration whose settings are not those of the policy."""
 
 
+@lru_cache(maxsize=4096)
 def declared(key: str) -> str | None:
     """The name under which checks know a setting; None for one that they do not ask for."""
     path = key.strip().lower().replace("/", ".")

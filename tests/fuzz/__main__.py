@@ -1,4 +1,4 @@
-"""``python -m tests.fuzz [--seconds 120] [--seed 0] [--judged 0.1]``, or ``make fuzz``: prints and keeps what fails.
+"""``python -m tests.fuzz [--seconds 120] [--seed 0] [--judged 0.05]``, or ``make fuzz``: prints and keeps what fails.
 
 A child process works on inputs, one after the other; where one takes longer than `SLOWEST` or `LONGEST` or kills the child,
 that is a failure too and another child goes on. Every kind of failure is made as small as it stays a failure and written
@@ -27,8 +27,8 @@ from tests.fuzz.mutate import mutated
 
 SLOWEST, LONGEST = 20.0, 600.0
 """Seconds of the processor that one small input may take, and seconds at all, on however busy a machine."""
-LARGEST_SEED = 1 << 13
-"""Bytes of a real log that are taken."""
+HEADS = (1 << 10, 1 << 11, 1 << 12)
+"""Bytes of a real log that are taken: each of these heads of it is a seed. A longer one costs more and meets no other code."""
 EVERY = 500
 """Inputs between two words of the child."""
 
@@ -54,7 +54,9 @@ def inputs(real: bool) -> Held:
     for path in sorted(CORPUS.rglob("*")) if real and CORPUS.is_dir() else []:
         if path.is_file() and path.suffix not in (".csv", ".md"):
             with path.open("rb") as file:
-                found["log"][f"{len(found['log'])}-{path.name}"] = file.read(LARGEST_SEED)
+                content = file.read(max(HEADS))
+            for size in HEADS:
+                found["log"][f"{len(found['log'])}-{path.name}"] = content[:size]
     return found
 
 
@@ -122,7 +124,7 @@ def work(pipe: Connection, start: int, seed: int, real: bool, judged: float) -> 
 def main() -> int:
     """Runs for so long; the number of kinds of failure, at most 1."""
     parser = argparse.ArgumentParser()
-    for option, default in (("--seconds", 120.0), ("--judged", 0.1)):
+    for option, default in (("--seconds", 120.0), ("--judged", 0.05)):
         parser.add_argument(option, type=float, default=default)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--start", type=int, default=0)

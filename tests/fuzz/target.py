@@ -234,5 +234,6 @@ def one(name: str, content: bytes, folder: Path, seed: int, judged: float = 1.0)
     except OverBudgetError as error:
         raise AssertionError(f"over its budget: {error}") from error
     finally:
-        for left in folder.glob(f"{path.stem}.*"):
-            left.unlink()
+        for left in folder.iterdir():
+            if left.is_file():
+                left.unlink()

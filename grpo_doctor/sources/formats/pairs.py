@@ -25,6 +25,8 @@ _LOG_WORDS = frozenset(
 _JOINED = re.compile(r"(?:^|\s)[A-Za-z][\w/]*:[A-Za-z][\w/]*$")
 """A name with a colon in it, as tinker writes ``loss:sum``."""
 _MOST_NUMBERS = 200
+_LONGEST_GAP = 200
+"""Characters before a number that may name it."""
 
 
 @lru_cache(maxsize=4096)
@@ -59,7 +61,7 @@ def pairs(text: str) -> tuple[tuple[str, ...], list[float]]:
         if bare in ("±", "+/-", "+-", "(±") and names:
             name = f"{subject or names[-1]} std"
         else:
-            name, subject = _name(gap, text[end : end + 1], subject)
+            name, subject = _name(gap[-_LONGEST_GAP:], text[end : end + 1], subject)
         names.append(name)
         values.append(value)
         if len(names) >= _MOST_NUMBERS:
@@ -85,9 +87,10 @@ def _decimal(text: str, match: re.Match[str]) -> tuple[float, int]:
         return value, end
 
 
+@lru_cache(maxsize=4096)
 def _name(gap: str, after: str, subject: str) -> tuple[str, str]:
     """The name that the text before a number gives it, and the subject that a bare statistic belongs to."""
-    text = gap[-200:].rstrip()
+    text = gap.rstrip()
     if text.endswith("第") and after in "步轮次":
         return "step", subject
     separated = text[-1:] in (":", "=", "：", "＝", "|", "│")

@@ -114,8 +114,11 @@ def _drawn(lines: list[str]) -> tuple[str, list[str]] | None:
     rows = [line for line in lines[:_DEEPEST] if not _RULE.fullmatch(line)]
     for above, below in pairwise(rows):
         for delimiter in _DRAWN:
-            names, cells = split(above, delimiter), split(below, delimiter)
-            if len(names) != len(cells) or len(names) < 2 or number(cells[0]) is None:
+            cells = split(below, delimiter)
+            if len(cells) < 2 or number(cells[0]) is None:
+                continue
+            names = split(above, delimiter)
+            if len(names) != len(cells):
                 continue
             numbers = sum(number(cell) is not None for cell in cells)
             if (
