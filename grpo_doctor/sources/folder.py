@@ -163,6 +163,10 @@ def candidates(folder: Path) -> Iterator[tuple[Path, str]]:
     """Every file of a folder in the order that a reader would give them, and why it is no log, if its name says so."""
     seen: set[tuple[int, int]] = set()
     for parent, folders, files in os.walk(folder):
+        if (aim := _aim(Path(parent))) is not None:
+            yield aim, ""
+        if Path(parent).name == _AIM:
+            folders[:], files = [], []
         folders[:] = sorted((f for f in folders if not is_passed_over(f)), key=_natural)
         if "ranks" in folders and "records.jsonl" in files:
             folders.remove("ranks")  # each rank's share of the records beside it
@@ -209,6 +213,15 @@ def _natural(name: str) -> list[tuple[bool, int, str]]:
     parts = re.split(r"(\d{1,18})", name)
     return [(part.isdigit() and part.isascii(), int(part) if part.isascii() and part.isdigit() else 0, part)
             for part in parts]  # fmt: skip
+
+
+_AIM = ".aim"
+
+
+def _aim(folder: Path) -> Path | None:
+    """The file that stands for the repository of Aim which this folder is or holds, hidden as it is."""
+    found = (folder if folder.name == _AIM else folder / _AIM) / "run_metadata.sqlite"
+    return found if found.is_file() else None
 
 
 def _is_mlflow(folder: Path) -> bool:

@@ -80,9 +80,14 @@ _NOT_REWARDS = frozenset(
 _OF_A_PAIR = re.compile(r"reward|log_?p|logit|score|loss")
 
 
+_PAIRS_OF_LLAMA_FACTORY = {"percentage", "remaining_time", "total_steps", "accuracy"}
+"""In its ``trainer_log.jsonl``, ``accuracy`` is ``rewards/accuracies`` and stands nowhere else; see ``LogCallback``
+in hiyouga/LLaMA-Factory, src/llamafactory/train/callbacks.py."""
+
+
 def _is_preference(keys: set[str]) -> bool:
     """Whether the keys speak of pairs, the chosen and the rejected: ``rewards_chosen`` and ``rejected_logps``."""
-    if PREFERENCE_KEYS & keys:
+    if PREFERENCE_KEYS & keys or keys >= _PAIRS_OF_LLAMA_FACTORY:
         return True
     paired = [low for key in keys if _OF_A_PAIR.search(low := key.lower())]
     return any("chosen" in low or "accepted" in low for low in paired) and any("reject" in low for low in paired)

@@ -15,8 +15,8 @@ from .input import Head, Input, ReadError, broken
 
 FORMATS = (
     "formats.records", "founding.aflow", "founding.dual", "founding.lever", "formats.tensorboard", "formats.wandb",
-    "formats.swanlab", "formats.clearml", "formats.sqlite", "formats.completions", "formats.kaggle", "formats.notebook",
-    "formats.mlflow", "formats.json_rows", "formats.table", "formats.jsonl", "formats.console",
+    "formats.swanlab", "formats.clearml", "formats.aim", "formats.sqlite", "formats.completions", "formats.kaggle",
+    "formats.notebook", "formats.mlflow", "formats.json_rows", "formats.table", "formats.jsonl", "formats.console",
 )  # fmt: skip
 """Modules that read a format, surest first where they tie."""
 

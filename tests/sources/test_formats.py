@@ -552,6 +552,8 @@ def test_an_unrewarded_metric_is_told_by_the_figures(tmp_path: Path) -> None:
     ("rows", "kind"),
     [
         ([{"loss": 0.6, "rewards/chosen": 0.1, "rewards/margins": 0.2, "step": i} for i in (1, 2)], "preference"),
+        ([{"current_steps": i, "total_steps": 9, "loss": 0.6, "accuracy": 0.5, "percentage": 10.0 * i,
+           "elapsed_time": "0:00:26", "remaining_time": "0:14:35"} for i in (1, 2)], "preference"),
         ([{"loss": 0.6, "rewards_chosen": 0.1, "rewards_rejected": 0.2, "step": i} for i in (1, 2)], "preference"),
         ([{"loss": 0.6, "chosen_reward": 0.1, "reject_reward": 0.2, "step": i} for i in (1, 2)], "preference"),
         ([{"loss": 0.6, "accuracy_reward": 0.1, "rejected": 2, "step": i} for i in (1, 2)], "rl"),

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import shutil
 import sqlite3
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow
@@ -16,7 +19,7 @@ import pytest
 
 from grpo_doctor import diagnose
 from grpo_doctor.run import Run
-from grpo_doctor.sources import ReadError, read
+from grpo_doctor.sources import ReadError, read, survey
 
 from .made.write import CONFIG, rows
 from .make import known, tfevents, wandb
@@ -177,6 +180,82 @@ def test_an_archive_says_what_to_do(tmp_path: Path) -> None:
     path = Path(shutil.make_archive(str(tmp_path / "session"), "zip", MADE / "clearml"))
     with pytest.raises(ReadError, match="a zip archive: unpack it and name the folder that comes out of it"):
         read(path)
+
+
+class AimMetric:
+    """What is used of a metric of Aim's library (3.29): ``data.items()`` gives step and (value, epoch, time)."""
+
+    def __init__(self, name: str, points: list[tuple[int, float]], subset: str = "") -> None:
+        self.name, self.data, self.context = name, self, self
+        self._points, self._subset = points, subset
+
+    def items(self) -> list[tuple[int, tuple[float, float, float]]]:
+        return [(step, (value, math.nan, 0.0)) for step, value in self._points]
+
+    def to_dict(self) -> dict[str, str]:
+        return {"subset": self._subset} if self._subset else {}
+
+
+class AimRun:
+    hash = "04d9b8b6"
+
+    def __getitem__(self, key: Any) -> dict[str, Any]:
+        return {"hparams": {"learning_rate": 1e-6, "num_generations": 8}}
+
+    def metrics(self) -> list[AimMetric]:
+        steps = range(3)
+        return [
+            AimMetric("reward", [(step, 0.25 * step) for step in steps], "train"),
+            AimMetric("loss", [(step, 0.5) for step in steps]),
+            AimMetric("accuracy", [(2, 0.75)], "eval"),
+            AimMetric("__system__cpu", [(0, 40.0)]),
+        ]
+
+
+def aim_repository(folder: Path) -> Path:
+    """The files by which a repository is known, and one that a reader of folders must not take for a log."""
+    store = folder / ".aim"
+    (store / "meta").mkdir(parents=True)
+    (store / "meta" / "000008.log").write_bytes(b"\0\1\2reward\0")
+    with sqlite3.connect(store / "run_metadata.sqlite") as names:
+        names.execute("CREATE TABLE run_tag (run_id INTEGER, tag_id INTEGER)")
+    names.close()
+    return store / "run_metadata.sqlite"
+
+
+def with_aim(monkeypatch: pytest.MonkeyPatch, indexed: list[AimRun], known_runs: int) -> None:
+    repository = SimpleNamespace(iter_runs=lambda: iter(indexed), list_all_runs=lambda: ["h"] * known_runs)
+    monkeypatch.setitem(sys.modules, "aim", SimpleNamespace(Repo=lambda path: repository))
+
+
+def test_a_repository_of_aim_is_read_by_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = aim_repository(tmp_path)
+    with_aim(monkeypatch, [AimRun()], 2)
+    found = survey(tmp_path)
+    assert [(answer.source, answer.fate) for answer in found.answers] == [(str(path), "read")]
+    (run,) = found.runs
+    assert (run.source, run.format, run.steps.tolist()) == (f"{path} (04d9b8b6)", "aim", [0, 1, 2])
+    columns = known(run)
+    assert columns["reward_mean"] == [0.0, 0.25, 0.5]
+    assert columns["eval_score"] == [None, None, 0.75]
+    assert {"group_size": 8, "learning_rate": 1e-6}.items() <= run.settings.items()
+    assert run.notes == ["of this repository 1 more are not indexed, and not read: aim storage reindex"]
+
+
+def test_a_repository_of_aim_that_is_not_indexed_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = aim_repository(tmp_path)
+    with_aim(monkeypatch, [], 3)
+    with pytest.raises(ReadError, match=r"none of whose runs \(3\) is indexed yet: aim storage reindex"):
+        read(path)
+
+
+def test_a_repository_of_aim_without_its_library_is_no_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = aim_repository(tmp_path)
+    monkeypatch.setitem(sys.modules, "aim", None)
+    for place in (tmp_path, tmp_path / ".aim"):
+        (answer,) = survey(place).answers
+        assert (answer.source, answer.fate) == (str(path), "unreadable")
+        assert answer.why.startswith("a repository of Aim, which its own library reads: pip install aim (")
 
 
 def test_a_torn_store_is_one_line(tmp_path: Path) -> None:
