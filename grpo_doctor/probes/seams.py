@@ -14,7 +14,7 @@ from __future__ import annotations
 import difflib
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
@@ -211,6 +211,8 @@ class Adapter:
                     setattr(self, name, list(held))  # a column of a table and a tensor have no truth value
                 except TypeError:
                     raise AdapterError(f"{self.name}: {name} is {type(held).__name__}, not a sequence") from None
+        if not isinstance(self.settings, MutableMapping):  # None, or a view: what a probe changes is put back in place
+            self.settings = dict(self.settings or {})
 
 
 _NEEDED = {

@@ -28,7 +28,7 @@ from tests.fuzz.mutate import mutated
 SLOWEST, LONGEST = 20.0, 600.0
 """Seconds of the processor that one small input may take, and seconds at all, on however busy a machine."""
 HEADS = (1 << 10, 1 << 11, 1 << 12)
-"""Bytes of a real log that are taken: each of these heads of it is a seed. A longer one costs more and meets no other code."""
+"""Bytes of a real log that are taken: each of these heads of it is a seed. Longer ones cost much and find little."""
 EVERY = 500
 """Inputs between two words of the child."""
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import hashlib
 import random
 import time
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -165,6 +167,18 @@ def test_a_wrong_adapter_says_what_is_wrong(seams: dict[str, Any], message: str)
 def test_an_object_that_cannot_be_what_its_name_says_is_refused(held: dict[str, Any], message: str) -> None:
     with pytest.raises(AdapterError, match=message):
         Adapter(**held)
+
+
+@pytest.mark.parametrize(
+    "held",
+    [{"prompts": torch.tensor([[1, 2], [3, 4]])}, {"prompts": np.array(["a", "b"])}, {"settings": None},
+     {"settings": MappingProxyType({"temperature": 1.0})}],
+)  # fmt: skip
+def test_a_column_of_a_table_and_settings_that_are_none_or_a_view_are_taken(held: dict[str, Any]) -> None:
+    trainer = Reference()
+    adapter = dataclasses.replace(trainer.adapter(), **held)
+    assert run_probes(adapter, catalogue=load().select(["ADV006"])).verdict == "healthy"
+    assert dict(adapter.settings) == (held.get("settings", trainer.adapter().settings) or {})
 
 
 def test_every_probe_says_what_it_certifies() -> None:
