@@ -386,6 +386,7 @@ class Examination:
         return [" or ".join(need.fields) for need in check.needs if self.ever.isdisjoint(need.fields)]
 
 
+@np.errstate(all="ignore")
 def diagnose(
     run: Run,
     *,
@@ -398,7 +399,7 @@ def diagnose(
     """
     catalogue = catalogue or load()
     examination = Examination(catalogue, run.settings, thresholds or {}, run.run_type)
-    with np.errstate(all="ignore"), spending():
+    with spending():
         for start in range(0, len(run), BLOCK):
             examination.block(run, start, min(start + BLOCK, len(run)))
     found = examination.findings()

@@ -113,6 +113,7 @@ class LiveDoctor:
         """Everything found so far, with roles, remedies and rivals."""
         return self.diagnosis().findings
 
+    @np.errstate(all="ignore")
     def diagnosis(self) -> Diagnosis:
         """The diagnosis of the run so far."""
         found = self.examination.findings()

@@ -105,6 +105,7 @@ class Comparison(msgspec.Struct, kw_only=True):
         return all(learns(d.success, d.run_type) for d in self.new.diagnoses)
 
 
+@np.errstate(all="ignore")
 def compare(
     base: Arm,
     new: Arm,

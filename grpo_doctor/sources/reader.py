@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import Protocol, cast
 
+import numpy as np
+
 from ..budget import OverBudgetError, spending
 from ..run import Run
 from .input import Head, Input, ReadError, broken
@@ -48,6 +50,7 @@ def format_of(head: Head) -> Format | None:
     return best
 
 
+@np.errstate(all="ignore")
 def read_input(file: Input) -> list[Run]:
     """The runs in a file, whatever its format. Raises `ReadError`."""
     head = file.head()

@@ -6,6 +6,7 @@ import json
 import math
 import random
 import tempfile
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -217,6 +218,12 @@ SEEDED = ("live", "probe")
 
 def one(name: str, content: bytes, folder: Path, seed: int, judged: float = 1.0) -> None:
     """One input by its name: a kind and the name of a file, or a kind alone whose content is a number."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)  # what numpy says of odd figures is no word for users
+        _one(name, content, folder, seed, judged)
+
+
+def _one(name: str, content: bytes, folder: Path, seed: int, judged: float) -> None:
     kind, _, file = name.partition("/")
     rng = random.Random(json.loads(content) if kind in SEEDED else seed)
     if kind == "live":
