@@ -10,6 +10,8 @@ import numpy as np
 from ..run import Run
 
 By = Literal["step", "tokens"]
+LARGEST = 1e100
+"""Figures from here on are taken for no number, as infinity is: the squares of a few of them are no floats."""
 
 
 class Aligned(NamedTuple):
@@ -67,12 +69,12 @@ def align(base: Sequence[Run], new: Sequence[Run], metric: str, by: By = "step")
 
 
 def _series(run: Run, metric: str, by: By) -> tuple[np.ndarray, np.ndarray] | None:
-    """Places and finite values of a metric, in ascending order."""
+    """Places and values of a metric where it is a number, in ascending order."""
     column, place = run.column(metric), places(run, by)
     if column is None or place is None or column.dtype == object:
         return None
     rows = timeline(run)
-    rows = rows[np.isfinite(column[rows]) & np.isfinite(place[rows])]
+    rows = rows[(np.abs(column[rows]) < LARGEST) & np.isfinite(place[rows])]
     rows = rows[np.argsort(place[rows], kind="stable")]
     return (place[rows], column[rows].astype(float)) if len(rows) else None
 

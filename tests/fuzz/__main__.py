@@ -131,6 +131,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, default=Path("fuzz-failures"))
     parser.add_argument("--made", action="store_true", help="mutations of made inputs alone")
     chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the child is ended, too
     number, most, found = chosen.start, "", dict[str, tuple[str, bytes]]()
     ends, context = time.monotonic() + chosen.seconds, multiprocessing.get_context("fork")
     while time.monotonic() < ends:
