@@ -199,11 +199,11 @@ def discover(path: Path, rng: random.Random) -> None:
 
 
 def _made(path: Path) -> Path:
-    """The made log of this name as it was, in a folder beside."""
+    """The made log of this name, or of that which it ends with, as it was, in a folder beside."""
     made = path.parent / "made" / path.name
     if not made.exists():
         made.parent.mkdir(exist_ok=True)
-        made.write_bytes(seeds.logs()[path.name])
+        made.write_bytes(next(log for name, log in seeds.logs().items() if path.name.endswith(name)))
     return made
 
 
