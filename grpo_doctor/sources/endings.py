@@ -17,19 +17,28 @@ _WORDS = {
 }
 """Signs of an end, the surest first."""
 _SIGNS = {what: re.compile(words) for what, words in _WORDS.items()}
+_RAISED = re.compile(
+    r"^(?:\([\w ,=.-]{1,80}\) )?(?:\[rank\d+\]: ?)?((?:\w{1,60}\.){0,9}\w{0,60}(?:Error|Exception)(?:: .*)?)$"
+)
+"""The line of a traceback that names the exception."""
 _LONGEST = 400
+_MOST_SAID = 160
+"""Characters of an exception's own words that are told."""
 TAIL = 400
 """Lines from the end of a log in which it ends; what stands further up was survived."""
 
 
 class Ending(NamedTuple):
-    """What a log ends in, and the line."""
+    """What a log ends in, the line, and the exception that it names behind it."""
 
     what: str
     line: int
+    raised: str = ""
 
-    def words(self) -> str:
-        return f"the log ends in {self.what} (line {self.line}): what is told holds up to there"
+    def words(self, rows: int) -> str:
+        """One line; without a row of metrics before it there is nothing that it could hold up to."""
+        holds = "what is told holds up to there" if rows else "it ended before the first metric"
+        return f"the log ends in {self.what} (line {self.line}): {f'{self.raised}; ' if self.raised else ''}{holds}"
 
 
 def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:
@@ -40,9 +49,12 @@ def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:
         last_row: line of the last row of metrics.
     """
     found: dict[str, int] = {}
+    raised = ""
     for line, text in lines:
         if line > last_row and len(text) <= _LONGEST:
             for what, sign in _SIGNS.items():
                 if sign.search(text):
                     found.setdefault(what, line)
-    return next((Ending(what, found[what]) for what in _SIGNS if what in found), None)
+            if found and (error := _RAISED.match(text)):
+                raised = error[1][:_MOST_SAID]
+    return next((Ending(what, found[what], raised) for what in _SIGNS if what in found), None)

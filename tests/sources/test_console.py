@@ -270,10 +270,15 @@ def test_slime_numbers_rollouts_and_updates_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("step {i} rewards: tensor([0.{i}, 0.{i}], device='cuda:0')\n", REWARD),
+        ("step {i} rewards: tensor([0.{i}, 0.{i}], device='cuda:0')\n", REWARD | {"reward_std": [0] * 5}),
+        ("[step 000{i}] SKIP rewards=[0.{i},0.{i}] rollout=9s elapsed=9s\n", REWARD | {"reward_std": [0] * 5}),
         (
             "[Step {i}/60]\n  Rewards: [0.{i}, 0, 0.{i}, 2e-1]\n  Loss: 0.{i}\n",
-            LOSS | {"reward_mean": [0.1, 0.15, 0.2, 0.25, 0.3]},
+            LOSS
+            | {
+                "reward_mean": pytest.approx([0.1, 0.15, 0.2, 0.25, 0.3]),
+                "reward_std": pytest.approx([0.0707107, 0.0866025, 0.122474, 0.165831, 0.212132], rel=1e-5),
+            },
         ),
         ("Epoch [{i}/5]\n\tTrain Loss: 0.{i}\n\tMean Reward: 0.{i}\n", REWARD | LOSS),
         ("reward 0.{i}\n", REWARD),
@@ -283,7 +288,18 @@ def test_slime_numbers_rollouts_and_updates_apart(tmp_path: Path) -> None:
         ("Step {i} | R: 0.{i} ± 0.2 | KL: 0\n", REWARD | {"reward_std": [0.2] * 5, "kl": [0] * 5}),
         ("Epoch {i}: P 0.9 R 0.8 F1 0.85 loss 0.{i}\n", LOSS),
     ],
-    ids=["tensor", "list", "epochs in brackets", "one number a line", "spread", "pass@1", "mean R", "R", "recall"],
+    ids=[
+        "tensor",
+        "a skipped step",
+        "list",
+        "epochs in brackets",
+        "one number a line",
+        "spread",
+        "pass@1",
+        "mean R",
+        "R",
+        "recall",
+    ],
 )
 def test_more_ways_to_print_a_reward(tmp_path: Path, text: str, wanted: dict[str, list[float]]) -> None:
     run = run_of(tmp_path, "x.log", lines(text) * (1 if "{i}" in text.split("0.")[0] else 2))

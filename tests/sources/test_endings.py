@@ -13,23 +13,40 @@ ROWS = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(1, 31)
 
 
 @pytest.mark.parametrize(
-    ("end", "what", "line"),
+    ("end", "what", "line", "raised"),
     [
-        ('Traceback (most recent call last):\n  File "a.py", line 3\nValueError: x\n', "a traceback", 31),
+        (
+            'Traceback (most recent call last):\n  File "a.py", line 3\nValueError: x\n',
+            "a traceback",
+            31,
+            "ValueError: x; ",
+        ),
         (
             "Traceback (most recent call last):\ntorch.OutOfMemoryError: CUDA out of memory.\n",
             "a GPU out of memory",
             32,
+            "torch.OutOfMemoryError: CUDA out of memory.; ",
         ),
-        ("^CTraceback\nKeyboardInterrupt\n", "an interrupt", 32),
-        ("slurmstepd: error: *** JOB 1 ON n CANCELLED AT 2026 DUE TO TIME LIMIT ***\n", "a time limit", 31),
-        ("(TaskRunner pid=7) ray.exceptions.ActorDiedError: gone\n", "the death of a worker", 31),
-        ("bye\nKilled\n", "a kill from outside", 32),
+        ("^CTraceback\nKeyboardInterrupt\n", "an interrupt", 32, ""),
+        ("slurmstepd: error: *** JOB 1 ON n CANCELLED AT 2026 DUE TO TIME LIMIT ***\n", "a time limit", 31, ""),
+        (
+            "(TaskRunner pid=7) ray.exceptions.ActorDiedError: gone\n",
+            "the death of a worker",
+            31,
+            "ray.exceptions.ActorDiedError: gone; ",
+        ),
+        ("bye\nKilled\n", "a kill from outside", 32, ""),
     ],
 )
-def test_the_end_is_told(tmp_path: Path, end: str, what: str, line: int) -> None:
+def test_the_end_is_told(tmp_path: Path, end: str, what: str, line: int, raised: str) -> None:
     run = run_of(tmp_path, "train.log", ROWS + end)
-    assert run.notes[0] == f"the log ends in {what} (line {line}): what is told holds up to there"
+    assert run.notes[0] == f"the log ends in {what} (line {line}): {raised}what is told holds up to there"
+
+
+def test_a_run_that_died_before_its_first_metric_says_of_what(tmp_path: Path) -> None:
+    text = "Loading\nTraceback (most recent call last):\n  File \"a.py\", line 3\nKeyError: 'answer'\n\nmore words\n"
+    run = run_of(tmp_path, "train.log", text)
+    assert run.notes[0] == "the log ends in a traceback (line 2): KeyError: 'answer'; it ended before the first metric"
 
 
 def test_what_was_survived_is_no_end(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from grpo_doctor.sources import ReadError, collect, fast, read
 from grpo_doctor.sources.formats import verl_console
 
-from .make import known, tfevents, wandb
+from .make import known, run_of, tfevents, wandb
 
 PIECES = [
     b"{'loss': 0.1, 'reward': nan, 'epoch': 1}", b'{"step": 1, "reward": 0.5}', b"step:1 - actor/entropy:0.5 - a/b:1",
@@ -180,3 +181,10 @@ def same_read_quickly_and_slowly(path: Path, monkeypatch: pytest.MonkeyPatch, st
     assert np.array_equal(quick.lines, slow.lines)
     assert quick.mapping == slow.mapping
     assert len(quick) == steps
+
+
+def test_infinite_figures_are_read_without_a_warning(tmp_path: Path) -> None:
+    rows = "".join(f"step {i} | reward {'inf' if i % 3 else 1e200} | loss 1e308 | kl inf\n" for i in range(9))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(run_of(tmp_path, "a.log", rows)) == 9

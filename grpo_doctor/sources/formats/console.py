@@ -63,8 +63,8 @@ def read(file: Input) -> list[Run]:
 def _tell_the_end(runs: list[Run], tail: Iterable[tuple[int, str]]) -> None:
     """Notes how the log ends on the run that it ends with."""
     last = max(runs, key=lambda run: int(run.lines[-1]) if len(run) else 0)
-    if len(last) and (end := ending(tail, int(last.lines[-1]))) is not None:
-        last.notes.insert(0, end.words())
+    if (end := ending(tail, int(last.lines[-1]) if len(last) else 0)) is not None:
+        last.notes.insert(0, end.words(len(last)))
 
 
 def of_texts(file: Input, texts: Iterable[tuple[int, str]]) -> list[Run]:

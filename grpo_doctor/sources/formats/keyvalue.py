@@ -13,6 +13,7 @@ import re
 from array import array
 from collections import Counter
 from functools import lru_cache
+from statistics import pstdev
 from typing import TypeAlias
 
 import numpy as np
@@ -120,13 +121,14 @@ def _of_rl(name: str) -> bool:
     return any(alias.field in _OF_RL for alias in resolve(name))
 
 
-def _mean(match: re.Match[str]) -> str:
-    """The mean of a list in its place."""
+def _of_list(match: re.Match[str]) -> str:
+    """The mean of a list in its place, and its spread where it holds more than one."""
     try:
         figures = [float(figure) for figure in match[2].replace(",", " ").split()]
     except ValueError:
         return match[0]
-    return f"{match[1]}: {sum(figures) / len(figures):.6g}"
+    spread = f" reward std: {pstdev(figures)!r}" if len(figures) > 1 and all(map(math.isfinite, figures)) else ""
+    return f"{match[1]}: {sum(figures) / len(figures)!r}{spread}"
 
 
 _Heads: TypeAlias = "dict[str, tuple[array[int], array[float], array[float]]]"
@@ -154,7 +156,7 @@ class General:
             if (not text.strip() or _RULE.match(text)) and (not self._breaks or self._breaks[-1] != self._order):
                 self._breaks.append(self._order)
             return
-        text = _ATTACHED.sub(r"\1 ", _LISTED.sub(_mean, text) if "[" in text else text)
+        text = _ATTACHED.sub(r"\1 ", _LISTED.sub(_of_list, text) if "[" in text else text)
         names, values = pairs(text)
         if not any(names):
             return

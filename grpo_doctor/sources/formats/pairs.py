@@ -20,7 +20,8 @@ _ARROW = re.compile(r"\s*(?:→|⇒|[-=]>)\s*(?=(?:mean|avg|average|std|min|max|
 _SPREAD = re.compile(r"\s*(?:±|\+/?-).*")
 _STATISTICS = frozenset("mean std min max median".split())
 _LOG_WORDS = frozenset(
-    "info debug warning warn error trainer main rank0 logger result results stats metrics 步 轮 次".split()
+    "info debug warning warn error trainer main rank0 logger result results stats metrics "
+    "skip skipped skipping 步 轮 次".split()
 )
 _JOINED = re.compile(r"(?:^|\s)[A-Za-z][\w/]*:[A-Za-z][\w/]*$")
 """A name with a colon in it, as tinker writes ``loss:sum``."""
