@@ -58,7 +58,7 @@ def read_input(file: Input) -> list[Run]:
         return [_nothing(file, "the file is empty")]
     if (found := format_of(head)) is not None:
         try:
-            with spending(), np.errstate(all="ignore"):  # an infinity is a value here and no reason to warn the user
+            with spending():
                 runs = found.read(file)
         except OverBudgetError as error:
             raise ReadError(f"{file.source}: {error}") from None
