@@ -15,7 +15,7 @@ from .overview import Overview
 from .store import Answered
 
 SCHEMA = "grpo-doctor/fleet/1"
-_INSIDE = frozenset({"unit", "view", "view_steps", "curve", "curve_steps", "curve_values"})
+_INSIDE = frozenset({"unit", "view", "view_steps", "broken", "curve", "curve_steps", "curve_values"})
 """What is kept of a line for drawing and for telling views apart, no part of the contract."""
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..run import Run
+from ..run import Run, non_finite
 from ..sources.folder import Alike, Answer, is_training, same_run
 from .judge import Judged, Line
 
@@ -84,6 +84,8 @@ def _as_run(line: Line) -> Run:
     run = Run(line.source)
     run.steps = np.array(line.view_steps, np.int64)
     run.columns = {name: np.array(values, float) for name, values in line.view.items()}
+    for row, name in line.broken:
+        run.events.setdefault(row, []).append(non_finite(name, run.columns[name][row]))
     return run
 
 

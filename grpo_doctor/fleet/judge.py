@@ -36,7 +36,7 @@ from .places import Stamp, Unit, digest, fetch
 
 DRAWN = 60
 """Points of the curve that is kept of a run at most."""
-FORMAT = 1
+FORMAT = 2
 """The form of what is remembered of a unit; another is judged anew."""
 
 
@@ -90,7 +90,8 @@ class Line(msgspec.Struct, kw_only=True):
     """One run of a fleet, or an input of which none came.
 
     ``verdict`` is that of the diagnosis, or ``unreadable`` for an input that could not be read and ``broken`` where
-    grpo-doctor itself failed, with the reason as the headline. ``view`` is what tells views of one run apart.
+    grpo-doctor itself failed, with the reason as the headline. ``view`` is what tells views of one run apart, and
+    ``broken`` the rows and fields of it that were recorded and are no numbers.
     """
 
     source: str
@@ -116,6 +117,7 @@ class Line(msgspec.Struct, kw_only=True):
     curve_values: list[float] = []
     view_steps: list[int] = []
     view: dict[str, list[float]] = {}
+    broken: list[tuple[int, str]] = []
     report: str = ""
     twin: str = ""
 
@@ -208,6 +210,7 @@ def _line(unit: Unit, run: Run, configurations: list[Path], catalogue: Catalogue
     curve = next((name for name in ("reward_mean", "success_rate", "eval_score", "loss") if name in run.columns), "")
     steps, values = _curve(run, curve)
     rows = view_rows(run)
+    not_finite = run.not_finite()
     return Line(
         source=shown.source,
         unit=unit.name,
@@ -232,6 +235,7 @@ def _line(unit: Unit, run: Run, configurations: list[Path], catalogue: Catalogue
         curve_values=values,
         view_steps=run.steps[rows].tolist(),
         view={name: run.columns[name][rows].tolist() for name in COMPARED if name in run.columns},
+        broken=[(at, name) for at, row in enumerate(rows) for name in COMPARED if (row, name) in not_finite],
         report=_report(diagnosis, job),
     )
 

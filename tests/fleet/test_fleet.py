@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -221,4 +222,15 @@ def test_a_knob_that_is_not_wired_keeps_both_runs(tmp_path: Path) -> None:
     report = told(str(tmp_path))
     assert len(report["runs"]) == 2, "a and c are one run twice"
     assert "in every figure although learning_rate differs" in " ".join(run["twin"] for run in report["runs"])
+    assert report["files"] == {"read": 2, "second view": 1}
+
+
+def test_a_twin_that_broke_off_into_nan_is_a_run_of_its_own(tmp_path: Path) -> None:
+    rows = [{"step": i, "reward": 0.01 * i, "loss": 0.1 * (i % 7), "grad_norm": 0.3} for i in range(1, 61)]
+    for name, broke_at in (("a", 61), ("b", 31), ("c", 31)):
+        (tmp_path / name).mkdir()
+        said = [row | ({"loss": math.nan} if row["step"] >= broke_at else {}) for row in rows]
+        (tmp_path / name / "train.jsonl").write_text("\n".join(map(json.dumps, said)), encoding="utf-8")
+    report = told(str(tmp_path))
+    assert [(run["verdict"], run["cause"]) for run in report["runs"]] == [("failing", "GRD001"), ("healthy", None)]
     assert report["files"] == {"read": 2, "second view": 1}
