@@ -4,6 +4,8 @@ SECONDS ?= 600
 BIN := .venv/bin
 # Twice quiet: errors only. Modules are compiled when they are first imported, which spares those that never are.
 PIP = $(BIN)/python -m pip install --quiet --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
+# Where it is set, no compiled module is ever kept, and every process would spend a quarter of a minute on torch and TRL.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test lint docs corpus fuzz metamorphic licences lab seen test-old-trl test-hooks pages clean
 

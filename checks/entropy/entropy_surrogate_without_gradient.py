@@ -1,3 +1,4 @@
+from contextlib import closing
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
@@ -54,16 +55,17 @@ def entropy_surrogate_without_gradient(
     its author switched the bonus off at P29 because "0.01 caused drift".
     """
     cases = probes.trials.entropy_cases(backward, model, render, tokenizer, prompts, reference, settings or {})
+    with closing(cases):
+        first = next(cases, None)
     coefficient = (settings or {}).get("entropy_coef")
-    if not cases and coefficient:
+    if first is None and coefficient:
         return fires(
             True,
             "An entropy coefficient of {coefficient:g} is declared, and no gradient of entropy is applied.",
             coefficient=coefficient,
         )
-    if not cases:
+    if first is None:
         raise probes.Unjudged("no gradient is left at zero advantages: the entropy term is off")
-    first = cases[0]
     return fires(
         abs(first.surrogate) > max(0.95, abs(first.cosine) + 0.1),
         "The entropy term is the mean log-probability of the sampled tokens: cosine {surrogate:.2f} with its gradient, "

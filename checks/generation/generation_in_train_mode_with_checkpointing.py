@@ -154,10 +154,11 @@ def probe_mode(
         model.train()
     as_is = probes.sampling.sampled(sample, ids, real, model)
     with probes.modes.held_in_eval(model):
-        wanted, again = (probes.sampling.sampled(sample, ids, real, model) for _ in range(2))
+        wanted = probes.sampling.sampled(sample, ids, real, model)
+        share = probes.sampling.agreement(as_is, wanted, ids.shape[1])
+        again = wanted if share == 1 else probes.sampling.sampled(sample, ids, real, model)
     if probes.sampling.agreement(wanted, again, ids.shape[1]) < 1:
         raise probes.Unjudged("the sampler draws other tokens from the same random state")
-    share = probes.sampling.agreement(as_is, wanted, ids.shape[1])
     first = float((as_is[:, ids.shape[1]] == wanted[:, ids.shape[1]]).float().mean())
     return fires(
         share < limit,

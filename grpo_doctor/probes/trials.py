@@ -5,7 +5,7 @@ Shapes as in `grpo_doctor.probes.seams`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -106,13 +106,15 @@ def entropy_cases(
     prompts: Sequence[Prompt] | None,
     reference: torch.nn.Module | None,
     settings: Mapping[str, Any],
-) -> list[EntropyCase]:
-    """One case for all samples and for each alone: at advantages of zero, and the part even in the advantages."""
+) -> Generator[EntropyCase]:
+    """One case for all samples and for each alone: at advantages of zero, and the part even in the advantages.
+
+    They are made one after the other, for each takes gradients of its own.
+    """
     made, responses = trial(render, tokenizer, model, prompts)
     temperature = float(settings.get("temperature") or 1.0)
     if reference is not None and reference is not model:
         align(reference, model)
-    cases = []
     groups = [("all samples", list(range(len(made))))] + [(f"sample {n + 1} alone", [n]) for n in range(len(made))]
     with without_dropout(model):
         for name, chosen in groups:
@@ -130,10 +132,9 @@ def entropy_cases(
                 if float(left.norm()) > least:
                     raised = max(_beside(-left, *pair) for pair in wanted)
                     surprise = max((cosine(-left, s) for _, s in wanted), key=abs)
-                    cases.append(EntropyCase(f"{name}, {kind}", len(chosen), raised, surprise))
+                    yield EntropyCase(f"{name}, {kind}", len(chosen), raised, surprise)
                 elif float(none.norm()) > least:  # the branches of either sign cancel each other
-                    cases.append(EntropyCase(f"{name}, {kind}", len(chosen), 0.0, 0.0))
-    return cases
+                    yield EntropyCase(f"{name}, {kind}", len(chosen), 0.0, 0.0)
 
 
 def _beside(left: Tensor, entropy: Tensor, surprise: Tensor) -> float:

@@ -35,7 +35,8 @@ def test_a_full_disk_is_one_line(words: str, tmp_path: Path) -> None:
     assert log.stat().st_size > ROOM
     with log.open("rb") as content:
         done = subprocess.run(
-            [sys.executable, "-m", "grpo_doctor", *words.replace("LOG", str(log)).split()],
+            # -B: a compiled module that does not fit would be kept in half, and break every process after it
+            [sys.executable, "-B", "-m", "grpo_doctor", *words.replace("LOG", str(log)).split()],
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (ROOM, ROOM)),
             stdin=content, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False,
             env={**os.environ, "PYTHONPATH": os.getcwd(), "TMPDIR": str(tmp_path)},
