@@ -1,8 +1,10 @@
-"""``--notify``: where ``watch`` sends a finding: the desktop, the alerts of trackio, a command or a webhook."""
+"""``--notify``: where ``watch`` sends a finding: the desktop, alerts of trackio or W&B, a command or a webhook."""
 
 from __future__ import annotations
 
+import base64
 import json
+import netrc
 import os
 import shlex
 import shutil
@@ -10,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -21,19 +24,35 @@ from ..config import ConfigError
 LIMIT = 10.0
 """Seconds after which a notification is given up: it must not hold up the watch."""
 
+_ALERT = """mutation(
+  $entity: String!, $project: String!, $run: String!, $title: String!, $text: String!, $level: AlertSeverity
+) {
+  notifyScriptableRunAlert(input: {
+    entityName: $entity, projectName: $project, runName: $run, title: $title, text: $text, severity: $level
+  }) { success }
+}"""
+"""What wandb's own ``run.alert`` asks of the server, as wandb 0.31 sends it."""
+
 Channel = Callable[[Mapping[str, str]], str | None]
 """Takes code, name, severity, onset_step, message and log of a finding; returns why it could not be sent."""
 
 
 def channel(word: str) -> Channel:
-    """``desktop``, ``trackio``, a URL, or a command. Raises `ConfigError` for what cannot be used here."""
+    """``desktop``, ``trackio``, ``wandb:ENTITY/PROJECT/RUN``, a URL, or a command.
+
+    Raises `ConfigError` for what cannot be used here.
+    """
     if word in ("desktop", "trackio"):
         return {"desktop": _desktop, "trackio": _trackio}[word]()
+    if word.startswith("wandb:"):
+        return _wandb(word)
     if word.startswith(("http://", "https://")):
-        return lambda told: _in_time(lambda: _post(word, told))
+        return lambda told: _in_time(lambda: _hook(word, told))
     command = shlex.split(word)
     if not command or shutil.which(command[0]) is None:
-        raise ConfigError(f"--notify {word}: no such command; write desktop, trackio, a URL, or a command")
+        raise ConfigError(
+            f"--notify {word}: no such command; write desktop, trackio, wandb:ENTITY/PROJECT/RUN, a URL, or a command"
+        )
     return lambda told: _run(command, {f"GRPO_DOCTOR_{name.upper()}": value for name, value in told.items()})
 
 
@@ -78,6 +97,37 @@ def _trackio() -> Channel:
     return send
 
 
+def _wandb(word: str) -> Channel:
+    """Alerts of a run of W&B. The library sends them only from the process that has the run open, and a second one
+    that joined it would write its own summary over that of the run; so the server is asked, as the library asks it."""
+    parts = word.removeprefix("wandb:").split("/")
+    if len(parts) != 3 or not all(parts):
+        raise ConfigError(f"--notify {word}: write wandb:ENTITY/PROJECT/RUN, as in wandb.ai/ENTITY/PROJECT/runs/RUN")
+    base = os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai").rstrip("/")
+    if (key := os.environ.get("WANDB_API_KEY") or _logged_in(urllib.parse.urlsplit(base).hostname or "")) is None:
+        raise ConfigError(f"--notify {word}: needs WANDB_API_KEY, or a login: wandb login")
+    headers = {"Authorization": "Basic " + base64.b64encode(f"api:{key}".encode()).decode()}
+    where = dict(zip(("entity", "project", "run"), parts, strict=True))
+
+    def send(told: Mapping[str, str]) -> str | None:
+        level = "WARN" if told["severity"] in ("info", "warning") else "ERROR"
+        text = f"Since step {told['onset_step']}: {told['message']}"
+        said = where | {"title": f"grpo-doctor: {told['code']} {told['name']}", "text": text, "level": level}
+        answer, failed = _post(f"{base}/graphql", {"query": _ALERT, "variables": said}, headers)
+        return failed or (None if b'"success":true' in answer.replace(b" ", b"") else f"W&B refused: {answer[:200]!r}")
+
+    return lambda told: _in_time(lambda: send(told))
+
+
+def _logged_in(host: str) -> str | None:
+    """The key that ``wandb login`` left for this host."""
+    try:
+        found = netrc.netrc().authenticators(host)
+    except (OSError, netrc.NetrcParseError):
+        return None
+    return found[2] if found else None
+
+
 def _words(told: Mapping[str, str]) -> tuple[str, str]:
     return f"{told['severity']}: {told['code']} {told['name']}", f"{told['log']}: {told['message']}"
 
@@ -91,16 +141,20 @@ def _run(command: list[str], environment: Mapping[str, str]) -> str | None:
     return f"{command[0]}: exit code {code}" if code else None
 
 
-def _post(url: str, told: Mapping[str, str]) -> str | None:
-    """Sends JSON; ``text`` is what Slack, Mattermost and Discord-compatible hooks show."""
+def _hook(url: str, told: Mapping[str, str]) -> str | None:
+    """``text`` is what Slack, Mattermost and Discord-compatible hooks show."""
     title, message = _words(told)
-    body = json.dumps({"text": f"{title}. {message}", **told}).encode()
-    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+    return _post(url, {"text": f"{title}. {message}", **told}, {})[1]
+
+
+def _post(url: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[bytes, str | None]:
+    """Sends JSON; the beginning of the answer, and why there is none."""
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json", **headers})
     try:
-        with urllib.request.urlopen(request, timeout=LIMIT):
-            return None
+        with urllib.request.urlopen(request, timeout=LIMIT) as answer:
+            return answer.read(1 << 12), None
     except (OSError, ValueError) as error:
-        return f"{url.split('?')[0]}: {error}"
+        return b"", f"{url.split('?')[0]}: {error}"
 
 
 def _in_time(send: Callable[[], str | None]) -> str | None:

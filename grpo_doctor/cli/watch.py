@@ -208,7 +208,10 @@ def watch(
     ] = None,
     notify: Annotated[
         list[str] | None,
-        typer.Option("--notify", help="Of findings at --fail-on: desktop, trackio, a URL, or a command; repeatable."),
+        typer.Option(
+            "--notify",
+            help="Of findings at --fail-on: desktop, trackio, wandb:ENTITY/PROJECT/RUN, a URL, a command; repeatable.",
+        ),
     ] = None,
     fail_on: common.FailOn = None,
     select: common.Select = None,

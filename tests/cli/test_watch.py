@@ -1,5 +1,6 @@
 """The watch: each finding once, when it arises; rotation and truncation; one process stopped and no other."""
 
+import base64
 import http.server
 import json
 import os
@@ -8,8 +9,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -20,7 +23,7 @@ from grpo_doctor.cli import app
 from grpo_doctor.cli.follow import Follower, InPlace, follow
 from grpo_doctor.cli.live import Pace
 from grpo_doctor.cli.watch import Heartbeat, Stop, Watcher
-from grpo_doctor.config import Config
+from grpo_doctor.config import Config, ConfigError
 from tests import p30
 from tests.cli.runs import write_run
 
@@ -207,6 +210,7 @@ def test_findings_do_not_come_twice(tmp_path: Path) -> None:
         (["--on", "awful=stop:99"], "write --on SEVERITY=stop:PID"),
         (["--on", f"error=stop:{os.getpid()}"], "is not the process id of a trainer"),
         (["--notify", "no-such-command-here"], "no such command"),
+        (["--notify", "wandb:me/run"], "write wandb:ENTITY/PROJECT/RUN"),
         (["--notify", "trackio"], "needs trackio: pip install trackio"),
     ],
 )
@@ -348,30 +352,69 @@ def test_pace() -> None:
     assert pace.left(20, None) == "10 steps a minute"
 
 
-def test_a_webhook_is_sent_json_and_a_dead_one_ends_nothing(tmp_path: Path) -> None:
-    got: list[dict[str, str]] = []
+@contextmanager
+def listening(answer: bytes) -> Iterator[tuple[str, list[tuple[str | None, dict[str, Any]]]]]:
+    """A server that gives this answer; its address, and the authorization and body of what it was sent."""
+    got: list[tuple[str | None, dict[str, Any]]] = []
 
     class Hook(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(204)
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            got.append((self.headers["Authorization"], json.loads(body)))
+            self.send_response(200)
             self.end_headers()
+            self.wfile.write(answer)
 
         def log_message(self, *arguments: object) -> None:
             pass
 
-    log = write_run(tmp_path / "records.jsonl", collapsed=True)
     with http.server.HTTPServer(("127.0.0.1", 0), Hook) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}/hook"
-        result = watch(
-            log, "--interval", 0.05, "--idle", 0.1, "--notify", url, "--notify", "http://127.0.0.1:9/dead?key=1"
-        )
+        yield f"http://127.0.0.1:{server.server_port}", got
         server.shutdown()
+
+
+def test_a_webhook_is_sent_json_and_a_dead_one_ends_nothing(tmp_path: Path) -> None:
+    log = write_run(tmp_path / "records.jsonl", collapsed=True)
+    dead = "http://127.0.0.1:9/dead?key=1"
+    with listening(b"") as (url, got):
+        result = watch(log, "--interval", 0.05, "--idle", 0.1, "--notify", f"{url}/hook", "--notify", dead)
     assert result.exit_code == 1
-    assert "GRD001" in {told["code"] for told in got}
-    assert all(told["text"].startswith(told["severity"]) for told in got)
+    assert "GRD001" in {told["code"] for _, told in got}
+    assert all(told["text"].startswith(told["severity"]) for _, told in got)
     assert "--notify http://127.0.0.1:9/dead: " in result.output
+
+
+def test_findings_become_alerts_of_a_run_of_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = write_run(tmp_path / "records.jsonl", collapsed=True)
+    monkeypatch.setenv("WANDB_API_KEY", "k" * 40)
+    for answer, refused in (
+        (b'{"data": {"notifyScriptableRunAlert": {"success": true}}}', False),
+        (b'{"errors": [{"message": "run not found"}]}', True),
+    ):
+        with listening(answer) as (url, got):
+            monkeypatch.setenv("WANDB_BASE_URL", url)
+            result = watch(log, "--interval", 0.05, "--idle", 0.1, "--notify", "wandb:me/grpo/a1b2")
+        assert result.exit_code == 1
+        assert ("run not found" in result.output) is refused
+        assert "k" * 40 not in result.output
+        said = [body["variables"] for _, body in got]
+        assert {(v["entity"], v["project"], v["run"]) for v in said} == {("me", "grpo", "a1b2")}
+        assert "grpo-doctor: GRD001 nan-or-inf" in [v["title"] for v in said]
+        assert {v["level"] for v in said} <= {"WARN", "ERROR"}
+        assert {key for key, _ in got} == {"Basic " + base64.b64encode(b"api:" + b"k" * 40).decode()}
+
+
+def test_the_key_of_a_wandb_login_is_taken_where_none_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from grpo_doctor.cli import notify
+
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(ConfigError, match="WANDB_API_KEY, or a login"):
+        notify.channel("wandb:me/grpo/a1b2")
+    (held := tmp_path / ".netrc").write_text(f"machine api.wandb.ai login user password {'k' * 40}\n", encoding="utf-8")
+    held.chmod(0o600)
+    assert callable(notify.channel("wandb:me/grpo/a1b2"))
 
 
 def test_a_webhook_that_answers_drop_by_drop_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
