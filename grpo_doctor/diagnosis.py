@@ -16,7 +16,7 @@ import msgspec
 
 from .answers import answers_of
 from .check import Confidence, Finding, Fires, Severity, Withheld
-from .moved import Moved, moved_first, moved_table
+from .moved import Moved, Recorded, moved_first, moved_table
 from .remedies import REMEDIES
 from .run import Run, RunType, Table
 from .tables import before_next_run, tables_of
@@ -281,8 +281,12 @@ def diagnosis_of(
     success: Mapping[str, Trajectory],
     *,
     rows: int | None = None,
+    recorded: Recorded | None = None,
 ) -> Diagnosis:
-    """The diagnosis that follows from the findings of a run and from what became of its series of success."""
+    """The diagnosis that follows from the findings of a run and from what became of its series of success.
+
+    ``rows`` and what was ``recorded`` on them lately are those of a run that trains and does not keep its rows.
+    """
     rows = len(run) if rows is None else rows
     first, last = _bounds(run)
     stands = {name: series.outcome for name, series in success.items() if series.rows and name != MEANT}
@@ -297,7 +301,7 @@ def diagnosis_of(
     head, begun = cause or outcome, outcome or cause
     _arrange(run, findings, head, outcome)
     verdict = _verdict(run, active, coverage, stands, rows)
-    moved = moved_first(run, int(fell)) if fell < math.inf and len(run) == rows else []
+    moved = moved_first(recorded or Recorded(run.steps, run.column), int(fell)) if fell < math.inf else []
     also = f" {shown(stands, True)}" if verdict == "suspect" and learning else ""
     told = _told(outcome, cause, moved) + also if head else _unsick(verdict, run, rows, active, stands)
     return Diagnosis(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -13,9 +14,12 @@ from .catalogue import Catalogue, load
 from .check import Finding, Severity
 from .diagnosis import Diagnosis, diagnosis_of
 from .examine import Examination, Snapshot
+from .moved import Recorded
 from .record import NUMBER_FIELDS, OBJECT_FIELDS, TEXT_FIELDS, StepRecord
 from .run import BROADCAST, CORE, DERIVED, Run, RunType, Sample, continues, figure, merged, non_finite, restarted
 
+KEPT = 512
+"""Rows whose numbers are kept to tell what moved before a fall: a third of them are searched, in some 1 MB."""
 _GET = {names: attrgetter(*names) for names in (NUMBER_FIELDS, OBJECT_FIELDS, TEXT_FIELDS)}
 
 
@@ -68,12 +72,16 @@ class LiveDoctor:
         self._derived = [(name, inputs, plan.row, plan.begin()) for name, (inputs, plan) in DERIVED.items()]
         self._row: _Row | None = None
         self._known: dict[str, str] = {}
+        self._recent: deque[dict[str, Any]] = deque(maxlen=KEPT)
 
     def push(self, record: StepRecord, samples: list[Sample] | None = None) -> list[Finding]:
         """Takes the record of a step; returns the findings that are new or have become worse with it."""
         row = self._row = self._next(record, tuple(samples or ()))
         with np.errstate(all="ignore"):
             values = self._values(row)
+            if len(row.records) > 1:
+                self._recent.pop()
+            self._recent.append({name: x for name, x in values.items() if isinstance(x, float)})
             rang = self.examination.row(values, row.number, record.step)
         if row.number == len(self.summary.steps) < 2:
             self.summary.steps = np.append(self.summary.steps, record.step)
@@ -100,10 +108,11 @@ class LiveDoctor:
     def ahead(self, record: StepRecord) -> list[Finding]:
         """What would be found if this record came next; the doctor is then as it was."""
         row, known, examination = self._row, dict(self._known), self.examination.snapshot()
+        recent = self._recent.copy()
         steps, settings = self.summary.steps.copy(), dict(self.summary.settings)
         self.push(record)
         found = self.findings()
-        self._row, self._known, self.summary.steps = row, known, steps
+        self._row, self._known, self.summary.steps, self._recent = row, known, steps, recent
         self.summary.settings.clear()
         self.summary.settings.update(settings)
         self.examination.restore(examination)
@@ -119,7 +128,12 @@ class LiveDoctor:
         found = self.examination.findings()
         rows = 0 if self._row is None else self._row.number + 1
         coverage, success = self.examination.coverage(found, {}), self.examination.success
-        return diagnosis_of(self.summary, self.catalogue, found, coverage, success, rows=rows)
+        recorded = Recorded(self._column("step"), self._column)
+        return diagnosis_of(self.summary, self.catalogue, found, coverage, success, rows=rows, recorded=recorded)
+
+    def _column(self, name: str) -> np.ndarray:
+        """The values of a field on the last rows."""
+        return np.array([values.get(name, math.nan) for values in self._recent])
 
     def _values(self, row: _Row) -> dict[str, Any]:
         """What is known on a row: recorded, declared and derived fields, its step, events and samples."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import msgspec
 import numpy as np
 
 from .record import NUMBER_FIELDS
-from .run import DERIVED, Run, Table
+from .run import DERIVED, Table
 from .trajectory import SUCCESS, TURNED
 
 BEYOND = 4.0
@@ -34,14 +37,21 @@ class Moved(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"}):
     end: float
 
 
-def moved_first(run: Run, onset: int) -> list[Moved]:
+class Recorded(NamedTuple):
+    """Rows in which a series may have moved: their steps, and a field's values on them; None where it has none."""
+
+    steps: np.ndarray
+    column: Callable[[str], np.ndarray | None]
+
+
+def moved_first(recorded: Recorded, onset: int) -> list[Moved]:
     """The series that left their range before the step at which success began to fall, the earliest first."""
-    at = int(np.searchsorted(run.steps, onset))
+    at = int(np.searchsorted(recorded.steps, onset))
     names = [n for n in dict.fromkeys((*NUMBER_FIELDS, *DERIVED)) if n not in LEFT_OUT and not n.startswith("reward")]
     found = []
     for name in names:
-        column = run.column(name)
-        if column is not None and (moved := _left(name, column, run.steps, at)) is not None:
+        column = recorded.column(name)
+        if column is not None and (moved := _left(name, column, recorded.steps, at)) is not None:
             found.append(moved)
     return sorted(found, key=lambda m: -m.lead)
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -61,6 +61,8 @@ CAP = 0.92
 UNIT = 0.1
 """What a mean reward must have reached for rewards within 0 and 1 to be taken for rewards whose top is 1: those that
 stay below a tenth may as well be of another scale, of which nothing is known."""
+LONGEST = 60
+"""Characters of a part's name that are told."""
 UNPAID = 0.85
 """Share of the rows at the very floor from which a series has never paid: seven in eight carry no signal."""
 
@@ -208,6 +210,17 @@ class Trajectory:
         return other
 
     @property
+    def recent(self) -> float:
+        """Mean of the last few bins; NaN before there is one."""
+        tail = min(WINDOW, len(self.sums) - 1)
+        return (self.sums[-1] - self.sums[-1 - tail]) / (tail * self.width) if tail else math.nan
+
+    @property
+    def unpaid(self) -> bool:
+        """Whether nearly every value is the smallest, and that is 0 or less."""
+        return self.lowest >= UNPAID * self.rows and self.low <= 0
+
+    @property
     def outcome(self) -> Outcome:
         """How the series stands at the end of its last full bin."""
         if self._outcome is None:
@@ -242,7 +255,7 @@ class Trajectory:
             fallen=fallen,
             unit=unit,
             solved=solved,
-            unpaid=self.lowest >= UNPAID * self.rows and self.low <= 0 and not solved,
+            unpaid=self.unpaid and not solved,
             since=math.nan if begun is None else self.begins[begun],
         )
 
@@ -253,6 +266,32 @@ class Trajectory:
         if best - end <= LEAST_FALL * max(abs(best), abs(end)):
             return 0
         return int(lost > MATTERS and part > PART) + int(lost > LOST and part > HALF)
+
+
+class Parts:
+    """The trajectory of every part of a reward by its name, of components or of tasks: a state for `columns.fold`."""
+
+    def __init__(self) -> None:
+        self.series: dict[str, Trajectory] = {}
+
+    def copy(self) -> Parts:
+        """One that goes on by itself from here."""
+        other = Parts()
+        other.series = {name: series.copy() for name, series in self.series.items()}
+        return other
+
+    def take(self, values: Mapping[str, Any] | None, step: float) -> list[tuple[str, Trajectory]]:
+        """Takes the values of one row; the parts that have one there, in the row's order."""
+        known = [(name, value) for name, value in (values or {}).items() if isinstance(value, int | float)]
+        for name, value in known:
+            self.series.setdefault(name, Trajectory()).push(value, step)
+        return [(name, self.series[name]) for name, _ in known]
+
+
+def named(parts: Mapping[str, Any] | None, place: float) -> str:
+    """The name of the part that has a number at this place of its row; a log may hold any."""
+    names = [name for name, value in (parts or {}).items() if isinstance(value, int | float)]
+    return "".join(filter(str.isprintable, names[int(place)]))[:LONGEST]
 
 
 def _gain(levels: dict[int, np.ndarray], noise: Noise) -> tuple[float, float, float]:

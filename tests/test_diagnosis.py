@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from grpo_doctor.catalogue import load
 from grpo_doctor.check import Finding, Severity
 from grpo_doctor.diagnosis import Coverage, Diagnosis, diagnosis_of
 from grpo_doctor.examine import diagnose
+from grpo_doctor.live import LiveDoctor
 from grpo_doctor.record import StepRecord
 from grpo_doctor.run import run_of
 from grpo_doctor.testing import make_run, series
@@ -230,6 +232,23 @@ def test_what_moved_first_before_a_fall() -> None:
     diagnosis = diagnose(make_run(reward_mean=reward.tolist(), grad_norm=gradient.tolist(), entropy_mean="0.5x100"))
     assert [(m.field, m.step, m.lead) for m in diagnosis.moved] == [("grad_norm", 56, 5)]
     assert "What moved first: grad_norm 0.5" in diagnosis.headline or diagnosis.cause == "GRD002"
+
+
+def test_a_fall_that_is_seen_live_tells_what_moved_first_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a step has two records, where one looks ahead, and where the run is longer than what is kept."""
+    monkeypatch.setattr("grpo_doctor.live.KEPT", 90)
+    noise = np.random.default_rng(0).normal(0, 0.01, 120)
+    reward = np.where(np.arange(120) < 80, 0.6, 0.05) + noise
+    gradient = np.where(np.arange(120) < 70, 0.5, 5.0) + noise
+    live = LiveDoctor()
+    for row in range(120):
+        live.push(StepRecord(step=row + 1, reward_mean=float(reward[row])))
+        live.push(StepRecord(step=row + 1, grad_norm=float(gradient[row])))
+        if row % 50 == 0:
+            live.ahead(StepRecord(step=row + 2, grad_norm=1e6))
+    whole = diagnose(make_run(reward_mean=reward.tolist(), grad_norm=gradient.tolist()))
+    for diagnosis in (live.diagnosis(), whole):
+        assert [(m.field, m.step, m.lead) for m in diagnosis.moved] == [("grad_norm", 71, 10)]
 
 
 def test_a_few_good_rewards_are_no_solved_task() -> None:

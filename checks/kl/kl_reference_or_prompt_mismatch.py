@@ -73,7 +73,7 @@ def kl_reference_or_prompt_mismatch(
     - `warn`: KL of the first row, nats per token, for a warning.
     - `back`: share of the first KL below which it has fallen.
     - `far`: KL of the first row, nats per token, for an error, or for a warning where the log begins late.
-    - `absurd`: first KL of a log that begins late, nats per token, for an error.
+    - `absurd`: first KL of a log that begins late, nats per token, for an error, and that no adapter excuses.
 
     ## Why it matters
     At the start the policy **is** the reference, so their KL is 0 by identity (below 1e-6 in float32, 1e-4 in bf16).
@@ -84,9 +84,9 @@ def kl_reference_or_prompt_mismatch(
     On-policy distillation, whose reference is a teacher: public runs of it begin at 0.5 to 0.9 nats. Where a teacher is
     declared this is an info, as it is up to 1.5 nats in a run that learns all the same. With LoRA the reference is the
     base model: a run that begins from a supervised adapter starts at the distance that the supervised stage has made,
-    an info where an adapter is declared. Logs that write after the updates of the step: one update moves a small model
-    by about 0.01. A log that begins later than step 1 is judged only above 1.5 nats that fall again (an error above
-    10); a resumed run does the same. Sums over the sequence are not read as this field.
+    an info up to 10 nats where an adapter is declared. Logs that write after the updates of the step: one update moves
+    a small model by about 0.01. A log that begins later than step 1 is judged only above 1.5 nats that fall again (an
+    error above 10); a resumed run does the same. Sums over the sequence are not read as this field.
 
     ## Remedy
     Build ids once and pass ids, not text; eval mode for both; disable the adapter for the reference.
@@ -102,7 +102,7 @@ def kl_reference_or_prompt_mismatch(
     falls = (began > 1) & (first > far) & (latest(kl) < back * first)
     away = ((start | nears) & (first > warn)) | falls
     distils = each(lambda name: isinstance(name, str) and name.lower() not in ("", "none", "null"), teacher) > 0
-    excused = (adapter > 0) | distils
+    excused = ((adapter > 0) & (first <= absurd)) | distils
     learns = reward_gained & ~reward_fallen & (first <= far)
     return fires(
         away & ~excused & ~learns,

@@ -1,21 +1,26 @@
+import math
+from functools import partial
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, fold, row
+from grpo_doctor.columns import Column, fold, row, words
 from grpo_doctor.meant import of_form
 from grpo_doctor.remedies import remedy
+from grpo_doctor.trajectory import Parts, named
 
 
-def paid(reached: dict[str, tuple[float, float]], components: Any) -> tuple[dict[str, tuple[float, float]], float]:
-    """How far the component that rose least has been above its floor so far; NaN while none is known.
+def least_paid(state: Parts, components: Any, step: float, now: float, *, share: float) -> tuple[Parts, float]:
+    """The place, in its row, of the component that has paid least of those that have hardly ever paid; else NaN.
 
     The floor is the lowest value, or 0 where none is below: a wrong answer may cost something, but does not pay.
     """
-    for name, value in (components or {}).items():
-        if isinstance(value, int | float) and value == value and not of_form(name):
-            low, high = reached.get(name, (0.0, value))
-            reached[name] = min(low, value), max(high, value)
-    return reached, min((high - low for low, high in reached.values()), default=float("nan"))
+    heights = {}
+    for place, (name, series) in enumerate(state.take(components, step)):
+        height = series.high - min(series.low, 0.0)
+        little = height <= share * abs(now)
+        if not of_form(name) and (little or (series.unpaid and not series.outcome.gained)):
+            heights[place] = height
+    return state, min(heights, key=heights.__getitem__, default=math.nan)
 
 
 @check(
@@ -52,16 +57,17 @@ def component_never_pays(
     reward_gained: Column,
     reward_now: Column,
     reward_components: Column,
+    step: Column,
     *,
     early_rows: int = 20,
     never_paid_share: float = 0.1,
 ) -> Fires:
-    """The reward rises, and one of its components has never paid: the gain comes from the others alone.
+    """The reward rises, and one of its components has hardly ever paid: the gain comes from the others alone.
 
     ## What it sees
     From the 20th row on: the reward has gained (`grpo_doctor.trajectory`), and a component has never been further
-    above its floor (its lowest value, at most 0) than a tenth of the reward now. Components whose names say that they
-    reward form, or punish, are passed over.
+    above its floor (its lowest value, at most 0) than a tenth of the reward now, or has stood at its floor on 85 % of
+    its rows and has not gained. Components whose names say that they reward form, or punish, are passed over.
 
     ## Thresholds
     - `early_rows`: rows before which nothing is said.
@@ -82,11 +88,11 @@ def component_never_pays(
     rohunagrawal/reward-hacking-entropy: reward f + g; g (it compiles) goes from 0.2 to 0.7, f (it is correct) stays
     below 0.02.
     """
-    most = fold(paid, dict, reward_components)
+    place = fold(partial(least_paid, share=never_paid_share), Parts, reward_components, step, reward_now)
     return fires(
-        reward_gained & (row(reward_now) >= early_rows) & (most <= never_paid_share * abs(reward_now)),
-        "The reward rose to {now:.3g}, but a component of it has never been more than {most:.2g} above its floor.",
+        reward_gained & (row(reward_now) >= early_rows) & (place == place),
+        "The reward rose to {now:.3g}, but a component of it, {component}, has hardly ever been above its floor.",
         hold=(1, 1),
         now=reward_now,
-        most=most,
+        component=words(named, reward_components, place),
     )

@@ -2,62 +2,49 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.columns import Column, best, fmax, fold, lowest, maximum, recent_mean, row
+from grpo_doctor.columns import Column, best, fold, lowest, maximum, recent_mean, row, words
 from grpo_doctor.meant import of_form
 from grpo_doctor.remedies import remedy
+from grpo_doctor.trajectory import Parts, named
 
-ROWS = 5
-"""Rows whose mean counts as the level of a part."""
+HALF = 0.5
+"""Share of its best level that a part must have lost."""
 COUNTS = 0.02
 """Share of the whole reward that a part must have lost: format rewards are given a twentieth of it or more."""
 
 
-class _Parts:
-    """Per part (reward function or task): mean of its last rows, its best such mean, and its noise."""
+def sunk(state: Parts, parts: Any, step: float, whole: float) -> tuple[Parts, float]:
+    """The place, in its row, of the part that has lost most of those that have lost half; NaN where none has.
 
-    def __init__(self) -> None:
-        self.last: dict[str, tuple[float, ...]] = {}
-        self.best: dict[str, float] = {}
-        self.jumps: dict[str, float] = {}
-        self.rows: dict[str, int] = {}
-
-    def copy(self) -> "_Parts":
-        other = _Parts()
-        other.last, other.best = self.last.copy(), self.best.copy()
-        other.jumps, other.rows = self.jumps.copy(), self.rows.copy()
-        return other
-
-    def take(self, name: str, value: float, whole: float) -> float:
-        """Standard errors by which the part now lies below its best; NaN while that is unknown or small.
-
-        ``whole`` is the reward of the row, NaN where that is unknown.
-        """
-        tail = self.last.get(name, ())
-        if tail:
-            self.jumps[name] = self.jumps.get(name, 0.0) + (value - tail[-1]) * (value - tail[-1])
-            self.rows[name] = self.rows.get(name, 0) + 1
-        tail = self.last[name] = (*tail, value)[-ROWS:]
-        if len(tail) < ROWS:
-            return math.nan
-        now = sum(tail) / ROWS
-        top = self.best[name] = max(self.best.get(name, now), now)
-        error = math.sqrt(self.jumps[name] / self.rows[name] / ROWS)
-        large = top - now > 0.5 * max(abs(top), abs(now)) and not top - now <= COUNTS * abs(whole)
-        price = top <= 0 and of_form(name)  # a penalty: nothing is lost that was ever given
-        return (top - now) / error if large and error > 0 and not price else math.nan
+    ``whole`` is the reward of the row, NaN where that is unknown.
+    """
+    losses = {}
+    for place, (name, series) in enumerate(state.take(parts, step)):
+        if series.recent > HALF * series.high > 0 or series.unpaid:  # it stands high, or never had much to lose
+            continue
+        o = series.outcome
+        lost = o.best - o.now
+        price = o.best <= 0 and of_form(name)  # a penalty: nothing is lost that was ever given
+        half = lost > HALF * max(abs(o.best), abs(o.now)) and not lost <= COUNTS * abs(whole)
+        if o.fallen and half and not price:
+            losses[place] = lost
+    return state, max(losses, key=losses.__getitem__, default=math.nan)
 
 
-def sinking(state: _Parts, parts: dict[str, float] | None, whole: float) -> tuple[_Parts, float]:
-    """The largest fall of any part, in standard errors; NaN where no part has fallen by half."""
-    known = {name: float(v) for name, v in (parts or {}).items() if isinstance(v, int | float) and v == v}
-    falls = [state.take(name, value, float(whole)) for name, value in known.items()]
-    return state, max((f for f in falls if f == f), default=math.nan)
+def means(tasks: Any) -> dict[str, Any]:
+    """The mean reward of each task of a row."""
+    return {name: task.get("reward_mean") for name, task in (tasks or {}).items()}
 
 
-def sinking_task(state: _Parts, tasks: dict[str, dict[str, Any]] | None, whole: float) -> tuple[_Parts, float]:
-    """The same of the tasks, by the mean reward of each."""
-    means = {name: f["reward_mean"] for name, f in (tasks or {}).items() if f.get("reward_mean") is not None}
-    return sinking(state, means, whole)
+def sunk_task(state: Parts, tasks: Any, step: float, whole: float) -> tuple[Parts, float]:
+    """The same of tasks, by the mean reward of each."""
+    return sunk(state, means(tasks), step, whole)
+
+
+def _which(components: Any, tasks: Any, component: float, task: float) -> str:
+    if component == component:
+        return f"reward function {named(components, component)}"
+    return f"task {named(means(tasks), task)}"
 
 
 @check(
@@ -87,25 +74,24 @@ def sinking_task(state: _Parts, tasks: dict[str, dict[str, Any]] | None, whole: 
 )
 def multi_task_or_multi_reward_imbalance(
     reward_mean: Column,
+    step: Column,
     reward_fallen: Column,
     parts: Column = any_of("reward_components", "by_task"),
     reward_components: Column = None,
     by_task: Column = None,
     *,
-    sigmas: float = 5.0,
     early_rewards: int = 20,
     level_share: float = 0.2,
 ) -> Fires:
     """One reward function or task is bought with another.
 
     ## What it sees
-    From the 20th reward on: a component of the reward, or the mean reward of a task, whose mean of 5 rows has lost half
-    of its best, 5 standard errors and a fiftieth of the whole reward, while the reward as a whole has not fallen, or
-    has moved by no more than a fifth of its level all along. A part that is named after form or a penalty and was never
-    above 0 is passed over: it is the price of the others.
+    From the 20th reward on: a component of the reward, or the mean reward of a task, has fallen beyond its noise
+    (`grpo_doctor.trajectory`) and lost half of its best level and a fiftieth of the whole reward, while the reward as a
+    whole has not fallen, or has moved by no more than a fifth of its level all along. A part that is named after form
+    or a penalty and was never above 0 is passed over: it is the price of the others.
 
     ## Thresholds
-    - `sigmas`: standard errors by which a part must have fallen.
     - `early_rewards`: rewards before which nothing is said.
     - `level_share`: share of its level by which the whole reward may move and still be level.
 
@@ -122,17 +108,15 @@ def multi_task_or_multi_reward_imbalance(
     ## Sources
     arXiv 2601.05242. JuncyLu/trl_DAPO: the format reward goes 0.15 → 0 while the total stays at 2.4.
     """
-    of_components = fold(sinking, _Parts, reward_components, reward_mean)
-    of_tasks = fold(sinking_task, _Parts, by_task, reward_mean)
-    worst = fmax(of_components, of_tasks)
+    component = fold(sunk, Parts, reward_components, step, reward_mean)
+    task = fold(sunk_task, Parts, by_task, step, reward_mean)
     level = recent_mean(reward_mean)
     top, floor = best(level), lowest(level)
     level_off = top - floor <= level_share * maximum(abs(top), abs(floor))
     held = (~reward_fallen | level_off) & (level > lowest(reward_mean)) & (row(reward_mean) >= early_rewards)
     return fires(
-        held & (worst > sigmas),
-        "A reward function or task has lost more than half of its best ({worst:.0f} standard errors) while the reward "
-        "as a whole stands at {level:.3g}.",
-        worst=worst,
+        held & ((component == component) | (task == task)),
+        "The {part} has lost more than half of its best while the reward as a whole stands at {level:.3g}.",
+        part=words(_which, reward_components, by_task, component, task),
         level=level,
     )

@@ -49,6 +49,8 @@ class SourceCode:
             return
         if name.endswith("Trainer"):
             self.trainer = name
+        if name in ("get_peft_model", "LoraConfig"):
+            self.settings["use_peft"] = True
         for keyword in call.keywords:
             value = self._value(keyword.value)
             if keyword.arg and value is not None:

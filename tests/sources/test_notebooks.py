@@ -46,6 +46,14 @@ def test_a_grpo_table_without_rewards_is_no_supervised_training(tmp_path: Path) 
     assert plain.run_type == "supervised"
 
 
+def test_the_code_says_that_an_adapter_is_trained(tmp_path: Path) -> None:
+    """Its reference is the base model, so that what a supervised stage left in the adapter is no accusation (KL006)."""
+    adapted = "model = FastLanguageModel.get_peft_model(model, r = rank)\n"
+    for code, trained in ((adapted, True), ("peft_config = LoraConfig(r=8)\n", True), ("", None)):
+        run = run_of(tmp_path, "a.ipynb", notebook(code + TRAINER, table("Training Loss", "reward", "kl")))
+        assert run.settings.get("use_peft") is trained
+
+
 def test_an_output_of_one_row_beside_the_table_is_no_run(tmp_path: Path) -> None:
     made = json.loads(notebook(TRAINER, table("Training Loss", "reward")))
     made["cells"].append({"cell_type": "code", "source": "", "outputs": [{"text": "step: 3 loss: 0.5 reward: 1.0"}]})

@@ -73,6 +73,11 @@ def test_message_for_epochs() -> None:
     )
 
 
+def test_no_supervised_adapter_is_ten_nats_away() -> None:
+    assert find("KL006", {"use_peft": True}, kl="10x10").severity == "info"
+    assert find("KL006", {"use_peft": True}, kl="10.1x10").severity == "error"
+
+
 @pytest.mark.parametrize(
     ("settings", "severity"),
     [

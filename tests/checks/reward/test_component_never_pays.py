@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 import pytest
 
 from grpo_doctor.testing import find, run_check
@@ -12,10 +14,7 @@ def parts(**levels: float) -> list[dict[str, float]]:
 def test_a_component_that_stays_at_nothing_while_the_reward_rises() -> None:
     found = find("REW011", reward_mean=RISING, reward_components=parts(compiles=1.0, f=0.01))
     assert (found.severity, found.detected_step) == ("warning", 20)
-    assert (
-        found.message
-        == "The reward rose to 0.72, but a component of it has never been more than 0.0078 above its floor."
-    )
+    assert found.message == "The reward rose to 0.72, but a component of it, f, has hardly ever been above its floor."
 
 
 @pytest.mark.parametrize("share", [0.09, 0.11])
@@ -28,9 +27,19 @@ def test_a_tenth_of_the_reward_is_something(share: float) -> None:
 def test_a_wrong_answer_that_costs_something_has_not_paid_either() -> None:
     stuck = [{"language": reward + 2, "check_answer": -2.0} for reward in RISING]
     found = find("REW011", reward_mean=RISING, reward_components=stuck)
-    assert found.message == "The reward rose to 0.72, but a component of it has never been more than 0 above its floor."
+    told = "The reward rose to 0.72, but a component of it, check_answer, has hardly ever been above its floor."
+    assert found.message == told
     rising = [{"language": 1.0, "check_answer": reward - 1} for reward in RISING]
     assert run_check("REW011", reward_mean=RISING, reward_components=rising) is None
+
+
+@pytest.mark.parametrize(("paid", "fires"), [((4, 11, 17, 33), True), (range(0, 45, 6), False), (range(25, 45), False)])
+def test_a_component_that_pays_once_in_a_while_has_hardly_paid(paid: Sequence[int], fires: bool) -> None:
+    """At its floor on 85 % of the rows; what pays on a sixth of them does, and so does what has begun to."""
+    rising = [0.2 + 0.02 * i for i in range(45)]
+    rows = [{"layout": reward, "correct": float(i in paid)} for i, reward in enumerate(rising)]
+    found = run_check("REW011", reward_mean=rising, reward_components=rows)
+    assert (found is not None and not found.cleared) is fires
 
 
 @pytest.mark.parametrize("name", ["soft_format_reward", "repetition_penalty", "int_reward_func", "length"])

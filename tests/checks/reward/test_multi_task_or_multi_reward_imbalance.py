@@ -6,24 +6,24 @@ from grpo_doctor.testing import find, run_check, series
 
 UP = [0.5 + 0.02 * i for i in range(30)]
 DOWN = [0.4 * (1 - i / 29) + 0.002 * (i % 2) for i in range(30)]
-MESSAGE = "A reward function or task has lost more than half of its best"
 
 
 @pytest.mark.parametrize(
-    "columns",
+    ("columns", "part"),
     [
-        pytest.param({"reward_components": [{"a": u, "b": d} for u, d in zip(UP, DOWN, strict=True)]}, id="components"),
-        pytest.param(
+        ({"reward_components": [{"a": u, "b": d} for u, d in zip(UP, DOWN, strict=True)]}, "reward function b"),
+        (
             {"by_task": [{"x": {"reward_mean": u}, "y": {"reward_mean": d}} for u, d in zip(UP, DOWN, strict=True)]},
-            id="tasks",
+            "task y",
         ),
     ],
 )
-def test_one_part_pays_for_the_other(columns: dict[str, Any]) -> None:
+def test_one_part_pays_for_the_other(columns: dict[str, Any], part: str) -> None:
     assert run_check("REW007", reward_mean=UP[:19], **{k: v[:19] for k, v in columns.items()}) is None
     found = find("REW007", reward_mean=UP, **columns)
     assert found.severity == "warning"
-    assert found.message.startswith(MESSAGE)
+    told = f"The {part} has lost more than half of its best while the reward as a whole stands at 1.04."
+    assert found.message == told
 
 
 def test_parts_that_rise_or_stay() -> None:
@@ -60,12 +60,12 @@ def test_a_reward_at_its_lowest_is_held_up_by_no_part() -> None:
     assert run_check("REW007", reward_mean="0.5x30", reward_components=[{"b": d} for d in DOWN]) is None
 
 
-def test_as_many_standard_errors_as_asked_for_are_not_more() -> None:
-    """Those of row 27 are exceeded on rows 28, 29 and 30, and three rows are needed."""
-    parts = [{"b": d} for d in DOWN]
-    thresholds = {"sigmas": find("REW007", reward_mean=UP[:27], reward_components=parts[:27]).evidence["worst"]}
-    assert run_check("REW007", thresholds=thresholds, reward_mean=UP[:29], reward_components=parts[:29]) is None
-    assert run_check("REW007", thresholds=thresholds, reward_mean=UP, reward_components=parts) is not None
+def test_a_part_that_pays_once_in_a_while_has_not_sunk_when_it_does_not() -> None:
+    """Responses of the right form in 3 of 60 batches: the last one is long past, and nothing is lost."""
+    paid = {8: 0.2, 9: 0.3, 21: 0.2}
+    parts = [{"found": 1.0 + 0.05 * (i % 3), "valid": paid.get(i, 0.0)} for i in range(60)]
+    whole = [p["found"] + p["valid"] for p in parts]
+    assert run_check("REW007", reward_mean=whole, reward_components=parts) is None
 
 
 @pytest.mark.parametrize(("part", "fires"), [("1x20 0.5x10", False), ("1x20 0.49x10", True), ("1e-200x20 0x10", False)])

@@ -67,6 +67,24 @@ def test_single_prompts_that_tie_by_chance_are_not_one_reward() -> None:
     assert find("REW001", reward_mean=mean + " 1 0" * 21, reward_std=spread + " 0x42").severity == "error"
 
 
+def test_one_number_without_spread_on_most_rows() -> None:
+    """Below it lies what a wrong answer costs, so that it is no floor, and a batch in ten still differs."""
+    mean, spread = " ".join(["-0.2 0x9"] * 5), " ".join(["0.3 0x9"] * 5)
+    found = find("REW001", reward_mean=mean, reward_std=spread)
+    assert (found.severity, found.detected_step, found.cleared) == ("warning", 40, False)
+    assert found.message == "The reward has been 0 without any spread on 44 of 50 rows: there is no gradient."
+    assert run_check("REW001", reward_mean=mean, reward_std=spread, zero_variance_share="0.9x50") is None
+    rising = " ".join(["-0.2 0x9"] * 3 + ["1x3 2x17"])
+    assert run_check("REW001", reward_mean=rising, reward_std=" ".join(["0.3 0x9"] * 5)) is None
+
+
+@pytest.mark.parametrize(("rare", "fires"), [("-0.2 0x4", False), ("-0.2 0x9", True)])
+def test_how_often_is_mostly(rare: str, fires: bool) -> None:
+    spread = rare.replace("-0.2", "0.3")
+    found = run_check("REW001", reward_mean=" ".join([rare] * 12), reward_std=" ".join([spread] * 12))
+    assert (found is not None) is fires
+
+
 def test_rewards_that_differ_between_steps_but_never_within_one_are_dead_at_any_level() -> None:
     assert find("REW001", reward_mean="3 5 -1 3 2 3x15", reward_std="0x20").severity == "warning"
     found = find("REW001", reward_mean="3x10 3 5 -1 3 2 3x5", reward_std="0x20")
