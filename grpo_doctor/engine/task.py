@@ -181,6 +181,19 @@ class WorkflowTask:
             scores.append(INVALID if workflow is None else grade(workflow, target))
         return scores
 
+    def graded(self) -> list[tuple[Example, str, str, str]]:
+        """An example of each kind and level that comes, the text of its best workflow, and right and wrong responses.
+
+        The wrong one is a valid workflow that shares no operator with the best one.
+        """
+        found = []
+        for example in {tuple(e.columns.values()): e for e in self.examples}.values():
+            target = TARGETS[example.columns["kind"], example.columns["level"]]
+            other = next(name for name in OPERATORS if name not in target.named)
+            right, wrong = (" ".join(workflow.words()) for workflow in (target, Workflow((other,))))
+            found.append((example, right, right, wrong))
+        return found
+
     def show(self, text: str) -> str:
         """Spelled operators by their names: ``Programmer -> Test ? Revise : done``."""
         words, out = text.split(), []

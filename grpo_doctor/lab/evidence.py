@@ -226,8 +226,7 @@ def _cell(runs: Sequence[Row]) -> str:
 
 NAMED = """Live, one record at a time, against a doctor that is shown nothing but the reward of the same run; medians
 over the seeds. *Lead* is how much earlier the fault is named, at least, and as a share of the run. Where records do not
-name a fault, the probe of that column proves it on the code (`grpo-doctor probe`); of `mean-of-micro-batch-means` it
-does not in this engine."""
+name a fault, the probe of that column proves it on the code (`grpo-doctor probe`)."""
 
 
 def _named(cells: Cells, faults: Iterable[str]) -> tuple[list[str], list[list[str]]]:

@@ -104,7 +104,10 @@ def transformers_adapter(
 def engine_adapter(engine: Engine, prompts: Sequence[Prompt]) -> Adapter:
     """An adapter for the project's own engine, whose methods are the seams. Its counters move: probe a fresh one."""
     settings = engine.settings
-    names = [name for name in SEAMS if hasattr(engine, name) and name != "reward"]  # it scores the engine's own records
+    seams = {name: getattr(engine, name) for name in SEAMS if hasattr(engine, name) and name != "reward"}
+    graded = _graded(engine)
+    if graded is not None:
+        seams["reward"] = _reward_of(engine)
     return Adapter(
         name="grpo-doctor engine",
         model=engine.model,
@@ -120,8 +123,26 @@ def engine_adapter(engine: Engine, prompts: Sequence[Prompt]) -> Adapter:
             "epsilon": settings.epsilon,
             "epsilon_high": settings.epsilon_high,
         },
-        seams={name: getattr(engine, name) for name in names},
+        graded=graded,
+        seams=seams,
     )
+
+
+def _graded(engine: Engine) -> list[tuple[Prompt, str, str, str]] | None:
+    """Graded responses of the embedded task; of a task of the user's own none are known."""
+    graded = getattr(engine.task, "graded", None)
+    return None if graded is None else [(example.dialogue, *rest) for example, *rest in graded()]
+
+
+def _reward_of(engine: Engine) -> Callable[..., list[float]]:
+    """The engine's reward as a probe calls it: by prompts, in the place of the examples that hold them."""
+    examples = {str(example.dialogue): example for example in engine.task.examples}
+
+    def reward(prompts: Sequence[Prompt], responses: Sequence[str], answers: Sequence[Any]) -> list[float]:
+        asked = [examples[str(prompt)] for prompt in prompts]
+        return [score.reward for score in engine.reward(asked, responses, [True] * len(responses))]
+
+    return reward
 
 
 def trl_adapter(trainer: Any, *, prompts: Sequence[Prompt] | None = None) -> Adapter:

@@ -75,12 +75,22 @@ def test_the_engine_passes_every_probe(changes: dict[str, Any]) -> None:
         ("tool-tokens-in-loss", "PAD002"),
         ("frozen-policy", "STL004"),
         ("top-p-not-in-loss", "GEN004"),
+        ("fallback-rewarded", "REW012"),
     ],
 )
 def test_each_fault_is_named_by_its_own_probe(fault: str, code: str) -> None:
     diagnosis = probed(fault, **({} if "entropy" in fault else {"entropy_coef": 0.05}))
     assert diagnosis.cause == code, diagnosis.findings
     assert [f.code for f in diagnosis.findings if f.role == "cause"] == [code]
+
+
+def test_micro_batches_that_count_alike_are_a_warning() -> None:
+    diagnosis = probed("mean-of-micro-batch-means", entropy_coef=0.05)
+    (found,) = [f for f in diagnosis.findings if f.code == "GRD006"]
+    assert found.severity == "warning"
+    assert found.message.startswith(
+        "With responses of unequal length the gradient in micro-batches has a cosine of 0.8"
+    )
 
 
 def test_a_clip_that_the_loss_does_not_know_is_gen004() -> None:

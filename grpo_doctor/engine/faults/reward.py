@@ -45,7 +45,7 @@ class FallbackRewarded(Fault):
     Origin: beita6969/colab-grpo: accuracy stayed level while every response was replaced.
     """
 
-    named_by = ("REW005",)
+    named_by = ("REW005", "REW012")
     mended_by = "fail-invalid-responses"
 
     def reward(self, examples: Sequence[Example], texts: Sequence[str], finished: Sequence[bool]) -> list[Score]:
