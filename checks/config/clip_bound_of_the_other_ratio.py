@@ -23,6 +23,7 @@ def clip_bound_of_the_other_ratio(
     epsilon: Column = any_of("settings.epsilon", "settings.cliprange"),
     level: Column = any_of("settings.importance_sampling_level", optional=True),
     loss_type: Column = any_of("settings.loss_type", optional=True),
+    estimator: Column = any_of("settings.adv_estimator", "settings.algorithm", optional=True),
     updates: Column = any_of("settings.updates_per_rollout", optional=True),
     *,
     wide_from: float = 0.05,
@@ -52,6 +53,7 @@ def clip_bound_of_the_other_ratio(
     arXiv 2507.18071 (GSPO); arXiv 2503.14476 (clip-higher); TRL `importance_sampling_level`.
     """
     sequence = is_any(level, "sequence", "sequence_token") | is_any(loss_type, "gspo", "gspo_token", "gspo-token")
+    sequence = sequence | is_any(estimator, "gspo", "GSPO")
     other = is_any(loss_type, "cispo", "vespo", "sapo")
     idle, strict = sequence & (epsilon >= wide_from), ~sequence & (epsilon > 0) & (epsilon <= narrow_below)
     wrong = (idle | strict) & ~other

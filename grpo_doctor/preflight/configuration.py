@@ -12,7 +12,7 @@ from ..run import RunType
 from ..sources.settings import declared
 from ..sources.values import number
 from .entry import PER_PROMPT, Entry, Launch, Unresolved
-from .frameworks import END_OF_TURN, FRAMEWORKS, Framework, needs_group
+from .frameworks import END_OF_TURN, FRAMEWORKS, GROUPED, Framework, needs_group
 from .keys import name_unknown
 
 _OF_CODE = {"mask_without_eos": ("code.mask_without_eos",)}
@@ -31,6 +31,8 @@ _USUAL = {
     "rollout_group_size": "group_size",
     "grpo_group_size": "group_size",
     "num_gen": "group_size",
+    "num_responses": "group_size",
+    "group": "group_size",
     "n_rollouts": "group_size",
     "num_rollouts": "group_size",
     "optimizer_lr": "learning_rate",
@@ -40,7 +42,11 @@ _USUAL = {
     "clip_epsilon": "epsilon",
     "clip_eps": "epsilon",
     "clip_coef": "epsilon",
+    "clip_ratio": "epsilon",
+    "clip_param": "epsilon",
+    "eps_clip": "epsilon",
     "kl_coefficient": "kl_coef",
+    "loss_variant": "loss_type",
     "kl_weight": "kl_coef",
     "kl_lambda": "kl_coef",
     "max_completion_tokens": "max_new_tokens",
@@ -60,19 +66,25 @@ _USUAL = {
     "rl_algorithm": "algorithm",
     "trainer_type": "algorithm",
 }
+_OF_RL = re.compile(r"^(?:grpo|rl|ppo|rloo)_")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 OF_A_CRITIC = frozenset("vf_coef vf_coeff value_coef value_loss_coef gae_lambda lam".split())
 """Keys of a trainer with a critic, which needs no group; its ``num_rollouts`` are no responses to one prompt."""
+PERHAPS = ("num_samples", "n_samples", "num_outputs", "n_outputs")
+"""Keys that count the responses to one prompt where nothing else does, and any other samples elsewhere."""
+_MOST = 32
+"""Responses to one prompt of which such a key speaks at most."""
 _ROLLOUTS = ("n_rollouts", "num_rollouts")
 NUMERICAL = 1e-3
 """Below this an ``epsilon`` of a hand-written trainer keeps a division from 0; it is no clip bound."""
 OTHERS = re.compile(
-    r"(?i)critic|reward\w*|ref|reference|val|val_\w+|valid\w*|eval\w*|test\w*|teacher\w*|judge\w*|sft\w*|dpo\w*|optim_args"
+    r"(?i)critic|value_\w+|vf_\w+|reward\w*|ref|reference|val|val_\w+|valid\w*|eval\w*|test\w*|teacher\w*|judge\w*|sft\w*|dpo\w*|optim_args"
     r"|supervised|pretrain_\w+|inference|benchmark\w*|embedding\w*|scheduler|runtime_assertions"
 )
 """Parts of a configuration whose settings are not those of the policy's training."""
 ONLY_RL = frozenset(
     "group_size kl_coef kl_reward_coef adv_estimator epsilon epsilon_high use_kl_loss num_iterations rollout_prompts "
-    "rollout_responses importance_sampling_level".split()
+    "rollout_responses importance_sampling_level sync_ref_model".split()
 )
 """Settings that no other kind of training has."""
 BY_HYDRA = ("verl", "SkyRL")
@@ -145,12 +157,17 @@ def understand(launch: Launch) -> Configuration:
 
 def recognise(launch: Launch) -> Framework:
     """The framework that a launch is written for: by what it calls, else by its keys."""
-    heads = {".".join(e.key.split(".")[:n]) for e in launch.entries for n in (1, 2, 3)}
+    passed = launch.entries[: launch.firm]
+    heads = {".".join(e.key.split(".")[:n]) for e in passed for n in (1, 2, 3)}
     started = next((f for f in FRAMEWORKS if f.program and re.search(f.program, launch.program)), None)
     if launch.program.startswith("script") and started is None:
         return HAND_WRITTEN
-    lasts = {e.key.rsplit(".", 1)[-1] for e in launch.entries}
-    scored = [(sum(s in heads or (f.flat and s in lasts) for s in f.signs), f) for f in FRAMEWORKS]
+    lasts = {e.key.rsplit(".", 1)[-1] for e in passed}
+    scored = [
+        (sum(s in heads or (f.flat and s in lasts) for s in f.signs), f)
+        for f in FRAMEWORKS
+        if not (launch.program and f.name in FILES_OF_MODELS)
+    ]
     best = max((score for score, _ in scored), default=0)
     nested = next((f for score, f in scored if not f.flat and score >= min(2, len(f.signs)) > 0), None)
     if nested is not None and started is not None and started.name == "TRL" and not _TRL_ITSELF.search(launch.program):
@@ -166,12 +183,14 @@ def _take(launch: Launch, framework: Framework, found: Configuration) -> set[str
     index = _suffixes(launch, framework.flat)
     names: dict[str, list[str]] = {name: list(keys) for name, keys in framework.names.items()}
     if framework is HAND_WRITTEN:
-        for key in index:
+        for key in sorted(index, key=lambda key: _OF_RL.match(key) is None):  # not those of a supervised stage
             if (name := _usual(key, index)) is not None:
                 names.setdefault(name, []).append(key)
     elif framework.flat and not any(key in index for key in names.get("group_size", ["group_size"])):
         own = [key for key in index if _usual(key, index) == "group_size"]  # a program of the author's own
         names.setdefault("group_size", []).extend(own)
+    if framework is HAND_WRITTEN and not names.get("group_size") and ("kl_coef" in names or "epsilon" in names):
+        names["group_size"] = [key for key in PERHAPS if key in index and _few(index[key].value)]
     taken: set[str] = set()
     for name, keys in names.items():
         for key in keys:
@@ -196,19 +215,25 @@ def _hold(name: str, entry: Entry, found: Configuration) -> None:
         found.lines[name] = entry.line
 
 
+def _few(value: object) -> bool:
+    return isinstance(value, int) and 1 < value <= _MOST
+
+
 def _usual(key: str, index: Mapping[str, Entry]) -> str | None:
     """The setting that a key of a hand-written trainer most likely is; None where it is none."""
     if "." in key:
-        return "group_size" if key == "sampling.n" else None
-    whole = key.lower()
-    last = re.sub(r"^(?:grpo|rl|ppo|rloo)_", "", whole)
-    if key == "G" or PER_PROMPT.fullmatch(last):
-        return "group_size"
+        return "group_size" if key == "sampling.n" and _few(index[key].value) else None
+    whole = _HUMP.sub("_", key).lower()
+    last = _OF_RL.sub("", whole)
     if last in _ROLLOUTS and OF_A_CRITIC & index.keys():
         return None
-    name = _USUAL.get(whole) or declared(whole) or _USUAL.get(last) or declared(last)
+    name = "group_size" if key == "G" or PER_PROMPT.fullmatch(last) else None
+    name = name or _USUAL.get(whole) or declared(whole) or _USUAL.get(last) or declared(last)
     value = index[key].value
-    least = {"epsilon": NUMERICAL, "group_size": 1}.get(name or "", value)  # 0 stands for a group that is not set
+    if name == "group_size" and isinstance(value, str) and not isinstance(value, Unresolved):
+        return None  # the name of a group of runs
+    of_one_call = 2 if last == "num_return_sequences" else 1  # a prompt may be repeated before the call
+    least = {"epsilon": NUMERICAL, "group_size": of_one_call}.get(name or "", value)  # 0: a group that is not set
     return None if isinstance(value, int | float) and value < least else name
 
 
@@ -216,7 +241,8 @@ def _suffixes(launch: Launch, flat: bool) -> Mapping[str, Entry]:
     """Every key by which an entry can be asked for: its own, and its ends; those of other roles only by their own."""
     index: dict[str, Entry] = {}
     for entry in launch.entries:
-        index.setdefault(entry.key, entry)
+        if entry.key not in index or index[entry.key].value is None:
+            index[entry.key] = entry
     for entry in launch.entries:
         parts = entry.key.split(".")
         other = any(OTHERS.fullmatch(part) for part in parts[:-1])
@@ -243,6 +269,9 @@ def _by_settings(launch: Launch, found: Configuration) -> RunType:
     said = ONLY_RL.intersection(found.settings)
     if launch.program.startswith("script"):
         said = said.intersection(found.lines)  # what only the modules say that it imports is not its own
+    of_beta = said == {"kl_coef"} and found.keys["kl_coef"].rsplit(".", 1)[-1] == "beta"
+    if of_beta and not GROUPED.search(launch.program):
+        said = frozenset()  # preference training has a beta too
     said_so = any(needs_group(found.settings.get(name)) is not None for name in ("algorithm", "loss_type"))
     if said_so and len(found.settings) >= 2:
         return "rl"

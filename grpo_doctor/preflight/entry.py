@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..sources import ReadError
 from .versions import Pin
@@ -15,8 +15,9 @@ MOST = 10_000
 """Settings of one configuration at most: aliases of YAML can multiply without end."""
 
 PER_PROMPT = re.compile(
-    r"(?:num_|n_|number_of_)?(?:unique_)?(?:rollout|generation|completion|response|sample|answer|output|trajector|candidate)"
-    r"(?:s|y|ies)?_per_(?:prompt|question|query|problem|task|example|instance|group|input)(?:_rollout)?"
+    r"(?:num_|n_|number_of_)?(?:unique_)?"
+    r"(?:rollout|generation|gen|completion|response|resp|sample|answer|output|out|o|trajector|candidate|attempt|return)"
+    r"(?:s|y|ies)?_per_(?:prompt|question|query|q|problem|task|example|instance|group|input|item)(?:_rollout)?"
 )
 """How hand-written trainers call the responses to one prompt: a count of something per prompt."""
 
@@ -37,6 +38,13 @@ class Entry:
     line: int
 
 
+class Command(NamedTuple):
+    """A command that a file holds: a text as for a shell, and the lines before it; or its words, and their line."""
+
+    said: str | list[str]
+    line: int
+
+
 @dataclass
 class Launch:
     """One training that a file describes.
@@ -49,6 +57,8 @@ class Launch:
         notes: what was not read, in words.
         forced: keys that a command adds to those that its program has (``+key=value``).
         folder: where the script that starts it has changed to, as it says.
+        followed: whether what it names was added to it.
+        firm: how many entries were passed to a program; its script only may mean those behind them. None: all.
         versions: the libraries of trainers that the file, or one beside it, pins to one version.
     """
 
@@ -59,6 +69,8 @@ class Launch:
     notes: list[str] = field(default_factory=list)
     forced: set[str] = field(default_factory=set)
     folder: str = ""
+    followed: bool = False
+    firm: int | None = None
     versions: dict[str, Pin] = field(default_factory=dict)
 
     def add(self, key: str, value: Any, line: int) -> None:

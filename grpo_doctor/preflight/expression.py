@@ -9,6 +9,8 @@ from typing import Any
 
 LARGEST = 1e18
 """Numbers beyond this are no settings."""
+LONGEST = 10_000
+"""Characters of a word that is put together at most."""
 DEPTH = 40
 """Nesting of an expression at most."""
 
@@ -71,6 +73,8 @@ def _value(node: ast.expr | None, lookup: Lookup, depth: int) -> Any:
             return _compared(node.left, operation, other, lookup, depth)
         case ast.BoolOp(op=ast.Or()):
             return next((v for n in node.values if (v := _value(n, lookup, depth + 1))), _UNKNOWN)
+        case ast.JoinedStr() | ast.FormattedValue():
+            return _joined(node, lookup, depth)
         case ast.Call():
             return _called(node, lookup, depth)
         case ast.Name() | ast.Attribute() | ast.Subscript():
@@ -100,6 +104,8 @@ def _unary(node: ast.UnaryOp, lookup: Lookup, depth: int) -> Any:
 def _binary(node: ast.BinOp, lookup: Lookup, depth: int) -> Any:
     left, right = _value(node.left, lookup, depth + 1), _value(node.right, lookup, depth + 1)
     apply = _OPERATORS.get(type(node.op))
+    if isinstance(left, str) and isinstance(right, str) and isinstance(node.op, ast.Add):
+        return (left + right)[:LONGEST]
     if apply is None or not _number(left) or not _number(right):
         return _UNKNOWN
     if isinstance(node.op, ast.Pow) and (abs(right) > 64 or abs(left) > 1e6):
@@ -109,6 +115,15 @@ def _binary(node: ast.BinOp, lookup: Lookup, depth: int) -> Any:
     except ArithmeticError:
         return _UNKNOWN
     return value if _number(value) else _UNKNOWN
+
+
+def _joined(node: ast.JoinedStr | ast.FormattedValue, lookup: Lookup, depth: int) -> Any:
+    """An f-string of which every part can be told, without a format."""
+    if isinstance(node, ast.FormattedValue):
+        return _UNKNOWN if node.format_spec is not None else _value(node.value, lookup, depth + 1)
+    parts = [_value(part, lookup, depth + 1) for part in node.values[:200]]
+    plain = all(isinstance(part, bool | int | float | str) for part in parts)
+    return "".join(map(str, parts))[:LONGEST] if plain else _UNKNOWN
 
 
 def _compared(left: ast.expr, operation: ast.cmpop, right: ast.expr, lookup: Lookup, depth: int) -> Any:

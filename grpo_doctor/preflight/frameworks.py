@@ -289,7 +289,7 @@ train_type 4.1 tuner_type
 
 _VERL = _table("""
 group_size env.rollout.n es_manager.train.group_size actor_rollout_ref.rollout.n_trajectories
-    actor_rollout_ref.rollout.n actor_rollout_ref.rollout.n_agent rollout.n
+    actor_rollout_ref.rollout.n_repeat actor_rollout_ref.rollout.n actor_rollout_ref.rollout.n_agent rollout.n
 learning_rate actor_rollout_ref.actor.optim.lr actor_rollout_ref.actor.lr
 kl_coef actor_rollout_ref.actor.kl_loss_coef
 kl_reward_coef algorithm.kl_ctrl.kl_coef

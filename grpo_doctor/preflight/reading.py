@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 
 from ..sources import ReadError
 from ..sources.input import Input
 from .configuration import Configuration, understand
-from .entry import LARGEST_SCRIPT, Entry, Launch
+from .entry import LARGEST_SCRIPT, Command, Entry, Launch
 from .frameworks import FRAMEWORKS
 from .readers.document import read_document
 from .readers.log import LINES, read_log
+from .readers.makefile import makefile
 from .readers.notebook import read_notebook
 from .readers.python import read_python
-from .readers.shell import ENVIRONMENT, read_shell
+from .readers.shell import ENVIRONMENT, read_shell, read_words
 from .versions import pinned
 
 LARGEST = 1 << 20
@@ -25,8 +28,19 @@ LIBRARIES = tuple({framework.library for framework in FRAMEWORKS if framework.li
 """Packages whose pinned versions are looked for."""
 LOGS = (".log", ".txt", ".out", ".err")
 """Files that may print the configuration of their run; of them the head is read."""
-_COMMAND = re.compile(r"(?m)^\s*(?:\w+=\S*\s+)*(?:uv run|python|torchrun|accelerate|deepspeed|ray|trl|swift|bash)\b")
-SUFFIXES = (".sh", ".bash", ".slurm", ".sbatch", ".py", ".ipynb", ".yaml", ".yml", ".toml", ".json")
+_COMMAND = re.compile(
+    r"(?:^|\n|&&|;)\s*(?:\w+=\S*\s+)*(?:exec |nohup |srun |uv run |poetry run )*"
+    r"(?:python[\d.]*|torchrun|accelerate|deepspeed|ray|trl|swift|axolotl|bash|sh|rl)\b"
+)
+_PASSES = re.compile(r"\s--?[a-z]|\s[+\w]+[.\w]*=|\.(?:py|sh)\b")
+"""What a command has that passes settings, or starts something that holds them."""
+_MAKEFILE = re.compile(r"(?:GNU)?[Mm]akefile|.*\.mk")
+COMMANDS = 100
+"""Commands of a file of another kind at most."""
+SUFFIXES = (
+    *(".sh", ".bash", ".slurm", ".sbatch", ".py", ".ipynb"),
+    *(".yaml", ".yml", ".toml", ".json", ".jsonc", ".json5", ".gin", ".mk"),
+)
 
 
 def read(path: Path) -> list[Configuration]:
@@ -39,6 +53,7 @@ def read(path: Path) -> list[Configuration]:
             for launch in launches:
                 launch.versions = versions
         found = [understand(launch) for launch in launches]
+        vague = [c for c, one in zip(found, launches, strict=True) if one.program.startswith("script") or not one.line]
         by_variables = [c for c, launch in zip(found, launches, strict=True) if launch.program == ENVIRONMENT]
     except ReadError as error:
         raise ReadError(f"{path}: {error}") from None
@@ -46,7 +61,10 @@ def read(path: Path) -> list[Configuration]:
     if path.suffix.lower() in LOGS:
         return [max(found, key=lambda c: (c.run_type == "rl", len(c.keys)))]
     trained = [c for c in found if c.run_type == "rl"]
-    trained = [c for c in trained if c not in by_variables] or trained
+    told = [c for c in trained if not any(c is other for other in vague)]
+    if any("group_size" in c.settings for c in told):
+        return told
+    trained = [c for c in trained if not any(c is other for other in by_variables)] or trained
     return trained or [c for c in found if c.run_type != "none"][:1] or found[:1]
 
 
@@ -67,18 +85,28 @@ def _text(path: Path) -> str:
     return raw.decode("utf-8-sig", "replace")
 
 
-def _with_commands(documents: list[Launch], path: Path) -> list[Launch]:
-    """The documents, and the commands that they hold as text: jobs of SkyPilot, Kubernetes and the like."""
-    found = list(documents)
+def _of_document(documents: list[Launch]) -> Iterator[Command]:
+    """The commands that a document holds: jobs of SkyPilot, Kubernetes and the like."""
     for entry in documents[0].entries if documents else ():
-        texts = entry.value if isinstance(entry.value, list) else [entry.value]
-        for text in texts:
-            if not isinstance(text, str) or "\n" not in text or not _COMMAND.search(text):
-                continue
-            for launch in read_shell(text, path):
-                if launch.program != ENVIRONMENT:
-                    launch.entries = [Entry(e.key, e.value, e.line and e.line + entry.line) for e in launch.entries]
-                    found.append(launch)
+        value = entry.value
+        if isinstance(value, list) and sum(str(word).startswith("--") for word in value) > 1:
+            yield Command([str(word) for word in value], entry.line)
+            continue
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and _COMMAND.search(text) and _PASSES.search(text):
+                yield Command(text, entry.line - ("\n" not in text))
+
+
+def _commands(held: Iterable[Command], path: Path, written: Mapping[str, str] | None = None) -> list[Launch]:
+    """The launches of commands that a file of another kind holds."""
+    found: list[Launch] = []
+    for said, before in islice(held, COMMANDS):
+        launches = read_words(said, before, path) if isinstance(said, list) else read_shell(said, path, written)
+        for launch in launches:
+            if isinstance(said, str):
+                launch.entries = [Entry(e.key, e.value, e.line and e.line + before) for e in launch.entries]
+            if launch.program != ENVIRONMENT and launch.entries:
+                found.append(launch)
     return found
 
 
@@ -95,15 +123,29 @@ def _head(path: Path) -> str:
 def _launches(path: Path, text: str) -> list[Launch]:
     match path.suffix.lower():
         case ".py":
-            return read_python(text, path)
+            return _script(text, path)
         case ".ipynb":
-            return read_notebook(text)
-        case ".yaml" | ".yml" | ".toml" | ".json":
-            return _with_commands(read_document(text, path), path)
+            launches, commands, written = read_notebook(text, path)
+            return launches + _commands(commands, path, written)
+        case ".yaml" | ".yml" | ".toml" | ".json" | ".jsonc" | ".json5" | ".gin":
+            try:
+                documents = read_document(text, path)
+            except ReadError:
+                if not _COMMAND.search(text):
+                    raise
+                documents = []
+            if not any(launch.entries for launch in documents):
+                return read_shell(text, path)  # a script of the shell under another name
+            return documents + _commands(_of_document(documents), path)
         case suffix if suffix in LOGS:
             return read_log(text, path)
         case ".sh" | ".bash" | ".slurm" | ".sbatch":
             return read_shell(text, path)
     if text.startswith("#!") and "python" in text.split("\n", 1)[0]:
-        return read_python(text, path)
-    return read_shell(text, path)
+        return _script(text, path)
+    return read_shell(makefile(text) if _MAKEFILE.fullmatch(path.name) else text, path)
+
+
+def _script(text: str, path: Path) -> list[Launch]:
+    launches, commands = read_python(text, path)
+    return launches + _commands(commands, path)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
-UPWARD = 4
+_ROOT = re.compile(r"^(?:\$\{?\w+\}?|~)/+")
+UPWARD = 8
 """Folders above a file in which a path that it names may start."""
 LARGEST = 1 << 18
 """Bytes of such a file at most."""
@@ -13,12 +15,24 @@ LARGEST = 1 << 18
 
 def beside(path: Path, named: str, suffixes: tuple[str, ...] = ("",)) -> Path | None:
     """The file that ``named`` stands for in the file at ``path``; None where it is not there, or leads out."""
-    named = named.strip()
+    named = unrooted(named.strip())
     if not named or len(named) > 200 or "\0" in named or "$" in named or ".." in Path(named).parts[2:]:
         return None
     if Path(named).is_absolute():
         return None
     return next((p for p in _candidates(path, named, suffixes) if p.is_file()), None)
+
+
+def unrooted(named: str) -> str:
+    """A path without the variable, or the program's output, with which it begins; such is where the project lies."""
+    if not named.startswith("$("):
+        return _ROOT.sub("", named, count=1)
+    depth = 0
+    for at, sign in enumerate(named[:500]):
+        depth += (sign == "(") - (sign == ")")
+        if at > 1 and not depth:
+            return named[at + 1 :].lstrip("/")
+    return named
 
 
 def _candidates(path: Path, named: str, suffixes: tuple[str, ...]) -> Iterator[Path]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ...sources import ReadError
 from ..entry import Launch
+from ..frameworks import FRAMEWORKS
 from .beside import beside, text_of
 from .document import read_document
 from .python import started
@@ -29,6 +30,7 @@ def follow(launch: Launch, path: Path, written: Mapping[str, str]) -> None:
         path: the script in which it stands.
         written: text of the files that the script writes itself.
     """
+    launch.followed = True
     said = {entry.key: entry.value for entry in launch.entries}
     if isinstance(said.get("config_file"), str) and "launch" in launch.program:
         _take(launch, path, str(said["config_file"]), written, only=_PROCESSES)
@@ -56,8 +58,9 @@ def _take(launch: Launch, path: Path, named: str, written: Mapping[str, str], on
     text = written.get(named) or (text_of(at) if at is not None else None)
     if text is None:
         return False
+    at = at or path.with_name(Path(named).name)
     try:
-        (base,) = read_document(text, at or path.with_name(Path(named).name))
+        base = started(text, at, {}) if at.suffix == ".py" else read_document(text, at)[0]
     except ReadError:
         return False
     for entry in base.entries:
@@ -70,6 +73,8 @@ def _take(launch: Launch, path: Path, named: str, written: Mapping[str, str], on
 
 def _options_of_the_script(launch: Launch, path: Path) -> None:
     """The defaults of the options that a command leaves out, where its script lies beside."""
+    if any(f.program and not f.flat and re.search(f.program, launch.program) for f in FRAMEWORKS):
+        return  # the tables hold what it leaves out
     module = _MODULE.search(f" {launch.program}")
     scripts = [module[1].replace(".", "/") + ".py"] if module else _SCRIPT.findall(launch.program)
     at = next((found for word in scripts if (found := beside(path, word)) is not None and found != path), None)
@@ -81,6 +86,7 @@ def _options_of_the_script(launch: Launch, path: Path) -> None:
     except ReadError:
         return
     launch.program = f"{launch.program} {script.program}"
+    launch.firm = len(launch.entries) if script.firm is not None else None
     for entry in script.entries:
         launch.add(entry.key, entry.value, 0)
     launch.complete &= script.complete

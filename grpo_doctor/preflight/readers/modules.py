@@ -13,6 +13,8 @@ from .beside import beside, text_of
 
 TOKENS = 60_000
 """Words and signs of a script at most; parsing more takes longer than a configuration is worth."""
+CALLERS = 40
+"""Files of a folder that are asked whether they import a module."""
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 BROKEN = 3
 """Statements that do not parse and may be left out of a script; with more of them it is no Python."""
@@ -58,7 +60,8 @@ def siblings(trees: list[ast.Module], path: Path) -> list[ast.Module]:
                 looked_for += 1
                 if looked_for > IMPORTS:
                     break
-                at = beside(origin, module.replace(".", "/"), (".py",))
+                named = module.replace(".", "/")
+                at = beside(origin, named, (".py",)) or beside(origin, f"src/{named}", (".py",))
                 text = text_of(at) if at and at != path and at not in found and len(found) < SIBLINGS else None
                 if at is None or text is None:
                     continue
@@ -67,11 +70,7 @@ def siblings(trees: list[ast.Module], path: Path) -> list[ast.Module]:
                 except (SyntaxError, ValueError, RecursionError, MemoryError):
                     continue  # the names that it holds stay unresolved, which is said of each setting
                 waiting.append((at, found[at]))
-    for tree in found.values():
-        for part in ast.walk(tree):
-            if hasattr(part, "lineno"):
-                part.lineno = 0
-    return list(found.values())
+    return [without_lines(tree) for tree in found.values()]
 
 
 def statements(tree: ast.AST) -> Iterator[ast.stmt]:
@@ -106,7 +105,31 @@ def plain(text: str) -> str:
     """The text with the lines that IPython runs itself as empty statements of the same depth."""
     if not re.search(r"^\s*[!%]", text, re.MULTILINE) or _is_python(text):
         return text
-    return "\n".join(_without_magic(line) for line in text.split("\n"))
+    return "\n".join(bare for _, bare, _ in _magic(text))
+
+
+def magics(text: str) -> list[tuple[str, int]]:
+    """The commands that IPython runs itself, behind ``!`` and ``%run``, each with the lines before it."""
+    if not re.search(r"^\s*(?:!|%run)", text, re.MULTILINE) or _is_python(text):
+        return []
+    found: list[tuple[str, int]] = []
+    for number, (line, _, begins) in enumerate(_magic(text)):
+        command = re.match(r"\s*(?:!|%run\s)(.*)", line) if begins else None
+        if command is not None:
+            found.append((command[1] if "!" in line[: command.start(1)] else f"python {command[1]}", number))
+        elif begins is None and found:
+            found[-1] = (f"{found[-1][0]}\n{line}", found[-1][1])
+    return found
+
+
+def _magic(text: str) -> Iterator[tuple[str, str, bool | None]]:
+    """Each line, the same without what only IPython knows, and whether such begins there; None where it goes on."""
+    going = False
+    for line in text.split("\n"):
+        bare = line.lstrip()
+        begins = not going and bare.startswith(("!", "%"))
+        yield line, line[: len(line) - len(bare)] + "pass" if begins or going else line, None if going else begins
+        going = (begins or going) and bare.rstrip().endswith("\\")
 
 
 def _is_python(text: str) -> bool:
@@ -115,11 +138,6 @@ def _is_python(text: str) -> bool:
         return not parsed(text)[1]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-
-
-def _without_magic(line: str) -> str:
-    bare = line.lstrip()
-    return line[: len(line) - len(bare)] + "pass" if bare.startswith(("!", "%")) else line
 
 
 def walk(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
@@ -153,8 +171,11 @@ _BARE = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.Constant)
 
 def name_of(function: ast.expr) -> str:
     """The last part of what is called: ``Config`` of ``module.Config``; empty where it has no name."""
-    if isinstance(function, ast.Attribute):
-        return function.attr
+    match function:
+        case ast.Attribute(value=ast.Call(func=ast.Attribute(value=actor, attr="options")), attr="remote"):
+            return name_of(actor)  # of Ray
+        case ast.Attribute(attr=name):
+            return name
     return function.id if isinstance(function, ast.Name) else ""
 
 
@@ -167,3 +188,26 @@ def as_dict(call: ast.Call) -> ast.Dict:
     """``dict(a=1)`` as ``{"a": 1}``."""
     named = [k for k in call.keywords if k.arg is not None]
     return ast.Dict(keys=[ast.Constant(value=k.arg) for k in named], values=[k.value for k in named])
+
+
+def called_by(path: Path) -> list[ast.Module]:
+    """The scripts beside a module that import it; their lines are 0."""
+    imports = re.compile(rf"(?m)^\s*(?:from|import)\s+(?:[\w.]+\.)?{re.escape(path.stem)}\b")
+    found: list[ast.Module] = []
+    for at in sorted(path.parent.glob("*.py"))[:CALLERS]:
+        text = text_of(at) if at != path else None
+        if text is None or not imports.search(text) or len(found) == SIBLINGS:
+            continue
+        try:
+            found.append(without_lines(parsed(text)[0]))
+        except (ReadError, SyntaxError, ValueError, RecursionError, MemoryError):
+            continue  # as of a module that it imports
+    return found
+
+
+def without_lines(tree: ast.Module) -> ast.Module:
+    """The tree with every line 0: it stands in another file than the one that is read."""
+    for part in ast.walk(tree):
+        if hasattr(part, "lineno"):
+            part.lineno = 0
+    return tree

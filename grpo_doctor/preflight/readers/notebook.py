@@ -1,21 +1,30 @@
-"""The code cells of a Jupyter notebook, read as Python; lines that start with ``!`` or ``%`` are left out."""
+"""The code cells of a Jupyter notebook: Python, and the commands behind ``!``, ``%%bash`` and ``%%writefile``."""
 
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 from ...sources import ReadError
-from ..entry import LARGEST_SCRIPT, Launch
-from .modules import plain
+from ..entry import LARGEST_SCRIPT, Command, Launch
+from .modules import magics, plain
 from .python import read_modules
 
 CELLS = 2_000
 """Cells of code at most."""
+_SHELL = re.compile(r"%%(?:bash|sh|shell|script\s+(?:ba)?sh)\b.*\n")
+_OTHER = re.compile(r"%%(?!time|timeit|capture|prun|wandb)")
+"""Cells in another language."""
+_WRITES = re.compile(r"%%(?:writefile|file)\s+(?:-a\s+)?(\S+).*\n")
 
 
-def read_notebook(text: str) -> list[Launch]:
-    """A launch for every configuration in the cells; lines are counted over the code cells. Raises `ReadError`."""
+def read_notebook(text: str, path: Path | None = None) -> tuple[list[Launch], list[Command], dict[str, str]]:
+    """A launch for every configuration in the cells, their commands, and the files that they write.
+
+    Lines are counted over the code cells. Raises `ReadError`.
+    """
     try:
         cells = json.loads(text)["cells"]
         sources = [_source(cell) for cell in cells if cell.get("cell_type") == "code"]
@@ -23,13 +32,26 @@ def read_notebook(text: str) -> list[Launch]:
         raise ReadError(f"not a notebook: {' '.join(str(error).split())}") from None
     if sum(map(len, sources)) > LARGEST_SCRIPT or len(sources) > CELLS:
         raise ReadError(f"more than {LARGEST_SCRIPT >> 10} KB or {CELLS} cells of code, so no configuration")
-    pieces, before = [], 0
+    pieces: list[tuple[str, int]] = []
+    commands: list[Command] = []
+    texts: list[tuple[str, int]] = []
+    written: dict[str, str] = {}
+    before = 0
     for source in sources:
-        if not source.lstrip().startswith("%%"):
-            pieces.append((source, before))
+        if (shell := _SHELL.match(source.lstrip())) is not None:
+            commands.append(Command(source.lstrip()[shell.end() :], before + 1))
+        elif (writes := _WRITES.match(source.lstrip())) is not None:
+            body = source.lstrip()[writes.end() :]
+            written[writes[1]] = body
+            if writes[1].endswith(".py"):
+                pieces.append((plain(body), before + 1))
+        elif not _OTHER.match(source.lstrip()):
+            pieces.append((plain(source), before))
+            texts += [(command, before + line) for command, line in magics(source)]
         before += source.count("\n") + 1
-    return read_modules(pieces) if pieces else []
+    launches, started = read_modules(pieces, path, texts) if pieces else ([], [])
+    return launches, commands + started, written
 
 
 def _source(cell: dict[str, Any]) -> str:
-    return plain("".join(cell.get("source", "")))
+    return "".join(cell.get("source", ""))

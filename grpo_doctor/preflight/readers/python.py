@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ...sources import ReadError
-from ..entry import PER_PROMPT, Launch, Unresolved
+from ..entry import PER_PROMPT, Command, Entry, Launch, Unresolved, scalar
 from ..expression import known
-from .modules import as_dict, is_dict, name_of, parsed, plain, siblings, statements, walk
+from .commands import commands_of, of_magics
+from .definitions import CONFIGURES, ELSEWHERE, OWN, SETTINGS, Definitions
+from .modules import called_by, magics, name_of, parsed, plain, siblings, statements
 from .trainer_code import code_of
 
-CONFIGURES = re.compile(
-    r"(?:(?:GRPO|PPO|RLOO|GSPO|DAPO|OnlineDPO|ReinforcePlusPlus|RL)\w*(?:Config|Args|Arguments))$|RLHFArguments$"
-)
-"""Calls that configure reinforcement learning."""
 SUPERVISED = re.compile(r"(?:SFT|DPO|KTO|ORPO|Reward|CPO|GKD)Config$|^(?:Seq2Seq)?TrainingArguments$")
 """Calls that configure another kind of training."""
 BESIDE = {
@@ -34,17 +32,10 @@ BESIDE = {
     "RLOOTrainer": "trainer",
 }
 """Calls beside a configuration that say something of it, and the prefix of their keys."""
-PATIENCE = 500
-"""Names that are looked up for one setting at most: names can stand for names without end."""
-CALLS = 2_000
-"""Calls of a script in which the value of a parameter is looked for."""
 MANY = 20
 """Configurations of one script that are read."""
 LIBRARIES = frozenset("trl unsloth swift verl transformers openrlhf axolotl".split())
 """Where the configurations of frameworks come from; a class of the same name from elsewhere is the author's own."""
-OWN = "own"
-SETTINGS = re.compile(r"(?i)(?:\w*_)?(?:config|cfg|args|arguments|conf|hparams|params|flags)")
-"""Names of what a script keeps its settings in."""
 LOOSE = {
     "generate": "sampling",
     "GenerationConfig": "sampling",
@@ -55,22 +46,29 @@ LOOSE = {
     "Adam": "optim",
 }
 """Calls of a hand-written trainer whose arguments are settings, and the prefix of their keys."""
+GROUPS = ("num_generations", "num_generations_per_prompt", "group_size", "rloo_k")
+"""Arguments of a configuration that are the group."""
+_LEARNER = re.compile(r"(?i)(grpo|ppo|reinforce|rloo|dapo|gspo)(?:\+\+|plusplus)?(?:trainer|learner|agent|algorithm)$")
+"""Classes of a trainer, named after its algorithm."""
 TELLING = frozenset("group_size num_generations kl_coef kl_coeff clip_eps clip_epsilon num_rollouts n_rollouts".split())
 """Arguments that make any call one of those."""
-ELSEWHERE = re.compile(r"(?i)eval|valid|test|infer|judge|teacher|sft|dpo|reward_model|critic|demo")
-"""Names of functions, classes and dictionaries whose settings are not those of the training."""
 
 
-def read_python(text: str, path: Path | None = None) -> list[Launch]:
+def read_python(text: str, path: Path | None = None) -> tuple[list[Launch], list[Command]]:
     """A launch for every configuration that a script builds, with what it imports from modules beside it.
 
-    Raises `ReadError`.
+    The commands that it starts come with them, not yet read. Raises `ReadError`.
     """
-    return read_modules([(plain(text), 0)], path)
+    return read_modules([(plain(text), 0)], path, magics(text))
 
 
-def read_modules(sources: list[tuple[str, int]], path: Path | None = None) -> list[Launch]:
-    """The same for pieces of one script, each with the lines before it; a piece that does not parse is noted."""
+def read_modules(
+    sources: list[tuple[str, int]], path: Path | None = None, texts: Sequence[tuple[str, int]] = ()
+) -> tuple[list[Launch], list[Command]]:
+    """The same for pieces of one script, each with the lines before it; a piece that does not parse is noted.
+
+    ``texts`` are commands behind ``!`` among them.
+    """
     script, notes = _script(sources, path)
     if len(script.configuring) > MANY:
         notes.append(f"{len(script.configuring) - MANY} more configurations were not read")
@@ -81,7 +79,7 @@ def read_modules(sources: list[tuple[str, int]], path: Path | None = None) -> li
     for launch in launches:
         launch.notes += notes
         launch.complete &= not notes
-    return launches
+    return launches, commands_of(script) + of_magics(texts, script)
 
 
 def started(text: str, path: Path, given: Mapping[str, Any]) -> Launch:
@@ -95,10 +93,13 @@ def started(text: str, path: Path, given: Mapping[str, Any]) -> Launch:
             script.options[name] = (ast.Constant(value=value), 0)
     if script.configuring:
         launch = script.launch(script.configuring[0])
-    else:
-        launch = Launch(script.imports)
+    elif any(CONFIGURES.search(name) and script.origins[name] != OWN for name in script.origins):
+        launch = Launch(script.imports)  # its parser knows the fields of a framework's class
         for name, (value, line) in script.options.items():
             script.add(launch, name, value, line)
+    else:
+        launch = script.loose()
+        launch.program, launch.firm = script.imports, 0
     launch.notes += notes
     return launch
 
@@ -119,178 +120,34 @@ def _script(sources: list[tuple[str, int]], path: Path | None) -> tuple[_Script,
         notes += [f"line {line + before} is not Python and was not read" for line in left_out]
     if notes and not any(tree.body for tree in trees):
         raise ReadError(f"not Python: {notes[0]}")
-    return _Script(trees, "\n".join(text for text, _ in sources), siblings(trees, path) if path else []), notes
+    if path is not None:
+        trees += siblings(trees, path)
+    script = _Script(trees, "\n".join(text for text, _ in sources), path)
+    if path is not None and script.wanting() and (callers := called_by(path)):
+        script = _Script([*trees, *callers], script.text, path)
+    return script, notes
 
 
-class _Script:
+class _Script(Definitions):
     """What a script defines, and the calls that configure its training."""
 
-    def __init__(self, trees: list[ast.Module], text: str, siblings: list[ast.Module]) -> None:
-        self.text, self.trees = text, [*trees, *siblings]
-        self.values: dict[str, list[tuple[int, ast.expr]]] = {}
-        self.fields: dict[str, list[ast.expr]] = {}
-        self.options: dict[str, tuple[ast.expr, int]] = {}
-        self.attributes: list[tuple[str, str, ast.expr, int]] = []
-        self.calls: list[tuple[str, ast.Call]] = []
-        self.dicts: list[tuple[str, ast.Dict]] = []
-        self.members: list[tuple[str, ast.expr, int]] = []
-        self.set_items: list[tuple[str, str, ast.expr]] = []
-        self.origins: dict[str, str] = {}
-        self.modules: set[str] = set()
-        self.classes: dict[str, list[tuple[str, ast.expr, int]]] = {}
-        self.parameters: dict[str, list[tuple[str, ast.expr]]] = {}
-        self.returned: dict[str, list[ast.expr]] = {}
-        self.at = self.steps = 0
-        for tree in self.trees:
-            for node, inside in walk(tree):
-                self._take(node, inside)
+    def __init__(self, trees: list[ast.Module], text: str, path: Path | None) -> None:
+        super().__init__(trees, text, path)
         self.configuring = self._configuring(CONFIGURES) or self._configuring(SUPERVISED)
         self.beside = [(BESIDE[name], call) for name, call in self.calls if name in BESIDE][:MANY]
 
     def _configuring(self, names: re.Pattern[str]) -> list[ast.Call]:
         """The calls of these names; those of the modules beside the script only where it has none itself."""
-        found = [call for name, call in self.calls if names.search(name) and _says(call)]
+        found = [call for name, call in self.calls if names.search(name) and call.keywords]
         return [call for call in found if call.lineno] or found
 
-    def _take(self, node: ast.AST, inside: str) -> None:
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)]):
-                self.values.setdefault(name, []).append((node.lineno, node.value))
-                if not ELSEWHERE.search(name) and not ELSEWHERE.search(inside):
-                    self._member(name, node.value, node.lineno, inside)
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
-                assert node.value is not None
-                self.values.setdefault(name, []).append((node.lineno, node.value))
-                if not ELSEWHERE.search(inside):
-                    self._member(name, node.value, node.lineno, inside)
-            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=owner), attr=attribute)]):
-                self.attributes.append((owner, attribute, node.value, node.lineno))
-                if owner == "self" and inside == "__init__":
-                    self.fields.setdefault(attribute, []).append(node.value)
-            case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value=str(key)))]):
-                self.set_items.append((owner, key, node.value))
-            case ast.ClassDef(name=name):
-                self.origins[name] = OWN
-            case ast.Import(names=names):
-                self.modules.update((alias.asname or alias.name).split(".")[-1] for alias in names)
-                self.origins.update((alias.asname or alias.name, alias.name) for alias in names)
-            case ast.ImportFrom(module=module, names=names):
-                self.modules.update(alias.asname or alias.name for alias in names)
-                self.origins.update((alias.asname or alias.name, module or OWN) for alias in names)
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                self._parameters(node)
-            case ast.Return(value=ast.expr()) if inside:
-                assert node.value is not None
-                self.returned.setdefault(inside, []).append(node.value)
-            case ast.Call():
-                name = name_of(node.func)
-                if name in ("add_argument", "option"):
-                    self._option(node)
-                elif name.startswith("DEFINE_"):
-                    self._flag(node)
-                elif not ELSEWHERE.search(inside) or CONFIGURES.search(name):
-                    self.calls.append((name, node))
-                if name == "dict" and not ELSEWHERE.search(inside):
-                    self.dicts.append((inside, as_dict(node)))
-            case ast.Dict() if not ELSEWHERE.search(inside):
-                self.dicts.append((inside, node))
-
-    def _member(self, name: str, value: ast.expr, line: int, inside: str) -> None:
-        value = _default_of_field(value)
-        if inside.startswith("class "):
-            self.fields.setdefault(name, []).append(value)
-            self.classes.setdefault(inside.removeprefix("class "), []).append((name, value, line))
-        self.members.append((name, value, line))
-
-    def _parameters(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        """The defaults of a function's parameters."""
-        given = function.args
-        every = [*given.posonlyargs, *given.args]
-        plain = list(zip(every[len(every) - len(given.defaults) :], given.defaults, strict=True))
-        for argument, value in (*plain, *zip(given.kwonlyargs, given.kw_defaults, strict=True)):
-            if value is None:
-                continue
-            default = _default_of_field(value)
-            self.parameters.setdefault(argument.arg, []).append((function.name, default))
-            if not ELSEWHERE.search(function.name) and argument.arg != "k":  # of a function, how many it looks up
-                self.members.append((argument.arg, default, value.lineno))
-
-    def _flag(self, call: ast.Call) -> None:
-        """absl's ``DEFINE_integer("k", 8, "…")``."""
-        match call.args:
-            case [ast.Constant(value=str(name)), value, *_]:
-                self._offer(name, value, call.lineno)
-
-    def _option(self, call: ast.Call) -> None:
-        """``add_argument("--k", default=8)``."""
-        names = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
-        given = {k.arg: k.value for k in call.keywords}
-        named = next((n.lstrip("-").replace("-", "_") for n in names if n.startswith("--")), "")
-        destination = given.get("dest")
-        if isinstance(destination, ast.Constant) and isinstance(destination.value, str):
-            named = destination.value
-        action = given.get("action")
-        if named and "default" in given:
-            self._offer(named, given["default"], call.lineno)
-        elif named and isinstance(action, ast.Constant) and action.value in ("store_true", "store_false"):
-            self._offer(named, ast.Constant(value=action.value == "store_false"), call.lineno)
-
-    def _offer(self, name: str, value: ast.expr, line: int) -> None:
-        """An option; those of the modules beside the script, whose lines are 0, change none of its own."""
-        if line or name not in self.options:
-            self.options[name] = (value, line)
-
-    def lookup(self, node: ast.expr) -> ast.expr | None:
-        """What a name, ``args.name``, ``CONFIG["name"]`` or ``CONFIG.get("name")`` stands for."""
-        self.steps += 1
-        if self.steps > PATIENCE:
-            return None
-        match node:
-            case ast.Name(id=name):
-                return self._latest(name)
-            case ast.Attribute(attr=name):
-                if name in self.options:
-                    return self.options[name][0]
-                of_module = isinstance(node.value, ast.Name) and node.value.id in self.modules
-                return self._latest(name) if of_module else _agreed(self.fields.get(name, []))
-            case ast.Call(func=ast.Name(id=name), args=[_, value]) if "env" in name.lower():
-                return value  # a function of the script's own that asks the environment, with a default
-            case ast.Subscript(value=owner, slice=ast.Constant(value=str(name))):
-                return self._item(owner, name)
-            case ast.Call(func=ast.Attribute(value=owner, attr="get"), args=[ast.Constant(value=str(name)), *_]):
-                return self._item(owner, name)
-        return None
-
-    def _latest(self, name: str) -> ast.expr | None:
-        """The value that a name was given last before the line that asks, else the first."""
-        given = self.values.get(name, [])
-        before = [value for line, value in given if line < self.at]
-        found = before[-1] if before else given[0][1] if given else self._passed(name)
-        return None if isinstance(found, ast.Name) and found.id == name else found
-
-    def _passed(self, name: str) -> ast.expr | None:
-        """What the script itself passes as a parameter of this name, else the parameter's default; if all agree."""
-        owners = {function for function, _ in self.parameters.get(name, [])}
-        passed = [
-            k.value for called, call in self.calls[:CALLS] if called in owners for k in call.keywords if k.arg == name
-        ]
-        return _agreed([v for v in passed if not (isinstance(v, ast.Name) and v.id == name)]) or _agreed(
-            [value for _, value in self.parameters.get(name, [])]
-        )
-
-    def _item(self, owner: ast.expr, name: str, depth: int = 0) -> ast.expr | None:
-        held = owner
-        while isinstance(held, ast.Name | ast.Subscript | ast.Attribute) and depth < 10:
-            step = self.lookup(held)
-            if step is None or step is held:
-                return None
-            held, depth = step, depth + 1
-        if isinstance(held, ast.Call) and is_dict(held):
-            held = as_dict(held)
-        if not isinstance(held, ast.Dict):
-            return None
-        keys = [k.value if isinstance(k, ast.Constant) else None for k in held.keys]
-        return held.values[keys.index(name)] if name in keys else None
+    def wanting(self) -> bool:
+        """Whether its first configuration takes its group from arguments that nothing here gives."""
+        for call in self.configuring[:1]:
+            self.at, self.steps = call.lineno, 0
+            group = next((k.value for k in call.keywords if k.arg in GROUPS), None)
+            return group is not None and not known(group, self.lookup)[0]
+        return False
 
     def launch(self, call: ast.Call) -> Launch:
         """The settings of one configuration, and what stands beside it: adapter, model, trainer."""
@@ -309,10 +166,13 @@ class _Script:
             self.add(launch, field, value, line)
         for prefix, beside in self.beside:
             self._keywords(launch, f"{prefix}.", beside)
-        if "lora" not in self.text.lower() and "peft" not in self.text.lower():
+        named = f"{self.text} {' '.join((*self.origins, *self.origins.values(), *self.fields))}".lower()
+        if "lora" not in named and "peft" not in named:
             launch.add("lora.absent", True, 0)
         if known_as == "script":
             launch.entries += self.loose().entries
+        elif not call.lineno:  # of a module beside it: what the script holds itself is passed on to it
+            launch.entries += [Entry(entry.key, entry.value, 0) for entry in self.loose().entries]
         return launch
 
     @cached_property
@@ -328,23 +188,39 @@ class _Script:
             if keyword.arg is not None:
                 self.add(launch, prefix + keyword.arg, keyword.value, keyword.value.lineno)
                 continue
-            spread = self._spread(keyword.value)
+            spread = self.spread(keyword.value)
             if spread is not None:
                 self._items(launch, prefix, spread)
-                for owner, key_set, value in self.set_items:
-                    if isinstance(keyword.value, ast.Name) and owner == keyword.value.id:
+                for owner, key_set, value, inside in self.set_items:
+                    here = isinstance(keyword.value, ast.Name) and owner == keyword.value.id
+                    if here and inside == self.within.get(call, inside):
                         self.add(launch, prefix + key_set, value, value.lineno)
+            elif self._section(launch, prefix, keyword.value):
+                continue
             elif not prefix:
                 launch.complete = False
                 if not self._telling(launch):
                     launch.notes.append(f"line {call.lineno}: what ** passes on was not read")
+
+    def _section(self, launch: Launch, prefix: str, node: ast.expr) -> bool:
+        """Takes the part of a configuration that the script loads and passes on by ``**config["part"]``."""
+        path = self.path_into(node)
+        for start in range(len(path) + 1):
+            part = "".join(f"{key}." for key in path[start:])
+            for document, _ in self.documents:
+                held = [entry for key, entry in document.items() if key.startswith(part)]
+                if held and (part or isinstance(node, ast.Name)):
+                    for entry in held:
+                        launch.add(prefix + entry.key[len(part) :], entry.value, node.lineno)
+                    return True
+        return False
 
     def _items(self, launch: Launch, prefix: str, spread: ast.Dict, depth: int = 0) -> None:
         """The items of a dictionary; of two with one key the last counts, as of ``{**defaults, "k": 8}``."""
         for key, value in reversed(list(zip(spread.keys, spread.values, strict=True))):
             if isinstance(key, ast.Constant) and isinstance(key.value, str):
                 self.add(launch, prefix + key.value, value, value.lineno)
-            elif key is None and (inner := self._spread(value)) is not None and depth < 5:
+            elif key is None and (inner := self.spread(value)) is not None and depth < 5:
                 self._items(launch, prefix, inner, depth + 1)
             elif key is None and not prefix:
                 launch.complete = False
@@ -359,24 +235,12 @@ class _Script:
                 self.add(launch, key.value, value, value.lineno)
         return True
 
-    def _spread(self, node: ast.expr) -> ast.Dict | None:
-        """The dictionary that ``**node`` passes on; of a name the last dictionary that it was given."""
-        if isinstance(node, ast.Call) and len(returned := self.returned.get(name_of(node.func), [])) == 1:
-            node = returned[0]
-        if isinstance(node, ast.Name):
-            given = [value for line, value in self.values.get(node.id, []) if line < self.at]
-            given = [value for value in given if isinstance(value, ast.Dict) or is_dict(value)]
-            node = given[-1] if given else node
-        elif isinstance(node, ast.Subscript):
-            node = self.lookup(node) or node
-        if isinstance(node, ast.Call) and is_dict(node):
-            return as_dict(node)
-        return node if isinstance(node, ast.Dict) else None
-
     def add(self, launch: Launch, key: str, node: ast.expr, line: int) -> None:
         """One setting, as far as its expression can be worked out."""
         self.steps = 0
         told, value = known(node, self.lookup)
+        if isinstance(value, str) and isinstance(figure := scalar(value), int | float):
+            value = figure  # a parser of arguments makes a number of a default that is written as a word
         launch.add(key, value if told else Unresolved(ast.unparse(node)[:200]), line)
 
     def loose(self) -> Launch:
@@ -400,26 +264,16 @@ class _Script:
                     self.add(launch, str(key.value), item, item.lineno)
         for name, call in self.calls:
             if name in LOOSE or any(k.arg in TELLING or PER_PROMPT.fullmatch(k.arg or "") for k in call.keywords):
-                self._keywords(launch, f"{LOOSE.get(name, 'call')}.", call)
+                of_class = name not in LOOSE and name[:1].isupper()
+                self._keywords(launch, "" if of_class else f"{LOOSE.get(name, 'call')}.", call)
+            elif (learner := _LEARNER.match(name)) is not None and call.lineno and not ELSEWHERE.search(name):
+                launch.add("algorithm", learner[1].lower(), call.lineno)
+                self._keywords(launch, "", call)
+        for name, value, line in (*self.meant(), *self.defaults):
+            self.add(launch, name.lower(), value, line)
+        for document, line in self.documents:
+            for word, entry in document.items():
+                launch.add(word, entry.value, line)
+        # what the modules beside it say comes after its own, and what cannot be told after what can
+        launch.entries.sort(key=lambda entry: (entry.line == 0, isinstance(entry.value, Unresolved)))
         return launch
-
-
-def _says(call: ast.Call) -> bool:
-    return bool(call.keywords)
-
-
-def _default_of_field(value: ast.expr) -> ast.expr:
-    """``field(default=8)`` and ``Option(8)`` as 8."""
-    if isinstance(value, ast.Call) and name_of(value.func) in _FIELDS:
-        first = value.args[0] if value.args else value
-        return next((k.value for k in value.keywords if k.arg == "default"), first)
-    return value
-
-
-_FIELDS = frozenset("field Field Option Argument ib attrib Factory HfArg".split())
-"""What stands for the value of a field or an option, in dataclasses, pydantic, attrs and typer."""
-
-
-def _agreed(found: list[ast.expr]) -> ast.expr | None:
-    """The expression that all of them are; None where they differ."""
-    return found[0] if len({ast.dump(f) for f in found[:20]}) == 1 else None

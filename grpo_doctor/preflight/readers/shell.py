@@ -8,31 +8,40 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ...sources import ReadError
 from ..entry import Launch, Unresolved, scalar
 from ..expression import evaluate
+from .beside import beside, text_of, unrooted
 from .follow import follow
+from .lexer import Lexer, Statement, Word, raw_text
 from .modules import plain
 from .python import read_modules
 
 _VARIABLE = re.compile(r"\$\{(\w+)(?::?[-=]((?:[^{}$]|\$\{\w+\}|\$\w+)*))?\}|\$(\w+)|\$\{[^}]{0,500}\}")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=")
-_ARRAY = re.compile(r"\$\{(\w+)\[[@*]\]\}")
+_ARRAY = re.compile(r"\$\{(\w+)\[[@*]\]\}|\$[@*]|\$\{[@*]\}")
 _OVERRIDE = re.compile(r"[+~]{0,2}([A-Za-z_]\w*(?:[./][\w\-]+)+)=", re.DOTALL)
 _PLAIN = re.compile(r"[+~]{0,2}([a-z_]\w*)=")
 _FLAG = re.compile(r"--?[A-Za-z]")
-_HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
-_REDIRECTION = re.compile(r">>?(?:&\d|\s{0,9}(?:\"[^\"\n]{0,500}\"|[^\s;|&\"]{1,500}))")
-_CONTINUED = re.compile(r"\\\r?\n")
-_SPECIAL = frozenset("\\'\"$#<>();&| \t\r\n")
 _SERVER = re.compile(
     r"\bvllm serve|vllm-serve|swift (?:rollout|eval|infer|deploy|export|sample)|launch_server|api_server"
 )
+_STARTS = re.compile(r"\s(?:\S+\.py|-m\s+[\w.]+)(?=\s|$)")
+"""What starts a script of Python, whose settings may be all in it."""
+_SHELL = re.compile(r"(?:\S*/)?(?:ba|z|da)?sh|source|\.|sbatch|srun|qsub|bsub")
+"""What starts another script of the shell."""
+_SCRIPT = re.compile(r"\S\.(?:sh|bash|slurm|sbatch)$")
+_HELD = re.compile(r"\$\(\s*cat\s*<<-?\s*['\"]?(\w+)['\"]?\s*\n(.*?)\n\s*\1\s*\)$", re.DOTALL)
+"""A script that a variable holds."""
+SCRIPTS = 3
+"""Scripts that start each other at most."""
+_TOOLS = frozenset("echo printf cat cp mv rm ls mkdir chmod git pip pip3 wget curl which test touch tee grep".split())
+"""Programs that may name a script without starting it."""
 _SKIPPED = frozenset(
     "if then else elif fi while until do done case esac function { } [ [[ ! time exec nohup sudo".split()
 )
@@ -40,51 +49,61 @@ ENVIRONMENT = "script environment"
 """Program of the launch that a script's variables make."""
 LONGEST = 5_000
 """Commands of a script at most."""
-PIECES = 30_000
-"""Words, quotes and variables of a script at most."""
 SWEEP = 200
 """Commands with settings at most."""
 DEPTH = 8
 """Variables in variables at most."""
 
 
-@dataclass
-class Word:
-    """A word of a statement: its pieces, each with whether variables in it are filled in, and its line."""
-
-    line: int
-    pieces: list[tuple[str, bool]] = field(default_factory=list)
+Words = list[tuple[str, int]]
+"""Words of a command and the line of each; 0 in another file."""
 
 
-@dataclass
-class Statement:
-    """Words up to the end of a command; ``array`` is the variable that they are elements of.
-
-    ``document`` is the here-document that the command reads, ``line`` where it begins, ``target`` where output goes.
-    """
-
-    words: list[Word]
-    array: str = ""
-    document: str = ""
-    line: int = 0
-    target: str = ""
-
-
-def read_shell(text: str, path: Path) -> list[Launch]:
-    """A launch for every command of the script that passes settings, and for every Python that it holds.
+def read_shell(text: str, path: Path, written: Mapping[str, str] | None = None) -> list[Launch]:
+    """A launch for every command of the script that passes settings, and for every Python that it holds or starts.
 
     Where no command says anything of a training, its variables may be meant for a program that asks the environment:
-    they are the last launch.
+    they are the last launch. ``written`` is the text of files that are written before the script runs.
     """
-    environment: dict[str, str] = {}
-    arrays: dict[str, list[tuple[str, int]]] = {}
-    shared: dict[str, tuple[Any, int]] = {}
-    written: dict[str, str] = {}
-    branches, folder = _Branches(), ""
+    context = _Context(path, written=dict(written or {}))
+    launches = _read(text, context)
+    return [*launches, _environment(context.shared)]
+
+
+def read_words(words: list[str], line: int, path: Path) -> list[Launch]:
+    """The launches of one command whose words are known, as a list that Python starts."""
+    context = _Context(path)
     launches: list[Launch] = []
-    for number, statement in enumerate(_Lexer(text).statements()):
-        if number == LONGEST or len(launches) == SWEEP:
+    _run([(word, line) for word in words], context, launches)
+    for launch in launches:
+        follow(launch, path, {})
+    return launches
+
+
+@dataclass
+class _Context:
+    """What a script knows while it is read, and which file it stands in."""
+
+    path: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    shared: dict[str, tuple[Any, int]] = field(default_factory=dict)
+    written: dict[str, str] = field(default_factory=dict)
+    passed: Words | None = None
+    depth: int = 0
+    folder: str = ""
+
+
+def _read(text: str, context: _Context) -> list[Launch]:
+    """The launches of a script, or of one that another starts."""
+    environment, shared, path = context.environment, context.shared, context.path
+    arrays: dict[str, Words] = {} if context.passed is None else {"@": context.passed}
+    branches = _Branches()
+    launches: list[Launch] = []
+    for number, statement in enumerate(Lexer(text).statements()):
+        if number == LONGEST or len(launches) >= SWEEP:
             raise ReadError(f"more than {LONGEST} commands, or {SWEEP} with settings, so no configuration")
+        if context.depth:
+            statement.words = [Word(0, word.pieces) for word in statement.words]
         if statement.array:
             arrays.setdefault(statement.array, []).extend(_filled(statement.words, environment, arrays))
             continue
@@ -98,41 +117,78 @@ def read_shell(text: str, path: Path) -> list[Launch]:
         while words and (named := _ASSIGNMENT.match(words[0][0])) and not _OVERRIDE.match(words[0][0]):
             value = branches.value(named[1], words[0][0][named.end() :], environment)
             environment[named[1]] = value
+            if (held := _HELD.match(value)) is not None and context.depth < SCRIPTS:
+                launches += _read(held[2], replace(context, depth=context.depth + 1))
             shared[named[1]] = (value, words[0][1])
             words = words[1:]
         if not words:
             continue
         if statement.document:
-            _document(words, statement, launches, written)
-        if "python" in words[0][0] and "-c" in (given := [word for word, _ in words]):
-            source = given[given.index("-c") + 1 : given.index("-c") + 2]
-            _python("".join(source), words[0][1], launches)
-        elif words[0][0] == "cd" and len(words) > 1:
-            folder = re.sub(r"^(?:\$\{?\w+\}?|\$\(.*\))?/*", "", words[1][0])  # of a variable: what follows it
-        elif not statement.document:
-            _command(words, launches, shared)
-            if launches:
-                launches[-1].folder = launches[-1].folder or folder
+            _document(words, statement, context, launches)
+        else:
+            _run(words, context, launches)
     for launch in launches:
-        follow(launch, path, written)
-    return [*launches, _environment(shared)]
+        if not launch.followed:
+            follow(launch, path, context.written)
+    return [launch for launch in launches if launch.entries]
 
 
-def _document(
-    words: list[tuple[str, int]], statement: Statement, launches: list[Launch], files: dict[str, str]
-) -> None:
-    """A here-document: Python that runs, or a file that ``cat`` or ``tee`` writes."""
+def _run(words: Words, context: _Context, launches: list[Launch]) -> None:
+    """A command: Python in a word, a script of the shell in a word or in a file, or what passes settings."""
+    given = [word for word, _ in words]
+    inline = next((n for n, word in enumerate(given[:-1]) if re.fullmatch(r"-\w{0,3}c", word)), 0)
+    if inline and "python" in given[0]:
+        _python(given[inline + 1], words[0][1], launches)
+    elif inline and context.depth < SCRIPTS and any(_SHELL.fullmatch(word) for word in given[:inline]):
+        launches += _read(given[inline + 1], replace(context, depth=context.depth + 1))
+    elif given[0] == "cd" and len(words) > 1:
+        context.folder = unrooted(given[1])
+    elif not _other(words, context, launches):
+        _command(words, launches, context.shared)
+        if launches:
+            launches[-1].folder = launches[-1].folder or context.folder
+
+
+def _other(words: Words, context: _Context, launches: list[Launch]) -> bool:
+    """Reads the script that a command starts or takes in, if it lies beside; the words behind it are its arguments."""
+    first = words[0][0]
+    at = next((n for n, (word, _) in enumerate(words) if _SCRIPT.search(word)), None)
+    if at is None or (at and not _SHELL.fullmatch(first)) or context.depth == SCRIPTS:
+        return False
+    named = unrooted(words[at][0])
+    found = beside(context.path, named) or beside(context.path, f"{context.folder}/{named}")
+    text = text_of(found) if found is not None and found != context.path else None
+    text = context.written.get(words[at][0]) or text
+    if text is None:
+        return False
+    taken_in = first in ("source", ".")
+    passed = words[at + 1 :]
+    environment = context.environment if taken_in else dict(context.environment)
+    if not taken_in:
+        environment |= {str(n): word for n, (word, _) in enumerate(passed, 1)}
+    inner = replace(
+        context, path=found or context.path, environment=environment, passed=passed, depth=context.depth + 1
+    )
+    launches += _read(text, inner)
+    return True
+
+
+def _document(words: Words, statement: Statement, context: _Context, launches: list[Launch]) -> None:
+    """A here-document: Python or a script that runs, or a file that ``cat`` or ``tee`` writes."""
     if "python" in words[0][0]:
         _python(statement.document, statement.line - 1, launches)
-    elif words[0][0] in ("cat", "tee"):
-        files |= dict.fromkeys((statement.target, *(word for word, _ in words[1:])), statement.document)
+    elif words[0][0] in ("cat", "tee") and (statement.target or words[1:]):
+        names = (statement.target, *(word for word, _ in words[1:]))
+        context.written |= dict.fromkeys(names, statement.document)
+    elif context.depth < SCRIPTS:
+        launches += _read(statement.document, replace(context, depth=context.depth + 1))
 
 
 def _python(text: str, before: int, launches: list[Launch]) -> None:
     if not text.strip():
         return
     try:
-        launches += read_modules([(plain(text), before)])
+        launches += read_modules([(plain(text), before)])[0]
     except ReadError as error:
         launches.append(Launch("", line=before + 1, notes=[f"Python in the script was not read: {error}"]))
 
@@ -145,7 +201,7 @@ def _environment(shared: dict[str, tuple[Any, int]]) -> Launch:
     return launch
 
 
-def _command(words: list[tuple[str, int]], launches: list[Launch], shared: dict[str, tuple[Any, int]]) -> None:
+def _command(words: Words, launches: list[Launch], shared: dict[str, tuple[Any, int]]) -> None:
     """Adds the launch that a command is, if it passes settings; arguments alone belong to the command before."""
     first = words[0][0]
     if (first.startswith("--") or _OVERRIDE.match(first)) and launches:
@@ -154,7 +210,9 @@ def _command(words: list[tuple[str, int]], launches: list[Launch], shared: dict[
     launch = Launch("", line=words[0][1])
     rest = _settings(words, launch)
     launch.program = " ".join(rest)[:500]
-    if not launch.entries or _SERVER.search(launch.program):
+    if rest and rest[0] in _TOOLS and not launch.entries:
+        return
+    if _SERVER.search(launch.program) or not (launch.entries or _STARTS.search(f" {launch.program}")):
         return
     if any(word in ("$@", "${@}", "$*") or word.startswith("$@") for word in rest):
         launch.notes.append("arguments that the script passes on ($@) were not read")
@@ -181,7 +239,7 @@ def _settings(words: list[tuple[str, int]], launch: Launch) -> list[str]:
             name, equals, value = word[2:].partition("=")
             values = [value] if equals else []
             while not equals and index < len(words) and not _FLAG.match(words[index][0]) and words[index][0] != "--":
-                if _OVERRIDE.match(words[index][0]):
+                if _OVERRIDE.match(words[index][0]) or (values and words[index][0].endswith(".py")):
                     break
                 values.append(words[index][0])
                 index += 1
@@ -213,19 +271,15 @@ def _filled(
     """The words with variables filled in; an array's name becomes its elements."""
     out: list[tuple[str, int]] = []
     for word in words:
-        raw = _raw(word)
+        raw = raw_text(word)
         if (named := _ARRAY.fullmatch(raw)) is not None:
-            out += arrays.get(named[1], [(raw, word.line)])[:2000]
+            out += arrays.get(named[1] or "@", [(raw, word.line)])[:2000]
             continue
         text = "".join(_fill(piece, environment) if filled else piece for piece, filled in word.pieces)
         unquoted = all(filled for _, filled in word.pieces) and raw.startswith("$")
-        parts = text.split() if unquoted and " --" in f" {text}" else [text]
+        parts = text.split() if unquoted and " --" in f" {text}" and "$(" not in text else [text]
         out += [(part, word.line) for part in parts[:2000]]
     return out
-
-
-def _raw(word: Word) -> str:
-    return "".join(text for text, _ in word.pieces)
 
 
 def _fill(text: str, environment: dict[str, str], depth: int = 0) -> str:
@@ -273,149 +327,3 @@ class _Branches:
             return before
         self.chosen.add(name)
         return value if not before or before == value or before.startswith("$") else f"${name}"
-
-
-class _Lexer:
-    """Splits a script into statements; a quote that is never closed stands for itself."""
-
-    def __init__(self, text: str) -> None:
-        self.text, self.at, self.line, self.count = text, 0, 1, 0
-        self.words: list[Word] = []
-        self.word: Word | None = None
-        self.array = self.document = self.target = ""
-        self.endless: set[str] = set()
-        self.done: list[Statement] = []
-
-    def statements(self) -> Iterator[Statement]:
-        while self.at < len(self.text):
-            if not (self._quoted() or self._substitution() or self._aside()):
-                self._plain()
-            yield from self.done
-            self.done.clear()
-        self._end_word()
-        self._end()
-        yield from self.done
-
-    def _put(self, text: str, filled: bool, to: int) -> None:
-        """Adds a piece to the word and goes on behind it."""
-        self.word = self.word or Word(self.line)
-        self.word.pieces.append((text, filled))
-        self.count += 1
-        if self.count > PIECES:
-            raise ReadError(f"more than {PIECES} words and variables, so no configuration")
-        self._go(to)
-
-    def _go(self, to: int) -> None:
-        self.line += self.text.count("\n", self.at, to)
-        self.at = to
-
-    def _end_word(self) -> None:
-        if self.word is not None:
-            self.words.append(self.word)
-            self.word = None
-
-    def _end(self) -> None:
-        if self.words or self.array:
-            self.done.append(Statement(self.words, self.array))
-            self.words, self.array = [], ""
-
-    def _quoted(self) -> bool:
-        """A backslash or a quote."""
-        text, at = self.text, self.at
-        if text[at] == "\\" and at + 1 < len(text):
-            if (newline := _CONTINUED.match(text, at)) is not None:
-                self._go(newline.end())
-            else:
-                self._put(text[at + 1], False, at + 2)
-            return True
-        if text[at] in "'\"" and (end := _closing(text, at)) > 0:
-            inner = text[at + 1 : end]
-            double = text[at] == '"'
-            self._put(inner.replace("\\\n", "") if double else inner, double, end + 1)
-            return True
-        return False
-
-    def _substitution(self) -> bool:
-        """``${…}``, ``$(…)``, and ``NAME=(`` that opens an array."""
-        text, at = self.text, self.at
-        if text[at] == "$" and text[at + 1 : at + 2] in ("(", "{"):
-            end = _bracket(text, at + 1)
-            self._put(text[at:end], True, end)
-            return True
-        if text[at] == "(" and self.word is not None and not self.array:
-            named = _ASSIGNMENT.fullmatch(self.word.pieces[-1][0])
-            if named is not None:
-                self.array, self.word, self.words = named[1], None, []
-                self._go(at + 1)
-                return True
-        return False
-
-    def _aside(self) -> bool:
-        """What is no argument: comments, redirections, documents."""
-        text, at = self.text, self.at
-        if text[at] == "#" and self.word is None:
-            end = text.find("\n", at)
-            self._go(len(text) if end < 0 else end)
-        elif text[at] == "<" and not self.array and (here := _HEREDOC.match(text, at)):
-            self.document = here[2]
-            self._go(here.end())
-        elif text[at] == ">" and not self.array and (aside := _REDIRECTION.match(text, at)):
-            self.word = None if self.word is not None and _raw(self.word).isdigit() else self.word
-            self.target = aside[0].lstrip("> ").strip("\"'")
-            self._go(aside.end())
-        else:
-            return False
-        return True
-
-    def _plain(self) -> None:
-        """Blanks, ends of statements, and the text of words."""
-        text, at = self.text, self.at
-        if not (text[at].isspace() or text[at] in ";&|()"):
-            end = at + 1
-            while end < len(text) and text[end] not in _SPECIAL:
-                end += 1
-            self._put(text[at:end], True, end)
-            return
-        self._end_word()
-        if text[at] == ")" if self.array else text[at] in "\n;&|()":
-            self._end()
-        if text[at] == "\n" and self.document:
-            end = self._end_of_document(at + 1)
-            if self.done and end > at + 1:
-                body = self.text[at + 1 : end].rpartition("\n")[0]
-                last = self.done[-1]
-                last.document, last.line, last.target = body, self.line + 1, self.target
-            self.document = ""
-            self._go(end)
-            return
-        self._go(at + 1)
-
-    def _end_of_document(self, start: int) -> int:
-        """Behind the here-document that begins at ``start``; ``start`` where it never ends."""
-        if self.document in self.endless:
-            return start
-        found = re.compile(rf"^[ \t]*{self.document}[ \t\r]*$", re.MULTILINE).search(self.text, start)
-        if found is None:
-            self.endless.add(self.document)
-        return start if found is None else found.end()
-
-
-def _closing(text: str, start: int) -> int:
-    """Where the quote that opens at ``start`` closes; -1 where it does not within 200 lines' worth of text."""
-    quote, i = text[start], start + 1
-    limit = min(len(text), start + 20_000)
-    while i < limit:
-        if text[i] == quote:
-            return i
-        i += 2 if text[i] == "\\" and quote == '"' else 1
-    return -1
-
-
-def _bracket(text: str, start: int) -> int:
-    """Behind the bracket that closes the one at ``start``, or far behind where none does."""
-    opening, closing, depth = text[start], ")" if text[start] == "(" else "}", 0
-    for i in range(start, min(len(text), start + 5_000)):
-        depth += (text[i] == opening) - (text[i] == closing)
-        if not depth:
-            return i + 1
-    return min(len(text), start + 5_000)

@@ -1,0 +1,190 @@
+"""Shell scripts as statements and words: quotes, continued lines, comments, arrays and here-documents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ...sources import ReadError
+
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=")
+_HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
+_REDIRECTION = re.compile(r">>?(?:&\d|\s{0,9}(?:\"[^\"\n]{0,500}\"|[^\s;|&\"]{1,500}))")
+_CONTINUED = re.compile(r"\\\r?\n")
+_SPECIAL = frozenset("\\'\"$#<>();&| \t\r\n")
+PIECES = 30_000
+"""Words, quotes and variables of a script at most."""
+
+
+@dataclass
+class Word:
+    """A word of a statement: its pieces, each with whether variables in it are filled in, and its line."""
+
+    line: int
+    pieces: list[tuple[str, bool]] = field(default_factory=list)
+
+
+@dataclass
+class Statement:
+    """Words up to the end of a command; ``array`` is the variable that they are elements of.
+
+    ``document`` is the here-document that the command reads, ``line`` where it begins, ``target`` where output goes.
+    """
+
+    words: list[Word]
+    array: str = ""
+    document: str = ""
+    line: int = 0
+    target: str = ""
+
+
+def raw_text(word: Word) -> str:
+    """A word as it is written, nothing filled in."""
+    return "".join(text for text, _ in word.pieces)
+
+
+class Lexer:
+    """Splits a script into statements; a quote that is never closed stands for itself."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at, self.line, self.count = text, 0, 1, 0
+        self.words: list[Word] = []
+        self.word: Word | None = None
+        self.array = self.document = self.target = ""
+        self.endless: set[str] = set()
+        self.done: list[Statement] = []
+
+    def statements(self) -> Iterator[Statement]:
+        while self.at < len(self.text):
+            if not (self._quoted() or self._substitution() or self._aside()):
+                self._plain()
+            yield from self.done
+            self.done.clear()
+        self._end_word()
+        self._end()
+        yield from self.done
+
+    def _put(self, text: str, filled: bool, to: int) -> None:
+        """Adds a piece to the word and goes on behind it."""
+        self.word = self.word or Word(self.line)
+        self.word.pieces.append((text, filled))
+        self.count += 1
+        if self.count > PIECES:
+            raise ReadError(f"more than {PIECES} words and variables, so no configuration")
+        self._go(to)
+
+    def _go(self, to: int) -> None:
+        self.line += self.text.count("\n", self.at, to)
+        self.at = to
+
+    def _end_word(self) -> None:
+        if self.word is not None:
+            self.words.append(self.word)
+            self.word = None
+
+    def _end(self) -> None:
+        if self.words or self.array:
+            self.done.append(Statement(self.words, self.array))
+            self.words, self.array = [], ""
+
+    def _quoted(self) -> bool:
+        """A backslash or a quote."""
+        text, at = self.text, self.at
+        if text[at] == "\\" and at + 1 < len(text):
+            if (newline := _CONTINUED.match(text, at)) is not None:
+                self._go(newline.end())
+            else:
+                self._put(text[at + 1], False, at + 2)
+            return True
+        if text[at] in "'\"" and (end := _closing(text, at)) > 0:
+            inner = text[at + 1 : end]
+            double = text[at] == '"'
+            self._put(inner.replace("\\\n", "") if double else inner, double, end + 1)
+            return True
+        return False
+
+    def _substitution(self) -> bool:
+        """``${…}``, ``$(…)``, and ``NAME=(`` that opens an array."""
+        text, at = self.text, self.at
+        if text[at] == "$" and text[at + 1 : at + 2] in ("(", "{"):
+            end = _bracket(text, at + 1)
+            self._put(text[at:end], True, end)
+            return True
+        if text[at] == "(" and self.word is not None and not self.array:
+            named = _ASSIGNMENT.fullmatch(self.word.pieces[-1][0])
+            if named is not None:
+                self.array, self.word, self.words = named[1], None, []
+                self._go(at + 1)
+                return True
+        return False
+
+    def _aside(self) -> bool:
+        """What is no argument: comments, redirections, documents."""
+        text, at = self.text, self.at
+        if text[at] == "#" and self.word is None:
+            end = text.find("\n", at)
+            self._go(len(text) if end < 0 else end)
+        elif text[at] == "<" and not self.array and (here := _HEREDOC.match(text, at)):
+            self.document = here[2]
+            self._go(here.end())
+        elif text[at] == ">" and not self.array and (aside := _REDIRECTION.match(text, at)):
+            self.word = None if self.word is not None and raw_text(self.word).isdigit() else self.word
+            self.target = aside[0].lstrip("> ").strip("\"'")
+            self._go(aside.end())
+        else:
+            return False
+        return True
+
+    def _plain(self) -> None:
+        """Blanks, ends of statements, and the text of words."""
+        text, at = self.text, self.at
+        if not (text[at].isspace() or text[at] in ";&|()"):
+            end = at + 1
+            while end < len(text) and text[end] not in _SPECIAL:
+                end += 1
+            self._put(text[at:end], True, end)
+            return
+        self._end_word()
+        if text[at] == ")" if self.array else text[at] in "\n;&|()":
+            self._end()
+        if text[at] == "\n" and self.document:
+            end = self._end_of_document(at + 1)
+            if self.done and end > at + 1:
+                body = self.text[at + 1 : end].rpartition("\n")[0]
+                last = self.done[-1]
+                last.document, last.line, last.target = body, self.line + 1, self.target
+            self.document = ""
+            self._go(end)
+            return
+        self._go(at + 1)
+
+    def _end_of_document(self, start: int) -> int:
+        """Behind the here-document that begins at ``start``; ``start`` where it never ends."""
+        if self.document in self.endless:
+            return start
+        found = re.compile(rf"^[ \t]*{self.document}[ \t\r]*$", re.MULTILINE).search(self.text, start)
+        if found is None:
+            self.endless.add(self.document)
+        return start if found is None else found.end()
+
+
+def _closing(text: str, start: int) -> int:
+    """Where the quote that opens at ``start`` closes; -1 where it does not within 200 lines' worth of text."""
+    quote, i = text[start], start + 1
+    limit = min(len(text), start + 20_000)
+    while i < limit:
+        if text[i] == quote:
+            return i
+        i += 2 if text[i] == "\\" and quote == '"' else 1
+    return -1
+
+
+def _bracket(text: str, start: int) -> int:
+    """Behind the bracket that closes the one at ``start``, or far behind where none does."""
+    opening, closing, depth = text[start], ")" if text[start] == "(" else "}", 0
+    for i in range(start, min(len(text), start + 5_000)):
+        depth += (text[i] == opening) - (text[i] == closing)
+        if not depth:
+            return i + 1
+    return min(len(text), start + 5_000)
