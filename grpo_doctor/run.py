@@ -32,8 +32,8 @@ CORE = frozenset(
 """Fields in which a NaN or an infinity is an event; elsewhere it is a gap in an auxiliary metric."""
 
 WORDED = frozenset(
-    "adv_estimator eos_token evaluation framework hydra_config importance_sampling_level kl_estimator kl_penalty "
-    "lacking_column loss_agg_mode loss_type mask_without_eos model model_name_or_path normaliser own_loss "
+    "adv_estimator algorithm eos_token evaluation framework hydra_config importance_sampling_level kl_estimator "
+    "kl_penalty lacking_column loss_agg_mode loss_type mask_without_eos model model_name_or_path normaliser own_loss "
     "pinned_beside pinned_version reference refused_rewards removed_settings rollout_engine rows scale_rewards "
     "strategy strict_rewards teacher trl_version turn_ends_with turn_terminator unknown_settings".split()
 )

@@ -32,7 +32,8 @@ def clip_bound_of_the_other_ratio(
     """The clip bound belongs to the other kind of ratio: it clips nothing, or nearly everything.
 
     ## What it sees
-    Declared settings: epsilon of 0.05 or more with sequence-level ratios, or of 0.002 or less with token-level ones.
+    Declared settings: epsilon of 0.05 or more with sequence-level ratios (GSPO, by whichever key says so), or of 0.002
+    or less with token-level ones.
     Info where a configuration makes one update a rollout: no bound acts then.
 
     ## Thresholds

@@ -270,7 +270,7 @@ def _by_settings(launch: Launch, found: Configuration) -> RunType:
     if launch.program.startswith("script"):
         said = said.intersection(found.lines)  # what only the modules say that it imports is not its own
     of_beta = said == {"kl_coef"} and found.keys["kl_coef"].rsplit(".", 1)[-1] == "beta"
-    if of_beta and not GROUPED.search(launch.program):
+    if of_beta and not GROUPED.search(launch.program) and "temperature" not in found.settings:
         said = frozenset()  # preference training has a beta too
     said_so = any(needs_group(found.settings.get(name)) is not None for name in ("algorithm", "loss_type"))
     if said_so and len(found.settings) >= 2:

@@ -312,6 +312,12 @@ def test_a_live_object_and_a_mapping() -> None:
         ("e.py", "\n".join(f"import a{i}" for i in range(5_000))),
         ("f.py", f"GRPOConfig({', '.join(f'a{i}=b' for i in range(3_000))})"),
         ("g.yaml", "defaults:\n" + "".join(f"  - a{i}: b\n" for i in range(3_000))),
+        ("j.sh", "bash j.sh --num_generations 8\n" * 3_000),
+        ("k.sh", "A=$(cat <<E\n" * 3_000),
+        ("Makefile", "A = $(A) \\\n" * 5_000),
+        ("g.py", f"cmd = [{', '.join(['x'] * 20_000)}]"),
+        ("h.py", "import yaml\n" + "x = y.a.b.c.d\n" * 5_000),
+        ("c.ipynb", json.dumps({"cells": [{"cell_type": "code", "source": ["!python a.py --k {k} \\\n"] * 5_000}]})),
         ("b.ipynb", json.dumps({"cells": [{"cell_type": "code", "source": ["K = 8"]}] * 5_000})),
     ],
 )
@@ -323,6 +329,10 @@ def test_hostile_files_end(tmp_path: Path, name: str, text: str) -> None:
     except ReadError as error:
         told = str(error).splitlines()
     assert 1 <= len(told) <= 20
+
+
+def notebook(*cells: str) -> str:
+    return json.dumps({"cells": [{"cell_type": "code", "source": [cell]} for cell in cells]})
 
 
 KINDS = [
@@ -377,6 +387,75 @@ KINDS = [
         {"a.py": "from b import f\nf()", "b.py": "group_size = 4\nkl_coef = 0.1\ndef f(): pass\n"},
         {"framework": None},
     ),
+    # what starts another file: scripts of the shell, commands in Python, notebooks, Makefiles and documents
+    (
+        {
+            "a.sh": 'K=6\nexec "$(dirname "$0")/b.sh" --beta 0.1 "$@"',
+            "b.sh": 'python train_grpo.py --num_generations ${K:-4} "$@"',
+        },
+        {"group_size": 6, "kl_coef": 0.1},
+    ),
+    ({"a.sh": "source c.env.sh\npython t.py --num_generations $K --beta 0.1", "c.env.sh": "K=6"}, {"group_size": 6}),
+    ({"a.sh": "bash -c 'python train_grpo.py --num_generations 6'"}, {"group_size": 6}),
+    ({"a.sh": "cat <<EOF > run.sh\npython train_grpo.py --num_generations 6\nEOF\nbash run.sh"}, {"group_size": 6}),
+    ({"a.sh": "sbatch <<EOF\npython train_grpo.py --num_generations 6\nEOF\n"}, {"group_size": 6}),
+    ({"a.sh": "uv run train.py", "train.py": "G = 6\nlr = 1e-6\nkl_coef = 0.1"}, {"group_size": 6}),
+    (
+        {"a.sh": "python main.py --config cfg/one.py", "cfg/one.py": "C = {'num_generations': 6, 'kl_coef': 0.1}"},
+        {"group_size": 6},
+    ),
+    ({"a.sh": "echo python train_grpo.py\nK=6\necho train.py"}, {"framework": None}),
+    ({"a.py": "k = 6\nsubprocess.run([sys.executable, 'grpo.py', '--num_generations', str(k)])"}, {"group_size": 6}),
+    ({"a.py": "lr = 2e-6\nos.system(f'python grpo.py --num_generations 6 --lr {lr}')"}, {"learning_rate": 2e-6}),
+    ({"Makefile": "K ?= 6\ntrain:\n\t@python grpo.py \\\n\t  --num_generations $(K)\n"}, {"group_size": 6}),
+    ({"a.yaml": "run: |\n  cd x\n  python3 grpo.py \\\n    --num_generations 6\n"}, {"group_size": 6}),
+    ({"a.yaml": "args: ['grpo.py', '--num_generations', '6', '--beta', '0.1']"}, {"group_size": 6}),
+    ({"a.yaml": "set -x\npython grpo.py --num_generations=6 \\\n  --beta 0.1\n"}, {"group_size": 6}),
+    (
+        {"a.ipynb": notebook("K = 6", "%%time\nx = 1", "!python grpo.py --num_generations {K} \\\n  --beta 0.1")},
+        {"group_size": 6, "kl_coef": 0.1},
+    ),
+    ({"a.ipynb": notebook("%%bash\npython grpo.py --num_generations 6")}, {"group_size": 6}),
+    (
+        {"a.ipynb": notebook("%%writefile c.yaml\nnum_generations: 6", "!python grpo.py --config c.yaml")},
+        {"group_size": 6},
+    ),
+    # a configuration that a script loads, and arguments that only its caller has
+    (
+        {
+            "a.py": "c = yaml.safe_load(open('c.yaml'))\nGRPOConfig(num_generations=c['grpo']['k'], beta=c['grpo']['b'])",
+            "c.yaml": "grpo: {k: 6, b: 0.1}",
+        },
+        {"group_size": 6, "kl_coef": 0.1},
+    ),
+    (
+        {"a.py": "c = OmegaConf.load('c.yaml')\nGRPOConfig(**c.grpo)", "c.yaml": "grpo: {num_generations: 6}"},
+        {"group_size": 6},
+    ),
+    (
+        {
+            "a.py": "def run(args):\n    GRPOConfig(num_generations=args.k, beta=0.1)",
+            "main.py": "from a import run\np.add_argument('--k', default='6')",
+        },
+        {"group_size": 6},
+    ),
+    (
+        {"a.py": "from c import C\nC()", "c.py": "class C:\n    group_size: int = 6\n    kl_coef: float = 0.1"},
+        {"group_size": 6},
+    ),
+    # what only looks like a setting
+    (
+        {
+            "a.py": "def f():\n    kw = {'num_generations': 6}\n    GRPOConfig(**kw, beta=0.1)\n"
+            "def g():\n    kw['strange'] = 1"
+        },
+        {"group_size": 6, "unknown_settings": None},
+    ),
+    ({"a.py": "def roll(n_samples_per_prompt=1): pass\nkl_coef = 0.1\nlr = 1e-6"}, {"group_size": None}),
+    ({"a.yaml": "actor: {beta: 0.1, optim: {lr: 1e-6}}\nepochs: 1"}, {"framework": None}),
+    ({"a.yaml": "group: grpo-runs\ngroup_size: 6\nkl_coef: 0.1"}, {"group_size": 6}),
+    ({"a.yaml": "learning_rate: 2e-4\ngrpo_learning_rate: 2e-5\ngrpo_num_generations: 6"}, {"learning_rate": 2e-5}),
+    ({"a.yaml": "training: {grpo: {groupSize: 6, learningRate: 2e-5}}"}, {"group_size": 6, "learning_rate": 2e-5}),
     # the flags of a program of the author's own are not fields of the configuration that it builds
     (
         {
@@ -395,3 +474,9 @@ def test_kinds_of_configuration(tmp_path: Path, files: dict[str, str], expected:
         at.write_text(text)
     found = read(tmp_path / next(iter(files)))[0].settings
     assert {name: found.get(name) for name in expected} == expected
+
+
+def test_scripts_that_start_each_other_end(tmp_path: Path) -> None:
+    for name, other in (("a", "b"), ("b", "c"), ("c", "a")):
+        (tmp_path / f"{name}.sh").write_text(f"bash {other}.sh\n" * 1_000)
+    assert read(tmp_path / "a.sh")[0].run_type == "none"

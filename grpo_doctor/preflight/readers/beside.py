@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 _ROOT = re.compile(r"^(?:\$\{?\w+\}?|~)/+")
+NAMES = 2_000
+"""Names of a folder that are looked at."""
 UPWARD = 8
 """Folders above a file in which a path that it names may start."""
 LARGEST = 1 << 18
@@ -35,14 +39,26 @@ def unrooted(named: str) -> str:
     return named
 
 
-def _candidates(path: Path, named: str, suffixes: tuple[str, ...]) -> Iterator[Path]:
+def around(path: Path) -> frozenset[str]:
+    """Names of what lies in the folders in which a file that this one names is looked for, or in their ``src``."""
+    found: set[str] = set()
+    for folder in (inner for outer in _folders(path) for inner in (outer, outer / "src")):
+        with contextlib.suppress(OSError):
+            found |= set(islice((entry.name for entry in folder.iterdir()), NAMES))
+    return frozenset(found)
+
+
+def _folders(path: Path) -> Iterator[Path]:
     folder = path.parent
     for _ in range(UPWARD + 1):
-        for suffix in suffixes:
-            yield folder / f"{named}{suffix}"
+        yield folder
         if folder == folder.parent or (folder / ".git").exists():
             return
         folder = folder.parent
+
+
+def _candidates(path: Path, named: str, suffixes: tuple[str, ...]) -> Iterator[Path]:
+    return (folder / f"{named}{suffix}" for folder in _folders(path) for suffix in suffixes)
 
 
 def text_of(path: Path) -> str | None:

@@ -277,7 +277,7 @@ class Definitions:
             if name in ("main", "initialize", "compose") and isinstance(given.get("config_name"), str):
                 folder = given.get("config_path")
                 named.append((f"{folder or '.'}/{given['config_name']}".removesuffix(".yaml") + ".yaml", call.lineno))
-        for tree in self.trees:
+        for tree in (tree for tree in self.trees if tree.body and tree.body[0].lineno):
             texts = (n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str))
             named += [(n.value, n.lineno) for n in texts if n.lineno]
         return [(word, line) for word, line in named if isinstance(word, str) and _DOCUMENT.fullmatch(word)][:PATIENCE]

@@ -22,13 +22,14 @@ _PROCESSES = ("num_processes", "num_machines")
 _SUFFIXES = ("", ".yaml", ".yml", ".toml", ".json")
 
 
-def follow(launch: Launch, path: Path, written: Mapping[str, str]) -> None:
+def follow(launch: Launch, path: Path, written: Mapping[str, str], scripts: bool) -> None:
     """Adds what the files say that a command names; what the command says itself counts first.
 
     Args:
         launch: the command.
         path: the script in which it stands.
         written: text of the files that the script writes itself.
+        scripts: whether the defaults of the program that it starts are read too.
     """
     launch.followed = True
     said = {entry.key: entry.value for entry in launch.entries}
@@ -38,7 +39,8 @@ def follow(launch: Launch, path: Path, written: Mapping[str, str]) -> None:
         if not _take(launch, path, named, written):
             launch.complete = False
             launch.notes.append(f"the settings of {named[:80]} were not read: it is not beside this script")
-    _options_of_the_script(launch, path)
+    if scripts:
+        _options_of_the_script(launch, path)
 
 
 def _named(launch: Launch, said: Mapping[str, object]) -> list[str]:

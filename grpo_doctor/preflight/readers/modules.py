@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...sources import ReadError
-from .beside import beside, text_of
+from .beside import around, beside, text_of
 
 TOKENS = 60_000
 """Words and signs of a script at most; parsing more takes longer than a configuration is worth."""
@@ -53,6 +53,7 @@ def siblings(trees: list[ast.Module], path: Path) -> list[ast.Module]:
     found: dict[Path, ast.Module] = {}
     waiting = [(path, tree) for tree in trees]
     looked_for = 0
+    here = around(path)
     while waiting:
         origin, tree = waiting.pop(0)
         for node in statements(tree):
@@ -61,6 +62,8 @@ def siblings(trees: list[ast.Module], path: Path) -> list[ast.Module]:
                 if looked_for > IMPORTS:
                     break
                 named = module.replace(".", "/")
+                if not {top := named.split("/", 1)[0], f"{top}.py"} & here:
+                    continue
                 at = beside(origin, named, (".py",)) or beside(origin, f"src/{named}", (".py",))
                 text = text_of(at) if at and at != path and at not in found and len(found) < SIBLINGS else None
                 if at is None or text is None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from copy import copy
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -87,10 +88,8 @@ def started(text: str, path: Path, given: Mapping[str, Any]) -> Launch:
 
     Raises `ReadError`.
     """
-    script, notes = _script([(plain(text), 0)], path)
-    for name, value in given.items():
-        if name in script.options and isinstance(value, bool | int | float | str):
-            script.options[name] = (ast.Constant(value=value), 0)
+    script, notes = _lies_beside(text, path)
+    script = script.given({k: v for k, v in given.items() if isinstance(v, bool | int | float | str)})
     if script.configuring:
         launch = script.launch(script.configuring[0])
     elif any(CONFIGURES.search(name) and script.origins[name] != OWN for name in script.origins):
@@ -102,6 +101,12 @@ def started(text: str, path: Path, given: Mapping[str, Any]) -> Launch:
         launch.program, launch.firm = script.imports, 0
     launch.notes += notes
     return launch
+
+
+@lru_cache(maxsize=4)
+def _lies_beside(text: str, path: Path) -> tuple[_Script, list[str]]:
+    """A script that several commands of one file may start."""
+    return _script([(plain(text), 0)], path)
 
 
 def _script(sources: list[tuple[str, int]], path: Path | None) -> tuple[_Script, list[str]]:
@@ -140,6 +145,14 @@ class _Script(Definitions):
         """The calls of these names; those of the modules beside the script only where it has none itself."""
         found = [call for name, call in self.calls if names.search(name) and call.keywords]
         return [call for call in found if call.lineno] or found
+
+    def given(self, values: Mapping[str, Any]) -> _Script:
+        """The same script, started with values for some of its options."""
+        started = copy(self)
+        started.__dict__.pop("documents", None)  # an option may name another
+        told = {name: (ast.Constant(value=value), 0) for name, value in values.items() if name in self.options}
+        started.options = {**self.options, **told}
+        return started
 
     def wanting(self) -> bool:
         """Whether its first configuration takes its group from arguments that nothing here gives."""

@@ -40,6 +40,8 @@ _HELD = re.compile(r"\$\(\s*cat\s*<<-?\s*['\"]?(\w+)['\"]?\s*\n(.*?)\n\s*\1\s*\)
 """A script that a variable holds."""
 SCRIPTS = 3
 """Scripts that start each other at most."""
+OTHERS = 40
+"""Other scripts that are read for one file at most."""
 _TOOLS = frozenset("echo printf cat cp mv rm ls mkdir chmod git pip pip3 wget curl which test touch tee grep".split())
 """Programs that may name a script without starting it."""
 _SKIPPED = frozenset(
@@ -76,7 +78,7 @@ def read_words(words: list[str], line: int, path: Path) -> list[Launch]:
     launches: list[Launch] = []
     _run([(word, line) for word in words], context, launches)
     for launch in launches:
-        follow(launch, path, {})
+        follow(launch, path, {}, True)
     return launches
 
 
@@ -91,6 +93,12 @@ class _Context:
     passed: Words | None = None
     depth: int = 0
     folder: str = ""
+    spent: list[str] = field(default_factory=list)
+
+    def affords(self, what: str) -> bool:
+        """Whether one more script may be read for this file; those that it leads to count together."""
+        self.spent.append(what)
+        return len(self.spent) <= OTHERS
 
 
 def _read(text: str, context: _Context) -> list[Launch]:
@@ -129,7 +137,7 @@ def _read(text: str, context: _Context) -> list[Launch]:
             _run(words, context, launches)
     for launch in launches:
         if not launch.followed:
-            follow(launch, path, context.written)
+            follow(launch, path, context.written, context.affords(launch.program))
     return [launch for launch in launches if launch.entries]
 
 
@@ -153,13 +161,13 @@ def _other(words: Words, context: _Context, launches: list[Launch]) -> bool:
     """Reads the script that a command starts or takes in, if it lies beside; the words behind it are its arguments."""
     first = words[0][0]
     at = next((n for n, (word, _) in enumerate(words) if _SCRIPT.search(word)), None)
-    if at is None or (at and not _SHELL.fullmatch(first)) or context.depth == SCRIPTS:
+    if at is None or (at and not _SHELL.fullmatch(first)) or context.depth == SCRIPTS or len(context.spent) >= OTHERS:
         return False
     named = unrooted(words[at][0])
     found = beside(context.path, named) or beside(context.path, f"{context.folder}/{named}")
     text = text_of(found) if found is not None and found != context.path else None
     text = context.written.get(words[at][0]) or text
-    if text is None:
+    if text is None or not context.affords(named):
         return False
     taken_in = first in ("source", ".")
     passed = words[at + 1 :]
