@@ -43,10 +43,10 @@ def attach(
     catalogue: Catalogue | None = None,
     on_finding: Callable[[Finding, str], None] | None = None,
 ) -> Attached:
-    """Examines every step of a ``GRPOTrainer`` while it trains. Call it once, after the trainer is built.
+    """Examines every step of a ``GRPOTrainer`` or ``RLOOTrainer``. Call it once, after the trainer is built.
 
     Args:
-        trainer: a ``trl.GRPOTrainer``, 0.24 or later.
+        trainer: a ``trl.GRPOTrainer`` or ``trl.RLOOTrainer``, 0.24 or later.
         out: folder for records.jsonl, samples.jsonl, config.json and the reports; it must not hold a run yet. A
             second ``train()`` of the same trainer that begins anew writes beside it (``out-2``).
         on: ``SEVERITY=ACTION,…`` with warn, skip-update, stop or rollback.
@@ -55,9 +55,14 @@ def attach(
         on_finding: called with each new finding and its action, on rank 0; prints a line by default.
 
     Raises:
-        ConfigError: ``out`` holds a run or is being written, the trainer is attached already, or ``on`` cannot be
-            read.
+        ConfigError: ``out`` holds a run or is being written, the trainer is attached already or has no groups and
+            rewards (supervised and preference training), or ``on`` cannot be read.
     """
+    if not (hasattr(trainer.args, "num_generations") and hasattr(trainer, "reward_funcs")):
+        raise ConfigError(
+            f"attach examines GRPOTrainer, RLOOTrainer and what subclasses them, and this is {type(trainer).__name__}: "
+            "watch it by trainer.add_callback(DoctorCallback()) of grpo_doctor.integrations.hf_callback"
+        )
     if any(isinstance(c, _Callback) for c in trainer.callback_handler.callbacks):
         raise ConfigError("this trainer is attached already: call attach once, after the trainer is built")
     attached = Attached(trainer, Path(out).absolute(), on, record_tokens, catalogue, on_finding or _say)
@@ -303,7 +308,8 @@ def declared(trainer: Any) -> dict[str, Any]:
         "mask_truncated_completions use_vllm bf16 fp16 seed max_grad_norm steps_per_generation warmup_steps"
     ).split()
     settings: dict[str, Any] = {n: v for n in names if isinstance(v := getattr(args, n, None), int | float | str)}
-    scale = str(getattr(args, "scale_rewards", "group"))
+    leave_one_out = getattr(args, "normalize_advantages", None)  # of RLOO, which divides by the batch's spread or not
+    scale = str(getattr(args, "scale_rewards", "group")) if leave_one_out is None else ("none", "batch")[leave_one_out]
     settings |= {
         "framework": "trl",
         "use_peft": hasattr(trainer.accelerator.unwrap_model(trainer.model), "peft_config"),

@@ -16,6 +16,7 @@ pytest.importorskip("trl", reason="the extra trl is not installed")
 
 from grpo_doctor import attach
 from grpo_doctor.cli import app
+from grpo_doctor.config import ConfigError
 from grpo_doctor.record import StepRecord, read_records
 from tests.integrations.tiny_trl import constant, make_trainer, poisoned, save_model
 
@@ -152,6 +153,30 @@ def test_a_sharded_head_is_left_out_and_the_report_says_so(tmp_path: Path) -> No
     assert all(r.entropy_mean is not None for r in records(tmp_path / "run")), "TRL's own is exact"
     assert any("the output head is sharded" in note for note in attached.diagnosis().notes)
     assert "the output head is sharded" in (tmp_path / "run" / "report.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("normalised", [False, True])
+def test_an_rloo_trainer_is_not_held_to_what_only_groups_of_grpo_obey(tmp_path: Path, normalised: bool) -> None:
+    def wide(completions: list[Any], **_: Any) -> list[float]:
+        return [10.0 * (len(c[0]["content"]) % 3) for c in completions]
+
+    trainer = make_trainer(tmp_path / "out", kind="RLOO", rewards=wide, normalize_advantages=normalised, max_steps=4)
+    attached = attach(trainer, out=tmp_path / "run", on_finding=lambda f, a: None)
+    trainer.train()
+    assert attached.settings["normaliser"] == ("batch" if normalised else "none")
+    most = max(r.advantage_max or 0.0 for r in records(tmp_path / "run"))
+    assert normalised or most > 1.5, "beyond what a group of four can give"
+    assert "ADV007" not in {f.code for f in attached.diagnosis().findings}
+
+
+def test_a_trainer_without_groups_is_refused_with_what_watches_it(tmp_path: Path) -> None:
+    from transformers import Trainer, TrainingArguments
+
+    from grpo_doctor.engine.tiny import make_model
+
+    trainer = Trainer(make_model(0), TrainingArguments(str(tmp_path), report_to="none", use_cpu=True))
+    with pytest.raises(ConfigError, match=r"this is Trainer: watch it by trainer\.add_callback\(DoctorCallback\(\)\)"):
+        attach(trainer, out=tmp_path / "run")
 
 
 def test_a_constant_reward_is_a_dead_signal(tmp_path: Path) -> None:

@@ -48,13 +48,19 @@ def fails_at(call: int, original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def make_trainer(
-    out: Path, *, lora: bool = False, rewards: Any = reward, seed: int = 0, rollout_func: Any = None, **changes: Any
+    out: Path,
+    *,
+    kind: str = "GRPO",
+    lora: bool = False,
+    rewards: Any = reward,
+    seed: int = 0,
+    rollout_func: Any = None,
+    **changes: Any,
 ) -> Any:
-    """A trainer on the engine's tiny model and tokenizer; ``changes`` go to GRPOConfig."""
+    """A trainer of this kind on the engine's tiny model and tokenizer; ``changes`` go to its configuration."""
     import torch
+    import trl
     from datasets import Dataset
-    from trl.trainer.grpo_config import GRPOConfig
-    from trl.trainer.grpo_trainer import GRPOTrainer
 
     from grpo_doctor.engine.tiny import make_model, make_tokenizer
 
@@ -77,9 +83,9 @@ def make_trainer(
         "gradient_checkpointing": False,
     }  # fmt: skip
     more = {"rollout_func": rollout_func} if rollout_func else {}  # older trainers have none
-    arguments = GRPOConfig(**{**settings, **changes})
+    arguments = getattr(trl, f"{kind}Config")(**{**settings, **changes})
     data = Dataset.from_list(rows)
-    return GRPOTrainer(
+    return getattr(trl, f"{kind}Trainer")(
         model=model, reward_funcs=rewards, args=arguments, train_dataset=data, processing_class=tokenizer, **more
     )
 
