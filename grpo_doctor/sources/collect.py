@@ -194,12 +194,15 @@ class Rows:
             return
         self._read[count] += 1
         if self._read[count] % fast.LEARNED_FROM == 0 and (wanted := self.wanted(row, step)):
-            step_key = self._step_key if step is None and self._step_key in row else None
-            self._shapes[count] = fast.JsonShape(row, wanted, step_key, strict)
+            self._shapes[count] = fast.JsonShape(row, wanted, self.step_key(row, step), strict)
 
-    def wanted(self, row: Mapping[str, Any], step: float | None) -> list[str]:
+    def step_key(self, row: Mapping[str, Any], step: float | None = None) -> str | None:
+        """The key of a row that counts the rows, where its step is not known otherwise."""
+        return self._step_key if step is None and self._step_key in row else None
+
+    def wanted(self, row: Mapping[str, Any], step: float | None = None) -> list[str]:
         """The keys that are kept of rows such as this one; empty where rows must be looked at one by one."""
-        keyed = step is None and self._step_key in row
+        keyed = self.step_key(row, step) is not None
         if self._label(row) or melted(row) is not row or not (step is not None or keyed or self._uncounted(row)):
             return []
         for key, value in row.items():

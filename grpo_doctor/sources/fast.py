@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
 import msgspec
+import numpy as np
 
+_numbers = msgspec.json.Decoder(list[float]).decode
 CHUNK = 4096
 """Rows that are held before they become columns."""
 LEARNED_FROM = 200
@@ -71,5 +73,36 @@ class JsonShape(Shape):
 
     def columns(self) -> dict[str, list[Any]]:
         found = {key: list(map(attrgetter(name), self._rows)) for key, name in self._names.items()}
+        self._rows = []
+        return found
+
+
+class CellShape(Shape):
+    """Rows of a table none of whose cells is empty, and whose wanted cells are plain finite numbers."""
+
+    def __init__(self, names: Sequence[str], wanted: Sequence[str], step_key: str | None) -> None:
+        super().__init__(names, step_key)
+        self._wanted = wanted
+        self._places = [names.index(key) for key in wanted]
+        self._rows: list[list[float]] = []
+
+    def take(self, cells: Sequence[str], line: int) -> bool:
+        """Holds a row of this shape; False for any other."""
+        if not all(cells):
+            return False
+        try:
+            values = _numbers(f"[{','.join([cells[place] for place in self._places])}]")
+        except (msgspec.DecodeError, UnicodeEncodeError):
+            return False
+        if len(values) != len(self._places):  # a comma within a cell
+            return False
+        self._rows.append(values)
+        self.lines.append(line)
+        if self.step_key is None:
+            self.steps.append(math.nan)
+        return True
+
+    def columns(self) -> dict[str, Any]:
+        found = dict(zip(self._wanted, np.array(self._rows).T, strict=True))
         self._rows = []
         return found

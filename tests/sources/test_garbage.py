@@ -159,6 +159,19 @@ def test_consoles_read_fast_are_those_read_slowly(
     same_read_quickly_and_slowly(path, monkeypatch, 1499)
 
 
+def test_tables_read_fast_are_those_read_slowly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(5)
+    odd = ["", "nan", "inf", "12.5%", "1e400", '"0,5"', "x", "1_0"]
+    rows = [
+        [str(step), *(rng.choice(odd) if rng.random() < 0.02 else repr(rng.random()) for _ in range(5)), "a b"]
+        for step in range(1, 1500)
+    ]
+    path = tmp_path / "metrics.csv"
+    lines = ["step,reward,train/loss,val/score,my_own,epoch,note", *(",".join(row) for row in rows)]
+    path.write_text("\n".join(lines) + "\n")
+    same_read_quickly_and_slowly(path, monkeypatch, 1499)
+
+
 def same_read_quickly_and_slowly(path: Path, monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
     monkeypatch.setattr(fast, "CHUNK", 256)
     add = collect.Rows.add
@@ -172,6 +185,7 @@ def same_read_quickly_and_slowly(path: Path, monkeypatch: pytest.MonkeyPatch, st
     (quick,) = read(path)
     assert len(slowly) < 0.5 * steps
     monkeypatch.setattr(fast.JsonShape, "take", lambda self, raw, line, step: False)
+    monkeypatch.setattr(fast.CellShape, "take", lambda self, cells, line: False)
     monkeypatch.setattr(verl_console.Lines, "quick", lambda self, line, raw: False)
     (slow,) = read(path)
     assert known(quick) == known(slow)

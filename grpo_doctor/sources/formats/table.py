@@ -16,6 +16,7 @@ from ...run import Run
 from ..aliases import STEP_KEYS, resolve
 from ..collect import Rows
 from ..document import names_runs, runs_of
+from ..fast import LEARNED_FROM, CellShape
 from ..input import Head, Input
 from ..kinds import melted
 from ..values import number
@@ -48,7 +49,7 @@ def read(file: Input) -> list[Run]:
     delimiter, names = _drawn(head) or ("", [])
     if plain:
         delimiter, names = _delimiter(head[0]), plain
-    tables = [(Rows(replace(file, shown=f"{file.source} ({run})") if run else file, FORMAT), columns)
+    tables = [_Table(Rows(replace(file, shown=f"{file.source} ({run})") if run else file, FORMAT), columns)
               for run, columns in _columns(file, names).items()]  # fmt: skip
     below = False
     for line, text in file.lines():
@@ -56,19 +57,40 @@ def read(file: Input) -> list[Run]:
         if cells == names:
             below = True
         elif below and len(cells) == len(names) and not _RULE.fullmatch(text):
-            for rows, columns in tables:
-                if row := {name: cells[place] for place, name in columns.items() if cells[place]}:
-                    rows.add(row, line)
+            for table in tables:
+                table.add(cells, line)
         elif below and plain and text.strip():
-            tables[0][0].unreadable(line)
+            tables[0].rows.unreadable(line)
     if (
         names_runs(names)
         and len(tables) == 1
-        and tables[0][0].comes_again
+        and tables[0].rows.comes_again
         and len(parts := runs_of(_rows(file, delimiter, names))) > 1
     ):
         return [_run(replace(file, shown=f"{file.source} ({name})"), part) for name, part in parts.items()]
-    return [run for rows, _ in tables for run in rows.runs()]
+    return [run for table in tables for run in table.rows.runs()]
+
+
+class _Table:
+    """The rows of one run and its columns by place; once they are known, full rows are read without a mapping each."""
+
+    def __init__(self, rows: Rows, columns: Mapping[int, str]) -> None:
+        self.rows, self.columns = rows, columns
+        self._whole = list(columns) == list(range(len(columns)))
+        self._shape: CellShape | None = None
+        self._read = 0
+
+    def add(self, cells: Sequence[str], line: int) -> None:
+        own = cells if self._whole else [cells[place] for place in self.columns]
+        if self._shape is not None and self._shape.take(own, line):
+            self.rows.hold(self._shape)
+            return
+        row = {name: cell for name, cell in zip(self.columns.values(), own, strict=True) if cell}
+        if not row or not self.rows.add(row, line) or len(row) < len(self.columns):
+            return
+        self._read += 1
+        if self._read % LEARNED_FROM == 0 and (wanted := self.rows.wanted(row)):
+            self._shape = CellShape(list(self.columns.values()), wanted, self.rows.step_key(row))
 
 
 def _rows(file: Input, delimiter: str, names: list[str]) -> list[dict[str, str]]:
