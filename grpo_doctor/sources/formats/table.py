@@ -76,12 +76,11 @@ class _Table:
 
     def __init__(self, rows: Rows, columns: Mapping[int, str]) -> None:
         self.rows, self.columns = rows, columns
-        self._whole = list(columns) == list(range(len(columns)))
         self._shape: CellShape | None = None
         self._read = 0
 
     def add(self, cells: Sequence[str], line: int) -> None:
-        own = cells if self._whole else [cells[place] for place in self.columns]
+        own = [cells[place] for place in self.columns]
         if self._shape is not None and self._shape.take(own, line):
             self.rows.hold(self._shape)
             return
