@@ -76,6 +76,10 @@ class Resumed(NamedTuple):
 class Folder:
     """``runs/<name>/``: records and samples, one flushed line each; settings; checkpoints; reports."""
 
+    elsewhere = "name another folder with --out"
+    onward = f"add --resume, or {elsewhere}"
+    """What to do where another run writes here, and where one has written."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self.checkpoints = path / "checkpoints"
@@ -90,7 +94,7 @@ class Folder:
         self.claim()
         if (self.path / "records.jsonl").exists():
             self.release()
-            raise ConfigError(f"{self.path}: holds a run already; add --resume, or name another folder with --out")
+            raise ConfigError(f"{self.path}: holds a run already; {self.onward}")
         try:
             self.declare(settings)
         except OSError as error:
@@ -112,7 +116,7 @@ class Folder:
             self._lock.acquire(blocking=False)
         except Timeout:
             raise ConfigError(
-                f"{self.path}: another run is writing here; wait for its end, or name another folder with --out"
+                f"{self.path}: another run is writing here; wait for its end, or {self.elsewhere}"
             ) from None
         except NotImplementedError:  # a file system without locks
             pass

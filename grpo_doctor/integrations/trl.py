@@ -266,6 +266,8 @@ class Attached:
 class _TrlFolder(Folder):
     """A run folder whose checkpoints are those that TRL saved."""
 
+    elsewhere = onward = "name another folder: attach(trainer, out=…)"
+
     def __init__(self, path: Path, saved: Path) -> None:
         super().__init__(path)
         self.saved = saved

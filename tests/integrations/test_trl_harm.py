@@ -124,7 +124,7 @@ def test_a_second_attach_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="attached already"):
         attach(first, out=tmp_path / "other")
     first.train()
-    with pytest.raises(ConfigError, match="holds a run already"):
+    with pytest.raises(ConfigError, match=r"holds a run already; name another folder: attach\(trainer, out=…\)"):
         attach(second, out=tmp_path / "run")
 
 
