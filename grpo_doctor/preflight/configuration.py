@@ -111,6 +111,7 @@ class Configuration:
         renames: line, key and today's name of keys that a patch may rename.
         unresolved: keys whose value is an expression that could not be worked out.
         unread: keys that no rule asks for.
+        elsewhere: where the settings are that the file leaves to others.
     """
 
     framework: Framework
@@ -125,6 +126,7 @@ class Configuration:
     unresolved: dict[str, str] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
 
     def number(self, name: str) -> float | None:
         """A setting as a number; None where it is none, or an infinite one."""
@@ -140,7 +142,7 @@ class Configuration:
 def understand(launch: Launch) -> Configuration:
     """The configuration that a launch passes."""
     framework = recognise(launch)
-    found = Configuration(framework, "none", notes=list(launch.notes))
+    found = Configuration(framework, "none", notes=list(launch.notes), elsewhere=list(launch.elsewhere))
     taken = _take(launch, framework, found)
     found.run_type = _kind(launch, found)
     name_unknown(launch, found)

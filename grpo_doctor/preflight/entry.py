@@ -22,6 +22,10 @@ PER_PROMPT = re.compile(
 """How hand-written trainers call the responses to one prompt: a count of something per prompt."""
 
 
+OF_RL = re.compile(r"(?i)grpo|ppo|rloo|rlvr|rlhf|dapo|gspo|reinforce|verl\b|(?:^|[^a-z])rl(?:[^a-z]|$)")
+"""What names reinforcement learning in a program or a class."""
+
+
 class Unresolved(str):
     """A value that stands in the file as an expression nobody could work out; its text."""
 
@@ -55,6 +59,7 @@ class Launch:
         line: where it stands.
         complete: whether a key that is absent has the framework's default; not so where a part was not read.
         notes: what was not read, in words.
+        elsewhere: where the settings are that this file leaves to others, in words.
         forced: keys that a command adds to those that its program has (``+key=value``).
         folder: where the script that starts it has changed to, as it says.
         followed: whether what it names was added to it.
@@ -67,6 +72,7 @@ class Launch:
     line: int = 1
     complete: bool = True
     notes: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
     forced: set[str] = field(default_factory=set)
     folder: str = ""
     followed: bool = False

@@ -97,6 +97,8 @@ def _verdict(found: Configuration, diagnosis: Diagnosis) -> Any:
 def _headline(found: Configuration, diagnosis: Diagnosis) -> str:
     said = len(found.keys)
     what = f"{found.framework.name} {found.framework.version}".strip()
+    if found.run_type == "none" and found.elsewhere:
+        return f"No settings of reinforcement learning stand in this file: {'; '.join(found.elsewhere[:3])}."
     if found.run_type != "rl":
         kind = {"supervised": "of supervised training", "preference": "of preference training"}
         return (

@@ -47,7 +47,7 @@ def read(path: Path) -> list[Configuration]:
     """The configurations of a file, those of reinforcement learning first. Raises `ReadError`."""
     text = _text(path)
     try:
-        launches = [launch for launch in _launches(path, text) if launch.entries]
+        launches = [launch for launch in _launches(path, text) if launch.entries or launch.elsewhere]
         if path.suffix.lower() not in LOGS and launches:
             versions = pinned(LIBRARIES, text, path)
             for launch in launches:
@@ -65,7 +65,8 @@ def read(path: Path) -> list[Configuration]:
     if any("group_size" in c.settings for c in told):
         return told
     trained = [c for c in trained if not any(c is other for other in by_variables)] or trained
-    return trained or [c for c in found if c.run_type != "none"][:1] or found[:1]
+    others = [c for c in found if c.run_type != "none"] or [c for c in found if c.elsewhere]
+    return trained or others[:1] or found[:1]
 
 
 def _text(path: Path) -> str:
@@ -105,7 +106,7 @@ def _commands(held: Iterable[Command], path: Path, written: Mapping[str, str] | 
         for launch in launches:
             if isinstance(said, str):
                 launch.entries = [Entry(e.key, e.value, e.line and e.line + before) for e in launch.entries]
-            if launch.program != ENVIRONMENT and launch.entries:
+            if launch.program != ENVIRONMENT and (launch.entries or launch.elsewhere):
                 found.append(launch)
     return found
 

@@ -11,6 +11,7 @@ import pytest
 
 import grpo_doctor
 from grpo_doctor.preflight import words_before
+from grpo_doctor.preflight.judgement import judge
 from grpo_doctor.preflight.reading import read
 from grpo_doctor.sources import ReadError
 
@@ -474,6 +475,30 @@ def test_kinds_of_configuration(tmp_path: Path, files: dict[str, str], expected:
         at.write_text(text)
     found = read(tmp_path / next(iter(files)))[0].settings
     assert {name: found.get(name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "where"),
+    [
+        ("a.py", "from trl import GRPOConfig\np = TrlParser((Own, GRPOConfig))\n", "line 2 fills in GRPOConfig"),
+        ("a.py", "# GRPO\np.add_argument('--config', required=True)\n", "the document that --config names (line 2)"),
+        ("a.sh", "python -m rl.grpo_train\n", "it starts rl/grpo_train.py, which is not beside it"),
+        ("b.sh", "python b.py --x\n", "in b.py, line 1 fills in PPOConfig"),
+    ],
+)
+def test_settings_that_are_left_to_others_are_said_to_be(tmp_path: Path, name: str, text: str, where: str) -> None:
+    (tmp_path / "b.py").write_text("args = tyro.cli(PPOConfig)\n")
+    (tmp_path / name).write_text(text)
+    diagnosis = judge(read(tmp_path / name)[0], name)
+    assert where in diagnosis.headline
+    assert diagnosis.findings == []
+    assert diagnosis.verdict == "unjudged"
+
+
+def test_a_group_that_cannot_be_worked_out_says_why(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("GRPOConfig(num_generations=found(), beta=0.1)")
+    diagnosis = judge(read(tmp_path / "a.py")[0], "a.py")
+    assert diagnosis.tables[0].rows[0][2] == "not worked out: num_generations = found()"
 
 
 def test_scripts_that_start_each_other_end(tmp_path: Path) -> None:

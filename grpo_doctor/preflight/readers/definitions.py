@@ -49,6 +49,7 @@ class Definitions:
         self.values: dict[str, list[tuple[int, ast.expr]]] = {}
         self.fields: dict[str, list[ast.expr]] = {}
         self.options: dict[str, tuple[ast.expr, int]] = {}
+        self.asked: dict[str, int] = {}
         self.attributes: list[tuple[str, str, ast.expr, int]] = []
         self.calls: list[tuple[str, ast.Call]] = []
         self.dicts: list[tuple[str, ast.Dict]] = []
@@ -180,6 +181,7 @@ class Definitions:
         destination = given.get("dest")
         if isinstance(destination, ast.Constant) and isinstance(destination.value, str):
             named = destination.value
+        self.asked.setdefault(named, call.lineno)
         action = given.get("action")
         if named and "default" in given:
             self._offer(named, given["default"], call.lineno)

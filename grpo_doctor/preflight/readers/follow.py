@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ...sources import ReadError
-from ..entry import Launch
+from ..entry import OF_RL, Launch
 from ..frameworks import FRAMEWORKS
 from .beside import beside, text_of
 from .document import read_document
@@ -82,6 +82,8 @@ def _options_of_the_script(launch: Launch, path: Path) -> None:
     at = next((found for word in scripts if (found := beside(path, word)) is not None and found != path), None)
     text = text_of(at) if at is not None else None
     if at is None or text is None:
+        if scripts and OF_RL.search(launch.program):
+            launch.elsewhere.append(f"it starts {scripts[0][:80]}, which is not beside it")
         return
     try:
         script = started(text, at, {entry.key: entry.value for entry in launch.entries})
@@ -93,3 +95,4 @@ def _options_of_the_script(launch: Launch, path: Path) -> None:
         launch.add(entry.key, entry.value, 0)
     launch.complete &= script.complete
     launch.notes += script.notes
+    launch.elsewhere += [f"in {at.name}, {where}" for where in script.elsewhere]

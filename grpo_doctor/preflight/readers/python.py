@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ...sources import ReadError
-from ..entry import PER_PROMPT, Command, Entry, Launch, Unresolved, scalar
+from ..entry import OF_RL, PER_PROMPT, Command, Entry, Launch, Unresolved, scalar
 from ..expression import known
 from .commands import commands_of, of_magics
 from .definitions import CONFIGURES, ELSEWHERE, OWN, SETTINGS, Definitions
@@ -51,6 +51,10 @@ GROUPS = ("num_generations", "num_generations_per_prompt", "group_size", "rloo_k
 """Arguments of a configuration that are the group."""
 _LEARNER = re.compile(r"(?i)(grpo|ppo|reinforce|rloo|dapo|gspo)(?:\+\+|plusplus)?(?:trainer|learner|agent|algorithm)$")
 """Classes of a trainer, named after its algorithm."""
+PARSERS = frozenset("TrlParser HfArgumentParser H4ArgumentParser cli parse".split())
+"""Calls that fill in a class of settings from a command."""
+DOCUMENTS_OF = ("config", "cfg", "config_path", "config_file", "config_name")
+"""Options of a script that name the document of its settings."""
 TELLING = frozenset("group_size num_generations kl_coef kl_coeff clip_eps clip_epsilon num_rollouts n_rollouts".split())
 """Arguments that make any call one of those."""
 
@@ -80,6 +84,7 @@ def read_modules(
     for launch in launches:
         launch.notes += notes
         launch.complete &= not notes
+        launch.elsewhere += [] if script.configuring else script.left_to_others()
     return launches, commands_of(script) + of_magics(texts, script)
 
 
@@ -100,6 +105,7 @@ def started(text: str, path: Path, given: Mapping[str, Any]) -> Launch:
         launch = script.loose()
         launch.program, launch.firm = script.imports, 0
     launch.notes += notes
+    launch.elsewhere += [] if script.configuring else script.left_to_others()
     return launch
 
 
@@ -153,6 +159,19 @@ class _Script(Definitions):
         told = {name: (ast.Constant(value=value), 0) for name, value in values.items() if name in self.options}
         started.options = {**self.options, **told}
         return started
+
+    def left_to_others(self) -> list[str]:
+        """Where the settings are that who starts the script passes: on a command, or in a document."""
+        found: list[str] = []
+        for name, call in self.calls:
+            if name in PARSERS and call.lineno:
+                classes = {n.id for n in ast.walk(call) if isinstance(n, ast.Name) and CONFIGURES.search(n.id)}
+                named = " and ".join(sorted(classes))
+                found += [f"line {call.lineno} fills in {named} from the command that starts it"] if named else []
+        for name, line in self.asked.items():
+            if name in DOCUMENTS_OF and line and OF_RL.search(self.text) and not self.documents:
+                found.append(f"they are in the document that --{name} names (line {line})")
+        return found
 
     def wanting(self) -> bool:
         """Whether its first configuration takes its group from arguments that nothing here gives."""

@@ -138,7 +138,7 @@ def _read(text: str, context: _Context) -> list[Launch]:
     for launch in launches:
         if not launch.followed:
             follow(launch, path, context.written, context.affords(launch.program))
-    return [launch for launch in launches if launch.entries]
+    return [launch for launch in launches if launch.entries or launch.elsewhere]
 
 
 def _run(words: Words, context: _Context, launches: list[Launch]) -> None:
