@@ -83,7 +83,8 @@ def sampling_filters_not_in_logprob(
 
     ## Sources
     Faults `penalty-over-prompt` and `double-temperature` of the engine; TRL documentation (temperature in the
-    log-probs, processed_logprobs); grpo-dual (T 0.75, top-k 50, top-p 0.9, three penalties, loss on raw logits).
+    log-probs, processed_logprobs); grpo-dual (T 0.75, top-k 50, top-p 0.9, three penalties, loss on raw logits);
+    Schulman et al. 2017 (arXiv 1707.06347), the clip.
     """
     filters = (abs(rollout_mismatch_raw_kl) <= agree) & (rollout_mismatch_kl > differ)
     return fires(
@@ -141,14 +142,16 @@ def probe_seams(
     against those of the loss for the same tokens. Where the loss is one function, its log-probabilities come from its
     logits, and its temperature from its gradient. k3 above 1e-3 nats a token is a warning (1e-2 in half precision),
     above 0.1 an error. Whatever the precision, so are tokens that are left no chance (top-p, top-k, min-p) though they
-    had more than 1 % of the probability on average; from 10 % it is an error, for then the log-probability of every
-    token that is drawn is off by 0.1 nats. The `top_k=50` that transformers uses where nobody says a top_k is never
-    more than a warning: on a small random model it cuts far more than on a trained one.
+    had more than 1 % of the probability on average; from 10 % it is an error. A filter that shuts out a share m makes
+    every token that it keeps likelier by -log(1 - m) nats: at 10 %, as a top_p of 0.9 may, by 0.105. So far the ratio
+    of the loss is from what was sampled before any update, half of the way to the clip at 1 - 0.2 of PPO. The
+    `top_k=50` that transformers uses where nobody says a top_k is never more than a warning: on a small random model it
+    cuts far more than on a trained one.
 
     ## Thresholds of the probe
     - `limit`: k3, nats per token, above which samples are shaped behind the loss.
     - `low_precision`: the same where a module computed in half precision.
-    - `severe`: k3, nats per token, above which it is an error.
+    - `severe`: k3, nats per token, above which it is an error: scores about 0.45 nats apart (k3 is near d² / 2).
     - `shut`: probability, a mean over the steps, above which tokens are shut out behind the loss.
     - `filtered`: the same, from which it is an error.
     """

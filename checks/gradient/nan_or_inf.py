@@ -154,9 +154,10 @@ def probe_extremes(
     """## What this certifies, and what it does not
     It certifies that loss and gradient are numbers at log-probabilities 100 nats lower than the model's own where old
     policy, reference and policy agree on them (a ratio of 1), on response tokens and on padding, and at log-ratios of
-    20 either way. Log-ratios of 100, at which exp overflows in float32, are a remark: a loss without a clamp is the
-    usual one, and a policy gets there only once it has collapsed. It does not certify the model's own forward, nor
-    half precision in the optimizer.
+    20 either way. Log-ratios of 100, at which exp overflows in float32, are tried on padding alone, and are a remark:
+    there the sampler bounds nothing, and a mask that is multiplied in after exp makes NaN of infinity. On a token that
+    was sampled a policy gets there only once it has collapsed. It does not certify the model's own forward, nor half
+    precision in the optimizer.
 
     ## What the probe does
     Four samples with advantages of both signs. The logits of the first token of every response, or of every token of
@@ -172,15 +173,13 @@ def probe_extremes(
         raise probes.Unjudged("loss or gradient of ordinary samples is not finite; see PAD002")
     alike = [name for name, at in _PLACES.items() if breaks(FAR, policy=True, beside=True, padding=at)]
     near = [side for side, where in _SIDES.items() if breaks(BOUND, **where)]
-    far = [n for n, at in _PLACES.items() for where in _SIDES.values() if breaks(FAR, padding=at, **where)]
-    places = list(dict.fromkeys(alike or far))
+    far = not (alike or near) and any(breaks(FAR, padding=True, **where) for where in _SIDES.values())
     return fires(
         bool(alike or near or far),
         "{what}",
         error=bool(alike or near),
-        info=not (alike or near),
-        what=_overflow(alike, near, places),
-        places=places,
+        info=far,
+        what=_overflow(alike, near),
     )
 
 
@@ -188,13 +187,12 @@ _PLACES = {"response tokens": False, "padding": True}
 _SIDES = {f"+{BOUND:g}": {"beside": True}, f"-{BOUND:g}": {"policy": True}}
 
 
-def _overflow(alike: list[str], near: list[str], places: list[str]) -> str:
-    where = " and ".join(places)
+def _overflow(alike: list[str], near: list[str]) -> str:
     if alike:
         return (
-            f"Loss or gradient is not finite where old policy, reference and policy all give {where} log-probabilities "
-            f"lower by {FAR:g} nats, so that the ratio is 1."
+            f"Loss or gradient is not finite where old policy, reference and policy all give {' and '.join(alike)} "
+            f"log-probabilities lower by {FAR:g} nats, so that the ratio is 1."
         )
     if near:
         return f"Loss or gradient is not finite at a log-ratio of {' and of '.join(near)} on one token of a response."
-    return f"Loss or gradient is not finite at log-ratios of ±{FAR:g} on {where}: exp is not clamped."
+    return f"Loss or gradient is not finite at log-ratios of ±{FAR:g} on padding: the mask comes after exp."

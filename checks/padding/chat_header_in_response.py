@@ -1,5 +1,8 @@
-from grpo_doctor import Fires, Rival, check, fires
+from typing import Any
+
+from grpo_doctor import Fires, Rival, check, fires, probe, probes
 from grpo_doctor.columns import Column, moving_mean
+from grpo_doctor.remedies import remedy
 
 
 @check(
@@ -59,4 +62,45 @@ def chat_header_in_response(chat_header_rate: Column, *, rows: int = 5, warn: fl
         "{rate:.0%} of the responses hold tokens of the chat template.",
         error=rate > bad,
         rate=rate,
+    )
+
+
+@probe(
+    "PAD005",
+    severity="error",
+    remedies=(
+        remedy(
+            "open-the-answer",
+            "Open the policy's turn in the prompt",
+            by_hand="tokenizer.apply_chat_template(messages, add_generation_prompt=True)",
+            evidence="the header is neither the prompt's nor the answer's: a format reward that is anchored at the "
+            "beginning of the response fails",
+            source="Hugging Face transformers docs, Chat templates, add_generation_prompt",
+        ),
+    ),
+)
+def probe_header(render: Any, tokenizer: Any, prompts: Any = None) -> Fires | None:
+    """## What this certifies, and what it does not
+    It certifies that a prompt does not end where the user's turn is closed. It does not certify that what opens the
+    policy's turn is the header that the model was trained with (TOK001), and is silent on templates that have no header
+    or close the turn without a special token.
+
+    ## What the probe does
+    The adapter's prompts are rendered. None may end with what the tokenizer's chat template puts after a user's words
+    where it puts a generation header behind it; dialogues that end with words of the assistant are left out.
+    """
+    closing, header = probes.craft.around_the_turn(tokenizer)
+    if not header or not probes.craft.special_ids(tokenizer).all & set(closing):
+        raise probes.Unjudged(
+            "the tokenizer has no chat template with a header after a turn that a special token closes"
+        )
+    asked = [p for p in list(prompts or probes.craft.PROMPTS)[:8] if isinstance(p, str) or p[-1]["role"] != "assistant"]
+    lacking = sum(probes.craft.flat_ids(render(p))[-len(closing) :] == closing for p in asked)
+    return fires(
+        lacking > 0,
+        "{lacking} of {rows} prompts end where the user's turn is closed: the policy has to write the header {header} "
+        "itself.",
+        lacking=lacking,
+        rows=len(asked),
+        header=repr(tokenizer.decode(header)),
     )

@@ -30,12 +30,13 @@ def environment_tokens_trained(
     ## What it sees
     The trainer's own conversation with a scripted policy: what is generated in each turn is known, so everything else
     after the prompt was said by a tool, the environment or the template. The trainer's `env_mask` or `tool_mask` must
-    mark exactly what was generated. Where the environment answers only to a tool call, the adapter's `turns` are what
-    the policy says. What the loss makes of a rollout in turns is PAD002's.
+    mark exactly what was generated, the end token of every turn included. Where the environment answers only to a tool
+    call, the adapter's `turns` are what the policy says. What the loss makes of a rollout in turns is PAD002's.
 
     ## Why it matters
     What the policy did not write is pushed up or down with its advantage: it learns to write the tool's answers itself,
-    and the log-probabilities of foreign text dominate the ratio. A last turn that is left out teaches no final answer.
+    and the log-probabilities of foreign text dominate the ratio. A last turn that is left out teaches no final answer,
+    and a turn without its end token no end.
 
     ## What this certifies, and what it does not
     It certifies which tokens of a scripted conversation are marked. It does not certify the environment, nor how the
@@ -53,11 +54,13 @@ def environment_tokens_trained(
     mask = env_mask if env_mask is not None else tool_mask
     if mask is None:
         raise probes.Unjudged("needs env_mask or tool_mask")
-    foreign, missed = probes.turns.of_mask(probes.turns.spoken(mask, model, tokenizer, prompts, turns))
+    end = probes.craft.special_ids(tokenizer).eos
+    count = probes.turns.of_mask(probes.turns.spoken(mask, model, tokenizer, prompts, turns), end)
     return fires(
-        foreign > 0 or missed > 0,
+        count.foreign > 0 or count.missed > 0,
         "Of four scripted conversations the mask marks {foreign} tokens that the policy did not generate, and leaves "
-        "out {missed} that it did.",
-        foreign=foreign,
-        missed=missed,
+        "out {missed} that it did, {ends} of them end tokens.",
+        foreign=count.foreign,
+        missed=count.missed,
+        ends=count.ends,
     )

@@ -252,7 +252,7 @@ def _of_turns(loss: Any, model: Any, rollout: Any, tokenizer: Any, prompts: Any,
         said = probes.turns.spoken(rollout, model, tokenizer, prompts, turns)
     except probes.Unjudged:
         return None  # one turn, or the turns cannot be told apart
-    foreign, missed = probes.turns.of_loss(loss, model, said)
+    foreign, missed, _ = probes.turns.of_loss(loss, model, said)
     if not (foreign or missed):
         return None
     return fires(

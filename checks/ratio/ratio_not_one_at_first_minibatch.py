@@ -97,7 +97,7 @@ def _what(gap: float, clipped: float) -> str:
     )
 
 
-@probe("RAT003", severity="error", explains=("RAT001", "RAT007", "GRD006"))
+@probe("RAT003", severity="error", explains=("RAT001", "RAT007", "GRD006", "ENT006", "ENT011"))
 def probe_ratio(
     mask: Any,
     logprobs: Any,
@@ -116,7 +116,8 @@ def probe_ratio(
     The probe scores canary responses twice without an update between: with `old_logprobs` where the adapter has it,
     else with `logprobs`, and then with `logprobs` in the mode in which the trainer's own step leaves the model. Of a
     `loss` that is one function, it compares the forward that the gradient goes through with the one that acts as the
-    old policy, and asks whether its clip stops a push before any update, as where old scores have another temperature.
+    old policy, and asks whether its clip stops a push before any update, as where old scores have another temperature
+    (a clip that shuts out 1 itself stops all tokens of one sign and pushes the others alike: RAT007 says so).
     A mean |ratio - 1| above 1e-2 (5e-2 in half precision) is the illness; a warning where nothing tells
     that updates are made in train mode. It certifies that scoring is the same function at rollout time and at update
     time, in the trainer's process. It does not certify the generator's own log-probabilities: GEN004 and RAT004 do.
@@ -143,8 +144,7 @@ def probe_ratio(
         if stopped:
             return fires(
                 True,
-                "Before any update the clip stops the push of {stopped} of {tokens} tokens: the ratio is off 1, or "
-                "1 is outside the clip.",
+                "Before any update the clip stops the push of {stopped} of {tokens} tokens: the ratio is off 1.",
                 error=True,
                 stopped=stopped,
                 tokens=tokens,
@@ -205,9 +205,21 @@ def _stopped(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) -
     up, down = ([s * sign for s in push.SIGNS] for sign in (1.0, -1.0))
     one, other = (push.pushes(loss, model, made, responses, signs=signs) for signs in (up, down))
     stopped = tokens = 0
-    for n, sign in enumerate(push.SIGNS):
-        raised, lowered = (p.trained for p in ((one[n], other[n]) if sign > 0 else (other[n], one[n])))
+    pairs = [(one[n], other[n]) if sign > 0 else (other[n], one[n]) for n, sign in enumerate(push.SIGNS)]
+    if any(all(_shut(p[k]) and _even(p[1 - k]) for p in pairs) for k in (0, 1)):
+        return 0, 0  # the ratio is 1 everywhere, and outside the clip: RAT007 says so
+    for raised, lowered in ((p.trained, q.trained) for p, q in pairs):
         tokens += len(raised)
         stopped += int((lowered & ~raised).sum())
         stopped += int((raised & ~lowered).sum()) if bool((raised & lowered).any()) else 0
     return stopped, tokens
+
+
+def _shut(push: Any) -> bool:
+    return not bool(push.trained.any())
+
+
+def _even(push: Any) -> bool:
+    """Whether a sample's tokens are pushed alike, up to what their own probabilities make of it."""
+    size = push.towards.abs()
+    return bool(push.trained.all()) and float(size.max()) < 2 * float(size.min())

@@ -88,7 +88,7 @@ def sft_rl_template_mismatch(
 @probe(
     "TOK001",
     severity="error",
-    explains=("TOK003",),
+    explains=("TOK003", "PAD005"),
     remedies=(
         remedy(
             "one-renderer",

@@ -79,6 +79,8 @@ class Trajectory(NamedTuple):
     """Which of the ids the policy generated."""
     elsewhere: int
     """How many turns were generated after other ids than the prompt and what stands before them."""
+    endless: int
+    """How many turns stand there without the end token with which they were generated."""
 
 
 class Rolled:
@@ -88,6 +90,8 @@ class Rolled:
         self.adapter, self.rollout = adapter, adapter.seams["rollout"]
         self.special = special_ids(adapter.tokenizer)
         self.prompts: dict[tuple[int, ...], Prompt] = {}
+        self.rows: dict[str, Ids] = {}
+        """What was rendered before: a whole rollout is dear."""
 
     def __call__(self, prompts: Sequence[Prompt]) -> Any:
         return self.rollout(prompts)
@@ -102,12 +106,14 @@ class Rolled:
 
     def render(self, prompt: Prompt) -> Ids:
         """What `rollout` gives to generate for this prompt."""
+        if (known := self.rows.get(repr(prompt))) is not None:
+            return known
         end = self.special.eos if self.special.eos is not None else self.special.pad
         with self._scripted([[end]]) as calls:
             self.rollout([prompt])
         if not calls:
             raise Unseen(NEVER)
-        ids = _attended(calls[0], 0)
+        ids = self.rows[repr(prompt)] = _attended(calls[0], 0)
         self.prompts[tuple(ids)] = prompt
         return ids
 
@@ -145,12 +151,13 @@ class Rolled:
         out = []
         for said, turn, row in zip(split_rows(found, [1] * len(prompts)), turns, rows, strict=True):
             ids = None if isinstance(said, str) else flat_ids(said)
-            starts = None if ids is None else _starts(ids, [s for _, s in turn])
-            if ids is None or starts is None:
+            places = None if ids is None else _places(ids, turn, len(row), self.special.eos)
+            if ids is None or places is None:
                 raise Unjudged("rollout returns no ids in which each turn stands as it was generated")
-            own = {at + n for at, (_, answer) in zip(starts, turn, strict=True) for n in range(len(answer))}
-            elsewhere = sum(given != [*row, *ids[:at]] for at, (given, _) in zip(starts, turn, strict=True))
-            out.append(Trajectory(ids, [n in own for n in range(len(ids))], elsewhere))
+            own = {n for place in places for n in place}
+            elsewhere = sum(given != [*row, *ids[: at.start]] for at, (given, _) in zip(places, turn, strict=True))
+            endless = sum(len(at) < len(answer) for at, (_, answer) in zip(places, turn, strict=True))
+            out.append(Trajectory(ids, [n in own for n in range(len(ids))], elsewhere, endless))
         return out
 
     def sample(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
@@ -210,17 +217,22 @@ def _candidates(row: Ids, turns: Sequence[tuple[Ids, Ids]]) -> list[Ids]:
     return [[*given[len(row) :], *last], [i for _, answer in turns for i in answer], last]
 
 
-def _starts(said: Ids, answers: Sequence[Ids]) -> list[int] | None:
-    """Where each answer begins, one after the other; None where one is not found whole."""
-    starts: list[int] = []
+def _places(said: Ids, turns: Sequence[tuple[Ids, Ids]], prompt: int, end: int | None) -> list[range] | None:
+    """Where each answer stands, one after the other, with its end token or without it; None where one is not there.
+
+    Where what generation was given ends, its answer begins, though the environment may have said the same before.
+    """
+    places: list[range] = []
     at = 0
-    for answer in answers:
-        n = next((n for n in range(at, len(said) - len(answer) + 1) if said[n : n + len(answer)] == answer), None)
+    for given, answer in turns:
+        words = answer[:-1] if len(answer) > 1 and answer[-1] == end else answer
+        tried = [len(given) - prompt, *range(at, len(said) - len(words) + 1)]
+        n = next((n for n in tried if n >= at and said[n : n + len(words)] == words), None)
         if n is None:
             return None
-        starts.append(n)
-        at = n + len(answer)
-    return starts
+        at = n + (len(answer) if said[n : n + len(answer)] == answer else len(words))
+        places.append(range(n, at))
+    return places
 
 
 class Lost:
@@ -264,7 +276,7 @@ class Lost:
                 torch.autograd.backward(value)
         policy = [f for f in seen if f.logits.requires_grad]
         if not policy:
-            raise Unjudged("loss makes no forward of the adapter's model whose ids and logits can be seen")
+            raise Unseen("loss makes no forward of the adapter's model whose ids and logits can be seen")
         if not any(f.logits.grad is not None and bool(f.logits.grad.any()) for f in policy):
             raise NoGradientError("the loss has no gradient on the logits of these samples; see STL004")
         if any(f.logits.grad is not None and not bool(f.logits.grad.isfinite().all()) for f in policy):
@@ -297,25 +309,36 @@ class Lost:
             found.append(max((s.logprobs() for s in same), key=lambda o: float((o - mine).abs().max())))
         return found
 
-    def beside_logprobs(self, role: str) -> Tensor | None:
-        """The same from the forwards without gradient that stand for "old" or "reference"; None without one.
+    def beside_logprobs(self, role: str) -> dict[int, Tensor]:
+        """The same from the forwards without gradient that stand for "old" or "reference": a table for each way to
+        read them, by their place among those that hold a sample.
 
-        The reference is what the gradient depends on at advantages of zero, the old policy what it depends on only
-        with advantages.
+        Forwards of the adapter's own reference stand for it. Else the reference is what the gradient depends on at
+        advantages of zero, the old policy what it depends on only with advantages; a KL term that is weighted by the
+        ratio makes it depend on both, and then either may be the reference.
         """
-        chosen = [self.beside[n] for n in self._of_role(role) if n < len(self.beside)]
-        held = _held(self.samples, chosen)
-        return None if not all(held) else _stacked([places[0].logprobs(self.temperature) for places in held], 0.0)
+        chosen = {id(self.beside[n]) for n in self._of_role(role) if n < len(self.beside)}
+        ways = zip(*_held(self.samples, self.beside), strict=False)
+        return {
+            n: _stacked([place.logprobs(self.temperature) for place in places], 0.0)
+            for n, places in enumerate(ways)
+            if all(id(place.forward) in chosen for place in places)
+        }
 
     def _of_role(self, role: str) -> list[int]:
         none = torch.zeros(len(self.prompts), device=device_of(self.adapter.model))
         some = spread(len(self.prompts), self.adapter.model) + 0.25  # of both signs: a clip may stop one of them
         models = [self.adapter.model, self.adapter.reference]
-        at_zero, with_advantages = (
-            [b.acts for b in beside(self.loss, models, self.prompts, self.responses, a)] for a in (none, some)
-        )
-        pairs = enumerate(zip(at_zero, with_advantages, strict=True))
-        return [n for n, (zero, other) in pairs if (zero if role == "reference" else other and not zero)]
+        at_zero, otherwise = (beside(self.loss, models, self.prompts, self.responses, a) for a in (none, some))
+        own = {n for n, forward in enumerate(at_zero) if forward.acts and self._is_reference(forward.module)}
+        if role == "reference":
+            return sorted(own) or [n for n, forward in enumerate(at_zero) if forward.acts]
+        pairs = enumerate(zip(at_zero, otherwise, strict=True))
+        return [n for n, (zero, other) in pairs if other.acts and n not in own and (own or not zero.acts)]
+
+    def _is_reference(self, module: Any) -> bool:
+        other, policy = self.adapter.reference, self.adapter.model
+        return other is not None and module is language_model(other) and module is not language_model(policy)
 
 
 def _held(samples: Sequence[Sample], others: Sequence[Forward]) -> list[list[Sample]]:
@@ -378,16 +401,16 @@ def derived(seam: Callable[..., Any]) -> bool:
 
 def of_old(seam: Callable[..., Any]) -> Tensor:
     """(N, T-1) what the last loss of a derived seam's trainer took for the old policy."""
-    found: Tensor | None = seam.__self__.beside_logprobs("old")  # type: ignore[attr-defined]
-    if found is None:
+    found: dict[int, Tensor] = seam.__self__.beside_logprobs("old")  # type: ignore[attr-defined]
+    if not found:
         raise Unjudged("no forward without gradient acts on the loss as the old policy does: its ratio is 1")
-    return found
+    return next(iter(found.values()))
 
 
-def of_reference(seam: Callable[..., Any]) -> Tensor:
-    """(N, T-1) what the last loss of a derived seam's trainer took for the reference."""
-    found: Tensor | None = seam.__self__.beside_logprobs("reference")  # type: ignore[attr-defined]
-    if found is None:
+def of_reference(seam: Callable[..., Any]) -> dict[int, Tensor]:
+    """(N, T-1) what the last loss of a derived seam's trainer may have taken for the reference; mostly one table."""
+    found: dict[int, Tensor] = seam.__self__.beside_logprobs("reference")  # type: ignore[attr-defined]
+    if not found:
         raise Unjudged("no forward without gradient acts on the loss as a reference does")
     return found
 

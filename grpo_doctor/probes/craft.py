@@ -71,6 +71,21 @@ def rendered(render: Callable[[Prompt], Any], prompts: Sequence[Prompt] | None) 
     return [pairs[0], *pairs[1:-1][:2], pairs[-1]]
 
 
+def around_the_turn(tokenizer: Any) -> tuple[Ids, Ids]:
+    """What the chat template of a tokenizer puts after a user's words: what closes the turn, and the header with which
+    generation begins. Both are empty where there is no template."""
+    if not getattr(tokenizer, "chat_template", None):
+        return [], []
+
+    def ids(words: str, header: bool) -> Ids:
+        messages = [{"role": "user", "content": words}]
+        return flat_ids(tokenizer.apply_chat_template(messages, tokenize=True, add_generation_prompt=header))
+
+    one, other = ids("one", False), ids("2", False)
+    shared = next((n for n, (a, b) in enumerate(zip(one[::-1], other[::-1], strict=False)) if a != b), 0)
+    return one[len(one) - shared :], ids("one", True)[len(one) :]
+
+
 def pad_left(rows: Sequence[Ids], pad: int, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
     """Ids (N, P) and attention mask (N, P), padding on the left."""
     width = max(map(len, rows))

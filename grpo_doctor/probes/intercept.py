@@ -155,7 +155,12 @@ def _given(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Tensor, Tensor 
         return None
     at = next((n for n, a in enumerate(args) if a is ids), None)
     real = kwargs.get("attention_mask", args[at + 1] if at is not None and len(args) > at + 1 else None)
-    return ids, real if isinstance(real, Tensor) and real.shape == ids.shape else None
+    return ids, real if isinstance(real, Tensor) and real.shape == ids.shape and _is_mask(real) else None
+
+
+def _is_mask(given: Tensor) -> bool:
+    """Whether a tensor (N, T) says 0 or 1 of every token: a model may be given its labels in that place."""
+    return bool(((given == 0) | (given == 1)).all())
 
 
 @contextmanager
@@ -170,8 +175,10 @@ def forwards(models: Sequence[Any], handle: Callable[[Forward], Tensor | None]) 
         before = handled
         output = call(*args, **kwargs)
         given, logits = _given(args, kwargs), _logits_in(output)
-        if given is None or logits is None or handled != before:
+        if given is None or handled != before:
             return output
+        if logits is None:
+            return _of_its_loss(call, module, args, kwargs, given, handle) if _is_loss(output) else output
         handled += 1
         changed = handle(Forward(module, *given, logits))
         return output if changed is None else _with_logits(output, changed)
@@ -198,6 +205,34 @@ def forwards(models: Sequence[Any], handle: Callable[[Forward], Tensor | None]) 
                 stack.callback(inner.register_forward_hook(backbone, with_kwargs=True).remove)
                 stack.callback(last.register_forward_hook(head).remove)
         yield
+
+
+def _is_loss(output: Any) -> bool:
+    """Whether a forward returned nothing but what a cross-entropy does: a number a token, or their mean."""
+    return isinstance(output, Tensor) and output.ndim < 3 and output.is_floating_point()
+
+
+def _of_its_loss(
+    call: Any,
+    module: Any,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    given: tuple[Tensor, Tensor | None],
+    handle: Callable[..., Any],
+) -> Any:
+    """What a model returns that is given its labels and keeps its logits to itself, once again: its logits are those
+    that it gives to the cross-entropy."""
+    cross_entropy = torch.nn.functional.cross_entropy
+
+    def seen(logits: Tensor, *rest: Any, **more: Any) -> Tensor:
+        if logits.ndim == 2 and len(logits) == given[0].numel():
+            rows = logits.view(*given[0].shape, -1)
+            changed = handle(Forward(module, *given, rows))
+            logits = (rows if changed is None else changed).view(len(logits), -1)
+        return cross_entropy(logits, *rest, **more)
+
+    with replaced(torch.nn.functional, "cross_entropy", seen):
+        return call(*args, **kwargs)
 
 
 def _own_methods(model: Any) -> list[tuple[type, str]]:

@@ -23,7 +23,7 @@ from .craft import PROMPTS, device_of, pad_left, special_ids
 from .generations import copies_that_generate
 from .hygiene import Snapshot
 from .keep import crafted
-from .seams import RESOURCES, Adapter, AdapterError, Unjudged
+from .seams import RESOURCES, Adapter, AdapterError, Unjudged, Unseen
 
 TIME_LIMIT = 60.0
 """Seconds that one probe may take."""
@@ -35,11 +35,18 @@ class Result:
     """What one probe had to say: a finding, or why it could not judge, or neither: the property holds."""
 
     def __init__(
-        self, check: Check, finding: Finding | None = None, why: str = "", needs: list[str] | None = None
+        self,
+        check: Check,
+        finding: Finding | None = None,
+        why: str = "",
+        needs: list[str] | None = None,
+        unseen: bool = False,
     ) -> None:
         self.check, self.finding, self.why, self.needs = check, finding, why, needs or []
-        self.called: frozenset[str] = frozenset()
-        """The adapter's own seams that the probe called."""
+        self.unseen = unseen
+        """Whether the seam that was called last makes no use of the adapter's model that a probe can see."""
+        self.called: list[str] = []
+        """The adapter's own seams that the probe called, the most recent one last."""
 
     @property
     def passed(self) -> bool:
@@ -105,13 +112,14 @@ def _useless(adapter: Adapter, results: list[Result], whole: bool) -> list[str]:
 
     ``whole``: every probe was run, so that a seam that none called counts as well.
     """
-    judged = {name for r in results if not r.needs for name in r.called}  # what raised or hung is told anyway
     lines = []
     for name in adapter.seams:
-        tried = next((r.why for r in results if name in r.called), None)
-        asked = next((r.why for r in results if name in r.check.probe_arguments and r.why), None)
-        why = tried if tried is not None else (asked or "no probe has a use for it") if whole else None
-        if name not in judged and why is not None:
+        tried = [r for r in results if name in r.called]
+        blind = [r for r in tried if r.unseen and r.called[-1] == name]
+        asked = [r for r in results if name in r.check.probe_arguments]
+        why = next((r.why for r in blind or tried or asked if r.why), "no probe has a use for it")
+        judged = any(not r.needs for r in tried) and 2 * len(blind) < len(tried)  # what raised or hung is told anyway
+        if not judged and (tried or whole):
             lines.append(f"The seam {name} was given and could not be used: {why}.")
     return lines
 
@@ -158,7 +166,7 @@ def examine(
         called.clear()
         result = _one(check, given, thresholds.get(check.code, {}), time_limit)
         snapshot.restore()
-        result.called = frozenset(called)
+        result.called = list(called)
         if result.finding is not None and (shown := crafted(called)):
             result.finding.evidence.setdefault("crafted", shown)
         yield result
@@ -189,7 +197,7 @@ def _one(check: Check, given: Mapping[str, Any], thresholds: Mapping[str, Any], 
         with _within(time_limit):
             found: Fires | None = check.probe(**given, **limits)
     except Unjudged as reason:
-        return Result(check, why=str(reason), needs=[str(reason)])
+        return Result(check, why=str(reason), needs=[str(reason)], unseen=isinstance(reason, Unseen))
     except TimeoutError as error:
         return Result(check, why=str(error))
     except (Exception, SystemExit) as error:  # noqa: BLE001  (user code may raise anything; the other probes must run)

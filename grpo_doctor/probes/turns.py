@@ -20,6 +20,8 @@ class Spoken(NamedTuple):
     """Which of the ids the policy generated."""
     elsewhere: int
     """How many turns were generated after other ids than the prompt and what stands before them."""
+    endless: int
+    """How many turns stand there without the end token with which they were generated."""
     marked: list[bool] | None
     """Which ids the trainer's own mask says the policy generated; None without one."""
 
@@ -31,6 +33,8 @@ class Count(NamedTuple):
     """Tokens that the policy did not generate and that are trained."""
     missed: int
     """Tokens that it did generate and that are not."""
+    ends: int = 0
+    """Of these the end tokens of turns."""
 
 
 def spoken(
@@ -75,16 +79,18 @@ def _answers(model: Any, tokenizer: Any, turns: Sequence[str] | None, prompt: Id
     return said if eos is None else [[*row, eos] for row in said]
 
 
-def of_mask(conversations: Sequence[Spoken]) -> Count:
+def of_mask(conversations: Sequence[Spoken], end: int | None) -> Count:
     """How far the trainer's own masks are off. Raises `Unjudged` where one is not as long as its ids."""
-    foreign = missed = 0
+    foreign = missed = ends = 0
     for one in conversations:
         if one.marked is None or len(one.marked) != len(one.ids):
             raise Unjudged("the mask of a conversation is not as long as its ids after the prompt")
-        pairs = list(zip(one.marked, one.generated, strict=True))
-        foreign += sum(marked and not own for marked, own in pairs)
-        missed += sum(own and not marked for marked, own in pairs)
-    return Count(foreign, missed)
+        tokens = list(zip(one.ids, one.marked, one.generated, strict=True))
+        foreign += sum(marked and not own for _, marked, own in tokens)
+        left_out = [token for token, marked, own in tokens if own and not marked]
+        missed += len(left_out) + one.endless
+        ends += left_out.count(end) + one.endless if end is not None else 0
+    return Count(foreign, missed, ends)
 
 
 def of_loss(loss: Callable[..., Any], model: Any, conversations: Sequence[Spoken]) -> Count:

@@ -178,6 +178,94 @@ def test_a_sick_model_of_ones_own_is_named(kind: type[Loops], code: str) -> None
     assert [f.code for f in probed(kind().adapter(), code).findings] == [code]
 
 
+class Keeps(Own):
+    """Given labels it returns their losses alone, one a token, and no logits."""
+
+    def forward(self, tokens: Tensor, labels: Tensor | None = None) -> Any:
+        logits = super().forward(tokens)
+        if labels is None:
+            return logits
+        return torch.nn.functional.cross_entropy(
+            logits.view(-1, logits.shape[-1]), labels.reshape(-1), ignore_index=-1, reduction="none"
+        )
+
+
+class Labelled(Loops):
+    """Pads with the end token, gives its model the labels, and has no logits of its own."""
+
+    def __init__(self, model: Any = Keeps) -> None:
+        super().__init__()
+        self.model = model(len(self.tok))
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
+
+    def loss(self, prompts: Any, responses: Any, advantages: Tensor) -> Tensor:
+        rows, end = [self.render(p) for p in prompts], self.tok.eos_token_id
+        whole = [[*p, *r] for p, r in zip(rows, responses, strict=True)]
+        width = max(map(len, whole))
+        ids = torch.tensor([w + [end] * (width - len(w)) for w in whole])
+        labels = ids[:, 1:].clone()
+        for n, (p, r) in enumerate(zip(rows, responses, strict=True)):
+            labels[n, : self.first(len(p))] = -1
+            labels[n, len(p) + len(r) - 1 :] = -1
+        logp = -self.model(ids[:, :-1], labels).view(labels.shape)
+        loss: Tensor = -(logp * advantages[:, None]).sum() / (labels >= 0).sum()
+        return loss
+
+    def first(self, prompt: int) -> int:
+        return prompt - 1
+
+
+class LabelsThePrompt(Labelled):
+    def first(self, prompt: int) -> int:
+        return prompt - 2
+
+
+def fused(logits: Tensor, labels: Tensor) -> Tensor:
+    """As a kernel does that a probe cannot look into."""
+    return -logits.log_softmax(-1).gather(-1, labels.clamp(min=0)[..., None]).squeeze(-1) * (labels >= 0)
+
+
+class Hides(Own):
+    def forward(self, tokens: Tensor, labels: Tensor | None = None) -> Any:
+        return super().forward(tokens) if labels is None else fused(super().forward(tokens), labels)
+
+
+def test_logits_are_seen_on_their_way_into_the_loss_of_a_model_that_returns_no_others() -> None:
+    assert {"PAD002", "PAD004", "RAT007", "GEN005"} <= passed(probed(Labelled().adapter()))
+    assert [f.code for f in probed(LabelsThePrompt().adapter(), "PAD002").findings] == ["PAD002"]
+
+
+def test_a_loss_whose_logits_nobody_sees_is_not_proven_by_the_rest() -> None:
+    diagnosis = run_probes(Labelled(Hides).adapter())
+    assert diagnosis.verdict == "unjudged"
+    assert [n for n in diagnosis.notes if "The seam loss was given and could not be used" in n] == diagnosis.notes
+
+
+# -- a penalty that is weighted by the ratio -----------------------------------------------------------------------
+
+
+class Weighted(Left):
+    """As deepseek-ai's V3.2 report corrects the k3 estimate for samples of the old policy."""
+
+    def objective(self, new: Scores, old: Tensor, reference: Tensor, advantages: Tensor) -> Tensor:
+        ratio = self.ratio(new.logprobs, old)
+        per_token = self.kl_coef * ratio * self.divergence(new.logprobs, reference) - self.surrogate(ratio, advantages)
+        return self.averaged(per_token, new.mask)
+
+
+class WeightedAgainstItself(Weighted):
+    def reference_scores(self, prompts: Any, responses: Any) -> Tensor:
+        with torch.no_grad():
+            return self.scores(self.model, prompts, responses).logprobs
+
+
+@pytest.mark.parametrize("options", [{}, {"lora": "plain"}], ids=["a reference", "LoRA"])
+def test_an_old_policy_that_acts_on_the_penalty_is_not_taken_for_the_reference(options: dict[str, Any]) -> None:
+    assert "KL003" in passed(probed(Weighted(**options).adapter("rollout", "loss"), "KL003", "RAT003"))
+    found = probed(WeightedAgainstItself(**options).adapter("rollout", "loss"), "KL003").findings
+    assert [f.code for f in found] == ["KL003"]
+
+
 # -- what generation returns beside the tokens ---------------------------------------------------------------------
 
 

@@ -60,6 +60,20 @@ class OneLate(Masked):
         return [0, *super().marks(row)[:-1]]
 
 
+class Echo(Tools):
+    """The tool says what the policy says after it."""
+
+    def feedback(self) -> list[int]:
+        return list(self.tok.encode("<|tool|>so [w02] it is<|tool|>", add_special_tokens=False))
+
+
+class EndsLost(Echo):
+    """Takes the end token out of what was sampled."""
+
+    def generate(self, rows: list[list[int]]) -> list[list[int]]:
+        return [[i for i in answer if i != self.tok.eos_token_id] for answer in super().generate(rows)]
+
+
 class ToolsTrained(Tools):
     def spoken(self, response: list[int]) -> list[int]:
         return [1] * len(response)
@@ -82,6 +96,7 @@ CALLS = ["use [w01]", "so [w02] it is"]
     [
         (Masked, ("env_mask",), None),
         (Tools, ("env_mask",), CALLS),
+        (Echo, ("env_mask",), CALLS),
         (Tools, ("rollout", "loss"), CALLS),
     ],
 )
@@ -97,6 +112,12 @@ def test_a_right_conversation_is_left_in_peace(kind: type[Masked], seams: tuple[
         (AllMarked, ("env_mask",), None, "the mask marks"),
         (LastTurnLost, ("env_mask",), None, "the mask marks 0 tokens"),
         (OneLate, ("env_mask",), None, "the mask marks"),
+        (
+            EndsLost,
+            ("env_mask",),
+            CALLS,
+            "marks 0 tokens that the policy did not generate, and leaves out 8 that it did, 8",
+        ),
         (ToolsTrained, ("rollout", "loss"), CALLS, "that the policy did not generate are trained"),
     ],
 )

@@ -340,6 +340,7 @@ FAULTS: Sequence[Fault] = (
     Fault("clip alone", "RAT007", "left shifted", {"surrogate": lambda s, right, r, a: bounded(s, r) * a}),
     Fault("clip at a tenth of what is declared", "RAT007", "left packed", {"surrogate": lambda s, right, r, a: torch.min(r * a, r.clamp(0.98, 1.02) * a)}),
     Fault("clip at twice what is declared", "RAT007", "shifted", {"surrogate": lambda s, right, r, a: torch.min(r * a, r.clamp(0.6, 1.4) * a)}),
+    Fault("clip around 0", "RAT007", "left packed", {"surrogate": lambda s, right, r, a: torch.min(r * a, r.clamp(-0.2, 0.2) * a)}),
     Fault("old policy ignored", "RAT007", "left shifted packed", objective(lambda new, old, ref, a: (new.logprobs.detach(), ref, a))),
     Fault("negative advantages dropped", "RAT007", "left", objective(lambda new, old, ref, a: (old, ref, a.clamp(min=0)))),
     Fault("ratio detached", "STL004", "left packed", {"surrogate": lambda s, right, r, a: right(r.detach(), a)}),

@@ -1,6 +1,15 @@
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
+from grpo_doctor.catalogue import load
+from grpo_doctor.probes import Adapter, run_probes
 from grpo_doctor.testing import find, run_check
+from tests.probes.reference import PROMPTS
+from tests.probes.styles import make_tokenizer
+
+TOK = make_tokenizer()
 
 
 @pytest.mark.parametrize(
@@ -23,3 +32,32 @@ def test_one_row_before_the_boundary_and_the_message() -> None:
     found = find("PAD005", chat_header_rate="0.8x7")
     assert (found.onset_step, found.detected_step) == (5, 7)
     assert found.message == "80% of the responses hold tokens of the chat template."
+
+
+def told_of(render: Callable[[Any], Any], prompts: Any = PROMPTS) -> list[str]:
+    adapter = Adapter(tokenizer=TOK, prompts=prompts, seams={"render": render})
+    diagnosis = run_probes(adapter, catalogue=load().select(["PAD005"]))
+    assert diagnosis.coverage.ran == 1, diagnosis.coverage.skipped
+    return [f.message for f in diagnosis.findings]
+
+
+def rendered(prompt: Any, header: bool) -> Any:
+    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    return TOK.apply_chat_template(messages, tokenize=True, add_generation_prompt=header)
+
+
+def test_a_prompt_without_the_generation_header_is_an_error() -> None:
+    assert told_of(lambda prompt: rendered(prompt, False)) == [
+        "3 of 3 prompts end where the user's turn is closed: the policy has to write the header "
+        "'<|start|>assistant\\n' itself."
+    ]
+    assert told_of(lambda prompt: rendered(prompt, False), ["one", "and another"])
+
+
+def test_headers_and_beginnings_of_an_answer_are_right() -> None:
+    begun = [*PROMPTS[:1], [*PROMPTS[1], {"role": "assistant", "content": "I think"}]]
+    assert told_of(lambda prompt: rendered(prompt, True)) == []
+    assert (
+        told_of(lambda prompt: rendered(prompt, False) if prompt is begun[1] else rendered(prompt, True), begun) == []
+    )
+    assert told_of(lambda p: [*rendered(p, True)["input_ids"], *TOK.encode("<think>")]) == []
