@@ -101,9 +101,25 @@ def of_parquet(folder: Path) -> Path:
     return path
 
 
+def of_wandb_itself(folder: Path) -> Path:
+    return MADE / "run.wandb"
+
+
+def of_tensorboard_itself(folder: Path) -> Path:
+    return MADE / "events.out.tfevents.1.host.1.0"
+
+
+def of_transformers_itself(folder: Path) -> Path:
+    return MADE / "trainer_state.json"
+
+
+def of_lightning_itself(folder: Path) -> Path:
+    return MADE / "metrics.csv"
+
+
 STORES = [
     of_trackio, of_swanlab, of_clearml, of_mlflow_itself, of_mlflow, of_tensorboard, of_wandb, of_trainer_state,
-    of_lightning, of_parquet,
+    of_lightning, of_parquet, of_wandb_itself, of_tensorboard_itself, of_transformers_itself, of_lightning_itself,
 ]  # fmt: skip
 
 
@@ -135,7 +151,8 @@ def test_every_store_gives_the_same_diagnosis(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "store", [of_trackio, of_swanlab, of_clearml, of_mlflow_itself, of_mlflow, of_wandb, of_tensorboard]
+    "store",
+    [of_trackio, of_swanlab, of_clearml, of_mlflow_itself, of_mlflow, of_wandb, of_tensorboard, of_wandb_itself],
 )
 def test_the_settings_are_read_with_the_run(tmp_path: Path, store: Callable[[Path], Path]) -> None:
     settings = one(store(tmp_path)).settings

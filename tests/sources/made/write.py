@@ -1,7 +1,7 @@
 """Logs one and the same failing run with a real library: ``python tests/sources/made/write.py LIBRARY FOLDER``.
 
-The small files beside this script were written by it with trackio 0.43, SwanLab 0.10.3, MLflow 3.17 and ClearML
-2.1, which are no dependencies of the tests: install the library to write its file anew.
+The small files beside this script were written by it with trackio 0.43, SwanLab 0.10.3, MLflow 3.17, ClearML
+2.1, wandb 0.31, lightning-fabric 2.6, torch 2.13 and transformers 5.23, which are no dependencies of the tests: install the library to write its file anew.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 CONFIG = {"num_generations": 8, "learning_rate": 1e-6, "beta": 0.0, "temperature": 1.0}
 
@@ -79,6 +80,48 @@ def clearml(folder: Path) -> None:
     session.write_text(json.dumps(kept))
 
 
+def wandb(folder: Path) -> None:
+    import wandb as library
+
+    quiet: dict[str, Any] = {"x_disable_meta": True, "x_disable_stats": True, "x_disable_machine_info": True}
+    settings = library.Settings(console="off", save_code=False, disable_git=True, host="host", **quiet)
+    run = library.init(project="p", config=CONFIG, mode="offline", dir=str(folder), settings=settings)
+    for step, row in rows():
+        run.log({**row, "train/global_step": step})
+    run.finish()
+
+
+def lightning(folder: Path) -> None:
+    from lightning_fabric.loggers import CSVLogger
+
+    logger = CSVLogger(str(folder), name="", version="")
+    for step, row in rows():
+        logger.log_metrics(row, step=step)
+    logger.finalize("success")
+
+
+def tensorboard(folder: Path) -> None:
+    from torch.utils.tensorboard import SummaryWriter
+
+    writer = SummaryWriter(folder)
+    writer.add_text("args", json.dumps(CONFIG))
+    for step, row in rows():
+        for key, value in row.items():
+            writer.add_scalar(key, value, step)
+    writer.close()
+
+
+def transformers(folder: Path) -> None:
+    """As the Trainer does it: the names without ``train/``, each row with its step, saved by the library."""
+    from transformers import TrainerState
+
+    state = TrainerState(global_step=30, max_steps=30)
+    for step, row in rows():
+        state.log_history.append({key.removeprefix("train/"): value for key, value in row.items()} | {"step": step})
+    state.save_to_json(str(folder / "trainer_state.json"))
+
+
+WRITERS = {f.__name__: f for f in (trackio, swanlab, mlflow, clearml, wandb, lightning, tensorboard, transformers)}
+
 if __name__ == "__main__":
-    library = {"trackio": trackio, "swanlab": swanlab, "mlflow": mlflow, "clearml": clearml}[sys.argv[1]]
-    library(Path(sys.argv[2]).resolve())
+    WRITERS[sys.argv[1]](Path(sys.argv[2]).resolve())
