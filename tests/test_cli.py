@@ -80,13 +80,16 @@ def test_a_line_of_fifty_megabytes_is_passed_over(tmp_path: Path) -> None:
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_a_damaged_record_names_file_and_line(tmp_path: Path) -> None:
+def test_a_damaged_record_costs_itself_alone_and_is_named(tmp_path: Path) -> None:
     path = healthy(tmp_path / "records.jsonl")
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:5], b'{"schema":1,"step":"six"}\n', *lines[6:]]))
-    exit_code, _, err = run("analyze", str(path))
-    assert exit_code == 2
-    assert f"{path}:6: not a record" in err
+    (tmp_path / "config.json").write_text('{"seed": ', encoding="utf-8")
+    exit_code, out, _ = run("analyze", str(path))
+    assert exit_code == 0
+    assert f"{len(lines) - 1} steps" in out
+    assert "line 6 is no record and left out" in out
+    assert "config.json: not JSON, so no setting of it was read" in out
 
 
 @pytest.mark.parametrize(

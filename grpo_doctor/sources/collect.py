@@ -334,13 +334,11 @@ class Rows:
             self.unread[key] = self.unread.get(key, 0) + 1
             return False
         grouped = bool(values) and all(isinstance(group, list) for group in values)
-        figures = [number(v) for group in values for v in group] if grouped else [number(v) for v in values]
-        if not figures or any(f is None for f in figures):
+        groups = [[number(v) for v in group] for group in (values if grouped else [values])]
+        if not all(groups) or any(figure is None for group in groups for figure in group):
             return False
-        self.lists.setdefault("advantages" if name == "advantages" else "rewards", {})[index] = (
-            values if grouped else figures,
-            grouped,
-        )
+        place = "advantages" if name == "advantages" else "rewards"
+        self.lists.setdefault(place, {})[index] = (groups if grouped else groups[0], grouped)
         return True
 
     def declare(self, config: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from ...record import RecordError, StepRecord, decode
 from ...run import Run, RunBuilder, Sample
 from ..fast import CHUNK
-from ..input import Head, Input, ReadError
+from ..input import Head, Input
 
 FORMAT = "records"
 
@@ -24,16 +24,16 @@ def read(file: Input) -> list[Run]:
     samples = _samples(file)
     records: list[StepRecord] = []
     lines: list[int] = []
-    pending: tuple[int, str] | None = None
+    first: tuple[int, str] | None = None
+    damaged, torn = 0, False
     for number, line in file.lines():
-        if pending is not None:  # a bad line that another line follows is damage, not a torn end
-            raise ReadError(f"{file.path}:{pending[0]}: not a record: {pending[1]}; remove the line and try again")
         if not line.strip():
             continue
+        torn = False
         try:
             records.append(decode(line))
         except RecordError as error:
-            pending = (number, str(error))
+            first, damaged, torn = first or (number, str(error)), damaged + 1, True
             continue
         lines.append(number)
         if len(records) == CHUNK:
@@ -43,10 +43,20 @@ def read(file: Input) -> list[Run]:
         builder.add_records(records, lines)
     run = builder.finish()
     run.samples = {row: samples[step] for row, step in enumerate(run.steps.tolist()) if step in samples}
-    if pending is not None:
-        run.notes.append(f"line {pending[0]} is torn and was left out: the writer was stopped in the middle of it")
+    run.notes += _damage(first, damaged, torn)
     run.notes += file.notes
     return [run]
+
+
+def _damage(first: tuple[int, str] | None, damaged: int, torn: bool) -> list[str]:
+    """What is said of so many lines that are no records; ``torn``: the last line is one of them."""
+    if first is None:
+        return []
+    line, why = first
+    if torn and damaged == 1:
+        return [f"line {line} is torn and was left out: the writer was stopped in the middle of it"]
+    lost = f"line {line} is" if damaged == 1 else f"{damaged} lines from line {line} on are"
+    return [f"{lost} no record and left out: {why}"]
 
 
 def _settings(file: Input) -> dict[str, object]:
@@ -56,7 +66,8 @@ def _settings(file: Input) -> dict[str, object]:
     try:
         loaded = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ReadError(f"{path}: not JSON: {error}; mend or remove the file") from None
+        file.notes.append(f"{path.name}: not JSON, so no setting of it was read: {error}")
+        return {}
     return loaded if isinstance(loaded, dict) else {}
 
 
