@@ -495,6 +495,15 @@ def test_settings_that_are_left_to_others_are_said_to_be(tmp_path: Path, name: s
     assert diagnosis.verdict == "unjudged"
 
 
+def test_a_reward_function_that_is_given_its_name_again_is_not_judged(tmp_path: Path) -> None:
+    """As by a function that returns the reward function, and has its name given to that."""
+    trainer = "GRPOTrainer(reward_funcs=[score], args=GRPOConfig(num_generations=8))"
+    for again, codes in (("", ["CFG034"]), ("score = score(judge)\n", []), ("def score(**kwargs): return [0.0]\n", [])):
+        (tmp_path / "a.py").write_text(f"def score(judge): pass\n{again}{trainer}")
+        findings = judge(read(tmp_path / "a.py")[0], "a.py").findings
+        assert [f.code for f in findings if f.severity == "error"] == codes
+
+
 def test_a_group_that_cannot_be_worked_out_says_why(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("GRPOConfig(num_generations=found(), beta=0.1)")
     diagnosis = judge(read(tmp_path / "a.py")[0], "a.py")

@@ -32,11 +32,17 @@ def code_of(script: Sequence[ast.stmt], calls: Sequence[tuple[str, ast.Call]]) -
     """What the statements and calls of a script say of its trainer, under keys that begin with ``code.``."""
     found: list[Entry] = []
     functions: dict[str, Function] = {}
+    given_again: set[str] = set()
     for node in script:
         if isinstance(node, Function):
-            functions.setdefault(node.name, node)
+            given_again |= {node.name} & functions.keys()
+            functions[node.name] = node
+        elif isinstance(node, ast.Assign):
+            given_again |= {target.id for target in node.targets if isinstance(target, ast.Name)}
         elif isinstance(node, ast.ClassDef) and any(name_of(base) in TRAINERS for base in node.bases):
             _loss_of(node, found)
+    for name in given_again & functions.keys():
+        del functions[name]  # which of them the trainer gets is not known
     given = [k.value for name, call in calls if name in TRAINERS for k in call.keywords if k.arg == "reward_funcs"]
     named = [item for value in given for item in (value.elts if isinstance(value, ast.List | ast.Tuple) else [value])]
     for item in named[:MANY]:
