@@ -59,6 +59,17 @@ _BATCH = {
     r"advantages?": "advantages",
 }
 _OF_GROUP = r"group_size|num_generations|k|n|num_samples|group"
+RETURNED = {
+    "rollout": r"(all_)?(completion|response|generated|generation|output|answer)(s|_ids|_tokens|_token_ids|_texts?)*",
+    "loss": r".*loss.*",
+    "objective": r".*loss.*",
+    "logprobs": r".*log_?p.*",
+    "reference_logprobs": r".*log_?p.*",
+    "old_logprobs": r".*log_?p.*",
+    "advantages": r".*adv.*",
+    "reward": r".*(reward|score).*",
+}
+"""For seams that return one thing, its name where a function returns it among others."""
 
 GIVEN: dict[str, tuple[str, dict[str, str]]] = {
     "reward": ("prompts, responses, answers", _JUDGED),
@@ -67,7 +78,10 @@ GIVEN: dict[str, tuple[str, dict[str, str]]] = {
     "reference_logprobs": ("input_ids, attention_mask", _SCORED),
     "old_logprobs": ("input_ids, attention_mask", _SCORED),
     "render": ("prompt", {r"prompt|messages|question|problem|chat": "prompt"}),
-    "rollout": ("prompts", {r"prompts?|questions?|batch|batch_samples|inputs|texts": "prompts"}),
+    "rollout": (
+        "prompts",
+        {r"prompts?|questions?|batch|batch_samples|inputs|texts": "prompts", _OF_GROUP.replace("|group", ""): "1"},
+    ),
     "loss": ("prompts, responses, advantages", _BATCH),
     "step": ("prompts, responses, advantages", _BATCH),
     "backward": ("prompts, responses, advantages", _BATCH),
@@ -103,6 +117,8 @@ class Found(NamedTuple):
     parameters: list[str]
     required: list[str]
     """The parameters without a default."""
+    returns: list[str]
+    """What it returns where that is a tuple."""
 
 
 def discover(path: Path) -> tuple[list[Found], list[int]]:
@@ -142,8 +158,21 @@ def _seam(name: str, node: ast.FunctionDef) -> Found | None:
         if re.fullmatch(called, node.name.lower()) and (
             taken == ".*" or any(re.fullmatch(taken, part.lower()) for part in parts)
         ):
-            return Found(_by_its_calls(seam, node), name, node.lineno, parameters, required)
+            return Found(_by_its_calls(seam, node), name, node.lineno, parameters, required, _returned(node))
     return None
+
+
+def _returned(node: ast.FunctionDef) -> list[str]:
+    """The names in the tuple that a function returns last; functions inside it are not looked into."""
+    left: list[ast.AST] = list(node.body)
+    found: list[str] = []
+    while left:
+        one = left.pop(0)
+        if isinstance(one, ast.Return) and isinstance(one.value, ast.Tuple) and len(one.value.elts) > 1:
+            found = [one_line(ast.unparse(e)) for e in one.value.elts]
+        if not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            left[:0] = ast.iter_child_nodes(one)
+    return found
 
 
 def _by_its_calls(seam: str, node: ast.FunctionDef) -> str:
@@ -215,6 +244,10 @@ def _function(module: str, found: Found) -> list[str]:
             arguments.append(f"{parameter}=...")
             unknown.append(parameter)
     call = f"{owner}({', '.join(arguments)})"
+    if found.returns and found.seam in RETURNED:
+        fits = [n for n, name in enumerate(found.returns) if re.fullmatch(RETURNED[found.seam], name.lower())]
+        call += f"[{fits[0] if fits else '...'}]"
+        unknown += [] if fits else [f"which of ({_plain(', '.join(found.returns))})"]
     if found.seam == "reward" and not each:
         return [f"reward = {owner}  # TRL's form is taken as it is"]
     body = f"return [{call} for p, r, a in zip(prompts, responses, answers)]" if each else f"return {call}"

@@ -79,6 +79,25 @@ def test_the_adapter_calls_what_it_can_and_marks_the_rest(trainer: Path) -> None
     assert "# <- to fill in: eos_id\n# def mask(prompts, responses):" in text
 
 
+@pytest.mark.parametrize(
+    ("body", "written"),
+    [
+        ("return prompt_ids, completion_ids, mask", "n=1)[1]"),
+        ("return [r for r in prompts]", "n=1)\n"),
+        ("def inner():\n        return a, b\n    return a", "n=1)\n"),
+        ("return ids, mask", "# <- to fill in: which of (ids, mask)\n# def rollout(prompts)"),
+    ],
+)
+def test_of_several_things_that_are_returned_the_one_that_is_meant_is_taken(
+    tmp_path: Path, body: str, written: str
+) -> None:
+    path = tmp_path / "rolls.py"
+    path.write_text(f"def generate_completions(prompts, n=8):\n    {body}\n", encoding="utf-8")
+    text = adapter_for(path, *discover(path))
+    ast.parse(text)
+    assert written in text
+
+
 def test_the_command_writes_an_adapter_that_can_be_probed(tmp_path: Path) -> None:
     path, adapter = tmp_path / "simple.py", tmp_path / "adapter_simple.py"
     path.write_text("def verify(response, answer):\n    return float(response == answer)\n", encoding="utf-8")
