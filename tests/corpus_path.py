@@ -1,4 +1,8 @@
-"""Where the real logs are. They are third-party data: read by path, never copied."""
+"""Where the real logs are. They are third-party data: read by path, never copied.
+
+`tests.data` has logs of the project's own, on which what can be asked anywhere is asked anywhere. Without the corpus
+these are skipped: the verdicts on named public runs, the logs of the founding trainers, the tests over all of it.
+"""
 
 import os
 from pathlib import Path

@@ -2,32 +2,49 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
 from grpo_doctor.diagnosis import Diagnosis
+from grpo_doctor.engine.engine import Engine
 from grpo_doctor.engine.faults import sick_engine
 from grpo_doctor.engine.settings import settings_of
 from grpo_doctor.engine.task import WorkflowTask
 from grpo_doctor.engine.tiny import make_model, make_tokenizer
-from grpo_doctor.probes import engine_adapter, run_probes
+from grpo_doctor.probes import Adapter, engine_adapter, run_probes
+from tests.probes.reach import reached
 
 SMALL = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
 BATCH = {"generation_batch_size": 8, "num_generations": 4, "max_completion_length": 16}
 
 
+@functools.cache
+def adapting(**changes: Any) -> Callable[[type[Engine]], Adapter]:
+    """What gives the adapter of a tiny engine of some kind, with random weights and these settings."""
+
+    def adapted(kind: type[Engine]) -> Adapter:
+        torch.set_num_threads(1)
+        model: Any = make_model(seed=3, **{**SMALL, "num_key_value_heads": 2, "initializer_range": 0.3})
+        engine = kind(settings_of({**BATCH, **changes}, "test"), model.eval(), make_tokenizer(), WorkflowTask(32))
+        prompts = [
+            [{"role": "user", "content": text}] for text in ("math easy", "code hard with a few words more", "qa")
+        ]
+        return engine_adapter(engine, prompts)
+
+    return adapted
+
+
 def probed(*faults: str, **changes: Any) -> Diagnosis:
-    """The diagnosis of a tiny engine with random weights."""
-    torch.set_num_threads(1)
+    """The diagnosis of a tiny engine with some faults, by the probes that they can reach."""
     kind, of_fault = sick_engine(faults)
-    model: Any = make_model(seed=3, **{**SMALL, "num_key_value_heads": 2, "initializer_range": 0.3})
-    engine = kind(
-        settings_of({**of_fault, **BATCH, **changes}, "test"), model.eval(), make_tokenizer(), WorkflowTask(32)
-    )
-    prompts = [[{"role": "user", "content": text}] for text in ("math easy", "code hard with a few words more", "qa")]
-    return run_probes(engine_adapter(engine, prompts))
+    make = adapting(**changes)
+    if of_fault or not faults:
+        return run_probes(adapting(**of_fault, **changes)(kind))
+    return run_probes(make(kind), catalogue=reached(kind, Engine, make))
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from grpo_doctor.diagnosis import Diagnosis
-from grpo_doctor.probes import run_probes
+from grpo_doctor.probes import Adapter, run_probes
 from tests.probes import sick
+from tests.probes.reach import reached
 from tests.probes.reference import Reference
 
 CAUSES = {
@@ -52,21 +53,44 @@ RIGHT = (
 PAD_IS_EOS = {"ByIdentity", "TrailingPadStripped", "LabelsByPad"}
 
 
+def adapted(kind: type[Reference]) -> Adapter:
+    """The adapter with all seams of a kind of trainer."""
+    torch.set_num_threads(1)
+    trainer = kind(pad_is_eos=True) if kind.__name__ in PAD_IS_EOS else kind()
+    more: dict[str, Any] = {"penalize": trainer.penalize} if hasattr(trainer, "penalize") else {}
+    return trainer.adapter(**more)
+
+
 def probed(name: str) -> Diagnosis:
     """The diagnosis of a twin by its name."""
-    torch.set_num_threads(1)
+    return run_probes(adapted(getattr(sick, name)))
+
+
+def caught(name: str) -> Diagnosis:
+    """The same by the probes that the twin's fault can reach."""
     kind: type[Reference] = getattr(sick, name)
-    trainer = kind(pad_is_eos=True) if name in PAD_IS_EOS else kind()
-    more: dict[str, Any] = {"penalize": trainer.penalize} if hasattr(trainer, "penalize") else {}
-    return run_probes(trainer.adapter(**more))
+    only = None if name in PAD_IS_EOS else reached(kind, Reference, adapted)
+    return run_probes(adapted(kind), catalogue=only)
 
 
 @pytest.mark.parametrize(("name", "code"), [(name, code) for code, names in CAUSES.items() for name in names.split()])
 def test_a_sick_twin_is_caught_by_its_own_probe_alone(name: str, code: str) -> None:
-    diagnosis = probed(name)
+    diagnosis = caught(name)
     assert diagnosis.cause == code, diagnosis.findings
     assert [f.code for f in diagnosis.findings if f.role == "cause"] == [code], diagnosis.findings
     assert diagnosis.verdict == "failing"
+
+
+def test_probes_that_a_fault_does_not_reach_say_of_it_what_they_say_of_the_right_trainer() -> None:
+    healthy = told(run_probes(adapted(Reference)))
+    for name in ("GoesOnAfterTurn", "NoEpsilon"):
+        reach, whole = caught(name), probed(name)
+        assert 3 < reach.coverage.ran < whole.coverage.ran / 2
+        assert told(reach).items() <= told(whole).items() <= (healthy | told(reach)).items()
+
+
+def told(diagnosis: Diagnosis) -> dict[str, str]:
+    return {f.code: f.message for f in diagnosis.findings}
 
 
 @pytest.mark.parametrize("name", RIGHT.split())

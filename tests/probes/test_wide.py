@@ -6,6 +6,7 @@ Most give only the composite seams, as people's own trainers do: there a probe h
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,8 @@ from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from grpo_doctor.diagnosis import Diagnosis
-from grpo_doctor.probes import Batch, run_probes
+from grpo_doctor.probes import Adapter, Batch, run_probes
+from tests.probes.reach import reached
 from tests.probes.reference import Reference
 
 COMPOSITE = ("rollout", "loss")
@@ -26,11 +28,21 @@ def twin(**methods: Callable[..., Any]) -> type[Reference]:
     return type("Twin", (Reference,), methods)
 
 
+@functools.cache
+def adapting(*seams: str, pad_is_eos: bool = False) -> Callable[[type[Reference]], Adapter]:
+    """What gives the adapter with these seams, or with all, of a kind of trainer."""
+
+    def adapted(kind: type[Reference]) -> Adapter:
+        torch.set_num_threads(1)
+        trainer = kind(pad_is_eos)
+        more = {"penalize": trainer.penalize} if hasattr(trainer, "penalize") and not seams else {}
+        return trainer.adapter(*seams, **more)
+
+    return adapted
+
+
 def probed(kind: type[Reference], *seams: str, pad_is_eos: bool = False) -> Diagnosis:
-    torch.set_num_threads(1)
-    trainer = kind(pad_is_eos)
-    more = {"penalize": trainer.penalize} if hasattr(trainer, "penalize") and not seams else {}
-    return run_probes(trainer.adapter(*seams, **more))
+    return run_probes(adapting(*seams, pad_is_eos=pad_is_eos)(kind))
 
 
 def bounded(s: Reference, ratio: Tensor) -> Tensor:
@@ -189,7 +201,8 @@ SICK: list[tuple[str, str, type[Reference], tuple[str, ...]]] = [
 def test_a_sick_twin_is_caught_by_its_own_probe_alone(
     name: str, code: str, kind: type[Reference], seams: tuple[str, ...]
 ) -> None:
-    diagnosis = probed(kind, *seams)
+    make = adapting(*seams)
+    diagnosis = run_probes(make(kind), catalogue=reached(kind, Reference, make))
     assert [f.code for f in diagnosis.findings if f.role == "cause"] == [code], diagnosis.findings
     assert diagnosis.verdict == "failing"
 

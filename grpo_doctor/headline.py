@@ -1,0 +1,100 @@
+"""The first sentence of a diagnosis: what happened and why, or what is shown where nothing is wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from .check import Finding
+from .moved import Moved
+from .run import Run
+from .trajectory import LEAST, TURNED, Outcome
+
+if TYPE_CHECKING:
+    from .diagnosis import Verdict
+
+ENOUGH = 8
+"""Rows below which silence is no health: no rule about trends can have spoken."""
+PROVEN = "Every property that could be probed holds."
+NAMES = {
+    "reward_mean": "reward",
+    "success_rate": "success rate",
+    "eval_score": "held-out score",
+    "loss": "loss",
+    "eval_loss": "held-out loss",
+}
+
+
+def sick(outcome: Finding | None, cause: Finding | None, moved: list[Moved]) -> str:
+    """What happened, and why: the first sentence of a sick run."""
+    if outcome is None or cause is outcome:
+        assert cause is not None
+        return cause.message
+    if cause is not None:
+        return f"{outcome.message.removesuffix('.')}, because of {cause.code}: {cause.message}"
+    if not moved:
+        return outcome.message
+    first = "; ".join(f"{m.field} {m.start:.2g} → {m.end:.2g} at step {m.step}" for m in moved[:2])
+    return f"{outcome.message} What moved first: {first}."
+
+
+def unsick(
+    verdict: Verdict,
+    run: Run,
+    rows: int,
+    active: list[Finding],
+    success: Mapping[str, Outcome],
+    learning: bool,
+) -> str:
+    """The first sentence of a run that suffers from nothing known."""
+    if run.run_type == "probe":
+        if active and verdict in ("suspect", "failing"):
+            return f"Nothing worse than this was proven: {max(active, key=lambda f: f.level).message}"
+        return PROVEN if verdict == "healthy" else "No probe found the seams that it needs, so nothing was proven."
+    if verdict in ("suspect", "failing"):
+        note = max(active, key=lambda f: (f.level, f.sureness, -f.onset_step))
+        return f"{shown(success, learning)} Most worth a look: {note.message}"
+    if verdict == "unjudged":
+        if run.run_type == "none" or not rows:
+            return "No training metrics were found, so nothing could be judged."
+        if rows < ENOUGH:
+            apart = rows > 1 and int(run.steps[-1]) - int(run.steps[0]) >= rows
+            return f"{rows} {'row' if apart else 'step'}{'s' * (rows != 1)}, too few to judge."
+        return "None of the checks found the metrics that it needs, so nothing could be judged."
+    if verdict == "unproven":
+        return f"No sign of illness was found. {shown(success, learning)}"
+    found = "No sign of collapse, stall or broken plumbing was found in what was recorded."
+    return f"{shown(success, learning)} {found}"
+
+
+def shown(success: Mapping[str, Outcome], learning: bool) -> str:
+    """One sentence on what the series of success show."""
+    for name, o in success.items():
+        if o.gained and not o.fallen:
+            turned = name in TURNED
+            first, now = (-o.first, -o.now) if turned else (o.first, o.now)
+            moved = f"the {NAMES[name]} {'fell' if turned else 'rose'} from {first:.3g} to {now:.3g}"
+            lost = next((other for other, its in success.items() if its.fallen), None)
+            if lost is not None:
+                return f"Nothing shows that it learns: {moved}, but the {NAMES[lost]} has lost what it had reached."
+            return f"It learns: {moved}."
+    for name, o in success.items():
+        if o.risen and not o.fallen:
+            return f"The task is solved: the {NAMES[name]} stands at {o.now:.3g}."
+    for name, o in success.items():
+        if o.solved and not o.fallen and o.rows >= LEAST:
+            return (
+                f"Nothing shows that it learns: the {NAMES[name]} stood near its top from the start "
+                f"({o.first:.3g}, {o.now:.3g} now)."
+            )
+    for name, o in success.items():
+        if not math.isnan(o.shown) and name == "loss" and learning:
+            return f"It learns: the loss stands at {-o.now:.3g}, below the ln 2 at which a preference run begins."
+        if not math.isnan(o.shown):
+            first, now = (-o.first, -o.now) if name in TURNED else (o.first, o.now)
+            return (
+                f"Nothing shows that it learns: the {NAMES[name]} went from {first:.3g} to {now:.3g}, "
+                f"and a change of less than {o.shown:.2g} would not have shown in its noise."
+            )
+    return "Nothing shows that it learns: too few values of a reward, a success rate or a held-out score are recorded."

@@ -1,0 +1,9 @@
+"""Small logs that the project's engine and TRL wrote, for tests that must not need logs of others."""
+
+from pathlib import Path
+
+DATA = Path(__file__).parent
+ENGINE = {path.name.removesuffix(".jsonl.gz"): path for path in sorted(DATA.glob("engine/*.jsonl.gz"))}
+"""Runs of the engine with seed 0, by the fault that was injected."""
+TRL = {path.name: path for path in sorted(DATA.glob("trl/*")) if path.is_dir()}
+"""Runs of a tiny GRPOTrainer: a folder each, with its console, its trainer_state.json and its TensorBoard events."""

@@ -1,0 +1,48 @@
+"""Which probes a change of a right trainer can reach: the others need not be run again on every sick twin of it.
+
+A probe is deterministic: its random states are fixed, and whatever it disturbs is put back. One that uses nothing of
+what a twin changes therefore says of the twin what it says of the right trainer, and that is asked once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from grpo_doctor.catalogue import Catalogue, load
+from grpo_doctor.probes import Adapter
+from grpo_doctor.probes.runner import examine
+
+
+class Uses(NamedTuple):
+    """The names of a trainer's attributes and methods that are used: to make its adapter, and by each probe."""
+
+    making: frozenset[str]
+    probes: dict[str, frozenset[str]]
+
+
+@functools.cache
+def uses(kind: type[Any], make: Callable[[type[Any]], Adapter]) -> Uses:
+    """What is used of a right trainer of this kind; ``make`` gives the adapter of a kind."""
+    used: set[str] = set()
+
+    def noted(self: Any, name: str) -> Any:
+        used.add(name)
+        return object.__getattribute__(self, name)
+
+    adapter = make(type(kind.__name__, (kind,), {"__getattribute__": noted}))
+    making, probes = frozenset(used - adapter.seams.keys()) | {"__init__"}, {}
+    for result in examine(adapter, load(), {}):
+        probes[result.check.code] = frozenset(used | result.called | result.check.probe_arguments.keys())
+        used.clear()
+    return Uses(making, probes)
+
+
+def reached(twin: type[Any], kind: type[Any], make: Callable[[type[Any]], Adapter]) -> Catalogue:
+    """The probes that a twin of this kind may change; all of them where its adapter is made otherwise."""
+    ancestors = twin.__mro__[: twin.__mro__.index(kind)]
+    changed = {name for ancestor in ancestors for name in vars(ancestor)} - {"__module__", "__doc__"}
+    making, probes = uses(kind, make)  # type: ignore[arg-type]  # mypy takes the hash of a class for its instances'
+    catalogue = load()
+    return catalogue if changed & making else catalogue.select([c for c, used in probes.items() if changed & used])
