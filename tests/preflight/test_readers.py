@@ -495,10 +495,18 @@ def test_settings_that_are_left_to_others_are_said_to_be(tmp_path: Path, name: s
     assert diagnosis.verdict == "unjudged"
 
 
+OF_A_CLASS = "class Judge:\n    def score(self, **kwargs): pass\n"
+
+
 def test_a_reward_function_that_is_given_its_name_again_is_not_judged(tmp_path: Path) -> None:
     """As by a function that returns the reward function, and has its name given to that."""
     trainer = "GRPOTrainer(reward_funcs=[score], args=GRPOConfig(num_generations=8))"
-    for again, codes in (("", ["CFG034"]), ("score = score(judge)\n", []), ("def score(**kwargs): return [0.0]\n", [])):
+    for again, codes in (
+        ("", ["CFG034"]),
+        ("score = score(judge)\n", []),
+        ("def score(**kwargs): return [0.0]\n", []),
+        (OF_A_CLASS, ["CFG034"]),
+    ):
         (tmp_path / "a.py").write_text(f"def score(judge): pass\n{again}{trainer}")
         findings = judge(read(tmp_path / "a.py")[0], "a.py").findings
         assert [f.code for f in findings if f.severity == "error"] == codes

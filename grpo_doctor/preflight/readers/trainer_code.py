@@ -33,8 +33,9 @@ def code_of(script: Sequence[ast.stmt], calls: Sequence[tuple[str, ast.Call]]) -
     found: list[Entry] = []
     functions: dict[str, Function] = {}
     given_again: set[str] = set()
+    methods = {id(part) for node in script if isinstance(node, ast.ClassDef) for part in node.body}
     for node in script:
-        if isinstance(node, Function):
+        if isinstance(node, Function) and id(node) not in methods:
             given_again |= {node.name} & functions.keys()
             functions[node.name] = node
         elif isinstance(node, ast.Assign):
