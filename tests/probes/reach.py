@@ -34,7 +34,7 @@ def uses(kind: type[Any], make: Callable[[type[Any]], Adapter]) -> Uses:
     adapter = make(type(kind.__name__, (kind,), {"__getattribute__": noted}))
     making, probes = frozenset(used - adapter.seams.keys()) | {"__init__"}, {}
     for result in examine(adapter, load(), {}):
-        probes[result.check.code] = frozenset(used | result.called | result.check.probe_arguments.keys())
+        probes[result.check.code] = frozenset({*used, *result.called, *result.check.probe_arguments})
         used.clear()
     return Uses(making, probes)
 
