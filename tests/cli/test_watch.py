@@ -409,6 +409,7 @@ def test_the_key_of_a_wandb_login_is_taken_where_none_is_set(tmp_path: Path, mon
     from grpo_doctor.cli import notify
 
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    monkeypatch.delenv("WANDB_BASE_URL", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(ConfigError, match="WANDB_API_KEY, or a login"):
         notify.channel("wandb:me/grpo/a1b2")
