@@ -43,9 +43,9 @@ def actions_of(words: str) -> dict[Severity, Action]:
 
 
 def unused(path: Path) -> Path:
-    """The path, with a number behind it where it is there already."""
+    """The path, with a number behind it where something is there already."""
     free, n = path, 1
-    while free.exists():
+    while free.exists() and not (free.is_dir() and not any(free.iterdir())):
         n += 1
         free = path.with_name(f"{path.name}-{n}")
     return free

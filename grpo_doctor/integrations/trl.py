@@ -28,7 +28,7 @@ from ..diagnosis import Diagnosis
 from ..live import LiveDoctor
 from ..preflight import words_before
 from ..record import RecordWriter, portable
-from ..session import Folder, Session, Stopped, actions_of
+from ..session import Folder, Session, Stopped, actions_of, unused
 from .alerts import alert
 from .trl_record import Local, merged
 from .trl_seams import Seams
@@ -47,16 +47,17 @@ def attach(
 
     Args:
         trainer: a ``trl.GRPOTrainer`` or ``trl.RLOOTrainer``, 0.24 or later.
-        out: folder for records.jsonl, samples.jsonl, config.json and the reports; it must not hold a run yet. A
-            second ``train()`` of the same trainer that begins anew writes beside it (``out-2``).
+        out: folder for records.jsonl, samples.jsonl, config.json and the reports; a number is added where it holds
+            something already (a job that was queued again, a cell that is run again), and for a second ``train()`` of
+            the same trainer that begins anew (``out-2``).
         on: ``SEVERITY=ACTION,…`` with warn, skip-update, stop or rollback.
         record_tokens: response positions a micro-batch whose logits are looked at; 0 leaves them out.
         catalogue: the checks; all by default.
         on_finding: called with each new finding and its action, on rank 0; prints a line by default.
 
     Raises:
-        ConfigError: ``out`` holds a run or is being written, the trainer is attached already or has no groups and
-            rewards (supervised and preference training), or ``on`` cannot be read.
+        ConfigError: ``out`` cannot be written, the trainer is attached already or has no groups and rewards
+            (supervised and preference training), or ``on`` cannot be read.
     """
     if not (hasattr(trainer.args, "num_generations") and hasattr(trainer, "reward_funcs")):
         raise ConfigError(
@@ -65,7 +66,11 @@ def attach(
         )
     if any(isinstance(c, _Callback) for c in trainer.callback_handler.callbacks):
         raise ConfigError("this trainer is attached already: call attach once, after the trainer is built")
-    attached = Attached(trainer, Path(out).absolute(), on, record_tokens, catalogue, on_finding or _say)
+    ranks = trainer.accelerator.num_processes
+    folder = Path(_from_rank_0(str(unused(Path(out).absolute())), ranks))
+    if folder != Path(out).absolute() and trainer.accelerator.is_main_process:
+        tell(f"grpo-doctor: {out} holds a run already; this one goes to {folder}")
+    attached = Attached(trainer, folder, on, record_tokens, catalogue, on_finding or _say)
     trainer.add_callback(_Callback(attached))
     attached.boundary(attached.seams.connect)
     attached.boundary(attached.tell_settings)

@@ -116,16 +116,19 @@ def test_a_reward_function_that_yields_is_seen_and_still_yields(tmp_path: Path, 
     assert all(r.groups == 2 for r in read_records(tmp_path / "run" / "records.jsonl"))
 
 
-def test_a_second_attach_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_second_attach_to_a_folder_writes_beside_it_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     first, second = make_trainer(tmp_path / "a", max_steps=1), make_trainer(tmp_path / "b", max_steps=1)
+    (tmp_path / "run").mkdir()
     attach(first, out=tmp_path / "run")
-    with pytest.raises(ConfigError, match="another run is writing here"):
-        attach(second, out=tmp_path / "run")
     with pytest.raises(ConfigError, match="attached already"):
         attach(first, out=tmp_path / "other")
+    attach(second, out=tmp_path / "run")
+    assert f"holds a run already; this one goes to {tmp_path / 'run-2'}" in capsys.readouterr().err
     first.train()
-    with pytest.raises(ConfigError, match=r"holds a run already; name another folder: attach\(trainer, out=…\)"):
-        attach(second, out=tmp_path / "run")
+    second.train()
+    assert [len(list(read_records(tmp_path / name / "records.jsonl"))) for name in ("run", "run-2")] == [1, 1]
 
 
 def test_training_twice_is_two_runs(tmp_path: Path) -> None:
