@@ -300,8 +300,9 @@ def diagnosis_of(
     _arrange(run, findings, head, outcome)
     verdict = _verdict(run, active, coverage, stands, rows)
     moved = moved_first(recorded or Recorded(run.steps, run.column), int(fell)) if fell < math.inf else []
-    also = f" {shown(stands, True)}" if verdict == "suspect" and learning else ""
-    headline = sick(outcome, cause, moved) + also if head else unsick(verdict, run, rows, active, stands, learning)
+    headline = sick(outcome, cause, moved) if head else unsick(verdict, run, rows, active, stands, learning)
+    if head and verdict == "suspect" and learning and not headline.startswith("The reward rose"):  # and says by what
+        headline = f"{headline} {shown(stands, True)}"
     return Diagnosis(
         source=run.source,
         format=run.format,

@@ -69,8 +69,11 @@ def nan_or_inf(
     than 0 has no part in the loss: **info**. So it is where the coefficient of the KL is 0, and where responses still
     earn different rewards after a row of NaN: weights that are NaN sample nothing but garbage.
 
+    A gradient norm that was NaN on its own, on two steps at most, becomes a **warning** once it has been a number above
+    0 again for ten rows: weights that are NaN give no such gradient, so that update was refused.
+
     ## Thresholds
-    - `isolated`: infinite gradients up to which they are a warning.
+    - `isolated`: infinite gradients, or gradients of NaN that left no trace, up to which they are a warning.
 
     ## Why it matters
     One update with a NaN gradient turns every weight to NaN; generation then dies or emits token 0 for ever. TRL logs
@@ -95,14 +98,17 @@ def nan_or_inf(
     watched = each(lambda happened: float(_only_watched(happened)), events)
     alive = (reward_std > 0) & (previous(total(nan)) > 0)
     aside = watched * ((trained < 0) | (trained > 0) | (isnan(grad_norm) & ((kl_coef == 0) | alive)))
+    elsewhere = total((nan > 0) & ~(each(lambda happened: float(_only_gradient(happened)), events) > 0))
+    survived = (previous(total(nan)) > 0) & (total(nan) <= isolated) & (elsewhere < 1) & (grad_norm > 0)
     return fires(
         (nan > 0) & ~(aside > 0),
-        "Not finite: {metrics}; NaN on {nan} step(s) so far, infinite on {infinite}{aside}.",
+        "{what} NaN on {nan} step(s) so far, infinite on {infinite}{aside}.",
         hold=(1, 1),
+        clear=10,
         info=nan > 0,
-        warning=infinite > 0,
+        warning=(infinite > 0) | survived,
         error=(infinite > 0) & (infinite_so_far > isolated),
-        metrics=words(_metrics, events),
+        what=words(_what, events),
         nan=total(nan),
         infinite=infinite_so_far,
         aside=where(aside > 0, "; the gradient is a number, so it is logged, not trained on", ""),
@@ -118,8 +124,13 @@ def _only_watched(events: Any) -> bool:
     return bool(strange) and _WATCHED.issuperset(strange)
 
 
-def _metrics(events: Any) -> str:
-    return ", ".join(sorted(e.message.split(" is ")[0] for e in events or () if e.kind == "nan"))
+def _only_gradient(events: Any) -> bool:
+    return {e.message.split(" is ")[0] for e in events or () if e.kind == "nan"} == {"grad_norm"}
+
+
+def _what(events: Any) -> str:
+    metrics = ", ".join(sorted(e.message.split(" is ")[0] for e in events or () if e.kind == "nan"))
+    return f"Not finite: {metrics};" if metrics else "The gradient was a number again after it had not been finite:"
 
 
 def _count(events: Any, what: str) -> int:

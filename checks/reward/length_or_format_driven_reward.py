@@ -1,7 +1,7 @@
 import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.columns import Column, baseline, gained, moving_mean, previous, sqrt, where
+from grpo_doctor.columns import Column, baseline, best, gained, moving_mean, previous, row, sqrt, where, words
 from grpo_doctor.remedies import remedy
 
 
@@ -33,21 +33,39 @@ from grpo_doctor.remedies import remedy
 def length_or_format_driven_reward(
     reward_mean: Column,
     reward_gained: Column,
+    reward_first: Column,
+    reward_now: Column,
+    reward_since: Column,
     step: Column,
-    length: Column = any_of("response_length_mean", "response_length_median"),
+    known: Column = any_of("response_length_mean", "response_length_median", "reward_meant"),
+    length: Column = any_of("response_length_mean", "response_length_median", optional=True),
+    reward_meant: Column = None,
+    meant_gained: Column = None,
+    meant_solved: Column = None,
+    meant_first: Column = None,
+    meant_now: Column = None,
+    meant_shown: Column = None,
     *,
     rows: int = 30,
     explained_share: float = 0.5,
     tiny: float = 1e-9,
+    early_rows: int = 20,
+    meant_share: float = 1 / 3,
+    done_share: float = 0.8,
 ) -> Fires:
-    """The reward follows the length of the responses.
+    """The reward follows the length of the responses, or their form alone.
 
     ## What it sees
-    The **changes** from row to row of the mean reward and the mean response length over the last 30 rows that hold
-    both. It fires when longer goes with better and one explains more than half of the variance of the other (squared
-    correlation above 0.5), while both have grown since the start. Changes and not levels: two series that both rise
-    correlate in levels whatever ties them. Shorter with better is not judged: it is what healthy runs do whose wrong
-    answers ramble to the limit (squared correlation 0.64 and 0.69 in two of them).
+    **Form**: the reward has gained (`grpo_doctor.trajectory`), and of its gain less than a third can be of the
+    components that are not named after form (format, tags, length, penalties): those have not gained, and their noise
+    leaves no room for more. They must have room above: what stands at 80 % of its own best row is no failure. It is
+    an outcome: nothing shows that the task is learnt.
+
+    **Length**: the **changes** from row to row of the mean reward and the mean response length over the last 30 rows
+    that hold both. It fires when longer goes with better and one explains more than half of the variance of the other
+    (squared correlation above 0.5), while both have grown since the start. Changes and not levels: two series that both
+    rise correlate in levels whatever ties them. Shorter with better is not judged: it is what healthy runs do whose
+    wrong answers ramble to the limit (squared correlation 0.64 and 0.69 in two of them).
 
     The onset is the first row of the first such window.
 
@@ -55,21 +73,30 @@ def length_or_format_driven_reward(
     - `rows`: rows over which changes are correlated.
     - `explained_share`: squared correlation, 0 to 1.
     - `tiny`: variance by squared mean below which what moves is rounding.
+    - `early_rows`: rewards before which nothing is said about form.
+    - `meant_share`: share of the gain, 0 to 1, that may be of what was meant. Of 40 public runs whose reward rises
+      and has both, the noise leaves room for 0.75 or more in each that is simply well, and for 0.32 at most where
+      only form was learnt.
+    - `done_share`: share of its own best row from which what was meant leaves nothing to learn.
 
     ## Why it matters
     A reward for length alone reproduces most of what RLHF gains by a learned reward model, and a policy finds such a
     bonus within some tens of steps. Then validity goes, and the reward still rises until the limit cuts every response.
 
     ## Known false alarms
+    A short run in which form is learnt before content, and a component of form whose name does not say so.
+
     Tasks whose answer is a length (counting, listing), and graded rewards where a longer answer holds more right parts.
     With 30 rows a squared correlation of 0.5 comes about by chance in fewer than 1 of 10,000 windows.
 
     ## Remedy
-    Pay for length on no text that is not right, and punish only the approach to the limit.
+    Pay for length on no text that is not right, and punish only the approach to the limit. Where form alone is learnt:
+    give less weight to it once it is reached, and make the task easier or its reward graded until some answers pay.
 
     ## Sources
     arXiv 2310.03716 (length explains most of the gain). Engine fault rew_len: correlation within the batch 0.70 against
-    -0.13 in healthy runs.
+    -0.13 in healthy runs. holazzer/nb, Qwen2.5_(3B)-GRPO.ipynb: the reward doubles by its tags, and correctness stays
+    at 0.3.
     """
     reward_step, length_step = reward_mean - previous(reward_mean), length - previous(length)
     mean_reward, mean_length = moving_mean(reward_step, rows), moving_mean(length_step, rows)
@@ -79,11 +106,28 @@ def length_or_format_driven_reward(
     moves = (reward_var > tiny * mean_reward**2) & (length_var > tiny * mean_length**2)  # else what is left is rounding
     correlation = together / sqrt(where(moves, reward_var * length_var, np.nan))
     driven = reward_gained & gained(length) & (correlation > sqrt(explained_share))
+    room = (best(reward_meant) > 0) & (meant_now < done_share * best(reward_meant)) & ~meant_solved
+    little = meant_now - meant_first + meant_shown < meant_share * (reward_now - reward_first)
+    form = reward_gained & ~meant_gained & room & little & (row(reward_mean) >= early_rows)
     return fires(
-        driven,
-        "Changes of the response length explain {explained:.0%} of the changes of the reward over {rows} steps.",
+        driven | form,
+        "{what}.",
         hold=(5, 8),
-        onset=baseline(where(driven, previous(step, rows), np.nan), 1),
+        suffered=form,
+        onset=where(form, reward_since, baseline(where(driven, previous(step, rows), np.nan), 1)),
+        what=words(_what, form, correlation**2, rows, reward_first, reward_now, meant_first, meant_now),
         explained=correlation**2,
-        rows=rows,
+    )
+
+
+def _what(
+    form: bool, explained: float, rows: int, first: float, now: float, meant_first: float, meant_now: float
+) -> str:
+    if not form:
+        return (
+            f"Changes of the response length explain {explained:.0%} of the changes of the reward over {rows:.0f} steps"
+        )
+    return (
+        f"The reward rose from {first:.3g} to {now:.3g} by form alone: what it pays for anything else went from "
+        f"{meant_first:.3g} to {meant_now:.3g}"
     )

@@ -63,6 +63,7 @@ def reward_constant_or_saturated(
     grad_norm: Column = None,
     dead_share: Column = None,
     reward_gained: Column = None,
+    reward_solved: Column = None,
     *,
     steps: int = 20,
     least_rewards: int = 10,
@@ -88,10 +89,11 @@ def reward_constant_or_saturated(
     lowest than its highest reward, or below nine tenths of the largest single reward seen, or with a success rate
     of at most 0.02, or at means that differ from step to step while no reward differs within one, is dead
     (**error**); constant elsewhere, if its mean is one number too, or solved since the first five rows, is a
-    **warning**; a run that became solved while it trained is an **info**: it has finished. **Mostly constant**: a
-    reward that has not gained and has been one number without spread, at whatever level, on 80 % of 20 rewards or more
-    and of the last ten, from the 40th step on, in a log that counts no equal groups (ADV003 judges those): a
-    **warning**, for on so many steps at least nothing was taught.
+    **warning**; a run that became solved while it trained is an **info**: it has finished.
+
+    **Mostly equal**: a reward that has neither gained nor is near its top, and no spread within the batch, at whatever
+    level, on 80 % of 20 rewards or more and of the last ten, from the 40th step on, in a log that counts no equal
+    groups (ADV003 judges those): a **warning**, for on so many steps at least nothing was taught.
 
     ## Thresholds
     - `steps`: steps over which rewards must be constant or solved.
@@ -101,7 +103,7 @@ def reward_constant_or_saturated(
     - `low_up_to`: reward of 0 to 1 up to which a constant is a low one.
     - `low_below_share`: share of the largest single reward below which a constant is a low one.
     - `chance_probability`: probability above which batches without spread are chance.
-    - `mostly_share`: share of rewards that are one number without spread, 0 to 1, from which it is mostly constant.
+    - `mostly_share`: share of batches without spread, 0 to 1, from which rewards are mostly equal.
     - `mostly_steps`: steps before which that is not said.
 
     ## Why it matters
@@ -143,21 +145,19 @@ def reward_constant_or_saturated(
     began = solved & ((reward_unit & (baseline(reward_mean) >= solved_from)) | (baseline(success_rate) >= solved_from))
     unsolved = constant & ~solved
     tied = spread <= 1e-6
-    number = latest(where(tied, reward_mean, math.nan))
-    one = tied & (abs(reward_mean - previous(number)) <= 1e-6)
-    often = (moving_mean(one, least_rewards) >= mostly_share) & (total(one) >= mostly_share * n)
+    often = (moving_mean(tied, least_rewards) >= mostly_share) & (total(tied) >= mostly_share * n)
     seen = (n >= 2 * least_rewards) & (step - baseline(step, 1) >= mostly_steps - 1)
-    mostly = often & seen & (total(dead_share == dead_share) < 1) & ~(constant | solved | reward_gained)
+    mostly = often & seen & (total(dead_share == dead_share) < 1) & ~(constant | solved | reward_gained | reward_solved)
     far = level < low_below_share * best(reward_max)
     varied = unsolved & (moving_max(reward_mean, least_rewards) - moving_min(reward_mean, least_rewards) > 1e-6)
     sunk = (level <= 0) & (level - floor <= highest - level)
     dead = varied | unsolved & (far | (reward_unit & (level <= low_up_to)) | sunk | (right <= 1 - solved_from))
-    level = where(mostly, number, level)
     why = where(
         solved,
         "the task is solved and nothing is left to learn",
         where(dead, "no response is better than another, so there is no gradient", "there is no gradient"),
     )
+    why = where(mostly, "those teach nothing", why)
     return fires(
         constant | solved | mostly,
         "{what}: {why}.",
@@ -166,7 +166,7 @@ def reward_constant_or_saturated(
         hold=(1, 1),
         clear=steps,
         onset=where(unsolved, latest(where(alike == 1, step, math.nan)), math.nan),
-        what=words(_what, level, varied, where(constant, alike, steps), where(mostly, total(one), math.nan), n),
+        what=words(_what, level, varied, where(constant, alike, steps), where(mostly, total(tied), math.nan), n),
         level=level,
         rows=where(constant, alike, steps),
         why=why,
@@ -175,6 +175,6 @@ def reward_constant_or_saturated(
 
 def _what(level: float, varied: bool, rows: float, tied: float, n: float) -> str:
     if tied == tied:
-        return f"The reward has been {level:.3g} without any spread on {tied:.0f} of {n:.0f} rows"
+        return f"All rewards of a batch have been equal on {tied:.0f} of {n:.0f} rows"
     one = "Rewards that differ from step to step have been equal within each" if varied else "The reward has been"
     return f"{one if varied else f'{one} {level:.3g}'} for {rows:.0f} rewards in a row"

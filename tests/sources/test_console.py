@@ -272,6 +272,7 @@ def test_slime_numbers_rollouts_and_updates_apart(tmp_path: Path) -> None:
     [
         ("step {i} rewards: tensor([0.{i}, 0.{i}], device='cuda:0')\n", REWARD | {"reward_std": [0] * 5}),
         ("[step 000{i}] SKIP rewards=[0.{i},0.{i}] rollout=9s elapsed=9s\n", REWARD | {"reward_std": [0] * 5}),
+        ("step {i} rewards=['0.{i}', '0.{i}'] loss=0.{i}\n", REWARD | LOSS | {"reward_std": [0] * 5}),
         (
             "[Step {i}/60]\n  Rewards: [0.{i}, 0, 0.{i}, 2e-1]\n  Loss: 0.{i}\n",
             LOSS
@@ -291,6 +292,7 @@ def test_slime_numbers_rollouts_and_updates_apart(tmp_path: Path) -> None:
     ids=[
         "tensor",
         "a skipped step",
+        "quoted numbers",
         "list",
         "epochs in brackets",
         "one number a line",
@@ -310,3 +312,19 @@ def test_more_ways_to_print_a_reward(tmp_path: Path, text: str, wanted: dict[str
 def test_dead_groups_that_are_no_whole_numbers_are_a_share(tmp_path: Path, dead: str, field: str) -> None:
     run = run_of(tmp_path, "x.log", lines("step {i} | reward 0.{i} | dead_groups " + dead + "\n"))
     assert field in run.columns
+
+
+def test_rows_that_a_terminal_has_wrapped_anywhere(tmp_path: Path) -> None:
+    """As they are copied from one of so many columns; a bar or a row that never ends takes nothing with it."""
+    rows = [
+        f"{{'loss': 0.{i}, 'grad_norm': 0.5, 'rewards/correct/mean': 0.{i}, 'reward': 0.{i}, 'epoch': 0.{i}}}"
+        for i in range(1, 10)
+    ]
+    for width in (31, 57, 80):
+        wrapped = "".join(f"{row[i : i + width]}\n" for row in rows for i in range(0, len(row), width))
+        bar = " 10%|█         | 1/9 [00:01<00:09,  1.0s/it]\n"
+        torn = "{'loss': 0.5, 'grad_\n" + wrapped
+        for text in (wrapped, wrapped.replace("\n", "\n" + bar, 1), torn):
+            run = run_of(tmp_path, "x.log", text)
+            assert known(run)["reward_mean"] == [i / 10 for i in range(1, 10)]
+            assert run.column("grad_norm").tolist() == [0.5] * 9

@@ -26,6 +26,10 @@ _LONGEST = 1 << 16
 
 _BRACE, _PERCENT = b"{%"
 """Bytes as numbers: Python finds them several times as fast as texts."""
+_OPENS = re.compile(r"\{(['\"])[\w/ .-]{1,80}\1: -?\d[^{}]*$")
+"""The first line of a row that a terminal has wrapped: its first value is a number, and it does not end."""
+_WRAPPED, _LOST = 40, 2
+"""Lines of such a row at most, and blanks at the end of one that a copy of the terminal may have lost."""
 _FAILS = b"tensor contains"
 """What the error of a policy that has become NaN says."""
 _PRINTED_BY = re.compile(rb"\([\w./:-]{1,80},? ?pid=\d{1,10}")
@@ -87,17 +91,25 @@ class _Console:
         self.last = self._rank = ""
         self._known = self._by_bar = False
         self._origins: dict[bytes, int] = {}
+        self._open: list[str] = []
         self.epochs = False
         self.rollouts: list[int] = []
 
     @property
     def settled(self) -> bool:
         """Whether a known trainer prints here, so that other lines need no look."""
-        return bool(self._known) and not self.config.open
+        return bool(self._known) and not self.config.open and not self._open
 
     def see(self, line: int, text: str) -> None:
         if self._of_another_process(text):
             return
+        if self._open or _OPENS.match(text):
+            for whole in self._unwrapped(text):
+                self._see(line, whole)
+        else:
+            self._see(line, text)
+
+    def _see(self, line: int, text: str) -> None:
         if "step:" in text and " - " in text and self.steps.see(line, text):
             self._known = True
             return
@@ -122,6 +134,18 @@ class _Console:
             self.declare(verl_console.overrides(text))
         if not self._known:
             self.general.see(line, text)
+
+    def _unwrapped(self, text: str) -> list[str]:
+        """The lines to be read now: a row once it is whole; what was held for one, where this line ends none."""
+        held = self._open
+        if "%|" in text:
+            return [text]
+        if held and "{" not in text and len(held) < _WRAPPED and abs(len(held[-1]) - len(held[0])) <= _LOST:
+            held.append(text)
+            self._open = [] if "}" in text else held
+            return [] if self._open else ["".join(held)]
+        self._open = [text] if _OPENS.match(text) else []
+        return held if self._open else [*held, text]
 
     def printed(self, raw: bytes) -> None:
         """The rows that follow are those of the process that a line names."""

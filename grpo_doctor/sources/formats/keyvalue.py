@@ -29,9 +29,11 @@ from .pairs import NUMBER, pairs
 FORMAT = "key-value-console"
 
 _LISTED = re.compile(
-    r"(rewards?(?:\s+\w+)?)\s*[:=]?\s*(?:tensor\()?\[\s*([-+\d.eE]+(?:(?:\s*,\s*|\s+)[-+\d.eE]+)*)\s*\]", re.IGNORECASE
+    r"(rewards?(?:\s+\w+)?)\s*[:=]?\s*(?:tensor\()?"
+    r"\[\s*(['\"]?[-+\d.eE]+['\"]?(?:(?:\s*,\s*|\s+)['\"]?[-+\d.eE]+['\"]?)*)\s*\]",
+    re.IGNORECASE,
 )
-"""Rewards one by one: ``Rewards: [0.5, 0.0, 1.0]``."""
+"""Rewards one by one: ``Rewards: [0.5, 0.0, 1.0]``, ``rewards=['0.50', '0.00']``."""
 _ATTACHED = re.compile(r"(step|iter|iteration|update|epoch)(?=\d)", re.IGNORECASE)
 _STEPS = frozenset(
     "step steps iter iters iteration iterations it update updates rollout 步 步骤 步数 第 ステップ 스텝 단계 轮".split()
@@ -124,7 +126,7 @@ def _of_rl(name: str) -> bool:
 def _of_list(match: re.Match[str]) -> str:
     """The mean of a list in its place, and its spread where it holds more than one."""
     try:
-        figures = [float(figure) for figure in match[2].replace(",", " ").split()]
+        figures = [float(figure.strip("'\"")) for figure in match[2].replace(",", " ").split()]
     except ValueError:
         return match[0]
     spread = f" reward std: {pstdev(figures)!r}" if len(figures) > 1 and all(map(math.isfinite, figures)) else ""

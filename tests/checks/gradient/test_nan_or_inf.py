@@ -97,3 +97,19 @@ def test_a_loss_that_clamps_has_nothing_to_hear_and_an_exp_of_padding_gets_a_rem
     found = run_probes(style().adapter("rollout", "loss"), catalogue=only).findings
     told = "Loss or gradient is not finite at log-ratios of ±100 on padding: the mask comes after exp."
     assert [(f.severity, f.message) for f in found] == ([] if style is Packed else [("info", told)])
+
+
+@pytest.mark.parametrize(
+    ("columns", "severity"),
+    [
+        pytest.param({"grad_norm": "1x9 nan 1x5"}, "critical", id="too early to say"),
+        pytest.param({"grad_norm": "1x9 nan 1x20"}, "warning", id="refused"),
+        pytest.param({"grad_norm": "1x9 nan 1x5 nan 1x20"}, "warning", id="twice"),
+        pytest.param({"grad_norm": "1x9 nan 1x5 nan 1x5 nan 1x20"}, "critical", id="three times"),
+        pytest.param({"grad_norm": "1x9 nan 0x20"}, "critical", id="no gradient after it"),
+        pytest.param({"grad_norm": "1x30", "loss": "1x9 nan 1x20"}, "critical", id="the loss"),
+    ],
+)
+def test_a_gradient_of_nan_that_leaves_no_trace_was_refused(columns: dict[str, Any], severity: str) -> None:
+    found = find("GRD001", **columns)
+    assert (found.severity, found.cleared) == (severity, False)

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -43,3 +45,33 @@ def test_a_series_must_vary_beyond_its_own_growth(
     )
     found = run_check("REW003", thresholds={"tiny": tiny}, reward_mean=reward, response_length_mean=length)
     assert (found is not None) is fires
+
+
+FORM = [0.3 + 0.02 * min(i, 40) + 0.01 * (i % 2) for i in range(60)]
+RIGHT = [0.3, 0.5, 0.2, 0.3] * 15
+
+
+def rewards(right: list[float], name: str = "correctness") -> dict[str, Any]:
+    parts = [{"xml_tags": form, name: paid} for form, paid in zip(FORM, right, strict=True)]
+    return {"reward_mean": [sum(part.values()) for part in parts], "reward_components": parts}
+
+
+def test_a_reward_that_rises_by_its_form_alone() -> None:
+    found = find("REW003", **rewards(RIGHT))
+    assert (found.severity, found.kind, found.cleared) == ("warning", "outcome", False)
+    assert found.message == (
+        "The reward rose from 0.771 to 1.43 by form alone: what it pays for anything else went from 0.327 to 0.327."
+    )
+    assert run_check("REW003", **rewards(RIGHT, "soft_format")) is None  # nothing is known of anything else
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        pytest.param([p + 0.02 * i for i, p in enumerate(RIGHT)], id="it is learnt too"),
+        pytest.param([p + 0.006 * i for i, p in enumerate(RIGHT)], id="its noise leaves room for a third of the gain"),
+        pytest.param([0.95, 0.93, 0.97, 0.95] * 15, id="it stood near its top"),
+    ],
+)
+def test_a_reward_that_need_not_have_risen_by_form_alone(right: list[float]) -> None:
+    assert run_check("REW003", **rewards(right)) is None
