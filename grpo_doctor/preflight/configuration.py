@@ -262,6 +262,8 @@ def _kind(launch: Launch, found: Configuration) -> RunType:
         return "preference"
     if algorithm in ("sft", "pt") or (found.framework.name in ("axolotl", "LLaMA-Factory") and not algorithm):
         return "supervised"
+    if found.framework.name == "ROLL" and not launch.program and not _has_section(launch, "actor_train"):
+        return "none"  # its pipelines that only evaluate keep the sections of a rollout
     if found.framework is not HAND_WRITTEN and found.framework.program and launch.program:
         return "rl" if re.search(found.framework.program, launch.program) else _by_settings(launch, found)
     return _by_settings(launch, found)
@@ -289,7 +291,11 @@ def _by_settings(launch: Launch, found: Configuration) -> RunType:
 
 def _other_sections(launch: Launch) -> bool:
     """Whether a document has the section of another kind of training."""
-    return any(e.key.split(".", 1)[0] in ("sft", "dpo", "rm", "distillation") for e in launch.entries)
+    return _has_section(launch, "sft", "dpo", "rm", "distillation")
+
+
+def _has_section(launch: Launch, *names: str) -> bool:
+    return any(e.key.split(".", 1)[0] in names for e in launch.entries)
 
 
 def _settle(launch: Launch, found: Configuration) -> None:

@@ -49,6 +49,23 @@ def test_shell(tmp_path: Path, text: str, k: int | None) -> None:
     assert settings_of(tmp_path, "a.sh", text).get("group_size") == k
 
 
+def test_the_options_of_a_script_are_no_command(tmp_path: Path) -> None:
+    path = tmp_path / "a.sh"
+    cases = "  -k|--num-generations) K=$2; shift 2 ;;\n  --learning-rate) LR=$2; shift 2 ;;\n  --bf16) shift ;;\n"
+    path.write_text(f"case $1 in\n{cases}esac\ntrl grpo --beta 0.1 --num_generations 8\n", encoding="utf-8")
+    (found,) = read(path)
+    assert found.settings["group_size"] == 8
+
+
+def test_a_pipeline_of_roll_that_only_evaluates_is_no_training(tmp_path: Path) -> None:
+    text = "adv_estimator: grpo\nactor_infer:\n  generating_args: {temperature: 0.0, num_return_sequences: 1}\n"
+    text += "train_env_manager: {group_size: 1}\n"
+    (path := tmp_path / "a.yaml").write_text(text, encoding="utf-8")
+    assert [found.run_type for found in read(path)] == ["none"]
+    path.write_text(text + "actor_train: {training_args: {learning_rate: 1.0e-6}}\n", encoding="utf-8")
+    assert [found.run_type for found in read(path)] == ["rl"]
+
+
 @pytest.mark.parametrize(
     ("text", "k"),
     [

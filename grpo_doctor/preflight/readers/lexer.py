@@ -146,6 +146,8 @@ class Lexer:
             self._put(text[at:end], True, end)
             return
         self._end_word()
+        if text[at] in "|)" and len(self.words) == 1 and raw_text(self.words[0])[:1] == "-":
+            self.words = []  # ``--lr)`` or ``-l|--lr)``: what a case of the script's own options is called
         if text[at] == ")" if self.array else text[at] in "\n;&|()":
             self._end()
         if text[at] == "\n" and self.document:
