@@ -275,6 +275,8 @@ class Check:
         self.probe_arguments: dict[str, bool] = {}
         self.probe_thresholds: dict[str, Any] = {}
         self.probe_severity = self.severity
+        self.probe_remedies: tuple[str | Remedy, ...] = ()
+        """The remedies of what is proven on the code, which come first there."""
         self.across_thresholds: dict[str, Any] = {}
         self._validate_page()
 
@@ -384,7 +386,8 @@ class Check:
         self.probe = function
         self.probe_severity = Severity.of(meta["severity"])
         self.explains = tuple(dict.fromkeys((*self.explains, *meta["explains"])))
-        self.remedies = tuple(dict.fromkeys((*self.remedies, *meta["remedies"])))
+        self.probe_remedies = tuple(meta["remedies"])
+        self.remedies = tuple(dict.fromkeys((*self.remedies, *self.probe_remedies)))
 
     def take_across(self, function: Callable[..., Any], meta: Mapping[str, Any]) -> None:
         """Reads the thresholds of what is asked of two sides of a comparison; beside a @check, adds to the page."""

@@ -252,15 +252,19 @@ def _assign_roles(findings: list[Finding], active: list[Finding]) -> tuple[Findi
     return outcome, max(mechanisms or able.values(), key=_strength, default=None)
 
 
-def _treat(catalogue: Catalogue, findings: list[Finding], active: list[Finding]) -> None:
-    """Attaches rivals and remedies; a remedy that an active finding makes senseless is withheld with the reason."""
+def _treat(catalogue: Catalogue, findings: list[Finding], active: list[Finding], proven: bool) -> None:
+    """Attaches rivals and remedies; a remedy that an active finding makes senseless is withheld with the reason.
+
+    Of what is ``proven`` on the code the probe's own remedies come first.
+    """
     withheld: dict[str, str] = {}
     for finding in sorted(active, key=_strength, reverse=True):
         for remedy_id, because in catalogue.checks[finding.code].withholds.items():
             withheld.setdefault(remedy_id, f"{finding.code} {finding.name}: {because}")
     for finding in findings:
         check = catalogue.checks[finding.code]
-        remedies = [REMEDIES[r] if isinstance(r, str) else r for r in check.remedies]
+        offered = dict.fromkeys((*check.probe_remedies, *check.remedies)) if proven else check.remedies
+        remedies = [REMEDIES[r] if isinstance(r, str) else r for r in offered]
         finding.rivals = list(check.rivals)
         if finding.level >= Severity.WARNING:
             finding.invalidates = [text.format(onset=finding.onset_step) for text in check.invalidates]
@@ -295,7 +299,7 @@ def diagnosis_of(
     _link(catalogue, findings, slack, (math.inf if first is None else first, fell))
     active = [f for f in findings if not f.cleared]
     outcome, cause = _headed(*_assign_roles(findings, active), active)
-    _treat(catalogue, findings, active)
+    _treat(catalogue, findings, active, proven=run.run_type == "probe")
     head, begun = cause or outcome, outcome or cause
     _arrange(run, findings, head, outcome)
     verdict = _verdict(run, active, coverage, stands, rows)

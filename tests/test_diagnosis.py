@@ -11,7 +11,7 @@ from grpo_doctor.diagnosis import Coverage, Diagnosis, diagnosis_of
 from grpo_doctor.examine import diagnose
 from grpo_doctor.live import LiveDoctor
 from grpo_doctor.record import StepRecord
-from grpo_doctor.run import run_of
+from grpo_doctor.run import RunType, run_of
 from grpo_doctor.testing import make_run, series
 from grpo_doctor.trajectory import Trajectory
 
@@ -255,3 +255,11 @@ def test_a_few_good_rewards_are_no_solved_task() -> None:
     diagnosis = diagnose(make_run(reward_mean="1 ?x11", loss="0.1x12"))
     assert diagnosis.verdict == "unproven"
     assert "nan" not in diagnosis.headline
+
+
+@pytest.mark.parametrize(("kind", "first"), [("probe", "open-the-answer"), ("rl", "complete-eos-set")])
+def test_what_is_proven_on_the_code_is_mended_by_the_probes_remedy_first(kind: RunType, first: str) -> None:
+    run = make_run(reward="0.5x9")
+    run.run_type = kind
+    (finding,) = diagnosis_of(run, load(), [found("PAD005", "error", 0)], COVERAGE, {}).findings
+    assert finding.remedies[0].id == first

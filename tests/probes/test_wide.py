@@ -174,7 +174,7 @@ SICK: list[tuple[str, str, type[Reference], tuple[str, ...]]] = [
     ("penalty over the completion before", "TOK006", PenaltyOverEarlier, ()),
     ("max for min", "RAT007", twin(surrogate=lambda s, r, a: torch.max(r * a, bounded(s, r) * a)), COMPOSITE),
     ("clip alone", "RAT007", twin(surrogate=lambda s, r, a: bounded(s, r) * a), ()),
-    ("clip around 0", "RAT003", twin(surrogate=lambda s, r, a: torch.min(r * a, r.clamp(-0.2, 0.2) * a)), COMPOSITE),
+    ("clip around 0", "RAT007", twin(surrogate=lambda s, r, a: torch.min(r * a, r.clamp(-0.2, 0.2) * a)), COMPOSITE),
     ("old over new", "RAT007", twin(surrogate=lambda s, r, a: a / r), COMPOSITE),
     ("sign lost", "RAT007", objective_with(torch.neg), COMPOSITE),
     ("advantages shuffled", "RAT007", objective_with(lambda a: a.flip(0)), ()),
