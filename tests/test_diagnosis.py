@@ -259,7 +259,7 @@ def test_a_few_good_rewards_are_no_solved_task() -> None:
 
 @pytest.mark.parametrize(("kind", "first"), [("probe", "open-the-answer"), ("rl", "complete-eos-set")])
 def test_what_is_proven_on_the_code_is_mended_by_the_probes_remedy_first(kind: RunType, first: str) -> None:
-    run = make_run(reward="0.5x9")
+    run = make_run(reward_mean="0.5x9")
     run.run_type = kind
     (finding,) = diagnosis_of(run, load(), [found("PAD005", "error", 0)], COVERAGE, {}).findings
     assert finding.remedies[0].id == first
