@@ -68,6 +68,10 @@ def unsick(
     return f"{shown(success, learning)} {found}"
 
 
+CONSTANT = 1e-12
+"""A gain that would have shown below this is that of a series without any noise."""
+
+
 def shown(success: Mapping[str, Outcome], learning: bool) -> str:
     """One sentence on what the series of success show."""
     for name, o in success.items():
@@ -93,6 +97,8 @@ def shown(success: Mapping[str, Outcome], learning: bool) -> str:
             return f"It learns: the loss stands at {-o.now:.3g}, below the ln 2 at which a preference run begins."
         if not math.isnan(o.shown):
             first, now = (-o.first, -o.now) if name in TURNED else (o.first, o.now)
+            if first == now and o.shown < CONSTANT:
+                return f"Nothing shows that it learns: the {NAMES[name]} has been {now:.3g} in all {o.rows} rows."
             return (
                 f"Nothing shows that it learns: the {NAMES[name]} went from {first:.3g} to {now:.3g}, "
                 f"and a change of less than {o.shown:.2g} would not have shown in its noise."

@@ -263,3 +263,8 @@ def test_what_is_proven_on_the_code_is_mended_by_the_probes_remedy_first(kind: R
     run.run_type = kind
     (finding,) = diagnosis_of(run, load(), [found("PAD005", "error", 0)], COVERAGE, {}).findings
     assert finding.remedies[0].id == first
+
+
+def test_a_series_that_never_moved_is_told_as_that() -> None:
+    told = diagnose(make_run(success_rate="0x20", kl="0.1x20")).headline
+    assert "Nothing shows that it learns: the success rate has been 0 in all 20 rows." in told

@@ -29,7 +29,8 @@ FRAMEWORKS = """
 reward_mean         critic/score/mean objective/scores ppo/mean_scores exp_scores/mean rollout_scores/mean
                     reward/avg_raw_reward task_reward/avg rollout/raw_reward env/all/reward/total reward reward/mean
                     reward/all/mean scores reward/total reward/total/mean reward/total_mean rewards/total
-                    critic/rewards/mean combined_reward final_reward overall_reward rm
+                    critic/rewards/mean combined_reward final_reward overall_reward rm proxy_reward proxy_reward/mean
+                    reward/proxy proxy_score proxy_rm_score rm_score
 reward_std          reward_std reward/std ppo/std_scores exp_scores/std rollout_scores/std
 reward_min          critic/score/min critic/rewards/min reward/min
 reward_max          critic/score/max critic/rewards/max reward/max
@@ -109,7 +110,8 @@ update_applied      update_applied 1-skipped
 eval_score          eval_reward eval/reward eval_rewards/mean eval_score eval_accuracy eval/accuracy
                     eval/answer_accuracy
                     eval/score eval/pass@1 test/env/all/reward/total test/env/all/correct
-                    eval/all/avg_score
+                    eval/all/avg_score gold_reward gold_reward/mean reward/gold gold_score gold_rm_score true_reward
+                    true_reward/mean reward/true oracle_reward
 """
 """Field, then the keys of trainers that hold it; ``1-key`` is the complement of a share."""
 

@@ -314,6 +314,13 @@ def test_wandb_over_several_blocks(tmp_path: Path) -> None:
     assert run.settings == {"group_size": 8, "temperature": 0.7}
 
 
+def test_a_proxy_is_the_reward_and_a_gold_reward_is_held_out(tmp_path: Path) -> None:
+    rows = [{"step": i, "proxy_reward": i / 8, "gold_reward": 1 - i / 8, "rewards/true_reward": 0.5} for i in (1, 2)]
+    run = run_of(tmp_path, "x.jsonl", "\n".join(map(json.dumps, rows)))
+    assert known(run) == {"reward_mean": [0.125, 0.25], "eval_score": [0.875, 0.75]}
+    assert run.columns["reward_components"].tolist() == [{"true_reward": 0.5}] * 2
+
+
 def test_wandb_summary_is_one_row(tmp_path: Path) -> None:
     run = run_of(
         tmp_path, "wandb-summary.json", '{"train/reward": 0.5, "train/global_step": 40, "_wandb": {"runtime": 3}}'
