@@ -42,10 +42,18 @@ def actions_of(words: str) -> dict[Severity, Action]:
     return chosen
 
 
-def unused(path: Path) -> Path:
-    """The path, with a number behind it where something is there already."""
+LOCK = ".lock"
+
+
+def holds_a_run(path: Path) -> bool:
+    """Whether a run has written into a folder, or has begun to keep it."""
+    return any((path / name).exists() for name in ("records.jsonl", LOCK))
+
+
+def unused(path: Path, taken: Callable[[Path], bool] = Path.exists) -> Path:
+    """The path, with a number behind it where it is taken already: by anything, or by what ``taken`` says."""
     free, n = path, 1
-    while free.exists() and not (free.is_dir() and not any(free.iterdir())):
+    while taken(free):
         n += 1
         free = path.with_name(f"{path.name}-{n}")
     return free
@@ -83,7 +91,7 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.checkpoints = path / "checkpoints"
-        self._lock = FileLock(path / ".lock")
+        self._lock = FileLock(path / LOCK)
 
     def begin(self, settings: Mapping[str, Any]) -> None:
         """Makes the folder, keeps it for this process, and writes the settings.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
@@ -103,9 +104,14 @@ def gate(
         _write_step_summary(diagnoses, options)
     for line in _lines(judged, settings.accept, known, diagnoses):
         typer.echo(line, err=output_format is not None)
+    for diagnosis in diagnoses:
+        for note in filter(LOST.search, diagnosis.notes):
+            typer.echo(f"grpo-doctor: {one_line(diagnosis.source)}: {one_line(note)}", err=True)
     raise typer.Exit(_exit_code(judged, unreadable or failed == common.WRONG, broken or failed == common.BROKEN))
 
 
+LOST = re.compile(r"\bleft out\b")
+"""What a note says of lines that were not read: a run that passes without them does not pass in silence."""
 LEARNING = "LEARNING"
 """What ``--require`` takes besides codes: that learning, or a solved task, is shown."""
 

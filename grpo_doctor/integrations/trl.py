@@ -28,7 +28,7 @@ from ..diagnosis import Diagnosis
 from ..live import LiveDoctor
 from ..preflight import words_before
 from ..record import RecordWriter, portable
-from ..session import Folder, Session, Stopped, actions_of, unused
+from ..session import Folder, Session, Stopped, actions_of, holds_a_run, unused
 from .alerts import alert
 from .trl_record import Local, merged
 from .trl_seams import Seams
@@ -48,7 +48,7 @@ def attach(
     Args:
         trainer: a ``trl.GRPOTrainer`` or ``trl.RLOOTrainer``, 0.24 or later.
         out: folder for records.jsonl, samples.jsonl, config.json and the reports; a number is added where it holds
-            something already (a job that was queued again, a cell that is run again), and for a second ``train()`` of
+            a run already (a job that was queued again, a cell that is run again), and for a second ``train()`` of
             the same trainer that begins anew (``out-2``).
         on: ``SEVERITY=ACTION,…`` with warn, skip-update, stop or rollback.
         record_tokens: response positions a micro-batch whose logits are looked at; 0 leaves them out.
@@ -67,7 +67,7 @@ def attach(
     if any(isinstance(c, _Callback) for c in trainer.callback_handler.callbacks):
         raise ConfigError("this trainer is attached already: call attach once, after the trainer is built")
     ranks = trainer.accelerator.num_processes
-    folder = Path(_from_rank_0(str(unused(Path(out).absolute())), ranks))
+    folder = Path(_from_rank_0(str(unused(Path(out).absolute(), holds_a_run)), ranks))
     if folder != Path(out).absolute() and trainer.accelerator.is_main_process:
         tell(f"grpo-doctor: {out} holds a run already; this one goes to {folder}")
     attached = Attached(trainer, folder, on, record_tokens, catalogue, on_finding or _say)
