@@ -12,15 +12,19 @@ import math
 import re
 from array import array
 from collections import Counter
+from collections.abc import Iterator
 from functools import lru_cache
+from heapq import merge
+from operator import itemgetter
 from statistics import pstdev
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from ...run import Run
 from ..aliases import WEAK_STEP_KEYS, resolve, words
 from ..collect import Rows
+from ..fast import CHUNK
 from ..input import Input
 from ..settings import declared
 from ..steps import excursions
@@ -211,15 +215,13 @@ class General:
         self._declare(shapes)
         timeline = self._timeline(shapes)
         if timeline is not None:
-            found = [self._items(shape, timeline) for shape in shapes]
-            whole = {name for (shape, rows) in zip(shapes, found, strict=True) if not shape.averaged and rows
+            found = [self._part(shape, timeline) for shape in shapes]
+            whole = {name for shape, part in zip(shapes, found, strict=True) if not shape.averaged and len(part.places)
                      for name in map(_means, shape.names) if name}  # fmt: skip
-            items = [
-                (place, line, step, {k: v for k, v in row.items() if not shape.averaged or _means(k) not in whole})
-                for shape, rows in zip(shapes, found, strict=True)
-                for place, line, step, row in rows
-            ]
-            for _, line, step, row in sorted(items, key=lambda item: item[0]):
+            for shape, part in zip(shapes, found, strict=True):
+                for name in [name for name in part.named if shape.averaged and _means(name) in whole]:
+                    del part.named[name]
+            for _, line, step, row in merge(*(part.rows() for part in found), key=itemgetter(0)):
                 self.rows.add(row, line, step)
         often = max(3, 0.5 * len(set(self.rows.steps)))
         self.rows.unread.update({name: count for name, count in self._others.items() if count >= often})
@@ -273,8 +275,8 @@ class General:
         return _Timeline(np.array(main.order), np.arange(1.0, len(main.order) + 1), breaks)
 
     @staticmethod
-    def _items(shape: _Shape, timeline: _Timeline) -> list[tuple[int, int, float, dict[str, float]]]:
-        """Place, line, step and metrics of the rows of a shape; several lines a step without a step are averaged."""
+    def _part(shape: _Shape, timeline: _Timeline) -> _Part:
+        """The rows of a shape with the step of each; several lines a step without a step are averaged."""
         table, places, lines = shape.table(), np.array(shape.order), np.array(shape.lines)
         at = timeline.below(places) if timeline.stands_below(places) else timeline.at(places)
         if shape.counter is not None:
@@ -295,12 +297,25 @@ class General:
         if timeline.epochs is not None and not np.isnan(timeline.epochs[at]).any() and "epoch" not in named:
             table = np.column_stack((table, timeline.epochs[at]))
             named["epoch"] = table.shape[1] - 1
-        return [
-            (place, line, step, {name: values[i] for name, i in named.items()})
-            for place, line, step, values in zip(
-                places.tolist(), lines.tolist(), timeline.steps[at].tolist(), table.tolist(), strict=True
-            )
-        ]
+        return _Part(named, table, places, lines, timeline.steps[at])
+
+
+class _Part(NamedTuple):
+    """Rows of one shape: names of metrics to the columns of ``table``, and of each row the place, line and step."""
+
+    named: dict[str, int]
+    table: np.ndarray
+    places: np.ndarray
+    lines: np.ndarray
+    steps: np.ndarray
+
+    def rows(self) -> Iterator[tuple[int, int, float, dict[str, float]]]:
+        """Place, line, step and metrics, made as they are asked for: a long log would not fit as mappings."""
+        for start in range(0, len(self.places), CHUNK):
+            part = slice(start, start + CHUNK)
+            columns = (self.places[part], self.lines[part], self.steps[part], self.table[part])
+            for place, line, step, values in zip(*(column.tolist() for column in columns), strict=True):
+                yield place, line, step, {name: values[i] for name, i in self.named.items()}
 
 
 class _Timeline:
