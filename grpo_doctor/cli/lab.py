@@ -57,6 +57,8 @@ def lab(
             train.train_all(out, arms.observed(faults, seed), jobs, _tell)
             train.train_all(out, arms.treatments(judge.harmed(out, faults, seed), seed), jobs, _tell)
         rows = judge.rows(out, faults)
+        if evidence is not None and not rows:
+            raise ConfigError(f"--out {out}: no run to judge lies there; leave --jobs out to train them")
         _show(rows)
         if evidence is not None:
             written.write(evidence, rows, logs, out)

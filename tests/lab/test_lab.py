@@ -160,6 +160,14 @@ def test_the_command_says_what_is_unknown(tmp_path: Path) -> None:
     assert nothing.exit_code == 0
 
 
+def test_evidence_of_no_run_is_not_written(tmp_path: Path) -> None:
+    words = ["lab", "--jobs", "0", "--out", str(tmp_path / "runs"), "--evidence", str(tmp_path / "evidence")]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2
+    assert "no run to judge lies there; leave --jobs out to train them" in " ".join(done.output.split())
+    assert not (tmp_path / "evidence").exists()
+
+
 def test_the_curves_are_those_of_the_runs_that_are_there(tmp_path: Path) -> None:
     records = tmp_path / "healthy" / "0" / "twin.jsonl"
     records.parent.mkdir(parents=True)
