@@ -110,8 +110,8 @@ def gate(
     raise typer.Exit(_exit_code(judged, unreadable or failed == common.WRONG, broken or failed == common.BROKEN))
 
 
-LOST = re.compile(r"\bleft out\b")
-"""What a note says of lines that were not read: a run that passes without them does not pass in silence."""
+LOST = re.compile(r"\bleft out\b|\bnot read\b|\bno (?:reward|setting)\b.* read\b")
+"""What a note says of what was not read: a run that passes without it does not pass in silence."""
 LEARNING = "LEARNING"
 """What ``--require`` takes besides codes: that learning, or a solved task, is shown."""
 

@@ -262,8 +262,9 @@ def _kind(launch: Launch, found: Configuration) -> RunType:
         return "preference"
     if algorithm in ("sft", "pt") or (found.framework.name in ("axolotl", "LLaMA-Factory") and not algorithm):
         return "supervised"
-    if found.framework.name == "ROLL" and not launch.program and not _has_section(launch, "actor_train"):
-        return "none"  # its pipelines that only evaluate keep the sections of a rollout
+    trained = found.framework.trained
+    if trained and not launch.program and not _has_section(launch, trained):
+        return "none"
     if found.framework is not HAND_WRITTEN and found.framework.program and launch.program:
         return "rl" if re.search(found.framework.program, launch.program) else _by_settings(launch, found)
     return _by_settings(launch, found)

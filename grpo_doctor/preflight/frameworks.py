@@ -30,6 +30,7 @@ class Framework:
         removed: keys that the version no longer takes: the version that took them away, and what to write instead.
         added: keys that versions before the one told did not take.
         library: the package that a requirement pins, where keys are known by version.
+        trained: the section of the policy that is trained, where pipelines that only evaluate have all but that.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Framework:
     removed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     added: Mapping[str, str] = field(default_factory=dict)
     library: str = ""
+    trained: str = ""
 
 
 def _table(text: str) -> dict[str, tuple[str, ...]]:
@@ -872,6 +874,7 @@ FRAMEWORKS = (
         ("actor_train", "actor_infer", "num_return_sequences_in_group", "train_env_manager"),
         _ROLL,
         {"num_iterations": 1},
+        trained="actor_train",
     ),
     Framework(
         "RLinf",

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-_numbers = msgspec.json.Decoder(list[float]).decode
+_listed = msgspec.json.Decoder(list[float]).decode
 CHUNK = 4096
 """Rows that are held before they become columns."""
 LEARNED_FROM = 200
@@ -77,6 +77,15 @@ class JsonShape(Shape):
         return found
 
 
+def plain_numbers(texts: Sequence[str]) -> list[float] | None:
+    """The numbers that texts hold, all at once; None where one of them is anything but a plain finite number."""
+    try:
+        values = _listed(f"[{','.join(texts)}]")
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return None
+    return values if len(values) == len(texts) else None  # a comma within a text
+
+
 class CellShape(Shape):
     """Rows of a table none of whose cells is empty, and whose wanted cells are plain finite numbers."""
 
@@ -90,11 +99,8 @@ class CellShape(Shape):
         """Holds a row of this shape; False for any other."""
         if not all(cells):
             return False
-        try:
-            values = _numbers(f"[{','.join([cells[place] for place in self._places])}]")
-        except (msgspec.DecodeError, UnicodeEncodeError):
-            return False
-        if len(values) != len(self._places):  # a comma within a cell
+        values = plain_numbers([cells[place] for place in self._places])
+        if values is None:
             return False
         self._rows.append(values)
         self.lines.append(line)

@@ -173,3 +173,14 @@ def test_the_p30_log_fails_with_its_cause_in_the_summary(tmp_path: Path, monkeyp
 @needs_corpus
 def test_a_healthy_real_run_passes() -> None:
     assert gate(CORPUS / "R006-assignment5-alignment").exit_code == 0
+
+
+def test_what_a_log_lost_is_said_beside_its_pass(tmp_path: Path, good: Path) -> None:
+    lines = good.read_text().splitlines()
+    good.write_text("\n".join([*lines[:5], lines[5][:40], *lines[6:]]) + "\n")
+    (tmp_path / "config.json").write_text('{"group_size": ')
+    result = gate(good)
+    assert result.exit_code == 0
+    told = " ".join(result.stderr.split())
+    assert "good.jsonl: line 6 is no record and left out" in told
+    assert "config.json: not JSON, so no setting of it was read" in told

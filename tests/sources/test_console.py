@@ -328,3 +328,6 @@ def test_rows_that_a_terminal_has_wrapped_anywhere(tmp_path: Path) -> None:
             run = run_of(tmp_path, "x.log", text)
             assert known(run)["reward_mean"] == [i / 10 for i in range(1, 10)]
             assert known(run)["grad_norm"] == [0.5] * 9
+    cut = run_of(tmp_path, "x.log", "\n".join(rows) + "\n{'loss': 0.5, 'grad_norm': 0.5, 'rew")
+    assert len(cut) == 9
+    assert "line 10 begins a row that never ends, and was left out" in cut.notes

@@ -60,6 +60,7 @@ def read(file: Input) -> list[Run]:
                     console.see(line, text)
             settled = console.settled
     runs = console.best()
+    console.tell_the_open(runs[-1])
     _tell_the_end(runs, ((line, text) for line, raw in tail for text in file.texts(raw)))
     return runs
 
@@ -92,6 +93,7 @@ class _Console:
         self._known = self._by_bar = False
         self._origins: dict[bytes, int] = {}
         self._open: list[str] = []
+        self._opened = 0
         self.epochs = False
         self.rollouts: list[int] = []
 
@@ -104,7 +106,7 @@ class _Console:
         if self._of_another_process(text):
             return
         if self._open or _OPENS.match(text):
-            for whole in self._unwrapped(text):
+            for whole in self._unwrapped(line, text):
                 self._see(line, whole)
         else:
             self._see(line, text)
@@ -135,7 +137,7 @@ class _Console:
         if not self._known:
             self.general.see(line, text)
 
-    def _unwrapped(self, text: str) -> list[str]:
+    def _unwrapped(self, line: int, text: str) -> list[str]:
         """The lines to be read now: a row once it is whole; what was held for one, where this line ends none."""
         held = self._open
         if "%|" in text:
@@ -144,8 +146,13 @@ class _Console:
             held.append(text)
             self._open = [] if "}" in text else held
             return [] if self._open else ["".join(held)]
-        self._open = [text] if _OPENS.match(text) else []
+        self._open, self._opened = [text] if _OPENS.match(text) else [], line
         return held if self._open else [*held, text]
+
+    def tell_the_open(self, run: Run) -> None:
+        """Notes a row of a known trainer that the log breaks off in."""
+        if self._open and self._known:
+            run.notes.append(f"line {self._opened} begins a row that never ends, and was left out")
 
     def printed(self, raw: bytes) -> None:
         """The rows that follow are those of the process that a line names."""

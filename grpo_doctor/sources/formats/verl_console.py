@@ -8,11 +8,10 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from ..collect import Rows
-from ..fast import Shape
+from ..fast import Shape, plain_numbers
 from ..values import loaded, number
 
 FORMAT = "verl-console"
@@ -24,7 +23,6 @@ _GOES_ON = re.compile(
 )
 """What a line within a mapping may begin with; another line ends a mapping that was never closed."""
 _VALUE = r":(?:np\.float64\()?([^ ()\r\x1b]*)\)?"
-_numbers = msgspec.json.Decoder(list[float]).decode
 
 
 class Lines:
@@ -94,11 +92,8 @@ class _Shape(Shape):
         match = self._match(text, max(_start(text), 0))
         if match is None or text.count(" - ", match.end()) != self._rest:
             return False
-        try:
-            values = _numbers(f"[{','.join(match.groups())}]")
-        except (msgspec.DecodeError, UnicodeEncodeError):
-            return False
-        if len(values) != len(match.groups()):  # a comma within a value
+        values = plain_numbers(match.groups())
+        if values is None:
             return False
         self._rows.append(values)
         self.lines.append(line)
