@@ -39,6 +39,9 @@ def work_out(found: Configuration) -> None:
         if prompts is not None:
             settings["prompts_per_update"] = prompts / max(updates, 1)
     limit, prompt = found.number("max_new_tokens"), found.number("max_prompt_tokens")
+    total = found.number("total_tokens")
+    if limit is None and total is not None and prompt is not None and total > prompt:
+        limit = settings["max_new_tokens"] = total - prompt
     if limit is not None and prompt is not None:
         settings["total_tokens_needed"] = limit + prompt
     for name, origins in ORIGINS.items():
@@ -67,7 +70,8 @@ ORIGINS = {
     "minibatches": ("update_prompts", "update_responses", "gradient_accumulation_steps"),
     "updates_per_rollout": ("num_iterations", "update_prompts", "update_responses", "rollout_prompts"),
     "prompts_per_update": ("update_prompts", "update_responses", "rollout_prompts", "per_device_train_batch_size"),
-    "total_tokens_needed": ("max_new_tokens", "max_prompt_tokens"),
+    "total_tokens_needed": ("max_new_tokens", "max_prompt_tokens", "total_tokens"),
+    "max_new_tokens": ("total_tokens",),
     "group_baseline": ("group_size",),
 }
 """What is worked out, and the settings at whose line it is shown."""

@@ -9,103 +9,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..run import RunType
-from ..sources.settings import declared
 from ..sources.values import number
-from .entry import PER_PROMPT, Entry, Launch, Unresolved
-from .frameworks import END_OF_TURN, FRAMEWORKS, GROUPED, Framework, needs_group
+from .entry import Entry, Launch, Unresolved
+from .frameworks import END_OF_TURN, FILES_OF_MODELS, FRAMEWORKS, HAND_WRITTEN, Framework, needs_group
 from .keys import name_unknown
+from .kind import kind_of
+from .own_names import PERHAPS, RATES, few, rank, usual
 
-_OF_CODE = {"mask_without_eos": ("code.mask_without_eos",)}
-HAND_WRITTEN = Framework("hand-written trainer", "", "", (), _OF_CODE, flat=True, rollouts_apart=False)
-"""What no framework recognises: keys are told by the names that trainers usually give them."""
-_USUAL = {
-    "num_completions": "group_size",
-    "n_generations": "group_size",
-    "group_num": "group_size",
-    "num_unique_prompts_rollout": "rollout_prompts",
-    "num_ppo_epochs": "num_iterations",
-    "max_prompt_token_length": "max_prompt_tokens",
-    "num_return_sequences": "group_size",
-    "num_pre_q": "group_size",
-    "rollout_n": "group_size",
-    "rollout_group_size": "group_size",
-    "grpo_group_size": "group_size",
-    "num_gen": "group_size",
-    "num_responses": "group_size",
-    "group": "group_size",
-    "n_rollouts": "group_size",
-    "num_rollouts": "group_size",
-    "optimizer_lr": "learning_rate",
-    "actor_lr": "learning_rate",
-    "policy_lr": "learning_rate",
-    "policy_learning_rate": "learning_rate",
-    "actor_learning_rate": "learning_rate",
-    "init_kl_coef": "kl_reward_coef",
-    "clip_epsilon": "epsilon",
-    "clip_eps": "epsilon",
-    "clip_coef": "epsilon",
-    "clip_ratio": "epsilon",
-    "clip_param": "epsilon",
-    "eps_clip": "epsilon",
-    "kl_coefficient": "kl_coef",
-    "loss_variant": "loss_type",
-    "kl_weight": "kl_coef",
-    "kl_lambda": "kl_coef",
-    "max_completion_tokens": "max_new_tokens",
-    "max_response_tokens_length": "max_new_tokens",
-    "max_prompt_tokens_length": "max_prompt_tokens",
-    "neg_clip_ratio": "epsilon",
-    "pos_clip_ratio": "epsilon_high",
-    "max_prompt_length": "max_prompt_tokens",
-    "max_prompt_tokens": "max_prompt_tokens",
-    "prompts_per_step": "rollout_prompts",
-    "prompts_per_batch": "rollout_prompts",
-    "prompts_per_rollout": "rollout_prompts",
-    "n_prompts_per_rollout_batch": "rollout_prompts",
-    "updates_per_rollout_group": "num_iterations",
-    "grpo_epochs": "num_iterations",
-    "inner_epochs": "num_iterations",
-    "advantage_type": "adv_estimator",
-    "base_model": "model",
-    "algorithm": "algorithm",
-    "algo": "algorithm",
-    "rl_algorithm": "algorithm",
-    "trainer_type": "algorithm",
-}
-_OF_RL = re.compile(r"^(?:grpo|rl|ppo|rloo)_")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-OF_A_CRITIC = frozenset("vf_coef vf_coeff value_coef value_loss_coef gae_lambda lam".split())
-"""Keys of a trainer with a critic, which needs no group; its ``num_rollouts`` are no responses to one prompt."""
-PERHAPS = ("num_samples", "n_samples", "num_outputs", "n_outputs")
-"""Keys that count the responses to one prompt where nothing else does, and any other samples elsewhere."""
-_MOST = 32
-"""Responses to one prompt of which such a key speaks at most."""
-_ROLLOUTS = ("n_rollouts", "num_rollouts")
-NUMERICAL = 1e-3
-"""Below this an ``epsilon`` of a hand-written trainer keeps a division from 0; it is no clip bound."""
 OTHERS = re.compile(
     r"(?i)critic|value_\w+|vf_\w+|reward\w*|ref|reference|val|val_\w+|valid\w*|eval\w*|test\w*|teacher\w*|judge\w*|sft\w*|dpo\w*|optim_args"
     r"|supervised|pretrain_\w+|inference|benchmark\w*|embedding\w*|scheduler|runtime_assertions"
 )
 """Parts of a configuration whose settings are not those of the policy's training."""
-ONLY_RL = frozenset(
-    "group_size kl_coef kl_reward_coef adv_estimator epsilon epsilon_high use_kl_loss num_iterations rollout_prompts "
-    "rollout_responses importance_sampling_level sync_ref_model".split()
-)
-"""Settings that no other kind of training has."""
 BY_HYDRA = ("verl", "SkyRL")
 """Frameworks whose documents say no default by what they leave out: hydra puts several together."""
-FILES_OF_MODELS = ("generation_config.json", "tokenizer_config.json")
-"""What lies beside the weights; it says how responses are drawn, not how the model is trained."""
-NOTHING_ELSE = (
-    *("verl", "NeMo-RL", "AReaL", "SkyRL", "ROLL", "RLinf", "prime-rl", "EasyR1"),
-    *("TRL PPO or RLOO", *FILES_OF_MODELS),
-)
-"""Frameworks whose documents are recognised by keys that other kinds of training do not have."""
 _TRL_ITSELF = re.compile(r"GRPOConfig|GRPOScriptArguments|\btrl grpo|trl[./]scripts")
 """Programs that are TRL's own; a script that is only called like one may hold an old fork."""
-_SUPERVISED = re.compile(r"(?i)(?:^|[^a-z])sft(?:[^a-z]|$)|SFTConfig|^TrainingArguments|fsdp_sft|pretrain\b")
-_PREFERENCE = re.compile(r"(?i)(?:^|[^a-z])(?:dpo|kto|orpo|simpo|cpo|ipo|rm)(?:[^a-z]|$)|(?:DPO|KTO|ORPO|Reward)Config")
 
 
 @dataclass
@@ -153,9 +72,9 @@ def understand(launch: Launch) -> Configuration:
     framework = recognise(launch)
     found = Configuration(framework, "none", notes=list(launch.notes), elsewhere=list(launch.elsewhere))
     taken = _take(launch, framework, found)
-    found.run_type = _kind(launch, found)
+    found.run_type = kind_of(launch, found)
     name_unknown(launch, found)
-    if launch.complete and found.run_type == "rl":
+    if launch.complete and found.run_type == "rl" and not _only_by_keys(launch, framework):
         for name, value in framework.defaults.items():
             # a document is mostly completed by its command, and one of hydra's by the framework's own documents
             elsewhere = not launch.program and (name == "group_size" or framework.name in BY_HYDRA)
@@ -164,6 +83,11 @@ def understand(launch: Launch) -> Configuration:
     found.unread = [e.key for e in launch.entries if e.key not in taken and not e.key.startswith(("lora.", "env."))]
     _settle(launch, found)
     return found
+
+
+def _only_by_keys(launch: Launch, framework: Framework) -> bool:
+    """Whether a command starts a program of the author's own that takes some of the framework's flags."""
+    return bool(framework.fields) and launch.program != "" and not re.search(framework.program, launch.program)
 
 
 def recognise(launch: Launch) -> Framework:
@@ -194,14 +118,16 @@ def _take(launch: Launch, framework: Framework, found: Configuration) -> set[str
     index = _suffixes(launch, framework.flat)
     names: dict[str, list[str]] = {name: list(keys) for name, keys in framework.names.items()}
     if framework is HAND_WRITTEN:
-        for key in sorted(index, key=lambda key: _OF_RL.match(key) is None):  # not those of a supervised stage
-            if (name := _usual(key, index)) is not None:
+        for key in sorted(index, key=lambda key: rank(key, index[key])):
+            if (name := usual(key, index)) is not None:
                 names.setdefault(name, []).append(key)
     elif framework.flat and not any(key in index for key in names.get("group_size", ["group_size"])):
-        own = [key for key in index if _usual(key, index) == "group_size"]  # a program of the author's own
+        own = [key for key in index if usual(key, index) == "group_size"]  # a program of the author's own
         names.setdefault("group_size", []).extend(own)
     if framework is HAND_WRITTEN and not names.get("group_size") and ("kl_coef" in names or "epsilon" in names):
-        names["group_size"] = [key for key in PERHAPS if key in index and _few(index[key].value)]
+        names["group_size"] = [key for key in PERHAPS if key in index and few(index[key].value)]
+    if framework is HAND_WRITTEN:
+        names.setdefault("learning_rate", []).extend(RATES)
     taken: set[str] = set()
     for name, keys in names.items():
         for key in keys:
@@ -226,28 +152,6 @@ def _hold(name: str, entry: Entry, found: Configuration) -> None:
         found.lines[name] = entry.line
 
 
-def _few(value: object) -> bool:
-    return isinstance(value, int) and 1 < value <= _MOST
-
-
-def _usual(key: str, index: Mapping[str, Entry]) -> str | None:
-    """The setting that a key of a hand-written trainer most likely is; None where it is none."""
-    if "." in key:
-        return "group_size" if key == "sampling.n" and _few(index[key].value) else None
-    whole = _HUMP.sub("_", key).lower()
-    last = _OF_RL.sub("", whole)
-    if last in _ROLLOUTS and OF_A_CRITIC & index.keys():
-        return None
-    name = "group_size" if key == "G" or PER_PROMPT.fullmatch(last) else None
-    name = name or _USUAL.get(whole) or declared(whole) or _USUAL.get(last) or declared(last)
-    value = index[key].value
-    if name == "group_size" and isinstance(value, str) and not isinstance(value, Unresolved):
-        return None  # the name of a group of runs
-    of_one_call = 2 if last == "num_return_sequences" else 1  # a prompt may be repeated before the call
-    least = {"epsilon": NUMERICAL, "group_size": of_one_call}.get(name or "", value)  # 0: a group that is not set
-    return None if isinstance(value, int | float) and value < least else name
-
-
 def _suffixes(launch: Launch, flat: bool) -> Mapping[str, Entry]:
     """Every key by which an entry can be asked for: its own, and its ends; those of other roles only by their own."""
     index: dict[str, Entry] = {}
@@ -265,58 +169,13 @@ def _suffixes(launch: Launch, flat: bool) -> Mapping[str, Entry]:
     return index
 
 
-def _kind(launch: Launch, found: Configuration) -> RunType:
-    algorithm = str(found.settings.get("algorithm", "")).lower()
-    if algorithm in ("dpo", "kto", "orpo", "simpo", "cpo", "ipo", "rm"):
-        return "preference"
-    if algorithm in ("sft", "pt") or (found.framework.name in ("axolotl", "LLaMA-Factory") and not algorithm):
-        return "supervised"
-    trained = found.framework.trained
-    if trained and not launch.program and not _has_section(launch, trained):
-        return "none"
-    if found.framework is not HAND_WRITTEN and found.framework.program and launch.program:
-        return "rl" if re.search(found.framework.program, launch.program) else _by_settings(launch, found)
-    return _by_settings(launch, found)
-
-
-def _by_settings(launch: Launch, found: Configuration) -> RunType:
-    said = ONLY_RL.intersection(found.settings)
-    if launch.program.startswith("script"):
-        said = said.intersection(found.lines)  # what only the modules say that it imports is not its own
-    of_beta = said == {"kl_coef"} and found.keys["kl_coef"].rsplit(".", 1)[-1] == "beta"
-    if of_beta and not GROUPED.search(launch.program) and "temperature" not in found.settings:
-        said = frozenset()  # preference training has a beta too
-    training = {"learning_rate", "per_device_train_batch_size", "gradient_accumulation_steps"} & set(found.settings)
-    if said == {"group_size"} and not launch.program and not training and _has_section(launch, "eval", "evals"):
-        return "none"  # how often each example of an evaluation is answered
-    said_so = any(needs_group(found.settings.get(name)) is not None for name in ("algorithm", "loss_type"))
-    if said_so and len(found.settings) >= 2:
-        return "rl"
-    if said and len(found.settings) >= 2 and not (_SUPERVISED.search(launch.program) and "group_size" not in said):
-        return "rl"
-    if found.framework.name in NOTHING_ELSE and found.settings and not _other_sections(launch):
-        return "rl"
-    if _PREFERENCE.search(launch.program):
-        return "preference"
-    return "supervised" if _SUPERVISED.search(launch.program) or len(training) >= 2 else "none"
-
-
-def _other_sections(launch: Launch) -> bool:
-    """Whether a document has the section of another kind of training."""
-    return _has_section(launch, "sft", "dpo", "rm", "distillation")
-
-
-def _has_section(launch: Launch, *names: str) -> bool:
-    return any(e.key.split(".", 1)[0] in names for e in launch.entries)
-
-
 def _settle(launch: Launch, found: Configuration) -> None:
     """What follows from several keys: adapter, processes, counts of rewards, whether a group is needed."""
     settings = found.settings
     _end_of_turn(found)
+    _by_key(found)
     _adapter(launch, found)
     _worked_out_twice(launch, found)
-    _by_key(found)
     if (world := _processes(launch, found)) is not None:
         settings["world_size"] = world
     for name in ("reward_functions", "reward_weights"):
@@ -377,10 +236,23 @@ def _by_key(found: Configuration) -> None:
     settings = found.settings
     if found.keys.get("group_size", "").endswith("n_agent") and "update_prompts" in settings:
         settings["update_responses"] = settings.pop("update_prompts")  # Search-R1 repeats the prompts before it splits
-    rate, megatron = settings.pop("megatron_rate", None), settings.pop("by_megatron", None)
-    if megatron is True and rate is not None:
-        settings["learning_rate"], found.keys["learning_rate"] = rate, found.keys["megatron_rate"]
-        found.lines["learning_rate"] = found.lines.get("megatron_rate", 1)
+    if found.keys.get("group_size", "").startswith("train_env_manager") and "rollout_prompts" in settings:
+        settings["rollout_responses"] = settings.pop("rollout_prompts")  # ROLL's agentic pipeline counts trajectories
+    low, apart = settings.pop("epsilon_low_apart", None), settings.pop("clip_apart", None)
+    if apart is True and low is not None:
+        settings["epsilon"] = low
+    elif found.framework.name == "ROLL":
+        settings.pop("epsilon_high", None)  # both bounds are those of pg_clip
+    if settings.pop("without_kl", None) is True:
+        settings["use_kl_loss"] = settings["use_kl_in_reward"] = False
+    elif found.framework.name == "EasyR1" and settings.get("use_kl_loss") is False:
+        settings["use_kl_in_reward"] = True  # there the KL is in the reward where it is not in the loss
+    megatron = settings.pop("by_megatron", None)
+    for name, there in (("learning_rate", "megatron_rate"), ("use_peft", "megatron_peft")):
+        value = settings.pop(there, None)
+        if megatron is True and value is not None:
+            settings[name], found.keys[name] = value, found.keys[there]
+            found.lines[name] = found.lines.get(there, 1)
 
 
 def _adapter(launch: Launch, found: Configuration) -> None:

@@ -436,11 +436,12 @@ top_p rollout_top_p
 top_k rollout_top_k
 max_prompt_tokens rollout_max_prompt_len
 max_new_tokens rollout_max_response_len
-model_length rollout_max_context_len
+model_length sglang_context_length
 rollout_prompts rollout_batch_size
 update_responses global_batch_size
 minibatches num_steps_per_rollout
 max_steps num_rollout
+epochs num_epoch
 epsilon eps_clip
 epsilon_high eps_clip_high
 entropy_coef entropy_coef
@@ -454,63 +455,74 @@ truncated_importance use_tis
 """)
 
 _NEMO = _table("""
-group_size grpo.num_generations_per_prompt rloo.num_generations_per_prompt
+group_size grpo.num_generations_per_prompt rloo.num_generations_per_prompt ppo.num_generations_per_prompt
+    distillation.num_generations_per_prompt
 learning_rate policy.optimizer.kwargs.lr policy.megatron_cfg.optimizer.lr
 kl_coef loss_fn.reference_policy_kl_penalty
 use_kl_in_reward loss_fn.use_kl_in_reward
-adv_estimator grpo.adv_estimator.name
+kl_estimator loss_fn.reference_policy_kl_type
+adv_estimator grpo.adv_estimator.name ppo.adv_estimator.name
 temperature policy.generation.temperature
 top_p policy.generation.top_p
 top_k policy.generation.top_k
 max_new_tokens policy.generation.max_new_tokens
 total_tokens policy.max_total_sequence_length
 model_length policy.generation.vllm_cfg.max_model_len
-rollout_prompts grpo.num_prompts_per_step
+rollout_prompts grpo.num_prompts_per_step ppo.num_prompts_per_step distillation.num_prompts_per_step
+num_iterations ppo.ppo_epochs
 update_responses policy.train_global_batch_size
 epsilon loss_fn.ratio_clip_min
 epsilon_high loss_fn.ratio_clip_max
 model policy.model_name
-max_steps grpo.max_num_steps
-epochs grpo.max_num_epochs
-evaluation grpo.val_period
+max_steps grpo.max_num_steps ppo.max_num_steps
+epochs grpo.max_num_epochs ppo.max_num_epochs
+evaluation grpo.val_period ppo.val_period
+importance_correction loss_fn.use_importance_sampling_correction
+teacher teacher.model_name
 max_grad_norm policy.max_grad_norm
 gradient_checkpointing policy.dtensor_cfg.activation_checkpointing
 by_megatron policy.megatron_cfg.enabled
 megatron_rate policy.megatron_cfg.optimizer.lr
-lora policy.dtensor_cfg.lora_cfg.enabled
+use_peft policy.dtensor_cfg.lora_cfg.enabled
+megatron_peft policy.megatron_cfg.peft.enabled
+lora_r policy.dtensor_cfg.lora_cfg.dim policy.megatron_cfg.peft.dim
 devices_per_node cluster.gpus_per_node
 nodes cluster.num_nodes
 """)
 
 _PRIME = _table("""
-group_size orchestrator.group_size orchestrator.rollouts_per_example rollouts_per_example
-learning_rate trainer.optim.lr optim.lr
-temperature orchestrator.train.sampling.temperature orchestrator.sampling.temperature sampling.temperature
+group_size orchestrator.group_size orchestrator.rollouts_per_example rollouts_per_example group_size
+    orchestrator.train.source.0.group_size train.source.0.group_size
+learning_rate trainer.optim.lr optim.lr learning_rate
+adv_estimator orchestrator.algo.type algo.type
+temperature orchestrator.train.sampling.temperature orchestrator.sampling.temperature train.sampling.temperature
+    sampling.temperature
 max_new_tokens orchestrator.train.sampling.max_completion_tokens orchestrator.sampling.max_tokens
-    orchestrator.train.sampling.max_tokens sampling.max_tokens
-rollout_responses orchestrator.batch_size
+    orchestrator.train.sampling.max_tokens train.sampling.max_completion_tokens sampling.max_tokens
+rollout_responses orchestrator.batch_size batch_size
 model_length seq_len orchestrator.seq_len trainer.model.seq_len inference.model.max_model_len
 model model.name orchestrator.model.name trainer.model.name
 max_steps max_steps orchestrator.max_steps trainer.max_steps
 lora_r trainer.model.lora.rank trainer.model.experimental.lora.rank
-async_level max_async_level orchestrator.max_async_level orchestrator.max_off_policy_steps
-evaluation orchestrator.eval.interval
-kl_coef trainer.loss.kl_tau
+async_level max_async_level orchestrator.max_async_level orchestrator.max_off_policy_steps max_off_policy_steps
+evaluation orchestrator.eval.interval eval.interval
+max_grad_norm trainer.optim.max_norm optim.max_norm
+devices_per_node deployment.num_train_gpus
 """)
 
 _AREAL = _table("""
 group_size gconfig.n_samples actor.group_size group_size
 learning_rate actor.optimizer.lr
-kl_coef actor.kl_ctl
-temperature gconfig.temperature
-top_p gconfig.top_p
-top_k gconfig.top_k
-max_new_tokens gconfig.max_new_tokens
-min_new_tokens gconfig.min_new_tokens
-max_prompt_tokens train_dataset.max_length
-rollout_prompts train_dataset.batch_size
-minibatches actor.ppo_n_minibatches
-epsilon actor.eps_clip
+kl_reward_coef actor.kl_ctl ppo.kl_ctl
+temperature gconfig.temperature ppo.gen.temperature
+top_p gconfig.top_p ppo.gen.top_p
+top_k gconfig.top_k ppo.gen.top_k
+max_new_tokens gconfig.max_new_tokens ppo.gen.max_new_tokens
+min_new_tokens gconfig.min_new_tokens ppo.gen.min_new_tokens
+max_prompt_tokens train_dataset.max_length dataset.max_prompt_len
+rollout_prompts train_dataset.batch_size dataset.train_bs_n_seqs
+minibatches actor.ppo_n_minibatches ppo.ppo_n_minibatches
+epsilon actor.eps_clip ppo.eps_clip
 epsilon_high actor.eps_clip_higher
 importance_sampling_level actor.importance_sampling_level
 gradient_checkpointing actor.gradient_checkpointing
@@ -520,6 +532,8 @@ use_peft actor.use_lora
 model actor.path
 async_level rollout.max_head_offpolicyness
 epochs total_train_epochs
+max_steps total_train_steps
+evaluation evaluator.freq_steps evaluator.freq_epochs
 max_grad_norm actor.optimizer.gradient_clipping
 devices_per_node cluster.n_gpus_per_node
 nodes cluster.n_nodes
@@ -532,7 +546,10 @@ learning_rate trainer.policy.optimizer_config.lr
 kl_coef trainer.algorithm.kl_loss_coef
 use_kl_loss trainer.algorithm.use_kl_loss
 use_kl_in_reward trainer.algorithm.use_kl_in_reward
+kl_estimator trainer.algorithm.kl_estimator_type
 adv_estimator trainer.algorithm.advantage_estimator
+norm_adv_by_std trainer.algorithm.grpo_norm_by_std
+loss_agg_mode trainer.algorithm.loss_reduction
 temperature generator.sampling_params.temperature
 top_p generator.sampling_params.top_p
 top_k generator.sampling_params.top_k
@@ -550,6 +567,12 @@ model trainer.policy.model.path
 lora_r trainer.policy.model.lora.rank
 evaluation trainer.eval.interval trainer.eval_interval
 epochs trainer.epochs
+max_steps trainer.max_training_steps
+lora_dropout trainer.policy.model.lora.dropout
+gradient_checkpointing trainer.gradient_checkpointing
+devices_per_node trainer.placement.policy_num_gpus_per_node
+nodes trainer.placement.policy_num_nodes
+seed trainer.seed
 max_grad_norm trainer.policy.optimizer_config.max_grad_norm
 async_level trainer.fully_async.max_staleness_steps
 """)
@@ -567,11 +590,14 @@ top_p actor_infer.generating_args.top_p
 top_k actor_infer.generating_args.top_k
 repetition_penalty actor_infer.generating_args.repetition_penalty
 max_prompt_tokens prompt_length
-max_new_tokens actor_infer.generating_args.max_new_tokens response_length
+max_new_tokens response_length actor_infer.generating_args.max_new_tokens
+total_tokens sequence_length
 rollout_prompts rollout_batch_size
 num_iterations ppo_epochs
-epsilon pg_clip_low pg_clip
+epsilon pg_clip
+epsilon_low_apart pg_clip_low
 epsilon_high pg_clip_high
+clip_apart use_pg_clip_range
 entropy_coef entropy_loss_coef
 model pretrain
 max_steps max_steps
@@ -591,7 +617,11 @@ group_size worker.rollout.n
 learning_rate worker.actor.optim.lr
 kl_coef algorithm.kl_coef
 use_kl_loss algorithm.use_kl_loss
+without_kl algorithm.disable_kl
+kl_estimator algorithm.kl_penalty
 adv_estimator algorithm.adv_estimator
+loss_agg_mode worker.actor.loss_avg_mode
+seed data.seed
 temperature worker.rollout.temperature
 top_p worker.rollout.top_p
 top_k worker.rollout.top_k
@@ -626,6 +656,15 @@ kl_coef trl.beta
 max_new_tokens trl.max_completion_length ebft.generate_max_len
 temperature trl.temperature ebft.temperature
 top_p trl.top_p ebft.top_p
+top_k trl.top_k
+min_p trl.min_p
+repetition_penalty trl.repetition_penalty
+generation_batch_size trl.generation_batch_size
+importance_sampling_level trl.importance_sampling_level
+importance_correction trl.vllm_importance_sampling_correction
+mask_truncated_completions trl.mask_truncated_completions
+use_liger trl.use_liger_loss
+vllm_mode trl.vllm_mode
 num_iterations trl.num_iterations
 epsilon trl.epsilon
 epsilon_high trl.epsilon_high
@@ -649,7 +688,6 @@ _FACTORY = _table(
     + _TRAINER
     + """
 max_new_tokens max_new_tokens
-kl_coef pref_beta
 num_iterations ppo_epochs
 tuner finetuning_type
 algorithm stage
@@ -684,10 +722,12 @@ temperature algorithm.sampling_params.temperature algorithm.sampling_params.temp
 top_p algorithm.sampling_params.top_p
 top_k algorithm.sampling_params.top_k
 repetition_penalty algorithm.sampling_params.repetition_penalty
-max_new_tokens algorithm.sampling_params.max_new_tokens
+max_new_tokens algorithm.sampling_params.max_new_tokens algorithm.length_params.max_new_token
 min_new_tokens algorithm.sampling_params.min_new_tokens
 max_prompt_tokens data.max_prompt_length
+total_tokens runner.seq_length
 rollout_prompts data.rollout_batch_size
+num_iterations algorithm.update_epoch
 minibatches algorithm.n_minibatches
 epsilon algorithm.clip_ratio_low algorithm.ratio_clip_eps
 epsilon_high algorithm.clip_ratio_high
@@ -727,12 +767,12 @@ devices_per_node cluster.gpu_per_node
 
 _PIPELINE = _table("""
 group_size attempts finetune.attempts
-learning_rate finetune.learning_rate
-kl_coef finetune.rl.kl_coef
-epsilon finetune.rl.epsilon_low
-epsilon_high finetune.rl.epsilon_high
-loss_type finetune.rl.policy_loss
-entropy_coef finetune.rl.entropy_bonus
+learning_rate finetune.learning_rate learning_rate
+kl_coef finetune.rl.kl_coef rl.kl_coef
+epsilon finetune.rl.epsilon_low rl.epsilon_low
+epsilon_high finetune.rl.epsilon_high rl.epsilon_high
+loss_type finetune.rl.policy_loss rl.policy_loss
+entropy_coef finetune.rl.entropy_bonus rl.entropy_bonus
 temperature llm.parameters.temperature
 top_p llm.parameters.top_p
 top_k llm.parameters.top_k
@@ -763,6 +803,154 @@ model pretrain
 lora_r lora_rank
 evaluation eval_steps
 processes gpus
+""")
+
+_ALIGNER = _table("""
+group_size trainer.reinforce.num_rollouts_per_prompt trainer.rs.num_rollouts_per_prompt
+learning_rate model.optim.lr
+kl_reward_coef trainer.ppo.initial_policy_kl_penalty trainer.reinforce.initial_policy_kl_penalty
+temperature model.ppo.sampling_params.temperature model.reinforce.sampling_params.temperature
+    model.rs.sampling_params.temperature
+top_p model.ppo.sampling_params.top_p model.reinforce.sampling_params.top_p model.rs.sampling_params.top_p
+top_k model.ppo.sampling_params.top_k model.reinforce.sampling_params.top_k model.rs.sampling_params.top_k
+max_new_tokens model.ppo.length_params.max_length model.reinforce.length_params.max_length
+    model.rs.length_params.max_length
+model_length model.encoder_seq_length
+rollout_prompts model.ppo.num_rollout_samples model.reinforce.num_rollout_samples model.rs.num_rollout_samples
+update_responses model.global_batch_size
+epsilon model.ppo.ratio_eps
+entropy_coef model.ppo.entropy_bonus
+epochs trainer.ppo.max_epochs trainer.reinforce.max_epochs
+max_steps trainer.ppo.max_steps trainer.reinforce.max_steps
+evaluation trainer.ppo.val_check_interval trainer.reinforce.val_check_interval
+max_grad_norm trainer.ppo.gradient_clip_val trainer.reinforce.gradient_clip_val
+model pretrained_checkpoint.restore_from_path
+nodes trainer.num_nodes
+devices_per_node trainer.devices
+""")
+"""Of the ``gpt_*_actor.yaml`` at v0.7.0; a rollout takes ``num_rollout_samples`` prompts."""
+
+_INSTRUCT = _table(
+    _TRAINER
+    + """
+group_size num_samples_per_prompt_rollout
+learning_rate learning_rate lr
+kl_coef beta
+temperature temperature
+max_prompt_tokens max_prompt_token_length
+max_new_tokens response_length
+rollout_prompts num_unique_prompts_rollout
+minibatches num_mini_batches
+num_iterations num_epochs
+epsilon clip_lower
+epsilon_high clip_higher
+async_level async_steps
+evaluation local_eval_every
+"""
+)
+"""Of `GRPOExperimentConfig` and `StreamingDataLoaderConfig`, where ``num_epochs`` counts passes over a rollout."""
+
+_TUNIX = _table("""
+group_size grpo_config.num_generations agentic_grpo_config.num_generations
+learning_rate rl_training_config.actor_optimizer_config.peak_value
+    rl_training_config.actor_optimizer_config.learning_rate
+kl_coef grpo_config.beta agentic_grpo_config.beta ppo_config.beta
+epsilon grpo_config.epsilon agentic_grpo_config.epsilon ppo_config.epsilon
+num_iterations grpo_config.num_iterations agentic_grpo_config.num_iterations ppo_config.num_iterations
+loss_agg_mode grpo_config.loss_agg_mode agentic_grpo_config.loss_agg_mode
+temperature rollout_config.temperature
+top_p rollout_config.top_p
+top_k rollout_config.top_k
+max_prompt_tokens rollout_config.max_prompt_length
+max_new_tokens rollout_config.total_generation_steps
+rollout_prompts batch_size
+max_steps rl_training_config.max_steps
+epochs num_train_epochs
+evaluation rl_training_config.eval_every_n_steps
+max_grad_norm rl_training_config.actor_optimizer_config.max_grad_norm
+model model_config.model_id model_config.model_name
+lora_r actor_model_config.lora_config.rank
+""")
+
+_TINKER = _table("""
+group_size group_size dataset_builder.group_size
+learning_rate learning_rate
+kl_reward_coef kl_penalty_coef
+temperature temperature
+max_new_tokens max_tokens
+rollout_prompts groups_per_batch dataset_builder.batch_size
+minibatches num_substeps
+loss_type loss_fn
+model model_name
+lora_r lora_rank
+async_level max_steps_off_policy async_config.max_steps_off_policy
+evaluation eval_every
+max_steps max_steps
+seed seed
+""")
+
+_RLLM = _table("""
+group_size training.group_size
+learning_rate training.learning_rate
+adv_estimator algorithm.adv_estimator rllm.algorithm.adv_estimator
+temperature sampling.train.temperature sampling.temperature
+top_p sampling.train.top_p sampling.top_p
+max_prompt_tokens data.max_prompt_length
+max_new_tokens data.max_response_length
+rollout_prompts data.train_batch_size
+epochs trainer.total_epochs rllm.trainer.total_epochs
+evaluation trainer.test_freq rllm.trainer.test_freq
+model model.name
+lora_r model.lora_rank
+""")
+"""Of the backends of rLLM that are not verl, whose keys are verl's."""
+
+_CHAT = _table("""
+learning_rate actor_learning_rate
+max_prompt_tokens max_prompt_seq_len
+max_new_tokens max_answer_seq_len
+num_iterations ppo_epochs
+lora_r actor_lora_dim
+dropout actor_dropout
+model actor_model_name_or_path
+gradient_checkpointing actor_gradient_checkpointing
+gradient_accumulation_steps gradient_accumulation_steps
+epochs num_train_epochs
+seed seed
+""")
+
+_TRLX = _table("""
+learning_rate optimizer.kwargs.lr train.learning_rate_init
+kl_reward_coef method.init_kl_coef
+rollout_responses method.num_rollouts
+update_responses train.batch_size
+num_iterations method.ppo_epochs
+epsilon method.cliprange
+temperature method.gen_kwargs.temperature
+top_p method.gen_kwargs.top_p
+top_k method.gen_kwargs.top_k
+max_new_tokens method.gen_kwargs.max_new_tokens
+model_length train.seq_length
+model model.model_path
+max_steps train.total_steps
+epochs train.epochs
+evaluation train.eval_interval
+seed train.seed
+""")
+
+_RL4LMS = _table("""
+learning_rate alg.args.learning_rate
+kl_reward_coef alg.kl_div.coeff
+num_iterations alg.args.n_epochs
+update_responses alg.args.batch_size
+max_prompt_tokens env.args.max_prompt_length
+max_new_tokens alg.policy.args.generation_kwargs.max_new_tokens
+temperature alg.policy.args.generation_kwargs.temperature
+top_k alg.policy.args.generation_kwargs.top_k
+top_p alg.policy.args.generation_kwargs.top_p
+model alg.policy.args.model_name
+evaluation train_evaluation.eval_every
+algorithm alg.id
 """)
 
 _GENERATION = _table(
@@ -827,7 +1015,14 @@ FRAMEWORKS = (
         r"slime|miles",
         ("rollout_max_response_len", "n_samples_per_prompt", "num_rollout", "rm_type"),
         _SLIME,
-        {"temperature": 1.0, "top_p": 1.0, "adv_estimator": "grpo", "use_kl_loss": False, "learning_rate": 1e-6},
+        {
+            "temperature": 1.0,
+            "top_p": 1.0,
+            "adv_estimator": "grpo",
+            "use_kl_loss": False,
+            "learning_rate": 1e-6,
+            "epsilon": 0.2,
+        },
         flat=True,
     ),
     Framework(
@@ -862,15 +1057,41 @@ FRAMEWORKS = (
         r"verl\.trainer\.main\b",
         ("worker.rollout", "worker.actor"),
         _EASYR1,
-        {"num_iterations": 1, "adv_estimator": "grpo", "temperature": 1.0},
+        {
+            "num_iterations": 1,
+            "adv_estimator": "grpo",
+            "temperature": 1.0,
+            "top_p": 1.0,
+            "learning_rate": 1e-6,
+            "epsilon": 0.2,
+            "lora_r": 0,
+        },
     ),
     Framework(
         "SkyRL",
         "",
-        r"skyrl(?!\.tinker)",  # a server of tinker is told by its client how to train
+        r"skyrl(?!\S*\btinker)",  # with tinker the client says how to train, under names of its own
         ("trainer.policy", "generator.n_samples_per_prompt", "trainer.algorithm"),
         _SKYRL,
-        {"adv_estimator": "grpo", "group_size": 5, "num_iterations": 1, "temperature": 1.0, "lora_r": 0},
+        {
+            "adv_estimator": "grpo",
+            "group_size": 5,
+            "num_iterations": 1,
+            "temperature": 1.0,
+            "top_p": 1.0,
+            "lora_r": 0,
+            "learning_rate": 1e-6,
+            "use_kl_loss": True,
+            "use_kl_in_reward": False,
+            "kl_coef": 0.001,
+            "epsilon": 0.2,
+            "epsilon_high": 0.2,
+            "max_prompt_tokens": 512,
+            "max_new_tokens": 1024,
+            "rollout_prompts": 1024,
+            "update_prompts": 256,
+            "epochs": 1,
+        },
     ),
     Framework(
         "NeMo-RL",
@@ -894,7 +1115,7 @@ FRAMEWORKS = (
         r"areal",
         ("gconfig", "rollout.max_head_offpolicyness"),
         _AREAL,
-        {"minibatches": 4, "num_iterations": 1, "temperature": 1.0},
+        {"minibatches": 4, "num_iterations": 1, "temperature": 1.0, "top_p": 1.0, "epsilon": 0.2},
     ),
     Framework(
         "ROLL",
@@ -902,7 +1123,7 @@ FRAMEWORKS = (
         r"start_(?:rlvr|agentic)",
         ("actor_train", "actor_infer", "num_return_sequences_in_group", "train_env_manager"),
         _ROLL,
-        {"num_iterations": 1},
+        {"num_iterations": 1, "adv_estimator": "gae", "use_kl_loss": False, "epsilon": 0.2},
         trained="actor_train",
     ),
     Framework(
@@ -917,9 +1138,12 @@ FRAMEWORKS = (
         "prime-rl",
         "",
         r"prime_rl|prime-rl|\buv run rl\b|(?:^| )rl @",
-        ("orchestrator", "trainer.optim"),
+        (
+            *("orchestrator", "trainer.optim", "rollouts_per_example", "env.0.id", "train.source.0", "max_async_level"),
+            *("max_off_policy_steps", "buffer.online_difficulty_filtering", "weight_broadcast"),
+        ),
         _PRIME,
-        {"temperature": 1.0, "learning_rate": 1e-6, "num_iterations": 1},
+        {"temperature": 1.0, "num_iterations": 1, "adv_estimator": "grpo"},
     ),
     Framework(
         "Trinity-RFT",
@@ -929,7 +1153,86 @@ FRAMEWORKS = (
         _TRINITY,
         {"temperature": 1.0, "top_p": 1.0},
     ),
-    Framework("PipelineRL", "", "pipelinerl", ("finetune.rl", "llm.parameters", "actor.llm_max_rollouts"), _PIPELINE),
+    Framework(
+        "PipelineRL",
+        "",
+        "pipelinerl",
+        (
+            *("finetune.rl", "llm.parameters", "actor.llm_max_rollouts", "rl.policy_loss", "rl.kl_coef"),
+            *("gradient_accumulation_passes", "gradient_clipping_threshold"),
+        ),
+        _PIPELINE,
+    ),
+    Framework(
+        "NeMo-Aligner",
+        "0.7.0",
+        r"train_gpt_(?:ppo|reinforce|rs)_actor",
+        (
+            *("trainer.ppo", "trainer.reinforce", "trainer.rs", "model.ppo", "model.reinforce", "model.rs"),
+            *("remote_critic_rm", "remote_rm"),
+        ),
+        _ALIGNER,
+        {"num_iterations": 1},
+    ),
+    Framework(
+        "Open-Instruct",
+        "",
+        r"open_instruct[/.](?:grpo|ppo)|\b(?:grpo_fast|(?:grpo|ppo)_vllm_thread)",
+        (
+            "num_samples_per_prompt_rollout",
+            "num_unique_prompts_rollout",
+            "dataset_mixer_list",
+            "local_rollout_batch_size",
+        ),
+        _INSTRUCT,
+        {"num_iterations": 1},
+        flat=True,
+    ),
+    Framework(
+        "Tunix",
+        "",
+        r"tunix\S*(?:grpo|ppo)",
+        ("rl_training_config", "grpo_config", "agentic_grpo_config", "ppo_config", "actor_model_config"),
+        _TUNIX,
+        {"num_iterations": 1, "epsilon": 0.2},
+    ),
+    Framework(
+        "Tinker cookbook",
+        "",
+        r"tinker_cookbook\S*rl\b",
+        ("groups_per_batch", "kl_penalty_coef", "renderer_name", "num_substeps", "dataset_builder.group_size"),
+        _TINKER,
+        {"temperature": 1.0, "minibatches": 1, "num_iterations": 1, "lora_r": 32},
+    ),
+    Framework(
+        "rLLM",
+        "",
+        r"rllm\S*tinker|rllm/backend=(?!verl)",
+        ("training.group_size", "training.learning_rate", "tinker_base_url"),
+        _RLLM,
+        {"adv_estimator": "grpo"},
+    ),
+    Framework(
+        "DeepSpeed-Chat",
+        "",
+        r"step3_rlhf",
+        (
+            *("actor_model_name_or_path", "critic_model_name_or_path", "max_answer_seq_len"),
+            *("per_device_generation_batch_size", "per_device_training_batch_size"),
+        ),
+        _CHAT,
+        {"adv_estimator": "gae", "num_iterations": 1},
+        flat=True,
+    ),
+    Framework(
+        "trlX",
+        "0.7.0",
+        "",
+        ("method.init_kl_coef", "method.num_rollouts", "method.chunk_size", "method.cliprange"),
+        _TRLX,
+        {"adv_estimator": "gae"},
+    ),
+    Framework("RL4LMs", "", "", ("alg.kl_div", "alg.args.n_steps", "train_evaluation", "datapool.id"), _RL4LMS),
     Framework(
         "oat",
         "",
@@ -972,7 +1275,7 @@ FRAMEWORKS = (
         r"llamafactory|llama-factory",
         ("finetuning_type", "stage", "cutoff_len"),
         _FACTORY,
-        {},
+        {"adv_estimator": "gae", "num_iterations": 4, "temperature": 0.95, "top_p": 0.7, "top_k": 50},
         flat=True,
         rollouts_apart=False,
     ),
@@ -982,7 +1285,15 @@ FRAMEWORKS = (
         r"(?s)(?:GRPO|RLOO)Config.*\bunsloth",
         (),
         _TRL,
-        {"group_size": 8, "num_iterations": 1, "epsilon": 0.2, "evaluation": "no", "world_size": 1, "top_p": 1.0},
+        {
+            "group_size": 8,
+            "num_iterations": 1,
+            "epsilon": 0.2,
+            "evaluation": "no",
+            "world_size": 1,
+            "top_p": 1.0,
+            "learning_rate": 5e-5,
+        },
         flat=True,
         fields=_TRL_ALL | frozenset(_UNSLOTH_FIELDS.split()),
     ),
@@ -1031,14 +1342,31 @@ FRAMEWORKS = (
 )
 """Frameworks, the more particular first: of two that fit a configuration alike the first counts."""
 
+FILES_OF_MODELS = ("generation_config.json", "tokenizer_config.json")
+"""What lies beside the weights; it says how responses are drawn, not how the model is trained."""
+HAND_WRITTEN = Framework(
+    "hand-written trainer",
+    "",
+    "",
+    (),
+    {"mask_without_eos": ("code.mask_without_eos",)},
+    flat=True,
+    rollouts_apart=False,
+)
+"""What no framework recognises: keys are told by the names that trainers usually give them."""
+
 END_OF_TURN = re.compile(r"<\|(?:im_end|eot_id|end|eot|END_OF_TURN_TOKEN|turn_end)\|>|<end_of_turn>|<turn\|>")
 """Tokens with which chat templates close a turn."""
 GROUPED = re.compile(
-    r"(?<![a-z])(?:dr_?grpo|grpo|t?rloo|gigpo|group|gspo|dapo|cispo|gpg|opo\b|maxrl|reinforce_plus_plus_baseline"
-    r"|reinforce_baseline)",
+    r"(?<![a-z])(?:dr_?grpo|grpo|t?rloo|gigpo|gdpo|group|gspo|dapo|cispo|gpg|opo\b|max_?rl|reinforce_plus_plus_baseline"
+    r"|reinforce_baseline|reinpp_baseline)",
     re.IGNORECASE,
 )
-UNGROUPED = re.compile(r"(?:token_|step_)?(?:gae|remax|reinforce|reinforce_plus_plus|reinforce\+\+|raft|ppo)", re.I)
+UNGROUPED = re.compile(
+    r"(?:token_|step_|agentic_|embodied_)?(?:gae|remax|reinforce|reinforce_plus_plus|reinforce\+\+|reinpp|raft|ppo"
+    r"|opd|opsd|rae|raw|sac)",
+    re.IGNORECASE,
+)
 
 
 def needs_group(estimator: object) -> bool | None:

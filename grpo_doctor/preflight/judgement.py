@@ -11,7 +11,8 @@ from ..diagnosis import Diagnosis
 from ..examine import diagnose
 from ..run import BROADCAST, RunBuilder
 from .arithmetic import table, work_out
-from .configuration import FILES_OF_MODELS, Configuration
+from .configuration import Configuration
+from .frameworks import FILES_OF_MODELS
 from .memory import memory
 
 FAMILY = "config"

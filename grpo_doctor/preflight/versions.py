@@ -10,6 +10,8 @@ from typing import NamedTuple
 from .readers.beside import beside, text_of
 
 FILES = ("requirements.txt", "pyproject.toml", "environment.yml", "environment.yaml", "setup.py")
+LONGEST = 2_000
+"""Characters of a line that are looked at; notebooks hold pictures in one line."""
 _PIN = (
     r"(?<![\w\-.]){}(?:\[[\w,\- ]{{0,60}}\])?\s{{0,3}}={{1,3}}\s{{0,3}}[\"']?"
     r"v?(\d{{1,4}}(?:\.\d{{1,4}}){{1,2}})(?![\w.*])"
@@ -29,8 +31,10 @@ def pinned(libraries: Iterable[str], text: str, path: Path) -> dict[str, Pin]:
     files = [at for name in FILES if (at := beside(path, name)) is not None]
     found: dict[str, Pin] = {}
     for source, lies_beside in ((text, False), *((text_of(at) or "", True) for at in files)):
+        lines = [line[:LONGEST] for line in source.splitlines()]
         for library in list(patterns):
-            if versions := set(patterns[library].findall(source)):
+            named = (line for line in lines if library in line)
+            if versions := {version for line in named for version in patterns[library].findall(line)}:
                 del patterns[library]
                 if len(versions) == 1:
                     found[library] = Pin(versions.pop(), lies_beside)

@@ -108,9 +108,9 @@ AREAL = (
 AREAL_RIGHT = {"k": 8, "response": 1024, "temperature": 1.0, "top_p": 1.0, "kl": 0.0, "lr": 1e-6, "prompts": 128}
 ROLL = (
     "rollout_batch_size: {prompts}\nadv_estimator: grpo\nnum_return_sequences_in_group: {k}\nprompt_length: 1024\n"
-    "response_length: 2048\nuse_kl_loss: {loss}\nkl_loss_coef: {kl}\nadd_token_level_kl: {reward}\n"
+    "response_length: {response}\nuse_kl_loss: {loss}\nkl_loss_coef: {kl}\nadd_token_level_kl: {reward}\n"
     "init_kl_coef: 0.1\npretrain: {model}\nlogging_steps: {logging}\neval_steps: {test}\nactor_train:\n"
-    "  training_args:\n    learning_rate: {lr}\nactor_infer:\n  generating_args:\n    max_new_tokens: {response}\n"
+    "  training_args:\n    learning_rate: {lr}\nactor_infer:\n  generating_args:\n    max_new_tokens: 2048\n"
     "    temperature: {temperature}\nvalidation:\n  generating_args:\n    temperature: 0.0\n"
 )
 ROLL_RIGHT = {
@@ -141,7 +141,7 @@ AXOLOTL_RIGHT = {
 FACTORY = (
     "stage: ppo\nmodel_name_or_path: Qwen/Qwen2.5-7B\nfinetuning_type: {tuner}\ncutoff_len: 1024\n"
     "per_device_train_batch_size: 4\nlearning_rate: {lr}\ntemperature: {temperature}\nmax_new_tokens: 512\n"
-    "repetition_penalty: {penalty}\nlogging_steps: {logging}\nppo_epochs: 4\n"
+    "repetition_penalty: {penalty}\nlogging_steps: {logging}\nppo_epochs: 4\ntop_p: 1.0\ntop_k: 0\n"
 )
 FACTORY_RIGHT = {"tuner": "lora", "lr": 1e-5, "temperature": 1.0, "penalty": 1.0, "logging": 1}
 TORCHTUNE = (
@@ -295,7 +295,6 @@ FAULTS = [
     ("openrlhf.sh", "CFG016", "info", {"more": "--bf16"}),
     ("trl.py", "CFG039", "warning", {"pin": "trl==0.23.1", "temperature": 0.6, "more": "use_vllm=True,"}),
     ("areal.yaml", "CFG001", "info", {"k": 2}),
-    ("areal.yaml", "CFG003", "warning", {"kl": 0.5}),
     ("areal.yaml", "CFG004", "warning", {"temperature": 0.2}),
     ("areal.yaml", "CFG005", "info", {"top_p": 0.9}),
     ("areal.yaml", "CFG024", "info", {"temperature": 0.7}),

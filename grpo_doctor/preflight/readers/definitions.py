@@ -65,6 +65,7 @@ class Definitions:
         self.within: dict[ast.Call, str] = {}
         self.parameters: dict[str, list[tuple[str, ast.expr]]] = {}
         self.returned: dict[str, list[ast.expr]] = {}
+        self.ordered: dict[str, list[str]] = {}
         self.at = self.steps = 0
         for tree in self.trees:
             for node, inside in walk(tree):
@@ -99,6 +100,8 @@ class Definitions:
                 self.origins.update((alias.asname or alias.name, module or OWN) for alias in names)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self._parameters(node)
+                owner = inside.removeprefix("class ") if node.name == "__init__" else node.name
+                self.ordered[owner] = [a.arg for a in (*node.args.posonlyargs, *node.args.args) if a.arg != "self"]
             case ast.Return(value=ast.expr()) if inside:
                 assert node.value is not None
                 self.returned.setdefault(inside, []).append(node.value)

@@ -21,6 +21,8 @@ BROKEN = 3
 """Statements that do not parse and may be left out of a script; with more of them it is no Python."""
 SIBLINGS = 8
 """Modules beside a script that are read for the names that it imports."""
+LENGTH = 100_000
+"""Characters of those modules together, from which on no further one is read."""
 IMPORTS = 500
 """Imported names that are looked for beside a script."""
 
@@ -53,7 +55,7 @@ def siblings(trees: list[ast.Module], path: Path) -> list[ast.Module]:
     """The modules beside a script from which it imports names, and those from which they do; their lines are 0."""
     found: dict[Path, ast.Module] = {}
     waiting = [(path, tree) for tree in trees]
-    looked_for = 0
+    looked_for = length = 0
     here = around(path)
     while waiting:
         origin, tree = waiting.pop(0)
@@ -67,8 +69,9 @@ def siblings(trees: list[ast.Module], path: Path) -> list[ast.Module]:
                     continue
                 at = beside(origin, named, (".py",)) or beside(origin, f"src/{named}", (".py",))
                 text = text_of(at) if at and at != path and at not in found and len(found) < SIBLINGS else None
-                if at is None or text is None:
+                if at is None or text is None or length > LENGTH:
                     continue
+                length += len(text)
                 try:
                     found[at] = _elsewhere(text)
                 except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -45,6 +45,8 @@ LOOSE = {
     "get_peft_model": "lora",
     "AdamW": "optim",
     "Adam": "optim",
+    "AdamParams": "optim",
+    "TrainConfig": "train",
 }
 """Calls of a hand-written trainer whose arguments are settings, and the prefix of their keys."""
 GREEDY = "temperature"
@@ -303,6 +305,10 @@ class _Script(Definitions):
             if name in LOOSE or any(k.arg in TELLING or PER_PROMPT.fullmatch(k.arg or "") for k in call.keywords):
                 of_class = name not in LOOSE and name[:1].isupper()
                 self._keywords(launch, "" if of_class else f"{LOOSE.get(name, 'call')}.", call)
+            elif call.args and call.lineno and name in self.ordered:
+                for parameter, value in zip(self.ordered[name], call.args, strict=False):
+                    if (parameter in TELLING or PER_PROMPT.fullmatch(parameter)) and known(value, self.lookup)[0]:
+                        self.add(launch, f"call.{parameter}", value, call.lineno)
             elif (learner := _LEARNER.match(name)) is not None and call.lineno and not ELSEWHERE.search(name):
                 launch.add("algorithm", learner[1].lower(), call.lineno)
                 self._keywords(launch, "", call)

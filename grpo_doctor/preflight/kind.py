@@ -1,0 +1,91 @@
+"""What kind of training a launch starts: by its program, by its sections, else by settings that only one kind has."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ..run import RunType
+from .entry import OF_RL, Launch
+from .frameworks import FILES_OF_MODELS, GROUPED, HAND_WRITTEN, needs_group
+
+if TYPE_CHECKING:
+    from .configuration import Configuration
+
+ONLY_RL = frozenset(
+    "group_size kl_coef kl_reward_coef adv_estimator epsilon epsilon_high use_kl_loss num_iterations rollout_prompts "
+    "rollout_responses importance_sampling_level sync_ref_model".split()
+)
+"""Settings that no other kind of training has."""
+NOTHING_ELSE = (
+    *("verl", "NeMo-RL", "AReaL", "SkyRL", "ROLL", "RLinf", "prime-rl", "EasyR1"),
+    *("TRL PPO or RLOO", *FILES_OF_MODELS),
+)
+"""Frameworks whose documents are recognised by keys that other kinds of training do not have."""
+_STARTED = re.compile(r"(?:^|[\s/])([\w\-]+)\.py\b|\s-m\s+([\w.]+)")
+_EVALUATES = re.compile(r"(?:^|[\s/])(?:run_)?(?:eval|evaluate|evaluation|infer|inference|benchmark)(?:_[a-z]+)?\.py\b")
+"""Programs that only evaluate, whatever configuration of a training they are given."""
+_OF_TEXT = re.compile(r"model_name|model_path|llm|tokenizer|prompt|token|completion|response|vla")
+"""Keys that only the training of a language model has."""
+_SUPERVISED = re.compile(r"(?i)(?:^|[^a-z])sft(?:[^a-z]|$)|SFTConfig|^TrainingArguments|fsdp_sft|pretrain\b")
+_PREFERENCE = re.compile(r"(?i)(?:^|[^a-z])(?:dpo|kto|orpo|simpo|cpo|ipo|rm)(?:[^a-z]|$)|(?:DPO|KTO|ORPO|Reward)Config")
+
+
+def kind_of(launch: Launch, found: Configuration) -> RunType:
+    """The kind of training, as far as the launch and what was read of it tell."""
+    algorithm = str(found.settings.get("algorithm", "")).lower()
+    if algorithm in ("dpo", "kto", "orpo", "simpo", "cpo", "ipo", "rm"):
+        return "preference"
+    if algorithm in ("sft", "pt", "supervised") or (
+        found.framework.name in ("axolotl", "LLaMA-Factory") and not algorithm
+    ):
+        return "supervised"
+    trained = found.framework.trained
+    if trained and not launch.program and not _has_section(launch, trained):
+        return "none"
+    if _EVALUATES.search(launch.program):
+        return "none"
+    if found.framework is not HAND_WRITTEN and found.framework.program and launch.program:
+        return "rl" if re.search(found.framework.program, launch.program) else _by_settings(launch, found)
+    return _by_settings(launch, found)
+
+
+def _by_settings(launch: Launch, found: Configuration) -> RunType:
+    said = ONLY_RL.intersection(found.settings)
+    if launch.program.startswith("script"):
+        said = said.intersection(found.lines)  # what only the modules say that it imports is not its own
+    of_beta = said == {"kl_coef"} and found.keys["kl_coef"].rsplit(".", 1)[-1] == "beta"
+    if of_beta and not GROUPED.search(launch.program) and "temperature" not in found.settings:
+        said = frozenset()  # preference training has a beta too
+    training = {"learning_rate", "per_device_train_batch_size", "gradient_accumulation_steps"} & set(found.settings)
+    evaluates = not launch.program and not training and _has_section(launch, "eval", "evals", "num_examples")
+    if said == {"group_size"} and evaluates:
+        return "none"  # how often each example of an evaluation is answered
+    said_so = any(needs_group(found.settings.get(name)) is not None for name in ("algorithm", "loss_type"))
+    if said_so and len(found.settings) >= 2:
+        return "rl"
+    if said and len(found.settings) >= 2 and not (_SUPERVISED.search(launch.program) and "group_size" not in said):
+        return "rl"
+    if found.framework.name in NOTHING_ELSE and found.settings and not _other_sections(launch):
+        return "rl"
+    if _PREFERENCE.search(launch.program):
+        return "preference"
+    if training and _named_after_rl(launch):
+        return "rl"
+    return "supervised" if _SUPERVISED.search(launch.program) or len(training) >= 2 else "none"
+
+
+def _named_after_rl(launch: Launch) -> bool:
+    """Whether a command starts a program that is called after reinforcement learning, and gives it a language model."""
+    started = "" if launch.program.startswith("script") else launch.program
+    of_rl = any(OF_RL.search(found[0]) for found in _STARTED.finditer(started))
+    return of_rl and any(_OF_TEXT.search(entry.key) for entry in launch.entries)
+
+
+def _other_sections(launch: Launch) -> bool:
+    """Whether a document has the section of another kind of training."""
+    return _has_section(launch, "sft", "dpo", "rm", "distillation")
+
+
+def _has_section(launch: Launch, *names: str) -> bool:
+    return any(e.key.split(".", 1)[0] in names for e in launch.entries)

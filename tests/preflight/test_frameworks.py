@@ -1,0 +1,158 @@
+"""What the keys of each framework mean, as its own sources say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grpo_doctor.preflight.judgement import judge
+from grpo_doctor.preflight.reading import read
+
+ALIGNER = (
+    "trainer:\n  num_nodes: 1\n  devices: 8\n  {algorithm}:\n    initial_policy_kl_penalty: 0.01\n{group}"
+    "model:\n  global_batch_size: 64\n  {algorithm}:\n    num_rollout_samples: 512\n    sampling_params:\n"
+    "      temperature: 0.9\n  optim:\n    lr: 9e-7\n"
+)
+NEMO = (
+    "grpo: {{num_prompts_per_step: 32, num_generations_per_prompt: 16}}\nloss_fn: {{reference_policy_kl_penalty: 0.01}}\n"
+    "policy:\n  optimizer: {{kwargs: {{lr: 5e-6}}}}\n  train_global_batch_size: 512\n"
+    "  dtensor_cfg: {{enabled: {dtensor}, lora_cfg: {{enabled: false, dim: 8}}}}\n"
+    "  megatron_cfg: {{enabled: {megatron}, optimizer: {{lr: 1e-5}}, peft: {{enabled: true, dim: 8}}}}\n"
+)
+EASY = (
+    "python3 -m verl.trainer.main worker.rollout.n=5 worker.actor.optim.lr=1e-6 algorithm.kl_coef=0.01 "
+    "algorithm.use_kl_loss={loss} {more}"
+)
+ROLL = (
+    "rollout_batch_size: 64\nadv_estimator: grpo\nactor_train: {{training_args: {{learning_rate: 1e-6}}}}\n"
+    "pg_clip: 0.1\npg_clip_low: 0.2\npg_clip_high: 0.3\nuse_pg_clip_range: {apart}\n{more}"
+)
+SKY = "uv run -m skyrl_train.entrypoints.main_base trainer.algorithm.advantage_estimator=grpo {more}"
+PRIME = (
+    "max_steps = 100\nbatch_size = 128\nrollouts_per_example = 8\n[sampling]\ntemperature = 0.8\n[[env]]\nid = 'a/b'\n"
+)
+
+MEANT: list[tuple[str, str, dict[str, Any]]] = [
+    (
+        "a.yaml",
+        ALIGNER.format(algorithm="reinforce", group="    num_rollouts_per_prompt: 4\n"),
+        {
+            "framework": "NeMo-Aligner",
+            "group_size": 4,
+            "learning_rate": 9e-7,
+            "rollout_prompts": 512,
+            "temperature": 0.9,
+        },
+    ),
+    ("a.yaml", ALIGNER.format(algorithm="ppo", group=""), {"framework": "NeMo-Aligner", "group_size": None}),
+    ("a.yaml", NEMO.format(dtensor="true", megatron="false"), {"learning_rate": 5e-6, "use_peft": False}),
+    ("a.yaml", NEMO.format(dtensor="false", megatron="true"), {"learning_rate": 1e-5, "use_peft": True, "lora_r": 8}),
+    ("a.sh", EASY.format(loss="true", more=""), {"use_kl_in_reward": None, "group_size": 5}),
+    ("a.sh", EASY.format(loss="false", more=""), {"use_kl_in_reward": True}),
+    ("a.sh", EASY.format(loss="true", more="algorithm.disable_kl=true"), {"use_kl_loss": False}),
+    # ROLL's agentic pipeline counts trajectories, its other one prompts; a limit is what is left of the sequence
+    (
+        "a.yaml",
+        ROLL.format(apart="false", more="train_env_manager: {group_size: 8}\nprompt_length: 1024\n"),
+        {"rollout_responses": 64, "rollout_prompts": 8, "epsilon": 0.1, "epsilon_high": None},
+    ),
+    (
+        "a.yaml",
+        ROLL.format(
+            apart="true", more="num_return_sequences_in_group: 8\nprompt_length: 1024\nsequence_length: 5120\n"
+        ),
+        {"rollout_responses": 512, "max_new_tokens": 4096, "epsilon": 0.2, "epsilon_high": 0.3},
+    ),
+    ("a.sh", SKY.format(more=""), {"group_size": 5, "rollout_prompts": 1024, "minibatches": 4, "kl_coef": 0.001}),
+    ("a.sh", SKY.format(more="trainer.placement.policy_num_gpus_per_node=4"), {"world_size": 4}),
+    ("a.toml", PRIME, {"framework": "prime-rl", "group_size": 8, "rollout_prompts": 16, "temperature": 0.8}),
+    ("a.toml", "[orchestrator]\nbatch_size = 512\ngroup_size = 16\n[trainer.optim]\nlr = 3e-6\n", {"group_size": 16}),
+    (
+        "a.yaml",
+        "gconfig: {n_samples: 4, temperature: 1.0}\nactor: {kl_ctl: 0.1, optimizer: {lr: 1.7e-5}}\n"
+        "train_dataset: {batch_size: 256}\nrollout: {max_head_offpolicyness: 2}\n",
+        {"group_size": 4, "kl_reward_coef": 0.1, "kl_coef": None, "rollout_prompts": 256},
+    ),
+    ("a.yaml", "stage: ppo\nfinetuning_type: lora\ncutoff_len: 512\npref_beta: 0.1\n", {"kl_coef": None, "top_p": 0.7}),
+    (
+        "a.yaml",
+        "rl_training_config: {actor_optimizer_config: {peak_value: 3e-6}}\nrollout_config: {temperature: 0.9}\n"
+        "grpo_config: {num_generations: 2, beta: 0.08}\nbatch_size: 4\n",
+        {"framework": "Tunix", "group_size": 2, "learning_rate": 3e-6, "rollout_responses": 8},
+    ),
+    (
+        "a.sh",
+        "python open_instruct/grpo_fast.py --num_samples_per_prompt_rollout 16 --num_unique_prompts_rollout 32 --lr 1e-6 "
+        "--num_epochs 2 --clip_higher 0.272",
+        {"framework": "Open-Instruct", "group_size": 16, "rollout_prompts": 32, "updates_per_rollout": None},
+    ),
+    (
+        "a.sh",
+        "python -m tinker_cookbook.recipes.math_rl.train group_size=16 groups_per_batch=64 learning_rate=8e-5 max_tokens=512",
+        {"framework": "Tinker cookbook", "group_size": 16, "rollout_responses": 1024, "learning_rate": 8e-5},
+    ),
+    (
+        "a.sh",
+        "python train.py rllm/backend=tinker training.group_size=8 training.learning_rate=2e-5 model.lora_rank=16",
+        {"framework": "rLLM", "group_size": 8, "learning_rate": 2e-5},
+    ),
+    (
+        "a.sh",
+        "deepspeed main.py --actor_model_name_or_path a --critic_model_name_or_path b --actor_learning_rate 9.65e-6 "
+        "--max_answer_seq_len 256 --ppo_epochs 1",
+        {"framework": "DeepSpeed-Chat", "learning_rate": 9.65e-6, "group_baseline": False},
+    ),
+    (
+        "a.yml",
+        "method: {num_rollouts: 128, init_kl_coef: 0.001, ppo_epochs: 4}\noptimizer: {kwargs: {lr: 1e-6}}\n",
+        {"framework": "trlX", "group_size": None, "rollout_responses": 128, "learning_rate": 1e-6},
+    ),
+    (
+        "a.yml",
+        "alg: {id: ppo, args: {n_steps: 512, learning_rate: 5e-7}, kl_div: {coeff: 0.001}}\ndatapool: {id: a}\n",
+        {"framework": "RL4LMs", "learning_rate": 5e-7, "kl_reward_coef": 0.001},
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "expected"), MEANT)
+def test_keys_mean_what_the_framework_says(tmp_path: Path, name: str, text: str, expected: dict[str, Any]) -> None:
+    (tmp_path / name).write_text(text)
+    (found,) = read(tmp_path / name)
+    judge(found, name)
+    assert found.run_type == "rl"
+    assert {key: found.settings.get(key) for key in expected} == expected
+
+
+OTHERS = [
+    ("a.toml", "num_examples = 100\nrollouts_per_example = 3\n[client]\nbase_url = 'x'\n[[env]]\nid = 'a/b'\n", "none"),
+    (
+        "a.sh",
+        "python examples/eval.py --config grpo.yaml policy.model_name=a grpo.num_generations_per_prompt=8",
+        "none",
+    ),
+    (
+        "a.yml",
+        "alg: {id: supervised, args: {learning_rate: 1e-5}, kl_div: {coeff: 0}}\ndatapool: {id: a}\n",
+        "supervised",
+    ),
+    ("a.sh", "python ppo.py --env CartPole-v1 --learning-rate 2.5e-4 --gradient_accumulation_steps 1", "supervised"),
+    ("a.sh", "python train_ppo.py --learning_rate 1e-6 --max_new_tokens 512", "rl"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "kind"), OTHERS)
+def test_what_only_looks_like_reinforcement_learning(tmp_path: Path, name: str, text: str, kind: str) -> None:
+    (tmp_path / name).write_text(text)
+    assert read(tmp_path / name)[0].run_type == kind
+
+
+def test_a_program_of_the_authors_own_has_no_defaults_of_trl(tmp_path: Path) -> None:
+    (tmp_path / "a.sh").write_text(
+        "python ppo_training.py --per_device_train_batch_size 1 --max_completion_length 512 --learning_rate 1e-6"
+    )
+    (found,) = read(tmp_path / "a.sh")
+    assert found.run_type == "rl"
+    assert not found.assumed
