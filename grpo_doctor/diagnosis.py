@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+import numpy as np
 
 from .answers import answers_of
 from .check import Confidence, Finding, Fires, Severity, Withheld
@@ -112,12 +113,15 @@ def learns(success: Mapping[str, Outcome], run_type: RunType = "rl") -> bool:
     """Whether a series of success shows learning or a solved task, and none that was reached is lost.
 
     The loss of a preference run begins at ln 2, where policy and reference are one (arXiv 2305.18290, equation 7), so
-    that one below it has learnt whenever the log begins.
+    that one below it has learnt whenever the log begins: if it is that loss. By its convexity (Jensen) it is never
+    smaller than the loss of the mean margin, so that one which is belongs to another method, and begins elsewhere.
     """
     if any(o.fallen for o in success.values()):
         return False
-    loss = success.get("loss")
+    loss, margin = success.get("loss"), success.get("reward_margin")
     below = run_type == "preference" and loss is not None and -loss.now + loss.shown < math.log(2)
+    if below and loss is not None and margin is not None and not math.isnan(margin.now):
+        below = -loss.now + loss.shown >= np.logaddexp(0.0, -margin.now)
     return below or any(o.risen for o in success.values())
 
 
@@ -303,7 +307,7 @@ def diagnosis_of(
     headline = sick(outcome, cause, moved) if head else unsick(verdict, run, rows, active, stands, learning)
     alone = outcome is None and run.run_type != "probe"
     if head and verdict == "suspect" and (alone or (learning and not headline.startswith("The reward rose"))):
-        headline = f"{headline} {shown(stands, learning)}"  # and says by what
+        headline = f"{headline} {shown(stands, learning, run.run_type)}"  # and says by what
     return Diagnosis(
         source=run.source,
         format=run.format,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from .check import Finding
 from .moved import Moved
-from .run import Run
+from .run import Run, RunType
 from .trajectory import LEAST, TURNED, Outcome
 
 if TYPE_CHECKING:
@@ -23,7 +23,10 @@ NAMES = {
     "eval_score": "held-out score",
     "loss": "loss",
     "eval_loss": "held-out loss",
+    "reward_margin": "margin",
 }
+OF_PAIRS = {"success_rate": "share of pairs told apart", "eval_score": "share of held-out pairs told apart"}
+"""What two of them are in preference training."""
 
 
 def sick(outcome: Finding | None, cause: Finding | None, moved: list[Moved]) -> str:
@@ -54,7 +57,7 @@ def unsick(
         return PROVEN if verdict == "healthy" else "No probe found the seams that it needs, so nothing was proven."
     if verdict in ("suspect", "failing"):
         note = max(active, key=lambda f: (f.level, f.sureness, -f.onset_step))
-        return f"{shown(success, learning)} Most worth a look: {note.message}"
+        return f"{shown(success, learning, run.run_type)} Most worth a look: {note.message}"
     if verdict == "unjudged":
         if run.run_type == "evaluation":
             return "This is an evaluation or the transcript of rollouts: no update is in it, so no training to judge."
@@ -65,43 +68,45 @@ def unsick(
             return f"{rows} {'row' if apart else 'step'}{'s' * (rows != 1)}, too few to judge."
         return "None of the checks found the metrics that it needs, so nothing could be judged."
     if verdict == "unproven":
-        return f"No sign of illness was found. {shown(success, learning)}"
+        return f"No sign of illness was found. {shown(success, learning, run.run_type)}"
     found = "No sign of collapse, stall or broken plumbing was found in what was recorded."
-    return f"{shown(success, learning)} {found}"
+    return f"{shown(success, learning, run.run_type)} {found}"
 
 
 CONSTANT = 1e-12
 """A gain that would have shown below this is that of a series without any noise."""
 
 
-def shown(success: Mapping[str, Outcome], learning: bool) -> str:
+def shown(success: Mapping[str, Outcome], learning: bool, run_type: RunType = "rl") -> str:
     """One sentence on what the series of success show."""
+    names = NAMES | OF_PAIRS if run_type == "preference" else NAMES
     for name, o in success.items():
         if o.gained and not o.fallen:
             first, now = _levels(name, o)
-            moved = f"the {NAMES[name]} {'fell' if name in TURNED else 'rose'} from {first:.3g} to {now:.3g}"
+            moved = f"the {names[name]} {'fell' if name in TURNED else 'rose'} from {first:.3g} to {now:.3g}"
             lost = next((other for other, its in success.items() if its.fallen), None)
             if lost is not None:
-                return f"Nothing shows that it learns: {moved}, but the {NAMES[lost]} has lost what it had reached."
+                return f"Nothing shows that it learns: {moved}, but the {names[lost]} has lost what it had reached."
             return f"It learns: {moved}."
     for name, o in success.items():
         if o.risen and not o.fallen:
-            return f"The task is solved: the {NAMES[name]} stands at {o.now:.3g}."
+            return f"The task is solved: the {names[name]} stands at {o.now:.3g}."
+    loss = success.get("loss")
+    if loss is not None and learning:
+        return f"It learns: the loss stands at {-loss.now:.3g}, below the ln 2 at which a preference run begins."
     for name, o in success.items():
         if o.solved and not o.fallen and o.rows >= LEAST:
             return (
-                f"Nothing shows that it learns: the {NAMES[name]} stood near its top from the start "
+                f"Nothing shows that it learns: the {names[name]} stood near its top from the start "
                 f"({o.first:.3g}, {o.now:.3g} now)."
             )
     for name, o in success.items():
-        if not math.isnan(o.shown) and name == "loss" and learning:
-            return f"It learns: the loss stands at {-o.now:.3g}, below the ln 2 at which a preference run begins."
         if not math.isnan(o.shown):
             first, now = _levels(name, o)
             if first == now and o.shown < CONSTANT:
-                return f"Nothing shows that it learns: the {NAMES[name]} has been {now:.3g} in all {o.rows} rows."
+                return f"Nothing shows that it learns: the {names[name]} has been {now:.3g} in all {o.rows} rows."
             return (
-                f"Nothing shows that it learns: the {NAMES[name]} went from {first:.3g} to {now:.3g}, "
+                f"Nothing shows that it learns: the {names[name]} went from {first:.3g} to {now:.3g}, "
                 f"and a change of less than {o.shown:.2g} would not have shown in its noise."
             )
     return "Nothing shows that it learns: too few values of a reward, a success rate or a held-out score are recorded."

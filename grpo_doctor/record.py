@@ -81,11 +81,18 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     reward_min: Annotated[Number, "smallest reward"] = None
     reward_max: Annotated[Number, "largest reward"] = None
     reward_components: Annotated[dict[str, float] | None, "reward function: its mean"] = None
-    success_rate: Annotated[Number, "share of responses judged right, 0 to 1"] = None
+    success_rate: Annotated[Number, "share of responses judged right, of pairs told apart rightly, 0 to 1"] = None
     valid_rate: Annotated[Number, "share of responses in the asked form, 0 to 1"] = None
     fallback_rate: Annotated[Number, "share of responses replaced by a default, 0 to 1"] = None
     eval_score: Annotated[Number, "score on held-out prompts or of a metric that is not rewarded"] = None
     judge_failure_rate: Annotated[Number, "share of rewards that the judge could not give, 0 to 1"] = None
+
+    # pairs of preference training; each mean is over the responses or the pairs of the batch
+    chosen_reward: Annotated[Number, "implicit reward of the chosen responses, beta x log(policy / reference)"] = None
+    rejected_reward: Annotated[Number, "the same of the rejected responses"] = None
+    reward_margin: Annotated[Number, "implicit reward of the chosen less that of the rejected response"] = None
+    chosen_logp: Annotated[Number, "log-probability of the chosen responses, nats, by response or by token"] = None
+    rejected_logp: Annotated[Number, "the same of the rejected responses"] = None
 
     # KL
     kl: Annotated[Number, "KL to the reference policy, nats per token"] = None

@@ -153,9 +153,10 @@ TURNED = ("loss", "eval_loss")
 def success_of(run_type: str) -> dict[str, Trajectory]:
     """The series of success of such a run, and `MEANT`, by field, before its first row."""
     turned = () if run_type == "rl" else TURNED
+    pairs = ("reward_margin",) if run_type == "preference" else ()
     return {
         name: Trajectory(-1.0 if name in TURNED else 1.0, apart=name == "eval_score")
-        for name in (*SUCCESS, MEANT, *turned)
+        for name in (*SUCCESS, MEANT, *turned, *pairs)
     }
 
 

@@ -60,7 +60,9 @@ def test_a_fault_of_the_engine_is_told_by_its_log(fault: str) -> None:
 def test_what_ails_a_run_of_trl_is_told_by_each_of_its_logs(run: str, name: str) -> None:
     diagnosis = said_of(TRL[run] / name)
     assert diagnosis.verdict in ("failing", "suspect")
-    assert MADE_ILL[run] in (diagnosis.outcome, diagnosis.cause)
+    told = diagnosis.finding(MADE_ILL[run])
+    assert told is not None
+    assert told.message.removesuffix(".") in diagnosis.headline
 
 
 @pytest.mark.parametrize("fault", SUSPECT)

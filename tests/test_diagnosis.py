@@ -229,6 +229,19 @@ def test_a_preference_run_learns_below_ln_2() -> None:
     assert diagnose(high).verdict == "unproven"
 
 
+@pytest.mark.parametrize(("margin", "verdict"), [(0.0, "unproven"), (0.2, "unproven"), (0.6, "healthy")])
+def test_a_loss_below_that_of_its_margin_is_of_another_method(margin: float, verdict: str) -> None:
+    run = make_run(loss=[0.49, 0.51] * 15, reward_margin=[margin - 0.01, margin + 0.01] * 15)
+    run.run_type = "preference"
+    assert diagnose(run).verdict == verdict
+
+
+def test_a_preference_run_is_told_by_the_share_of_pairs() -> None:
+    run = make_run(success_rate=[0.5 + 0.004 * n for n in range(60)])
+    run.run_type = "preference"
+    assert diagnose(run).headline.startswith("It learns: the share of pairs told apart rose from 0.5")
+
+
 def test_what_moved_first_before_a_fall() -> None:
     noise = np.random.default_rng(0).normal(0, 0.01, 100)
     reward = np.where(np.arange(100) < 60, 0.6, 0.05) + noise

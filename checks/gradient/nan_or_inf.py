@@ -1,7 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires, probe, probes
-from grpo_doctor.columns import Column, each, isnan, previous, total, where, words
+from grpo_doctor.columns import Column, each, isnan, previous, row, total, where, words
 from grpo_doctor.remedies import remedy
 
 
@@ -58,6 +58,7 @@ def nan_or_inf(
     reward_std: Column = None,
     *,
     isolated: int = 2,
+    refused_share: float = 0.5,
 ) -> Fires:
     """A loss, gradient, KL, entropy or reward is NaN or infinite.
 
@@ -69,11 +70,13 @@ def nan_or_inf(
     than 0 has no part in the loss: **info**. So it is where the coefficient of the KL is 0, and where responses still
     earn different rewards after a row of NaN: weights that are NaN sample nothing but garbage.
 
-    A gradient norm that was NaN on its own, on two steps at most, becomes a **warning** once it has been a number above
-    0 again for ten rows: weights that are NaN give no such gradient, so that update was refused.
+    A gradient norm that was NaN on its own becomes a **warning** once it is a number above 0 again: weights that are NaN
+    give no such gradient, so that update was refused. Not where it was NaN on more than half of the rows, for then most
+    of the training was refused.
 
     ## Thresholds
-    - `isolated`: infinite gradients, or gradients of NaN that left no trace, up to which they are a warning.
+    - `isolated`: infinite gradients up to which they are a warning.
+    - `refused_share`: share of rows, 0 to 1, from which refused updates are no accident.
 
     ## Why it matters
     One update with a NaN gradient turns every weight to NaN; generation then dies or emits token 0 for ever. TRL logs
@@ -99,12 +102,13 @@ def nan_or_inf(
     alive = (reward_std > 0) & (previous(total(nan)) > 0)
     aside = watched * ((trained < 0) | (trained > 0) | (isnan(grad_norm) & ((kl_coef == 0) | alive)))
     elsewhere = total((nan > 0) & ~(each(lambda happened: float(_only_gradient(happened)), events) > 0))
-    survived = (previous(total(nan)) > 0) & (total(nan) <= isolated) & (elsewhere < 1) & (grad_norm > 0)
+    refused = (elsewhere < 1) & (total(nan) <= refused_share * row(events))
+    survived = (previous(total(nan)) > 0) & refused & (grad_norm > 0)
     return fires(
         (nan > 0) & ~(aside > 0),
         "{what} NaN on {nan} step(s) so far, infinite on {infinite}{aside}.",
         hold=(1, 1),
-        clear=10,
+        clear=1,
         info=nan > 0,
         warning=(infinite > 0) | survived,
         error=(infinite > 0) & (infinite_so_far > isolated),

@@ -34,11 +34,14 @@ reward_mean         critic/score/mean objective/scores ppo/mean_scores exp_score
 reward_std          reward_std reward/std ppo/std_scores exp_scores/std rollout_scores/std
 reward_min          critic/score/min critic/rewards/min reward/min
 reward_max          critic/score/max critic/rewards/max reward/max
-success_rate        env/all/correct objective/verifiable_correct_rate successes
+success_rate        env/all/correct objective/verifiable_correct_rate successes rewards/accuracies
+                    rewards_train/accuracies reward_accuracies reward_accuracy preference_accuracy pairwise_accuracy
 all_correct_groups  batch/solve_all
 all_wrong_groups    batch/solve_none
 live_groups         batch/solve_partial
 valid_rate          env/all/format
+chosen_logp         log_probs/chosen
+rejected_logp       log_probs/rejected
 loss                loss actor/loss loss/total_avg loss/mean train_loss dpo_loss orpo_loss simpo_loss kto_loss
                     preference_loss sft_loss gpt_loss
 eval_loss           eval_loss eval/loss val_loss val/loss valid_loss validation_loss
@@ -110,6 +113,7 @@ update_applied      update_applied 1-skipped
 eval_score          eval_reward eval/reward eval_rewards/mean eval_score eval_accuracy eval/accuracy
                     eval/answer_accuracy
                     eval/score eval/pass@1 test/env/all/reward/total test/env/all/correct
+                    eval_rewards/accuracies rewards_eval/accuracies eval_reward_accuracies eval_preference_accuracy
                     eval/all/avg_score gold_reward gold_reward/mean reward/gold gold_score gold_rm_score true_reward
                     true_reward/mean reward/true oracle_reward
 """
@@ -137,6 +141,11 @@ success_rate        answer accuracy | accuracy | accuracy rate | success rate | 
                     solve rate
                     exact match | exact match rate | accuracy mean | train accuracy | train answer accuracy
                     win rate | batch accuracy | pass 1 | solved | resolved | resolve rate
+chosen_reward       chosen reward | train chosen reward | accepted reward
+rejected_reward     rejected reward | train rejected reward
+reward_margin       reward margin | train reward margin | margin
+chosen_logp         chosen logp | train chosen logp | chosen policy logp
+rejected_logp       rejected logp | train rejected logp | rejected policy logp
 valid_rate          valid rate | 1-invalid rate | valid | format accuracy | format rate | format correct | format
                     parse rate
                     parse success rate | train format accuracy
@@ -234,6 +243,9 @@ _SAME = {
     "valid": "validity",
     "success": "succ",
     "return": "ret",
+    "rejected": "reject",
+    "margin": "margins",
+    "logp": "logps logprob logprobs",
     "response length": "reslen resplen genlen",
     "learning rate": "lr lernrate",
     "grad norm": "gnorm gradnorm",

@@ -79,6 +79,8 @@ def assemble(rows: Rows) -> Run:
     run.notes += rows.file.notes + rows.notes
     trained -= {field for key, field in run.mapping.items() if field == "response_length_mean" and words(key) <= _ANY}
     run.run_type = run_type(trained, rows.seen)
+    if run.run_type == "rl":
+        _success_alone(run)
     if run.run_type == "none":
         run.notes.append("no metric was found in it")
     elif (hint := _unread_reward(run)) and run.run_type in ("rl", "supervised"):
@@ -111,6 +113,16 @@ def _unread_reward(run: Run) -> str:
         return ""
     nearest = max(like, key=lambda key: (bool(re.search("rew|rwd", key, re.IGNORECASE)), run.unread[key], -len(key)))
     return NotRead(f"no reward is read; if {nearest!r} is it, say --map '{nearest}=reward_mean'")
+
+
+def _success_alone(run: Run) -> None:
+    """Where no reward is recorded the success rate stands for it: of rewards that are 0 or 1 it is the mean."""
+    if "success_rate" not in run.columns or {"reward_mean", "reward_components"} & run.columns.keys():
+        return
+    run.columns["reward_mean"] = run.columns["success_rate"].copy()
+    key = next((key for key, field in run.mapping.items() if "success_rate" in field.split(", ")), "")
+    run.mapping[key] = f"{run.mapping[key]}, reward_mean"
+    run.notes.append(f"no reward is recorded: the success rate, {key!r}, is taken for it")
 
 
 _UNUSED = "rollout/kl"

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..record import FIELDS, TEXT_FIELDS
 from ..run import RunType
-from .aliases import PREFERENCE_KEYS, STEP_KEYS, WEAK_STEP_KEYS
+from .aliases import PREFERENCE_KEYS, STEP_KEYS, WEAK_STEP_KEYS, words
 
 EVAL = frozenset("eval evaluation val valid validation test testing dev".split())
 _WRAPPERS = frozenset("data metrics logs log stats scalars values extra fields payload record".split())
@@ -19,9 +19,9 @@ SHARES = frozenset(name for name, meaning in FIELDS.items() if meaning.endswith(
 _COMMON = frozenset(
     "loss eval_loss grad_norm learning_rate epoch tokens_seen wall_time optimizer_step eval_score success_rate "
     "entropy_mean "
-    "temperature weight_delta".split()
+    "temperature weight_delta chosen_reward rejected_reward reward_margin chosen_logp rejected_logp".split()
 )
-"""Fields that supervised training logs too: they do not make a run RL."""
+"""Fields that supervised or preference training logs too: they do not make a run RL."""
 _STATISTICS = frozenset("mean std min max median total sum count".split())
 
 
@@ -107,6 +107,10 @@ def of_an_environment(keys: Iterable[str]) -> bool:
     return bool(low & _ACTIONS and low & _ENDS)
 
 
+_OF_TASKS = frozenset("success solve solved pass win resolve resolved".split())
+"""Words for what a policy does with a task; a supervised model is right, and has an accuracy."""
+
+
 def run_type(fields: Iterable[str], keys: Iterable[str]) -> RunType:
     """What kind of training the fields and keys of a log speak of."""
     keys = set(keys)
@@ -116,6 +120,8 @@ def run_type(fields: Iterable[str], keys: Iterable[str]) -> RunType:
     if of_an_environment(keys) and not known & _UPDATED:
         return "evaluation"
     if known - _COMMON - set(TEXT_FIELDS):
+        return "rl"
+    if "success_rate" in known and known & _UPDATED and any(words(key) & _OF_TASKS for key in keys if not is_eval(key)):
         return "rl"
     if known - {"eval_score", "epoch", "success_rate", "wall_time", "temperature", "optimizer_step"}:
         return "supervised"

@@ -70,6 +70,48 @@ def supervised(out: Path, **changes: Any) -> Any:
     )  # fmt: skip
 
 
+def learn(model: Any, tokenizer: Any, texts: list[str]) -> None:
+    """Has the model learn these texts, of one length, by heart."""
+    import torch
+
+    ids = tokenizer(texts, return_tensors="pt").input_ids
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    for _ in range(60):
+        model(input_ids=ids, labels=ids).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def pairs(out: Path, alike: bool = False, **changes: Any) -> Any:
+    """A trainer on 64 pairs of twelve random words, the rejected one with words of its own; or on 8 that were learnt by
+    heart before, of which only the last word differs."""
+    from datasets import Dataset
+    from trl.trainer.dpo_config import DPOConfig
+    from trl.trainer.dpo_trainer import DPOTrainer
+
+    from grpo_doctor.engine.tiny import make_model, make_tokenizer
+
+    tokenizer, rng = make_tokenizer(), random.Random(0)
+    words = sorted(w for w in tokenizer.get_vocab() if w.isalpha())
+    texts = [rng.choices(words[: len(words) // 2], k=12) for _ in range(8 if alike else 64)]
+    others = [[*text[:-1], words[-1]] if alike else rng.choices(words[len(words) // 2 :], k=12) for text in texts]
+    data = Dataset.from_list(
+        [{"prompt": f"{text[0]} ", "chosen": " ".join(text[1:]), "rejected": " ".join(other[1:])}
+         for text, other in zip(texts, others, strict=True)]
+    )  # fmt: skip
+    arguments = DPOConfig(
+        str(out), per_device_train_batch_size=8, logging_steps=1, lr_scheduler_type="constant", save_strategy="no",
+        use_cpu=True, disable_tqdm=True, seed=7, bf16=False, gradient_checkpointing=False, **changes,
+    )  # fmt: skip
+    models = [make_model(0), make_model(0)]
+    if alike:
+        for model in models:
+            learn(model, tokenizer, [" ".join(text) for text in (*texts, *others)])
+    return DPOTrainer(
+        model=models[0], ref_model=models[1], args=arguments, train_dataset=data, processing_class=tokenizer
+    )
+
+
 def trl(name: str, steps: int, make: Callable[..., Any] = make_trainer, **changes: Any) -> None:
     """Trains the tiny model and keeps what the trainer printed and wrote."""
     folder, console = DATA / "trl" / name, io.StringIO()
@@ -91,3 +133,5 @@ if __name__ == "__main__":
     trl("learns", 40, rewards=early, learning_rate=1e-2, per_device_train_batch_size=16)
     trl("never-pays", 24, rewards=constant)
     trl("overfits", 40, supervised)
+    trl("saturates", 60, pairs, learning_rate=1e-2)
+    trl("displaces", 60, pairs, alike=True, learning_rate=3e-3)

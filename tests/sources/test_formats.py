@@ -495,7 +495,12 @@ def test_mlflow_is_one_run_from_any_of_its_files(tmp_path: Path) -> None:
 NAMES = {
     "reward_mean": "ppo/mean_scores exp_scores/mean reward/avg_raw_reward grpo_actor/task_reward/avg Total-rewards-mean ep_rew_mean "
     "total_reward reward/total combined_reward episode_return Average-reward-score rm MeanRet",
-    "success_rate": "successes succ",
+    "success_rate": "successes succ rewards/accuracies rewards_train/accuracies Rewards/accuracies preference_accuracy",
+    "chosen_reward": "rewards/chosen rewards_train/chosen chosen_reward Rewards/chosen rewards_chosen_mean",
+    "rejected_reward": "rewards/rejected reject_reward rejected_rewards",
+    "reward_margin": "rewards/margins reward_margin rewards_margins",
+    "chosen_logp": "logps/chosen logps_train/chosen policy_chosen_logps log_probs/chosen",
+    "rejected_logp": "logps/rejected log_probs/rejected",
     "grad_norm": "policy/raw_grad_norm grpo_actor/update/grad_norm",
     "learning_rate": "train/lr-pg_0 policy/policy_lr",
     "truncated_rate": "response_clip_ratio",
@@ -508,9 +513,9 @@ NAMES = {
     "clip_fraction": "avg_clip_fraction avg_clipfrac",
     "kl": "avg_exact_kl",
     "kl_sequence": "objective/kl",
-    "eval_score": "eval/win_rate",
+    "eval_score": "eval/win_rate eval_rewards/accuracies rewards_eval/accuracies",
     "zero_variance_share": "zero-std zero_std_frac",
-    "": "policy/policy_kl approx_kl seq_len critic/returns/mean reward/avg_pass_at_8 critic/lr",
+    "": "rewards/accuracy/mean eval_rewards/margins eval_logps/chosen policy/policy_kl approx_kl seq_len critic/returns/mean reward/avg_pass_at_8 critic/lr",
 }
 
 
@@ -587,6 +592,9 @@ def test_an_unrewarded_metric_is_told_by_the_figures(tmp_path: Path) -> None:
         ([{"loss": 0.6, "chosen_reward": 0.1, "reject_reward": 0.2, "step": i} for i in (1, 2)], "preference"),
         ([{"loss": 0.6, "accuracy_reward": 0.1, "rejected": 2, "step": i} for i in (1, 2)], "rl"),
         ([{"loss": 2.5, "grad_norm": 1.0, "mean_token_accuracy": 0.5, "entropy": 1.1, "step": i} for i in (1, 2)], "supervised"),
+        ([{"loss": 0.6, "success_rate": 0.5, "step": i} for i in (1, 2)], "rl"),
+        ([{"loss": 0.6, "accuracy": 0.5, "step": i} for i in (1, 2)], "supervised"),
+        ([{"loss": 0.6, "eval_success_rate": 0.5, "step": i} for i in (1, 2)], "supervised"),
         ([{"eval_reward": 0.5, "step": i} for i in (1, 2)], "evaluation"),
         ([{"name": "x", "size": 3}, {"name": "y", "size": 4}], "none"),
     ],
@@ -602,6 +610,16 @@ def test_the_only_reward_is_the_reward_and_one_of_several_is_not(tmp_path: Path)
     assert run.notes == ["env_reward is the only reward in it and is taken for the reward"]
     two = run_of(tmp_path, "y.jsonl", "\n".join(json.dumps(row | {"format_reward": 1}) for row in rows))
     assert set(two.columns) == {"loss", "reward_components"}
+
+
+def test_a_success_rate_stands_for_a_reward_that_is_not_recorded(tmp_path: Path) -> None:
+    rows = [{"step": i, "pass@1": i / 4, "kl": 0.1} for i in (1, 2)]
+    run = run_of(tmp_path, "x.jsonl", "\n".join(map(json.dumps, rows)))
+    assert known(run) == {"success_rate": [0.25, 0.5], "kl": [0.1, 0.1], "reward_mean": [0.25, 0.5]}
+    assert run.mapping["pass@1"] == "success_rate, reward_mean"
+    assert run.notes == ["no reward is recorded: the success rate, 'pass@1', is taken for it"]
+    paid = run_of(tmp_path, "y.jsonl", "\n".join(json.dumps(row | {"reward": 1.0}) for row in rows))
+    assert known(paid)["reward_mean"] == [1.0, 1.0]
 
 
 def test_metrics_with_their_availability_are_what_their_value_says(tmp_path: Path) -> None:

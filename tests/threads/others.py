@@ -259,4 +259,34 @@ FOUND = (
         ),
         names=("REW001", "STL001", "ADV003"),
     ),
+    Thread(
+        "Yifan-Song793/ETO#14",
+        "no token of the responses is scored: log-probabilities, margins and rewards are 0, the loss stays at ln 2",
+        trl(
+            {
+                "loss": "0.6931x60",
+                "learning_rate": "5e-7x60",
+                "rewards/chosen": "0x60",
+                "rewards/rejected": "0x60",
+                "rewards/accuracies": "0x60",
+                "rewards/margins": "0x60",
+                "logps/rejected": "0x60",
+                "logps/chosen": "0x60",
+            }
+        ),
+        names=("PRF002",),
+        says="no token of them is scored",
+    ),
+    Thread(
+        "OpenRLHF/OpenRLHF#931",
+        "the KL leaps at random, by ratios of single tokens; no run dies of it, and those with fewer leaps end better",
+        jsonl(
+            {
+                "reward": " ".join(f"{0.2 + 0.004 * n:.3f}" for n in range(100)),
+                "kl": "0.02x30 5e4 0.03x20 8e2 0.03x17 3e6 0.04x12 90 0.04x17",
+            }
+        ),
+        names=("KL008",),
+        says="single tokens",
+    ),
 )

@@ -8,7 +8,7 @@ from grpo_doctor.testing import find, run_check
 def test_message() -> None:
     found = find("GRD003", grad_norm="2x5 0.0001x10")
     assert (found.severity, found.onset_step, found.detected_step) == ("warning", 6, 15)
-    assert found.message == "The gradient norm is 0.0001; it began at 2."
+    assert found.message == "The gradient norm is 0.0001 (it began at 2), on 10 of 15 rows."
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,9 @@ def test_message() -> None:
         ({"grad_norm": "2x5 0x9"}, False),
         ({"grad_norm": "2x5 0.002x10"}, False),
         ({"grad_norm": "2x5 0.00199x10"}, True),
+        ({"grad_norm": "0x9"}, False),
+        ({"grad_norm": "0x10"}, True),
+        ({"grad_norm": "0x40", "reward_mean": [0.2 + 0.01 * n for n in range(40)]}, False),  # a placeholder
         ({"grad_norm": "2x5 0x10", "zero_variance_groups": "9x15", "groups": "10x15"}, False),
         ({"grad_norm": "2x5 0x10", "zero_variance_groups": "8x15", "groups": "10x15"}, True),
     ],

@@ -1,0 +1,103 @@
+from typing import Any
+
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.columns import Column, best, moving_median, previous, total, where, words
+from grpo_doctor.remedies import remedy
+
+
+@check(
+    "KL008",
+    severity="warning",
+    confidence="medium",
+    explains=("REW009", "REW015"),
+    rivals=(
+        Rival(
+            "single tokens",
+            "k3 of a log-ratio of 10 is 22,015 in one direction and 9 in the other",
+            "median of k3 over tokens beside the mean; k1 of the same batch",
+        ),
+        Rival(
+            "tokens that the policy did not sample",
+            "forced, repaired or truncated tokens have no chance under it",
+            "the position of the largest |log-ratio|; mask what was not sampled",
+        ),
+        Rival(
+            "generator and trainer disagree",
+            "on some batches the log-probabilities are those of another model or text",
+            "rollout_mismatch_kl on the same steps (RAT004)",
+        ),
+    ),
+    remedies=(
+        remedy(
+            "bound-the-log-ratio",
+            "Bound the log-ratio in the KL term, and find the tokens that make it",
+            trl="beta=0.001 or 0; max_grad_norm=0.2; grpo_doctor.attach(trainer, on='error=skip-update')",
+            verl="actor_rollout_ref.actor.kl_loss_type=k2 (low_var_kl is k3); actor.grad_clip=0.2",
+            openrlhf="--algo.kl.estimator k2, --max_norm 0.2",
+            by_hand="d = (ref_logp - logp).clamp(-20, 20); kl = d.exp() - d - 1, or 0.5 * d ** 2",
+            evidence="none of its own; the asker of OpenRLHF#931 was told to take k2",
+            source="OpenRLHF/OpenRLHF#931; verl clamps the difference to ±20",
+        ),
+        "lower-learning-rate",
+    ),
+)
+def kl_leaps_again(
+    kl: Column,
+    grad_norm: Column = None,
+    reward_gained: Column = None,
+    *,
+    absurd: float = 10.0,
+    times: float = 10.0,
+    rows: int = 20,
+    again: int = 3,
+    within: int = 100,
+) -> Fires:
+    """The KL leaps to absurd values again and again, and comes back each time.
+
+    ## What it sees
+    Three rows within 100 with a KL above 10 nats per token and above ten times the median of the 20 rows before.
+    **warning**, whatever the reward does: each of them is one update along a gradient that a few tokens decide. Where
+    the reward has not gained it is an outcome. A KL that stays up is KL001.
+
+    ## Thresholds
+    - `absurd`: KL, nats per token, that no mean over tokens of a text reaches: at 10 the policy gives each token
+      1/22,000 of the reference's chance, or the reverse.
+    - `times`: factor over the median of the rows before.
+    - `rows`: rows of that median.
+    - `again`: leaps that make it a habit; one is an accident.
+    - `within`: rows within which so many must come.
+
+    ## Why it matters
+    With a KL term in the loss such a row is a gradient of any size, and clipping sets its length, not its direction.
+    The update is spent on a handful of tokens. Runs live with it and end lower; some do not come back from one.
+
+    ## Known false alarms
+    A KL that is only logged, with a coefficient of 0, moves nothing: then it says that some texts are far from the
+    reference. Of 300 public runs six have three such rows, and none of them is plainly healthy.
+
+    ## Remedy
+    Clamp the log-ratio before exp or take the k2 or k1 estimator; look for tokens that the policy did not sample; skip
+    updates whose gradient norm is far beyond the usual.
+
+    ## Sources
+    OpenRLHF/OpenRLHF#931 (spikes that come at random, and better results with fewer of them);
+    EvolvingLMMs-Lab/open-r1-multimodal#16; jiosephlee/efficient-icl, Qwen2.5-7B-Instruct v0: 8,500 at step 129,
+    14 million at 197, while the reward rises; huggingface/trl#3015.
+    """
+    leap = (kl > absurd) & (kl > times * abs(previous(moving_median(kl, rows))))
+    pushed = best(where(leap, grad_norm, float("nan")))
+    return fires(
+        leap,
+        "The KL to the reference leaps again and again, {leaps:.0f} times so far, up to {highest:.3g} nats per token"
+        "{pushed}.",
+        hold=(again, within),
+        clear=within,
+        suffered=~reward_gained,
+        leaps=total(leap),
+        highest=best(where(leap, kl, float("nan"))),
+        pushed=words(_pushed, pushed),
+    )
+
+
+def _pushed(norm: Any) -> str:
+    return f", with a gradient norm of up to {norm:.3g}" if norm == norm else ""

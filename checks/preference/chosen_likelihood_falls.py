@@ -1,0 +1,120 @@
+import math
+from typing import Any
+
+from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor.columns import Column, baseline, latest, lowest, maximum, noise, recent_mean, total, words
+from grpo_doctor.remedies import remedy
+
+
+@check(
+    "PRF003",
+    severity="warning",
+    confidence="medium",
+    run_types=("preference",),
+    rivals=(
+        Rival(
+            "the two responses of a pair are nearly the same",
+            "what lowers the one lowers the other; pairs with a small edit distance suffer most",
+            "the edit distance within pairs; the same run without the closest tenth",
+        ),
+        Rival(
+            "the steps are too large",
+            "the policy leaves its reference on both sides at once",
+            "the same run at a tenth of the learning rate",
+        ),
+        Rival(
+            "the batches differ in length",
+            "log-probabilities are sums over tokens",
+            "the chosen reward, which is relative to the reference, or log-probabilities by token",
+        ),
+    ),
+    remedies=(
+        remedy(
+            "hold-the-chosen-likelihood",
+            "Keep the chosen responses likely: smaller steps, or a term that holds them",
+            trl="learning_rate / 10; rpo_alpha=1.0 in DPOConfig adds their negative log-likelihood",
+            openrlhf="--nll_loss_coef 0.05, and --learning_rate / 10",
+            by_hand="loss = dpo_loss + 1.0 * nll_of_chosen; or DPO-positive: subtract "
+            "lambda * max(0, ref_chosen_logp - chosen_logp) within the sigmoid",
+            evidence="Smaug: DPO lowers the likelihood of preferred answers that differ in few tokens; DPO-positive "
+            "does not",
+            source="arXiv 2402.13228; arXiv 2410.08847; LLaMA-Factory pref_ftx",
+        ),
+    ),
+)
+def chosen_likelihood_falls(
+    known: Column = any_of("chosen_reward", "chosen_logp"),
+    chosen_reward: Column = None,
+    chosen_logp: Column = None,
+    eval_loss: Column = None,
+    eval_score: Column = None,
+    eval_fallen: Column = None,
+    *,
+    rows: int = 5,
+    ruled_out: float = 7.0,
+    sigmas: float = 5.0,
+    times: float = 2.0,
+    evaluations: int = 2,
+    holds_within: float = 0.1,
+) -> Fires:
+    """The chosen responses become far less likely: margins grow because the rejected ones fall faster.
+
+    ## What it sees
+    Means of 5 rows, the first against the last. The implicit reward of the chosen responses has fallen by 7, and by 5
+    standard errors, and stands at -7 or below: a sigmoid counts a response so far down as ruled out (odds of 1 to
+    1,000), and these are the ones that are preferred. Or their reward is negative and their log-probability has
+    doubled, which squares the perplexity of each of their tokens. **info** where a held-out figure holds: the last of
+    two or more held-out losses within 10 % of the lowest, or a held-out score that has not fallen.
+
+    ## Thresholds
+    - `rows`: rows of a mean.
+    - `ruled_out`: implicit reward, in the units of the loss, at whose negative a response is ruled out.
+    - `sigmas`: standard errors that the fall of the reward must exceed.
+    - `times`: factor on the log-probability.
+    - `evaluations`: held-out losses or scores that must have been seen.
+    - `holds_within`: share above the lowest held-out loss within which it holds.
+
+    ## Why it matters
+    The loss sees the difference of the two only. Where both fall, the likelihood goes to responses that stand in no
+    pair, and they may be worse than either; accuracy and margin look perfect meanwhile.
+
+    ## Known false alarms
+    After supervised training on the chosen responses their likelihood can only fall, and a little of it is usual; the
+    published runs of DPO's authors lose about one. Log-probabilities are sums, so a change of length looks alike.
+
+    ## Remedy
+    Read ten responses of the policy beside those of the reference. If they are worse, go back, divide the learning rate
+    by ten, and add a term that holds the chosen responses.
+
+    ## Sources
+    arXiv 2402.13228 (Smaug); arXiv 2410.08847 (likelihood displacement). A run of a tiny model in TRL, made for it
+    (`tests/data`). jiseshen/ppo_dpo, DPO.ipynb: the chosen reward goes from 0.3 to -10.8 and the accuracy from 0.67 to
+    0.57.
+    """
+    reward, logp = recent_mean(chosen_reward, rows), recent_mean(chosen_logp, rows)
+    first, begun = baseline(reward, 1), baseline(logp, 1)
+    beyond = sigmas * noise(chosen_reward) * math.sqrt(2 / rows)
+    out = (reward <= -ruled_out) & (first - reward >= maximum(ruled_out, beyond))
+    doubled = (reward < 0) & (logp < times * begun) & (begun < 0)
+    near = latest(eval_loss) <= (1 + holds_within) * lowest(eval_loss)
+    evaluated = near & (total(eval_loss == eval_loss) >= evaluations)
+    scored = ~eval_fallen & (total(eval_score == eval_score) >= evaluations)
+    fell, holds = out | doubled, evaluated | scored
+    return fires(
+        fell & ~holds,
+        "The chosen responses become unlikely: {what}; the margin grows because the rejected ones fall faster.",
+        info=fell,
+        hold=(1, 1),
+        clear=rows,
+        what=words(_what, first, reward, begun, logp),
+        first=first,
+        reward=reward,
+    )
+
+
+def _what(first: Any, reward: Any, begun: Any, logp: Any) -> str:
+    said = [
+        *([f"their reward went from {first:.3g} to {reward:.3g}"] if reward == reward else []),
+        *([f"their log-probability from {begun:.3g} to {logp:.3g}"] if logp == logp else []),
+    ]
+    return " and ".join(said)

@@ -1,0 +1,137 @@
+import math
+from typing import Any
+
+from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor.columns import Column, baseline, best, isnan, latest, noise, previous, recent_mean, total, where, words
+from grpo_doctor.remedies import remedy
+
+
+@check(
+    "PRF002",
+    kind="outcome",
+    severity="warning",
+    confidence="medium",
+    run_types=("preference",),
+    explains=("SUP001",),
+    rivals=(
+        Rival(
+            "the learning rate is too low",
+            "margins grow, but by less than a hundredth in the whole run",
+            "the largest |margin|; the same run at ten times the rate",
+        ),
+        Rival(
+            "the policy is its own reference",
+            "one module stands for both, so every margin is exactly 0",
+            "rewards/chosen before and after an update: they must differ",
+        ),
+        Rival(
+            "no token of the responses is scored",
+            "the template or the limit leaves only the prompt, so the log-probabilities are exactly 0",
+            "logps/chosen and logps/rejected; the labels of one batch",
+        ),
+        Rival("chosen and rejected are alike", "the pairs hold the same text or random labels", "read five pairs"),
+    ),
+    remedies=(
+        remedy(
+            "prove-the-pairs",
+            "Prove that the pairs, their labels and the step reach the policy",
+            trl="print one batch (chosen_input_ids, chosen_labels); log logps/chosen and rewards/margins; then "
+            "learning_rate=5e-7 to 5e-6 (full) or 5e-5 (LoRA), beta=0.1",
+            by_hand="compare the policy's and the reference's log-probabilities after ten updates; labels other than "
+            "-100 must be left in both responses",
+            evidence="none of its own",
+            source="Yifan-Song793/ETO#14; TRL's documentation of DPOTrainer",
+        ),
+    ),
+)
+def pairs_not_told_apart(
+    step: Column,
+    known: Column = any_of("loss", "success_rate", "reward_margin"),
+    loss: Column = None,
+    learning_rate: Column = None,
+    success_gained: Column = None,
+    success_solved: Column = None,
+    success_first: Column = None,
+    success_now: Column = None,
+    success_shown: Column = None,
+    reward_margin: Column = None,
+    chosen_logp: Column = None,
+    *,
+    early_rows: int = 40,
+    rows: int = 20,
+    headroom_share: float = 0.1,
+    untouched: float = 0.01,
+    warm_up: int = 150,
+    fallen: float = 2.5,
+) -> Fires:
+    """Preference training does not learn: chosen and rejected are no better told apart than at the start.
+
+    ## What it sees
+    From the 40th step and the 20th row on, while the loss has not fallen beyond its noise. **Flat** (warning): the
+    share of pairs told apart has neither gained nor is it near 1, and its noise leaves no room for a gain of a tenth of
+    what was left to gain (`grpo_doctor.trajectory`). **At ln 2** (warning): the mean of the last 20 losses lies within
+    0.01 of ln 2, the loss of a margin of 0, and that of the margins, where they are recorded, within 0.02 of 0; not
+    while the learning rate still rises (where it is not recorded, before step 150), nor where that share has gained.
+    **error** where all margins of the run are
+    exactly 0, or the log-probabilities of the chosen responses are.
+
+    ## Thresholds
+    - `early_rows`: steps before which nothing is said.
+    - `rows`: rows of a mean, and rows before which nothing is said.
+    - `headroom_share`: share of what was left to gain for which the noise must leave no room, 0 to 1.
+    - `untouched`: distance of the loss from ln 2, nats, within which nothing has moved; a margin of m moves it by m/2.
+    - `fallen`: standard errors from which the loss has fallen.
+    - `warm_up`: steps that a warm-up may take whose learning rate is not recorded; the default of DPO's authors.
+
+    ## Why it matters
+    A policy that is its reference has the loss ln 2 and a margin of 0 on every pair, by identity (arXiv 2305.18290,
+    equation 7). A run that stays there costs what a learning run costs and returns the model that it began with.
+
+    ## Known false alarms
+    A warm-up of hundreds of steps whose learning rate is not logged. Losses that do not begin at ln 2 (KTO, IPO, ORPO)
+    are judged by the share of pairs alone.
+
+    ## Remedy
+    In this order: are tokens of the responses scored, is the policy another module than the reference, do the pairs
+    differ, does the learning rate reach the trained weights.
+
+    ## Sources
+    Yifan-Song793/ETO#14: the loss stays at 0.6931, margins and log-probabilities are 0.0. The warm-up:
+    eric-mitchell/direct-preference-optimization, config/config.yaml.
+    """
+    seen = total(known == known)
+    long = (step - baseline(step, 1) >= early_rows - 1) & (seen >= rows)
+    room = success_now - success_first + success_shown
+    flat = room < headroom_share * (1 - success_first)
+    level, margin = recent_mean(loss, rows), recent_mean(reward_margin, rows)
+    fell = baseline(level, 1) - level > fallen * noise(loss) * math.sqrt(2 / rows)
+    learns = fell | success_gained | success_solved
+    apart = where(isnan(margin), 0.0, abs(margin)) > 2 * untouched
+    rate = latest(learning_rate)
+    warm = where(isnan(rate), step - baseline(step, 1) >= warm_up, rate <= previous(rate))
+    still = (abs(level - math.log(2)) < untouched) & ~apart & warm
+    unmoved = (best(abs(reward_margin)) <= 0) | (best(abs(chosen_logp)) <= 0)
+    return fires(
+        long & ((flat | still) & ~learns | unmoved),
+        "The pairs are not told apart: {what}.",
+        error=long & unmoved,
+        hold=(1, 1),
+        clear=1,
+        onset=baseline(step, 1),
+        what=words(_what, latest(loss), success_now, latest(reward_margin), best(abs(chosen_logp)), seen),
+        loss=latest(loss),
+        accuracy=success_now,
+        margin=latest(reward_margin),
+        rows=seen,
+    )
+
+
+def _what(loss: Any, accuracy: Any, margin: Any, logp: Any, rows: float) -> str:
+    if logp == 0:
+        return f"the log-probability of the chosen responses is 0 in all {rows:.0f} rows, so no token of them is scored"
+    said = [
+        *([f"the loss is {loss:.4g}"] if loss == loss else []),
+        *([f"the margin {margin:.2g}"] if margin == margin else []),
+        *([f"the accuracy {accuracy:.2g}"] if accuracy == accuracy else []),
+    ]
+    return f"after {rows:.0f} rows {', '.join(said)}"

@@ -1,0 +1,112 @@
+from typing import Any
+
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.columns import Column, baseline, latest, moving_mean, row, total, words
+from grpo_doctor.remedies import remedy
+
+
+@check(
+    "PRF001",
+    severity="info",
+    confidence="medium",
+    run_types=("preference",),
+    rivals=(
+        Rival(
+            "the pairs differ in something other than quality",
+            "length, a template, a refusal or a generator's habit gives the rejected response away",
+            "read five pairs; the accuracy of a rule such as 'the longer one'",
+        ),
+        Rival(
+            "the steps are too large",
+            "margins of 20 after a dozen updates are memory, not preference",
+            "the same run at a tenth of the learning rate",
+        ),
+        Rival(
+            "the pairs come again and again",
+            "several epochs over few pairs",
+            "accuracy and margin on pairs that were never trained on",
+        ),
+    ),
+    remedies=(
+        remedy(
+            "stop-when-pairs-are-told-apart",
+            "Stop where the held-out accuracy stands, and take harder pairs or smaller steps",
+            trl="learning_rate=5e-7 (full) or 5e-6 (LoRA), num_train_epochs=1, eval_strategy='steps', "
+            "load_best_model_at_end=True; loss_type='ipo' has no end to run to",
+            openrlhf="--learning_rate 5e-7 --max_epochs 1",
+            by_hand="hold out 5 % of the pairs, log their accuracy and margin, and keep the checkpoint that is best",
+            evidence="none of its own: on pairs that one side always wins DPO has no finite optimum, whatever beta is",
+            source="arXiv 2310.12036, section 4.2 (IPO: where DPO overfits)",
+        ),
+    ),
+)
+def pairs_saturated(
+    loss: Column,
+    grad_norm: Column = None,
+    eval_loss: Column = None,
+    eval_gained: Column = None,
+    *,
+    left: float = 1e-3,
+    rows: int = 10,
+    lasting_share: float = 0.9,
+    mostly_share: float = 0.5,
+) -> Fires:
+    """Every pair is told apart with certainty, so the loss has no gradient left.
+
+    ## What it sees
+    At least 90 % of the last 10 losses are at most 0.001. For a loss of -log sigmoid(m) the gradient of a pair is
+    weighted by 1 - sigmoid(m), which is the loss itself where that is small, and 0.5 where training begins: 0.001 is a
+    five-hundredth of it. **info** while it has been so on less than half of the run: it has finished. **warning** from
+    half of the run on, and then what the run suffers from, unless the loss on held-out pairs stands below its first or
+    as low, or the held-out accuracy has gained.
+
+    ## Thresholds
+    - `left`: loss up to which a pair has no gradient left.
+    - `rows`: last losses that are looked at.
+    - `lasting_share`: share of them that must be so low, 0 to 1.
+    - `mostly_share`: share of the run from which most of it was spent so, 0 to 1.
+
+    ## Why it matters
+    Steps without a gradient teach nothing, and what is left of them (weight decay, rare pairs, Adam's momentum) moves
+    the weights at random. An accuracy of 1 after a dozen updates says that the pairs were easy, or that something
+    beside quality gives the rejected response away; nothing bounds the margin from there on.
+
+    ## Known false alarms
+    A reward model for pairs that one rule decides is right to end here. Losses that are not of this form (IPO, a hinge)
+    reach 0 where their target is met.
+
+    ## Remedy
+    Look at what tells the pairs apart. Hold out some of them, stop where their accuracy stands, and take a tenth of the
+    learning rate.
+
+    ## Sources
+    arXiv 2305.18290, section 4 (the weight of a pair); arXiv 2310.12036, section 4.2. A run of a tiny model in TRL on
+    pairs that one word gives away, made for it (`tests/data`). Endauvor/MATS, notebooks/logs_step4.csv: a loss of 0 and
+    gradients of 1e-7 on 226 of 240 rows.
+    """
+    told, n = loss <= left, row(loss)
+    lasting = moving_mean(told, rows) >= lasting_share
+    unseen = latest(eval_loss)
+    held_out = eval_gained | (unseen < baseline(eval_loss, 1)) | (unseen <= left)
+    spent = lasting & (total(told) >= mostly_share * n) & ~held_out
+    return fires(
+        lasting,
+        "The loss has been {level} on {told:.0f} of {rows:.0f} rows{gradient}: all pairs are told apart, and nothing "
+        "is left to learn from them.",
+        warning=spent,
+        suffered=spent,
+        hold=(1, 1),
+        clear=rows,
+        level=words(_level, loss),
+        gradient=words(_gradient, grad_norm),
+        told=total(told),
+        rows=n,
+    )
+
+
+def _level(loss: float) -> str:
+    return f"near 0 ({loss:.2g} now)" if loss else "0"
+
+
+def _gradient(norm: Any) -> str:
+    return f", the gradient norm is {norm:.2g}" if norm == norm else ""

@@ -1,0 +1,67 @@
+import math
+
+import numpy as np
+import pytest
+
+from grpo_doctor.testing import find, run_check
+
+LN2 = math.log(2)
+RATE = "1e-7 2e-7 5e-7x58"
+
+
+def test_a_loss_that_stays_at_ln_2() -> None:
+    finding = find("PRF002", loss="0.693x60", reward_margin="0.001 -0.001 0.002x58", learning_rate=RATE)
+    assert (finding.severity, finding.onset_step) == ("warning", 1)
+    assert finding.message == "The pairs are not told apart: after 60 rows the loss is 0.693, the margin 0.002."
+
+
+def test_margins_of_exactly_0_prove_that_nothing_has_moved() -> None:
+    assert find("PRF002", loss="0.6931x60", reward_margin="0x60").severity == "error"
+
+
+def test_log_probabilities_of_exactly_0_are_those_of_no_token() -> None:
+    finding = find("PRF002", loss="0.6931x60", reward_margin="0x60", chosen_logp="0x60")
+    assert finding.message == (
+        "The pairs are not told apart: the log-probability of the chosen responses is 0 in all 60 rows, so no token of "
+        "them is scored."
+    )
+
+
+def test_an_accuracy_that_stays_where_it_was() -> None:
+    rng = np.random.default_rng(0)
+    flat = (0.5 + rng.normal(0, 0.03, 200)).tolist()
+    finding = find("PRF002", loss=(1.3 + rng.normal(0, 0.01, 200)).tolist(), success_rate=flat)
+    assert finding.severity == "warning"
+    rises = (np.linspace(0.5, 0.7, 200) + rng.normal(0, 0.03, 200)).tolist()
+    assert run_check("PRF002", loss="1.3x200", success_rate=rises) is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "level", "margin", "fires"),
+    [
+        (39, LN2, 0.001, False),
+        (40, LN2, 0.001, True),
+        (40, LN2 - 0.0101, 0.001, False),
+        (40, LN2 - 0.0099, 0.001, True),
+        (40, LN2, 0.0201, False),
+        (40, LN2, 0.0199, True),
+    ],
+)
+def test_exactly_at_a_threshold(rows: int, level: float, margin: float, fires: bool) -> None:
+    found = run_check("PRF002", loss=[level] * rows, reward_margin=[margin] * rows, learning_rate=[5e-7] * rows)
+    assert (found is not None) is fires
+
+
+@pytest.mark.parametrize(("rows", "fires"), [(150, False), (151, True)])
+def test_without_a_learning_rate_a_warm_up_is_waited_for(rows: int, fires: bool) -> None:
+    assert (run_check("PRF002", loss=[LN2] * rows) is not None) is fires
+
+
+def test_a_warm_up_is_no_stall() -> None:
+    rising = [1e-9 * n for n in range(60)]
+    assert run_check("PRF002", loss="0.693x60", learning_rate=rising) is None
+
+
+def test_a_loss_that_falls_slowly_learns() -> None:
+    loss = [LN2 - 0.0001 * n for n in range(80)]
+    assert run_check("PRF002", loss=loss, learning_rate=[5e-7] * 80) is None

@@ -1,0 +1,51 @@
+from typing import Any
+
+import pytest
+
+from grpo_doctor import diagnose
+from grpo_doctor.testing import find, make_run, run_check
+
+FALLS = "0.69 0.5 0.3 0.1 0.01"
+
+
+def test_a_loss_of_0_for_most_of_the_run_is_what_it_suffers_from() -> None:
+    finding = find("PRF001", loss=f"{FALLS} 0x15", grad_norm="9 8 5 1 0.1 1e-7x15")
+    assert (finding.severity, finding.kind) == ("warning", "outcome")
+    assert finding.message == (
+        "The loss has been 0 on 15 of 20 rows, the gradient norm is 1e-07: all pairs are told apart, and nothing is "
+        "left to learn from them."
+    )
+
+
+def test_a_run_that_ends_so_has_finished() -> None:
+    finding = find("PRF001", loss="0.69x12 5e-4x10")
+    assert (finding.severity, finding.kind) == ("info", "risk")
+    assert finding.message.startswith("The loss has been near 0 (0.0005 now) on 10 of 22 rows: ")
+
+
+@pytest.mark.parametrize("held_out", [{"eval_loss": "0.4 ?x4 0.3 ?x14"}, {"eval_loss": "1e-4 ?x4 1e-4 ?x14"}])
+def test_what_holds_on_other_pairs_has_finished(held_out: dict[str, Any]) -> None:
+    assert find("PRF001", loss=f"{FALLS} 0x15", **held_out).severity == "info"
+    assert find("PRF001", loss=f"{FALLS} 0x15", eval_loss="0.4 ?x4 0.4 ?x14").severity == "warning"
+
+
+@pytest.mark.parametrize(
+    ("loss", "severity"),
+    [
+        (f"{FALLS} 1e-3x8 0.1x2", None),
+        (f"{FALLS} 1e-3x9 0.1", "warning"),  # nine of ten, and nine of fifteen
+        (f"{FALLS} 1.1e-3x15", None),
+        ("0.69x11 0x10", "info"),
+        ("0.69x10 0x10", "warning"),
+    ],
+)
+def test_exactly_at_a_threshold(loss: str, severity: str | None) -> None:
+    found = run_check("PRF001", loss=loss)
+    assert (found and found.severity) == severity
+
+
+def test_a_run_that_goes_on_learning_is_healthy() -> None:
+    run = make_run(loss=[0.69 * 0.97**n for n in range(80)], reward_margin=[0.05 * n for n in range(80)])
+    run.run_type = "preference"
+    said = diagnose(run)
+    assert (said.verdict, said.finding("PRF001")) == ("healthy", None)
