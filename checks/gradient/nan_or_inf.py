@@ -70,9 +70,9 @@ def nan_or_inf(
     than 0 has no part in the loss: **info**. So it is where the coefficient of the KL is 0, and where responses still
     earn different rewards after a row of NaN: weights that are NaN sample nothing but garbage.
 
-    A gradient norm that was NaN on its own becomes a **warning** once it is a number above 0 again: weights that are NaN
-    give no such gradient, so that update was refused. Not where it was NaN on more than half of the rows, for then most
-    of the training was refused.
+    A gradient norm that was NaN on its own becomes a **warning** once it is a number above 0 again: weights that are
+    NaN give no such gradient, so that update was refused. Not where it was NaN on more than half of the rows, for then
+    most of the training was refused.
 
     ## Thresholds
     - `isolated`: infinite gradients up to which they are a warning.
