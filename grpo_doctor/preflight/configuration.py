@@ -23,6 +23,8 @@ OTHERS = re.compile(
 """Parts of a configuration whose settings are not those of the policy's training."""
 BY_HYDRA = ("verl", "SkyRL")
 """Frameworks whose documents say no default by what they leave out: hydra puts several together."""
+_OF_EPISODES = ("env.rollout.n", "es_manager.train.group_size")
+"""Keys of the group in verl-agent and RAGEN, whose environments play several turns."""
 _TRL_ITSELF = re.compile(r"GRPOConfig|GRPOScriptArguments|\btrl grpo|trl[./]scripts")
 """Programs that are TRL's own; a script that is only called like one may hold an old fork."""
 
@@ -78,6 +80,7 @@ def understand(launch: Launch) -> Configuration:
         for name, value in framework.defaults.items():
             # a document is mostly completed by its command, and one of hydra's by the framework's own documents
             elsewhere = not launch.program and (name == "group_size" or framework.name in BY_HYDRA)
+            elsewhere |= name == "group_size" and str(found.settings.get("algorithm", "grpo")).lower() == "ppo"
             if name not in found.settings and name not in found.unresolved and not elsewhere:
                 found.settings[name] = found.assumed[name] = value
     found.unread = [e.key for e in launch.entries if e.key not in taken and not e.key.startswith(("lora.", "env."))]
@@ -236,6 +239,11 @@ def _by_key(found: Configuration) -> None:
     settings = found.settings
     if found.keys.get("group_size", "").endswith("n_agent") and "update_prompts" in settings:
         settings["update_responses"] = settings.pop("update_prompts")  # Search-R1 repeats the prompts before it splits
+    if (
+        found.keys.get("group_size") in _OF_EPISODES
+    ):  # a row of the batch is a turn there, of which nobody knows how many
+        for name in ("update_prompts", "micro_responses", "devices_per_node"):
+            settings.pop(name, None)
     if found.keys.get("group_size", "").startswith("train_env_manager") and "rollout_prompts" in settings:
         settings["rollout_responses"] = settings.pop("rollout_prompts")  # ROLL's agentic pipeline counts trajectories
     low, apart = settings.pop("epsilon_low_apart", None), settings.pop("clip_apart", None)
@@ -283,6 +291,8 @@ def _processes(launch: Launch, found: Configuration) -> int | None:
     settings = found.settings
     devices = settings.pop("devices", None)
     stated, nodes = found.number("processes"), found.number("nodes") or 1
+    if not launch.program and found.framework.fields and found.keys.get("processes") == "num_processes":
+        stated = None  # a document of the trainer does not start its processes
     settings.pop("processes", None)
     if (world := found.number("world_size")) is not None and "world_size" not in found.assumed:
         return int(world)

@@ -106,7 +106,7 @@ group_size num_generations rloo_k
 kl_coef beta
 max_prompt_tokens max_prompt_length
 max_new_tokens max_completion_length
-model_length vllm_max_model_length vllm_max_model_len model.max_seq_length max_seq_length
+model_length vllm_max_model_length vllm_max_model_len model.max_seq_length
 num_iterations num_iterations
 steps_per_generation steps_per_generation
 generation_batch_size generation_batch_size
@@ -251,19 +251,23 @@ vllm_sampling_params unsloth_num_chunks unsloth_logit_chunk_multiplier unsloth_g
 embedding_learning_rate unsloth_max_seq_length use_agent_framework
 """
 
+_UNSLOTH = {**_TRL, "model_length": (*_TRL["model_length"], "max_seq_length")}
+"""TRL's, and the window of the engine that it starts."""
+
 _SWIFT = _table(
     _SAMPLING
     + _TRAINER
     + """
 group_size num_generations
 kl_coef beta
+kl_reward_coef kl_coef
 max_new_tokens max_completion_length
 model_length vllm_max_model_len
-num_iterations num_iterations
+num_iterations num_iterations num_ppo_epochs
 steps_per_generation steps_per_generation
 generation_batch_size generation_batch_size
 global_batch_size global_batch_size
-epsilon epsilon
+epsilon epsilon cliprange
 epsilon_high epsilon_high
 loss_type loss_type
 adv_estimator advantage_estimator
@@ -493,10 +497,10 @@ nodes cluster.num_nodes
 _PRIME = _table("""
 group_size orchestrator.group_size orchestrator.rollouts_per_example rollouts_per_example group_size
     orchestrator.train.source.0.group_size train.source.0.group_size
-learning_rate trainer.optim.lr optim.lr learning_rate
+learning_rate trainer.optim.lr optim.lr optim.optim.lr learning_rate
 adv_estimator orchestrator.algo.type algo.type
 temperature orchestrator.train.sampling.temperature orchestrator.sampling.temperature train.sampling.temperature
-    sampling.temperature
+    sampling.temperature temperature
 max_new_tokens orchestrator.train.sampling.max_completion_tokens orchestrator.sampling.max_tokens
     orchestrator.train.sampling.max_tokens train.sampling.max_completion_tokens sampling.max_tokens
 rollout_responses orchestrator.batch_size batch_size
@@ -1001,7 +1005,7 @@ FRAMEWORKS = (
     Framework(
         "OpenRLHF",
         "",
-        r"openrlhf|train_ppo_ray",
+        r"openrlhf(?![\w./]*(?:train_(?:sft|dpo|rm|prm|kto|kd)|batch_inference|serve_rm|lora_combiner))|train_ppo_ray",
         ("rollout.n_samples_per_prompt", "algo.advantage.estimator", "micro_rollout_batch_size", "init_kl_coef"),
         _OPENRLHF,
         {"group_size": 1, "temperature": 1.0, "top_p": 1.0, "num_iterations": 1, "adv_estimator": "gae", "lora_r": 0},
@@ -1141,6 +1145,7 @@ FRAMEWORKS = (
         (
             *("orchestrator", "trainer.optim", "rollouts_per_example", "env.0.id", "train.source.0", "max_async_level"),
             *("max_off_policy_steps", "buffer.online_difficulty_filtering", "weight_broadcast"),
+            *("optim.step_per_rollout", "ckpt.rollout_path"),
         ),
         _PRIME,
         {"temperature": 1.0, "num_iterations": 1, "adv_estimator": "grpo"},
@@ -1284,7 +1289,7 @@ FRAMEWORKS = (
         "",
         r"(?s)(?:GRPO|RLOO)Config.*\bunsloth",
         (),
-        _TRL,
+        _UNSLOTH,
         {
             "group_size": 8,
             "num_iterations": 1,

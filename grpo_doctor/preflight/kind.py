@@ -23,7 +23,9 @@ NOTHING_ELSE = (
 )
 """Frameworks whose documents are recognised by keys that other kinds of training do not have."""
 _STARTED = re.compile(r"(?:^|[\s/])([\w\-]+)\.py\b|\s-m\s+([\w.]+)")
-_EVALUATES = re.compile(r"(?:^|[\s/])(?:run_)?(?:eval|evaluate|evaluation|infer|inference|benchmark)(?:_[a-z]+)?\.py\b")
+_EVALUATES = re.compile(
+    r"(?:^|[\s/])(?:run_)?(?:eval|evaluate|evaluation|infer|inference|benchmark)(?:_[a-z]+)?\.py\b|\bmain_(?:generate|generation|eval)\b"
+)
 """Programs that only evaluate, whatever configuration of a training they are given."""
 _OF_TEXT = re.compile(r"model_name|model_path|llm|tokenizer|prompt|token|completion|response|vla")
 """Keys that only the training of a language model has."""
@@ -43,7 +45,7 @@ def kind_of(launch: Launch, found: Configuration) -> RunType:
     trained = found.framework.trained
     if trained and not launch.program and not _has_section(launch, trained):
         return "none"
-    if _EVALUATES.search(launch.program):
+    if _EVALUATES.search(launch.program) or any(e.key.endswith("val_only") and e.value is True for e in launch.entries):
         return "none"
     if found.framework is not HAND_WRITTEN and found.framework.program and launch.program:
         return "rl" if re.search(found.framework.program, launch.program) else _by_settings(launch, found)
@@ -61,6 +63,8 @@ def _by_settings(launch: Launch, found: Configuration) -> RunType:
     evaluates = not launch.program and not training and _has_section(launch, "eval", "evals", "num_examples")
     if said == {"group_size"} and evaluates:
         return "none"  # how often each example of an evaluation is answered
+    if said == {"group_size"} and launch.program and not training and found.keys["group_size"].lower() == "k":
+        return "none"  # how many answers a program draws
     said_so = any(needs_group(found.settings.get(name)) is not None for name in ("algorithm", "loss_type"))
     if said_so and len(found.settings) >= 2:
         return "rl"

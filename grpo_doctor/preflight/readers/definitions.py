@@ -84,6 +84,13 @@ class Definitions:
                     self._member(name, node.value, node.lineno, inside)
             case ast.AnnAssign(annotation=ast.Name(id=name)) if inside.startswith("class "):
                 self.nested.setdefault(inside.removeprefix("class "), []).append(name)
+            case ast.Assign(targets=[_, _, *_]):
+                for target in node.targets:  # as in ``config["lr"] = lr = 1e-6``
+                    self._take(ast.copy_location(ast.Assign(targets=[target], value=node.value), node), inside)
+            case ast.Assign(
+                targets=[ast.Attribute(value=ast.Attribute(value=ast.Name(id=owner), attr=part), attr=last)]
+            ):
+                self.attributes.append((owner, f"{part}.{last}", node.value, node.lineno))
             case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=owner), attr=attribute)]):
                 self.attributes.append((owner, attribute, node.value, node.lineno))
                 if owner == "self" and inside == "__init__":

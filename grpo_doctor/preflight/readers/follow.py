@@ -66,7 +66,7 @@ def _take(launch: Launch, path: Path, named: str, written: Mapping[str, str], on
     except ReadError:
         return False
     for entry in base.entries:
-        if not only or entry.key in only:
+        if entry.key in only if only else entry.key not in _PROCESSES:
             launch.add(entry.key, entry.value, 0)
     launch.complete &= base.complete
     launch.notes += base.notes

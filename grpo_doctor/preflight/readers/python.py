@@ -53,7 +53,11 @@ GREEDY = "temperature"
 """Setting that is 0 in a script only where it evaluates."""
 GROUPS = ("num_generations", "num_generations_per_prompt", "group_size", "rloo_k")
 """Arguments of a configuration that are the group."""
-_LEARNER = re.compile(r"(?i)(grpo|ppo|reinforce|rloo|dapo|gspo)(?:\+\+|plusplus)?(?:trainer|learner|agent|algorithm)$")
+_NAMES = "grpo|ppo|reinforce|rloo|dapo|gspo"
+_ALGORITHM = re.compile(_NAMES, re.IGNORECASE)
+_LEARNER = re.compile(
+    rf"(?i)({_NAMES})(?:\+\+|plusplus)?(?:trainer|learner|agent|algorithm)$|((?-i:PPO|GRPO|RLOO|REINFORCE))$"
+)
 """Classes of a trainer, named after its algorithm."""
 PARSERS = frozenset("TrlParser HfArgumentParser H4ArgumentParser cli parse".split())
 """Calls that fill in a class of settings from a command."""
@@ -206,6 +210,8 @@ class _Script(Definitions):
         if known_as != "script" and "lora" not in named and "peft" not in named:  # an author's own may have its own
             launch.add("lora.absent", True, 0)
         if known_as == "script":
+            if (learned := _ALGORITHM.search(name)) is not None:
+                launch.add("algorithm", learned[0].lower(), call.lineno)
             launch.entries += self.loose().entries
         elif not call.lineno:  # of a module beside it: what the script holds itself is passed on to it
             launch.entries += [Entry(entry.key, entry.value, 0) for entry in self.loose().entries]
@@ -310,7 +316,9 @@ class _Script(Definitions):
                     if (parameter in TELLING or PER_PROMPT.fullmatch(parameter)) and known(value, self.lookup)[0]:
                         self.add(launch, f"call.{parameter}", value, call.lineno)
             elif (learner := _LEARNER.match(name)) is not None and call.lineno and not ELSEWHERE.search(name):
-                launch.add("algorithm", learner[1].lower(), call.lineno)
+                if learner[2] and "transformers" not in self.text:
+                    continue  # of a library for games
+                launch.add("algorithm", (learner[1] or learner[2]).lower(), call.lineno)
                 self._keywords(launch, "", call)
         for name, value, line in (*self.meant(), *self.defaults):
             self.add(launch, name.lower(), value, line)

@@ -116,7 +116,7 @@ def _read(text: str, context: _Context) -> list[Launch]:
             arrays.setdefault(statement.array, []).extend(_filled(statement.words, environment, arrays))
             continue
         words = _filled(statement.words, environment, arrays)
-        branches.see(words[0][0] if words else "")
+        branches.see([word for word, _ in words], environment)
         while words and (words[0][0] in _SKIPPED or words[0][0] in ("export", "local", "declare", "readonly", "env")):
             words = words[1:]
         if words and words[0][0] == "for" and len(words) > 3:
@@ -324,25 +324,77 @@ def _arithmetic(found: re.Match[str], environment: dict[str, str]) -> str:
     return found[0] if value is None else str(value)
 
 
+@dataclass
+class _Branch:
+    """One ``if`` or ``case`` that is open.
+
+    Attributes:
+        taken: whether the branch that is read is certainly the one that runs, or certainly not; None where unknown.
+        ruled_out: whether an earlier branch certainly runs.
+        unsure: whether an earlier branch may run.
+        before: the variables before a branch that does not run.
+    """
+
+    taken: bool | None = None
+    ruled_out: bool = False
+    unsure: bool = False
+    before: dict[str, str] | None = None
+
+
 class _Branches:
     """Which of a script's assignments stand in a branch that may not be taken."""
 
     def __init__(self) -> None:
-        self.depth = 0
+        self.open: list[_Branch] = []
         self.chosen: set[str] = set()
 
-    def see(self, word: str) -> None:
-        """The first word of a statement, which may open or close branches."""
-        self.depth = max(self.depth + (word in ("if", "case")) - (word in ("fi", "esac")), 0)
+    def see(self, words: list[str], environment: dict[str, str]) -> None:
+        """The words of a statement, which may open or close a branch."""
+        first = words[0] if words else ""
+        if first in ("if", "case"):
+            self.open.append(_Branch())
+            self._enter(_decided(words) if first == "if" else None, environment)
+        elif first in ("elif", "else") and self.open:
+            branch = self._leave(environment)
+            decided = _decided(words) if first == "elif" else True
+            self._enter(False if branch.ruled_out else None if branch.unsure and decided else decided, environment)
+        elif first in ("fi", "esac") and self.open:
+            self._leave(environment)
+            self.open.pop()
+
+    def _enter(self, taken: bool | None, environment: dict[str, str]) -> None:
+        branch = self.open[-1]
+        branch.taken = taken
+        branch.before = dict(environment) if taken is False else None
+
+    def _leave(self, environment: dict[str, str]) -> _Branch:
+        branch = self.open[-1]
+        branch.ruled_out |= branch.taken is True
+        branch.unsure |= branch.taken is None
+        if branch.before is not None:
+            environment.clear()
+            environment.update(branch.before)
+        return branch
 
     def value(self, name: str, value: str, environment: dict[str, str]) -> str:
         """What a variable holds after an assignment: a branch changes nothing that was set before all branches, and
         what two branches set differently is unknown."""
         before = environment.get(name, "")
-        if not self.depth:
+        if all(branch.taken is not None for branch in self.open):
             self.chosen.discard(name)
             return value
         if name not in self.chosen and before and not before.startswith("$"):
             return before
         self.chosen.add(name)
         return value if not before or before == value or before.startswith("$") else f"${name}"
+
+
+def _decided(words: list[str]) -> bool | None:
+    """Whether ``if [[ a == b ]]`` holds; None where that depends on what is not known, or asks something else."""
+    match words[1:]:
+        case ["[" | "[[", left, ("=" | "==" | "!=") as sign, right, "]" | "]]", *_] if not _UNSURE.search(left + right):
+            return (left == right) == (sign != "!=")
+    return None
+
+
+_UNSURE = re.compile(r"[$`*?]")
