@@ -1334,7 +1334,6 @@ FRAMEWORKS = (
         "",
         ("transformers_version", "eos_token_id", "do_sample"),
         _GENERATION,
-        flat=True,
     ),
     Framework(
         "tokenizer_config.json",

@@ -22,6 +22,10 @@ USUAL = {
     "grpo_group_size": "group_size",
     "num_gen": "group_size",
     "num_responses": "group_size",
+    "gen_count": "group_size",
+    "generation_count": "group_size",
+    "rollout_count": "group_size",
+    "completion_count": "group_size",
     "group": "group_size",
     "n_rollouts": "group_size",
     "num_rollouts": "group_size",
@@ -44,6 +48,12 @@ USUAL = {
     "kl_weight": "kl_coef",
     "kl_lambda": "kl_coef",
     "max_completion_tokens": "max_new_tokens",
+    "max_gen_len": "max_new_tokens",
+    "max_gen_length": "max_new_tokens",
+    "max_gen_tokens": "max_new_tokens",
+    "gen_length": "max_new_tokens",
+    "gen_temperature": "temperature",
+    "rollout_temperature": "temperature",
     "max_response_tokens_length": "max_new_tokens",
     "max_prompt_tokens_length": "max_prompt_tokens",
     "neg_clip_ratio": "epsilon",
@@ -74,7 +84,7 @@ OF_A_CRITIC = frozenset("vf_coef vf_coeff value_coef value_loss_coef gae_lambda 
 """Keys of a trainer with a critic, which needs no group; its ``num_rollouts`` are no responses to one prompt."""
 PERHAPS = ("num_samples", "n_samples", "num_outputs", "n_outputs")
 """Keys that count the responses to one prompt where nothing else does, and any other samples elsewhere."""
-RATES = ("init_lr", "initial_lr", "base_lr", "max_lr", "lr_max", "peak_lr", "lr_peak", "max_learning_rate")
+RATES = ("init_lr", "lr_init", "initial_lr", "base_lr", "max_lr", "lr_max", "peak_lr", "lr_peak", "max_learning_rate")
 """Keys that are the learning rate where nothing else is; a schedule moves away from it."""
 _MOST = 32
 """Responses to one prompt of which such a key speaks at most."""
