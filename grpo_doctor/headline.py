@@ -65,7 +65,9 @@ def unsick(
             return "No training metrics were found, so nothing could be judged."
         if rows < ENOUGH:
             apart = rows > 1 and int(run.steps[-1]) - int(run.steps[0]) >= rows
-            return f"{rows} {'row' if apart else 'step'}{'s' * (rows != 1)}, too few to judge."
+            few = f"{rows} {'row' if apart else 'step'}{'s' * (rows != 1)}, too few to judge."
+            plain = [f.message for f in active if f.kind == "outcome"]  # an identity needs no more rows
+            return " ".join([few, *plain])
         return "None of the checks found the metrics that it needs, so nothing could be judged."
     if verdict == "unproven":
         return f"No sign of illness was found. {shown(success, learning, run.run_type)}"

@@ -247,6 +247,17 @@ _SHARED = (
         source="open-r1 PR#663, Qwen3#927, unsloth#3721, ms-swift#3113",
     ),
     remedy(
+        "restore-gradient-flow",
+        "Find where the gradient is lost",
+        trl="log frac_reward_zero_std and grad_norm together; if groups die, filter prompts",
+        verl="log critic/advantages/max and actor/pg_clipfrac beside actor/grad_norm",
+        openrlhf="log dynamic_filtering_pass_rate; --algo.dynamic_filtering_enable",
+        by_hand="print((advantages != 0).float().mean(), mask.sum(), sum(p.grad is not None for p in params)) "
+        "after backward",
+        evidence="huggingface/trl#3857: loss 0, grad norm 0 and frac_reward_zero_std 1.0 were dead groups",
+        source="huggingface/trl#3857, #3452",
+    ),
+    remedy(
         "print-the-effective-setting",
         "Print the setting where it is used, and hash the effective configuration into the log",
         by_hand="Search the code for the name: a variable that no line reads changes nothing. Log the value where it "

@@ -244,6 +244,11 @@ def test_an_unknown_field_is_a_skip_that_names_it() -> None:
 def test_too_few_steps_are_unjudged_and_many_are_not() -> None:
     few = diagnose(run_of([StepRecord(step=i, loss=0.1, reward_mean=0.5) for i in range(2)]))
     assert (few.verdict, few.headline) == ("unjudged", "2 steps, too few to judge.")
+    dead = diagnose(run_of([StepRecord(step=1, reward_mean=0.5, reward_std=0.0, grad_norm=0.0)]))
+    assert dead.headline == (
+        "1 step, too few to judge. The gradient norm has been exactly 0 on the only row, "
+        "on which the rewards of every group are equal."
+    )
     sparse = diagnose(run_of([StepRecord(step=10 * i, reward_mean=0.1 * i) for i in (1, 2, 3)]))
     assert (sparse.verdict, sparse.headline) == ("unjudged", "3 rows, too few to judge.")
 

@@ -1,6 +1,5 @@
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.columns import Column, baseline, row, total, words
-from grpo_doctor.remedies import remedy
 
 
 @check(
@@ -16,20 +15,7 @@ from grpo_doctor.remedies import remedy
         ),
         Rival("every token is clipped", "clipped tokens have no gradient", "clip_fraction (RAT001)"),
     ),
-    remedies=(
-        remedy(
-            "restore-gradient-flow",
-            "Find where the gradient is lost",
-            trl="log frac_reward_zero_std and grad_norm together; if groups die, filter prompts",
-            verl="log critic/advantages/max and actor/pg_clipfrac beside actor/grad_norm",
-            openrlhf="log dynamic_filtering_pass_rate; --algo.dynamic_filtering_enable",
-            by_hand="print((advantages != 0).float().mean(), mask.sum(), sum(p.grad is not None for p in params)) "
-            "after backward",
-            evidence="huggingface/trl#3857: loss 0, grad norm 0 and frac_reward_zero_std 1.0 were dead groups",
-            source="huggingface/trl#3857, #3452",
-        ),
-        "filter-dead-groups",
-    ),
+    remedies=("restore-gradient-flow", "filter-dead-groups"),
 )
 def grad_norm_vanishing(
     grad_norm: Column,

@@ -74,7 +74,8 @@ def truncation_excess(
 
     ## What it sees
     More than 10 % of the responses of the last 5 rows (or of all, while they are fewer) cut, and on three of them:
-    a warning (one cut response in eight is chance). More than half over the last 10 rows, and from the 10th step
+    a warning (one cut response in eight is chance); more than half of them on each row so far is no chance, from the
+    first row on. More than half over the last 10 rows, and from the 10th step
     on, is an error where the reward is known, has not gained and is not near its top, and truncation is not falling
     (Kendall's tau over those rows above -0.4). Where over 80 % have been cut, over the whole run and lately, the
     run suffers from it whatever its reward says: it is an outcome, and a small gain does not soften it. Where the
@@ -121,7 +122,9 @@ def truncation_excess(
     share = where(isnan(cut_share), by_length, cut_share)
     so_far = total(share) / total(share == share)
     over_rows, lately = _level(share, rows), _level(share, 5)
-    often = (lately > warn) & (where(total(share == share) < 5, total(share > warn), moving_sum(share > warn, 5)) >= 3)
+    n = total(share == share)
+    thrice = where(n < 5, total(share > warn), moving_sum(share > warn, 5)) >= 3
+    often = (lately > warn) & (thrice | (total(share > bad) >= n))
     suffered = (lately > outcome_share) & (so_far > outcome_share)
     spread = total(reward_std) / total(reward_std == reward_std)
     spread = where(isnan(spread), where(reward_unit, 0.5, np.nan), spread)

@@ -12,12 +12,12 @@ from grpo_doctor.columns import Column, baseline, isnan, moving_median, previous
         Rival(
             "generation in train mode, stale weights, or another prompt",
             "the raw logits of generator and trainer differ",
-            "rollout_mismatch_raw_kl above 1e-3 (GEN001, GEN002, GEN005)",
+            "rollout_mismatch_raw_kl above 2e-3 (GEN001, GEN002, GEN005)",
         ),
         Rival(
             "processors or temperature",
             "penalties, top-k, top-p, min_new_tokens or T that the loss does not know",
-            "rollout_mismatch_raw_kl below 1e-3 while the final scores disagree (GEN004)",
+            "rollout_mismatch_raw_kl below 2e-3 while the final scores disagree (GEN004)",
         ),
         Rival(
             "precision of two engines",
@@ -35,8 +35,7 @@ def rollout_trainer_logprob_mismatch(
     rollout_mismatch_raw_kl: Column = None,
     reward_gained: Column = None,
     *,
-    warn: float = 1e-3,
-    usual: float = 2e-3,
+    warn: float = 2e-3,
     probability: float = 1e-2,
     bad: float = 1e-2,
     broken: float = 1e-1,
@@ -45,15 +44,14 @@ def rollout_trainer_logprob_mismatch(
 
     ## What it sees
     How far apart the two are, as k3 in nats per token, on 2 of 3 rows: as it was recorded, or made from the mean
-    |log-probability difference| d as pi/4 d^2. Warning above 1e-3 where k3 was recorded; else above 2e-3 (d = 0.05, a
-    factor of 1.05 per token), or a mean probability difference above 0.01. Error above 1e-2 (d = 0.11), where k3 was
-    not recorded only if the reward has gained nothing; critical above 1e-1 (d = 0.36, an error where k3 was not
-    recorded), or when the median of five rows is above 1e-2 and has doubled within 20 rows. Where the generator's raw
+    |log-probability difference| d as pi/4 d^2. Warning above 2e-3 (d = 0.05, a factor of 1.05 per token), or at a mean
+    probability difference above 0.01; an info up to 1e-2 where the reward has gained. Error above 1e-2 (d = 0.11),
+    where k3 was not recorded only if the reward has gained nothing; critical above 1e-1 (d = 0.36, an error where k3
+    was not recorded), or when the median of five rows is above 1e-2 and has doubled within 20 rows. Where the generator's raw
     logits are recorded too, it says on which side the cause lies.
 
     ## Thresholds
-    - `warn`: recorded k3, nats per token, for a warning.
-    - `usual`: k3 inferred from a mean difference, nats per token, for a warning.
+    - `warn`: k3, nats per token, for a warning.
     - `probability`: mean difference of probabilities, 0 to 1, for a warning.
     - `bad`: k3, nats per token, for an error.
     - `broken`: k3, nats per token, for a critical finding.
@@ -65,7 +63,7 @@ def rollout_trainer_logprob_mismatch(
     differently, a clip or a temperature applied twice all show here at step 1 or 2.
 
     ## Known false alarms
-    In float32 a healthy run stays below 1e-8; bf16 inference engines give about 1e-3, hence only a warning there. A
+    In float32 a healthy run stays below 1e-8; bf16 inference engines give about 1e-3 with nothing broken. A
     penalty over the response only costs 0.02 and did no harm (0.65 against 0.63): true, but a note. Quantised
     generators and asynchronous rollouts disagree by design; a run that gains in spite of it keeps a warning.
 
@@ -74,20 +72,21 @@ def rollout_trainer_logprob_mismatch(
     `is_correction`), one precision, and the same temperature and processors in the loss.
 
     ## Sources
-    Yao et al. 2025 (TIS); arXiv 2510.26788; NeMo-RL guide (k3 "below 1e-3 acceptable", factor at most 1.05); verl FAQ
-    (probability difference normally below 0.005, above 0.01 a fault of the engine); vllm-project/vime#274 (below 0.05
-    nats); the faults of the engine below that this names. huggingface/trl#5312,
-    THUDM/slime#1411, NVIDIA-NeMo/RL#1801 and #2895.
+    Yao et al. 2025 (TIS); arXiv 2510.26788; NeMo-RL guide (factor at most 1.05); Tinker's documentation of RL
+    hyperparameters (stable below 0.01); verl FAQ (probability difference normally below 0.005, above 0.01 a fault of
+    the engine); vllm-project/vime#274 (below 0.05 nats); the faults of the engine below that this names.
+    huggingface/trl#5312, THUDM/slime#1411, NVIDIA-NeMo/RL#1801 and #2895.
     """
     level = moving_median(rollout_gap, 5)
     doubled = (level > bad) & (level > 2 * previous(level, 20))
     inferred = isnan(rollout_mismatch_kl)
-    off = (rollout_gap > where(inferred, usual, warn)) | (rollout_prob_diff > probability)
+    off = (rollout_gap > warn) | (rollout_prob_diff > probability)
     severe = where(inferred, ((rollout_gap > bad) & ~reward_gained) | (rollout_gap > broken), rollout_gap > bad)
     return fires(
-        off,
+        off & ~(reward_gained & (rollout_gap <= bad) & ~(rollout_prob_diff > probability)),
         "Generator and trainer disagree by {k3:.3g} nats per token ({how}); {side}.",
         hold=(2, 3),
+        info=off,
         error=severe,
         critical=(~inferred & (rollout_gap > broken)) | doubled,
         k3=rollout_gap,

@@ -20,7 +20,7 @@ from grpo_doctor.columns import (
     kind="outcome",
     severity="warning",
     confidence="medium",
-    explains=("DIV004",),
+    explains=("DIV004", "GRD008"),
     rivals=(
         Rival(
             "no signal",

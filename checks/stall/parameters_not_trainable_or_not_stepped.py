@@ -1,9 +1,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import nan
 from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
-from grpo_doctor.columns import Column, fmax, isnan, moving_sum, where, words
+from grpo_doctor.columns import Column, fmax, isnan, latest, row, where, words
 from grpo_doctor.measured import of_lab
 from grpo_doctor.remedies import remedy
 
@@ -13,7 +14,7 @@ from grpo_doctor.remedies import remedy
     kind="defect",
     severity="error",
     confidence="medium",
-    explains=("STL001", "KL003", "SUP001"),
+    explains=("STL001", "KL003", "GRD008", "SUP001"),
     run_types=("rl", "supervised", "preference"),
     rivals=(
         Rival(
@@ -44,6 +45,7 @@ from grpo_doctor.remedies import remedy
 )
 def parameters_not_trainable_or_not_stepped(
     grad_norm: Column,
+    step: Column,
     known: Column = any_of("dead_share", "advantage_std", "advantage_max", "loss"),
     dead_share: Column = None,
     advantage_std: Column = None,
@@ -85,12 +87,15 @@ def parameters_not_trainable_or_not_stepped(
     spread = fmax(advantage_std, advantage_max) > least
     supervised = isnan(reward_mean) & isnan(dead_share) & isnan(fmax(advantage_std, advantage_max))
     signal = where(isnan(dead_share), where(supervised, loss > least, spread), dead_share <= dead)
-    still = moving_sum((grad_norm == 0) & signal, rows) >= rows
+    still, n = (grad_norm == 0) & signal, row(grad_norm)
+    before = latest(where(still, nan, n))
+    lasted = n - where(isnan(before), 0, before)
     return fires(
-        still,
-        "The gradient norm is exactly 0 on {rows} steps in a row, although {signal}.",
+        lasted >= rows,
+        "The gradient norm is exactly 0 on {lasted:.0f} steps in a row, although {signal}.",
         hold=(1, 1),
-        rows=rows,
+        onset=latest(where(lasted == 1, step, nan)),
+        lasted=lasted,
         signal=words(_signal, dead_share, supervised, loss),
     )
 

@@ -98,7 +98,7 @@ response_length_mean completions/mean_length response_length/mean response_lengt
 response_length_min completions/min_length response_length/min val/sequence_lengths_min rollout/response_len/min
 response_length_max generate/max_num_tokens completions/max_length response_length/max val/sequence_lengths_max
                     rollout/response_len/max
-truncated_rate      completions/clipped_ratio response_length/clip_ratio response_clip_ratio truncated
+truncated_rate      completions/clipped_ratio clipped_ratio response_length/clip_ratio response_clip_ratio truncated
                     rollout/truncated_ratio truncation_rate is_truncated/all/mean is_truncated/mean
 eos_rate            1-completions/clipped_ratio val/stop_rate natural_termination_rate
 tokens_seen         num_tokens

@@ -399,6 +399,13 @@ def test_a_metric_that_the_first_row_does_not_hold_is_read_all_the_same(tmp_path
     assert run.columns["reward_components"].tolist() == [None, {"f": 0.25}]
 
 
+def test_times_and_shares_of_rewards_are_no_components(tmp_path: Path) -> None:
+    head = "step,critic_rewards_mean,timing_s_reward,reward_zero_frac,reward_hit_rate,format_reward\n"
+    run = run_of(tmp_path, "metrics.csv", head + "1,0.5,12.5,0.2,0.4,1\n2,0.6,12.6,0.1,0.5,1\n")
+    assert run.columns["reward_components"].tolist() == [{"format": 1.0}] * 2
+    assert {"timing_s_reward", "reward_zero_frac", "reward_hit_rate"} <= set(run.unread)
+
+
 def page(rows: list[list[str]]) -> str:
     cells = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     return f"<div><progress value='2'></progress></div><table border='1'><thead>{cells}</thead></table><p>"

@@ -387,8 +387,8 @@ KNOWN = (
                 "frac_reward_zero_std": "1 1",
             }
         ),
-        names=("ADV003", "REW001"),
-        expect="silent",
+        names=("ADV003", "REW001", "GRD008"),
+        says="the rewards of every group are equal",
     ),
     Thread(
         "huggingface/trl#3452",

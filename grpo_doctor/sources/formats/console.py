@@ -122,7 +122,7 @@ class _Console:
                 self.trl.end()
             if self._known and "{" not in text:
                 return
-        if "{" in text or self.config.open:
+        if "{" in text or self.config.open or text[:1] in ("'", '"'):
             if (found := trl_console.mapping(text)) is not None and self._mapping(line, text, *found):
                 return
             if config := self.config.see(text):

@@ -45,6 +45,9 @@ _STEPS = frozenset(
 _BESIDE = frozenset("global train training grpo rl ppo policy num idx index count id".split())
 _OF_RL = frozenset("kl kl_loss policy_loss clip_fraction ratio_mean advantage_mean advantage_std success_rate".split())
 """Fields beside which a bare ``R`` is the reward."""
+_TRAINS = frozenset("reward_mean reward_std grad_norm kl policy_loss".split())
+_LEAST_METRICS = 4
+"""Metrics, one of which only training has, that make lines which come once a row of one step."""
 _HELD_OUT = re.compile(
     r"(?:^\W*|(?:INFO|DEBUG)\W+)(?:eval|evaluation|val|validation|test)\b"
     r"(?:\s*[|\])@]|\s*:(?!\s*[-+.\d])|\s+(?:step|iter|iteration|epoch|at|after|results?|metrics)\b)"
@@ -276,7 +279,7 @@ class General:
             return _Timeline(np.array(places), np.array(counted), breaks, np.array(epochs))
         main = max(shapes, key=_Shape.weight, default=None)
         if main is None or len(main.lines) < (2 if len(main.fields) > 1 else max(10, 0.3 * self._order)):
-            return None
+            return _pasted(shapes, breaks)
         return _Timeline(np.array(main.order), np.arange(1.0, len(main.order) + 1), breaks)
 
     @staticmethod
@@ -364,6 +367,14 @@ class _Timeline:
         after = np.minimum(last + 1, len(self.places) - 1)
         named_below = (blocks[after] == block) & ((last < 0) | (blocks[np.maximum(last, 0)] != block))
         return np.asarray(np.where(named_below, after, np.maximum(last, 0)))
+
+
+def _pasted(shapes: list[_Shape], breaks: np.ndarray) -> _Timeline | None:
+    """The one step of a row that somebody pasted, over some lines that each came once; None where it is no such row."""
+    means = {_means(name) for shape in shapes for name in shape.names if not declared(name)} - {""}
+    if any(len(shape.lines) > 1 for shape in shapes) or len(means) < _LEAST_METRICS or not means & _TRAINS:
+        return None
+    return _Timeline(np.array([shapes[0].order[0]]), np.array([1.0]), breaks)
 
 
 def _means(name: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ..aliases import resolve
+from ..settings import declared
 from ..values import loaded, number
 
 FORMAT = "trl-console"
@@ -13,6 +15,10 @@ _BEFORE = re.compile(r"(step|iteration|iter|update|rollout)\s*[:=#]?\s*(\d{1,12}
 _BAR_BEHIND = re.compile(r"(?<=\})\s*\d+%\|[^{}]*$")
 _BAR = re.compile(r"\|\s*(\d{1,12})/(\d{1,12}) \[")
 _CUT = "-truncated_ratio"
+_BARE_PAIRS = re.compile(r"""(['"])[\w/ .()-]{1,80}\1: -?[\d.][^{}]*, \1[^{}]*\}?$""")
+_KEY = re.compile(r"""['"]([\w/ .()-]{1,80})['"]: """)
+_LEAST_METRICS = 3
+"""Metrics on a line without braces that make it a row: two may be settings that are named alike."""
 _BARE = re.compile(r"(?<=\d)%(?= +\d{1,12}/\d{1,12} \[)")
 
 
@@ -22,9 +28,15 @@ def drawn(text: str) -> str:
 
 
 def mapping(text: str) -> tuple[str, str] | None:
-    """The mapping that ends a line, and what stands before it; None where there is no mapping."""
+    """The mapping that ends a line, and what stands before it; None where there is no mapping.
+
+    A row that was pasted without its braces is one, where it names enough metrics.
+    """
     text = (_BAR_BEHIND.sub("", text) if "%|" in text else text).rstrip()
     start = text.find("{")
+    if start < 0 and _BARE_PAIRS.match(text):
+        metrics = [key for key in _KEY.findall(text) if resolve(key) and not declared(key)]
+        return (f"{{{text.rstrip(', }')}}}", "") if len(metrics) >= _LEAST_METRICS else None
     if start < 0 or not text.endswith("}") or text[start + 1 : start + 2] not in ("'", '"'):
         return None
     return text[start:], text[max(0, start - 40) : start]

@@ -19,6 +19,14 @@ def test_one_row_before_and_at_the_boundary() -> None:
     assert found.message == "12% of the responses are cut at the length limit."
 
 
+def test_more_than_half_on_each_row_so_far_is_no_chance() -> None:
+    found = run_check("LEN003", truncated_rate="0.51")
+    assert found is not None
+    assert (found.severity, found.onset_step, found.detected_step) == ("warning", 1, 1)
+    assert run_check("LEN003", truncated_rate="0.5") is None
+    assert run_check("LEN003", truncated_rate="0.4 0.9") is None
+
+
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [

@@ -27,15 +27,16 @@ def test_message_names_the_side(raw: str, side: str) -> None:
     [
         ("2e-9x20", None),
         ("0.001x20", None),  # what bf16 gives with nothing broken
-        ("0.0011 0x9", None),
-        ("0.0011x2", "warning"),
+        ("0.002x20", None),
+        ("0.0021 0x9", None),
+        ("0.0021x2", "warning"),
         ("0.01x2", "warning"),
         ("0.011x2", "error"),
         ("0.1x2", "error"),
         ("0.101x2", "critical"),
         ("0.011x20 0.022x8", "error"),
         ("0.011x20 0.023x8", "critical"),  # doubled within 20 rows
-        ("0.0011x20 0.009x8", "warning"),
+        ("0.0021x20 0.009x8", "warning"),
         ("0.004x20 0.01x8", "warning"),
     ],
 )
@@ -76,6 +77,8 @@ def test_a_run_that_gains_under_an_inferred_k3_keeps_a_warning() -> None:
     assert find("RAT004", rollout_logp_diff=[0.12] * 30, reward_mean=rising).severity == "warning"
     assert find("RAT004", rollout_logp_diff=[0.12] * 30, reward_mean=[0.5] * 30).severity == "error"
     assert find("RAT004", rollout_logp_diff=[0.4] * 30, reward_mean=rising).severity == "error"
+    assert find("RAT004", rollout_mismatch_kl=[0.01] * 30, reward_mean=rising).severity == "info"
+    assert find("RAT004", rollout_mismatch_kl=[0.01] * 30, reward_mean=[0.5] * 30).severity == "warning"
 
 
 def test_message_says_how_k3_was_made() -> None:

@@ -8,10 +8,16 @@ from grpo_doctor.testing import find, run_check
 def test_no_gradient_with_live_groups() -> None:
     assert run_check("STL004", grad_norm="0x7", zero_variance_groups="2x7", groups="8x7") is None
     found = find("STL004", grad_norm="0x8", zero_variance_groups="2x8", groups="8x8")
-    assert found.severity == "error"
+    assert (found.severity, found.onset_step, found.detected_step) == ("error", 1, 8)
     assert found.message == (
         "The gradient norm is exactly 0 on 8 steps in a row, although rewards differ in 75% of the groups."
     )
+
+
+def test_it_counts_on_and_begins_where_the_first_of_them_stands() -> None:
+    found = find("STL004", grad_norm="1x2 0x12", zero_variance_groups="2x14", groups="8x14")
+    assert found.message.startswith("The gradient norm is exactly 0 on 12 steps in a row")
+    assert (found.onset_step, found.detected_step) == (3, 10)
 
 
 def test_dead_groups_explain_it() -> None:
