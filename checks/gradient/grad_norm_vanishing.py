@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, baseline, row, total, words
+from grpo_doctor.columns import Column, baseline, row, total
 
 
 @check(
@@ -22,19 +22,18 @@ def grad_norm_vanishing(
     dead_share: Column = None,
     reward_risen: Column = None,
     reward_solved: Column = None,
-    reward_gained: Column = None,
     *,
     vanished_below_share: float = 1e-3,
     dead: float = 0.9,
     rows: int = 10,
 ) -> Fires:
-    """The gradient norm is nothing although groups still differ.
+    """The gradient norm has fallen to nothing although groups still differ.
 
     ## What it sees
-    Ten rows in a row below a thousandth of the run's first level (median of its first five), or of exactly 0 while the
-    reward has not gained; and less than 90 % of the groups are known to be dead, and the task was not solved while it
-    trained. Where it has been so for more than
-    half of the run, the run suffers from it: it is an outcome.
+    Ten rows in a row below a thousandth of the run's first level (median of its first five), while less than 90 %
+    of the groups are known to be dead and the task was not solved while it trained. Where it has been so for more than
+    half of the run, the run suffers from it: it is an outcome. A gradient that has been 0 from the first row on is
+    told by GRD008.
 
     ## Thresholds
     - `vanished_below_share`: share of the first level below which the gradient has vanished.
@@ -56,18 +55,14 @@ def grad_norm_vanishing(
     huggingface/trl#3452, #2703 (loss 0 with a gradient: healthy), #3857 (dead groups).
     """
     level = baseline(grad_norm, 5)
-    vanished = (grad_norm < vanished_below_share * level) | ((grad_norm == 0) & ~reward_gained)
+    vanished = grad_norm < vanished_below_share * level
     return fires(
         vanished & ~(dead_share >= dead) & ~(reward_risen & reward_solved),
-        "The gradient norm is {norm:.2g}{began}, on {vanished:.0f} of {rows:.0f} rows.",
+        "The gradient norm is {norm:.2g} (it began at {level:.2g}), on {vanished:.0f} of {rows:.0f} rows.",
         hold=(rows, rows),
         suffered=total(vanished) > row(grad_norm) / 2,
         norm=grad_norm,
-        began=words(_began, level),
+        level=level,
         vanished=total(vanished),
         rows=row(grad_norm),
     )
-
-
-def _began(level: float) -> str:
-    return f" (it began at {level:.2g})" if level > 0 else ""
