@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.columns import Column
+from grpo_doctor.columns import Column, isnan, where
 from grpo_doctor.remedies import remedy
 
 
@@ -21,8 +21,9 @@ from grpo_doctor.remedies import remedy
     ),
 )
 def generation_batch_not_whole_groups(
-    batch: Column = any_of("settings.generation_batch"),
+    known: Column = any_of("settings.generation_batch", "settings.batch_a_process"),
     group_size: Column = any_of("settings.group_size"),
+    whole: Column = any_of("settings.generation_batch", optional=True),
     own: Column = any_of("settings.own_program", optional=True),
 ) -> Fires:
     """The responses of a generation batch are no whole number of groups.
@@ -30,7 +31,9 @@ def generation_batch_not_whole_groups(
     ## What it sees
     TRL, ms-swift, axolotl: per device batch x processes x steps per generation, where the number of processes is
     known; prime-rl: `orchestrator.batch_size`. Not divisible by the responses per prompt. Info where a script of
-    its own is started, whose file was not read: forks of the first versions of TRL count prompts here.
+    its own is started, whose file was not read: forks of the first versions of TRL count prompts here. Info also where
+    the number of processes is not said and one process alone has no whole groups: several may have them together.
+    Before TRL 0.18 the accumulated batches do not count.
 
     ## Why it matters
     A group must not be split: the trainers refuse to start.
@@ -45,12 +48,15 @@ def generation_batch_not_whole_groups(
     ## Sources
     TRL `GRPOConfig.__post_init__`; prime-rl `orchestrator.py`; modelscope/ms-swift#3980.
     """
-    uneven = batch % group_size != 0
+    alone = isnan(whole)
+    uneven = known % group_size != 0
     return fires(
         uneven,
-        "A generation batch of {batch:.0f} responses is no whole number of groups of {k:.0f}.",
+        "A generation batch of {batch:.0f} responses{of} is no whole number of groups of {k:.0f}{unless}.",
         hold=(1, 1),
-        error=uneven & ~(own == 1),
-        batch=batch,
+        error=uneven & ~(own == 1) & ~alone,
+        batch=known,
+        of=where(alone, " a process", ""),
         k=group_size,
+        unless=where(alone, ": the number of processes must make it one", ""),
     )

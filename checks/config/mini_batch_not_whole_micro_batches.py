@@ -35,11 +35,11 @@ def mini_batch_not_whole_micro_batches(
     """A GPU's share of a mini-batch is no whole number of micro-batches.
 
     ## What it sees
-    A command of verl with FSDP: the mini-batch in responses, divided by the data-parallel ranks, that the micro-batch
-    per GPU does not divide.
+    A command of verl or SkyRL with FSDP: the mini-batch in responses, divided by the data-parallel ranks, that the
+    micro-batch per GPU does not divide, or that is less than one response.
 
     ## Why it matters
-    verl asserts it when the actor is built, behind the loading of the model.
+    Both assert it at the start, verl behind the loading of the model.
 
     ## Known false alarms
     None known. Megatron, dynamic batches and engines on machines of their own are left out.
@@ -49,14 +49,14 @@ def mini_batch_not_whole_micro_batches(
 
     ## Sources
     verl `workers/fsdp_workers.py` ("normalized ppo_mini_batch_size should be divisible by
-    ppo_micro_batch_size_per_gpu").
+    ppo_micro_batch_size_per_gpu"); PRIME-RL/TTRL#43; SkyRL `train/utils/utils.py`, `validate_batch_sizes`.
     """
     ranks = world / where(parallel > 1, parallel, 1)
     share = prompts * group_size / ranks
     share = share - share % 1
     plain = ~(dynamic == 1) & ~is_any(strategy, "megatron") & ~(megatron == megatron) & ~(apart > 0)
     return fires(
-        (share % micro != 0) & (launched == 1) & plain & is_any(framework, "verl"),
+        ((share % micro != 0) | (share < 1)) & (launched == 1) & plain & is_any(framework, "verl", "SkyRL"),
         "A GPU's share of a mini-batch, {share:.0f} responses, is no whole number of micro-batches of {micro:.0f}.",
         hold=(1, 1),
         share=share,

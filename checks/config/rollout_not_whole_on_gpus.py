@@ -31,11 +31,12 @@ def rollout_not_whole_on_gpus(
     """The responses of a rollout cannot be shared out evenly to the GPUs.
 
     ## What it sees
-    A command of verl with FSDP and without dynamic batches: prompts of a rollout x responses per prompt that the GPUs
-    do not divide.
+    A command of verl with FSDP and without dynamic batches, or of EasyR1: prompts of a rollout x responses per prompt
+    that the GPUs do not divide.
 
     ## Why it matters
     verl asserts it before the first step: "real_train_batch_size must be divisible by minimal possible batch size".
+    EasyR1 ends at the first rollout: "only support equal chunk".
 
     ## Known false alarms
     None known. Megatron counts its data-parallel ranks and is left out, and so are engines on machines of their own.
@@ -44,11 +45,11 @@ def rollout_not_whole_on_gpus(
     A multiple of the GPUs.
 
     ## Sources
-    verl `utils/config.py`, `validate_config`.
+    verl `utils/config.py`, `validate_config`; hiyouga/EasyR1#44.
     """
     plain = ~(dynamic == 1) & ~is_any(strategy, "megatron") & ~(megatron == megatron) & ~(apart > 0)
     return fires(
-        (responses % world != 0) & (launched == 1) & plain & is_any(framework, "verl"),
+        (responses % world != 0) & (launched == 1) & plain & is_any(framework, "verl", "EasyR1"),
         "A rollout of {responses:.0f} responses cannot be shared out evenly to {world:.0f} GPUs.",
         hold=(1, 1),
         responses=responses,

@@ -7,7 +7,10 @@ from collections.abc import Callable
 
 from ..run import Table
 from .configuration import Configuration
+from .versions import numbers
 
+ACCUMULATED = (0, 18, 0)
+"""TRL from which on the accumulated batches are one generation batch; before, each was one."""
 TRAINERS = ("TRL", "Unsloth", "TRL RLOO", "ms-swift", "axolotl")
 """Frameworks whose batch is that of transformers' trainer: responses a device, accumulated."""
 
@@ -64,6 +67,7 @@ ORIGINS = {
     "model_parallel": ("megatron_tensor", "megatron_pipeline", "megatron_context"),
     "engine_gpus": ("engines", "tensor_parallel"),
     "generation_batch": ("per_device_train_batch_size", "generation_batch_size", "rollout_responses", "group_size"),
+    "batch_a_process": ("per_device_train_batch_size", "group_size"),
     "eval_batch": ("per_device_eval_batch_size", "group_size"),
     "rollout_prompts": ("per_device_train_batch_size", "group_size"),
     "rollout_responses": ("per_device_train_batch_size", "rollout_prompts"),
@@ -86,7 +90,11 @@ def _by_devices(found: Configuration) -> None:
         if "gradient_accumulation_steps" in found.unresolved or not found.stated("per_device_train_batch_size"):
             return
         accumulated = 1.0
-    per_generation = found.number("steps_per_generation") or accumulated
+    version = str(settings.get("trl_version", ""))
+    if version and numbers(version) < ACCUMULATED:
+        per_generation = 1.0
+    else:
+        per_generation = found.number("steps_per_generation") or accumulated
     if "steps_per_generation" in found.unresolved or "generation_batch_size" in found.unresolved:
         return
     if device is not None:
@@ -96,6 +104,8 @@ def _by_devices(found: Configuration) -> None:
         batch = device * world * per_generation
     elif batch is not None and device and world:
         settings["minibatches"] = batch / (device * world) / accumulated
+    elif batch is None and device and found.framework.name != "Unsloth":
+        settings["batch_a_process"] = device * per_generation
     if batch is not None and (k := found.number("group_size")):
         if found.framework.name == "Unsloth" and batch % k:
             return  # Unsloth raises the batch to a multiple of the group itself

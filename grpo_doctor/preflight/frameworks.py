@@ -562,6 +562,9 @@ max_new_tokens generator.sampling_params.max_generate_length
 model_length generator.max_model_len generator.engine_init_kwargs.max_model_len
 rollout_prompts trainer.train_batch_size
 update_prompts trainer.policy_mini_batch_size
+micro_responses trainer.micro_train_batch_size_per_gpu
+sequence_parallel trainer.policy.sequence_parallel_size
+strategy trainer.strategy
 num_iterations trainer.update_epochs_per_batch
 epsilon trainer.algorithm.eps_clip_low
 epsilon_high trainer.algorithm.eps_clip_high
@@ -1092,8 +1095,6 @@ FRAMEWORKS = (
             "epsilon_high": 0.2,
             "max_prompt_tokens": 512,
             "max_new_tokens": 1024,
-            "rollout_prompts": 1024,
-            "update_prompts": 256,
             "epochs": 1,
         },
     ),

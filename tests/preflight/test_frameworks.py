@@ -34,6 +34,11 @@ PRIME = (
     "max_steps = 100\nbatch_size = 128\nrollouts_per_example = 8\n[sampling]\ntemperature = 0.8\n[[env]]\nid = 'a/b'\n"
 )
 
+TRL = (
+    "{pin}from trl import GRPOConfig\nGRPOConfig(num_generations=8, per_device_train_batch_size=1, "
+    "gradient_accumulation_steps=8)\n"
+)
+
 MEANT: list[tuple[str, str, dict[str, Any]]] = [
     (
         "a.yaml",
@@ -65,8 +70,11 @@ MEANT: list[tuple[str, str, dict[str, Any]]] = [
         ),
         {"rollout_responses": 512, "max_new_tokens": 4096, "epsilon": 0.2, "epsilon_high": 0.3},
     ),
-    ("a.sh", SKY.format(more=""), {"group_size": 5, "rollout_prompts": 1024, "minibatches": 4, "kl_coef": 0.001}),
+    ("a.sh", SKY.format(more=""), {"group_size": 5, "max_new_tokens": 1024, "kl_coef": 0.001}),
     ("a.sh", SKY.format(more="trainer.placement.policy_num_gpus_per_node=4"), {"world_size": 4}),
+    # accumulated batches are one generation batch since TRL 0.18
+    ("a.py", TRL.format(pin=""), {"batch_a_process": 8, "generation_batch": None}),
+    ("a.py", TRL.format(pin="# trl==0.15.0\n"), {"batch_a_process": 1}),
     ("a.toml", PRIME, {"framework": "prime-rl", "group_size": 8, "rollout_prompts": 16, "temperature": 0.8}),
     ("a.toml", "[orchestrator]\nbatch_size = 512\ngroup_size = 16\n[trainer.optim]\nlr = 3e-6\n", {"group_size": 16}),
     (

@@ -13,6 +13,15 @@ def test_message() -> None:
     )
 
 
+def test_message_where_the_processes_are_not_said() -> None:
+    found = find("CFG017", {"batch_a_process": 4, "group_size": 16}, loss="0")
+    assert (found.severity, found.message) == (
+        "info",
+        "A generation batch of 4 responses a process is no whole number of groups of 16: the number of processes must "
+        "make it one.",
+    )
+
+
 @pytest.mark.parametrize(
     ("settings", "severity"),
     [
@@ -20,6 +29,7 @@ def test_message() -> None:
         ({"generation_batch": 8, "group_size": 8}, None),
         ({"generation_batch": 7, "group_size": 8}, "error"),
         ({"group_size": 8}, None),
+        ({"batch_a_process": 16, "group_size": 8}, None),
         ({"generation_batch": 7, "group_size": 8, "own_program": True}, "info"),
     ],
 )

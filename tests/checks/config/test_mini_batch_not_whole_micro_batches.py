@@ -22,6 +22,8 @@ def test_message() -> None:
         ({"micro_responses": 16}, None),
         ({"micro_responses": 32}, "error"),
         ({"micro_responses": 32, "sequence_parallel": 2}, None),
+        ({"micro_responses": 1, "update_prompts": 1}, "error"),
+        ({"micro_responses": 3, "framework": "SkyRL"}, "error"),
         ({"micro_responses": 3, "dynamic_batch": True}, None),
         ({"micro_responses": 3, "by_command": False}, None),
     ],
