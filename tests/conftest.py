@@ -6,6 +6,8 @@ import os
 
 from hypothesis import settings
 
+from tests.browser import browser as browser
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile("steady", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("steady")

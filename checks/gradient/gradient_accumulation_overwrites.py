@@ -135,7 +135,7 @@ def _kept(step: Any, optimizer: Any, model: Any, prompts: Any, responses: Any) -
     model.zero_grad(set_to_none=True)
     with probes.intercept.replaced(optimizer, "step", caught), probes.modes.without_dropout(model):
         for made, said in (second, first, second):
-            torch.manual_seed(0)
+            probes.modes.fixed_chance()
             step(made, said, probes.trials.torch_of([1.0, -0.5][: len(made)] * len(made), model)[: len(made)])
     if len(seen) != 3 or len({len(g) for g in seen}) > 1 or not all(bool(g.any()) for g in seen):
         return None

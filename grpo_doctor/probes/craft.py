@@ -5,6 +5,7 @@ Shapes as in `grpo_doctor.probes.seams`.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -107,6 +108,12 @@ def plain_ids(tokenizer: Any, model: Any = None, avoid: Sequence[Ids] = (), coun
     if size == 10**9:
         raise Unjudged("needs a tokenizer or a model, to know the vocabulary")
     taken = special_ids(tokenizer).all | {i for row in avoid for i in row}
+    return list(_plain_ids(tokenizer, size, taken, count))
+
+
+@functools.lru_cache(maxsize=64)
+def _plain_ids(tokenizer: Any, size: int, taken: frozenset[int], count: int) -> Ids:
+    """The same of a vocabulary of this size without the ids that are taken: dozens of probes ask for the same ones."""
     order = [i for i in range(size) if i not in taken]
     random.Random(0).shuffle(order)
     found: Ids = []

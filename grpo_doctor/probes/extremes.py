@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .intercept import Forward, forwards
-from .modes import without_dropout
+from .modes import fixed_chance, without_dropout
 from .push import SIGNS
 from .samples import Sample, located
 from .seams import Ids, Prompt
@@ -40,7 +40,7 @@ def finite(
         beside: in those without one, which stand for the old policy and the reference.
     """
     with without_dropout(models[0]), _lowered(models, responses, by, policy, beside, padding):
-        torch.manual_seed(0)
+        fixed_chance()
         try:
             value = loss(prompts, responses, torch_of(SIGNS, models[0]))
             if value.requires_grad:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -66,8 +66,9 @@ class Snapshot:
             for module, flags in saved["modules"]:
                 _put_back(module, flags)
             for config, values in saved["configs"]:
-                vars(config).clear()
-                vars(config).update(copy.deepcopy(values))
+                if not _equal(vars(config), values):
+                    vars(config).clear()
+                    vars(config).update(copy.deepcopy(values))
         if self.optimizer is not None:
             groups, state = self.saved_optimizer
             for group, values in zip(self.optimizer.param_groups, groups, strict=True):
@@ -77,8 +78,9 @@ class Snapshot:
         for name, value in self.saved_tokenizer.items():
             if value is not None and getattr(self.tokenizer, name, None) != value:
                 setattr(self.tokenizer, name, value)
-        self.settings.clear()
-        self.settings.update(copy.deepcopy(self.saved_settings))
+        if not _equal(self.settings, self.saved_settings):
+            self.settings.clear()
+            self.settings.update(copy.deepcopy(self.saved_settings))
         python, numpy, torch_state, cuda = self.random
         random.setstate(python)
         np.random.set_state(numpy)
@@ -92,26 +94,36 @@ def _configs(model: torch.nn.Module) -> list[Any]:
     return [c for c in found if c is not None and hasattr(c, "__dict__")]
 
 
-def _flags(module: torch.nn.Module) -> dict[str, Any]:
-    """The module's attributes, with copies of what may be changed in place: hooks, buffers, lists of adapters.
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two configurations are equal; False where a tensor in them has no truth value."""
+    try:
+        return bool(one == other)
+    except (RuntimeError, ValueError):
+        return False
+
+
+class _Flags(NamedTuple):
+    """A module's attributes, and copies of those that may be changed in place: hooks, buffers, lists of adapters.
 
     Tensors are kept apart; what a library notes beside its hooks (that they are installed) must go with them.
     """
-    return {name: (value, _copied(value)) for name, value in vars(module).items()}
+
+    attributes: dict[str, Any]
+    copies: list[tuple[Any, Any]]
 
 
-def _copied(value: Any) -> Any:
-    return copy.copy(value) if isinstance(value, dict | list | set) else None
-
-
-def _put_back(module: torch.nn.Module, flags: dict[str, Any]) -> None:
+def _flags(module: torch.nn.Module) -> _Flags:
     own = vars(module)
-    for name in [name for name in own if name not in flags]:
-        del own[name]
-    for name, (value, items) in flags.items():
-        own[name] = value
-        if isinstance(value, dict | set):
+    return _Flags(dict(own), [(v, copy.copy(v)) for v in own.values() if isinstance(v, dict | list | set)])
+
+
+def _put_back(module: torch.nn.Module, flags: _Flags) -> None:
+    own = vars(module)
+    own.clear()
+    own.update(flags.attributes)
+    for value, items in flags.copies:
+        if isinstance(value, list):
+            value[:] = items
+        elif value or items:  # nearly all are empty
             value.clear()
             value.update(items)
-        elif isinstance(value, list):
-            value[:] = items

@@ -1,4 +1,5 @@
-"""The modes of a model, held inside a block: no dropout, or eval mode without gradient checkpointing."""
+"""What a probe holds fixed: chance, and inside a block the modes of a model (no dropout, or eval mode without gradient
+checkpointing)."""
 
 from __future__ import annotations
 
@@ -9,6 +10,17 @@ from typing import Any
 import torch
 
 from .intercept import language_model, replaced
+
+
+def fixed_chance(seed: int = 0) -> None:
+    """Puts torch's generators of random numbers into this state.
+
+    `torch.manual_seed` does no more; but where no accelerator is in use it queues, with a stack trace that takes
+    milliseconds, a call for each kind of them that may come, and the queue only grows.
+    """
+    known: tuple[Any, ...] = (torch.cuda, torch.xpu)
+    used = any(kind.is_initialized() for kind in known) or torch.backends.mps.is_available()
+    (torch.manual_seed if used else torch.default_generator.manual_seed)(seed)
 
 
 @contextmanager

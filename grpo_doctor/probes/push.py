@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .craft import canaries, plain_ids, rendered, special_ids
 from .intercept import Forward, forwards, language_model, watched
-from .modes import without_dropout
+from .modes import fixed_chance, without_dropout
 from .samples import Sample, located
 from .seams import Ids, Prompt, Unjudged
 from .trials import spread, torch_of
@@ -202,7 +202,7 @@ def _changed(
         noise = torch.randn(forward.logits.shape, generator=torch.Generator().manual_seed(1))
         return forward.logits + noise.to(forward.logits) if len(others) - 1 == changed else None
 
-    torch.manual_seed(0)
+    fixed_chance()
     with without_dropout(models[0]), forwards(models, handle):
         value = loss(*samples)
         if value.requires_grad:

@@ -15,6 +15,7 @@ from torch import Tensor
 from .craft import device_of, plain_ids, special_ids
 from .generations import asked, generations
 from .intercept import language_model, logits_of, scripted_logits
+from .modes import fixed_chance
 from .seams import Ids, Unjudged
 
 LONGEST = 24
@@ -99,7 +100,7 @@ def drawn(
     sample: Callable[..., Any], model: Any, ids: Tensor, real: Tensor, seed: int = 0, most: int = LONGEST
 ) -> Drawn:
     """What `sample` draws from a fixed random state, at most so many new tokens where it calls ``generate``."""
-    torch.manual_seed(seed)
+    fixed_chance(seed)
     random.seed(seed)
     told: list[tuple[Ids, Tensor]] = []
     shut: list[tuple[float, bool]] = []

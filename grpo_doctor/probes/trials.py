@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .craft import canaries, device_of, flat_ids, pad_left, plain_ids, rendered, special_ids
 from .intercept import logits_of
-from .modes import without_dropout
+from .modes import fixed_chance, without_dropout
 from .seams import Ids, Prompt, Unjudged
 
 
@@ -28,7 +28,7 @@ def gradient(model: torch.nn.Module, leave: Callable[..., Any], *args: Any, **kw
     if not parameters:
         raise Unjudged("no parameter requires a gradient; see STL004")
     model.zero_grad(set_to_none=True)
-    torch.manual_seed(0)
+    fixed_chance()
     leave(*args, **kwargs)
     parts = [torch.zeros_like(p).flatten() if p.grad is None else p.grad.detach().flatten() for p in parameters]
     model.zero_grad(set_to_none=True)

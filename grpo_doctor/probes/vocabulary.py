@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Hashable
 from typing import Any
 
 from .seams import Ids
 
 
 def readable(tokenizer: Any, model: Any = None) -> Any:
-    """The tokenizer itself where it is one of transformers', or else as probes read one."""
-    if tokenizer is None or hasattr(tokenizer, "all_special_ids"):
+    """The tokenizer itself where it is one of transformers', or else as probes read one, which can be hashed."""
+    if tokenizer is None or (hasattr(tokenizer, "all_special_ids") and isinstance(tokenizer, Hashable)):
         return tokenizer
     return OwnTokenizer(tokenizer, model)
 

@@ -14,6 +14,7 @@ from grpo_doctor.engine.model import load_model
 from grpo_doctor.engine.settings import settings_of
 from grpo_doctor.engine.task import load_task
 from grpo_doctor.engine.trainer import Trainer
+from tests.quick import quick
 
 STEPS = 16
 
@@ -31,7 +32,8 @@ def trained(faults: list[str], changes: dict[str, Any]) -> tuple[Diagnosis, list
     """The doctor's last word on a run with these faults, and the run's records."""
     engine, of_fault = sick_engine(faults)
     settings = settings_of({**of_fault, **changes}, "test")
-    trainer = Trainer(engine(settings, *load_model(settings), load_task(settings.task, settings.reward)))
+    model, tokenizer = load_model(settings)
+    trainer = Trainer(engine(settings, quick(model), tokenizer, load_task(settings.task, settings.reward)))
     doctor = LiveDoctor(settings.declared())
     records = []
     for record, samples in trainer.run():

@@ -15,6 +15,7 @@ from grpo_doctor.engine.model import load_model
 from grpo_doctor.engine.settings import settings_of
 from grpo_doctor.engine.task import Example, Score, WorkflowTask
 from grpo_doctor.engine.trainer import Trainer
+from tests.quick import quick
 
 
 class Binary(WorkflowTask):
@@ -69,7 +70,8 @@ def test_a_healthy_run_is_left_in_peace(seed: int) -> None:
     small = {"model": "embedded-small", "generation_batch_size": 24, "max_steps": 22, "max_completion_length": 16}
     small |= {"kl_grad_share_every": 15}
     settings = settings_of({**small, **changes, "seed": seed}, "farm")
+    model, tokenizer = load_model(settings)
     doctor = LiveDoctor(json.loads(json.dumps(settings.declared())))
-    for record, samples in Trainer(Engine(settings, *load_model(settings), task())).run():
+    for record, samples in Trainer(Engine(settings, quick(model), tokenizer, task())).run():
         doctor.push(record, samples)
     assert [f"{f.code}: {f.message}" for f in doctor.findings() if f.level >= Severity.ERROR] == []

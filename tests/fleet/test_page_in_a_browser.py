@@ -1,7 +1,5 @@
 """The page of a fleet in headless Chromium: no axe violation, no request, no sideways scrolling; sorting works."""
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +11,10 @@ from grpo_doctor.fleet import page
 from grpo_doctor.fleet.gather import Gathered
 from grpo_doctor.fleet.overview import Overview, ordered, overview
 from grpo_doctor.report import Options
+from tests.browser import well_seen
 from tests.fleet.sweeps import drawn_lines
 
 pytest.importorskip("duckdb", reason="duckdb is not installed; it is in the extra fleet")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 
 
@@ -36,17 +34,6 @@ def told() -> Overview:
     return overview(store, whole, ["sweep"], 0.05)
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("Chromium is not installed; .ci/run installs it")
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; it is in the dev extra")
-    with api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield started
-        started.close()
-
-
 def test_every_run_has_a_line_that_opens_its_report_and_texts_stay_texts(told: Overview) -> None:
     text = page.render(told, Options(), "runs")
     assert text.count('<tr id="run-') == 60
@@ -55,23 +42,10 @@ def test_every_run_has_a_line_that_opens_its_report_and_texts_stay_texts(told: O
     assert "<script" not in page.render(told, Options(static=True), "runs")
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
-def test_page(browser: Any, told: Overview, tmp_path: Path, width: int, scheme: str) -> None:
-    axe = pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
+def test_page(browser: Any, told: Overview, tmp_path: Path) -> None:
     file = tmp_path / "index.html"
     file.write_text(page.render(told, Options(), "runs"), encoding="utf-8")
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True)
-    opened = context.new_page()
-    requests: list[str] = []
-    opened.on("request", lambda request: requests.append(request.url))
-    opened.goto(file.as_uri())
-    opened.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
-    opened.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
-    found = opened.evaluate("axe.run({resultTypes: ['violations']})")
-    assert [(v["id"], [n["html"][:200] for n in v["nodes"][:3]]) for v in found["violations"]] == []
-    assert set(requests) == {file.as_uri()}
-    assert opened.evaluate("document.documentElement.scrollWidth") <= width
-    context.close()
+    well_seen(browser, file, [(390, "light"), (1280, "dark")])
 
 
 def test_sorts_by_a_column_and_back_under_its_own_policy(browser: Any, told: Overview, tmp_path: Path) -> None:

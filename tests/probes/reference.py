@@ -6,15 +6,17 @@ The tokenizer is a character BPE: it sees line breaks, and some ids do not survi
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models
 from torch import Tensor
-from transformers import LlamaConfig, LlamaForCausalLM, LogitsProcessorList, PreTrainedTokenizerFast
+from transformers import LlamaConfig, LogitsProcessorList, PreTrainedTokenizerFast
 
 from grpo_doctor.probes import Adapter, Batch
+from tests.quick import QuickLlama
 
 TEMPLATE = (
     "{% for m in messages %}{{ '<|start|>' + m['role'] + '\n' + m['content'] + '<|end|>' }}{% endfor %}"
@@ -57,7 +59,7 @@ def make_model(tokenizer: Any, seed: int = 0) -> Any:
         num_key_value_heads=2, max_position_embeddings=256, initializer_range=0.3, tie_word_embeddings=False,
         bos_token_id=None, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
     )  # fmt: skip
-    model: Any = LlamaForCausalLM(config)
+    model: Any = QuickLlama(config)
     return model.eval()
 
 
@@ -71,7 +73,7 @@ class Reference:
     ddof = 1
 
     def __init__(self, pad_is_eos: bool = False) -> None:
-        self.tok = make_tokenizer(pad_is_eos)
+        self.tok, self.rendered = make_tokenizer(pad_is_eos), {}  # type: ignore[var-annotated]
         self.model = make_model(self.tok)
         self.reference = copy.deepcopy(self.model).requires_grad_(False)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
@@ -79,7 +81,11 @@ class Reference:
     # prompts
 
     def render(self, prompt: Any) -> list[int]:
-        return list(self.tok.apply_chat_template(prompt, tokenize=True, add_generation_prompt=True)["input_ids"])
+        key = json.dumps(prompt)
+        if key not in self.rendered:
+            ids = self.tok.apply_chat_template(prompt, tokenize=True, add_generation_prompt=True)["input_ids"]
+            self.rendered[key] = list(ids)
+        return list(self.rendered[key])
 
     def render_sft(self, prompt: Any, answer: str) -> list[int]:
         return [*self.render(prompt), *self.tok.encode(answer, add_special_tokens=False), self.tok.eos_token_id]

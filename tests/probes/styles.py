@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
 from torch import Tensor
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, PreTrainedTokenizerFast
 
 from grpo_doctor.probes import Adapter
 from tests.probes.reference import MERGES, PROMPTS, TEMPLATE
+from tests.quick import QuickLlama
 
 WORDS = [f"[w{n:02d}]" for n in range(40)]
 
@@ -67,7 +68,7 @@ def make_model(tokenizer: Any, arch: str = "llama", seed: int = 0) -> Any:
             embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=None, eos_token_id=eos, pad_token_id=tokenizer.pad_token_id,
         ))  # fmt: skip
         return model.eval()
-    model = LlamaForCausalLM(LlamaConfig(
+    model = QuickLlama(LlamaConfig(
         vocab_size=size, hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=4,
         num_key_value_heads=2, max_position_embeddings=512, initializer_range=0.3, tie_word_embeddings=False,
         bos_token_id=None, eos_token_id=eos, pad_token_id=tokenizer.pad_token_id,

@@ -17,6 +17,7 @@ from grpo_doctor.engine.task import WorkflowTask
 from grpo_doctor.engine.tiny import make_model, make_tokenizer
 from grpo_doctor.probes import Adapter, engine_adapter, run_probes
 from tests.probes.reach import reached
+from tests.quick import quick
 
 SMALL = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
 BATCH = {"generation_batch_size": 8, "num_generations": 4, "max_completion_length": 16}
@@ -28,7 +29,7 @@ def adapting(**changes: Any) -> Callable[[type[Engine]], Adapter]:
 
     def adapted(kind: type[Engine]) -> Adapter:
         torch.set_num_threads(1)
-        model: Any = make_model(seed=3, **{**SMALL, "num_key_value_heads": 2, "initializer_range": 0.3})
+        model: Any = quick(make_model(seed=3, **{**SMALL, "num_key_value_heads": 2, "initializer_range": 0.3}))
         engine = kind(settings_of({**BATCH, **changes}, "test"), model.eval(), make_tokenizer(), WorkflowTask(32))
         prompts = [
             [{"role": "user", "content": text}] for text in ("math easy", "code hard with a few words more", "qa")

@@ -102,7 +102,7 @@ def test_a_right_twin_is_left_in_peace(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["PenaltyOverResponse", "TopK", "TopP", "LossAtOne", "ColdInLossOnly"])
 def test_filters_that_the_loss_does_not_know_are_a_warning_at_least(name: str) -> None:
-    diagnosis = probed(name)
+    diagnosis = caught(name)
     assert [f.code for f in diagnosis.findings if f.severity != "info"] == ["GEN004"], diagnosis.findings
 
 
@@ -112,9 +112,9 @@ def test_nan_for_a_group_of_one_is_a_warning_where_the_group_size_is_unknown() -
 
 
 def test_ids_that_are_tokenised_again_are_a_warning() -> None:
-    diagnosis = probed("Retokenises")
+    diagnosis = caught("Retokenises")
     assert [(f.code, f.severity) for f in diagnosis.findings if f.severity != "info"] == [("TOK005", "warning")]
 
 
 def test_two_beginnings_in_one_path_only_are_an_error() -> None:
-    assert probed("DoubleBos").finding("TOK002") is not None
+    assert caught("DoubleBos").finding("TOK002") is not None

@@ -1,7 +1,6 @@
 """Comparisons in every format: held to schemas and snapshots, escaped, and one page in headless Chromium."""
 
 import json
-import shutil
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from grpo_doctor.compare.arms import Change
 from grpo_doctor.compare.telling import render
 from grpo_doctor.compare.weights import Moved
 from grpo_doctor.report import Options
+from tests.browser import well_seen
 from tests.compare.pairs import answers, compared, reward, run
 from tests.reports import example
 
@@ -85,32 +85,12 @@ def test_machines_get_what_is_new_and_accept_what_base_has() -> None:
     assert render("github", [worse], Options()).startswith("::error file=new.jsonl")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1280])
-def test_page(
-    tmp_path: Path, better: Comparison, apart: Comparison, hostile: Comparison, width: int, scheme: str
-) -> None:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("Chromium is not installed; .ci/run installs it")
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; it is in the dev extra")
-    axe = pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
-    (tmp_path / "c.html").write_text(render("html", [better, apart, hostile], Options()), encoding="utf-8")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True
-        ).new_page()
-        requests: list[str] = []
-        page.on("request", lambda request: requests.append(request.url))
-        page.goto((tmp_path / "c.html").as_uri())
-        page.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
-        found: Any = page.evaluate("axe.run({resultTypes: ['violations']})")
-        assert [(v["id"], [n["html"][:200] for n in v["nodes"][:3]]) for v in found["violations"]] == []
-        assert requests == [(tmp_path / "c.html").as_uri()]
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+def test_page(browser: Any, tmp_path: Path, better: Comparison, apart: Comparison, hostile: Comparison) -> None:
+    def looks(page: Any) -> None:
         first = page.locator("article").first
         assert first.locator("svg.plot path.side").count() == 2 * first.locator("figure").count() >= 4
         assert first.locator("path.onset").count() == first.locator("figure").count()
         assert page.locator("script").count() == 0
-        browser.close()
+
+    (tmp_path / "c.html").write_text(render("html", [better, apart, hostile], Options()), encoding="utf-8")
+    well_seen(browser, tmp_path / "c.html", also=looks)
