@@ -17,7 +17,7 @@ import numpy as np
 
 from .answers import answers_of
 from .check import Confidence, Finding, Fires, Severity, Withheld
-from .headline import ENOUGH, shown, sick, unsick
+from .headline import ENOUGH, lost, shown, sick, unsick
 from .moved import Moved, Recorded, moved_first, moved_table
 from .remedies import REMEDIES
 from .run import Run, RunType, Table
@@ -116,7 +116,7 @@ def learns(success: Mapping[str, Outcome], run_type: RunType = "rl") -> bool:
     that one below it has learnt whenever the log begins: if it is that loss. By its convexity (Jensen) it is never
     smaller than the loss of the mean margin, so that one which is belongs to another method, and begins elsewhere.
     """
-    if any(o.fallen for o in success.values()):
+    if lost(success):
         return False
     loss, margin = success.get("loss"), success.get("reward_margin")
     below = run_type == "preference" and loss is not None and -loss.now + loss.shown < math.log(2)

@@ -79,6 +79,13 @@ CONSTANT = 1e-12
 """A gain that would have shown below this is that of a series without any noise."""
 
 
+def lost(success: Mapping[str, Outcome]) -> list[str]:
+    """The series that have lost what they had reached; a held-out loss is none where the held-out score has risen."""
+    score = success.get("eval_score")
+    rose = score is not None and score.risen
+    return [name for name, o in success.items() if o.fallen and not (rose and name == "eval_loss")]
+
+
 def shown(success: Mapping[str, Outcome], learning: bool, run_type: RunType = "rl") -> str:
     """One sentence on what the series of success show."""
     names = NAMES | OF_PAIRS if run_type == "preference" else NAMES
@@ -86,9 +93,8 @@ def shown(success: Mapping[str, Outcome], learning: bool, run_type: RunType = "r
         if o.gained and not o.fallen:
             first, now = _levels(name, o)
             moved = f"the {names[name]} {'fell' if name in TURNED else 'rose'} from {first:.3g} to {now:.3g}"
-            lost = next((other for other, its in success.items() if its.fallen), None)
-            if lost is not None:
-                return f"Nothing shows that it learns: {moved}, but the {names[lost]} has lost what it had reached."
+            if fell := lost(success):
+                return f"Nothing shows that it learns: {moved}, but the {names[fell[0]]} has lost what it had reached."
             return f"It learns: {moved}."
     for name, o in success.items():
         if o.risen and not o.fallen:

@@ -12,6 +12,7 @@ _FORM = re.compile(
     r"(?<![a-z])(format|form(?![a-z])|xml|tags?(?![a-z])|think|reason|len(gth|(?![a-z]))|int_|digit|lang|styl|structur|"
     r"repet|penal|punish|cost|brev|overlong|soft(?![a-z])|strict|bonus)"
 )
+_RIGHT = re.compile(r"(?<![a-z])(correct|accura|acc(?![a-z])|answer|solve|success|exact|right)")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -19,6 +20,12 @@ _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 def of_form(name: str) -> bool:
     """Whether a reward is named after form, or as a bonus or a penalty: that one never pays, or alone, says little."""
     return _FORM.search(_HUMP.sub("_", name).lower()) is not None
+
+
+@cache
+def of_success(name: str) -> bool:
+    """Whether a reward is named after being right."""
+    return _RIGHT.search(_HUMP.sub("_", name).lower()) is not None and not of_form(name)
 
 
 def meant(components: Any) -> float:

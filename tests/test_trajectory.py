@@ -171,3 +171,9 @@ def test_few_held_out_scores_fall_by_rank() -> None:
         for step, score in enumerate(scores):
             series.push(score, step)
         assert series.outcome.fallen == fallen
+
+
+@pytest.mark.parametrize(("paid", "fallen"), [(1, False), (2, True)])
+def test_one_value_among_zeros_is_no_level_to_fall_from(paid: int, fallen: bool) -> None:
+    outcome = judged([0.0] * 20 + [0.01] * paid + [0.0] * 27)
+    assert (outcome.fallen > 0, outcome.unpaid) == (fallen, True)

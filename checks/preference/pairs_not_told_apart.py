@@ -69,17 +69,17 @@ def pairs_not_told_apart(
     ## What it sees
     From the 40th step and the 20th row on, while the loss has not fallen beyond its noise. **Flat** (warning): the
     share of pairs told apart has neither gained nor is it near 1, and its noise leaves no room for a gain of a tenth of
-    what was left to gain (`grpo_doctor.trajectory`). **At ln 2** (warning): the mean of the last 20 losses lies within
-    0.01 of ln 2, the loss of a margin of 0, and that of the margins, where they are recorded, within 0.02 of 0; not
-    while the learning rate still rises (where it is not recorded, before step 150), nor where that share has gained.
-    **error** where all margins of the run are
-    exactly 0, or the log-probabilities of the chosen responses are.
+    what was left to gain (`grpo_doctor.trajectory`). **At its start** (warning): the mean of the last 20 margins lies
+    within 0.02 of 0, or, where none are recorded, that of the losses within 0.01 of ln 2, which is the loss of a margin
+    of 0; not while the learning rate still rises (where it is not recorded, before step 150), nor where that share has
+    gained. **error** where all margins of the run are exactly 0, or the log-probabilities of the chosen responses are.
 
     ## Thresholds
     - `early_rows`: steps before which nothing is said.
     - `rows`: rows of a mean, and rows before which nothing is said.
     - `headroom_share`: share of what was left to gain for which the noise must leave no room, 0 to 1.
-    - `untouched`: distance of the loss from ln 2, nats, within which nothing has moved; a margin of m moves it by m/2.
+    - `untouched`: distance of the loss from ln 2, nats, and half of that of the margin from 0, within which nothing
+      has moved: a margin of m moves the loss by m/2.
     - `fallen`: standard errors from which the loss has fallen.
     - `warm_up`: steps that a warm-up may take whose learning rate is not recorded; the default of DPO's authors.
 
@@ -88,8 +88,8 @@ def pairs_not_told_apart(
     equation 7). A run that stays there costs what a learning run costs and returns the model that it began with.
 
     ## Known false alarms
-    A warm-up of hundreds of steps whose learning rate is not logged. Losses that do not begin at ln 2 (KTO, IPO, ORPO)
-    are judged by the share of pairs alone.
+    A warm-up of hundreds of steps whose learning rate is not logged. Without margins, losses that do not begin at ln 2
+    (KTO, IPO, ORPO) are judged by the share of pairs alone.
 
     ## Remedy
     In this order: are tokens of the responses scored, is the policy another module than the reference, do the pairs
@@ -109,7 +109,7 @@ def pairs_not_told_apart(
     apart = where(isnan(margin), 0.0, abs(margin)) > 2 * untouched
     rate = latest(learning_rate)
     warm = where(isnan(rate), step - baseline(step, 1) >= warm_up, rate <= previous(rate))
-    still = (abs(level - math.log(2)) < untouched) & ~apart & warm
+    still = ((abs(level - math.log(2)) < untouched) | (margin == margin)) & ~apart & warm
     unmoved = (best(abs(reward_margin)) <= 0) | (best(abs(chosen_logp)) <= 0)
     return fires(
         long & ((flat | still) & ~learns | unmoved),

@@ -3,8 +3,8 @@ from functools import partial
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, fold, row, words
-from grpo_doctor.meant import of_form
+from grpo_doctor.columns import Column, fold, row, where, words
+from grpo_doctor.meant import of_form, of_success
 from grpo_doctor.remedies import remedy
 from grpo_doctor.trajectory import Parts, named
 
@@ -21,6 +21,21 @@ def least_paid(state: Parts, components: Any, step: float, now: float, *, share:
         if not of_form(name) and (little or (series.unpaid and not series.outcome.gained)):
             heights[place] = height
     return state, min(heights, key=heights.__getitem__, default=math.nan)
+
+
+Firsts = frozenset[tuple[str, float]]
+"""First value of each component that is named after being right; infinite once it has paid, or been another."""
+
+
+def never_right(state: Firsts, components: Any) -> tuple[Firsts, float]:
+    """The place, in its row, of a component that is named after being right and has been one value, 0 or less."""
+    known = [(name, value) for name, value in (components or {}).items() if isinstance(value, int | float)]
+    firsts = dict(state)
+    for name, value in known:
+        if of_success(name) and value == value and (value > 0 or firsts.setdefault(name, value) != value):
+            firsts[name] = math.inf
+    places = (place for place, (name, _) in enumerate(known) if firsts.get(name, math.inf) <= 0)
+    return frozenset(firsts.items()), next(places, math.nan)
 
 
 @check(
@@ -61,17 +76,21 @@ def component_never_pays(
     *,
     early_rows: int = 20,
     never_paid_share: float = 0.1,
+    patience: int = 40,
 ) -> Fires:
-    """The reward rises, and one of its components has hardly ever paid: the gain comes from the others alone.
+    """A component of the reward has hardly ever paid, while the reward rises, or is the one for being right.
 
     ## What it sees
     From the 20th row on: the reward has gained (`grpo_doctor.trajectory`), and a component has never been further
     above its floor (its lowest value, at most 0) than a tenth of the reward now, or has stood at its floor on 85 % of
     its rows and has not gained. Components whose names say that they reward form, or punish, are passed over.
+    From the 40th row on, whatever the reward does: a component that is named after being right (correctness, accuracy,
+    answer, success) has been one and the same value, 0 or less, in all rows.
 
     ## Thresholds
     - `early_rows`: rows before which nothing is said.
     - `never_paid_share`: height above its floor, as a share of the reward now, up to which a component has never paid.
+    - `patience`: rows from which a component for being right should have paid once.
 
     ## Why it matters
     Where the component that stays at nothing is the one that was meant (correctness beside compilability or format),
@@ -89,10 +108,17 @@ def component_never_pays(
     below 0.02.
     """
     place = fold(partial(least_paid, share=never_paid_share), Parts, reward_components, step, reward_now)
+    wrong = fold(never_right, frozenset, reward_components)
+    rose = reward_gained & (row(reward_now) >= early_rows) & (place == place)
     return fires(
-        reward_gained & (row(reward_now) >= early_rows) & (place == place),
-        "The reward rose to {now:.3g}, but a component of it, {component}, has hardly ever been above its floor.",
+        rose | ((row(reward_now) >= patience) & (wrong == wrong)),
+        "{what}, but a component of it, {component}, has hardly ever been above its floor.",
         hold=(1, 1),
+        what=words(_what, rose, reward_now),
         now=reward_now,
-        component=words(named, reward_components, place),
+        component=words(named, reward_components, where(rose, place, wrong)),
     )
+
+
+def _what(rose: bool, now: float) -> str:
+    return f"The reward {'rose to' if rose else 'is'} {now:.3g}"

@@ -26,12 +26,19 @@ from grpo_doctor.remedies import remedy
         ),
     ),
 )
-def overfitting(eval_loss: Column, loss: Column = None, *, above: float = 0.1, least_evaluations: int = 3) -> Fires:
+def overfitting(
+    eval_loss: Column,
+    loss: Column = None,
+    eval_gained: Column = None,
+    *,
+    above: float = 0.1,
+    least_evaluations: int = 3,
+) -> Fires:
     """The loss on held-out data rises while that of training falls.
 
     ## What it sees
     Three or more evaluations, the last two of which lie more than 10 % above the lowest, in a run whose last training
-    loss is below its first.
+    loss is below its first. **info** where a held-out score has gained: what is asked of the model is that.
 
     ## Thresholds
     - `above`: share above the lowest evaluation loss.
@@ -53,9 +60,11 @@ def overfitting(eval_loss: Column, loss: Column = None, *, above: float = 0.1, l
     """
     low, now = lowest(eval_loss), latest(eval_loss)
     learns = ~(latest(loss) >= baseline(loss, 1))
+    rose = (row(eval_loss) >= least_evaluations) & (moving_min(eval_loss, 2) > (1 + above) * low) & (low > 0) & learns
     return fires(
-        (row(eval_loss) >= least_evaluations) & (moving_min(eval_loss, 2) > (1 + above) * low) & (low > 0) & learns,
+        rose & ~eval_gained,
         "The loss on held-out data rose from {low:.3g} to {now:.3g} while that of training fell to {trained:.3g}.",
+        info=rose,
         hold=(1, 1),
         clear=1,
         low=low,

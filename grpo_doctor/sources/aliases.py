@@ -140,7 +140,7 @@ success_rate        answer accuracy | accuracy | accuracy rate | success rate | 
                     pass rate
                     solve rate
                     exact match | exact match rate | accuracy mean | train accuracy | train answer accuracy
-                    win rate | batch accuracy | pass 1 | solved | resolved | resolve rate
+                    win rate | batch accuracy | pass 1 | reward rate | solved | resolved | resolve rate
 chosen_reward       chosen reward | train chosen reward | accepted reward
 rejected_reward     rejected reward | train rejected reward
 reward_margin       reward margin | train reward margin | margin

@@ -155,6 +155,7 @@ def _of_mapping(value: Mapping[str, Any], depth: int) -> list[Table]:
     return (
         _counted(value)
         or _runs_of_columns(value)
+        or _runs_by_name(value)
         or [Table("", rows, True) for rows in (held if told else [], _curves(value)) if rows][:1]
         or _pivoted(value)
         or (_within(value, depth) if depth < _DEEPEST else [])
@@ -185,6 +186,20 @@ def _runs_of_columns(value: Mapping[str, Any]) -> list[Table]:
     found = {key: rows for key, inner in held.items() if (rows := columns(inner)) and _means(rows[0])}
     alike = {frozenset(rows[0]) for rows in found.values()}
     return [Table(key, rows, True) for key, rows in found.items()] if len(found) > 1 and len(alike) == 1 else []
+
+
+def _runs_by_name(value: Mapping[str, Any]) -> list[Table]:
+    """Several runs side by side, each under the first part of its keys: ``{"small/loss": […], "large/loss": […]}``."""
+    parts: dict[str, dict[str, Any]] = {}
+    for key, inner in value.items():
+        head, slash, tail = str(key).partition("/")
+        if not slash or not isinstance(inner, list) or not resolve(tail) or resolve(str(key)):
+            return []
+        parts.setdefault(head, {})[tail] = inner
+    if len(parts) < 2 or len({frozenset(part) for part in parts.values()}) > 1:
+        return []
+    found = [(name, columns(part) or _curves(part)) for name, part in parts.items()]
+    return [Table(name, rows, True) for name, rows in found if rows]
 
 
 def _pivoted(value: Mapping[str, Any]) -> list[Table]:

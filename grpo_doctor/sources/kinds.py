@@ -109,8 +109,8 @@ def of_an_environment(keys: Iterable[str]) -> bool:
     return bool(low & _ACTIONS and low & _ENDS)
 
 
-_OF_TASKS = frozenset("success solve solved pass win resolve resolved".split())
-"""Words for what a policy does with a task; a supervised model is right, and has an accuracy."""
+_OF_TASKS = frozenset("reward success solve solved pass win resolve resolved".split())
+"""Words for what a policy earns or does with a task; a supervised model is right, and has an accuracy."""
 
 
 def run_type(fields: Iterable[str], keys: Iterable[str]) -> RunType:

@@ -14,6 +14,7 @@ from .make import known, run_of
 
 ROWS = [{"step": i, "reward": i / 10, "loss": 0.5} for i in (1, 2, 3)]
 WANTED = {"reward_mean": [0.1, 0.2, 0.3], "loss": [0.5, 0.5, 0.5]}
+KEYS = ("reward", "loss")
 COLUMNS = {"rewards": [0.1, 0.2, 0.3], "losses": [0.5, 0.5, 0.5]}
 
 SHAPES: dict[str, Any] = {
@@ -48,6 +49,14 @@ def test_one_run(tmp_path: Path, name: str) -> None:
                 "rewards_per_episode": {"a": COLUMNS["rewards"], "b": COLUMNS["rewards"]},
                 "losses": {"a": COLUMNS["losses"], "b": COLUMNS["losses"]},
                 "final": {"a": 0.8, "b": 0.4},
+            },
+            ["a", "b"],
+        ),
+        (
+            {
+                "metrics": {
+                    f"{r}/{k}": [{"step": row["step"], "value": row[k]} for row in ROWS] for r in "ab" for k in KEYS
+                }
             },
             ["a", "b"],
         ),

@@ -502,7 +502,7 @@ def test_mlflow_is_one_run_from_any_of_its_files(tmp_path: Path) -> None:
 NAMES = {
     "reward_mean": "ppo/mean_scores exp_scores/mean reward/avg_raw_reward grpo_actor/task_reward/avg Total-rewards-mean ep_rew_mean "
     "total_reward reward/total combined_reward episode_return Average-reward-score rm MeanRet",
-    "success_rate": "successes succ rewards/accuracies rewards_train/accuracies Rewards/accuracies preference_accuracy",
+    "success_rate": "successes succ Reward_pct rewards/accuracies rewards_train/accuracies Rewards/accuracies preference_accuracy",
     "chosen_reward": "rewards/chosen rewards_train/chosen chosen_reward Rewards/chosen rewards_chosen_mean",
     "rejected_reward": "rewards/rejected reject_reward rejected_rewards",
     "reward_margin": "rewards/margins reward_margin rewards_margins",

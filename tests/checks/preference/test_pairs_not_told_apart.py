@@ -41,8 +41,9 @@ def test_an_accuracy_that_stays_where_it_was() -> None:
     [
         (39, LN2, 0.001, False),
         (40, LN2, 0.001, True),
-        (40, LN2 - 0.0101, 0.001, False),
-        (40, LN2 - 0.0099, 0.001, True),
+        (40, LN2 - 0.0101, math.nan, False),
+        (40, LN2 - 0.0099, math.nan, True),
+        (40, 0.5, 0.001, True),  # another method, whose loss begins elsewhere
         (40, LN2, 0.0201, False),
         (40, LN2, 0.0199, True),
     ],

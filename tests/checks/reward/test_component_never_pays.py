@@ -49,3 +49,25 @@ def test_form_and_penalties_are_passed_over(name: str) -> None:
 
 def test_a_reward_that_has_not_risen_says_nothing() -> None:
     assert run_check("REW011", reward_mean="0.3x30", reward_components=[{"a": 0.3, "f": 0.0}] * 30) is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "right", "fires"),
+    [
+        (39, [0.0] * 39, False),
+        (40, [0.0] * 40, True),
+        (40, [-1.0] * 40, True),
+        (40, [-1.0] * 39 + [-0.5], False),  # it moves, on a scale whose top may be 0
+        (40, [0.0] * 20 + [0.1] + [0.0] * 19, False),
+    ],
+)
+def test_being_right_that_has_never_been_paid_is_told_of_a_reward_that_only_wobbles(
+    rows: int, right: list[float], fires: bool
+) -> None:
+    reward = [0.5, 0.6] * 20
+    parts = [{"format": r, "correctness_reward": c} for r, c in zip(reward, right, strict=False)]
+    found = run_check("REW011", reward_mean=reward[:rows], reward_components=parts)
+    assert (found is not None) is fires
+    if found:
+        told = "The reward is 0.55, but a component of it, correctness_reward, has hardly ever been above its floor."
+        assert found.message == told

@@ -2,18 +2,18 @@ import pytest
 
 from grpo_doctor.testing import find, run_check
 
-FALLING = "0.52 0.56 0.6 0.55 0.5 0.45 0.4 0.35 0.3"
+FALLING = "0.52 0.56 0.6 0.55 0.5 0.45 0.4 0.35 0.3 0.25"
 
 
 def test_few_scores_that_go_down_by_rank() -> None:
     found = find("REW015", eval_score=FALLING)
     assert found.severity == "error"
-    assert found.message == "The held-out score fell from 0.57 to 0.35 at step 6."
-    assert (found.onset_step, found.cleared) == (6, False)
+    assert found.message == "The held-out score fell from 0.57 to 0.3 at step 7."
+    assert (found.onset_step, found.cleared) == (7, False)
 
 
-def test_not_before_six_have_gone_down() -> None:
-    assert run_check("REW015", eval_score="0.52 0.56 0.6 0.55 0.5 0.45 0.4 0.35") is None
+def test_not_before_seven_have_gone_down() -> None:
+    assert run_check("REW015", eval_score="0.52 0.56 0.6 0.55 0.5 0.45 0.4 0.35 0.3") is None
 
 
 @pytest.mark.parametrize(("now", "severity"), [(0.1, "error"), (0.41, "error"), (0.48, "warning"), (0.54, None)])

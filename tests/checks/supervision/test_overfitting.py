@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from grpo_doctor.testing import find, run_check
@@ -38,3 +40,10 @@ def test_it_stays_silent(loss: str, held_out: str) -> None:
 def test_exactly_at_a_threshold(loss: str, held_out: str, fires: bool) -> None:
     found = run_check("SUP002", thresholds={"above": 0.25}, loss=loss, eval_loss=held_out)
     assert (found is not None) is fires
+
+
+def test_it_is_a_remark_where_a_held_out_score_gains() -> None:
+    losses: dict[str, Any] = {"loss": [2 - 0.04 * n for n in range(30)], "eval_loss": [1.0 + 0.02 * n for n in range(30)]}
+    found = find("SUP002", **losses, eval_score=[0.3 + 0.01 * n for n in range(30)])
+    assert found.severity == "info"
+    assert find("SUP002", **losses, eval_score=[0.3] * 30).severity == "warning"
