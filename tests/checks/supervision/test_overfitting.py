@@ -43,7 +43,10 @@ def test_exactly_at_a_threshold(loss: str, held_out: str, fires: bool) -> None:
 
 
 def test_it_is_a_remark_where_a_held_out_score_gains() -> None:
-    losses: dict[str, Any] = {"loss": [2 - 0.04 * n for n in range(30)], "eval_loss": [1.0 + 0.02 * n for n in range(30)]}
+    losses: dict[str, Any] = {
+        "loss": [2 - 0.04 * n for n in range(30)],
+        "eval_loss": [1.0 + 0.02 * n for n in range(30)],
+    }
     found = find("SUP002", **losses, eval_score=[0.3 + 0.01 * n for n in range(30)])
     assert found.severity == "info"
     assert find("SUP002", **losses, eval_score=[0.3] * 30).severity == "warning"
