@@ -81,7 +81,7 @@ def kl_explosion(
     0.04 in DeepSeekMath); TRL `sync_ref_model=True` moves the reference instead.
 
     ## Sources
-    Engine notes section 2 and 4; NeMo-RL guide on k3; arXiv 2402.03300; OpenRLHF#931, volcengine/verl#5274.
+    NeMo-RL guide on k3; arXiv 2402.03300; OpenRLHF#931, volcengine/verl#5274.
     """
     first, before = baseline(kl, 1), previous(moving_median(kl, 20))
     far = ((kl > exploded_nats) & (kl > grown_factor * abs(first))) | (kl > extreme)
