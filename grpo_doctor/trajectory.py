@@ -318,7 +318,8 @@ def _gain(levels: dict[int, np.ndarray], noise: Noise) -> tuple[float, float, fl
     """
     quarter, widest = list(levels.items())[-1]
     now, size = float(widest[-1]), critical(RISE, noise.degrees)
-    errors = {k: math.hypot(noise.error(k), noise.error(quarter)) for k in levels}
+    errors, last = {k: noise.error(k) for k in levels}, noise.error(quarter)
+    errors = {k: math.hypot(error, last) for k, error in errors.items()}
     if now - widest[0] > size * errors[quarter] / 2:
         k = max(levels, key=lambda k: (now - levels[k][0]) / errors[k])
         if now - levels[k][0] > size * errors[k]:
@@ -337,7 +338,7 @@ def _drop(levels: dict[int, np.ndarray], noise: Noise, bins: np.ndarray) -> tupl
         peak = int(level[: len(bins) - 2 * k + 1].argmax())
         drop, noises = float(level[peak] - level[-1]), [noise]
         if k >= OWN:
-            both = k * float(_variance(bins[peak : peak + k]) + _variance(bins[-k:]))
+            both = _squares(bins[peak : peak + k], level[peak]) + _squares(bins[-k:], level[-1])
             noises.append(Noise(both / (2 * k - 2), noise.along, 2 * k - 2, noise.least))
         reach = min(math.sqrt(2) * own.error(k) * critical(FALL, own.degrees) for own in noises)
         found.append((drop / reach, float(level[peak]), float(level[-1]), peak, k))
@@ -361,17 +362,17 @@ def _mean(x: np.ndarray) -> Any:
     return np.add.reduce(x) / len(x)
 
 
-def _variance(x: np.ndarray) -> Any:
-    """By `_mean`, for the same reason."""
-    off = x - _mean(x)
-    return _mean(off * off)
+def _squares(x: np.ndarray, mean: Any) -> float:
+    """The sum of the squares about the mean."""
+    off = x - mean
+    return float(off.dot(off))
 
 
 @lru_cache(maxsize=2 * BINS)
 def _weights(n: int) -> np.ndarray:
-    """Product of the sizes of both parts, for every split of ``n`` values into two of two values at least."""
+    """One over the product of both parts' sizes, for every split of ``n`` values into two of two values at least."""
     at = np.arange(2, n - 1)
-    return at * (n - at)
+    return 1 / (at * (n - at))
 
 
 @lru_cache(maxsize=2 * BINS)
@@ -381,13 +382,24 @@ def _line(n: int) -> np.ndarray:
     return line / math.sqrt(line @ line)
 
 
+def _step(n: int, at: int) -> np.ndarray:
+    """A step of height 1 about 0."""
+    step = np.empty(n)
+    step[:at], step[at:] = (at - n) / n, at / n
+    return step
+
+
 def split(x: np.ndarray) -> int:
     """Where two means fit the values best by least squares: the position at which the second begins."""
-    n = len(x)
-    if n < 4:
-        return n // 2
-    sums = np.add.accumulate(x - _mean(x))[1:-2]
-    return 2 + int((sums * sums / _weights(n)).argmax())
+    return _split(x - _mean(x)) if len(x) > 3 else len(x) // 2
+
+
+def _split(x: np.ndarray) -> int:
+    """The same of four values at least whose mean is 0."""
+    sums = np.add.accumulate(x)[1:-2]
+    sums *= sums
+    sums *= _weights(len(x))
+    return 2 + int(sums.argmax())
 
 
 def critical(z: float, degrees: int) -> float:
@@ -427,25 +439,21 @@ def _unexplained(x: np.ndarray) -> tuple[np.ndarray, int]:
     n = len(x)
     basis, terms = np.empty((MOST + 1, n)), 1
     line = basis[0] = _line(n)
-    rest = x - _mean(x)
-    rest = rest - line * line.dot(rest)
-    square, free = rest.dot(rest), bisect(FREE, n)
+    level = x - _mean(x)
+    rest = level - line * line.dot(level)
+    square, free = float(rest.dot(rest)), bisect(FREE, n)
     for number in range(MOST):
-        at = split(rest if number else x)
-        step = np.empty(n)
-        step[:at], step[at:] = (at - n) / n, at / n
+        at = _split(rest if number else level)
+        step = _step(n, at)
         known = basis[:terms]
-        step -= known.dot(step).dot(known)
-        size = math.sqrt(step.dot(step))
-        left, less = rest, square
-        if size > 1e-6:  # else it is a step that is fitted already
-            step /= size
-            left = rest - step * step.dot(rest)
-            less = left.dot(left)
-        if number >= free and less > DECISIVE * square:
+        along = known.dot(step)
+        size = at * (n - at) / n - float(along.dot(along))  # of what the terms before leave of the step, squared
+        gain = float(step.dot(rest)) ** 2 / size if size > 1e-12 else 0.0  # else it is a step that is fitted already
+        if number >= free and square - gain > DECISIVE * square:
             return rest, 2 + 2 * number  # where a step lies is fitted too
-        if size > 1e-6:
-            basis[terms] = step
+        if size > 1e-12:
+            step = basis[terms] = (step - along.dot(known)) / math.sqrt(size)
+            rest = rest - step * step.dot(rest)
+            square = float(rest.dot(rest))
             terms += 1
-        rest, square = left, less
     return rest, 2 + 2 * MOST
