@@ -25,15 +25,15 @@ _CALL = re.compile(r"\w*GRPO\w*Config ")
 def name_unknown(launch: Launch, found: Configuration) -> None:
     """Adds the keys that the framework does not take, in the version that is pinned, or in any and today's."""
     framework = found.framework
-    call = bool(framework.fields) and _CALL.match(launch.program) is not None
-    if not call and not _refuses(launch, framework):
-        return
     pin = launch.versions.get(framework.library)
     version = pin.version if pin else ""
     if version:
         found.framework = framework = dataclasses.replace(framework, version=version)
         if framework.library == "trl":
             found.settings["trl_version"] = version
+    call = bool(framework.fields) and _CALL.match(launch.program) is not None
+    if not call and not _refuses(launch, framework):
+        return
     for entry in launch.entries:
         if not entry.line or entry.key in launch.forced or (call and "." in entry.key):
             continue

@@ -1,4 +1,4 @@
-"""The threads of the collection whose evidence is a setting: the configuration that was posted, in its own form.
+"""Threads whose evidence is a setting, of the collection and four others: the configuration that was posted.
 
 The version of which a thread speaks stands in a comment, as a pin: that of its date, in which alone the code is so.
 """
@@ -96,5 +96,38 @@ args = GRPOConfig(
         "actor_rollout_ref.actor.megatron.use_mbridge=True actor_rollout_ref.actor.megatron.vanilla_mbridge=False\n",
         file="train.sh",
         expect="silent",
+    ),
+    Thread(
+        "insait-institute/open-proof-corpus#2",
+        "a mini-batch of more prompts than a rollout has",
+        "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=16 "
+        "actor_rollout_ref.actor.ppo_mini_batch_size=128 actor_rollout_ref.rollout.n=8\n",
+        names=("CFG018",),
+        file="train.sh",
+    ),
+    Thread(
+        "hiyouga/EasyR1#44",
+        "six GPUs cannot share out the responses of a rollout evenly",
+        "python3 -m verl.trainer.main data.rollout_batch_size=512 worker.actor.global_batch_size=128 worker.rollout.n=5 "
+        "algorithm.adv_estimator=grpo trainer.n_gpus_per_node=6 trainer.nnodes=1\n",
+        names=("CFG037",),
+        file="train.sh",
+    ),
+    Thread(
+        "huggingface/open-r1#249",
+        "seven processes with one response each are no whole group of eight; what is accumulated did not count then",
+        "pip install trl==0.15.0\naccelerate launch --num_processes 7 src/open_r1/grpo.py --num_generations 8 "
+        "--per_device_train_batch_size 1 --gradient_accumulation_steps 8\n",
+        names=("CFG017",),
+        file="train.sh",
+        expect="silent",  # forks of that script count prompts, so it is a remark
+    ),
+    Thread(
+        "huggingface/trl#2858",
+        "one response a step is no whole group of eight; what is accumulated did not count then",
+        "pip install trl==0.15.0\naccelerate launch --num_processes 1 -m trl.scripts.grpo --num_generations 8 "
+        "--per_device_train_batch_size 1 --gradient_accumulation_steps 8\n",
+        names=("CFG017",),
+        file="train.sh",
     ),
 )
