@@ -82,12 +82,14 @@ _DRAWN = re.compile(r"(?:\w+\.)*(?:sampling|rollout|generation)\.(?:n|k|num_samp
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 OF_A_CRITIC = frozenset("vf_coef vf_coeff value_coef value_loss_coef gae_lambda lam".split())
 """Keys of a trainer with a critic, which needs no group; its ``num_rollouts`` are no responses to one prompt."""
-PERHAPS = ("num_samples", "n_samples", "num_outputs", "n_outputs")
+PERHAPS = ("num_samples", "n_samples", "num_outputs", "n_outputs", "num_trajectories", "n_trajectories")
 """Keys that count the responses to one prompt where nothing else does, and any other samples elsewhere."""
 RATES = ("init_lr", "lr_init", "initial_lr", "base_lr", "max_lr", "lr_max", "peak_lr", "lr_peak", "max_learning_rate")
 """Keys that are the learning rate where nothing else is; a schedule moves away from it."""
 _MOST = 32
 """Responses to one prompt of which such a key speaks at most."""
+_NUMBERS = ("group_size", "learning_rate", "kl_coef", "epsilon", "num_iterations")
+"""Settings that a word says nothing of."""
 _ROLLOUTS = ("n_rollouts", "num_rollouts")
 NUMERICAL = 1e-3
 """Below this an ``epsilon`` of a hand-written trainer keeps a division from 0; it is no clip bound."""
@@ -114,8 +116,8 @@ def usual(key: str, index: Mapping[str, Entry]) -> str | None:
     name = name or USUAL.get(whole) or declared(whole) or ("num_iterations" if _PASSES.fullmatch(whole) else None)
     name = name or USUAL.get(last) or declared(last)
     value = index[key].value
-    if name == "group_size" and isinstance(value, str) and not isinstance(value, Unresolved):
-        return None  # the name of a group of runs
+    if name in _NUMBERS and isinstance(value, str) and not isinstance(value, Unresolved):
+        return None  # the name of a group of runs, or of a column
     of_one_call = 2 if last == "num_return_sequences" else 1  # a prompt may be repeated before the call
     least = {"epsilon": NUMERICAL, "group_size": of_one_call}.get(name or "", value)  # 0: a group that is not set
     return None if isinstance(value, int | float) and value < least else name

@@ -544,6 +544,27 @@ KINDS = [
     ({"a.yaml": "group: grpo-runs\ngroup_size: 6\nkl_coef: 0.1"}, {"group_size": 6}),
     ({"a.yaml": "learning_rate: 2e-4\ngrpo_learning_rate: 2e-5\ngrpo_num_generations: 6"}, {"learning_rate": 2e-5}),
     ({"a.yaml": "training: {grpo: {groupSize: 6, learningRate: 2e-5}}"}, {"group_size": 6, "learning_rate": 2e-5}),
+    ({"a.yaml": "grpo: {num_trajectories: 16, kl_coef: 0.001, lr: 1e-6}"}, {"group_size": 16}),
+    ({"a.yaml": "num_trajectories: 16\nlr: 1e-6"}, {"group_size": None}),
+    ({"a.yaml": "rollouts_per_caption: 2\nkl_coef: 0.1\nlr: 1e-6"}, {"group_size": 2}),
+    ({"a.yaml": "rollouts_per_step: 32\nkl_coef: 0.1\nlr: 1e-6"}, {"group_size": None}),
+    ({"a.yaml": "rollout: {n: 8, batch_size: 16}\ntrain: {ppo_epochs: 1, beta: 0.0}"}, {"group_size": 8}),
+    ({"a.yaml": "max_lr: 2e-5\nmin_lr: 1e-6\nnum_gen: 4"}, {"learning_rate": 2e-5}),
+    ({"a.yaml": "lr: 3e-6\nmax_lr: 2e-5\nnum_gen: 4"}, {"learning_rate": 3e-6}),
+    ({"a.py": "class T:\n    def __init__(self, model, group_size): pass\nkl_coef = 0.1\nT(m, 8)"}, {"group_size": 8}),
+    (
+        {"a.py": "conf['lr'] = lr = 6e-6\nconf.method.cliprange = 0.1\ngroup_size = 4"},
+        {"epsilon": 0.1, "learning_rate": 6e-6},
+    ),
+    # a branch that the script's own default decides
+    (
+        {"a.sh": "M=${M:-a}\nif [[ $M == b ]]; then K=4; else K=8; fi\npython train_grpo.py --lr 1e-6 --group_size $K"},
+        {"group_size": 8},
+    ),
+    (
+        {"a.sh": "if [ $1 = b ]; then K=4; else K=8; fi\npython train_grpo.py --lr 1e-6 --group_size $K"},
+        {"group_size": None},
+    ),
     # the flags of a program of the author's own are not fields of the configuration that it builds
     (
         {
