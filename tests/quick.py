@@ -16,6 +16,8 @@ from transformers import LlamaForCausalLM
 from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.models.llama.modeling_llama import repeat_kv
 
+LIBRARY: Any = LlamaForCausalLM.forward
+
 
 class QuickLlama(LlamaForCausalLM):  # type: ignore[no-untyped-call]
     """Gives logits for ids; whatever else is asked of it is left to the library."""
@@ -34,8 +36,8 @@ class QuickLlama(LlamaForCausalLM):  # type: ignore[no-untyped-call]
         recomputes = self.model.gradient_checkpointing and self.training
         as_tuple, other = more.get("return_dict") is False, self.config._attn_implementation != "sdpa"
         if input_ids is None or asked or makes_cache or recomputes or as_tuple or other:
-            return super().forward(
-                input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids,
+            return LIBRARY(
+                self, input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids,
                 past_key_values=past_key_values, logits_to_keep=logits_to_keep, **more,
             )  # fmt: skip
         past = 0 if past_key_values is None else past_key_values.get_seq_length()
@@ -49,6 +51,9 @@ class QuickLlama(LlamaForCausalLM):  # type: ignore[no-untyped-call]
             x = x + mlp.down_proj(functional.silu(mlp.gate_proj(y)) * mlp.up_proj(y))
         logits = self.lm_head(normed(base.norm, x)[:, -logits_to_keep:])
         return CausalLMOutputWithPast(logits=logits, past_key_values=past_key_values)
+
+
+QuickLlama.__name__ = LlamaForCausalLM.__name__  # which is written down where it is saved, and looked up from there
 
 
 def quick(model: Any) -> Any:

@@ -11,13 +11,21 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import LlamaForCausalLM
 
 from grpo_doctor.diagnosis import Diagnosis
 from grpo_doctor.probes import run_probes, trl_adapter
 from tests.probes.reference import PROMPTS, make_model, make_tokenizer
+from tests.quick import QuickLlama
 
 trl = pytest.importorskip("trl")
 datasets = pytest.importorskip("datasets")
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TRL loads the library's models, the reference too."""
+    monkeypatch.setattr(LlamaForCausalLM, "forward", QuickLlama.forward)
 
 
 @pytest.fixture(scope="module")
