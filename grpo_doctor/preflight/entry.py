@@ -68,6 +68,7 @@ class Launch:
         folder: where the script that starts it has changed to, as it says.
         followed: whether what it names was added to it.
         firm: how many entries were passed to a program; its script only may mean those behind them. None: all.
+        title: name of the file in which it stands, without its suffix.
         versions: the libraries of trainers that the file, or one beside it, pins to one version.
     """
 
@@ -81,6 +82,7 @@ class Launch:
     folder: str = ""
     followed: bool = False
     firm: int | None = None
+    title: str = ""
     versions: dict[str, Pin] = field(default_factory=dict)
 
     def add(self, key: str, value: Any, line: int) -> None:

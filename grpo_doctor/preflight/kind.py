@@ -27,6 +27,10 @@ _EVALUATES = re.compile(
     r"(?:^|[\s/])(?:run_)?(?:eval|evaluate|evaluation|infer|inference|benchmark)(?:_[a-z]+)?\.py\b|\bmain_(?:generate|generation|eval)\b"
 )
 """Programs that only evaluate, whatever configuration of a training they are given."""
+_MEASURES = re.compile(
+    r"(?i)(?:run_)?(?:eval|evaluate|analy[sz]e|analysis|compare|measure|plot|infer|inference|benchmark)(?:_|-|$)"
+)
+"""Files that are called after looking at a model; what they say of a group is not about its training."""
 _OF_TEXT = re.compile(r"model_name|model_path|llm|tokenizer|prompt|token|completion|response|vla")
 """Keys that only the training of a language model has."""
 _SUPERVISED = re.compile(r"(?i)(?:^|[^a-z])sft(?:[^a-z]|$)|SFTConfig|^TrainingArguments|fsdp_sft|pretrain\b")
@@ -65,6 +69,13 @@ def _by_settings(launch: Launch, found: Configuration) -> RunType:
         return "none"  # how often each example of an evaluation is answered
     if said == {"group_size"} and launch.program and not training and found.keys["group_size"].lower() == "k":
         return "none"  # how many answers a program draws
+    if said <= {"group_size"} and not OF_RL.search(launch.title) and not launch.program:
+        if _SUPERVISED.search(launch.title):
+            return "supervised"
+        if _PREFERENCE.search(launch.title):
+            return "preference"
+    if _MEASURES.match(launch.title) and not training.intersection(found.lines):
+        return "none"
     said_so = any(needs_group(found.settings.get(name)) is not None for name in ("algorithm", "loss_type"))
     if said_so and len(found.settings) >= 2:
         return "rl"

@@ -51,7 +51,7 @@ def read(path: Path) -> list[Configuration]:
         if path.suffix.lower() not in LOGS and launches:
             versions = pinned(LIBRARIES, text, path)
             for launch in launches:
-                launch.versions = versions
+                launch.versions, launch.title = versions, path.stem
         found = [understand(launch) for launch in launches]
         vague = [c for c, one in zip(found, launches, strict=True) if one.program.startswith("script") or not one.line]
         by_variables = [c for c, launch in zip(found, launches, strict=True) if launch.program == ENVIRONMENT]

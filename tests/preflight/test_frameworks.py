@@ -148,6 +148,10 @@ OTHERS = [
     ),
     ("a.sh", "python ppo.py --env CartPole-v1 --learning-rate 2.5e-4 --gradient_accumulation_steps 1", "supervised"),
     ("a.sh", "python train_ppo.py --learning_rate 1e-6 --max_new_tokens 512", "rl"),
+    ("sft_config.yaml", "learning_rate: 1e-4\nnum_generations: 8\nper_device_train_batch_size: 16\n", "supervised"),
+    ("grpo_config.yaml", "learning_rate: 1e-4\nnum_generations: 8\nper_device_train_batch_size: 16\n", "rl"),
+    ("compare_models.py", "group_size = 4\ntemperature = 0.9\nmodel.generate(num_return_sequences=4)\n", "none"),
+    ("compare_losses.py", "group_size = 4\nlearning_rate = 1e-6\nkl_coef = 0.1\n", "rl"),
 ]
 
 

@@ -226,7 +226,17 @@ def _elsewhere(text: str) -> ast.Module:
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
-        if hasattr(node, "lineno"):
-            node.lineno = 0
-        waiting += _parts(node)
+        held = node.__dict__
+        if "lineno" in held:
+            held["lineno"] = 0
+        for part in held.values():
+            if isinstance(part, ast.AST):
+                if type(part) not in _SHARED:
+                    waiting.append(part)
+            elif isinstance(part, list):
+                waiting += [item for item in part if isinstance(item, ast.AST)]
     return tree
+
+
+_SHARED = frozenset((ast.Load, ast.Store))
+"""Nodes that stand on no line, of which a tree has very many."""
