@@ -46,7 +46,8 @@ def entropy_surrogate_without_gradient(
 
     ## Known false alarms
     A supervised term on the same responses (imitation beside RL) has this gradient; give the probe a loss without it.
-    An entropy bonus inside rewards or advantages leaves no gradient by design: do not declare it as `entropy_coef`.
+    An entropy bonus inside rewards or advantages leaves no gradient by design: do not declare it as `entropy_coef`. A
+    penalty to the reference of the form k1 has this gradient too: a declared `entropy_coef` of 0 is not judged.
 
     ## Remedy
     Full-vocabulary entropy from the logits, on the response mask.
@@ -54,12 +55,14 @@ def entropy_surrogate_without_gradient(
     ## Sources
     beita6969/colab-grpo, whose author switched the bonus off because "0.01 caused drift".
     """
+    coefficient = (settings or {}).get("entropy_coef")
+    if coefficient == 0:
+        raise probes.Unjudged("settings['entropy_coef'] is 0: there is no entropy term")
     cases = probes.trials.entropy_cases(backward, model, render, tokenizer, prompts, reference, settings or {})
     with closing(cases):
         first = next(cases, None)
     if first is not None and first.name.endswith("even part"):
         first = None  # a loss that is not odd in the advantages leaves it, without any term of entropy
-    coefficient = (settings or {}).get("entropy_coef")
     if first is None and coefficient:
         return fires(
             True,

@@ -170,7 +170,8 @@ def probe_extremes(
     It certifies that loss and gradient are numbers at log-probabilities 100 nats lower than the model's own where old
     policy, reference and policy agree on them (a ratio of 1), on response tokens and on padding, and at log-ratios of
     20 either way. Log-ratios of 100, at which exp overflows in float32, are tried on padding alone, and are a remark:
-    there the sampler bounds nothing, and a mask that is multiplied in after exp makes NaN of infinity. On a token that
+    there the sampler bounds nothing, and a mask that is multiplied in after exp makes NaN of infinity. What breaks at
+    padding alone, where all three agree or one of them is held at a constant, is a warning. On a token that
     was sampled a policy gets there only once it has collapsed. It does not certify the model's own forward, nor half
     precision in the optimizer.
 
@@ -192,7 +193,8 @@ def probe_extremes(
     return fires(
         bool(alike or near or far),
         "{what}",
-        error=bool(alike or near),
+        warning=bool(alike),
+        error=bool(near) or "response tokens" in alike,
         info=far,
         what=_overflow(alike, near),
     )

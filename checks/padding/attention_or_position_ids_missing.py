@@ -39,7 +39,9 @@ def attention_or_position_ids_missing(
     ## What it sees
     Samples of unequal length are scored once together, padded, and once each alone. The log-probability of every
     response token must be the same: within 1e-3 nats where every module computed in float32; where one computed in
-    half precision, by its weights or under autocast, within 3e-2 and 1.5 % of the largest. Dropout is off. And the
+    half precision, by its weights or under autocast, within 3e-2 and 1.5 % of the largest. Dropout is off. In float32 a
+    loss whose forwards can be seen must also score a sample alone as the model scores the same ids without padding:
+    rows that are padded to a fixed width have the same wrong positions in every batch. And the
     attention mask that `sample` or `rollout` gives to `model.generate` must mark exactly the tokens of each prompt,
     with no padding between them and what is generated.
 
@@ -83,11 +85,39 @@ def attention_or_position_ids_missing(
     difference = max(float((a - b).abs().max()) for a, b in zip(together, alone, strict=True))
     largest = max(float(row.abs().max()) for row in together)
     exact = together[0].dtype.itemsize >= 4 and precision.half is None
+    if not difference <= (limit if exact else low_precision * (1 + largest / 2)):
+        return fires(
+            True,
+            "Log-probabilities change by up to {difference:.3g} nats when the sample is padded in a batch.",
+            difference=difference,
+        )
+    if not exact or model is None or not probes.lost.derived(logprobs):
+        return None
+    with probes.modes.without_dropout(model):
+        difference = max(_from_plain(model, mask, logprobs, p, r) for p, r in zip(own, responses, strict=True))
     return fires(
-        not difference <= (limit if exact else low_precision * (1 + largest / 2)),
-        "Log-probabilities change by up to {difference:.3g} nats when the sample is padded in a batch.",
+        difference > limit,
+        "The log-probabilities of a sample alone differ by up to {difference:.3g} nats from those of the same ids "
+        "without padding.",
         difference=difference,
     )
+
+
+def _from_plain(model: Any, mask: Any, logprobs: Any, prompt: list[int], response: list[int]) -> float:
+    """By how much the log-probabilities of a response, scored alone, differ from those of its ids without padding; 0
+    where other ids are scored."""
+    import torch
+
+    craft = probes.craft
+    batch = craft.batch_of(mask([prompt], [response]))
+    if craft.row_ids(batch, 0) != [*prompt, *response]:
+        return 0.0
+    found = craft.response_logprobs(logprobs, batch, [response], [prompt])[0].detach()
+    ids = torch.tensor([[*prompt, *response]], device=found.device)
+    with torch.no_grad():
+        table = probes.intercept.logits_of(model, ids, torch.ones_like(ids))[0, -len(response) - 1 : -1]
+    plain = table.float().log_softmax(-1).gather(-1, ids[0, -len(response) :, None]).squeeze(-1)
+    return float((found - plain).abs().max())
 
 
 def _scored(mask: Any, logprobs: Any, prompts: list[list[int]], responses: list[list[int]]) -> list[Any]:

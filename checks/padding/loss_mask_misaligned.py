@@ -112,6 +112,7 @@ def probe_mask(
     prompts: Any = None,
     rollout: Any = None,
     turns: Any = None,
+    settings: Any = None,
 ) -> Fires | None:
     """## What this certifies, and what it does not
     It certifies which tokens of a sampled response enter the loss. It does not certify their weights (length
@@ -124,7 +125,10 @@ def probe_mask(
     the tokens, (N, T-1) over the positions that predict them, a narrower one over the last tokens. Where the trainer
     has only a `loss`, the mask is where its gradient on the logits is not zero. Where it has one, what its gradient on
     the logits owes to the advantages, and to a reference a little away from the policy, must lie on the response alone.
-    The advantages must move most the token that follows, and as much when the other prompts of the batch are longer.
+    The advantages must move most the token that follows, and as much when the other prompts of the batch are longer
+    (error), and when its longest response is, with as many tokens in all (warning: the mean counts its padding). What
+    neither the advantages nor a reference move beside the responses is ENT006's to say where `settings` declare an
+    `entropy_coef`.
     Where the rollout speaks in turns (with the adapter's `turns`, where the environment answers tool calls only), what
     it returns goes through the loss: exactly what was generated is trained, and nothing that a tool or the environment
     said.
@@ -142,6 +146,13 @@ def probe_mask(
             infinite=infinite,
         )
     found = None
+    if (settings or {}).get("entropy_coef") and count["extra"] and not count["missed"] and probes.lost.derived(mask):
+        of_loss = dict.fromkeys(count, 0)
+        _of_loss(loss, model, reference, render, tokenizer, prompts, of_loss)
+        if not of_loss["extra"]:
+            raise probes.Unjudged(
+                "neither the advantages nor a reference move what the loss moves beside the responses: see ENT006"
+            )
     if not count["wrong"] and loss is not None and model is not None:
         found = _of_loss(loss, model, reference, render, tokenizer, prompts, count)
         if found is None and isinstance(rollout, probes.rolled.Rolled):
@@ -209,8 +220,8 @@ def _of_loss(
             off=off,
             moved=moved,
         )
-    if count["wrong"]:
-        return None
+    if count["wrong"] or any(float((p.towards * sign).min()) < 0 for p, sign in zip(found, push.SIGNS, strict=False)):
+        return None  # where a push is against its advantage, nothing is told by its size: see RAT007
     exempt = [place for place, at in (("first", 0), ("last", -1)) if _left_out(penalised, at)]
     if exempt:
         return fires(
@@ -242,7 +253,27 @@ def _of_padding(loss: Any, model: Any, made: Any, responses: Any) -> Fires | Non
             weight=weight,
         )
         if abs(weight - 1) > 0.05
-        else None
+        else _of_width(loss, model, made[0], responses)
+    )
+
+
+def _of_width(loss: Any, model: Any, prompt: Any, responses: Any) -> Fires | None:
+    """Fires where a response weighs less when another one of its batch is longer, though all are as long together."""
+    push = probes.push
+    words = [i for r in responses for i in r[:-1]]
+
+    def norm(lengths: list[int]) -> float:
+        made = [[*row, r[-1]] for row, r in zip(probes.craft.canaries(words, lengths), responses, strict=True)]
+        return float(push.pushes(loss, model, [prompt] * 4, made)[0].towards.norm())
+
+    narrow, wide = norm([3, 2, 4, 4]), norm([3, 2, 2, 6])
+    weight = wide / narrow if narrow else 1.0
+    return fires(
+        abs(weight - 1) > 0.05,
+        "The loss weighs a response {weight:.2f} times as much when the longest response of its batch is longer, and "
+        "all have as many tokens as before: its denominator counts their padding.",
+        warning=True,
+        weight=weight,
     )
 
 

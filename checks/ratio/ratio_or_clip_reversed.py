@@ -58,7 +58,9 @@ def ratio_or_clip_reversed(
     It certifies the direction of the policy gradient for samples of either sign, at three ratios, on the trainer's
     `objective` or, where that is not given, on a `loss` that takes its old log-probabilities from a forward without
     gradient. A loss that divides by its own detached log-probabilities has a ratio of 1 always: then only the sign is
-    certified. It does not certify that the old log-probabilities are the right ones (RAT003), nor the size of a step.
+    certified. Where a loss samples in a loop of its own, the old log-probabilities that come out of it are those of the
+    probe's script, which shut its clip: then it is certified only that not all samples are pushed the wrong way. It
+    does not certify that the old log-probabilities are the right ones (RAT003), nor the size of a step.
 
     ## Known false alarms
     Methods that leave out tokens far from the old policy on both sides (IcePop and other double-sided masks), and
@@ -94,7 +96,8 @@ def ratio_or_clip_reversed(
     idle = any(b.module is own and b.scores and not b.acts for b in beside)
     with probes.generations.scripted_loops() as loops:
         found = _judged(pushed, declared, takes_old=idle and not reference, sure=False)
-    if found is not None and bool(found.when) and loops:
+    # a clip that is shut turns no push round: a lost sign turns all of them
+    if found is not None and bool(found.when) and loops and (found.evidence["along"] or not found.evidence["against"]):
         raise probes.Unjudged("the loss samples in a loop of its own, and may take old log-probabilities out of it")
     return found
 
@@ -144,6 +147,7 @@ def _judged(pushed: Any, settings: dict[str, Any], takes_old: bool, sure: bool =
         critical=against > 0,
         what=_words(against, lost, wrong, int(silent.sum()), ignored, sure),
         against=against,
+        along=int((on > least).any(1).sum()),
         lost=lost,
         silent=int(silent.sum()),
     )

@@ -220,13 +220,15 @@ class _Trl:
             optimizer = self.trainer.create_optimizer()
             self.trainer.optimizer = None
         seams: dict[str, Callable[..., Any]] = {
-            "render": self.render, "sample": self.sample, "extract": self.extract, "mask": self.mask,
-            "logprobs": self.logprobs_of(self.model), "advantages": self.advantages, "loss": self.loss,
+            "render": self.render, "sample": self.sample, "extract": self.extract,
+            "advantages": self.advantages, "loss": self.loss,
         }  # fmt: skip
-        if reference is not None:
-            seams["reference_logprobs"] = self.logprobs_of(reference)
-        if not getattr(args, "use_liger_kernel", False):  # which fuses the log-probabilities into the loss
-            seams["objective"] = self.objective
+        if not self._own_loss():  # whose mask and log-probabilities are its own, and follow from it
+            seams |= {"mask": self.mask, "logprobs": self.logprobs_of(self.model)}
+            if reference is not None:
+                seams["reference_logprobs"] = self.logprobs_of(reference)
+            if not getattr(args, "use_liger_kernel", False):  # which fuses the log-probabilities into the loss
+                seams["objective"] = self.objective
         settings = {
             "temperature": float(args.temperature), "group_size": args.num_generations, "kl_coef": float(args.beta),
             "entropy_coef": float(getattr(args, "entropy_coef", 0.0) or 0.0), "top_p": args.top_p,
@@ -236,6 +238,11 @@ class _Trl:
             name="trl.GRPOTrainer", model=self.model, tokenizer=self.tokenizer, reference=reference,
             optimizer=optimizer, prompts=self.prompts, settings=settings, seams=seams,
         )  # fmt: skip
+
+    def _own_loss(self) -> bool:
+        """Whether a subclass computes the loss in a way of its own."""
+        methods = (getattr(self.trainer, name, None) for name in ("compute_loss", "_compute_loss"))
+        return any(m is not None and not m.__module__.startswith("trl.") for m in methods)
 
     @contextmanager
     def _untouched(self) -> Iterator[None]:

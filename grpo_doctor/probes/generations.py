@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .craft import pad_left, pad_right
 from .intercept import Forward, around, forwards, language_model, logits_of
-from .seams import Ids
+from .seams import Ids, Unjudged
 
 
 class Call(NamedTuple):
@@ -76,6 +76,8 @@ def scripted_generate(model: Any, responses: Sequence[Ids], pad: int, end: int |
     def generate(call: Any, module: Any, inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
         nonlocal generates
         generates = True
+        if getattr(getattr(module, "config", None), "is_encoder_decoder", False):
+            raise Unjudged("an encoder and a decoder: their prompts and responses do not stand in one row")
         ids = kwargs.get("input_ids", kwargs.get("inputs", inputs))
         times = int(asked(kwargs, "num_return_sequences") or 1)
         ids = ids.repeat_interleave(times, 0)

@@ -26,6 +26,10 @@ class Snapshot:
         self.optimizer, self.tokenizer, self.settings = adapter.optimizer, adapter.tokenizer, adapter.settings
         self.saved = [self._of_model(m) for m in self.models]
         self.saved_optimizer = self._of_optimizer()
+        known = {id(p) for m in self.models for p in m.parameters()}
+        held = [p for g in (self.optimizer.param_groups if self.optimizer is not None else ()) for p in g["params"]]
+        self.beside = [(p, p.detach().clone(), _copy_of(p.grad)) for p in held if id(p) not in known]
+        """What the optimizer trains outside the models, such as the head of a critic."""
         self.saved_tokenizer = {n: getattr(self.tokenizer, n, None) for n in _TOKENIZER}
         self.saved_settings = copy.deepcopy(self.settings)
         self.random = self._of_random()
@@ -35,9 +39,7 @@ class Snapshot:
         tensors = [*model.parameters(), *model.buffers()]
         return {
             "tensors": [(t, t.detach().clone()) for t in tensors],
-            "parameters": [
-                (p, p.requires_grad, p.grad if p.grad is None else p.grad.clone()) for p in model.parameters()
-            ],
+            "parameters": [(p, p.requires_grad, _copy_of(p.grad)) for p in model.parameters()],
             "modules": [(m, _flags(m)) for m in model.modules()],
             "configs": [(c, copy.deepcopy(vars(c))) for c in _configs(model)],
         }
@@ -62,13 +64,16 @@ class Snapshot:
                     tensor.data.copy_(value)
             for parameter, required, gradient in saved["parameters"]:
                 parameter.requires_grad_(required)
-                parameter.grad = None if gradient is None else gradient.clone()
+                parameter.grad = _copy_of(gradient)
             for module, flags in saved["modules"]:
                 _put_back(module, flags)
             for config, values in saved["configs"]:
                 if not _equal(vars(config), values):
                     vars(config).clear()
                     vars(config).update(copy.deepcopy(values))
+        for parameter, value, gradient in self.beside:
+            parameter.data.copy_(value)
+            parameter.grad = _copy_of(gradient)
         if self.optimizer is not None:
             groups, state = self.saved_optimizer
             for group, values in zip(self.optimizer.param_groups, groups, strict=True):
@@ -87,6 +92,10 @@ class Snapshot:
         torch.set_rng_state(torch_state)
         if cuda:
             torch.cuda.set_rng_state_all(cuda)
+
+
+def _copy_of(gradient: torch.Tensor | None) -> torch.Tensor | None:
+    return None if gradient is None else gradient.clone()
 
 
 def _configs(model: torch.nn.Module) -> list[Any]:

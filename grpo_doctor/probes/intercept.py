@@ -11,12 +11,15 @@ import copy
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch._functorch import eager_transforms
+from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
+from .heads import PRODUCTS, Heads
 from .seams import Unjudged
 
 
@@ -153,7 +156,9 @@ def _with_logits(output: Any, logits: Tensor) -> Any:
 
 
 def _given(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Tensor, Tensor | None] | None:
-    """Ids (N, T) and attention mask that a forward was given."""
+    """Ids (N, T) and attention mask that a forward was given; of an encoder and a decoder, those of both, none."""
+    if kwargs.get("decoder_input_ids") is not None or kwargs.get("encoder_outputs") is not None:
+        return None
     ids = kwargs.get("input_ids")
     if ids is None:
         ids = next((a for a in args if isinstance(a, Tensor) and not a.is_floating_point() and a.ndim == 2), None)
@@ -172,51 +177,61 @@ def _is_mask(given: Tensor) -> bool:
 @contextmanager
 def forwards(models: Sequence[Any], handle: Callable[[Forward], Tensor | None]) -> Iterator[None]:
     """Every forward with ids and logits inside the block goes to ``handle``, which may return other logits."""
-    pending: list[tuple[Tensor, Tensor | None]] = []
     known = list(dict.fromkeys(language_model(m) for m in models if m is not None))
     handled = 0
+    silent: set[tuple[Any, ...]] = set()
+    """How models are called that give no logits."""
 
     def whole(call: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
         nonlocal handled
-        before = handled
-        output = call(*args, **kwargs)
+        before, asked = handled, (id(module), len(args), *sorted(kwargs))
+        with heads.opened() if asked in silent else nullcontext():
+            output = call(*args, **kwargs)
         given, logits = _given(args, kwargs), _logits_in(output)
         if given is None or handled != before:
             return output
+        if logits is None and _is_loss(output):
+            return _of_its_loss(call, module, args, kwargs, given, handle)
+        if logits is None and asked not in silent:
+            silent.add(asked)
+            return whole(call, module, *args, **kwargs)
         if logits is None:
-            return _of_its_loss(call, module, args, kwargs, given, handle) if _is_loss(output) else output
+            return output
         handled += 1
         changed = handle(Forward(module, *given, logits))
         return output if changed is None else _with_logits(output, changed)
 
+    def handed(model: Any, given: tuple[Tensor, Tensor | None], logits: Tensor) -> Tensor | None:
+        nonlocal handled
+        handled += 1
+        return handle(Forward(model, *given, logits))
+
     with ExitStack() as stack:
         inside = stack.enter_context(around("forward", known, whole))
+        heads = Heads(_given, handed, lambda: inside.now)
         for owner, name in dict.fromkeys(pair for m in known for pair in _own_methods(m)):
             stack.enter_context(replaced(owner, name, _watched_method(vars(owner)[name], whole)))
-
-        def backbone(module: Any, args: Any, kwargs: dict[str, Any], output: Any) -> None:
-            given = None if inside.now else _given(args, kwargs)
-            if given is not None:
-                pending[:] = [given]
-
-        def head(module: Any, args: Any, output: Any) -> Any:
-            nonlocal handled
-            if inside.now or not pending or not isinstance(output, Tensor) or len(output) != len(pending[0][0]):
-                return None
-            if output.ndim != 3 and (output.ndim != 2 or output.requires_grad):
-                return None
-            handled += 1
-            if output.ndim == 3:
-                return handle(Forward(module, *pending[0], output))
-            changed = handle(Forward(module, *pending[0], output[:, None]))  # of the last place, as samplers take it
-            return None if changed is None else changed[:, 0]
-
-        for model in known:
-            first, last = _ends_of(model)
-            if first is not None and last is not None:
-                stack.callback(first.register_forward_hook(backbone, with_kwargs=True).remove)
-                stack.callback(last.register_forward_hook(head).remove)
+        apart = [(m, *ends) for m in known if (ends := _ends_of(m)) is not None]
+        for each in apart:
+            stack.enter_context(heads.watched(*each))
+        for place, name in PRODUCTS if apart else ():
+            stack.enter_context(replaced(place, name, heads.product(getattr(place, name))))
+        stack.enter_context(replaced(eager_transforms, "grad_and_value_impl", _by_autograd))
         yield
+
+
+def _by_autograd(function: Any, argnums: Any, has_aux: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What `torch.func.grad_and_value` computes, by autograd: the gradient on logits cannot be kept in a transform."""
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    given = list(args)
+    for n in numbers:
+        given[n] = tree_map_only(Tensor, lambda t: t.detach().requires_grad_(), given[n])
+    with torch.enable_grad():
+        output = function(*given, **kwargs)
+        value = output[0] if has_aux else output
+        leaves, spec = tree_flatten(given[argnums] if isinstance(argnums, int) else tuple(given[n] for n in numbers))
+        found = torch.autograd.grad(value, leaves, allow_unused=True, materialize_grads=True)
+    return tree_unflatten(found, spec), tree_map_only(Tensor, Tensor.detach, output)
 
 
 def _is_loss(output: Any) -> bool:
@@ -271,17 +286,30 @@ def _watched_method(function: Callable[..., Any], handle: Callable[..., Any]) ->
     return wrapped
 
 
-def _ends_of(model: Any) -> tuple[torch.nn.Module | None, torch.nn.Module | None]:
-    """What takes the ids and what gives the logits of a model whose backbone and head are called apart: for those that
-    are not of transformers the table of tokens, and the layer that is as wide."""
+_AFTER_THE_HEAD = (
+    "final_logit_softcapping",
+    "logit_scale",
+    "logits_scaling",
+    "lm_head_multiplier",
+    "output_multiplier",
+)
+"""What models of transformers do with what their head gives, which is lost where the head is called apart."""
+
+
+def _ends_of(model: Any) -> tuple[Any, list[Any], Any] | None:
+    """What takes the ids, what gives the hidden states, and the head, of a model whose backbone and head may be called
+    apart: of those that are not of transformers the table of tokens, every layer, and the one that is as wide."""
     if hasattr(model, "get_output_embeddings"):
+        config = model.config.get_text_config() if hasattr(model.config, "get_text_config") else model.config
+        if any(getattr(config, name, None) not in (None, 1.0) for name in _AFTER_THE_HEAD):
+            return None
         inner, last = getattr(model, "base_model", None), model.get_output_embeddings()
         apart = isinstance(inner, torch.nn.Module) and inner is not model and isinstance(last, torch.nn.Module)
-        return (inner, last) if apart else (None, None)
+        return (inner, [inner], last) if apart else None
     layers = list(model.modules()) if isinstance(model, torch.nn.Module) else []
     table = next((m for m in layers if isinstance(m, torch.nn.Embedding)), None)
     wide = [m for m in layers if table is not None and getattr(m, "out_features", 0) == table.num_embeddings]
-    return (table, wide[-1]) if wide else (None, None)
+    return (table, [m for m in layers if m is not wide[-1]], wide[-1]) if wide else None
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .craft import batch_of, canaries, device_of, plain_ids, response_logprobs, special_ids
 from .intercept import Forward, language_model, watched
-from .push import beside, temperature_of
+from .push import LOUD, beside, temperature_of
 from .rolled import Remembering
 from .samples import Sample, located
 from .seams import Adapter, Batch, Ids, NotFinite, Prompt, Unjudged, Unseen
@@ -35,21 +35,25 @@ class Lost:
     def mask(self, prompts: Sequence[Ids], responses: Sequence[Ids]) -> Batch:
         """The batch that the loss puts through the policy, one forward or several, and where its gradient is.
 
-        A token is trained where an advantage of either sign has a gradient: where the ratio is off 1, a clip may stop
-        one of them.
+        A token is trained where an advantage of either sign has a gradient, or a loud one: where the ratio is off 1, a
+        clip may stop one of them.
         """
         self.prompts, self.responses = self.render.back(prompts), [list(r) for r in responses]
         # no advantage is the mean of the others: whitening must leave none without a gradient
         advantages = 1 + torch.arange(len(prompts), device=device_of(self.adapter.model)) ** 2 / 4
         try:
             self.samples = _in_order(self._forwards(advantages), prompts, responses)
-            marked = [s.trained() for s in self.samples]
-            if not all(s.all_trained() for s in self.samples):
-                others = _in_order(self._forwards(-advantages), prompts, responses)
-                marked = [_either(m, o.trained()) for m, o in zip(marked, others, strict=True)]
         except NoGradientError:
             self.samples = _in_order(self._forwards(-advantages), prompts, responses)
-            marked = [s.trained() for s in self.samples]
+        marked = [s.trained() for s in self.samples]
+        for factor in (-1.0, LOUD, -LOUD):  # the loud ones where a critic's hide those that are given
+            if all(s.holds(m) for s, m in zip(self.samples, marked, strict=True)):
+                break
+            try:
+                others = _in_order(self._forwards(factor * advantages), prompts, responses)
+            except (NoGradientError, NotFinite):
+                continue
+            marked = [_either(m, o.trained()) for m, o in zip(marked, others, strict=True)]
         ids, real = zip(*((s.ids(), s.real()) for s in self.samples), strict=True)
         pad = special_ids(self.adapter.tokenizer).pad
         return batch_of((_stacked(ids, pad), _stacked(real, 0), _stacked(marked, 0)))

@@ -69,10 +69,10 @@ class Sample(NamedTuple):
             return torch.zeros(len(self.ids()), dtype=torch.bool, device=self.forward.logits.device)
         return self.of_logits((gradient[self.row].abs().amax(-1) > 0).float(), 0.0) > 0
 
-    def all_trained(self) -> bool:
-        """Whether every token of the response is."""
+    def holds(self, marked: Tensor) -> bool:
+        """Whether every token of the response is marked (T,)."""
         first = self.said - self.low
-        return bool(self.trained()[first : first + len(self.response)].all())
+        return bool(marked[first : first + len(self.response)].all())
 
     def logprobs(self, temperature: float = 1.0) -> Tensor:
         """(T-1,) of every token but the first, 0 where no logits predict it."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from grpo_doctor.catalogue import load
 from grpo_doctor.diagnosis import Diagnosis
-from grpo_doctor.probes import Adapter, run_probes
+from grpo_doctor.probes import Adapter, ScriptedSampler, run_probes
 from grpo_doctor.probes.intercept import logits_of
 from grpo_doctor.probes.vocabulary import readable
 from tests.probes.styles import Left, Scores
@@ -109,6 +109,39 @@ def test_a_forward_that_is_detached_stands_for_what_one_without_gradient_does() 
     assert [f.code for f in found] == ["KL003"]
     sick = type("Sick", (Detaches,), {"surrogate": max_for_min})()
     assert [f.code for f in probed(sick.adapter("rollout", "loss"), "RAT007").findings] == ["RAT007"]
+
+
+# -- a sampling loop inside the loss -------------------------------------------------------------------------------
+
+
+class Loops(Left):
+    """Draws the responses in a loop of its own, and takes the log-probabilities with which it drew for the old ones."""
+
+    def old_scores(self, prompts: Any, responses: Any) -> Tensor:
+        with torch.no_grad():
+            mask, drawn = self.scores(self.model, prompts, responses).mask, []
+            with ScriptedSampler(self.tok, self.model).saying(responses):
+                for prompt, response in zip(prompts, responses, strict=True):
+                    ids = torch.tensor([prompt])
+                    for _ in response:
+                        table = self.model(input_ids=ids).logits[:, -1].log_softmax(-1)
+                        token = torch.multinomial(table.exp(), 1)
+                        drawn.append(table.gather(1, token))
+                        ids = torch.cat([ids, token], 1)
+        return torch.zeros(mask.shape).masked_scatter(mask > 0, torch.cat(drawn))
+
+
+class LosesTheSign(Loops):
+    def surrogate(self, ratio: Tensor, advantages: Tensor) -> Tensor:
+        return super().surrogate(ratio, -advantages)
+
+
+def test_a_lost_sign_is_seen_behind_a_scripted_loop_whose_log_probabilities_are_not_judged() -> None:
+    right = probed(Loops().adapter("rollout", "loss"), "RAT007")
+    assert right.findings == []
+    assert "a loop of its own" in right.coverage.skipped[0]["needs"][0]
+    (found,) = probed(LosesTheSign().adapter("rollout", "loss"), "RAT007").findings
+    assert found.message == "The loss pushes 2 of 4 samples against their advantage."
 
 
 # -- a tokenizer, and a model that generates by itself -------------------------------------------------------------

@@ -13,6 +13,7 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
+from grpo_doctor.catalogue import load
 from grpo_doctor.diagnosis import Diagnosis
 from grpo_doctor.probes import run_probes, trl_adapter
 from tests.probes.reference import PROMPTS, make_model, make_tokenizer
@@ -32,7 +33,9 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a tiny model."""
     folder = tmp_path_factory.mktemp("model")
-    make_model(make_tokenizer()).save_pretrained(folder)
+    model = make_model(make_tokenizer())
+    model.__class__ = LlamaForCausalLM  # TRL looks for the class by the name that is saved
+    model.save_pretrained(folder)
     return folder
 
 
@@ -111,3 +114,17 @@ def test_generation_in_train_mode_with_checkpointing(
     trainer = make_trainer(saved, tmp_path, gradient_checkpointing=True)
     trainer.model.gradient_checkpointing_enable()
     assert probed(trainer).cause == "GEN001"
+
+
+def test_a_subclass_with_a_loss_of_its_own_is_judged_by_that(saved: Path, tmp_path: Path) -> None:
+    def one_late(self: Any, model: Any, inputs: Any) -> Any:
+        late = torch.nn.functional.pad(inputs["completion_mask"], (1, 0))[:, :-1]
+        mask = {"completion_mask": inputs["completion_mask"] * late}
+        return super(type(self), self)._compute_loss(model, inputs | mask)
+
+    trainer = make_trainer(saved, tmp_path, bf16=False)
+    right = trl_adapter(trainer, prompts=PROMPTS)
+    trainer.__class__ = type("Own", (trl.GRPOTrainer,), {"_compute_loss": one_late, "__module__": __name__})
+    adapter = trl_adapter(trainer, prompts=PROMPTS)
+    assert set(right.seams) - set(adapter.seams) >= {"mask", "logprobs", "objective"}
+    assert [f.code for f in run_probes(adapter, catalogue=load().select(["PAD002"])).findings] == ["PAD002"]

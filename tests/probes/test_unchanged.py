@@ -16,6 +16,7 @@ from torch import Tensor
 from grpo_doctor.catalogue import load
 from grpo_doctor.probes import Adapter
 from grpo_doctor.probes.composite import completed
+from grpo_doctor.probes.hygiene import Snapshot
 from grpo_doctor.probes.runner import examine
 from tests.probes.reference import ANSWERS, PROMPTS, Reference
 from tests.probes.styles import Left, Packed, Shifted, Turns
@@ -163,3 +164,16 @@ def test_every_probe_that_calls_a_seam_is_among_them(code: str) -> None:
 @functools.cache
 def adapters() -> list[tuple[Adapter, dict[str, Any]]]:
     return [(adapter, completed(adapter)) for name in TRAINERS for adapter in [adapted(made(name))]]
+
+
+def test_what_the_optimizer_trains_beside_the_model_is_put_back() -> None:
+    model, critic = torch.nn.Linear(2, 2), torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD([*model.parameters(), *critic.parameters()], lr=0.1)
+    before = critic.weight.detach().clone()
+    snapshot = Snapshot(Adapter(model=model, optimizer=optimizer))
+    torch.autograd.backward(critic(torch.ones(1, 2)).sum())
+    optimizer.step()
+    assert not torch.equal(critic.weight, before)
+    snapshot.restore()
+    assert torch.equal(critic.weight, before)
+    assert critic.weight.grad is None

@@ -295,6 +295,8 @@ FAULTS: Sequence[Fault] = (
     Fault("mask of the first row for all", "PAD002", "left shifted", masked(lambda m: m[:1].expand_as(m))),
     Fault("mask ignored", "PAD002", "left packed", {"averaged": lambda s, right, x, mask: x.mean()}),
     Fault("mean over the padded width", "PAD002", "left shifted", {"averaged": lambda s, right, x, mask: (x * mask).mean()}),
+    Fault("mean over the widest response", "PAD002", "left", {
+        "averaged": lambda s, right, x, mask: (x * mask)[:, mask.any(0)].mean()}),
     Fault("KL over the prompt", "PAD002", "left shifted packed", {
         "objective": lambda s, right, new, old, ref, a: right(new, old, new.logprobs.detach(), a) + s.kl_coef * s.divergence(new.logprobs, ref).mean()}),
     Fault("KL leaves out the end token", "PAD002", ALL, {"objective": end_without_penalty}),
@@ -318,7 +320,7 @@ FAULTS: Sequence[Fault] = (
     Fault("no attention mask, LoRA", "PAD004", "left", given(attention_mask=lambda m: None), {"lora": "plain"}),
     Fault("no attention mask, autocast", "PAD004", "turns", given(attention_mask=lambda m: None), {"precision": "autocast"}),
     Fault("positions count padding", "PAD004", "left packed turns", given(position_ids=lambda p: torch.arange(p.shape[1])[None].expand_as(p)), {"arch": "gpt2"}),
-    Fault("positions count every other token", "GEN004", "left packed", given(position_ids=lambda p: p // 2), {"arch": "gpt2"}),
+    Fault("positions count every other token", "PAD004", "left packed", given(position_ids=lambda p: p // 2), {"arch": "gpt2"}),
     # old and reference
     Fault("dropout in the loss", "RAT003", "left shifted packed", {}, {"arch": "gpt2"}, drops),
     Fault("old scores at another temperature", "RAT003", "left packed", {
