@@ -242,7 +242,7 @@ class _Trl:
     def _own_loss(self) -> bool:
         """Whether a subclass computes the loss in a way of its own."""
         methods = (getattr(self.trainer, name, None) for name in ("compute_loss", "_compute_loss"))
-        return any(m is not None and not m.__module__.startswith("trl.") for m in methods)
+        return any(m is not None and not m.__module__.startswith("trl.trainer.") for m in methods)
 
     @contextmanager
     def _untouched(self) -> Iterator[None]:

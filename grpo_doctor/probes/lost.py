@@ -96,7 +96,7 @@ class Lost:
             if not same:
                 raise OtherTokensError
             mine = sample.logprobs()
-            found.append(max((s.logprobs() for s in same), key=lambda o: float((o - mine).abs().max())))
+            found.append(max((_aligned(s, sample) for s in same), key=lambda o: float((o - mine).abs().max())))
         return found
 
     def beside_logprobs(self, role: str) -> dict[int, Tensor]:
@@ -110,7 +110,7 @@ class Lost:
         chosen = {id(self.beside[n]) for n in self._of_role(role) if n < len(self.beside)}
         ways = zip(*_held(self.samples, self.beside), strict=False)
         return {
-            n: _stacked([place.logprobs(self.temperature) for place in places], 0.0)
+            n: _stacked([_aligned(p, s, self.temperature) for p, s in zip(places, self.samples, strict=True)], 0.0)
             for n, places in enumerate(ways)
             if all(id(place.forward) in chosen for place in places)
         }
@@ -147,6 +147,16 @@ def _held(samples: Sequence[Sample], others: Sequence[Forward]) -> list[list[Sam
             rows = forward.input_ids.tolist()
             found[n] += [_row(forward, row) for row, ids in enumerate(rows) if ids == samples[n].ids().tolist()]
     return found
+
+
+def _aligned(other: Sample, own: Sample, temperature: float = 1.0) -> Tensor:
+    """(T-1,) the log-probabilities of another forward at the places of one's own, whatever the padding of either."""
+    values = other.logprobs(temperature)
+    out = values.new_zeros(len(own.ids()) - 1)
+    shift = (own.start - own.low) - (other.start - other.low)
+    first, end = max(0, -shift), min(len(values), len(out) - shift)
+    out[first + shift : end + shift] = values[first:end]
+    return out
 
 
 def _tokens(sample: Sample) -> Ids:

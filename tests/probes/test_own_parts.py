@@ -111,6 +111,24 @@ def test_a_forward_that_is_detached_stands_for_what_one_without_gradient_does() 
     assert [f.code for f in probed(sick.adapter("rollout", "loss"), "RAT007").findings] == ["RAT007"]
 
 
+class OneByOne(Left):
+    """Takes the old log-probabilities of each sample alone, without the padding of the batch, through a list."""
+
+    def old_scores(self, prompts: Any, responses: Any) -> Tensor:
+        drawn: list[float] = []
+        with torch.no_grad():
+            for prompt, response in zip(prompts, responses, strict=True):
+                alone = self.scores(self.model, [prompt], [response])
+                drawn += alone.logprobs[alone.mask > 0].tolist()
+        mask = self.batch(prompts, responses)[2][:, 1:]
+        return torch.zeros(mask.shape).masked_scatter(mask > 0, torch.tensor(drawn))
+
+
+def test_old_log_probabilities_of_other_padding_are_those_of_the_same_tokens() -> None:
+    codes = {"RAT003", "RAT007", "KL006"}
+    assert passed(probed(OneByOne().adapter("rollout", "loss"), *codes)) == codes
+
+
 # -- a sampling loop inside the loss -------------------------------------------------------------------------------
 
 
