@@ -383,7 +383,7 @@ trainer.use_legacy_worker_impl 0.8
 
 _OPENRLHF = _table("""
 group_size rollout.n_samples_per_prompt n_samples_per_prompt
-learning_rate actor.adam.lr actor_learning_rate actor.learning_rate
+learning_rate actor.adam.lr actor_learning_rate actor.learning_rate learning_rate
 kl_coef algo.kl.init_coef init_kl_coef
 use_kl_loss algo.kl.use_loss use_kl_loss
 kl_estimator algo.kl.estimator kl_estimator
@@ -1008,7 +1008,7 @@ FRAMEWORKS = (
     Framework(
         "OpenRLHF",
         "",
-        r"openrlhf(?![\w./]*(?:train_(?:sft|dpo|rm|prm|kto|kd)|batch_inference|serve_rm|lora_combiner))|train_ppo_ray",
+        r"openrlhf[./]\S*train_(?:ppo|grpo|reinforce|rl)|train_ppo_ray",
         ("rollout.n_samples_per_prompt", "algo.advantage.estimator", "micro_rollout_batch_size", "init_kl_coef"),
         _OPENRLHF,
         {"group_size": 1, "temperature": 1.0, "top_p": 1.0, "num_iterations": 1, "adv_estimator": "gae", "lora_r": 0},
@@ -1019,7 +1019,7 @@ FRAMEWORKS = (
     Framework(
         "slime",
         "",
-        r"slime|miles",
+        r"\b(?:slime|miles)/(?:\S*/)?train\w*\.py",
         ("rollout_max_response_len", "n_samples_per_prompt", "num_rollout", "rm_type"),
         _SLIME,
         {
@@ -1319,7 +1319,7 @@ FRAMEWORKS = (
     Framework(
         "TRL",
         "1.16",
-        r"GRPOConfig|GRPOScriptArguments|trl grpo|open_r1/grpo|\bgrpo\S*\.py",
+        r"GRPOConfig|GRPOScriptArguments|trl grpo|open_r1/grpo|\bgrpo[^\s/]*\.py",
         ("num_generations", "max_completion_length", "per_device_train_batch_size", "reward_funcs"),
         _TRL,
         _TRL_DEFAULTS,

@@ -254,6 +254,9 @@ def _settings(words: list[tuple[str, int]], launch: Launch) -> list[str]:
                 values.append(words[index][0])
                 index += 1
             key = name.replace("-", "_")
+            if key == "module":
+                rest += ["-m", *values]  # as deepspeed and torchrun say it
+                continue
             read = list(map(_value, values)) or [True]
             if isinstance(read[0], int | float) and any(isinstance(value, str) for value in read[1:]):
                 rest += values[1:]  # a number and then words: the words belong to the command
