@@ -58,11 +58,12 @@ def zero_variance_groups(
     below half of its scale (from 0, or the lowest reward, to the largest single reward recorded, or 1 where rewards
     are on a scale of 0 to 1, or else the run's best). Silent while the success rate, or a reward above 0.8 of its
     largest, says that the equal rewards are right ones, and for a reward near the best the run has seen once it has
-    clearly risen. Where the reward has components for form and others, the others must have gained. From 0.8 on,
-    over the whole run too or on most of its rows, it is an outcome. Above 0.95 over the whole run it is told of any
-    run that has not risen, at whatever reward: nothing can have been learnt. The expected share for binary rewards,
-    p^K + (1-p)^K at the mean success p, stands beside it where the scale is known: near the actual share K is too
-    small; far below it difficulty is bimodal or responses are alike.
+    clearly risen. Where the reward has components for form and others, the others must have gained. An info up to 0.8
+    while the reward has gained: the other groups teach. From 0.8 on, over the whole run too or on most of its rows, it
+    is an outcome. Above 0.95 over the whole run it is told of any run that has not risen, at whatever reward: nothing
+    can have been learnt. The expected share for binary rewards, p^K + (1-p)^K at the mean success p, stands beside it
+    where the scale is known: near the actual share K is too small; far below it difficulty is bimodal or responses are
+    alike.
 
     ## Thresholds
     - `rows`: rows over which the share of equal groups is averaged.
@@ -98,14 +99,16 @@ def zero_variance_groups(
     clearly = reward_gained & genuine & (top - floor > 0.2 * maximum(abs(top), abs(floor)))
     done = (clearly & (near | (chance >= nearly))) | is_solved(reward_mean, reward_max, reward_unit, rows, nearly)
     alarm = (dead > half) & ~where(isnan(right), done, right >= nearly)
-    wrong = alarm & ~(reward_gained & genuine) & ~(chance >= 0.5)
+    learns = reward_gained & genuine
+    wrong = alarm & ~learns & ~(chance >= 0.5)
     never = (dead > all_but_all) & (whole_run > all_but_all) & ~(reward_risen & genuine)
     lasting = (whole_run >= error_share) | (total(dead >= error_share) > row(dead_share) / 2)
     expected = homogeneous(where((right == right) | reward_unit | (chance == 0), chance, np.nan), group_size)
     return fires(
-        alarm | never,
+        (alarm & ~(learns & (dead <= error_share))) | never,
         "{share:.1%} of the groups of the last {rows} steps have rewards that are all equal, so they teach nothing "
         "({whole_run:.1%} over the run{chance}).",
+        info=alarm,
         error=wrong & (dead > error_share),
         critical=wrong & (dead >= 1.0),
         clear=3,

@@ -72,7 +72,7 @@ def length_collapse(
     The length (median, else mean) is below a quarter of that of the first row, before any update, on 3 of 5 rows, and
     three standard errors below it by the noise of single rows on a log scale: a warning. It is an error when the reward
     is known, has not gained and is not near its top on 8 of the last 10 rows, or when the length is at most 2 tokens;
-    at most 1.5 tokens is critical. Runs whose first row has fewer than 8 tokens are left out: there short answers are
+    at most 1.5 tokens is critical. Where the task was solved while it trained, in more tokens, it is an info. Runs whose first row has fewer than 8 tokens are left out: there short answers are
     the task. The onset is where the length left 90 % of its first value, or, once the reward has moved, of its value
     at the best reward: what shrank while the reward held is not where it collapsed.
 
@@ -107,8 +107,9 @@ def length_collapse(
     at_best = latest(where(level >= best(level), length, np.nan))
     useless = short & (moving_sum(short & known & ~better, 10) >= 6)
     return fires(
-        short,
+        short & ~(reward_gained & reward_solved),
         "Responses have shrunk from {first:.4g} to {length:.3g} tokens.",
+        info=short,
         error=useless | (short & (length <= shortest)),
         critical=short & (length <= single),
         onset=began(

@@ -81,7 +81,9 @@ def truncation_excess(
     run suffers from it whatever its reward says: it is an outcome, and a small gain does not soften it. Where the
     reward has components for form and others, the others must have gained; where only the sum is known, it must have
     gained half a standard deviation of single rewards (on a scale of 0 to 1 that is at most 0.5, which is taken where
-    it is not recorded). Where the task was solved while it trained it is an info.
+    it is not recorded). Where the task was solved while it trained, or the reward
+    has gained and no more than half of the responses are cut, it is an info: of ten public runs that learn so none is
+    labelled sick.
 
     Where no share is recorded, the mean length over 10 rows tells it: from 95 % of the declared limit, or of a largest
     length that stands still, nearly all are cut (2r - 1 at a share r of the limit). A mean length that has stood
@@ -132,7 +134,7 @@ def truncation_excess(
     better = (reward_gained & ~reward_fallen & (grown | ~suffered)) | reward_solved
     stays = ~(kendall_tau(share, rows) < -0.4) & (step - baseline(step, 1) >= rows - 1)
     return fires(
-        often & ~(reward_solved & reward_gained),
+        often & ~(reward_gained & (reward_solved | (lately <= bad) & ~reward_fallen)),
         "{cut:.0%} of the responses are cut at the length limit{by_length}.",
         info=often,
         error=(over_rows > bad) & often & (reward_mean == reward_mean) & ~better & stays,

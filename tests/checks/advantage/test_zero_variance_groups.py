@@ -70,3 +70,10 @@ def test_a_gain_of_form_alone_does_not_solve_a_task(right: float, found: str | N
     total = [f + a for f, a in zip(form, answer, strict=True)]
     told = run_check("ADV003", zero_variance_share="0.1x10 0.9x40", reward_mean=total, reward_components=parts)
     assert (told.severity if told else None) == found
+
+
+@pytest.mark.parametrize(("dead", "severity"), [(0.8, "info"), (0.81, "warning")])
+def test_a_run_that_learns_from_the_other_groups_gets_a_remark(dead: float, severity: str) -> None:
+    rising = [0.2 + 0.005 * n for n in range(40)]
+    found = find("ADV003", zero_variance_share=[0.1] * 15 + [dead] * 25, reward_mean=rising, reward_max=[1.0] * 40)
+    assert found.severity == severity

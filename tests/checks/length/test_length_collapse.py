@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from grpo_doctor.testing import run_check
+from grpo_doctor.testing import find, run_check
 
 FLAT = "0.3 0.31 0.29 0.3 0.31 0.3 0.29 0.31 0.3 0.3 0.31 0.29 0.3 0.31"
 RISE = "0.02 0.15 0.2 0.26 0.3 0.34 0.41 0.45 0.5 0.55 0.61 0.66 0.7 0.72"
@@ -68,3 +68,10 @@ def test_it_collapsed_where_the_reward_fell_with_it_not_where_it_became_concise(
     without = run_check("LEN001", response_length_mean=length)
     assert without is not None
     assert without.onset_step == 4
+
+
+@pytest.mark.parametrize(("top", "severity"), [(0.95, "info"), (0.8, "warning")])
+def test_a_task_that_is_solved_in_few_tokens_gets_a_remark(top: float, severity: str) -> None:
+    reward = [min(top, 0.2 + 0.03 * n) for n in range(60)]
+    found = find("LEN001", response_length_mean=[400.0] * 40 + [60.0] * 20, reward_mean=reward)
+    assert found.severity == severity

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from grpo_doctor.testing import run_check
+from grpo_doctor.testing import find, run_check
 
 FLOOR = "-0.1x16"
 RISE = " ".join(str(round(0.02 + 0.045 * i, 3)) for i in range(16))
@@ -136,3 +136,11 @@ def test_a_small_gain_of_the_sum_is_no_proof_where_all_are_cut(spread: float, se
     found = run_check("LEN003", truncated_rate="1x60", reward_mean="0.1x20 0.2x40", reward_std=[spread] * 60)
     assert found is not None
     assert found.severity == severity
+
+
+@pytest.mark.parametrize(("cut", "severity"), [(0.5, "info"), (0.51, "warning")])
+def test_a_run_that_learns_with_half_of_its_responses_cut_gets_a_remark(cut: float, severity: str) -> None:
+    rising = [0.2 + 0.01 * n for n in range(40)]
+    found = find("LEN003", truncated_rate=[0.0] * 12 + [cut] * 28, reward_mean=rising)
+    assert found.severity == severity
+    assert find("LEN003", truncated_rate=[0.0] * 12 + [0.2] * 28, reward_mean=[0.3] * 40).severity == "warning"
