@@ -74,6 +74,6 @@ def test_a_gain_of_form_alone_does_not_solve_a_task(right: float, found: str | N
 
 @pytest.mark.parametrize(("dead", "severity"), [(0.8, "info"), (0.81, "warning")])
 def test_a_run_that_learns_from_the_other_groups_gets_a_remark(dead: float, severity: str) -> None:
-    rising = [0.2 + 0.005 * n for n in range(40)]
-    found = find("ADV003", zero_variance_share=[0.1] * 15 + [dead] * 25, reward_mean=rising, reward_max=[1.0] * 40)
+    risen = [0.2, 0.21] * 8 + [0.41] * 4 + [0.33, 0.34] * 10  # it has gained, and is not at its best
+    found = find("ADV003", zero_variance_share=[0.1] * 15 + [dead] * 25, reward_mean=risen, reward_max=[1.0] * 40)
     assert found.severity == severity
