@@ -66,8 +66,9 @@ def test_a_run_suffers_from_cut_responses_whatever_its_reward_says() -> None:
     assert cut.headline.endswith("It learns: the reward rose from -0.683 to -0.566.")
     small = diagnose(make_run(reward_mean=rewards, reward_std="0.5x60", truncated_rate="1x60"))
     assert (small.verdict, small.outcome) == ("failing", "LEN003")
-    some = diagnose(make_run(reward_mean=rewards, truncated_rate="0.3x60"))
-    assert (some.verdict, some.outcome) == ("suspect", None)
+    for share, verdict in ((0.3, "healthy"), (0.6, "suspect")):
+        some = diagnose(make_run(reward_mean=rewards, truncated_rate=f"{share}x60"))
+        assert (some.verdict, some.outcome) == (verdict, None)
 
 
 def test_a_task_that_stood_at_its_top_from_the_start_proves_no_learning() -> None:
