@@ -448,8 +448,9 @@ def _unexplained(x: np.ndarray) -> tuple[np.ndarray, int]:
         known = basis[:terms]
         along = known.dot(step)
         size = at * (n - at) / n - float(along.dot(along))  # of what the terms before leave of the step, squared
-        gain = float(step.dot(rest)) ** 2 / size if size > 1e-12 else 0.0  # else it is a step that is fitted already
-        if number >= free and square - gain > DECISIVE * square:
+        shared = float(step.dot(rest))
+        gain = shared * shared / size if size > 1e-12 else 0.0  # else it is a step that is fitted already
+        if number >= free and not square - gain <= DECISIVE * square:  # nor where both are infinite
             return rest, 2 + 2 * number  # where a step lies is fitted too
         if size > 1e-12:
             step = basis[terms] = (step - along.dot(known)) / math.sqrt(size)

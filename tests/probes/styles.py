@@ -8,6 +8,7 @@ between those of the policy. `plain_logprobs` scores one sample alone, without p
 from __future__ import annotations
 
 import copy
+import json
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
@@ -115,7 +116,7 @@ class Left:
         temperature: float = 1.0, multiple: int = 1, train: bool = True, old: bool = True, entropy: float = 0.0,
         clamped: bool = False,
     ) -> None:  # fmt: skip
-        self.tok = make_tokenizer(tokenizer, pad, bos)
+        self.tok, self.rendered = make_tokenizer(tokenizer, pad, bos), {}  # type: ignore[var-annotated]
         self.pad = self.tok.pad_token_id if self.tok.pad_token_id is not None else self.tok.eos_token_id
         model = make_model(self.tok, arch)
         if precision == "bf16":
@@ -144,8 +145,12 @@ class Left:
     # rollout
 
     def render(self, prompt: Any) -> list[int]:
-        ids = self.tok.apply_chat_template(prompt, tokenize=True, add_generation_prompt=True)
-        return list(ids["input_ids"])
+        key = json.dumps(prompt)
+        if key not in self.rendered:
+            self.rendered[key] = self.tok.apply_chat_template(prompt, tokenize=True, add_generation_prompt=True)[
+                "input_ids"
+            ]
+        return list(self.rendered[key])
 
     def sync(self) -> None:
         if self.sampler is not self.inner:
