@@ -268,8 +268,10 @@ def _of_width(loss: Any, model: Any, prompt: Any, responses: Any) -> Fires | Non
 
     narrow, wide = norm([3, 2, 4, 4]), norm([3, 2, 2, 6])
     weight = wide / narrow if narrow else 1.0
+    if not abs(weight - 1) > 0.05:
+        return None
     return fires(
-        abs(weight - 1) > 0.05,
+        True,
         "The loss weighs a response {weight:.2f} times as much when the longest response of its batch is longer, and "
         "all have as many tokens as before: its denominator counts their padding.",
         warning=True,
