@@ -82,8 +82,7 @@ def truncation_excess(
     reward has components for form and others, the others must have gained; where only the sum is known, it must have
     gained half a standard deviation of single rewards (on a scale of 0 to 1 that is at most 0.5, which is taken where
     it is not recorded). Where the task was solved while it trained, or the reward
-    has gained and no more than half of the responses are cut, it is an info: of ten public runs that learn so none is
-    labelled sick.
+    has gained and no more than half of the responses are cut, it is an info.
 
     Where no share is recorded, the mean length over 10 rows tells it: from 95 % of the declared limit, or of a largest
     length that stands still, nearly all are cut (2r - 1 at a share r of the limit). A mean length that has stood
