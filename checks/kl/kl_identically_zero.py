@@ -6,13 +6,20 @@ from grpo_doctor.columns import Column, row, total
 
 @check("KL003", kind="defect", severity="warning")
 def kl_identically_zero(
-    kl: Column, kl_coef: Column = None, grad_norm: Column = None, *, zero: float = 1e-8, least_rows: int = 5
+    kl: Column,
+    kl_coef: Column = None,
+    grad_norm: Column = None,
+    reward_gained: Column = None,
+    *,
+    zero: float = 1e-8,
+    least_rows: int = 5,
 ) -> Fires:
     """The logged KL is zero throughout, so it measures nothing.
 
     ## What it sees
     Five or more recorded values of the KL after the first, every one below 1e-8 in size, in a run that does not
-    declare a KL coefficient of 0. An error where it declares one above 0. Rows whose recorded gradient is exactly 0
+    declare a KL coefficient of 0. An error where it declares one above 0; an info where it declares none and the
+    reward has gained: trainers without a KL term log 0 for it. Rows whose recorded gradient is exactly 0
     are not counted: a policy that does not move stays at its reference.
 
     ## Thresholds
@@ -39,9 +46,10 @@ def kl_identically_zero(
     seen, nonzero = row(kl), total(abs(kl) >= zero)
     found = (total(~(grad_norm == 0)) > least_rows) & (nonzero == 0) & ~(kl_coef == 0)
     return fires(
-        found,
+        found & ~reward_gained,
         "The logged KL was 0 in all {seen} of its values: it measures nothing and protects nothing.",
         hold=(1, 1),
+        info=found,
         error=found & (kl_coef > 0),
         seen=seen,
     )

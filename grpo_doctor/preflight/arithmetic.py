@@ -91,15 +91,13 @@ def _by_devices(found: Configuration) -> None:
             return
         accumulated = 1.0
     version = str(settings.get("trl_version", ""))
-    if version and numbers(version) < ACCUMULATED:
-        per_generation = 1.0
-    else:
-        per_generation = found.number("steps_per_generation") or accumulated
+    early = bool(version) and numbers(version) < ACCUMULATED
+    per_generation = 1.0 if early else found.number("steps_per_generation") or accumulated
     if "steps_per_generation" in found.unresolved or "generation_batch_size" in found.unresolved:
         return
     if device is not None:
         settings["minibatches"] = per_generation / accumulated
-    batch = found.number("generation_batch_size")
+    batch = None if early else found.number("generation_batch_size")  # before, the key is that of a fork
     if batch is None and device and world:
         batch = device * world * per_generation
     elif batch is not None and device and world:

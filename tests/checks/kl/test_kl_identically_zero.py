@@ -14,6 +14,13 @@ def test_an_error_where_a_coefficient_is_declared() -> None:
     assert find("KL003", {"kl_coef": 0.02}, kl="0x6").severity == "error"
 
 
+def test_a_run_that_learns_without_a_term_gets_a_remark() -> None:
+    rising = [0.1 + 0.02 * row for row in range(30)]
+    assert find("KL003", kl="0x30", reward_mean=rising).severity == "info"
+    assert find("KL003", kl="0x30", reward_mean=[0.5] * 30).severity == "warning"
+    assert find("KL003", {"kl_coef": 0.02}, kl="0x30", reward_mean=rising).severity == "error"
+
+
 @pytest.mark.parametrize(
     ("settings", "kl"), [({}, "0 1e-8 0x9"), ({}, "0 0.001 0.002x20"), ({"kl_coef": 0}, "0x20"), ({}, "0 ? ? 0 ? 0")]
 )
