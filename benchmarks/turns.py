@@ -1,4 +1,4 @@
-"""Cost of a live step and of a whole run in this tree against another one, in turns, so that the machine hits both alike.
+"""Cost of a live step and of a whole run in this tree against another one, in turns, so that both are hit alike.
 
 python -m benchmarks.turns OTHER_TREE
 """

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_doctor.trajectory import BINS, LEAST, NOTHING, Outcome, Trajectory, critical
+from grpo_doctor.noise import critical
+from grpo_doctor.trajectory import BINS, LEAST, NOTHING, Outcome, Trajectory
 from tests import simulated
 
 

@@ -15,8 +15,9 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from ..noise import split
 from ..run import Run
-from ..trajectory import WINDOW, split
+from ..trajectory import WINDOW
 from .align import Aligned, timeline
 from .difference import LEAST, SEED, autocorrelation
 
@@ -74,7 +75,7 @@ def _of(metric: str, aligned: Aligned) -> Parting | None:
 def _noise(d: np.ndarray) -> Callable[[int], float]:
     """What one step leaves of the difference, as the standard error of the mean of some places in a row.
 
-    Not `trajectory.noise_of`, which takes a slope and several steps for what happened: of two arms that drift apart by
+    Not `noise.noise_of`, which takes a slope and several steps for what happened: of two arms that drift apart by
     chance that leaves too little (in noise of lag-1 0.9 and 40 places 78 % of flat pairs part by it, 20 % by this).
     """
     at = split(d)

@@ -23,6 +23,7 @@ from ..check import Finding
 from ..config import Config
 from ..diagnosis import Diagnosis, weight
 from ..examine import diagnose
+from ..noise import noise_of
 from ..redaction import one_line, redact
 from ..report import Options, leading, presentable, render
 from ..run import Run
@@ -30,7 +31,7 @@ from ..sources import ReadError
 from ..sources.folder import COMPARED, Answer, Survey, survey, survey_files, view_rows
 from ..sources.input import Input
 from ..sources.reader import read_input
-from ..trajectory import LEAST, TURNED, WINDOW, noise_of
+from ..trajectory import LEAST, TURNED, WINDOW
 from .declared import Settings, settings_of
 from .places import Stamp, Unit, digest, fetch
 
