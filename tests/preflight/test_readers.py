@@ -630,3 +630,11 @@ def test_scripts_that_start_each_other_end(tmp_path: Path) -> None:
     for name, other in (("a", "b"), ("b", "c"), ("c", "a")):
         (tmp_path / f"{name}.sh").write_text(f"bash {other}.sh\n" * 1_000)
     assert read(tmp_path / "a.sh")[0].run_type == "none"
+
+
+def test_odd_arithmetic_of_a_script_warns_nobody(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    path = tmp_path / "train.sh"
+    path.write_text("A=$((1if 2else 3))\npython -m openrlhf.cli.train_ppo_ray --n_samples_per_prompt 8 --x $A\n")
+    (found,) = read(path)
+    assert found.settings["group_size"] == 8
+    assert not recwarn.list

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -321,7 +322,9 @@ def _fill(text: str, environment: dict[str, str], depth: int = 0) -> str:
 def _arithmetic(found: re.Match[str], environment: dict[str, str]) -> str:
     expression = re.sub(r"[A-Za-z_]\w*", lambda m: environment.get(m[0], m[0]), found[1].replace("$", ""))
     try:
-        value = evaluate(ast.parse(expression.strip().replace("/", "//"), mode="eval").body)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of `1if`, which Python will refuse one day
+            value = evaluate(ast.parse(expression.strip().replace("/", "//"), mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return found[0]
     return found[0] if value is None else str(value)
