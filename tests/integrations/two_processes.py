@@ -67,8 +67,8 @@ def main(folder: Path, *whats: str) -> int:
     ranks = [forked.Process(target=trainings, args=(rank, port, folder, [*whats])) for rank in (0, 1)]
     for process in ranks:
         process.start()
-    while any(process.is_alive() for process in ranks):
-        wait([process.sentinel for process in ranks if process.is_alive()])
+    while alive := [process for process in ranks if process.is_alive()]:  # looked at once: to wait for none has no end
+        wait([process.sentinel for process in alive])
         if any(process.exitcode for process in ranks):
             for process in ranks:
                 process.kill()
