@@ -151,7 +151,10 @@ _SAMPLED = ("reward_mean", "success_rate", "response_length_mean", "valid_rate",
 
 
 def _averaged(steps: np.ndarray, columns: Columns) -> None:
-    """Gives rows of one step its mean, where that is how the log is: otherwise the last row of a step is its value."""
+    """Gives rows of one step its mean, where that is how the log is: otherwise the last row of a step is its value.
+
+    How the log is shows in the steps before the last one, whose rows may not have been written yet.
+    """
     begins = np.flatnonzero(np.diff(steps, prepend=steps[0] - 1))
     if len(begins) > 0.67 * len(steps):
         return
@@ -160,7 +163,8 @@ def _averaged(steps: np.ndarray, columns: Columns) -> None:
         if name in columns:
             known = ~np.isnan(columns[name])
             parts = np.add.reduceat(known.astype(int), begins)
-            if (parts > 1).sum() > 0.67 * (parts > 0).sum():
+            ended = parts[:-1] if len(parts) > 1 else parts
+            if (ended > 1).sum() > 0.67 * (ended > 0).sum():
                 sums = np.add.reduceat(np.where(known, columns[name], 0.0), begins)
                 means = np.repeat(sums / np.maximum(parts, 1), counts)
                 columns[name] = np.where(known, means, columns[name])

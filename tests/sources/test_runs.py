@@ -181,3 +181,12 @@ def test_a_colon_within_a_name_is_part_of_it(tmp_path: Path) -> None:
     text = "".join(f"step {i} loss:sum=0.5 reward/mean=0.{i} kl=0.01\n" for i in range(10, 30))
     (run,) = runs(tmp_path, "train.log", text)
     assert (set(run.columns), list(run.unread)) == ({"reward_mean", "kl"}, ["loss:sum"])
+
+
+def test_a_step_that_is_not_yet_whole_does_not_undo_the_means_of_those_before(tmp_path: Path) -> None:
+    """Each step has four updates, of which the log, cut at any line, tells the mean; the last step has what was written."""
+    rows = [{"step": 1 + i // 4, "reward": float(i), "loss": 0.5} for i in range(12)]
+    lines = [json.dumps(row) + "\n" for row in rows]
+    for end in (9, 10, 12):
+        (run,) = runs(tmp_path, "metrics.jsonl", "".join(lines[:end]))
+        assert run.columns["reward_mean"].tolist() == [1.5, 5.5, sum(range(8, end)) / (end - 8)]
