@@ -1,6 +1,15 @@
+import re
+
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.columns import Column, best, each, previous
 from grpo_doctor.models import billions
+
+_OTHER_STEPS = re.compile(r"(?i)sgd|muon|prodigy|d-?adapt|lion|shampoo|\bsoap")
+
+
+def steps_otherwise(optimizer: object) -> float:
+    """Whether an optimizer's name says that its steps are not those of Adam."""
+    return float(isinstance(optimizer, str) and _OTHER_STEPS.search(optimizer[:200]) is not None)
 
 
 @check("CFG002", severity="info", remedies=("lower-learning-rate",))
@@ -9,6 +18,7 @@ def learning_rate_out_of_range(
     lora: Column = any_of("settings.use_peft", "settings.lora_r", "settings.use_lora"),
     model: Column = any_of("settings.model", "settings.model_name_or_path", optional=True),
     declared: Column = any_of("settings.learning_rate", optional=True),
+    optimizer: Column = any_of("settings.optimizer", "settings.optim", optional=True),
     *,
     full_info_rate: float = 1e-5,
     full_warning_rate: float = 5e-5,
@@ -23,7 +33,8 @@ def learning_rate_out_of_range(
     The highest learning rate so far, or the declared one. Full fine-tuning of a model of at least 0.1 billion
     parameters (by its name) above 1e-5: info, from 5e-5 on, the default of supervised training: warning. LoRA at 2e-6
     or below: info, at 5e-7 or below: warning; a recorded rate only once ten rows have not raised it. What does not say
-    whether it trains an adapter is skipped.
+    whether it trains an adapter is skipped, and so is an optimizer whose steps are not Adam's (SGD, Muon, Prodigy,
+    D-Adaptation, Lion, Shampoo, SOAP).
 
     ## Thresholds
     - `full_info_rate`: learning rate of full fine-tuning above which it is an info.
@@ -51,9 +62,10 @@ def learning_rate_out_of_range(
     ShibukiZero/assignment5-alignment.
     """
     peak = best(learning_rate)
-    high = (lora == 0) & (peak > full_info_rate) & (each(billions, model) >= large_model_billions)
+    adam = each(steps_otherwise, optimizer) == 0
+    high = adam & (lora == 0) & (peak > full_info_rate) & (each(billions, model) >= large_model_billions)
     settled = (peak == previous(peak, warmup_steps)) | (peak == declared)
-    low = (lora > 0) & settled & (peak > 0) & (peak <= adapter_rate)
+    low = adam & (lora > 0) & settled & (peak > 0) & (peak <= adapter_rate)
     return fires(
         high | low,
         "The learning rate of {peak:.2g} is outside the usual range ({low:g} to {top:g}).",

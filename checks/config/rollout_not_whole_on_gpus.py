@@ -27,6 +27,7 @@ def rollout_not_whole_on_gpus(
     strategy: Column = any_of("settings.strategy", optional=True),
     megatron: Column = any_of("settings.megatron", "settings.hydra_config", optional=True),
     apart: Column = any_of("settings.engine_nodes", optional=True),
+    own: Column = any_of("settings.own_rollout", optional=True),
 ) -> Fires:
     """The responses of a rollout cannot be shared out evenly to the GPUs.
 
@@ -39,7 +40,8 @@ def rollout_not_whole_on_gpus(
     EasyR1 ends at the first rollout: "only support equal chunk".
 
     ## Known false alarms
-    None known. Megatron counts its data-parallel ranks and is left out, and so are engines on machines of their own.
+    None known. Megatron counts its data-parallel ranks and is left out, and so are engines on machines of their own and
+    forks whose agents roll out: a row of theirs is a turn.
 
     ## Remedy
     A multiple of the GPUs.
@@ -47,7 +49,7 @@ def rollout_not_whole_on_gpus(
     ## Sources
     verl `utils/config.py`, `validate_config`; hiyouga/EasyR1#44.
     """
-    plain = ~(dynamic == 1) & ~is_any(strategy, "megatron") & ~(megatron == megatron) & ~(apart > 0)
+    plain = ~(dynamic == 1) & ~is_any(strategy, "megatron") & ~(megatron == megatron) & ~(apart > 0) & ~(own == 1)
     return fires(
         (responses % world != 0) & (launched == 1) & plain & is_any(framework, "verl", "EasyR1"),
         "A rollout of {responses:.0f} responses cannot be shared out evenly to {world:.0f} GPUs.",

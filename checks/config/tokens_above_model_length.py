@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.columns import Column, fmax, isnan, where
+from grpo_doctor.columns import Column, fmax, is_any, isnan, where
 
 
 @check(
@@ -12,11 +12,13 @@ def tokens_above_model_length(
     model: Column = any_of("settings.model_length"),
     needed: Column = any_of("settings.total_tokens_needed", optional=True),
     response: Column = any_of("settings.max_new_tokens", optional=True),
+    framework: Column = any_of("settings.framework", optional=True),
 ) -> Fires:
     """Prompt and response together are longer than what the engine is told to hold.
 
     ## What it sees
-    Declared limits: prompt + response above the engine's maximal length; or the response alone above it.
+    Declared limits: prompt + response above the engine's maximal length; or, where the prompt has no limit, a response
+    limit that leaves no token of it for the prompt.
 
     ## Why it matters
     The engine refuses the request, cuts the prompt, or ends the response at its own limit, where nobody logs it as
@@ -24,20 +26,22 @@ def tokens_above_model_length(
 
     ## Known false alarms
     Datasets whose prompts are much shorter than their limit. A prompt limit that counts prompt and response together
-    (ms-swift's `max_length`, OpenRLHF's `data.max_len`) is not added.
+    (ms-swift's `max_length`, OpenRLHF's `data.max_len`) is not added. NeMo-RL's own documents give the engine and the
+    response one length, and it asks for what is left behind the prompt.
 
     ## Remedy
     Raise the engine's length to prompt + response.
 
     ## Sources
-    verl-project/verl#673; huggingface/trl#4358; vLLM `max_model_len`.
+    verl-project/verl#673; huggingface/trl#4358; modelscope/ms-swift#3876 (1024 of both); vLLM `max_model_len`.
     """
-    alone = isnan(needed) & (response > model)
+    full = (response == model) & ~is_any(framework, "NeMo-RL")
+    alone = isnan(needed) & ((response > model) | full)
     return fires(
         (needed > model) | alone,
         "Up to {tokens:.0f} tokens of {what} do not fit into the engine's {length:.0f}.",
         hold=(1, 1),
         tokens=fmax(needed, response),
-        what=where(alone, "response", "prompt and response"),
+        what=where(alone, "response, and a prompt before them,", "prompt and response"),
         length=model,
     )

@@ -29,12 +29,20 @@ _OF_EPISODES = ("env.rollout.n", "es_manager.train.group_size")
 """Keys of the group in verl-agent and RAGEN, whose environments play several turns."""
 _OF_VERL = frozenset(
     "actor_rollout_ref actor rollout ref model data trainer algorithm critic reward_model reward "
-    "custom_reward_function ray_init ray_kwargs global_profiler transfer_queue async_training env hydra lora".split()
+    "custom_reward_function ray_init ray_kwargs global_profiler transfer_queue async_training hydra lora".split()
 )
-"""Top-level sections of verl's documents, and those of verl-agent, whose keys are told above."""
+"""Top-level sections of verl's documents."""
+_ROLLS_OUT = re.compile(
+    r"agent|env|rollout|episode|turn|trajector|replica|game|world|simul|search|retriev|tree|generat|harbor|bench"
+)
+"""Words in the keys of a section that may give verl a rollout of another size than ``data.train_batch_size`` x n."""
 _MODULE = re.compile(r"\s-m\s+(\w+(?:\.\w+)+)")
 _VERLS = ("verl.", "recipe.")
 """Where modules of verl itself stand; another package's takes verl's settings for a trainer of its own, as rLLM's."""
+_SWITCH = re.compile(r".+(?=\.enabled?$)")
+"""The section that a key switches on or off as a whole."""
+_RL_SECTION = re.compile(r"(?i)(?:grpo|ppo|rloo|gspo|dapo|rlvr|rlhf|rl)(?:_?(?:config|training|trainer|args|params))?")
+"""Sections of a document whose settings count before those of its other stages."""
 _TRL_ITSELF = re.compile(r"GRPOConfig|GRPOScriptArguments|\btrl grpo|trl[./]scripts")
 """Programs that are TRL's own; a script that is only called like one may hold an old fork."""
 
@@ -177,7 +185,10 @@ def _suffixes(launch: Launch, flat: bool) -> Mapping[str, Entry]:
     for entry in launch.entries:
         if entry.key not in index or index[entry.key].value is None:
             index[entry.key] = entry
-    for entry in launch.entries:
+    off = {section[0] for key, e in index.items() if e.value is False and (section := _SWITCH.match(key))}
+    for key in [key for key in index if off and not _SWITCH.match(key) and off & _sections(key)]:
+        del index[key]
+    for entry in sorted(index.values(), key=lambda entry: not any(map(_RL_SECTION.fullmatch, entry.key.split(".")))):
         parts = entry.key.split(".")
         other = any(OTHERS.fullmatch(part) for part in parts[:-1])
         for start in range(1, len(parts)):
@@ -186,6 +197,11 @@ def _suffixes(launch: Launch, flat: bool) -> Mapping[str, Entry]:
                 if end not in index or _says_more(entry, index[end]):
                     index[end] = entry
     return index
+
+
+def _sections(key: str) -> set[str]:
+    """The sections in which a key stands."""
+    return {key[:at] for at, sign in enumerate(key) if sign == "."}
 
 
 def _says_more(entry: Entry, than: Entry) -> bool:
@@ -202,6 +218,10 @@ def _settle(launch: Launch, found: Configuration) -> None:
     _worked_out_twice(launch, found)
     if (world := _processes(launch, found)) is not None:
         settings["world_size"] = world
+    targets = settings.pop("adapter_targets", None)
+    torn = [word for word in targets if str(word).endswith(",")] if isinstance(targets, list) else []
+    if torn:
+        settings["torn_targets"], found.lines["torn_targets"] = " ".join(torn), found.lines.get("adapter_targets", 0)
     for name in ("reward_functions", "reward_weights"):
         value = settings.pop(name, None)
         if isinstance(value, list):
@@ -261,11 +281,13 @@ def _by_key(launch: Launch, found: Configuration) -> None:
     if found.keys.get("group_size", "").endswith("n_agent") and "update_prompts" in settings:
         settings["update_responses"] = settings.pop("update_prompts")  # Search-R1 repeats the prompts before it splits
     own = _of_a_fork(launch) if found.framework.name == "verl" else ""
-    if own or found.keys.get("group_size") in _OF_EPISODES:
+    of_episodes = found.keys.get("group_size") in _OF_EPISODES
+    if own or of_episodes:
         # agents of its own may roll out, and a row of the batch is a turn, of which nobody knows how many
-        for name in ("update_prompts", "micro_responses", "devices_per_node"):
+        settings["own_rollout"] = True
+        for name in ("update_prompts", "micro_responses"):
             settings.pop(name, None)
-    if own and settings.get("group_size") == 1:
+    if own and settings.get("group_size") == 1 and not of_episodes:
         found.unresolved["group_size"] = f"{found.keys.get('group_size', 'n')} = 1 beside the fork's own {own}"
         del settings["group_size"]
         found.assumed.pop("group_size", None)
@@ -278,7 +300,7 @@ def _by_key(launch: Launch, found: Configuration) -> None:
         settings.pop("epsilon_high", None)  # both bounds are those of pg_clip
     if settings.pop("without_kl", None) is True:
         settings["use_kl_loss"] = settings["use_kl_in_reward"] = False
-    elif found.framework.name == "EasyR1" and settings.get("use_kl_loss") is False:
+    elif found.framework.name in ("EasyR1", "OpenRLHF") and settings.get("use_kl_loss") is False:
         settings["use_kl_in_reward"] = True  # there the KL is in the reward where it is not in the loss
     megatron = settings.pop("by_megatron", None)
     for name, there in (("learning_rate", "megatron_rate"), ("use_peft", "megatron_peft")):
@@ -289,13 +311,13 @@ def _by_key(launch: Launch, found: Configuration) -> None:
 
 
 def _of_a_fork(launch: Launch) -> str:
-    """The module of another package that a command starts, or the top-level sections that it passes and verl does not
-    have: those of a fork with its own rollout."""
+    """The module of another package that a command starts, or the top-level sections that it passes, that verl does
+    not have, and that speak of a rollout; one of a judge, a logger or the data leaves verl's arithmetic as it is."""
     modules = _MODULE.findall(launch.program)  # of which the last is the trainer, those before start it
     if modules and not modules[-1].startswith(_VERLS):
         return str(modules[-1])
-    said = (entry.key.split(".") for entry in launch.entries if entry.line)
-    own = {parts[0] for parts in said if len(parts) > 1 and parts[0] not in _OF_VERL}
+    said = (entry.key for entry in launch.entries if entry.line and "." in entry.key and _ROLLS_OUT.search(entry.key))
+    own = {section for key in said if (section := key.split(".", 1)[0]) not in _OF_VERL}
     return ", ".join(sorted(own)[:3]) if launch.program else ""
 
 

@@ -92,6 +92,8 @@ model model.model_name model_name_or_path model.model_name_or_path
     model.pretrained_model_name_or_path model_name model model_id base_model trainer.model
 lora_r lora.r lora_r lora.lora_r peft_lora_r lora_rank peft.r
 lora_dropout lora.lora_dropout lora_dropout
+adapter_targets lora_target_modules target_modules lora_target lora.target_modules
+optimizer optim optimizer
 use_peft use_peft use_lora lora.enabled
 processes env.NPROC_PER_NODE nproc_per_node num_processes num_gpus
 devices env.CUDA_VISIBLE_DEVICES env.ASCEND_RT_VISIBLE_DEVICES
@@ -299,6 +301,8 @@ _VERL = _table("""
 group_size env.rollout.n es_manager.train.group_size actor_rollout_ref.rollout.n_trajectories
     actor_rollout_ref.rollout.n_repeat actor_rollout_ref.rollout.n_agent actor_rollout_ref.rollout.n rollout.n
 learning_rate actor_rollout_ref.actor.optim.lr actor_rollout_ref.actor.lr
+optimizer actor_rollout_ref.actor.optim.optimizer actor_rollout_ref.actor.optim.optim_name
+    actor_rollout_ref.actor.optim.type
 kl_coef actor_rollout_ref.actor.kl_loss_coef
 kl_reward_coef algorithm.kl_ctrl.kl_coef
 use_kl_loss actor_rollout_ref.actor.use_kl_loss
@@ -403,6 +407,7 @@ entropy_coef actor.entropy_coef entropy_loss_coef
 gradient_checkpointing actor.gradient_checkpointing_enable gradient_checkpointing
 model actor.model_name_or_path pretrain
 lora_r ds.lora.rank lora_rank
+adapter_targets ds.lora.target_modules target_modules
 lora_dropout ds.lora.dropout lora_dropout
 evaluation eval.steps eval_steps
 tensor_parallel vllm.tensor_parallel_size vllm_tensor_parallel_size
@@ -430,6 +435,8 @@ prompt_max_len 0.9.8
 _SLIME = _table("""
 group_size n_samples_per_prompt
 learning_rate lr
+optimizer optimizer
+algorithm loss_type
 kl_coef kl_loss_coef
 kl_reward_coef kl_coef
 use_kl_loss use_kl_loss
@@ -462,6 +469,7 @@ _NEMO = _table("""
 group_size grpo.num_generations_per_prompt rloo.num_generations_per_prompt ppo.num_generations_per_prompt
     distillation.num_generations_per_prompt
 learning_rate policy.optimizer.kwargs.lr policy.megatron_cfg.optimizer.lr
+optimizer policy.optimizer.name
 kl_coef loss_fn.reference_policy_kl_penalty
 use_kl_in_reward loss_fn.use_kl_in_reward
 kl_estimator loss_fn.reference_policy_kl_type
@@ -517,6 +525,7 @@ devices_per_node deployment.num_train_gpus
 _AREAL = _table("""
 group_size gconfig.n_samples actor.group_size group_size
 learning_rate actor.optimizer.lr
+optimizer actor.optimizer.type
 kl_reward_coef actor.kl_ctl ppo.kl_ctl
 temperature gconfig.temperature ppo.gen.temperature
 top_p gconfig.top_p ppo.gen.top_p
@@ -622,6 +631,7 @@ gradient_accumulation_steps actor_train.training_args.gradient_accumulation_step
 _EASYR1 = _table("""
 group_size worker.rollout.n
 learning_rate worker.actor.optim.lr
+optimizer worker.actor.optim.strategy
 kl_coef algorithm.kl_coef
 use_kl_loss algorithm.use_kl_loss
 without_kl algorithm.disable_kl
@@ -710,6 +720,7 @@ temperature temperature
 top_k top_k
 num_iterations ppo_epochs
 learning_rate training.optimizer.lr optimizer.lr
+optimizer training.optimizer._component_ optimizer._component_
 kl_coef training.loss.kl_coeff loss.kl_coeff kl_coeff
 epsilon loss.epsilon
 epochs epochs num_epochs
@@ -912,6 +923,46 @@ lora_r model.lora_rank
 """)
 """Of the backends of rLLM that are not verl, whose keys are verl's."""
 
+_COSMOS = _table("""
+group_size rollout.n_generation
+learning_rate train.optm_lr
+optimizer train.optm_name
+algorithm train.train_policy.type
+kl_coef train.train_policy.kl_beta
+epsilon train.train_policy.epsilon_low
+epsilon_high train.train_policy.epsilon_high
+num_iterations train.train_policy.mu_iterations
+temperature rollout.sampling_config.temperature train.train_policy.temperature
+top_p rollout.sampling_config.top_p
+top_k rollout.sampling_config.top_k
+repetition_penalty rollout.sampling_config.repetition_penalty
+max_new_tokens rollout.max_response_length
+model_length policy.model_max_length
+model policy.model_name_or_path
+gradient_checkpointing policy.model_gradient_checkpointing
+lora_r policy.lora.r
+lora_dropout policy.lora.lora_dropout
+max_grad_norm train.optm_grad_norm_clip
+epochs train.epoch
+max_steps train.max_num_steps
+seed train.seed
+""")
+
+_FORGE = _table("""
+group_size group_size
+learning_rate trainer.optimizer.lr
+optimizer trainer.optimizer.name
+max_prompt_tokens max_req_tokens
+max_new_tokens max_res_tokens
+temperature generator.sampling_params.temperature policy.sampling_params.temperature policy.sampling_config.temperature
+top_p generator.sampling_params.top_p policy.sampling_params.top_p policy.sampling_config.top_p
+model_length generator.engine_args.max_model_len policy.engine_args.max_model_len
+model model
+max_grad_norm trainer.training.max_norm
+max_steps trainer.training.steps
+async_level off_by_n
+""")
+
 _CHAT = _table("""
 learning_rate actor_learning_rate
 max_prompt_tokens max_prompt_seq_len
@@ -1020,7 +1071,10 @@ FRAMEWORKS = (
         "slime",
         "",
         r"\b(?:slime|miles)/(?:\S*/)?train\w*\.py",
-        ("rollout_max_response_len", "n_samples_per_prompt", "num_rollout", "rm_type"),
+        (
+            *("rollout_max_response_len", "n_samples_per_prompt", "num_rollout", "rm_type", "hf_checkpoint"),
+            *("rollout_function_path", "actor_num_gpus_per_node"),
+        ),
         _SLIME,
         {
             "temperature": 1.0,
@@ -1219,6 +1273,25 @@ FRAMEWORKS = (
         {"adv_estimator": "grpo"},
     ),
     Framework(
+        "Cosmos-RL",
+        "",
+        r"cosmos[_-]rl",
+        (
+            *("train.train_policy", "rollout.n_generation", "train.train_batch_per_replica", "rollout.sampling_config"),
+            *("policy.parallelism", "train.optm_lr"),
+        ),
+        _COSMOS,
+        {"num_iterations": 1},
+    ),
+    Framework(
+        "torchforge",
+        "",
+        r"apps\.(?:grpo|rl)\.main",
+        ("off_by_n", "max_req_tokens", "max_res_tokens", "replay_buffer"),
+        _FORGE,
+        {"num_iterations": 1, "adv_estimator": "grpo"},
+    ),
+    Framework(
         "DeepSpeed-Chat",
         "",
         r"step3_rlhf",
@@ -1324,7 +1397,7 @@ FRAMEWORKS = (
         _TRL,
         _TRL_DEFAULTS,
         flat=True,
-        fields=_TRL_ALL,
+        fields=_TRL_ALL | frozenset(_UNSLOTH_FIELDS.split()),  # which it takes where another module patched it
         removed=_TRL_REMOVED,
         added=_TRL_ADDED,
         library="trl",

@@ -18,11 +18,15 @@ ONLY_RL = frozenset(
 )
 """Settings that no other kind of training has."""
 NOTHING_ELSE = (
-    *("verl", "NeMo-RL", "AReaL", "SkyRL", "ROLL", "RLinf", "prime-rl", "EasyR1"),
+    *("verl", "NeMo-RL", "AReaL", "SkyRL", "ROLL", "RLinf", "prime-rl", "EasyR1", "torchforge"),
     *("TRL PPO or RLOO", *FILES_OF_MODELS),
 )
 """Frameworks whose documents are recognised by keys that other kinds of training do not have."""
 _STARTED = re.compile(r"(?:^|[\s/])([\w\-]+)\.py\b|\s-m\s+([\w.]+)")
+_TUNES = re.compile(r"(?:(?:main|run|train|fsdp|megatron)_)*sft(?:_(?:trainer|train|main))?")
+"""Scripts and modules of supervised training, whatever else they share with the RL of their framework."""
+_PLAIN = re.compile(r"(?:train|main|run|launch|start|trainer|cli|runpy)(?:\.py)?")
+"""Programs whose name says nothing of what they train; that of the file says it then."""
 _EVALUATES = re.compile(
     r"(?:^|[\s/])(?:run_)?(?:eval|evaluate|evaluation|infer|inference|benchmark)(?:_[a-z]+)?\.py\b|\bmain_(?:generate|generation|eval)\b"
 )
@@ -33,6 +37,10 @@ _MEASURES = re.compile(
 """Files that are called after looking at a model; what they say of a group is not about its training."""
 _OF_TEXT = re.compile(r"model_name|model_path|llm|tokenizer|prompt|token|completion|response|vla")
 """Keys that only the training of a language model has."""
+_OF_GAMES = frozenset(
+    "n_envs num_envs total_timesteps env_id env_name gym_id n_steps clip_range n_epochs policy_kwargs".split()
+)
+"""Keys of Stable-Baselines3 and CleanRL, whose PPO trains small networks to play."""
 _SUPERVISED = re.compile(r"(?i)(?:^|[^a-z])sft(?:[^a-z]|$)|SFTConfig|^TrainingArguments|fsdp_sft|pretrain\b")
 _PREFERENCE = re.compile(r"(?i)(?:^|[^a-z])(?:dpo|kto|orpo|simpo|cpo|ipo|rm)(?:[^a-z]|$)|(?:DPO|KTO|ORPO|Reward)Config")
 
@@ -42,9 +50,12 @@ def kind_of(launch: Launch, found: Configuration) -> RunType:
     algorithm = str(found.settings.get("algorithm", "")).lower()
     if algorithm in ("dpo", "kto", "orpo", "simpo", "cpo", "ipo", "rm"):
         return "preference"
-    if algorithm in ("sft", "pt", "supervised") or (
+    if algorithm in ("sft", "sft_loss", "pt", "supervised") or (
         found.framework.name in ("axolotl", "LLaMA-Factory") and not algorithm
     ):
+        return "supervised"
+    started = [(word[1] or word[2]).rsplit(".", 1)[-1] for word in _STARTED.finditer(launch.program)]
+    if started and _TUNES.fullmatch(started[-1]):
         return "supervised"
     trained = found.framework.trained
     if trained and not launch.program and not _has_section(launch, trained):
@@ -74,6 +85,9 @@ def _by_settings(launch: Launch, found: Configuration) -> RunType:
             return "supervised"
         if _PREFERENCE.search(launch.title):
             return "preference"
+    lasts = {e.key.rsplit(".", 1)[-1].lower() for e in launch.entries}
+    if len(_OF_GAMES & lasts) > 1 and "group_size" not in said and not any(map(_OF_TEXT.search, lasts)):
+        return "none"
     if _MEASURES.match(launch.title) and not training.intersection(found.lines):
         return "none"
     said_so = any(needs_group(found.settings.get(name)) is not None for name in ("algorithm", "loss_type"))
@@ -91,9 +105,16 @@ def _by_settings(launch: Launch, found: Configuration) -> RunType:
 
 
 def _named_after_rl(launch: Launch) -> bool:
-    """Whether a command starts a program that is called after reinforcement learning, and gives it a language model."""
-    started = "" if launch.program.startswith("script") else launch.program
-    of_rl = any(OF_RL.search(found[0]) for found in _STARTED.finditer(started))
+    """Whether what a command starts, or the file itself, is called after reinforcement learning and no other kind of
+    training, and has settings of a language model."""
+    if launch.program.startswith("script"):
+        return False
+    told = [str(entry.value) for entry in launch.entries if entry.key == "program"]  # of a sweep of W&B
+    names = [*told, *((word[1] or word[2]).rsplit(".", 1)[-1] for word in _STARTED.finditer(launch.program))]
+    if all(map(_PLAIN.fullmatch, names)):
+        names.append(launch.title)
+    others = any(_SUPERVISED.search(name) or _PREFERENCE.search(name) for name in names)
+    of_rl = any(OF_RL.search(name) for name in names) and not others
     return of_rl and any(_OF_TEXT.search(entry.key) for entry in launch.entries)
 
 

@@ -63,12 +63,19 @@ USUAL = {
     "prompts_per_step": "rollout_prompts",
     "prompts_per_batch": "rollout_prompts",
     "prompts_per_rollout": "rollout_prompts",
+    "groups_per_step": "rollout_prompts",
+    "groups_per_batch": "rollout_prompts",
     "n_prompts_per_rollout_batch": "rollout_prompts",
     "updates_per_rollout_group": "num_iterations",
     "grpo_epochs": "num_iterations",
     "inner_epochs": "num_iterations",
     "advantage_type": "adv_estimator",
     "base_model": "model",
+    "optim": "optimizer",
+    "optimizer": "optimizer",
+    "optimizer_name": "optimizer",
+    "optimizer_type": "optimizer",
+    "lora_target_modules": "adapter_targets",
     "algorithm": "algorithm",
     "algo": "algorithm",
     "rl_algorithm": "algorithm",
@@ -91,13 +98,16 @@ _MOST = 32
 _NUMBERS = ("group_size", "learning_rate", "kl_coef", "epsilon", "num_iterations")
 """Settings that a word says nothing of."""
 _ROLLOUTS = ("n_rollouts", "num_rollouts")
+PENALTY = 0.5
+"""Below this a ``repetition_penalty`` of a hand-written trainer is taken off the reward."""
 NUMERICAL = 1e-3
 """Below this an ``epsilon`` of a hand-written trainer keeps a division from 0; it is no clip bound."""
 
 
 def rank(key: str, entry: Entry) -> tuple[bool, ...]:
     """Which of two keys says a setting: the file's own, that of no supervised stage, that of more than one call."""
-    return entry.line == 0, _OF_RL.match(key) is None, key.endswith("num_return_sequences")
+    trls = key.rsplit(".", 1)[-1] == "num_generations"  # which is passed on to a trainer under this name
+    return entry.line == 0, not trls, _OF_RL.match(key) is None, key.endswith("num_return_sequences")
 
 
 def few(value: object) -> bool:
@@ -119,5 +129,6 @@ def usual(key: str, index: Mapping[str, Entry]) -> str | None:
     if name in _NUMBERS and isinstance(value, str) and not isinstance(value, Unresolved):
         return None  # the name of a group of runs, or of a column
     of_one_call = 2 if last == "num_return_sequences" else 1  # a prompt may be repeated before the call
-    least = {"epsilon": NUMERICAL, "group_size": of_one_call}.get(name or "", value)  # 0: a group that is not set
+    # 0: a group that is not set; a small penalty is one of the reward, that of sampling is about 1
+    least = {"epsilon": NUMERICAL, "group_size": of_one_call, "repetition_penalty": PENALTY}.get(name or "", value)
     return None if isinstance(value, int | float) and value < least else name

@@ -34,6 +34,8 @@ _COMMAND = re.compile(
 )
 _PASSES = re.compile(r"\s--?[a-z]|\s[+\w]+[.\w]*=|\.(?:py|sh)\b")
 """What a command has that passes settings, or starts something that holds them."""
+_FENCE = re.compile(r"[ \t]{0,9}(?:```[\w+\-]{0,20}(?=[ \t]{0,9}\r?\n)|`)")
+"""What begins a block of code in Markdown, as people paste it together with the block."""
 _MAKEFILE = re.compile(r"(?:GNU)?[Mm]akefile|.*\.mk")
 COMMANDS = 100
 """Commands of a file of another kind at most."""
@@ -83,7 +85,9 @@ def _text(path: Path) -> str:
         raise ReadError(f"{path}: longer than {largest >> 10} KB, so no configuration")
     if b"\0" in raw[:4096]:
         raise ReadError(f"{path}: binary, so no configuration")
-    return raw.decode("utf-8-sig", "replace")
+    text = raw.decode("utf-8-sig", "replace")
+    fence = _FENCE.match(text)
+    return text if fence is None else text[fence.end() :].rstrip().rstrip("`") + "\n"
 
 
 def _of_document(documents: list[Launch]) -> Iterator[Command]:

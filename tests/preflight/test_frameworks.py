@@ -57,6 +57,11 @@ MEANT: list[tuple[str, str, dict[str, Any]]] = [
     ("a.sh", EASY.format(loss="true", more=""), {"use_kl_in_reward": None, "group_size": 5}),
     ("a.sh", EASY.format(loss="false", more=""), {"use_kl_in_reward": True}),
     ("a.sh", EASY.format(loss="true", more="algorithm.disable_kl=true"), {"use_kl_loss": False}),
+    (
+        "a.sh",
+        "python3 -m openrlhf.cli.train_ppo_ray --algo.kl.init_coef 0.01 --algo.kl.use_loss false",
+        {"kl_coef": 0.01, "use_kl_in_reward": True},
+    ),
     # ROLL's agentic pipeline counts trajectories, its other one prompts; a limit is what is left of the sequence
     (
         "a.yaml",
@@ -122,6 +127,18 @@ MEANT: list[tuple[str, str, dict[str, Any]]] = [
         "alg: {id: ppo, args: {n_steps: 512, learning_rate: 5e-7}, kl_div: {coeff: 0.001}}\ndatapool: {id: a}\n",
         {"framework": "RL4LMs", "learning_rate": 5e-7, "kl_reward_coef": 0.001},
     ),
+    (
+        "a.toml",
+        '[train]\noptm_lr = 1e-6\noptm_name = "AdamW"\n[train.train_policy]\ntype = "grpo"\nkl_beta = 0.01\n'
+        "[rollout]\nn_generation = 16\nmax_response_length = 2048\n[rollout.sampling_config]\ntemperature = 0.9\n",
+        {"framework": "Cosmos-RL", "group_size": 16, "learning_rate": 1e-6, "kl_coef": 0.01, "temperature": 0.9},
+    ),
+    (
+        "a.yaml",
+        "group_size: 8\nmax_req_tokens: 1024\nmax_res_tokens: 2048\noff_by_n: 1\ntrainer: {optimizer: {lr: 1e-5}}\n"
+        "policy: {sampling_config: {n: '${group_size}', temperature: 1.0}}\nreplay_buffer: {max_policy_age: 1}\n",
+        {"framework": "torchforge", "group_size": 8, "learning_rate": 1e-5, "max_new_tokens": 2048, "async_level": 1},
+    ),
 ]
 
 
@@ -152,6 +169,19 @@ OTHERS = [
     ("a.sh", "python /work/verl-grpo/scripts/split.py --size 8", "none"),
     ("a.sh", "/envs/openrlhf_env/bin/python convert.py --size 8", "none"),
     ("a.sh", "deepspeed --module openrlhf.cli.train_dpo --learning_rate 5e-7 --beta 0.1", "preference"),
+    ("a.sh", "torchrun -m verl.trainer.fsdp_sft_trainer optim.lr=1e-4 data.train_batch_size=16", "supervised"),
+    ("a.sh", "python -m skyrl.train.main_sft optimizer_config.lr=2e-6 strategy=fsdp batch_size=4", "supervised"),
+    (
+        "a.sh",
+        "python train_async.py --hf-checkpoint a --rollout-function-path b --lr 1e-5 --rollout-batch-size 8 "
+        "--loss-type sft_loss",
+        "supervised",
+    ),
+    ("ppo_config.yaml", "learning_rate: 3e-4\nn_steps: 2048\nclip_range: 0.2\nn_epochs: 10\n", "none"),
+    ("base.yaml", "grpo: {enabled: false, group_size: 4, kl_beta: 0.1}\nsft: {lr: 1e-5}\nepochs: 2\n", "none"),
+    ("reinforce.yaml", "learning_rate: 2e-5\nmax_new_tokens: 12\nbatch_size: 8\n", "rl"),
+    ("run_grpo.sh", "accelerate launch train.py --learning_rate 1e-5 --max_completion_length 9", "rl"),
+    ("run_grpo_after_sft.sh", "accelerate launch train.py --learning_rate 1e-5 --max_seq_length 9", "none"),
     ("sft_config.yaml", "learning_rate: 1e-4\nnum_generations: 8\nper_device_train_batch_size: 16\n", "supervised"),
     ("grpo_config.yaml", "learning_rate: 1e-4\nnum_generations: 8\nper_device_train_batch_size: 16\n", "rl"),
     ("compare_models.py", "group_size = 4\ntemperature = 0.9\nmodel.generate(num_return_sequences=4)\n", "none"),

@@ -337,6 +337,7 @@ FAULTS = [
     ("own.py", "CFG003", "info", {"kl": 0.5}),
     ("own.py", "CFG010", "info", {"checkpointing": True}),
     ("own.py", "CFG011", "info", {"dropout": 0.1}),
+    ("trl.sh", "CFG046", "warning", {"lr": "1e-5 --lora_target_modules 'q_proj', 'v_proj'"}),
     ("own.py", "CFG005", "info", {"more": "model.generate(ids, repetition_penalty=1.3)"}),
     ("own.py", "CFG031", "error", {"lr": 0}),
     ("tokenizer_config.json", "CFG036", "warning", {"eos": "<|endoftext|>"}),

@@ -53,6 +53,12 @@ def settings_of(folder: Path, name: str, text: str) -> dict[str, Any]:
         ('A="--beta 0.1"\nA+=" --num_generations 8"\ntrl grpo $A', 8),
         ('K=8\ncat > "c_$K.yaml" <<E\nnum_generations: ${K}\nE\ntrl grpo --beta 0.1 --config c_$K.yaml', 8),
         ("K=8\ncase $1 in\n-k) K=$2;;\nesac\ntrl grpo --beta 0.1 --num_generations $K", 8),
+        ('K=""\ncase $1 in\n-k) K="$2";;\nesac\nK=${K:-8}\ntrl grpo --beta 0.1 --num_generations $K', 8),
+        ("case $o in\nk) K=$OPTARG;;\nesac\nK=${K:-8}\ntrl grpo --beta 0.1 --num_generations $K", 8),
+        ('K=""\nif [ -f "$1" ]; then K=$(jq .k "$1"); fi\ntrl grpo --beta 0.1 --num_generations ${K:-8}', 8),
+        ('K=""\nif [ -f "$1" ]; then K=$(jq .k "$1"); fi\ntrl grpo --beta 0.1 --num_generations $K', None),
+        ("cat << E\ntrl grpo --num_generations 4\nE\ntrl grpo --beta 0.1 --num_generations 8", 8),
+        ("```bash\ntrl grpo --beta 0.1 --num_generations 8\n```\n", 8),
         ("vllm serve --num_generations 4\ntrl grpo --num_generations 8", 8),
         ("python3 - <<'EOF'\nfrom trl import GRPOConfig\nGRPOConfig(num_generations=8)\nEOF\n", 8),
         ("python -c 'GRPOConfig(num_generations=8)'", 8),
@@ -90,6 +96,34 @@ def test_one_of_several_values_is_noted_and_judged_by_nothing(tmp_path: Path, te
     assert "CFG017" in {finding.code for finding in judge(read(path)[0], str(path)).findings}
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.sh", "python -m verl.trainer.main_ppo -m data.seed=1 actor_rollout_ref.rollout.n=4,8"),
+        (
+            "a.yaml",
+            "method: grid\nparameters:\n  num_generations: {values: [4, 8]}\n  max_completion_length: {value: 9}",
+        ),
+        ("a.py", "for k in [4, 8]:\n    GRPOConfig(num_generations=k, beta=0.1)"),
+        ("a.py", "KS = [4, 8]\nfor k in KS:\n    K = k\n    GRPOConfig(num_generations=K, beta=0.1)"),
+        ("a.py", "k = trial.suggest_categorical('k', [4, 8])\nGRPOConfig(num_generations=k, beta=0.1)"),
+    ],
+)
+def test_a_sweep_is_one_of_several_values_in_any_syntax(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    (found,) = read(tmp_path / name)
+    assert "one of 4, 8" in found.swept["group_size"]
+
+
+def test_the_default_of_what_was_cut_off_is_not_assumed(tmp_path: Path) -> None:
+    (path := tmp_path / "a.sh").write_text("trl grpo --beta 0.1 \\\n  --learning_rate 1e-6\n", encoding="utf-8")
+    assert read(path)[0].settings["group_size"] == 8
+    path.write_text("trl grpo --beta 0.1 \\\n  --learning_rate 1e-6 \\\n", encoding="utf-8")
+    (found,) = read(path)
+    assert "group_size" not in found.settings
+    assert any("the last line goes on" in note for note in found.notes)
+
+
 def test_a_fork_of_verl_with_a_rollout_of_its_own_is_not_judged_by_verls_batch(tmp_path: Path) -> None:
     text = "python -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=1 "
     text += "actor_rollout_ref.rollout.n=1 actor_rollout_ref.actor.ppo_mini_batch_size=1200 "
@@ -101,6 +135,8 @@ def test_a_fork_of_verl_with_a_rollout_of_its_own_is_not_judged_by_verls_batch(t
     (found,) = read(path)
     assert not {"CFG018", "CFG001"} & {finding.code for finding in judge(found, str(path)).findings}
     assert "own world" in found.unresolved["group_size"]
+    path.write_text(text + "++judge.model=a ++wandb_args.name=b", encoding="utf-8")  # none of which rolls out
+    assert {"CFG018", "CFG001"} <= {finding.code for finding in judge(read(path)[0], str(path)).findings}
     path.write_text(text.replace("verl.trainer.main_ppo", "agents.trainer.verl.train"), encoding="utf-8")
     (found,) = read(path)
     assert found.framework.name == "verl"
@@ -566,6 +602,32 @@ KINDS = [
     (
         {"a.ipynb": notebook("%%writefile c.yaml\nnum_generations: 6", "!python grpo.py --config c.yaml")},
         {"group_size": 6},
+    ),
+    # JSON as people write it, a block of Markdown, and sections that are switched off or of another stage
+    ({"a.json": '{"num_generations": 6, // a // b\n "max_completion_length": 9,\n}'}, {"group_size": 6}),
+    ({"a.yaml": "```yaml\ngrpo: {num_generations: 6, lr: 1e-6}\n```"}, {"group_size": 6}),
+    ({"a.yaml": "rollout: {num_generations: 6, lr: 1e-6}\nlora: {enabled: false, r: 8}"}, {"lora_r": None}),
+    ({"a.yaml": "training: {lr: 2e-5}\ngrpo: {lr: 2e-6, group_size: 6}"}, {"learning_rate": 2e-6}),
+    ({"a.yaml": "group_size: 6\nlr: 1e-6\nrepetition_penalty: -0.1"}, {"repetition_penalty": None}),
+    (
+        {
+            "a.py": "K = 6\nC = {'algorithm': {'adv_estimator': 'grpo'}, 'actor_rollout_ref': {'rollout': {'n': K},"
+            " 'actor': {'optim': {'lr': 1e-6}}}}\nTrainer(VERL(C)).fit(agent)"
+        },
+        {"framework": "verl", "group_size": 6, "learning_rate": 1e-6},
+    ),
+    # agents of ART, a helper that asks the environment, and a dictionary of which the trainer takes what it knows
+    (
+        {"a.py": "g = [TrajectoryGroup(roll(s) for _ in range(6)) for s in t]\nTrainConfig(learning_rate=1e-5)"},
+        {"group_size": 6, "learning_rate": 1e-5},
+    ),
+    ({"a.py": "GRPOConfig(num_generations=stage_env_int('one', 'K', 6), beta=0.1)"}, {"group_size": 6}),
+    (
+        {
+            "a.py": "def build(**given):\n    kw = {'num_generations': given['k'], 'beta': 0.1}\n"
+            "    return GRPOConfig(**{k: v for k, v in kw.items() if k in known})\nbuild(k=6)"
+        },
+        {"group_size": 6, "kl_coef": 0.1},
     ),
     # a configuration that a script loads, and arguments that only its caller has
     (

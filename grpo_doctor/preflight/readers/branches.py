@@ -71,6 +71,8 @@ class Branches:
         if name not in self.chosen and before and not before.startswith("$"):
             return before
         self.chosen.add(name)
+        if not before and _UNKNOWN.fullmatch(value):
+            return f"${name}"  # set by an option or a file of which nothing is known: a default behind it holds
         return value if not before or before.startswith("$") else joined((before, value))
 
     @property
@@ -102,4 +104,5 @@ def _holds(words: list[str]) -> bool | None:
     return None
 
 
+_UNKNOWN = re.compile(r"\$\w+|\$\{\w+\}|\$\(.*\)", re.DOTALL)
 _UNSURE = re.compile(rf"[$`*?{SEVERAL}]")

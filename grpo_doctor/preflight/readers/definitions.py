@@ -66,6 +66,8 @@ class Definitions:
         self.parameters: dict[str, list[tuple[str, ast.expr]]] = {}
         self.returned: dict[str, list[ast.expr]] = {}
         self.ordered: dict[str, list[str]] = {}
+        self.loops: dict[str, ast.expr] = {}
+        self.takers: dict[str, set[str]] = {}
         self.at = self.steps = 0
         for tree in self.trees:
             for node, inside in walk(tree):
@@ -123,6 +125,8 @@ class Definitions:
                     self.within[node] = inside
                 if name in _MAPPINGS and not ELSEWHERE.search(inside):
                     self._dictionary(inside, as_dict(node))
+            case ast.For(target=ast.Name(id=name)):
+                self.loops[name] = node.iter
             case ast.List(elts=[_, _, _, *_]):
                 self.lists.append(node)
             case ast.Dict() if not ELSEWHERE.search(inside):
@@ -166,6 +170,8 @@ class Definitions:
     def _parameters(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         """The defaults of a function's parameters."""
         given = function.args
+        if given.kwarg is not None:
+            self.takers.setdefault(given.kwarg.arg, set()).add(function.name)
         every = [*given.posonlyargs, *given.args]
         plain = list(zip(every[len(every) - len(given.defaults) :], given.defaults, strict=True))
         for argument, value in (*plain, *zip(given.kwonlyargs, given.kw_defaults, strict=True)):
@@ -217,8 +223,10 @@ class Definitions:
                 if isinstance(node.value, ast.Name) and node.value.id in self.modules:
                     return self._latest(name)
                 return agreed(self.fields.get(name, [])) or self._loaded(node) or agreed(self._items_named(name))
-            case ast.Call(func=ast.Name(id=name), args=[_, value]) if "env" in name.lower():
+            case ast.Call(func=ast.Name(id=name), args=[_, *_, value]) if "env" in name.lower():
                 return value  # a function of the script's own that asks the environment, with a default
+            case ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value=str(name))) if owner in self.takers:
+                return agreed(self._given(self.takers[owner], name))
             case ast.Subscript(value=owner, slice=ast.Constant(value=str(name))):
                 return self._item(owner, name) or self._loaded(node)
             case ast.Call(func=ast.Attribute(value=owner, attr="get"), args=[ast.Constant(value=str(name)), *_]):
@@ -308,13 +316,15 @@ class Definitions:
 
     def _passed(self, name: str) -> ast.expr | None:
         """What the script itself passes as a parameter of this name, else the parameter's default; if all agree."""
-        owners = {function for function, _ in self.parameters.get(name, [])}
-        passed = [
-            k.value for called, call in self.calls[:CALLS] if called in owners for k in call.keywords if k.arg == name
-        ]
+        passed = self._given({function for function, _ in self.parameters.get(name, [])}, name)
         return agreed([v for v in passed if not (isinstance(v, ast.Name) and v.id == name)]) or agreed(
             [value for _, value in self.parameters.get(name, [])]
         )
+
+    def _given(self, functions: set[str], name: str) -> list[ast.expr]:
+        """What the script's calls of these functions pass under a name."""
+        calls = (call for called, call in self.calls[:CALLS] if called in functions)
+        return [keyword.value for call in calls for keyword in call.keywords if keyword.arg == name]
 
     def _item(self, owner: ast.expr, name: str, depth: int = 0) -> ast.expr | None:
         held = owner
@@ -334,6 +344,11 @@ class Definitions:
         """The dictionary that ``**node`` passes on; of a name the last dictionary that it was given."""
         if isinstance(node, ast.Call) and len(returned := self.returned.get(name_of(node.func), [])) == 1:
             node = returned[0]
+        match node:
+            case ast.DictComp(
+                value=ast.Name(), generators=[ast.comprehension(iter=ast.Call(func=ast.Attribute(whole, "items")))]
+            ):
+                node = whole  # of which a test picks what the trainer takes
         if isinstance(node, ast.Name):
             given = [value for line, value in self.values.get(node.id, []) if line < self.at]
             given = [value for value in given if isinstance(value, ast.Dict) or is_dict(value)]

@@ -12,12 +12,15 @@ from typing import Any
 import yaml
 
 from ...sources import ReadError
-from ..entry import MOST, Entry, Launch, Unresolved, scalar
+from ..entry import MOST, Entry, Launch, Several, Unresolved, scalar
 from .beside import beside, text_of
 
 _REFERENCE = re.compile(r"\$\{([\w.\-]+)\}")
 _ENVIRONMENT = re.compile(r"\$\{oc\.env:\s*\w+\s*,\s*([^{}]*)\}")
 _KEY = re.compile(r"""[\s\-{,]*(?:[\w\-]+\.)*["']?([\w\-]+)["']?\s*[:=]""")
+_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*+"?)|//[^\n]*|/\*(?:(?!\*/).)*+(?:\*/)?', re.DOTALL)
+_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+"?)|,(?=\s*+[}\]])', re.DOTALL)
+"""Words of JSON, which stay, and what is none of it: comments, and a comma behind the last item."""
 _OVERRIDE = re.compile(r"[+~]{0,2}([A-Za-z_][\w./\-]{0,200})=(.*)", re.DOTALL)
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 BASES = ("defaults", "inherits", "inherit_from", "base", "base_config", "_base_", "extends")
@@ -48,6 +51,7 @@ def read_document(text: str, path: Path, depth: int = 0) -> list[Launch]:
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise ReadError(f"not {path.suffix[1:].upper() or 'YAML'}: {' '.join(str(error).split())[:300]}") from None
     _unwrap(launch)
+    _sweep(launch)
     _overrides(launch)
     if path.name != "pyproject.toml":
         _bases(launch, path, depth)
@@ -81,12 +85,23 @@ def _pairs(text: str, suffix: str) -> Iterator[tuple[str, Any, int]]:
     if suffix in (".toml", ".json"):
         if suffix == ".toml" and _DOTS.search(text):
             raise ReadError(f"nested more than {DEEPEST} deep, so no configuration")
-        loaded = tomllib.loads(text) if suffix == ".toml" else json.loads(text)
+        loaded = tomllib.loads(text) if suffix == ".toml" else _json(text)
         lines = _lines_of(text)
         for key, value in flat(loaded):
             yield key, value, lines.get(key.rsplit(".", 1)[-1], 1)
     else:
         yield from _yaml(text)
+
+
+def _json(text: str) -> Any:
+    """JSON, with the comments and the commas before a closing bracket that people leave in it."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        plain = _COMMA.sub(lambda found: found[1] or "", _COMMENT.sub(lambda found: found[1] or " ", text))
+        if plain == text:
+            raise
+    return json.loads(plain)
 
 
 def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -202,6 +217,22 @@ def _unwrap(launch: Launch) -> None:
             for e in launch.entries
             if not e.key.endswith(".desc")
         ]
+
+
+def _sweep(launch: Launch) -> None:
+    """A sweep of W&B: ``parameters.lr.value`` is a setting, its ``values``, or a range, are one after the other."""
+    if any(e.key == "method" for e in launch.entries):
+        launch.entries = [_of_sweep(e) if e.key.startswith("parameters.") else e for e in launch.entries]
+
+
+def _of_sweep(entry: Entry) -> Entry:
+    key, _, what = entry.key.removeprefix("parameters.").replace(".parameters.", ".").rpartition(".")
+    value = entry.value
+    if isinstance(value, list) and len(value) > 1 and all(type(one) in (int, float) for one in value):
+        return Entry(key, Several(value), entry.line)
+    if isinstance(value, list) and len(value) == 1:
+        return Entry(key, value[0], entry.line)
+    return Entry(key, value if what == "value" else Unresolved(f"{what} {value}"[:200]), entry.line)
 
 
 def _overrides(launch: Launch) -> None:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ...sources import ReadError
-from ..entry import OF_RL, PER_PROMPT, Command, Entry, Launch, Unresolved, scalar
-from ..expression import known
+from ..entry import OF_RL, PER_PROMPT, Command, Entry, Launch, Several, Unresolved, scalar
+from ..expression import evaluate, known
 from .commands import commands_of, of_magics
 from .definitions import CONFIGURES, ELSEWHERE, OWN, SETTINGS, Definitions
 from .modules import called_by, magics, name_of, parsed, plain, siblings, statements
@@ -35,6 +35,10 @@ BESIDE = {
 """Calls beside a configuration that say something of it, and the prefix of their keys."""
 MANY = 20
 """Configurations of one script that are read."""
+DEEPEST = 20
+"""Levels of a dictionary that is a document at most."""
+LINKS = 10
+"""Names that stand for each other at most."""
 LIBRARIES = frozenset("trl unsloth swift verl transformers openrlhf axolotl".split())
 """Where the configurations of frameworks come from; a class of the same name from elsewhere is the author's own."""
 LOOSE = {
@@ -87,6 +91,7 @@ def read_modules(
         notes.append(f"{len(script.configuring) - MANY} more configurations were not read")
     launches = [script.launch(call) for call in script.configuring[:MANY]] or [script.loose()]
     code = code_of([node for tree in script.trees for node in statements(tree)], script.calls)
+    launches += script.documents_held()
     for launch in launches:
         launch.entries += code
     for launch in launches:
@@ -180,6 +185,26 @@ class _Script(Definitions):
             if name in DOCUMENTS_OF and line and OF_RL.search(self.text) and not self.documents:
                 found.append(f"they are in the document that --{name} names (line {line})")
         return found
+
+    def documents_held(self) -> list[Launch]:
+        """What would be a document of verl and stands in the script as a dictionary, as Agent Lightning is given it."""
+        found: list[Launch] = []
+        for _, node in self.dicts:
+            keys = {key.value for key in node.keys if isinstance(key, ast.Constant)}
+            line = node.values[0].lineno if "actor_rollout_ref" in keys and len(found) < MANY else 0
+            if line:
+                found.append(Launch("", line=line, complete=False))
+                self._nested(found[-1], "", node)
+        return found
+
+    def _nested(self, launch: Launch, path: str, node: ast.Dict) -> None:
+        for key, value in zip(node.keys, node.values, strict=True):
+            if not isinstance(key, ast.Constant) or not isinstance(key.value, str) or path.count(".") == DEEPEST:
+                continue
+            if isinstance(value, ast.Dict):
+                self._nested(launch, f"{path}{key.value}.", value)
+            else:
+                self.add(launch, f"{path}{key.value}", value, value.lineno)
 
     def wanting(self) -> bool:
         """Whether its first configuration takes its group from arguments that nothing here gives."""
@@ -283,7 +308,25 @@ class _Script(Definitions):
         told, value = known(node, self.lookup)
         if isinstance(value, str) and isinstance(figure := scalar(value), int | float):
             value = figure  # a parser of arguments makes a number of a default that is written as a word
-        launch.add(key, value if told else Unresolved(ast.unparse(node)[:200]), line)
+        launch.add(key, value if told else self._several(node) or Unresolved(ast.unparse(node)[:200]), line)
+
+    def _several(self, node: ast.expr) -> Several | None:
+        """The numbers that a loop of the script goes through, or that a study of Optuna draws from."""
+        held = node
+        for _ in range(LINKS):
+            match held:
+                case ast.Name(id=name) if name in self.loops:
+                    values = evaluate(self.loops[name], self.lookup)
+                case ast.Call(func=ast.Attribute(attr="suggest_categorical"), args=[_, choices]):
+                    values = evaluate(choices, self.lookup)
+                case ast.Name() | ast.Attribute() | ast.Subscript() if (step := self.lookup(held)) is not None:
+                    held = step
+                    continue
+                case _:
+                    return None
+            plain = isinstance(values, list) and len(values) > 1 and all(type(one) in (int, float) for one in values)
+            return Several(values) if plain else None
+        return None
 
     def loose(self) -> Launch:
         """The settings of a script without a configuration: its options, constants, fields, dictionaries, calls.
@@ -308,7 +351,9 @@ class _Script(Definitions):
                     assert isinstance(key, ast.Constant)
                     self.add(launch, str(key.value), item, item.lineno)
         for name, call in self.calls:
-            if name in LOOSE or any(k.arg in TELLING or PER_PROMPT.fullmatch(k.arg or "") for k in call.keywords):
+            if name == "TrajectoryGroup" and (group := _times(call)) is not None:
+                self.add(launch, "rollouts_per_group", group, call.lineno)
+            elif name in LOOSE or any(k.arg in TELLING or PER_PROMPT.fullmatch(k.arg or "") for k in call.keywords):
                 of_class = name not in LOOSE and name[:1].isupper()
                 self._keywords(launch, "" if of_class else f"{LOOSE.get(name, 'call')}.", call)
             elif call.args and call.lineno and name in self.ordered:
@@ -329,3 +374,15 @@ class _Script(Definitions):
         # what the modules beside it say comes after its own, and what cannot be told after what can
         launch.entries.sort(key=lambda entry: (entry.line == 0, isinstance(entry.value, Unresolved)))
         return launch
+
+
+def _times(call: ast.Call) -> ast.expr | None:
+    """How often a group of ART is rolled out: ``TrajectoryGroup(rollout(s) for _ in range(8))``."""
+    match call.args:
+        case [
+            ast.GeneratorExp(generators=[ast.comprehension(iter=turns)])
+            | ast.ListComp(generators=[ast.comprehension(iter=turns)]),
+            *_,
+        ] if isinstance(turns, ast.Call) and name_of(turns.func) == "range" and len(turns.args) == 1:
+            return turns.args[0]
+    return None

@@ -36,6 +36,7 @@ _STARTS = re.compile(r"\s(?:\S+\.py|-m\s+[\w.]+)(?=\s|$)")
 _SHELL = re.compile(r"(?:\S*/)?(?:ba|z|da)?sh|source|\.|sbatch|srun|qsub|bsub")
 """What starts another script of the shell."""
 _SCRIPT = re.compile(r"\S\.(?:sh|bash|slurm|sbatch)$")
+_NUMBERS = re.compile(r"[\d.eE+\-]{1,20}(?:,[\d.eE+\-]{1,20}){1,50}")
 _HELD = re.compile(r"\$\(\s*cat\s*<<-?\s*['\"]?(\w+)['\"]?\s*\n(.*?)\n\s*\1\s*\)$", re.DOTALL)
 """A script that a variable holds."""
 SCRIPTS = 3
@@ -107,6 +108,9 @@ def _read(text: str, context: _Context) -> list[Launch]:
     if not context.taken_in:
         for name in [name for name in context.functions if name not in script.called]:
             script.call(name, None)
+    if script.launches and text[-200:].rstrip().endswith("\\"):
+        script.launches[-1].complete = False
+        script.launches[-1].notes.append("the last line goes on (\\), so what followed it was not read")
     for launch in script.launches:
         if not launch.followed:
             follow(launch, context.path, context.written, context.affords(launch.program))
@@ -272,7 +276,7 @@ def _document(words: Words, statement: Statement, context: _Context, launches: l
         names = (context.variables.fill(statement.target), *(word for word, _ in words[1:]))
         text = statement.document if statement.literal else context.variables.fill(statement.document)
         context.written |= dict.fromkeys(names, text)
-    elif context.depth < SCRIPTS:
+    elif words[0][0] != "cat" and context.depth < SCRIPTS:  # which only prints how the script is used
         launches += _read(statement.document, replace(context, depth=context.depth + 1))
 
 
@@ -324,7 +328,7 @@ def _settings(words: list[tuple[str, int]], launch: Launch) -> list[str]:
         index += 1
         if (override := _OVERRIDE.match(word)) or (override := _PLAIN.match(word)):
             key = override[1].replace("/", ".")
-            found[key] = (_value(word[override.end() :]), line)
+            found[key] = (_value(word[override.end() :], swept="." in key), line)
             if word.startswith("+"):
                 launch.forced.add(key)
         elif word.startswith("--") and len(word) > 2:
@@ -351,11 +355,11 @@ def _settings(words: list[tuple[str, int]], launch: Launch) -> list[str]:
     return rest
 
 
-def _value(text: str) -> Any:
-    if SEVERAL in text:
-        values = [scalar(one.strip("'\"")) for one in text.split(SEVERAL)]
-        if all(isinstance(value, int | float) for value in values):
-            return Several(values)
+def _value(text: str, swept: bool = False) -> Any:
+    """What a word says; with ``swept`` numbers between commas are values of hydra's ``--multirun``."""
+    values = [scalar(one.strip("'\"")) for one in text.split("," if swept and _NUMBERS.fullmatch(text) else SEVERAL)]
+    if len(values) > 1 and all(isinstance(value, int | float) for value in values):
+        return Several(values)
     if "$" in text or "`" in text or SEVERAL in text:
         return Unresolved(text[:200].replace(SEVERAL, " or "))
     if text[:1] == "[" and text[-1:] == "]" and len(text) < 2000:

@@ -18,6 +18,8 @@ _VARIABLE = re.compile(
 )
 _ARRAY = re.compile(r"\$\{(\w+)\[[@*]\]\}|\$[@*]|\$\{[@*]\}")
 _KEYED = re.compile(r"\[([^\]]{1,100})\]=")
+_NOT_SAID = re.compile(r"|\$\w+|\$\{\w+\}")
+"""What a variable with a default holds where nobody has set it: nothing, or what an option of the script may say."""
 SEVERAL = "\ue000"
 """Stands between the values of which a variable holds one: those of a loop, of branches, of an array's elements."""
 VALUES = 50
@@ -102,8 +104,9 @@ class Variables:
 
         def replaced(found: re.Match[str]) -> str:
             name, default = found[1] or found[3], found[2]
-            if name in self.named and not self.named[name].startswith(f"${name}"):
-                return self.named[name][:5000]
+            held = self.named.get(name, f"${name}")
+            if not held.startswith(f"${name}") and (default is None or not _NOT_SAID.fullmatch(held)):
+                return held[:5000]
             if found[4]:
                 return self._element(found[4], self.fill(found[5], depth + 1)) or found[0]
             if found[6] and (value := self.named.get(found[6], "$")) and "$" not in value:

@@ -28,6 +28,9 @@ def test_message() -> None:
         ({"model": "Qwen2.5-7B"}, 4e-5, None),  # unknown whether it trains an adapter
         ({"use_peft": False, "model": "SmolLM2-100M"}, 1e-3, "warning"),
         (FULL, 1e-6, None),
+        (FULL | {"optimizer": "SGD"}, 1e-3, None),  # its steps are not those of Adam
+        (FULL | {"optimizer": "adamw_torch_fused"}, 1e-3, "warning"),
+        ({"lora_r": 16, "optim": "lion_8bit"}, 5e-7, None),
         ({"lora_r": 16}, 2e-6, "info"),
         ({"lora_r": 16}, 5.1e-7, "info"),
         ({"lora_r": 16}, 5e-7, "warning"),

@@ -26,6 +26,7 @@ def test_message() -> None:
         ),
         ({"rollout_responses": 100, "world_size": 8, "framework": "EasyR1", "by_command": True}, "error"),
         ({"rollout_responses": 100, "world_size": 8, "framework": "OpenRLHF", "by_command": True}, None),
+        ({"rollout_responses": 100, "world_size": 8, "framework": "verl", "by_command": True, "own_rollout": 1}, None),
         (
             {
                 "rollout_responses": 100,

@@ -11,6 +11,10 @@ def test_message() -> None:
         "warning",
         "Up to 3072 tokens of prompt and response do not fit into the engine's 2048.",
     )
+    found = find("CFG020", {"model_length": 1024, "max_new_tokens": 1024}, loss="0")
+    assert found.message == (
+        "Up to 1024 tokens of response, and a prompt before them, do not fit into the engine's 1024."
+    )
 
 
 @pytest.mark.parametrize(
@@ -18,8 +22,9 @@ def test_message() -> None:
     [
         ({"model_length": 3072, "total_tokens_needed": 3072, "max_new_tokens": 2048}, None),
         ({"model_length": 3071, "total_tokens_needed": 3072, "max_new_tokens": 2048}, "warning"),
-        ({"model_length": 2048, "max_new_tokens": 2048}, None),
-        ({"model_length": 2048, "max_new_tokens": 2049}, "warning"),
+        ({"model_length": 2048, "max_new_tokens": 2047}, None),
+        ({"model_length": 2048, "max_new_tokens": 2048}, "warning"),  # and no token is left for the prompt
+        ({"model_length": 2048, "max_new_tokens": 2048, "framework": "NeMo-RL"}, None),
         ({"total_tokens_needed": 3072}, None),
     ],
 )
