@@ -14,6 +14,16 @@ def remedy(id: str, title: str, *, evidence: str, source: str, **steps: str) -> 
 
 _SHARED = (
     remedy(
+        "estimate-kl-on-its-own-samples",
+        "Sample from the very distribution whose KL is estimated",
+        trl="top_p=1.0, top_k=0, min_p=None, repetition_penalty=1.0; no min_new_tokens in generation_kwargs",
+        verl="rollout.top_p=1.0 rollout.top_k=-1 rollout.temperature=1.0",
+        openrlhf="--rollout.top_p 1.0 --rollout.temperature 1.0",
+        by_hand="d = ref - new; k3 = d.exp() - d - 1 per token, never negative; new is the policy that sampled",
+        evidence="negative KL was 'almost always a precursor for failed training', 3 of 10 runs",
+        source="huggingface/trl#235, #417",
+    ),
+    remedy(
         "generate-in-eval-mode",
         "Generate in eval mode with gradient checkpointing off (or with use_cache=False)",
         by_hand=(

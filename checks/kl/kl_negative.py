@@ -4,7 +4,6 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
 from grpo_doctor.columns import Column, fmin, is_any, isnan, recent_mean, where
-from grpo_doctor.remedies import remedy
 
 
 @check(
@@ -20,18 +19,7 @@ from grpo_doctor.remedies import remedy
             "generate with top_p=1, top_k=0, T as in the loss",
         ),
     ),
-    remedies=(
-        remedy(
-            "estimate-kl-on-its-own-samples",
-            "Sample from the very distribution whose KL is estimated",
-            trl="top_p=1.0, top_k=0, min_p=None, repetition_penalty=1.0; no min_new_tokens in generation_kwargs",
-            verl="rollout.top_p=1.0 rollout.top_k=-1 rollout.temperature=1.0",
-            openrlhf="--rollout.top_p 1.0 --rollout.temperature 1.0",
-            by_hand="d = ref - new; k3 = d.exp() - d - 1 per token, never negative; new is the policy that sampled",
-            evidence="negative KL was 'almost always a precursor for failed training', 3 of 10 runs",
-            source="huggingface/trl#235, #417",
-        ),
-    ),
+    remedies=("estimate-kl-on-its-own-samples",),
 )
 def kl_negative(
     known: Column = any_of("kl", "kl_k1", "kl_k3", "kl_sequence"),

@@ -80,10 +80,11 @@ def truncation_excess(
     on, is an error where the reward is known, has not gained and is not near its top, and truncation is not falling
     (Kendall's tau over those rows above -0.4). Where over 80 % have been cut, over the whole run and lately, the
     run suffers from it whatever its reward says: it is an outcome, and a small gain does not soften it. Where the
-    reward has components for form and others, the others must have gained; where only the sum is known, it must have
-    gained half a standard deviation of single rewards (on a scale of 0 to 1 that is at most 0.5, which is taken where
-    it is not recorded). Where the task was solved while it trained, or the reward
-    has gained and no more than half of the responses are cut, it is an info.
+    reward has components for form and others, the others must have gained; where only the sum is known, it must
+    have gained half a standard deviation of single rewards (on a scale of 0 to 1 that is at most 0.5, which is
+    taken where it is not recorded; where the scale is another and no spread is recorded, every gain that shows
+    counts). Where the task was solved while it trained, or the reward has gained and no more than half of the
+    responses are cut, it is an info.
 
     Where no share is recorded, the mean length over 10 rows tells it: from 95 % of the declared limit, or of a largest
     length that stands still, nearly all are cut (2r - 1 at a share r of the limit). A mean length that has stood
@@ -130,7 +131,8 @@ def truncation_excess(
     suffered = (lately > outcome_share) & (so_far > outcome_share)
     spread = total(reward_std) / total(reward_std == reward_std)
     spread = where(isnan(spread), where(reward_unit, 0.5, np.nan), spread)
-    grown = where(isnan(meant_shown), reward_now - reward_first >= gain_deviations * spread, meant_gained)
+    beyond_form = isnan(spread) | (reward_now - reward_first >= gain_deviations * spread)
+    grown = where(isnan(meant_shown), beyond_form, meant_gained)
     better = (reward_gained & ~reward_fallen & (grown | ~suffered)) | reward_solved
     stays = ~(kendall_tau(share, rows) < -0.4) & (step - baseline(step, 1) >= rows - 1)
     return fires(

@@ -61,6 +61,7 @@ class Configuration:
         swept: keys that have several values one after the other; the first of them stands in the settings.
         unread: keys that no rule asks for.
         elsewhere: where the settings are that the file leaves to others.
+        severed: lines that were read although the shell does not pass them to the command.
     """
 
     framework: Framework
@@ -77,6 +78,7 @@ class Configuration:
     unread: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
+    severed: list[int] = field(default_factory=list)
 
     def number(self, name: str) -> float | None:
         """A setting as a number; None where it is none, an infinite one, or several one after the other."""
@@ -94,6 +96,7 @@ def understand(launch: Launch) -> Configuration:
     """The configuration that a launch passes."""
     framework = recognise(launch)
     found = Configuration(framework, "none", notes=list(launch.notes), elsewhere=list(launch.elsewhere))
+    found.severed = list(launch.severed)
     taken = _take(launch, framework, found)
     found.run_type = kind_of(launch, found)
     name_unknown(launch, found)

@@ -76,6 +76,7 @@ class Launch:
         complete: whether a key that is absent has the framework's default; not so where a part was not read.
         notes: what was not read, in words.
         elsewhere: where the settings are that this file leaves to others, in words.
+        severed: lines of arguments that were read although the shell does not pass them to the command above them.
         forced: keys that a command adds to those that its program has (``+key=value``).
         folder: where the script that starts it has changed to, as it says.
         followed: whether what it names was added to it.
@@ -90,6 +91,7 @@ class Launch:
     complete: bool = True
     notes: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
+    severed: list[int] = field(default_factory=list)
     forced: set[str] = field(default_factory=set)
     folder: str = ""
     followed: bool = False

@@ -121,6 +121,11 @@ def _headline(found: Configuration, diagnosis: Diagnosis) -> str:
 def _notes(found: Configuration) -> list[str]:
     """What was not read or is not said by the file, each in one line."""
     notes = list(found.notes)
+    if found.severed:
+        notes.append(
+            f"the shell does not pass line {_listed(list(map(str, found.severed)))} to the command above, though it "
+            "was read: each line of a command but the last ends in a backslash, and none between is empty or a comment"
+        )
     if found.assumed:
         what = f"{found.framework.name} {found.framework.version}".strip()
         values = [f"{name}={value}" for name, value in found.assumed.items()]

@@ -48,10 +48,12 @@ eval_loss           eval_loss eval/loss val_loss val/loss valid_loss validation_
 policy_loss         policy_loss actor/pg_loss loss/policy_avg pg_loss act_loss actor_loss/avg pg
 kl_loss             loss/kl_avg
 grad_norm           grad_norm policy/raw_grad_norm actor/grad_norm actor_grad_norm optim/grad_norm grad_norm/actor
+                    raw_grad_norm
 learning_rate       learning_rate actor/lr actor_lr act_lr optim/lr lr train/lr-pg_0 learning_rate_group_0
-                    policy/policy_lr
+                    policy/policy_lr policy_lr
 kl                  kl actor/kl_loss train/kl_loss critic/kl actor/reward_kl_penalty objective/kl_avg objective/kl3_avg
                     objective/kl2_avg objective/kl1_avg objective/kl0_avg kl_policy_base kl_divergence
+                    policy/policy_kl policy_kl
 kl_sequence         objective/kl
 kl_coef             objective/kl_coef kl_ctl_value actor/kl_coef critic/kl_coeff actor/reward_kl_penalty_coeff beta
 entropy_mean        entropy actor/entropy actor/entropy_loss policy/entropy_avg approx_entropy entropy/mean
@@ -122,7 +124,7 @@ eval_score          eval_reward eval/reward eval_rewards/mean eval_score eval_ac
 TRAPS = frozenset(
     "objective/entropy objective/rlhf_reward objective/non_score_reward policy/approxkl_avg "
     "actor/ppo_kl train/ppo_kl ppo_kl approx_kl approxkl kl_penalty_sum seq_len "
-    "critic/grad_norm critic/lr critic/entropy policy/kl policy/policy_kl actor/kl".split()
+    "critic/grad_norm critic/lr critic/entropy policy/kl actor/kl".split()
 )
 """Keys that look like a field and are another thing: sums over the sequence (``objective/entropy``), the movement
 within an update (``ppo_kl``, exactly 0 on-policy), values after shaping, another network."""

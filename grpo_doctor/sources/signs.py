@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 _WARNINGS = (
     "incompatible with gradient checkpointing",
     "None of the inputs have requires_grad=True",
     "probability tensor contains either",
     "Inconsistent training and inference tokenization",
+    "KL divergence is starting to become negative",
     "Gradient checkpointing enabled",
     "gradient checkpointing enabled",
     "梯度检查点已启用",
 )
+_SENTENCES = (
+    (re.compile(r"KL divergence is starting to become negative: (-?\d[\d.e+-]{0,20})"), "objective/kl"),
+    (re.compile(r"The average ratio of batch \((\d[\d.e+-]{0,20})\) exceeds threshold"), "policy/ratio"),
+)
+"""Sentences in which TRL's PPO tells a metric, which stand alone where its metrics go to a tracker only."""
 LONGEST = 300
 
 
@@ -19,3 +27,9 @@ def sign(text: str) -> str | None:
     if any(warning in text for warning in _WARNINGS):
         return text.strip()[:LONGEST]
     return None
+
+
+def metric(text: str) -> dict[str, str]:
+    """The metric that a line tells in a sentence; empty where it tells none."""
+    found = ((sentence.search(text), key) for sentence, key in _SENTENCES)
+    return {key: told[1] for told, key in found if told is not None}

@@ -144,6 +144,29 @@ def test_a_fork_of_verl_with_a_rollout_of_its_own_is_not_judged_by_verls_batch(t
     assert "own agents.trainer.verl.train" in found.unresolved["group_size"]
 
 
+VERL = "python -m verl.trainer.main_ppo algorithm.adv_estimator=grpo \\\n data.train_batch_size=16 "
+
+
+@pytest.mark.parametrize("end", ["\\", "\\\n\n", "\\\n# actor_rollout_ref.rollout.n=8 \\\n"])
+def test_what_an_excerpt_leaves_out_has_no_default(tmp_path: Path, end: str) -> None:
+    (path := tmp_path / "a.sh").write_text(VERL, encoding="utf-8")
+    assert {"CFG018", "CFG001"} <= {finding.code for finding in judge(read(path)[0], str(path)).findings}
+    path.write_text(VERL + end, encoding="utf-8")
+    (found,) = read(path)
+    told = judge(found, str(path))
+    assert not {"CFG018", "CFG001"} & {finding.code for finding in told.findings}
+    assert found.assumed == {}
+    assert "line 2 ends in a backslash: what followed it is not here, so no default is read" in told.notes
+
+
+def test_what_the_shell_does_not_pass_is_read_and_named(tmp_path: Path) -> None:
+    (path := tmp_path / "a.sh").write_text(VERL + "\n actor_rollout_ref.rollout.n=8\n algorithm.kl_ctrl.kl_coef=0.1\n")
+    (found,) = read(path)
+    assert found.settings["group_size"] == 8
+    (note,) = [note for note in judge(found, str(path)).notes if "shell" in note]
+    assert note.startswith("the shell does not pass line 3, 4 to the command above, though it was read: ")
+
+
 def test_the_options_of_a_script_are_no_command(tmp_path: Path) -> None:
     path = tmp_path / "a.sh"
     cases = "  -k|--num-generations) K=$2; shift 2 ;;\n  --learning-rate) LR=$2; shift 2 ;;\n  --bf16) shift ;;\n"

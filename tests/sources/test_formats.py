@@ -343,6 +343,14 @@ def test_steps_of_an_environment_are_no_training_without_an_update(tmp_path: Pat
     assert run_of(tmp_path, "x.csv", f"step,action,reward,done{extra}\n{rows}").run_type == kind
 
 
+def test_the_rate_to_which_a_schedule_has_come_is_not_the_declared_one(tmp_path: Path) -> None:
+    """The last row of a run, alone: its learning rate has decayed to 0, and its group size is that of the run."""
+    row = '{"reward": 1.0, "learning_rate": 0.0, "num_generations": 4, "args": {"beta": 0.04}}'
+    run = run_of(tmp_path, "last.json", row)
+    assert run.settings == {"group_size": 4, "kl_coef": 0.04}
+    assert run.columns["learning_rate"].tolist() == [0.0]
+
+
 def test_wandb_summary_is_one_row(tmp_path: Path) -> None:
     run = run_of(
         tmp_path, "wandb-summary.json", '{"train/reward": 0.5, "train/global_step": 40, "_wandb": {"runtime": 3}}'
@@ -508,8 +516,8 @@ NAMES = {
     "reward_margin": "rewards/margins reward_margin rewards_margins",
     "chosen_logp": "logps/chosen logps_train/chosen policy_chosen_logps log_probs/chosen",
     "rejected_logp": "logps/rejected log_probs/rejected",
-    "grad_norm": "policy/raw_grad_norm grpo_actor/update/grad_norm",
-    "learning_rate": "train/lr-pg_0 policy/policy_lr",
+    "grad_norm": "policy/raw_grad_norm raw_grad_norm grpo_actor/update/grad_norm",
+    "learning_rate": "train/lr-pg_0 policy/policy_lr policy_lr",
     "truncated_rate": "response_clip_ratio",
     "policy_loss": "pg",
     "response_length_mean": "glen",
@@ -518,11 +526,11 @@ NAMES = {
     "live_groups": "batch/solve_partial",
     "kl_coef": "kl_ctl_value objective/kl_coef",
     "clip_fraction": "avg_clip_fraction avg_clipfrac",
-    "kl": "avg_exact_kl",
+    "kl": "avg_exact_kl policy/policy_kl policy_kl",
     "kl_sequence": "objective/kl",
     "eval_score": "eval/win_rate eval_rewards/accuracies rewards_eval/accuracies",
     "zero_variance_share": "zero-std zero_std_frac",
-    "": "rewards/accuracy/mean eval_rewards/margins eval_logps/chosen policy/policy_kl approx_kl seq_len critic/returns/mean reward/avg_pass_at_8 critic/lr",
+    "": "rewards/accuracy/mean eval_rewards/margins eval_logps/chosen policy/kl approx_kl seq_len critic/returns/mean reward/avg_pass_at_8 critic/lr",
 }
 
 

@@ -184,6 +184,13 @@ KNOWN = (
         names=("KL004",),
     ),
     Thread(
+        "hiyouga/LlamaFactory#664",
+        "the samples are drawn with other settings than they are scored with; all that is posted is TRL's warning",
+        "ppo_trainer.py:1088: UserWarning: KL divergence is starting to become negative: -5.27 - this might be a precursor "
+        "for failed training.\n  warnings.warn(\n",
+        names=("KL009",),
+    ),
+    Thread(
         "huggingface/trl#7039",
         "only the tokenizer's EOS is compared, while the model ends its turn with another token",
         trl(

@@ -68,7 +68,19 @@ def read_shell(text: str, path: Path, written: Mapping[str, str] | None = None) 
     """
     context = _Context(path, written=dict(written or {}))
     launches = _read(text, context)
+    if launches and (line := _torn(text)):
+        launches[-1].complete = False
+        launches[-1].notes.append(
+            f"line {line} ends in a backslash: what followed it is not here, so no default is read"
+        )
     return [*launches, _environment(context.shared)]
+
+
+def _torn(text: str) -> int:
+    """The line on which the last command is continued into nothing, as in an excerpt that ends within it; else 0."""
+    lines = [line.strip() for line in text.split("\n")]
+    last = next((n for n in range(len(lines), 0, -1) if lines[n - 1] and lines[n - 1][0] != "#"), 0)
+    return last if last and lines[last - 1].endswith("\\") else 0
 
 
 def read_words(words: list[str], line: int, path: Path) -> list[Launch]:
@@ -298,10 +310,14 @@ def _environment(shared: dict[str, tuple[Any, int]]) -> Launch:
 
 
 def _command(words: Words, launches: list[Launch], shared: dict[str, tuple[Any, int]]) -> None:
-    """Adds the launch that a command is, if it passes settings; arguments alone belong to the command before."""
-    first = words[0][0]
+    """Adds the launch that a command is, if it passes settings.
+
+    Arguments alone are read as those of the command before, as they were meant; the shell does not pass them.
+    """
+    first, line = words[0]
     if (first.startswith("--") or _OVERRIDE.match(first)) and launches:
         _settings(words, launches[-1])
+        launches[-1].severed.append(line)
         return
     launch = Launch("", line=words[0][1])
     rest = _settings(words, launch)

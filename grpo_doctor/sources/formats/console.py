@@ -16,7 +16,7 @@ from ..collect import Rows
 from ..endings import TAIL, ending
 from ..input import Head, Input, NotRead
 from ..settings import declared
-from ..signs import sign
+from ..signs import metric, sign
 from ..values import number
 from . import keyvalue, trl_console, verl_console
 
@@ -87,6 +87,8 @@ class _Console:
         self.verl = Rows(file, verl_console.FORMAT)
         self.steps = verl_console.Lines(self.verl)
         self.general = keyvalue.General(file)
+        self.warned = Rows(file, trl_console.FORMAT)
+        """What warnings alone tell, where the metrics went to a tracker."""
         self.config = verl_console.Config()
         self.bars = trl_console.Bars()
         self.last = self._rank = ""
@@ -130,8 +132,10 @@ class _Console:
             if self.config.took:
                 return
         if (message := sign(text)) is not None:
-            for rows in (self.trl, self.verl, self.general.rows):
+            for rows in (self.trl, self.verl, self.general.rows, self.warned):
                 rows.event("log-warning", message, line)
+        if not self._known and (told := metric(text)):
+            self.warned.add(told, line)
         if "actor_rollout_ref." in text:
             self.declare(verl_console.overrides(text))
         if not self._known:
@@ -226,6 +230,7 @@ class _Console:
         """The runs of the format that understood most."""
         self.trl.flush()
         self.verl.flush()
+        self.warned.flush()
         if self.rollouts:
             self.trl.join(self.rollouts)
         self.trl.by_bar = self._by_bar
@@ -233,4 +238,5 @@ class _Console:
         if len(known.columns) > 1 and len(known):
             known.mends = True
             return known.runs()
-        return self.general.finish()
+        runs = self.general.finish()
+        return runs if any(len(run) for run in runs) else self.warned.runs() if len(self.warned) else runs

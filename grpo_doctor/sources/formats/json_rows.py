@@ -9,6 +9,7 @@ from typing import Any
 
 from ...budget import spent
 from ...run import Run
+from ..aliases import resolve
 from ..collect import Rows
 from ..document import Table, tables
 from ..input import Head, Input, NotRead
@@ -61,6 +62,8 @@ def _run(file: Input, format: str, table: Table, value: Any, several: bool) -> R
         rows.add(row)
     if isinstance(value, dict):
         own = {k: v for k, v in value.items() if not isinstance(v, list)}
+        if any(row is value for row in table.rows):  # what a schedule has come to is not what was declared
+            own = {k: v for k, v in own.items() if "learning_rate" not in {alias.field for alias in resolve(k)}}
         rows.declare({k: v for k, v in own.items() if k in _CONFIGS or not (several and isinstance(v, dict))})
     return rows.run()
 

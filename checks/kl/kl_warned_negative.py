@@ -1,0 +1,51 @@
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.columns import Column, seen, total
+
+_WARNING = "KL divergence is starting to become negative"
+
+
+@check(
+    "KL009",
+    kind="defect",
+    severity="warning",
+    confidence="medium",
+    rivals=(
+        Rival("noise of one batch", "the estimate is signed, and few short responses scatter", "the KL of other steps"),
+        Rival(
+            "generated with other settings than scored",
+            "top-k, penalties, a minimum length or a temperature make the samples unlikely under the policy",
+            "generate with top_p=1, top_k=0, no min_length, and the temperature of the loss",
+        ),
+    ),
+    remedies=("estimate-kl-on-its-own-samples",),
+)
+def kl_warned_negative(events: Column) -> Fires:
+    """The trainer itself warns that its estimate of the KL is negative.
+
+    ## What it sees
+    The log line "KL divergence is starting to become negative", which TRL's PPO prints where the KL to the reference,
+    summed over a response and averaged over a batch, lies below -1. Python shows such a warning once, so one line is
+    enough; where the KL is recorded too, KL004 judges its values.
+
+    ## Why it matters
+    No KL is negative. An estimate is where the samples are less likely under the policy that is scored than under the
+    reference: they were drawn with other settings, or with other weights, than are scored. The penalty then pays the
+    policy for going away from its reference.
+
+    ## Known false alarms
+    A batch of one short response may come out below -1 by chance.
+
+    ## Remedy
+    Plain sampling: no top-k, no top-p, no penalties, no minimum length, and the temperature at which is scored.
+
+    ## Sources
+    `PPOTrainer.record_step_stats` of TRL up to 0.11; huggingface/trl#235, #417, #1857; hiyouga/LlamaFactory#664, #98.
+    """
+    warned = seen(events, "log-warning", _WARNING)
+    return fires(
+        warned,
+        "The trainer warned {times:.0f} time(s) that its estimate of the KL is negative, which no KL is: what was "
+        "sampled is not what is scored.",
+        hold=(1, 1),
+        times=total(warned),
+    )
