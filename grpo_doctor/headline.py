@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 ENOUGH = 8
 """Rows below which silence is no health: no rule about trends can have spoken."""
+SAME = 5
+"""Words of two messages that make them one observation, as in "The reward has been 0 in all …"."""
 PROVEN = "Every property that could be probed holds."
 NAMES = {
     "reward_mean": "reward",
@@ -35,11 +37,19 @@ def sick(outcome: Finding | None, cause: Finding | None, moved: list[Moved]) -> 
         assert cause is not None
         return cause.message
     if cause is not None:
-        return f"{outcome.message.removesuffix('.')}, because of {cause.code}: {cause.message}"
+        why = _beyond(outcome.message, cause.message)
+        return f"{outcome.message.removesuffix('.')}, because of {cause.code}: {why}"
     if not moved:
         return outcome.message
     first = "; ".join(f"{m.field} {m.start:.2g} → {m.end:.2g} at step {m.step}" for m in moved[:2])
     return f"{outcome.message} What moved first: {first}."
+
+
+def _beyond(told: str, message: str) -> str:
+    """What a message says beyond what was told: what follows its first colon where both begin with the same words."""
+    _, _, meaning = message.partition(": ")
+    same = message.split()[:SAME] == told.split()[:SAME]
+    return meaning if meaning and same else message
 
 
 def unsick(

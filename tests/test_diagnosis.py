@@ -132,6 +132,14 @@ def test_the_first_sentence_joins_what_happened_and_why() -> None:
     assert diagnosis.headline == "REW009 it is, because of KL001: KL001 it is."
 
 
+def test_what_was_told_of_the_outcome_is_not_told_again_of_its_cause() -> None:
+    told = diagnose(make_run(reward_mean="0x60", reward_min="0x60", reward_max="0x60"))
+    assert told.headline == (
+        "The reward has been 0 in all 60 rewards: nothing has ever been paid, because of REW001: no response is better "
+        "than another, so there is no gradient."
+    )
+
+
 def test_what_a_surer_cause_that_holds_accounts_for_needs_none_that_is_over() -> None:
     torn = found("STL003", "warning", 5, last=7, confidence="low")
     hacked = found("REW003", "warning", 1)

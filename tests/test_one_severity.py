@@ -44,8 +44,9 @@ def disagreements(diagnosis: Diagnosis) -> list[str]:
         out.append(f"{first.code} heads the report and is over")
     if verdict == "failing" and not any(f is not None and f.level >= Severity.ERROR for f in (told, head)):
         out.append(f"failing, headed by {first.code if first else 'nothing'}")
-    if head is not None and head.message.rstrip(".") not in diagnosis.headline:
-        out.append(f"{head.code} is the cause, and the headline does not say so")
+    words = (head.message.rstrip("."), f"because of {head.code}: ") if head is not None else ()
+    if words and not any(said in diagnosis.headline for said in words):
+        out.append(f"{diagnosis.cause} is the cause, and the headline does not say so")
     if exit_code([diagnosis], 0, Severity.ERROR) != CODES[verdict]:
         out.append(f"{verdict}, but the exit code is {exit_code([diagnosis], 0, Severity.ERROR)}")
     return out

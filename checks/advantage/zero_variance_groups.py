@@ -22,7 +22,7 @@ from grpo_doctor.columns import solved as is_solved
 @check(
     "ADV003",
     severity="warning",
-    explains=("STL001", "STL006", "GRD003", "GRD008", "ADV012"),
+    explains=("STL001", "STL006", "GRD003", "GRD008", "ADV012", "ADV015"),
     remedies=("filter-dead-groups", "temperature-one", "raise-group-size"),
     rivals=(
         Rival("the task is solved (REW001)", "equal rewards are all right", "the reward level, all_correct_groups"),

@@ -6,11 +6,13 @@ from grpo_doctor.columns import (
     fmax,
     isnan,
     latest,
+    lowest,
     moving_mad,
     moving_max,
     moving_median,
     moving_sum,
     previous,
+    row,
     total,
     where,
     words,
@@ -66,6 +68,7 @@ def grad_norm_spike(
     after: int = 5,
     huge: float = 20.0,
     level_rows: int = 10,
+    absurd: float = 1e6,
 ) -> Fires:
     """The gradient norm leaps far beyond anything the run has seen lately.
 
@@ -76,7 +79,7 @@ def grad_norm_spike(
     reward has gained. Error when a second infinity comes within 100 rows, or when the reward has fallen (five standard
     errors, 30 % of its range) within five rows of a leap. The first 20 rows are not judged for leaps. A norm may also
     be huge from the first row on, where no leap can show: a median of 10 rows above 20 while the reward has gained
-    nothing is a warning too.
+    nothing is a warning too, and so is a norm above a million on each row so far, two at least.
 
     ## Thresholds
     - `rows`: rows before that a leap is compared with.
@@ -86,6 +89,7 @@ def grad_norm_spike(
     - `after`: rows after a leap within which a fall of the reward is put down to it.
     - `huge`: gradient norm above which a whole level is too high.
     - `level_rows`: rows whose median is that level.
+    - `absurd`: gradient norm that no scale of a loss explains: a sum over a million tokens of norm 1 each.
 
     ## Why it matters
     One step along an exploded gradient can undo what all others learned; Adam's second moment then stays large for
@@ -102,7 +106,8 @@ def grad_norm_spike(
     Skip such updates; max norm 0.1 to 0.5; half the learning rate; look at RAT004 and at the largest advantage.
 
     ## Sources
-    arXiv 2504.20073 (RAGEN); huggingface/trl#2980; public CS336 runs as above.
+    arXiv 2504.20073 (RAGEN); huggingface/trl#2980; public CS336 runs as above. NVIDIA-NeMo/ProRL-Agent-Server#40: norms
+    of 3e9 and 2e9 beside ordinary losses.
     """
     highest, middle = previous(moving_max(grad_norm, rows)), previous(moving_median(grad_norm, rows))
     infinite = (abs(grad_norm) == np.inf) & (highest == highest)
@@ -115,7 +120,8 @@ def grad_norm_spike(
     earlier = previous(count, again_within_rows + 1)
     again = infinite & (count - where(isnan(earlier), 0.0, earlier) > 1)
     level = moving_median(grad_norm, level_rows)
-    tall = (level > huge) & ~reward_gained
+    least = where((row(grad_norm) > 1) & (lowest(grad_norm) < np.inf), lowest(grad_norm), np.nan)
+    tall = ((level > huge) | (least > absurd)) & ~reward_gained
     hurt = (moving_sum(spike, after) > 0) & reward_fallen & ~(previous(reward_fallen, after) > 0)
     serious = hurt | again | tall | (spike & ~reward_gained)
     return fires(
@@ -128,7 +134,8 @@ def grad_norm_spike(
             _what,
             latest(where(spike, grad_norm, np.nan)),
             latest(where(spike, middle, np.nan)),
-            where(tall, level, np.nan),
+            where(tall, where(isnan(level), least, level), np.nan),
+            row(grad_norm),
             clip,
         ),
         norm=latest(where(spike, grad_norm, np.nan)),
@@ -138,7 +145,8 @@ def grad_norm_spike(
     )
 
 
-def _what(norm: float, median: float, level: float, clip: float) -> str:
+def _what(norm: float, median: float, level: float, rows: float, clip: float) -> str:
     if level == level:
-        return f"The gradient norm stands at {level:.3g} (median of 10 rows): a clip at {clip:.3g} sets every step."
+        of = "median of 10" if rows >= 10 else f"lowest of {rows:.0f}"
+        return f"The gradient norm stands at {level:.3g} ({of} rows): a clip at {clip:.3g} sets every step."
     return f"The gradient norm leapt to {norm:.3g}; the median of the 20 rows before was {median:.3g}."

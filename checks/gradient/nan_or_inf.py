@@ -66,8 +66,9 @@ def nan_or_inf(
     """A loss, gradient, KL, entropy or reward is NaN or infinite.
 
     ## What it sees
-    Recorded NaN or infinities in the core series only: loss, gradient norm, KL, entropy, reward, ratios, advantages.
-    A NaN is critical at once. Infinite gradients are a warning while they are isolated and an error from the third on.
+    Recorded NaN or infinities in the core series only: loss, also of the critic, gradient norm, KL, entropy, reward,
+    ratios, advantages. A NaN is critical at once. Infinite gradients are a warning while they are isolated and an
+    error from the third on.
 
     A KL or an entropy that is NaN while the gradient norm of the same row (without one, the loss) is a number other
     than 0 has no part in the loss: **info**. So it is where the coefficient of the KL is 0, and where responses still
@@ -93,9 +94,9 @@ def nan_or_inf(
     Stop, go back to the last finite checkpoint, and guard the optimizer step.
 
     ## Sources
-    verl#721, verl#891, verl#1197; CS336 public runs of ShibukiZero/assignment5-alignment: gradients infinite at steps
-    113 and 184, NaN at 195, reward 0 after. TRL runs with beta 0 that log `kl: nan` now and then learn on, and so does
-    open-r1#704 with it on every step.
+    verl#721, verl#891, verl#1197, verl#498 (the critic's loss); CS336 public runs of ShibukiZero/assignment5-alignment:
+    gradients infinite at steps 113 and 184, NaN at 195, reward 0 after. TRL runs with beta 0 that log `kl: nan` now and
+    then learn on, and so does open-r1#704 with it on every step.
     """
     nan = each(lambda happened: float(_count(happened, "NaN") > 0), events)
     infinite = each(lambda happened: float(_count(happened, "infinite") > 0), events)

@@ -42,13 +42,18 @@ def sunk_task(state: Parts, tasks: Any, step: float, whole: float) -> tuple[Part
 
 
 def _which(components: Any, tasks: Any, component: float, task: float) -> str:
-    if component == component:
-        return f"reward function {named(components, component)}"
-    return f"task {named(means(tasks), task)}"
+    return (
+        f"component {named(components, component)}" if component == component else f"task {named(means(tasks), task)}"
+    )
+
+
+def _whole(rose: bool, first: float, now: float, level: float) -> str:
+    return f"rose from {first:.3g} to {now:.3g}" if rose else f"as a whole stands at {level:.3g}"
 
 
 @check(
     "REW007",
+    kind="outcome",
     severity="warning",
     confidence="medium",
     rivals=(
@@ -79,6 +84,9 @@ def multi_task_or_multi_reward_imbalance(
     parts: Column = any_of("reward_components", "by_task"),
     reward_components: Column = None,
     by_task: Column = None,
+    reward_gained: Column = None,
+    reward_first: Column = None,
+    reward_now: Column = None,
     *,
     early_rewards: int = 20,
     level_share: float = 0.2,
@@ -116,7 +124,8 @@ def multi_task_or_multi_reward_imbalance(
     held = (~reward_fallen | level_off) & (level > lowest(reward_mean)) & (row(reward_mean) >= early_rewards)
     return fires(
         held & ((component == component) | (task == task)),
-        "The {part} has lost more than half of its best while the reward as a whole stands at {level:.3g}.",
+        "The reward {whole}, but its {part} has lost more than half of its best.",
+        whole=words(_whole, reward_gained, reward_first, reward_now, level),
         part=words(_which, reward_components, by_task, component, task),
         level=level,
     )

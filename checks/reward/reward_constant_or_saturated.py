@@ -25,7 +25,7 @@ from grpo_doctor.remedies import remedy
     kind="outcome",
     severity="info",
     confidence="high",
-    explains=("ADV003", "ADV012", "STL001", "GRD003", "GRD008", "REW014"),
+    explains=("ADV003", "ADV012", "ADV015", "STL001", "GRD003", "GRD008", "REW014"),
     rivals=(
         Rival(
             "the judge answers the same for everything",

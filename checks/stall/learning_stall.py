@@ -18,7 +18,7 @@ from grpo_doctor.columns import (
     kind="outcome",
     severity="warning",
     confidence="medium",
-    explains=("DIV004", "GRD008"),
+    explains=("DIV004", "GRD008", "ADV015"),
     rivals=(
         Rival(
             "no signal",

@@ -46,6 +46,7 @@ loss                loss actor/loss loss/total_avg loss/mean train_loss dpo_loss
                     preference_loss sft_loss gpt_loss
 eval_loss           eval_loss eval/loss val_loss val/loss valid_loss validation_loss
 policy_loss         policy_loss actor/pg_loss loss/policy_avg pg_loss act_loss actor_loss/avg pg
+value_loss          critic/vf_loss loss/value_avg ppo/loss/value critic_loss cri_loss vf_loss policy/critic_loss
 kl_loss             loss/kl_avg
 grad_norm           grad_norm policy/raw_grad_norm actor/grad_norm actor_grad_norm optim/grad_norm grad_norm/actor
                     raw_grad_norm
@@ -154,6 +155,7 @@ valid_rate          valid rate | 1-invalid rate | valid | format accuracy | form
 fallback_rate       fallback rate | fallback
 loss                loss | total loss | train loss | loss mean | policy loss with kl penalty
 policy_loss         policy loss | policy grad loss | action loss | grpo loss | ppo loss | surrogate loss
+value_loss          value loss | critic loss | value function loss | vf loss
 kl_loss             kl loss
 grad_norm           grad norm | total grad norm
 learning_rate       learning rate | optimizer learning rate

@@ -18,7 +18,7 @@ SINGLE_PROMPT = frozenset("ground_truth prompt question problem gold target".spl
 SHARES = frozenset(name for name, meaning in FIELDS.items() if meaning.endswith("0 to 1"))
 _COMMON = frozenset(
     "loss eval_loss grad_norm learning_rate epoch tokens_seen wall_time optimizer_step eval_score success_rate "
-    "entropy_mean "
+    "entropy_mean value_loss "
     "temperature weight_delta chosen_reward rejected_reward reward_margin chosen_logp rejected_logp".split()
 )
 """Fields that supervised or preference training logs too: they do not make a run RL."""

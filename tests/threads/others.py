@@ -260,6 +260,66 @@ FOUND = (
         names=("REW001", "STL001", "ADV003"),
     ),
     Thread(
+        "rllm-org/rllm#54",
+        "the reward looks for tags that this model never writes: every score is 0",
+        verl(
+            {
+                "critic/score/mean": "0",
+                "critic/score/min": "0",
+                "critic/score/max": "0",
+                "critic/advantages/mean": "0",
+                "critic/advantages/min": "0",
+                "critic/advantages/max": "0",
+                "actor/grad_norm": "0.004",
+                "actor/kl_loss": "0.006",
+                "response_length/mean": "610",
+            }
+        ),
+        names=("ADV015",),
+        answer="The only row teaches nothing: every advantage is 0 and every reward is 0.",
+    ),
+    Thread(
+        "zhaochenyang20/Awesome-ML-SYS-Tutorial#106",
+        "the responses of each group are all scored alike, though the prompts' rewards differ",
+        verl(
+            {
+                "critic/score/mean": "0.91",
+                "critic/score/min": "0",
+                "critic/score/max": "1",
+                "critic/advantages/mean": "0",
+                "critic/advantages/min": "0",
+                "critic/advantages/max": "0",
+                "actor/grad_norm": "0.006",
+                "actor/kl_loss": "0.02",
+            }
+        ),
+        names=("ADV015",),
+        answer="within each group all responses are scored alike",
+    ),
+    Thread(
+        "verl-project/verl#498",
+        "the critic's loss and gradient are NaN, while the actor's are numbers",
+        verl(
+            {
+                "critic/vf_loss": "nan",
+                "critic/grad_norm": "nan",
+                "critic/vf_explained_var": "-71",
+                "actor/pg_loss": "-0.01",
+                "actor/grad_norm": "9.7",
+                "critic/score/mean": "0.6",
+            }
+        ),
+        names=("GRD001",),
+        says="value_loss",
+    ),
+    Thread(
+        "NVIDIA-NeMo/ProRL-Agent-Server#40",
+        "the gradient norm is thousands of millions from the first step on, while every loss is ordinary",
+        jsonl({"train/loss": "0.1 0.14", "train/kl_loss": "0 7e-4", "train/grad_norm": "2.9e9 2.3e9"}),
+        names=("GRD002",),
+        says="stands at 2.3e+09",
+    ),
+    Thread(
         "Yifan-Song793/ETO#14",
         "no token of the responses is scored: log-probabilities, margins and rewards are 0, the loss stays at ln 2",
         trl(

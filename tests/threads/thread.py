@@ -25,8 +25,8 @@ Outcome = Literal["caught", "symptom", "silent", "wrong"]
 
 class Thread(NamedTuple):
     """One thread. ``names`` are the codes that name its cause; ``says`` must stand in the finding where its code alone
-    would be a symptom; ``symptoms`` are codes that are true beside it. A run that is well has an ``answer`` instead:
-    words of the line that answers what was asked, and nothing may accuse it."""
+    would be a symptom; ``symptoms`` are codes that are true beside it. A run that is well, or too short to be accused of
+    anything, has an ``answer`` instead: words of the line that answers what was asked, and nothing may accuse it."""
 
     at: str
     truth: str

@@ -76,3 +76,17 @@ def test_message_of_a_huge_norm() -> None:
     found = find("GRD002", grad_norm="748x12")
     assert (found.severity, found.detected_step) == ("warning", 10)
     assert found.message == "The gradient norm stands at 748 (median of 10 rows): a clip at 1 sets every step."
+
+
+@pytest.mark.parametrize(
+    ("norms", "fires"),
+    [("3e9", False), ("3e9 2.2e9", True), ("1e6 3e9", False), ("1.01e6 3e9", True), ("2 3e9", False), ("infx2", False)],
+)
+def test_a_norm_that_no_scale_explains_needs_two_rows(norms: str, fires: bool) -> None:
+    found = run_check("GRD002", grad_norm=norms)
+    assert (found is not None and found.severity == "warning") is fires
+
+
+def test_how_few_rows_are_told() -> None:
+    told = "The gradient norm stands at 2.2e+09 (lowest of 2 rows): a clip at 1 sets every step."
+    assert find("GRD002", grad_norm="3e9 2.2e9").message == told

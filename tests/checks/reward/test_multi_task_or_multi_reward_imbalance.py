@@ -2,7 +2,8 @@ from typing import Any
 
 import pytest
 
-from grpo_doctor.testing import find, run_check, series
+from grpo_doctor.examine import diagnose
+from grpo_doctor.testing import find, make_run, run_check, series
 
 UP = [0.5 + 0.02 * i for i in range(30)]
 DOWN = [0.4 * (1 - i / 29) + 0.002 * (i % 2) for i in range(30)]
@@ -11,7 +12,7 @@ DOWN = [0.4 * (1 - i / 29) + 0.002 * (i % 2) for i in range(30)]
 @pytest.mark.parametrize(
     ("columns", "part"),
     [
-        ({"reward_components": [{"a": u, "b": d} for u, d in zip(UP, DOWN, strict=True)]}, "reward function b"),
+        ({"reward_components": [{"a": u, "b": d} for u, d in zip(UP, DOWN, strict=True)]}, "component b"),
         (
             {"by_task": [{"x": {"reward_mean": u}, "y": {"reward_mean": d}} for u, d in zip(UP, DOWN, strict=True)]},
             "task y",
@@ -22,8 +23,16 @@ def test_one_part_pays_for_the_other(columns: dict[str, Any], part: str) -> None
     assert run_check("REW007", reward_mean=UP[:19], **{k: v[:19] for k, v in columns.items()}) is None
     found = find("REW007", reward_mean=UP, **columns)
     assert found.severity == "warning"
-    told = f"The {part} has lost more than half of its best while the reward as a whole stands at 1.04."
-    assert found.message == told
+    assert found.message == f"The reward rose from 0.52 to 1.02, but its {part} has lost more than half of its best."
+
+
+def test_what_is_bought_with_a_part_stands_in_the_first_sentence() -> None:
+    parts = [{"a": 2 * u, "b": d} for u, d in zip(UP, DOWN, strict=True)]
+    told = diagnose(make_run(None, reward_mean=[sum(p.values()) for p in parts], reward_components=parts))
+    assert (told.verdict, told.outcome) == ("suspect", "REW007")
+    assert (
+        told.headline == "The reward rose from 1.48 to 2.08, but its component b has lost more than half of its best."
+    )
 
 
 def test_parts_that_rise_or_stay() -> None:
@@ -50,6 +59,8 @@ def test_format_that_buys_off_accuracy_at_the_same_total() -> None:
         reward_components=[{"accuracy": a, "format": b} for a, b in zip(accuracy, layout, strict=True)],
     )
     assert (found.severity, found.cleared) == ("warning", False)
+    told = "The reward as a whole stands at 0.501, but its component accuracy has lost more than half of its best."
+    assert found.message == told
 
 
 def test_it_judges_from_the_twentieth_row_on() -> None:

@@ -1,0 +1,110 @@
+import math
+
+from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor.columns import Column, baseline, best, fmax, is_any, isnan, lowest, row, total, where, words
+
+
+@check(
+    "ADV015",
+    kind="outcome",
+    severity="warning",
+    confidence="high",
+    explains=("GRD008",),
+    rivals=(
+        Rival(
+            "the answers are never found",
+            "an extraction that reads the wrong part, or a form that the prompt does not ask for, scores all alike",
+            "score one right and one wrong answer by hand: the rewards must differ",
+        ),
+        Rival(
+            "the responses of a group are one response",
+            "a temperature of 0, a fixed seed, or one generation that is copied K times",
+            "read two responses to one prompt (DIV001)",
+        ),
+        Rival(
+            "the groups are not those of the prompts",
+            "each response is its own group, so its reward less the group's mean is 0",
+            "the ids by which rewards are grouped: K of each",
+        ),
+        Rival("chance", "the first prompts are all too hard or all too easy", "the next rows"),
+    ),
+    remedies=("filter-dead-groups", "temperature-one"),
+)
+def no_advantage_so_far(
+    step: Column,
+    known: Column = any_of("advantage_max", "dead_share", "reward_std", "reward_max"),
+    advantage_min: Column = None,
+    advantage_max: Column = None,
+    dead_share: Column = None,
+    reward_mean: Column = None,
+    reward_std: Column = None,
+    reward_min: Column = None,
+    reward_max: Column = None,
+    reward_gained: Column = None,
+    estimator: Column = any_of("settings.adv_estimator", optional=True),
+    *,
+    rows: int = 3,
+    many: int = 20,
+) -> Fires:
+    """No response has been better than another so far: every advantage is 0, so nothing is learnt.
+
+    ## What it sees
+    On each row since the first, until the first that differs: the smallest and the largest advantage are 0; or, where
+    no advantage is recorded, every group has equal rewards, or the rewards of the whole batch have no spread
+    (reward_std, or reward_max less reward_min, at most 1e-6) and their mean stays the same. An info on the first rows,
+    a warning from the third: it needs no more, for each row is an identity. An error from the 20th where advantages
+    are 0 although the rewards of the batch differ; rewards that are all equal for so long are REW001's, who knows
+    whether the task is solved. Silent while the reward has gained, and of rewards without a spread where the baseline
+    is a critic (`adv_estimator` gae), which may still call an equal reward better than expected.
+
+    ## Thresholds
+    - `rows`: rows without any advantage from which it is a warning: the first of a hard task may well be.
+    - `many`: rows from which advantages of 0 are an error where the rewards of a batch differ.
+
+    ## Why it matters
+    The policy gradient is a sum of advantages times gradients of log-probabilities. Where every advantage is 0 it is 0;
+    a gradient norm that is not comes from the KL or the entropy term, and learns nothing of the task.
+
+    ## Known false alarms
+    The first steps of a task with rare success, and a batch of one prompt, whose rewards often tie.
+
+    ## Remedy
+    Score one right and one wrong answer by hand. If the rewards differ, print the rewards of one prompt's responses and
+    the responses: they must differ too.
+
+    ## Sources
+    Shao et al., arXiv 2402.03300, section 4.1 (the advantage is the reward less the group's mean). rllm-org/rllm#54:
+    scores and advantages of 0 for a model that never writes the tags which the reward asks for.
+    """
+    spread = where(isnan(reward_std), reward_max - reward_min, reward_std)
+    one = ~(best(reward_mean) - lowest(reward_mean) > 1e-6)  # a batch of one response has no spread either
+    tied = where(isnan(dead_share), (spread <= 1e-6) & one, dead_share >= 1) & ~is_any(estimator, "gae")
+    largest = fmax(abs(advantage_min), abs(advantage_max))
+    n = row(known)
+    nothing = (total(where(isnan(largest), tied, largest <= 0)) == n) & ~reward_gained
+    same = best(reward_max) - lowest(reward_min) <= 1e-6
+    return fires(
+        nothing & (n >= rows),
+        "{which} nothing: {why}.",
+        info=nothing,
+        error=nothing & (n >= many) & (largest <= 0) & (spread > 1e-6),
+        hold=(1, 1),
+        clear=1,
+        onset=baseline(step, 1),
+        which=words(_which, n),
+        why=words(_why, largest, spread, where(same, reward_max, math.nan), reward_min, reward_max),
+    )
+
+
+def _which(n: float) -> str:
+    return "The only row teaches" if n == 1 else f"All {n:.0f} rows teach"
+
+
+def _why(largest: float, spread: float, level: float, low: float, high: float) -> str:
+    if largest == largest and spread > 1e-6:
+        between = f"rewards lie between {low:.3g} and {high:.3g}" if high > low else "rewards differ"
+        return f"every advantage is 0 although {between}, so within each group all responses are scored alike"
+    equal = f"every reward is {level:.3g}" if level == level else "the rewards of every group are equal"
+    if largest == largest:
+        return f"every advantage is 0 and {equal}" if spread == spread else "every advantage is 0"
+    return equal
