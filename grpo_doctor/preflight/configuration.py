@@ -18,7 +18,7 @@ from .own_names import PERHAPS, RATES, few, rank, usual
 
 OTHERS = re.compile(
     r"(?i)critic|value_\w+|vf_\w+|reward\w*|ref|reference|val|val_\w+|valid\w*|eval\w*|test\w*|teacher\w*|judge\w*|sft\w*|dpo\w*|optim_args"
-    r"|supervised|pretrain_\w+|inference|benchmark\w*|embedding\w*|scheduler|runtime_assertions"
+    r"|supervised|pretrain_\w+|inference|benchmark\w*|quant\w*|embedding\w*|scheduler|runtime_assertions"
 )
 """Parts of a configuration whose settings are not those of the policy's training."""
 SWEPT = ("group_size", "learning_rate")

@@ -57,6 +57,10 @@ def settings_of(folder: Path, name: str, text: str) -> dict[str, Any]:
         ("case $o in\nk) K=$OPTARG;;\nesac\nK=${K:-8}\ntrl grpo --beta 0.1 --num_generations $K", 8),
         ('K=""\nif [ -f "$1" ]; then K=$(jq .k "$1"); fi\ntrl grpo --beta 0.1 --num_generations ${K:-8}', 8),
         ('K=""\nif [ -f "$1" ]; then K=$(jq .k "$1"); fi\ntrl grpo --beta 0.1 --num_generations $K', None),
+        (
+            'K=""\ncase $1 in\n-k) K="$2";;\nesac\nif [ -f a ]; then K=$(jq .k a); fi\ntrl grpo --num_generations ${K:-8}',
+            8,
+        ),
         ("cat << E\ntrl grpo --num_generations 4\nE\ntrl grpo --beta 0.1 --num_generations 8", 8),
         ("```bash\ntrl grpo --beta 0.1 --num_generations 8\n```\n", 8),
         ("vllm serve --num_generations 4\ntrl grpo --num_generations 8", 8),
@@ -629,6 +633,9 @@ KINDS = [
     # JSON as people write it, a block of Markdown, and sections that are switched off or of another stage
     ({"a.json": '{"num_generations": 6, // a // b\n "max_completion_length": 9,\n}'}, {"group_size": 6}),
     ({"a.yaml": "```yaml\ngrpo: {num_generations: 6, lr: 1e-6}\n```"}, {"group_size": 6}),
+    ({"a.yaml": "path: ****/model\nnum_generations: 6\nlr: 1e-6\nkl_coef: 0.1"}, {"group_size": 6, "kl_coef": 0.1}),
+    ({"a.py": "  # of the class\n  c = GRPOConfig(\n  num_generations=6, beta=0.1,\n)\n"}, {"group_size": 6}),
+    ({"a.yaml": "quantization: {group_size: 128}\nkl_coef: 0.1\nlr: 1e-6"}, {"group_size": None}),
     ({"a.yaml": "rollout: {num_generations: 6, lr: 1e-6}\nlora: {enabled: false, r: 8}"}, {"lora_r": None}),
     ({"a.yaml": "training: {lr: 2e-5}\ngrpo: {lr: 2e-6, group_size: 6}"}, {"learning_rate": 2e-6}),
     ({"a.yaml": "group_size: 6\nlr: 1e-6\nrepetition_penalty: -0.1"}, {"repetition_penalty": None}),
@@ -641,7 +648,10 @@ KINDS = [
     ),
     # agents of ART, a helper that asks the environment, and a dictionary of which the trainer takes what it knows
     (
-        {"a.py": "g = [TrajectoryGroup(roll(s) for _ in range(6)) for s in t]\nTrainConfig(learning_rate=1e-5)"},
+        {
+            "a.py": "import art\ntune(art.SFTConfig(learning_rate=2e-6))\n"
+            "g = [art.TrajectoryGroup(roll(s) for _ in range(6)) for s in t]\nart.TrainConfig(learning_rate=1e-5)"
+        },
         {"group_size": 6, "learning_rate": 1e-5},
     ),
     ({"a.py": "GRPOConfig(num_generations=stage_env_int('one', 'K', 6), beta=0.1)"}, {"group_size": 6}),

@@ -71,7 +71,7 @@ class Branches:
         if name not in self.chosen and before and not before.startswith("$"):
             return before
         self.chosen.add(name)
-        if not before and _UNKNOWN.fullmatch(value):
+        if (not before or before.startswith("$")) and _UNKNOWN.fullmatch(value):
             return f"${name}"  # set by an option or a file of which nothing is known: a default behind it holds
         return value if not before or before.startswith("$") else joined((before, value))
 

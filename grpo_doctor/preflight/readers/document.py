@@ -22,6 +22,9 @@ _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*+"?)|//[^\n]*|/\*(?:(?!\*/).)*+(?:\*/)?
 _COMMA = re.compile(r'("(?:[^"\\]|\\.)*+"?)|,(?=\s*+[}\]])', re.DOTALL)
 """Words of JSON, which stay, and what is none of it: comments, and a comma behind the last item."""
 _OVERRIDE = re.compile(r"[+~]{0,2}([A-Za-z_][\w./\-]{0,200})=(.*)", re.DOTALL)
+_SETTING = re.compile(r"[ \t]*[\w.\-]{1,100}:[ \t]+\S")
+BROKEN = 3
+"""Lines of YAML that are left out at most."""
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 BASES = ("defaults", "inherits", "inherit_from", "base", "base_config", "_base_", "extends")
 """Keys that name the configurations on which one builds."""
@@ -42,14 +45,7 @@ _DOTS = re.compile(r"(?<![\w\-\"'])(?:[\w\-\"']++[ \t]*+\.[ \t]*+){100}")
 
 def read_document(text: str, path: Path, depth: int = 0) -> list[Launch]:
     """The settings of a document, with those of the configurations beside it on which it builds. Raises `ReadError`."""
-    launch = Launch("")
-    try:
-        for key, value, line in _pairs(text, path.suffix):
-            launch.add(key, value, line)
-    except ReadError:
-        raise
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
-        raise ReadError(f"not {path.suffix[1:].upper() or 'YAML'}: {' '.join(str(error).split())[:300]}") from None
+    launch = _parsed(text, path.suffix)
     _unwrap(launch)
     _sweep(launch)
     _overrides(launch)
@@ -59,6 +55,28 @@ def read_document(text: str, path: Path, depth: int = 0) -> list[Launch]:
         _resolve(launch)
         _parts(launch, path)
     return [launch]
+
+
+def _parsed(text: str, suffix: str) -> Launch:
+    """The settings of a document itself; of YAML without a few lines that are none, as where a path is ``****``."""
+    left_out: list[int] = []
+    lines = text.split("\n")
+    while True:
+        launch = Launch("", complete=not left_out)
+        launch.notes = [f"line {line} is not YAML and was not read" for line in left_out]
+        try:
+            for key, value, line in _pairs("\n".join(lines), suffix):
+                launch.add(key, value, line)
+            return launch
+        except ReadError:
+            raise
+        except (ValueError, RecursionError, yaml.YAMLError) as error:
+            mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+            if mark is not None and len(left_out) < BROKEN and _SETTING.match(lines[min(mark.line, len(lines) - 1)]):
+                left_out.append(mark.line + 1)
+                lines[mark.line] = ""
+                continue
+            raise ReadError(f"not {suffix[1:].upper() or 'YAML'}: {' '.join(str(error).split())[:300]}") from None
 
 
 def _parts(launch: Launch, path: Path) -> None:

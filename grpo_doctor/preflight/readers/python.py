@@ -157,7 +157,8 @@ class _Script(Definitions):
 
     def __init__(self, trees: list[ast.Module], text: str, path: Path | None) -> None:
         super().__init__(trees, text, path)
-        self.configuring = self._configuring(CONFIGURES) or self._configuring(SUPERVISED)
+        supervised = [call for call in self._configuring(SUPERVISED) if self._library(call)]
+        self.configuring = self._configuring(CONFIGURES) or supervised
         self.beside = [(BESIDE[name], call) for name, call in self.calls if name in BESIDE][:MANY]
 
     def _configuring(self, names: re.Pattern[str]) -> list[ast.Call]:
@@ -218,10 +219,7 @@ class _Script(Definitions):
         """The settings of one configuration, and what stands beside it: adapter, model, trainer."""
         self.at = call.lineno
         name = name_of(call.func)
-        giver = call.func.value if isinstance(call.func, ast.Attribute) else None
-        come_as = giver.id if isinstance(giver, ast.Name) and giver.id in self.origins else name
-        module = self.origins.get(come_as, "trl").split(".")[0]
-        known_as = name if module in LIBRARIES else "script"
+        known_as = name if self._library(call) else "script"
         launch = Launch(f"{known_as} {self.imports}", line=call.lineno)
         for owner, attribute, value, line in self.attributes:
             if owner in self._names_of(call):
@@ -241,6 +239,12 @@ class _Script(Definitions):
         elif not call.lineno:  # of a module beside it: what the script holds itself is passed on to it
             launch.entries += [Entry(entry.key, entry.value, 0) for entry in self.loose().entries]
         return launch
+
+    def _library(self, call: ast.Call) -> bool:
+        """Whether a class comes from a library of trainers; one that nothing imports does."""
+        giver = call.func.value if isinstance(call.func, ast.Attribute) else None
+        come_as = giver.id if isinstance(giver, ast.Name) and giver.id in self.origins else name_of(call.func)
+        return self.origins.get(come_as, "trl").split(".")[0] in LIBRARIES
 
     @cached_property
     def imports(self) -> str:
