@@ -86,6 +86,8 @@ _PASSES = re.compile(r"(?:ppo|grpo|policy|inner|update)_(?:num_|n_)?(?:epochs?|i
 """How often a hand-written trainer goes through one rollout."""
 _DRAWN = re.compile(r"(?:\w+\.)*(?:sampling|rollout|generation)\.(?:n|k|num_samples|n_samples)")
 """How many responses one call of the engine draws."""
+_KL = re.compile(r"(?:\w+\.)*(?:kl|kl_loss|kl_penalty)\.(?:coef|coeff|coefficient|beta|weight)")
+"""The coefficient of a KL that has a section of its own."""
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 OF_A_CRITIC = frozenset("vf_coef vf_coeff value_coef value_loss_coef gae_lambda lam".split())
 """Keys of a trainer with a critic, which needs no group; its ``num_rollouts`` are no responses to one prompt."""
@@ -106,8 +108,9 @@ NUMERICAL = 1e-3
 
 def rank(key: str, entry: Entry) -> tuple[bool, ...]:
     """Which of two keys says a setting: the file's own, that of no supervised stage, that of more than one call."""
-    trls = key.rsplit(".", 1)[-1] == "num_generations"  # which is passed on to a trainer under this name
-    return entry.line == 0, not trls, _OF_RL.match(key) is None, key.endswith("num_return_sequences")
+    last = key.rsplit(".", 1)[-1]
+    told = last == "num_generations" or PER_PROMPT.fullmatch(last) is not None  # names that mean nothing else
+    return entry.line == 0, not told, _OF_RL.match(key) is None, key.endswith("num_return_sequences")
 
 
 def few(value: object) -> bool:
@@ -116,6 +119,8 @@ def few(value: object) -> bool:
 
 def usual(key: str, index: Mapping[str, Entry]) -> str | None:
     """The setting that a key of a hand-written trainer most likely is; None where it is none."""
+    if _KL.fullmatch(key):
+        return "kl_coef"
     if "." in key:
         return "group_size" if _DRAWN.fullmatch(key) and few(index[key].value) else None
     whole = _HUMP.sub("_", key).lower()

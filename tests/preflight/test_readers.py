@@ -119,15 +119,6 @@ def test_a_sweep_is_one_of_several_values_in_any_syntax(tmp_path: Path, name: st
     assert "one of 4, 8" in found.swept["group_size"]
 
 
-def test_the_default_of_what_was_cut_off_is_not_assumed(tmp_path: Path) -> None:
-    (path := tmp_path / "a.sh").write_text("trl grpo --beta 0.1 \\\n  --learning_rate 1e-6\n", encoding="utf-8")
-    assert read(path)[0].settings["group_size"] == 8
-    path.write_text("trl grpo --beta 0.1 \\\n  --learning_rate 1e-6 \\\n", encoding="utf-8")
-    (found,) = read(path)
-    assert "group_size" not in found.settings
-    assert any("the last line goes on" in note for note in found.notes)
-
-
 def test_a_fork_of_verl_with_a_rollout_of_its_own_is_not_judged_by_verls_batch(tmp_path: Path) -> None:
     text = "python -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=1 "
     text += "actor_rollout_ref.rollout.n=1 actor_rollout_ref.actor.ppo_mini_batch_size=1200 "
@@ -636,6 +627,10 @@ KINDS = [
     ({"a.yaml": "path: ****/model\nnum_generations: 6\nlr: 1e-6\nkl_coef: 0.1"}, {"group_size": 6, "kl_coef": 0.1}),
     ({"a.py": "  # of the class\n  c = GRPOConfig(\n  num_generations=6, beta=0.1,\n)\n"}, {"group_size": 6}),
     ({"a.yaml": "quantization: {group_size: 128}\nkl_coef: 0.1\nlr: 1e-6"}, {"group_size": None}),
+    (
+        {"a.yaml": "actor: {lr: 1e-6, kl: {coef: 0.1}}\nresponses_per_prompt: 6\ngroup_size: 4"},
+        {"kl_coef": 0.1, "group_size": 6},
+    ),
     ({"a.yaml": "rollout: {num_generations: 6, lr: 1e-6}\nlora: {enabled: false, r: 8}"}, {"lora_r": None}),
     ({"a.yaml": "training: {lr: 2e-5}\ngrpo: {lr: 2e-6, group_size: 6}"}, {"learning_rate": 2e-6}),
     ({"a.yaml": "group_size: 6\nlr: 1e-6\nrepetition_penalty: -0.1"}, {"repetition_penalty": None}),

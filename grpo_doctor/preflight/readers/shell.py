@@ -120,9 +120,6 @@ def _read(text: str, context: _Context) -> list[Launch]:
     if not context.taken_in:
         for name in [name for name in context.functions if name not in script.called]:
             script.call(name, None)
-    if script.launches and text[-200:].rstrip().endswith("\\"):
-        script.launches[-1].complete = False
-        script.launches[-1].notes.append("the last line goes on (\\), so what followed it was not read")
     for launch in script.launches:
         if not launch.followed:
             follow(launch, context.path, context.written, context.affords(launch.program))
