@@ -25,8 +25,8 @@ SWEPT = ("group_size", "learning_rate")
 """Settings of which a sweep's first value is kept; any other that takes several is unknown."""
 BY_HYDRA = ("verl", "SkyRL")
 """Frameworks whose documents say no default by what they leave out: hydra puts several together."""
-_OF_EPISODES = ("env.rollout.n", "es_manager.train.group_size")
-"""Keys of the group in verl-agent and RAGEN, whose environments play several turns."""
+_OF_EPISODES = ("env.rollout.n", "es_manager.train.group_size", "agent.num_chains")
+"""Keys of the group in verl-agent, RAGEN and AgentFly, whose agents play several turns."""
 _OF_VERL = frozenset(
     "actor_rollout_ref actor rollout ref model data trainer algorithm critic reward_model reward "
     "custom_reward_function ray_init ray_kwargs global_profiler transfer_queue async_training hydra lora".split()
@@ -148,9 +148,10 @@ def _take(launch: Launch, framework: Framework, found: Configuration) -> set[str
         for key in sorted(index, key=lambda key: rank(key, index[key])):
             if (name := usual(key, index)) is not None:
                 names.setdefault(name, []).append(key)
-    elif framework.flat and not any(key in index for key in names.get("group_size", ["group_size"])):
-        own = [key for key in index if usual(key, index) == "group_size"]  # a program of the author's own
-        names.setdefault("group_size", []).extend(own)
+    for name in SWEPT if framework is not HAND_WRITTEN and framework.flat else ():
+        if not any(key in index for key in names.get(name, [name])):  # a program of the author's own
+            own = [key for key in index if usual(key, index) == name]
+            names.setdefault(name, []).extend(sorted(own, key=lambda key: rank(key, index[key])))
     if framework is HAND_WRITTEN and not names.get("group_size") and ("kl_coef" in names or "epsilon" in names):
         names["group_size"] = [key for key in PERHAPS if key in index and few(index[key].value)]
     if framework is HAND_WRITTEN:

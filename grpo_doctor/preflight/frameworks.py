@@ -299,7 +299,8 @@ train_type 4.1 tuner_type
 
 _VERL = _table("""
 group_size env.rollout.n es_manager.train.group_size actor_rollout_ref.rollout.n_trajectories
-    actor_rollout_ref.rollout.n_repeat actor_rollout_ref.rollout.n_agent actor_rollout_ref.rollout.n rollout.n
+    actor_rollout_ref.rollout.n_repeat actor_rollout_ref.rollout.n_agent agent.num_chains actor_rollout_ref.rollout.n
+    rollout.n
 learning_rate actor_rollout_ref.actor.optim.lr actor_rollout_ref.actor.lr
 optimizer actor_rollout_ref.actor.optim.optimizer actor_rollout_ref.actor.optim.optim_name
     actor_rollout_ref.actor.optim.type
@@ -851,7 +852,7 @@ devices_per_node trainer.devices
 _INSTRUCT = _table(
     _TRAINER
     + """
-group_size num_samples_per_prompt_rollout
+group_size num_samples_per_prompt_rollout number_samples_per_prompt
 learning_rate learning_rate lr
 kl_coef beta
 temperature temperature
@@ -950,7 +951,7 @@ seed train.seed
 
 _FORGE = _table("""
 group_size group_size
-learning_rate trainer.optimizer.lr
+learning_rate trainer.optimizer.lr trainer.learning_rate
 optimizer trainer.optimizer.name
 max_prompt_tokens max_req_tokens
 max_new_tokens max_res_tokens
@@ -978,7 +979,7 @@ seed seed
 """)
 
 _TRLX = _table("""
-learning_rate optimizer.kwargs.lr train.learning_rate_init
+learning_rate optimizer.kwargs.lr train.learning_rate_init train.lr_init
 kl_reward_coef method.init_kl_coef
 rollout_responses method.num_rollouts
 update_responses train.batch_size

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ..run import RunType
-from .entry import OF_RL, Launch
+from .entry import OF_RL, Entry, Launch
 from .frameworks import FILES_OF_MODELS, GROUPED, HAND_WRITTEN, needs_group
 
 if TYPE_CHECKING:
@@ -25,12 +25,17 @@ NOTHING_ELSE = (
 _STARTED = re.compile(r"(?:^|[\s/])([\w\-]+)\.py\b|\s-m\s+([\w.]+)")
 _TUNES = re.compile(r"(?:(?:main|run|train|fsdp|megatron)_)*sft(?:_(?:trainer|train|main))?")
 """Scripts and modules of supervised training, whatever else they share with the RL of their framework."""
+_COMMAND = re.compile(r"\s-m\s+[\w.]+\s+(\w+)$")
+"""What a module is told to do: ``python -m package.quickstart ppo``."""
 _PLAIN = re.compile(r"(?:train|main|run|launch|start|trainer|cli|runpy)(?:\.py)?")
 """Programs whose name says nothing of what they train; that of the file says it then."""
 _EVALUATES = re.compile(
-    r"(?:^|[\s/])(?:run_)?(?:eval|evaluate|evaluation|infer|inference|benchmark)(?:_[a-z]+)?\.py\b|\bmain_(?:generate|generation|eval)\b"
+    r"(?:run_)?(?:eval|evaluate|evaluation|infer|inference|benchmark)(?:_[a-z]+)?|main_(?:generate|generation|eval)"
 )
 """Programs that only evaluate, whatever configuration of a training they are given."""
+_OF_IMAGES = re.compile(r"(?i)stable-?diffusion|\bsd3|sdxl|\bflux[.\-_]?1|\bwan2")
+"""Models that draw, whose GRPO is no training of a language model."""
+_OF_A_CRITIC = frozenset("critic_lr critic_learning_rate lr_critic value_lr".split())
 _MEASURES = re.compile(
     r"(?i)(?:run_)?(?:eval|evaluate|analy[sz]e|analysis|compare|measure|plot|infer|inference|benchmark)(?:_|-|$)"
 )
@@ -60,11 +65,18 @@ def kind_of(launch: Launch, found: Configuration) -> RunType:
     trained = found.framework.trained
     if trained and not launch.program and not _has_section(launch, trained):
         return "none"
-    if _EVALUATES.search(launch.program) or any(e.key.endswith("val_only") and e.value is True for e in launch.entries):
+    if any(map(_EVALUATES.fullmatch, started)) or any(map(_only_evaluates, launch.entries)):
+        return "none"
+    if _OF_IMAGES.search(str(found.settings.get("model", ""))):
         return "none"
     if found.framework is not HAND_WRITTEN and found.framework.program and launch.program:
         return "rl" if re.search(found.framework.program, launch.program) else _by_settings(launch, found)
     return _by_settings(launch, found)
+
+
+def _only_evaluates(entry: Entry) -> bool:
+    """Whether a training program is told to evaluate and not to train."""
+    return (entry.key.endswith("val_only") and entry.value is True) or entry.value == "eval_only"
 
 
 def _by_settings(launch: Launch, found: Configuration) -> RunType:
@@ -99,7 +111,7 @@ def _by_settings(launch: Launch, found: Configuration) -> RunType:
         return "rl"
     if _PREFERENCE.search(launch.program):
         return "preference"
-    if training and _named_after_rl(launch):
+    if training and (_named_after_rl(launch) or (_OF_A_CRITIC & lasts and any(map(_OF_TEXT.search, lasts)))):
         return "rl"
     return "supervised" if _SUPERVISED.search(launch.program) or len(training) >= 2 else "none"
 
@@ -111,6 +123,7 @@ def _named_after_rl(launch: Launch) -> bool:
         return False
     told = [str(entry.value) for entry in launch.entries if entry.key == "program"]  # of a sweep of W&B
     names = [*told, *((word[1] or word[2]).rsplit(".", 1)[-1] for word in _STARTED.finditer(launch.program))]
+    names += _COMMAND.findall(launch.program)
     if all(map(_PLAIN.fullmatch, names)):
         names.append(launch.title)
     others = any(_SUPERVISED.search(name) or _PREFERENCE.search(name) for name in names)

@@ -36,6 +36,7 @@ USUAL = {
     "actor_learning_rate": "learning_rate",
     "lr_actor": "learning_rate",
     "lr_policy": "learning_rate",
+    "lm_lr": "learning_rate",
     "init_kl_coef": "kl_reward_coef",
     "clip_epsilon": "epsilon",
     "clip_eps": "epsilon",
@@ -82,6 +83,7 @@ USUAL = {
     "trainer_type": "algorithm",
 }
 _OF_RL = re.compile(r"^(?:grpo|rl|ppo|rloo)_")
+_OF_POLICY = re.compile(r"(?i)^(?:actor|policy|lm)_|_(?:actor|policy)$")
 _PASSES = re.compile(r"(?:ppo|grpo|policy|inner|update)_(?:num_|n_)?(?:epochs?|iters?|iterations)(?:_per_\w{1,20})?")
 """How often a hand-written trainer goes through one rollout."""
 _DRAWN = re.compile(r"(?:\w+\.)*(?:sampling|rollout|generation)\.(?:n|k|num_samples|n_samples)")

@@ -139,6 +139,80 @@ def test_a_fork_of_verl_with_a_rollout_of_its_own_is_not_judged_by_verls_batch(t
     assert "own agents.trainer.verl.train" in found.unresolved["group_size"]
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "kind", "expected"),
+    [
+        (
+            "a.yaml",
+            "train_cfgs:\n  num_generations: 10\n  beta: 0.01\n  actor_lr: 2.e-5\n  critic_lr: 5.e-6\n"
+            "  epsilon: 0.2\n  per_device_train_batch_size: 1\n",
+            "rl",
+            {"group_size": 10, "learning_rate": 2e-5},
+        ),
+        (
+            "a.yaml",
+            "policy_lm: gpt2\nrollout_size: 128\nbatch_size: 8\ncritic_lr: 2e-5\nlm_lr: 1.0e-6\nmax_new_tokens: 32\n",
+            "rl",
+            {"learning_rate": 1e-6},
+        ),
+        (
+            "a.sh",
+            "python -m verl.trainer.main_ppo algorithm.adv_estimator=grpo agent.num_chains=8 "
+            "agent.use_agent=True data.train_batch_size=64",
+            "rl",
+            {"group_size": 8},
+        ),
+        (
+            "a.sh",
+            "python -m open_instruct.grpo_fast --number_samples_per_prompt 4 --beta 0.01",
+            "rl",
+            {"group_size": 4},
+        ),
+        (
+            "a.yaml",
+            "method:\n  name: ppoconfig\n  num_rollouts: 128\n  chunk_size: 128\n  init_kl_coef: 0.05\n"
+            "train:\n  lr_init: 1.0e-4\n",
+            "rl",
+            {"learning_rate": 1e-4},
+        ),
+        (
+            "a.sh",
+            "python -m some.quickstart ppo actor.path=gpt2 actor.optimizer.lr=1e-4 ppo.gen.max_new_tokens=8 "
+            "dataset.max_prompt_len=128",
+            "rl",
+            {},
+        ),
+        (
+            "a.sh",
+            "python -m openrlhf.cli.eval_ray --n_samples_per_prompt 1 --actor_learning_rate 1e-6 "
+            "--advantage_estimator group_norm --rollout_batch_size 8",
+            "none",
+            {},
+        ),
+        (
+            "a.sh",
+            "python -m openrlhf.cli.train_ppo_ray --n_samples_per_prompt 1 --actor_learning_rate 1e-6 "
+            "--advantage_estimator group_norm --training_mode eval_only",
+            "none",
+            {},
+        ),
+        (
+            "a.sh",
+            "python -m verl.trainer.main algorithm.adv_estimator=grpo worker.rollout.n=5 "
+            "worker.actor.model.model_path=stabilityai/stable-diffusion-3.5-medium",
+            "none",
+            {},
+        ),
+    ],
+    ids=str,
+)
+def test_names_that_authors_give(tmp_path: Path, name: str, text: str, kind: str, expected: dict[str, Any]) -> None:
+    (path := tmp_path / name).write_text(text, encoding="utf-8")
+    (found,) = read(path)
+    assert found.run_type == kind
+    assert {key: found.settings.get(key) for key in expected} == expected
+
+
 VERL = "python -m verl.trainer.main_ppo algorithm.adv_estimator=grpo \\\n data.train_batch_size=16 "
 
 
