@@ -39,6 +39,8 @@ USUAL = {
     "lm_lr": "learning_rate",
     "init_kl_coef": "kl_reward_coef",
     "clip_epsilon": "epsilon",
+    "epsilon_clip": "epsilon",
+    "ppo_clip": "epsilon",
     "clip_eps": "epsilon",
     "clip_coef": "epsilon",
     "clip_ratio": "epsilon",

@@ -723,6 +723,13 @@ KINDS = [
         },
         {"group_size": 6, "learning_rate": 1e-5},
     ),
+    (
+        {
+            "a.py": "class TrainConfig:\n    lr: float = 5e-5\nclass GRPOConfig:\n    group_size: int = 6\n"
+            "    lr: float = 5e-6\n    epsilon_clip: float = 0.1\n"
+        },
+        {"group_size": 6, "learning_rate": 5e-6, "epsilon": 0.1},
+    ),
     ({"a.py": "GRPOConfig(num_generations=stage_env_int('one', 'K', 6), beta=0.1)"}, {"group_size": 6}),
     (
         {

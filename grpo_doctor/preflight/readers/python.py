@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property, lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -342,7 +343,8 @@ class _Script(Definitions):
         for name, (value, line) in self.options.items():
             if not ELSEWHERE.search(name):
                 self.add(launch, name, value, line)
-        for name, value, line in self.members:
+        of_rl = [fields for owner, fields in self.classes.items() if CONFIGURES.search(owner) or OF_RL.search(owner)]
+        for name, value, line in (*chain.from_iterable(of_rl), *self.members):
             if not isinstance(value, ast.Dict):
                 self.add(launch, name if len(name) == 1 else name.lower(), value, line)
         for owner, attribute, value, line in self.attributes:
