@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -356,10 +356,11 @@ class _Script(Definitions):
                 if plain and not isinstance(item, ast.Dict) and not ELSEWHERE.search(inside):
                     assert isinstance(key, ast.Constant)
                     self.add(launch, str(key.value), item, item.lineno)
+        groups = (_times(call) for name, call in self.calls if name == "TrajectoryGroup")
+        for turns in islice(filter(None, groups), MANY):
+            self.add(launch, "rollouts_per_group", turns, turns.lineno)
         for name, call in self.calls:
-            if name == "TrajectoryGroup" and (group := _times(call)) is not None:
-                self.add(launch, "rollouts_per_group", group, call.lineno)
-            elif name in LOOSE or any(k.arg in TELLING or PER_PROMPT.fullmatch(k.arg or "") for k in call.keywords):
+            if name in LOOSE or any(k.arg in TELLING or PER_PROMPT.fullmatch(k.arg or "") for k in call.keywords):
                 of_class = name not in LOOSE and name[:1].isupper()
                 self._keywords(launch, "" if of_class else f"{LOOSE.get(name, 'call')}.", call)
             elif call.args and call.lineno and name in self.ordered:
