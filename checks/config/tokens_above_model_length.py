@@ -27,7 +27,7 @@ def tokens_above_model_length(
     ## Known false alarms
     Datasets whose prompts are much shorter than their limit. A prompt limit that counts prompt and response together
     (ms-swift's `max_length`, OpenRLHF's `data.max_len`) is not added. NeMo-RL's own documents give the engine and the
-    response one length, and it asks for what is left behind the prompt.
+    response one length, and it asks for what is left behind the prompt; axolotl's `sequence_len` is not the engine's.
 
     ## Remedy
     Raise the engine's length to prompt + response.
@@ -35,7 +35,7 @@ def tokens_above_model_length(
     ## Sources
     verl-project/verl#673; huggingface/trl#4358; modelscope/ms-swift#3876 (1024 of both); vLLM `max_model_len`.
     """
-    full = (response == model) & ~is_any(framework, "NeMo-RL")
+    full = (response == model) & ~is_any(framework, "NeMo-RL", "axolotl")
     alone = isnan(needed) & ((response > model) | full)
     return fires(
         (needed > model) | alone,

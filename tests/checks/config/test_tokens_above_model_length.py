@@ -25,6 +25,7 @@ def test_message() -> None:
         ({"model_length": 2048, "max_new_tokens": 2047}, None),
         ({"model_length": 2048, "max_new_tokens": 2048}, "warning"),  # and no token is left for the prompt
         ({"model_length": 2048, "max_new_tokens": 2048, "framework": "NeMo-RL"}, None),
+        ({"model_length": 2048, "max_new_tokens": 2048, "framework": "axolotl"}, None),
         ({"total_tokens_needed": 3072}, None),
     ],
 )
