@@ -130,6 +130,8 @@ def survivors(check: Check) -> Iterator[tuple[str, str]]:
             for name, code in own.items():
                 restored.callback(partial(setattr, functions[name], "__code__", functions[name].__code__))
                 functions[name].__code__ = code
+            restored.callback(setattr, check, "_traced", None)
+            check._traced = None  # what the check describes is kept, and would be that of the code before
             alive = passes(tests)
         if alive:
             yield f"{check.file}:{line}", text

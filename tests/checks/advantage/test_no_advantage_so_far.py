@@ -39,6 +39,11 @@ def test_it_is_an_error_where_rewards_differ_and_no_advantage_does(number: int, 
             "responses are scored alike.",
         ),
         (
+            rows(1, reward_std="0.3", reward_min="0.5", reward_max="0.5"),  # the extremes of something else
+            "The only row teaches nothing: every advantage is 0 although rewards differ, so within each group all "
+            "responses are scored alike.",
+        ),
+        (
             rows(3, reward_mean="0", reward_min="0", reward_max="0"),
             "All 3 rows teach nothing: every advantage is 0 and every reward is 0.",
         ),
@@ -74,6 +79,14 @@ def test_message(columns: dict[str, Any], message: str) -> None:
 )
 def test_what_teaches_is_passed_over(columns: dict[str, Any]) -> None:
     assert run_check("ADV015", **columns) is None
+
+
+def test_a_millionth_is_no_spread() -> None:
+    told = "All 20 rows teach nothing: every advantage is 0 and every reward is 1e-06."
+    found = find("ADV015", **rows(20, reward_min="0", reward_max="1e-6"))
+    assert (found.severity, found.message) == ("warning", told)
+    assert find("ADV015", reward_min="0x3", reward_max="1e-6x3").message.endswith("nothing: every reward is 1e-06.")
+    assert find("ADV015", reward_mean="0 1e-6 0", reward_std="0x3").severity == "warning"
 
 
 def test_the_first_row_that_teaches_clears_it() -> None:

@@ -88,5 +88,6 @@ def test_a_norm_that_no_scale_explains_needs_two_rows(norms: str, fires: bool) -
 
 
 def test_how_few_rows_are_told() -> None:
+    assert "(median of 10 rows)" in find("GRD002", grad_norm="30x10").message
     told = "The gradient norm stands at 2.2e+09 (lowest of 2 rows): a clip at 1 sets every step."
     assert find("GRD002", grad_norm="3e9 2.2e9").message == told
