@@ -76,7 +76,8 @@ def unsick(
         if rows < ENOUGH:
             apart = rows > 1 and int(run.steps[-1]) - int(run.steps[0]) >= rows
             few = f"{rows} {'row' if apart else 'step'}{'s' * (rows != 1)}, too few to judge."
-            plain = [f.message for f in active if f.kind == "outcome"]  # an identity needs no more rows
+            # an identity needs no more rows
+            plain = [f.message for f in active if f.kind == "outcome" and not f.explained_by]
             return " ".join([few, *plain])
         return "None of the checks found the metrics that it needs, so nothing could be judged."
     if verdict == "unproven":
