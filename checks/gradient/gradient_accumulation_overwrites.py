@@ -30,6 +30,7 @@ def gradient_accumulation_overwrites(
     optimizer: Any = None,
     prompts: Any = None,
     settings: Any = None,
+    loss: Any = None,
     *,
     limit: float = 0.999,
     slack: float = 0.02,
@@ -41,7 +42,9 @@ def gradient_accumulation_overwrites(
     micro-batches. Direction (cosine at least 0.999) and length (within 2 %) must be the same. So must they for four
     samples of unequal length; else a warning. And the gradient that the optimizer gets in the trainer's own `step` must
     not hold that of the step before: what came to it must not point where that one does. A gradient that changes
-    otherwise, because a critic or a running statistic has learnt between the steps, is let pass.
+    otherwise, because a critic or a running statistic has learnt between the steps, is let pass. A loss that splits its
+    batch by itself (packs up to a number of tokens) must give a response the same weight whether longer prompts leave
+    it alone in its part or not; else a warning.
 
     ## Thresholds
     - `limit`: cosine of the gradients of one and of several micro-batches.
@@ -74,8 +77,11 @@ def gradient_accumulation_overwrites(
                 "The gradient of a step still holds that of the step before: cosine {cosine:.3f} with its own.",
                 cosine=kept,
             )
+    token_mean_meant = (settings or {}).get("loss_type") == "bnpo"
     if "micro_batches" not in inspect.signature(backward).parameters:
-        raise probes.Unjudged("backward takes no micro_batches")
+        if loss is None or token_mean_meant:
+            raise probes.Unjudged("backward takes no micro_batches")
+        return _of_own_parts(loss, model, *probes.push.four(render, tokenizer, model, prompts, [4, 2, 5, 3]))
     pairs = probes.craft.rendered(render, prompts)
 
     def split(lengths: list[int]) -> tuple[float, float]:
@@ -92,7 +98,7 @@ def gradient_accumulation_overwrites(
             cosine=cosine,
             ratio=ratio,
         )
-    if (settings or {}).get("loss_type") == "bnpo":
+    if token_mean_meant:
         return None
     cosine, ratio = split([2, 7, 3, 6])
     return fires(
@@ -102,6 +108,26 @@ def gradient_accumulation_overwrites(
         warning=True,
         cosine=cosine,
         ratio=ratio,
+    )
+
+
+def _of_own_parts(loss: Any, model: Any, made: Any, responses: Any) -> Fires:
+    """Fires where a loss that splits its batch by itself weighs a response by those that share its part."""
+    push = probes.push
+    shorter, longer = ([made[0], *[other] * 3] for other in (made[0], made[-1]))
+    before, after = (push.together(loss, model, batch, responses) for batch in (shorter, longer))
+    if before == after:
+        raise probes.Unjudged("backward takes no micro_batches")
+    one, two = (push.pushes(loss, model, batch, responses)[0].towards.norm() for batch in (shorter, longer))
+    weight = float(two / one) if float(one) else 1.0
+    return fires(
+        abs(weight - 1) > 0.05,
+        "A response weighs {weight:.2f} times as much when longer prompts leave it with {after} instead of {before} "
+        "samples in one forward: every micro-batch is divided by its own tokens.",
+        warning=True,
+        weight=weight,
+        before=len(before),
+        after=len(after),
     )
 
 

@@ -169,10 +169,16 @@ def _of_masks(mask: Any, own: list[list[int]], words: list[int], eos: int | None
     """Counts what the masks of batches of canary responses leave out and take in; how many have a gradient of NaN."""
     craft = probes.craft
     infinite = 0
-    orders = [(own, [1, 2, 6, 3]), (own[::-1], [2, 1, 5, 4]), (own[:1], [9]), (own[-1:], [1]), ([own[0]] * 2, [4, 1])]
-    for rows, lengths in orders:
+    orders = [
+        (own, [1, 2, 6, 3], 3),
+        (own[::-1], [2, 1, 5, 4], 2),
+        (own[:1], [9], 2),
+        (own[-1:], [1], 2),
+        ([own[0]] * 2, [4, 1], 1),
+    ]
+    for rows, lengths, endings in orders:
         limit = None
-        for ending in range(3 if eos is not None else 1):
+        for ending in range(endings if eos is not None else 1):
             told = craft.endings(lengths[: len(rows)], eos, limit)[ending]
             responses = craft.said(words, told, eos)
             try:
@@ -239,22 +245,28 @@ def _left_out(pushes: list[Any], at: int) -> bool:
 
 
 def _of_padding(loss: Any, model: Any, made: Any, responses: Any) -> Fires | None:
-    """Fires where a response weighs more or less when the other prompts of its batch are longer."""
+    """Fires where a response weighs more or less when the other prompts of its batch are longer.
+
+    Fewer samples are tried where the longer ones do not go through one forward with it: what that changes is GRD006's
+    to say.
+    """
     push = probes.push
-    shorter, longer = ([made[0], *[other] * 3] for other in (made[0], made[-1]))
-    one, two = (push.pushes(loss, model, batch, responses)[0].towards.norm() for batch in (shorter, longer))
-    weight = float(two / one) if float(one) else 1.0
-    return (
-        fires(
-            True,
-            "The loss weighs a response {weight:.2f} times as much when the other prompts of its batch are longer: its "
-            "denominator counts prompts or padding.",
-            error=True,
-            weight=weight,
-        )
-        if abs(weight - 1) > 0.05
-        else _of_width(loss, model, made[0], responses)
-    )
+    for count in (4, 2):
+        shorter, longer = ([made[0], *[other] * (count - 1)] for other in (made[0], made[-1]))
+        said, signs = responses[:count], push.SIGNS[:: 4 // count]
+        one, two = (push.pushes(loss, model, b, said, signs=signs)[0].towards.norm() for b in (shorter, longer))
+        weight = float(two / one) if float(one) else 1.0
+        if abs(weight - 1) <= 0.05:
+            return _of_width(loss, model, made[0], responses)
+        if push.together(loss, model, shorter, said) == push.together(loss, model, longer, said):
+            return fires(
+                True,
+                "The loss weighs a response {weight:.2f} times as much when the other prompts of its batch are longer: "
+                "its denominator counts prompts or padding.",
+                error=True,
+                weight=weight,
+            )
+    return None
 
 
 def _of_width(loss: Any, model: Any, prompt: Any, responses: Any) -> Fires | None:
@@ -262,13 +274,14 @@ def _of_width(loss: Any, model: Any, prompt: Any, responses: Any) -> Fires | Non
     push = probes.push
     words = [i for r in responses for i in r[:-1]]
 
-    def norm(lengths: list[int]) -> float:
-        made = [[*row, r[-1]] for row, r in zip(probes.craft.canaries(words, lengths), responses, strict=True)]
-        return float(push.pushes(loss, model, [prompt] * 4, made)[0].towards.norm())
+    def said(lengths: list[int]) -> list[Any]:
+        return [[*row, r[-1]] for row, r in zip(probes.craft.canaries(words, lengths), responses, strict=True)]
 
-    narrow, wide = norm([3, 2, 4, 4]), norm([3, 2, 2, 6])
-    weight = wide / narrow if narrow else 1.0
-    if not abs(weight - 1) > 0.05:
+    four = [prompt] * 4
+    narrow, wide = said([3, 2, 4, 4]), said([3, 2, 2, 6])
+    one, two = (push.pushes(loss, model, four, made)[0].towards.norm() for made in (narrow, wide))
+    weight = float(two / one) if float(one) else 1.0
+    if not abs(weight - 1) > 0.05 or push.together(loss, model, four, narrow) != push.together(loss, model, four, wide):
         return None
     return fires(
         True,

@@ -1,4 +1,5 @@
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import nan
 from typing import Any
@@ -132,10 +133,11 @@ def probe_step(
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The probe looks whether any parameter requires a gradient, whether the optimizer holds the very parameters that do
-    (by identity), whether the advantages change the gradient at all, and whether the trainer's own step, given samples
-    of both signs, changes the weights, and down the gradient; a learning rate of 0 at the first step (warm-up) is let
-    pass if the second step moves. It does not certify that the gradient points the right way (RAT007) nor that a step
-    is large enough (STL001, STL003), nor sharded optimizers (ZeRO-3, FSDP), whose parameters are other objects by
+    (by identity), whether the advantages change the gradient at all and reach every parameter on which the
+    log-probabilities depend (error), also where the optimizer is given it, and whether the trainer's own step, given
+    samples of both signs, changes the weights, and down the gradient; a learning rate of 0 at the first step (warm-up)
+    is let pass if the second step moves. It does not certify that the gradient points the right way (RAT007) nor that a
+    step is large enough (STL001, STL003), nor sharded optimizers (ZeRO-3, FSDP), whose parameters are other objects by
     design.
     """
     named = probes.trials.trainable(model)
@@ -157,9 +159,9 @@ def probe_step(
         with probes.modes.without_dropout(model):
             down = probes.trials.gradient(model, backward, *samples)
             without = probes.trials.gradient(model, backward, made, responses, 0 * samples[2])
-        frozen = float(down.norm()) == 0 and any("lora_B" in name for name, _ in model.named_parameters())
-        if not frozen and float((down - without).norm()) <= 1e-6 * float(down.norm()):
-            return fires(True, "The advantages do not reach the gradient: the log-probabilities are cut off from it.")
+            meant = functools.partial(probes.trials.towards, model, render, tokenizer, *samples)
+            if (found := _of_gradient(model, named, down, without, meant)) is not None:
+                return found
     if step is None:
         raise probes.Unjudged("needs step, or an optimizer and a loss")
     fresh = optimizer is not None and not optimizer.state
@@ -174,7 +176,46 @@ def probe_step(
     if probes.updates.maximises(optimizer):  # then the loss was turned around, and only the samples can tell
         up = probes.trials.cosine(moved, probes.trials.towards(model, render, tokenizer, *samples)) < -0.02
     # several steps of an optimizer that scales each one need not go down the gradient of their sum
-    return fires(fresh and up and steps < 2, "An update moves the weights up the gradient of the loss.")
+    if fresh and up and len(steps) < 2:
+        return fires(True, "An update moves the weights up the gradient of the loss.")
+    given = frozenset[int]().union(*steps)
+    return _partly([name for name, p in _reached(named, down) if steps and id(p) not in given], named)
+
+
+def _of_gradient(
+    model: Any, named: list[tuple[str, Any]], down: Any, without: Any, meant: Callable[[], Any]
+) -> Fires | None:
+    """Fires where a gradient is the same without advantages, or is 0 at parameters where the one that is ``meant``, of
+    the log-probabilities alone, is not."""
+    frozen = float(down.norm()) == 0 and any("lora_B" in name for name, _ in model.named_parameters())
+    if not frozen and float((down - without).norm()) <= 1e-6 * float(down.norm()):
+        return fires(True, "The advantages do not reach the gradient: the log-probabilities are cut off from it.")
+    reached = {name for name, _ in _reached(named, down)}
+    if len(reached) in (0, len(named)):
+        return None
+    sizes = [float(part.norm()) for part in meant().split([p.numel() for _, p in named])]
+    least = 1e-3 * max(sizes)
+    return _partly([n for (n, _), s in zip(named, sizes, strict=True) if n not in reached and s > least], named)
+
+
+def _partly(dropped: list[str], named: list[tuple[str, Any]]) -> Fires | None:
+    if not dropped:
+        return None
+    return fires(
+        True,
+        "{dropped} of {trainable} trainable tensors get no gradient although the log-probabilities depend on them, "
+        "{first} among them.",
+        error=True,
+        dropped=len(dropped),
+        trainable=len(named),
+        first=dropped[0],
+    )
+
+
+def _reached(named: list[tuple[str, Any]], gradient: Any) -> list[tuple[str, Any]]:
+    """The parameters that a gradient, one vector of them all, does not leave at 0; without one, none."""
+    parts = () if gradient is None else gradient.split([p.numel() for _, p in named])
+    return [pair for pair, part in zip(named, parts, strict=False) if bool(part.any())]
 
 
 def _not_held(optimizer: Any, named: list[tuple[str, Any]]) -> list[str]:
@@ -185,9 +226,9 @@ def _not_held(optimizer: Any, named: list[tuple[str, Any]]) -> list[str]:
     return [name for name, p in named if id(p) not in held]
 
 
-def _moved(step: Any, optimizer: Any, parameters: list[Any], samples: Any) -> tuple[Any, int]:
-    """By how much the first of two updates that moves anything does, as one vector, and how many steps of the optimizer
-    it makes; None where neither does."""
+def _moved(step: Any, optimizer: Any, parameters: list[Any], samples: Any) -> tuple[Any, list[frozenset[int]]]:
+    """By how much the first of two updates that moves anything does, as one vector, and the `_steps` of the optimizer
+    in it; None where neither does."""
     import torch
 
     before = [p.detach().clone() for p in parameters]
@@ -196,21 +237,22 @@ def _moved(step: Any, optimizer: Any, parameters: list[Any], samples: Any) -> tu
             step(*samples)
         moved = torch.cat([(p.detach() - b).flatten().float() for p, b in zip(parameters, before, strict=True)])
         if bool(moved.any()):
-            return moved, len(steps)
-    return None, 0
+            return moved, steps
+    return None, []
 
 
 @contextmanager
-def _steps(optimizer: Any) -> Iterator[list[None]]:
-    """One entry for each step that the optimizer makes inside the block."""
-    seen: list[None] = []
+def _steps(optimizer: Any) -> Iterator[list[frozenset[int]]]:
+    """For each step that the optimizer makes inside the block the ids of the parameters that have a gradient then."""
+    seen: list[frozenset[int]] = []
     if optimizer is None:
         yield seen
         return
     own = optimizer.step
 
     def step(*args: Any, **kwargs: Any) -> Any:
-        seen.append(None)
+        held = (p for group in optimizer.param_groups for p in group["params"])
+        seen.append(frozenset(id(p) for p in held if p.grad is not None and bool(p.grad.any())))
         return own(*args, **kwargs)
 
     with probes.intercept.replaced(optimizer, "step", step):

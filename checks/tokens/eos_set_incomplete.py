@@ -1,3 +1,4 @@
+import itertools
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires, probe, probes
@@ -160,7 +161,8 @@ def _goes_on(
         tokens = probes.sampling.sampled(sample, ids, real)[:, ids.shape[1] :].tolist()
     if any(terminator not in row for row in tokens):
         raise probes.Unjudged("the sampler never emitted the terminator")
-    went_on = any(word in row[row.index(terminator) + 1 :] for row in tokens)
+    # directly after it: a rollout in turns that samples in a loop of its own has words of later turns
+    went_on = any(pair == (terminator, word) for row in tokens for pair in itertools.pairwise(row))
     if not went_on or rollout is None:
         return went_on, False
     with probes.intercept.scripted_logits(model, logits), torch.no_grad():

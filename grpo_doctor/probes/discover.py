@@ -187,7 +187,7 @@ def _returned(node: ast.FunctionDef) -> list[str]:
 def _by_its_calls(seam: str, node: ast.FunctionDef, parameters: list[str]) -> str | None:
     """A whole update by what it calls: with an optimizer's step, with a backward alone, or neither: a loss.
 
-    None for an update that calls neither and returns nothing: that of a controller or of a sampler's weights. An
+    None for an update that calls neither and returns no loss: that of a controller or of a sampler's weights. An
     objective that takes the model is a loss.
     """
     if seam == "objective":
@@ -199,8 +199,10 @@ def _by_its_calls(seam: str, node: ast.FunctionDef, parameters: list[str]) -> st
         return "step" if "step" in called else "backward"
     if seam != "step":
         return "loss"
-    returns = any(isinstance(n, ast.Return) and n.value is not None for n in ast.walk(node))
-    return "step" if "step" in called else "loss" if returns else None
+    returned = "".join(
+        ast.unparse(n.value) for n in ast.walk(node) if isinstance(n, ast.Return) and n.value is not None
+    )
+    return "step" if "step" in called else "loss" if "loss" in returned.lower() else None
 
 
 def _runs(node: ast.stmt) -> bool:

@@ -9,46 +9,57 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch.nn import Parameter
 
+from .held import held
 from .seams import Adapter
 
 _TOKENIZER = ("padding_side", "truncation_side", "pad_token")
 
 
 class Snapshot:
-    """The state of an adapter's models, optimizer and tokenizer, and of every random generator."""
+    """The state of an adapter's models, optimizer and tokenizer, of what else its seams hold that is trained, and of
+    every random generator."""
 
-    def __init__(self, adapter: Adapter, beside: Sequence[torch.nn.Module] = ()) -> None:
-        self.models: list[torch.nn.Module] = []
-        for model in (adapter.model, adapter.reference, adapter.base, *beside):
-            if model is not None and all(model is not m for m in self.models):
-                self.models.append(model)
-        self.optimizer, self.tokenizer, self.settings = adapter.optimizer, adapter.tokenizer, adapter.settings
-        self.saved = [self._of_model(m) for m in self.models]
-        self.saved_optimizer = self._of_optimizer()
-        known = {id(p) for m in self.models for p in m.parameters()}
-        held = [p for g in (self.optimizer.param_groups if self.optimizer is not None else ()) for p in g["params"]]
-        self.beside = [(p, p.detach().clone(), _copy_of(p.grad)) for p in held if id(p) not in known]
-        """What the optimizer trains outside the models, such as the head of a critic."""
+    def __init__(self, adapter: Adapter) -> None:
+        self.tokenizer, self.settings = adapter.tokenizer, adapter.settings
+        self.saved: list[dict[str, Any]] = []
+        self.known: set[int] = set()
+        """Parameters, buffers and modules that are saved."""
+        found = held([*adapter.seams.values()])
+        self.whole = found.whole
+        """Whether everything that the seams hold was looked at."""
+        self.add([adapter.model, adapter.reference, adapter.base])
+        self.add([m for m in found.modules if any(id(p) not in self.known for p in m.parameters())])
+        optimizers = {id(o): o for o in (adapter.optimizer, *found.optimizers) if o is not None}
+        self.optimizers = [(o, *_of_optimizer(o)) for o in optimizers.values()]
+        trained = {id(p): p for o in optimizers.values() for g in o.param_groups for p in g["params"]}
+        self.beside = [(p, p.detach().clone(), _copy_of(p.grad)) for n, p in trained.items() if n not in self.known]
+        """What the optimizers train outside the models, such as the head of a critic."""
+        self.schedulers = [(s, _values(s)) for s in found.schedulers]
         self.saved_tokenizer = {n: getattr(self.tokenizer, n, None) for n in _TOKENIZER}
         self.saved_settings = copy.deepcopy(self.settings)
         self.random = self._of_random()
 
-    @staticmethod
-    def _of_model(model: torch.nn.Module) -> dict[str, Any]:
-        tensors = [*model.parameters(), *model.buffers()]
+    def add(self, models: Sequence[torch.nn.Module | None]) -> None:
+        """Saves these models too, as they are now."""
+        for model in models:
+            if model is not None:
+                self.saved.append(self._of_model(model))
+
+    def _of_model(self, model: torch.nn.Module) -> dict[str, Any]:
+        tensors = self._new([*model.parameters(), *model.buffers()])
         return {
             "tensors": [(t, t.detach().clone()) for t in tensors],
-            "parameters": [(p, p.requires_grad, _copy_of(p.grad)) for p in model.parameters()],
-            "modules": [(m, _flags(m)) for m in model.modules()],
+            "parameters": [(t, t.requires_grad, _copy_of(t.grad)) for t in tensors if isinstance(t, Parameter)],
+            "modules": [(m, _flags(m)) for m in self._new([*model.modules()])],
             "configs": [(c, copy.deepcopy(vars(c))) for c in _configs(model)],
         }
 
-    def _of_optimizer(self) -> Any:
-        if self.optimizer is None:
-            return None
-        groups = [{k: copy.copy(v) for k, v in g.items() if k != "params"} for g in self.optimizer.param_groups]
-        return groups, {p: copy.deepcopy(s) for p, s in self.optimizer.state.items()}
+    def _new(self, some: list[Any]) -> list[Any]:
+        new = [one for one in some if id(one) not in self.known]
+        self.known.update(map(id, new))
+        return new
 
     @staticmethod
     def _of_random() -> Any:
@@ -74,12 +85,13 @@ class Snapshot:
         for parameter, value, gradient in self.beside:
             parameter.data.copy_(value)
             parameter.grad = _copy_of(gradient)
-        if self.optimizer is not None:
-            groups, state = self.saved_optimizer
-            for group, values in zip(self.optimizer.param_groups, groups, strict=True):
+        for optimizer, groups, state in self.optimizers:
+            for group, values in zip(optimizer.param_groups, groups, strict=True):
                 group.update({k: copy.copy(v) for k, v in values.items()})
-            self.optimizer.state.clear()
-            self.optimizer.state.update({p: copy.deepcopy(s) for p, s in state.items()})
+            optimizer.state.clear()
+            optimizer.state.update({p: copy.deepcopy(s) for p, s in state.items()})
+        for scheduler, values in self.schedulers:
+            vars(scheduler).update({k: copy.copy(v) for k, v in values.items()})
         for name, value in self.saved_tokenizer.items():
             if value is not None and getattr(self.tokenizer, name, None) != value:
                 setattr(self.tokenizer, name, value)
@@ -92,6 +104,16 @@ class Snapshot:
         torch.set_rng_state(torch_state)
         if cuda:
             torch.cuda.set_rng_state_all(cuda)
+
+
+def _of_optimizer(optimizer: torch.optim.Optimizer) -> tuple[list[dict[str, Any]], dict[torch.Tensor, Any]]:
+    """The settings of its groups, and its state."""
+    groups = [{k: copy.copy(v) for k, v in g.items() if k != "params"} for g in optimizer.param_groups]
+    return groups, {p: copy.deepcopy(s) for p, s in optimizer.state.items()}
+
+
+def _values(scheduler: torch.optim.lr_scheduler.LRScheduler) -> dict[str, Any]:
+    return {name: copy.copy(value) for name, value in vars(scheduler).items() if name != "optimizer"}
 
 
 def _copy_of(gradient: torch.Tensor | None) -> torch.Tensor | None:

@@ -7,7 +7,6 @@ model inside the adapter's model, and its copies are seen too. Everything is und
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -147,7 +146,6 @@ def _with_logits(output: Any, logits: Tensor) -> Any:
     if isinstance(output, tuple | list):
         at = next(n for n, o in enumerate(output) if isinstance(o, Tensor) and o.ndim == 3 and o.is_floating_point())
         return type(output)([*output[:at], logits, *output[at + 1 :]])
-    output = copy.copy(output)
     if hasattr(output, "keys"):
         output["logits"] = logits
     else:

@@ -77,6 +77,8 @@ def pushes(
         with _older(model, responses, log_ratios, temperature, places):
             return _gradients(loss, model, prompts, responses, advantages)
 
+    if not any(log_ratios or ()):
+        log_ratios = None
     with without_dropout(model):
         places = detached(loss, [model], prompts, responses, some) if log_ratios is not None else frozenset()
         given, parts, share = _owed(taken, some)
@@ -118,6 +120,20 @@ def _less(one: _Gradients, other: _Gradients) -> _Gradients:
 
 def _largest(gradients: _Gradients) -> float:
     return max(float(g.abs().max()) for _, g in gradients)
+
+
+def together(
+    loss: Callable[..., Tensor], model: torch.nn.Module, prompts: Sequence[Prompt], responses: Sequence[Ids]
+) -> frozenset[int]:
+    """The samples that a loss puts through one forward with the first one; empty where that is not found."""
+    fixed_chance()
+    with without_dropout(model), watched(model) as seen:
+        loss(prompts, responses, spread(len(responses), model))
+    found = located([f for f in seen if f.logits.requires_grad], [[]] * len(responses), responses)
+    first = found[0]
+    return frozenset(
+        n for n, s in enumerate(found) if first is not None and s is not None and s.forward is first.forward
+    )
 
 
 def detached(loss: Callable[..., Tensor], models: Sequence[Any], *samples: Any) -> frozenset[int]:

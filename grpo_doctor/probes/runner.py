@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+import re
 import signal
 import threading
 import traceback
@@ -28,6 +29,9 @@ from .vocabulary import readable
 
 TIME_LIMIT = 60.0
 """Seconds that one probe may take."""
+
+_NUMBER = re.compile(r"\d+")
+"""What differs each time in an exception that is raised for the same reason: shapes, versions, addresses."""
 
 _OURS = (os.path.dirname(os.path.dirname(os.path.abspath(seams_module.__file__))), str(home("checks")))
 
@@ -74,16 +78,14 @@ def run_probes(
     catalogue = catalogue or load()
     if device is not None:
         _move(adapter, device)
-    results = list(examine(adapter, catalogue, thresholds or {}, time_limit))
+    snapshot = Snapshot(adapter)
+    results = list(examine(adapter, catalogue, thresholds or {}, time_limit, snapshot))
     if not results:
         raise AdapterError("none of the selected checks has a probe")
     run = Run(adapter.name, "adapter", "probe")
     run.settings.update(adapter.settings)
-    unfinished: dict[str, list[str]] = {}
-    for r in results:
-        if r.why and not r.needs:
-            unfinished.setdefault(r.why, []).append(f"{r.check.code} {r.check.name}")
-    run.notes += [f"{', '.join(names)}: {why}" for why, names in unfinished.items()]
+    unfinished = [r for r in results if r.why and not r.needs]
+    run.notes += _told_once(unfinished)
     useless = _useless(adapter, results, whole=len(catalogue.checks) == len(load().checks))
     run.notes += useless
     findings = [r.finding for r in results if r.finding is not None]
@@ -103,9 +105,25 @@ def run_probes(
         diagnosis.headline = (
             f"{len(useless)} of {len(adapter.seams)} seams could not be used, so they are not proven; "
             if useless
-            else f"{sum(map(len, unfinished.values()))} probes could not finish; "
+            else f"{len(unfinished)} probes could not finish; "
         ) + f"the {passed} properties that were probed hold."
+    if not snapshot.whole:
+        diagnosis.notes.append(_NOT_WHOLE)
     return diagnosis
+
+
+_NOT_WHOLE = (
+    "The seams hold more objects than were looked through: name every model and optimizer in the adapter, for one that "
+    "was not found is not put back between two probes."
+)
+
+
+def _told_once(unfinished: list[Result]) -> list[str]:
+    """A line for each reason why probes could not finish, with their names."""
+    alike: dict[str, list[Result]] = {}
+    for r in unfinished:
+        alike.setdefault(_NUMBER.sub("", r.why), []).append(r)
+    return [f"{', '.join(f'{r.check.code} {r.check.name}' for r in some)}: {some[0].why}" for some in alike.values()]
 
 
 def _useless(adapter: Adapter, results: list[Result], whole: bool) -> list[str]:
@@ -150,15 +168,19 @@ def _move(adapter: Adapter, device: str) -> None:
 
 
 def examine(
-    adapter: Adapter, catalogue: Catalogue, thresholds: Mapping[str, Mapping[str, Any]], time_limit: float = TIME_LIMIT
+    adapter: Adapter,
+    catalogue: Catalogue,
+    thresholds: Mapping[str, Mapping[str, Any]],
+    time_limit: float = TIME_LIMIT,
+    snapshot: Snapshot | None = None,
 ) -> Iterator[Result]:
-    """One result a probe."""
+    """One result a probe, after which the snapshot of the adapter is put back."""
     called: dict[str, tuple[Any, ...]] = {}
     as_given = adapter
     adapter = dataclasses.replace(adapter, tokenizer=readable(adapter.tokenizer, adapter.model))
     seams = completed(_counted(adapter, called))
-    snapshot = Snapshot(as_given)
-    snapshot = Snapshot(as_given, _copies(adapter, seams, snapshot))
+    snapshot = snapshot or Snapshot(as_given)
+    snapshot.add(_copies(adapter, seams, snapshot))
     for check in catalogue.checks.values():
         if check.probe is None:
             continue

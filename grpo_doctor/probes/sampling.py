@@ -161,20 +161,23 @@ def agreement(one: Tensor, two: Tensor, width: int) -> float:
     return float((a[:, :shared] == b[:, :shared]).sum()) / (len(a) * max(a.shape[1], b.shape[1]))
 
 
-def _counts(sample: Callable[..., Any], model: Any, row: Ids, words: Ids, logits: Tensor, least: int = 1) -> Tensor:
+def _counts(
+    sample: Callable[..., Any], model: Any, row: Ids, words: Ids, logits: Tensor, end: int | None, least: int, most: int
+) -> Tensor:
     """How often a sampler draws each of some words after a prompt, where the others have no chance.
 
     ``logits`` (words,) are what the model is made to give them; it draws again, eight times at most, until it has drawn
-    ``least`` of them.
+    ``least`` of them. After ``most`` forwards, which one that samples row by row comes to, it ends each row at once.
     """
     ids = torch.tensor([row] * 48, device=device_of(model))
     with torch.no_grad():
         size = logits_of(model, ids[:1], torch.ones_like(ids[:1])).shape[-1]
     script = torch.full((size,), -1e4)
     script[words] = logits
+    over = script if end is None else torch.full((size,), -1e4).index_fill(0, torch.tensor([end]), 0.0)
     counts = torch.zeros(len(words))
     for seed in range(8):
-        with scripted_logits(model, lambda _: script):
+        with scripted_logits(model, lambda n: script if n < most else over):
             new = sampled(sample, ids, torch.ones_like(ids), model, seed)[:, ids.shape[1] :]
         counts += torch.tensor([float((new == w).sum()) for w in words])
         if float(counts.sum()) >= least:
@@ -192,7 +195,8 @@ def shut_out(sample: Callable[..., Any], model: Any, tokenizer: Any, rows: Seque
     likely = len(words) // 8
     shares = torch.full((len(words),), 0.15 / (len(words) - likely))
     shares[:likely] = 0.85 / likely
-    counts = _counts(sample, model, rows[0], words, temperature * shares.log(), 2200)
+    end = special_ids(tokenizer).eos
+    counts = _counts(sample, model, rows[0], words, temperature * shares.log(), end, 2200, 2400)
     never = (counts == 0) & (shares * counts.sum() >= 5)
     return float(shares[never].sum()) if int(never.sum()) > 5 else 0.0
 
@@ -206,7 +210,7 @@ def measured_temperature(
     """
     words = plain_ids(tokenizer, model, rows)[:6]
     steps = torch.arange(len(words)) * 0.5 * declared
-    counts = _counts(sample, model, rows[0], words, -steps)
+    counts = _counts(sample, model, rows[0], words, -steps, special_ids(tokenizer).eos, 1, 800)
     often = counts >= 8
     if int(often.sum()) < 2:
         return 0.0

@@ -145,7 +145,7 @@ def test_updates_of_other_things_are_no_loss_and_objectives_by_token_are_called(
         "def value_loss(values, old_values): ...\n"
         "def ppo_train_epoch(loader):\n    for batch in loader:\n        batch.backward()\n        opt.step()\n"
         "class Controller:\n    def update(self, kl):\n        self.value = kl\n"
-        "class Engine:\n    def update_policy(self, model):\n        self.policy = model\n",
+        "class Engine:\n    def update_policy(self, model):\n        self.policy = model\n        return True\n",
         encoding="utf-8",
     )
     found, runs = discover(path)

@@ -9,7 +9,7 @@ import pytest
 
 from grpo_doctor.catalogue import load
 from grpo_doctor.check import Severity
-from tests.probes.twins import CASES, FAULTS, Case
+from tests.probes.twins import CASES, FAULTS, Case, finding
 
 FEWEST = [c for c in CASES if c.seams == "two" or not c.fault.two]
 """Each with as few seams as show it."""
@@ -21,6 +21,10 @@ def test_a_wrong_variant_is_caught_by_its_own_probe(case: Case) -> None:
     found = diagnosis.finding(case.fault.code)
     assert found is not None, (diagnosis.coverage.skipped, diagnosis.notes)
     assert found.level >= Severity.WARNING
+
+
+def test_parts_that_are_divided_by_their_own_tokens_count_no_padding() -> None:
+    assert finding("parts of the batch are divided by their own tokens", "left", "PAD002") is None
 
 
 def test_the_table_is_as_large_as_it_says() -> None:

@@ -177,3 +177,33 @@ def test_what_the_optimizer_trains_beside_the_model_is_put_back() -> None:
     snapshot.restore()
     assert torch.equal(critic.weight, before)
     assert critic.weight.grad is None
+
+
+class WithCritic:
+    """A trainer whose critic, its optimizer and its schedule are nowhere in the adapter."""
+
+    def __init__(self) -> None:
+        self.model, self.critics = torch.nn.Linear(2, 2), {"value": torch.nn.Linear(2, 1)}
+        self.optimizer = torch.optim.Adam(self.critics["value"].parameters(), lr=0.1)
+        self.schedule = torch.optim.lr_scheduler.StepLR(self.optimizer, 1)
+
+    def loss(self, prompts: Any, responses: Any, advantages: Any) -> Tensor:
+        value: Tensor = self.critics["value"](torch.ones(1, 2)).sum()
+        torch.autograd.backward(value)
+        self.optimizer.step()
+        self.schedule.step()
+        return value
+
+
+def test_what_only_the_seams_hold_is_put_back_too() -> None:
+    trainer = WithCritic()
+    kept = copy.deepcopy([trainer.critics["value"].state_dict(), trainer.optimizer.state_dict()])
+    wrapped = functools.partial(lambda own, *given: own(*given), trainer.loss)
+    snapshot = Snapshot(Adapter(model=trainer.model, seams={"loss": wrapped}))
+    trainer.loss(None, None, None)
+    assert (trainer.schedule.last_epoch, trainer.optimizer.param_groups[0]["lr"]) == (1, pytest.approx(0.01))
+    snapshot.restore()
+    assert snapshot.whole
+    assert same(kept, [trainer.critics["value"].state_dict(), trainer.optimizer.state_dict()])
+    assert (trainer.schedule.last_epoch, trainer.schedule.get_last_lr()) == (0, [0.1])
+    assert trainer.critics["value"].weight.grad is None

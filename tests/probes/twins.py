@@ -184,6 +184,30 @@ def never_zeroed(s: Any, right: Any, prompts: Any, responses: Any, advantages: T
     s.optimizer.step()
 
 
+def in_parts(s: Any, right: Any, prompts: Any, responses: Any, advantages: Tensor) -> Any:
+    """Parts of up to 150 tokens, each of which is divided by its own."""
+    parts: list[list[int]] = [[]]
+    sizes = [len(s.render(p)) + len(r) for p, r in zip(prompts, responses, strict=True)]
+    for n, size in enumerate(sizes):
+        if parts[-1] and sum(sizes[m] for m in parts[-1]) + size > 150:
+            parts.append([])
+        parts[-1].append(n)
+    values = [right([prompts[n] for n in p], [responses[n] for n in p], advantages[p]) for p in parts]
+    return sum(values) / len(parts)
+
+
+def detached_states(s: Any, right: Any, model: Any, ids: Tensor, **more: Any) -> Any:
+    """Only the head of the policy is trained."""
+    return model.lm_head(model.model(input_ids=ids, **more).last_hidden_state.detach())
+
+
+def without_head(s: Any, right: Any, prompts: Any, responses: Any, advantages: Tensor) -> None:
+    s.optimizer.zero_grad()
+    s.backward(prompts, responses, advantages)
+    s.inner.lm_head.weight.grad = None
+    s.optimizer.step()
+
+
 def bounded(s: Any, ratio: Tensor) -> Tensor:
     return ratio.clamp(1 - s.epsilon, 1 + s.epsilon)
 
@@ -368,8 +392,11 @@ FAULTS: Sequence[Fault] = (
     Fault("sorts the samples of a step alone", "ENT007", "left", {
         "step": lambda s, right, p, r, a: right([p[n] for n in sorted(range(len(p)), key=lambda n: -len(r[n]))], sorted(r, key=len, reverse=True), a)}, two=False),
     Fault("head not in the optimizer", "STL004", "packed turns", {}, {}, lambda s: setattr(s, "optimizer", torch.optim.AdamW(s.inner.model.parameters())), two=False),
+    Fault("gradient of the head dropped before the step", "STL004", "left", {"step": without_head}, two=False),
+    Fault("states detached before the head", "STL004", "left", {"logits": detached_states}),
     Fault("gradients never zeroed", "GRD006", "left turns", {
         "step": never_zeroed}, two=False),
+    Fault("parts of the batch are divided by their own tokens", "GRD006", "left", {"loss": in_parts}),
     Fault("micro-batches are divided by their own tokens", "GRD006", ALL, {
         "share": lambda s, right, part, whole: len(part[0]) / len(whole[0])}, two=False),
 )  # fmt: skip
@@ -387,11 +414,11 @@ class Case(NamedTuple):
         return run_probes(self.fault.trainer(self.style).adapter(*seams), **more)
 
 
-def finding(name: str, style: str) -> Finding | None:
-    """What the probe of its own code says of a wrong variant, with as few seams as show it."""
+def finding(name: str, style: str, code: str = "") -> Finding | None:
+    """What a probe, that of its own code or another, says of a wrong variant, with as few seams as show it."""
     fault = next(f for f in FAULTS if f.name == name)
-    case = Case(fault, style, "two" if fault.two else "all")
-    return case.probed(catalogue=load().select([fault.code])).finding(fault.code)
+    case, code = Case(fault, style, "two" if fault.two else "all"), code or fault.code
+    return case.probed(catalogue=load().select([code])).finding(code)
 
 
 CASES = [

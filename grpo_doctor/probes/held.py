@@ -1,0 +1,77 @@
+"""What a trainer's functions hold beside what its adapter names: optimizers, what they train, and their schedulers.
+
+Functions, closures, instances and the globals of the user's own files are followed; libraries are not looked into.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import types
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import torch
+
+MOST = 200_000
+"""Objects that are looked at: a data set held as rows may be millions."""
+
+_LIBRARIES = (os.path.dirname(os.__file__), os.path.dirname(os.path.dirname(__file__)))
+
+
+class Held(NamedTuple):
+    """What can be reached."""
+
+    modules: list[torch.nn.Module]
+    """With a parameter that one of the optimizers trains, and inside no other of them."""
+    optimizers: list[torch.optim.Optimizer]
+    schedulers: list[torch.optim.lr_scheduler.LRScheduler]
+    whole: bool
+    """Whether everything was looked at."""
+
+
+def held(functions: Iterable[Callable[..., Any]]) -> Held:
+    """The optimizers, modules and schedulers that can be reached from functions, nearest first."""
+    modules: list[torch.nn.Module] = []
+    optimizers: list[torch.optim.Optimizer] = []
+    schedulers: list[torch.optim.lr_scheduler.LRScheduler] = []
+    kinds: list[tuple[type, list[Any]]] = [
+        (torch.nn.Module, modules),
+        (torch.optim.Optimizer, optimizers),
+        (torch.optim.lr_scheduler.LRScheduler, schedulers),
+    ]
+    left: deque[Any] = deque(functions)
+    known = {id(one): one for one in left}
+    while left and len(known) < MOST:
+        one = left.popleft()
+        for kind, found in kinds:
+            if issubclass(type(one), kind):  # a lazy proxy may answer isinstance by importing a library
+                found.append(one)
+        for other in gc.get_referents(one):
+            if gc.is_tracked(other) and id(other) not in known and not _of_library(other):
+                known[id(other)] = other
+                left.append(other)
+    trained = {id(p) for o in optimizers for group in o.param_groups for p in group["params"]}
+    outer = [m for m in modules if any(id(p) in trained for p in m.parameters())]
+    inner = {id(child) for m in outer for child in m.modules() if child is not m}
+    return Held([m for m in outer if id(m) not in inner], optimizers, schedulers, not left)
+
+
+def _of_library(one: Any) -> bool:
+    """Whether a module, class or function is of Python itself, of an installed package or of this one."""
+    kind = type(one)
+    if kind is types.FunctionType:
+        return _installed(one.__code__.co_filename)
+    if kind is types.ModuleType or issubclass(kind, type):
+        name = one.__name__ if kind is types.ModuleType else one.__module__
+        module = sys.modules.get(str(name))
+        if str(name).partition(".")[0] in sys.stdlib_module_names:
+            return True
+        return _installed(getattr(module, "__file__", None))
+    return False
+
+
+def _installed(file: str | None) -> bool:
+    return file is not None and (file.startswith(_LIBRARIES) or "site-packages" in file or "dist-packages" in file)
