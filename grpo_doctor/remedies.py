@@ -24,6 +24,18 @@ _SHARED = (
         source="huggingface/trl#235, #417",
     ),
     remedy(
+        "skip-exploding-updates",
+        "Skip updates whose gradient norm is far beyond the usual, and clip lower",
+        trl="max_grad_norm=0.2; grpo_doctor.attach(trainer, on='error=skip-update')",
+        verl="actor_rollout_ref.actor.grad_clip=0.2",
+        openrlhf="--max_norm 0.2",
+        by_hand="norm = clip_grad_norm_(params, 0.2)\nif norm < 10 * median(last_20_norms): optimizer.step()\n"
+        "optimizer.zero_grad(set_to_none=True)",
+        evidence="a clipped spike of 2.9e9 left a run healthy (78 %); infinities at steps 113, 184, 193 and 194 "
+        "came before NaN at 195",
+        source="ShibukiZero/assignment5-alignment, no-clip and clip runs of the early stack",
+    ),
+    remedy(
         "generate-in-eval-mode",
         "Generate in eval mode with gradient checkpointing off (or with use_cache=False)",
         by_hand=(

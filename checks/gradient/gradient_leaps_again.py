@@ -1,0 +1,79 @@
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.columns import Column, best, moving_median, previous, total, where
+
+
+@check(
+    "GRD009",
+    severity="warning",
+    confidence="medium",
+    explains=("REW009", "REW015"),
+    rivals=(
+        Rival(
+            "the KL term",
+            "k3 of a few unlikely tokens is of any size, and so is its gradient",
+            "kl on the same rows (KL008)",
+        ),
+        Rival(
+            "generator and trainer disagree",
+            "tokens that the trainer finds unlikely get huge ratios",
+            "rollout_mismatch_kl on the same rows (RAT004)",
+        ),
+        Rival(
+            "ratios without an upper bound",
+            "a clip from one side leaves the ratio of a negative advantage unbounded",
+            "ratio_max on the same rows; a dual clip",
+        ),
+    ),
+    remedies=("skip-exploding-updates", "lower-learning-rate"),
+)
+def gradient_leaps_again(
+    grad_norm: Column,
+    reward_gained: Column = None,
+    *,
+    times: float = 100.0,
+    rows: int = 20,
+    tall: float = 20.0,
+    again: int = 3,
+    within: int = 100,
+) -> Fires:
+    """The gradient norm leaps to a hundred times its level again and again, and comes back each time.
+
+    ## What it sees
+    Three rows within 100 with a norm above a hundred times the median of the 20 rows before, and above 20. **warning**,
+    and an outcome where the reward has not gained; an info where it has. A single leap is GRD002.
+
+    ## Thresholds
+    - `times`: factor over the median of the rows before.
+    - `rows`: rows of that median.
+    - `tall`: gradient norm up to which a leap is that of a run whose groups are mostly dead, between norms near 0.
+    - `again`: leaps that make it a habit; one is an accident.
+    - `within`: rows within which so many must come.
+
+    ## Why it matters
+    Clipping sets the length of such a step and not its direction, which a few tokens decide; Adam's second moment stays
+    large behind it, so that the ordinary steps that follow count for little. A run that meets this every twenty rows
+    spends its updates on accidents.
+
+    ## Known false alarms
+    Of about 600 public runs eight have such leaps, of which seven are sick and one learns behind a tight clip: there it
+    is an info.
+
+    ## Remedy
+    Find what is unbounded on those rows: the ratio, the KL term, an advantage. Skip such updates; lower the rate.
+
+    ## Sources
+    lilinwz/ProRAG, an agentic search trainer: 1e4 at row 6, 3e7 at 63 and 1e10 at 104 between norms of 12, and a reward
+    that never rises; JOY-SWang/R1-AQA-Omni: 4e6 to 3e8 with a KL that leaps alike.
+    """
+    leap = (grad_norm > times * previous(moving_median(grad_norm, rows))) & (grad_norm > tall)
+    return fires(
+        leap & ~reward_gained,
+        "The gradient norm leaps again and again, {leaps:.0f} times so far to a hundred times its level and more, up "
+        "to {highest:.3g}.",
+        info=leap,
+        hold=(again, within),
+        clear=within,
+        suffered=~reward_gained,
+        leaps=total(leap),
+        highest=best(where(leap, grad_norm, float("nan"))),
+    )
