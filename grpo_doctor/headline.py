@@ -67,7 +67,7 @@ def unsick(
         return PROVEN if verdict == "healthy" else "No probe found the seams that it needs, so nothing was proven."
     if verdict in ("suspect", "failing"):
         note = max(active, key=lambda f: (f.level, f.sureness, -f.onset_step))
-        return f"{shown(success, learning, run.run_type)} Most worth a look: {note.message}"
+        return f"{note.message} {shown(success, learning, run.run_type)}"
     if verdict == "unjudged":
         if run.run_type == "evaluation":
             return "This is an evaluation or the transcript of rollouts: no update is in it, so no training to judge."

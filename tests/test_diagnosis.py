@@ -195,7 +195,7 @@ def test_without_an_outcome_the_strongest_warning_heads_a_run_that_does_not_lear
     assert roles(flat)["ADV009"] == "note"
     learns = diagnosed(*warnings)
     assert (learns.verdict, learns.outcome, learns.cause) == ("suspect", None, None)
-    assert learns.headline == "It learns: the reward rose from 0.1 to 0.5. Most worth a look: ADV009 it is."
+    assert learns.headline == "ADV009 it is. It learns: the reward rose from 0.1 to 0.5."
 
 
 def test_a_risk_is_a_warning_where_the_run_learns_and_an_error_where_it_does_not() -> None:
