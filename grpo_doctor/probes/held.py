@@ -1,10 +1,12 @@
 """What a trainer's functions hold beside what its adapter names: optimizers, what they train, and their schedulers.
 
-Functions, closures, instances and the globals of the user's own files are followed; libraries are not looked into.
+Functions, closures, instances and the globals of the user's own files are followed. Libraries are not looked into: an
+object of theirs, such as a trainer, leads only to the modules, optimizers and schedulers among its attributes.
 """
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import sys
@@ -17,6 +19,8 @@ import torch
 
 MOST = 200_000
 """Objects that are looked at: a data set held as rows may be millions."""
+
+WANTED = (torch.nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler)
 
 _LIBRARIES = (os.path.dirname(os.__file__), os.path.dirname(os.path.dirname(__file__)))
 
@@ -37,11 +41,7 @@ def held(functions: Iterable[Callable[..., Any]]) -> Held:
     modules: list[torch.nn.Module] = []
     optimizers: list[torch.optim.Optimizer] = []
     schedulers: list[torch.optim.lr_scheduler.LRScheduler] = []
-    kinds: list[tuple[type, list[Any]]] = [
-        (torch.nn.Module, modules),
-        (torch.optim.Optimizer, optimizers),
-        (torch.optim.lr_scheduler.LRScheduler, schedulers),
-    ]
+    kinds: list[tuple[type, list[Any]]] = list(zip(WANTED, (modules, optimizers, schedulers), strict=True))
     left: deque[Any] = deque(functions)
     known = {id(one): one for one in left}
     while left and len(known) < MOST:
@@ -49,7 +49,7 @@ def held(functions: Iterable[Callable[..., Any]]) -> Held:
         for kind, found in kinds:
             if issubclass(type(one), kind):  # a lazy proxy may answer isinstance by importing a library
                 found.append(one)
-        for other in gc.get_referents(one):
+        for other in _beyond(one):
             if gc.is_tracked(other) and id(other) not in known and not _of_library(other):
                 known[id(other)] = other
                 left.append(other)
@@ -57,6 +57,14 @@ def held(functions: Iterable[Callable[..., Any]]) -> Held:
     outer = [m for m in modules if any(id(p) in trained for p in m.parameters())]
     inner = {id(child) for m in outer for child in m.modules() if child is not m}
     return Held([m for m in outer if id(m) not in inner], optimizers, schedulers, not left)
+
+
+def _beyond(one: Any) -> Iterable[Any]:
+    """What an object leads to."""
+    kind = type(one)
+    if kind.__module__ == "builtins" or kind is functools.partial or not _of_library(kind):
+        return gc.get_referents(one)
+    return [value for value in getattr(one, "__dict__", {}).values() if issubclass(type(value), WANTED)]
 
 
 def _of_library(one: Any) -> bool:

@@ -72,7 +72,8 @@ def _parsed(text: str, suffix: str) -> Launch:
             raise
         except (ValueError, RecursionError, yaml.YAMLError) as error:
             mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
-            if mark is not None and len(left_out) < BROKEN and _SETTING.match(lines[min(mark.line, len(lines) - 1)]):
+            torn = mark is not None and mark.line < len(lines) and _SETTING.match(lines[mark.line]) is not None
+            if mark is not None and torn and len(left_out) < BROKEN:
                 left_out.append(mark.line + 1)
                 lines[mark.line] = ""
                 continue
