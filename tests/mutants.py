@@ -34,21 +34,21 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "KL003": {"kl_coef > 0": "a coefficient of 0 is not judged"},
     "LEN002": {"now > first * np.exp(chance)": NOISE},
     "RAT002": {"abs(ratio_mean - 1) > 0.001": BINARY},
+    "RAT006": {"age > limit": "of the two, that of the message: it is asked only where the age is beyond the limit"},
     "REW002": {
         "rise > beyond * scatter": NOISE,
         "slow_rise > beyond * scatter / 2": NOISE,
         "now >= slow - beyond / 2 * scatter": NOISE,
-        "peak - level > beyond * noise(other)": NOISE,
+        "peak - level > beyond * noise(metric)": NOISE,
     },
-    "REW003": {"correlation > sqrt(share)": "a correlation meets the root of a share by rounding only"},
     "REW006": {"abs(mean - previous(mean, rows)) > 3 * noise(reward_mean)": NOISE},
-    "REW009": {
-        "top - now > sigmas * scatter * sqrt(2 / rows)": NOISE,
-        "long_top - long_now > sigmas * scatter * sqrt(2 / long)": NOISE,
+    "REW007": {
+        "series.recent > HALF * series.high > 0": "of its two, the second: no mean is above a highest value of 0"
     },
+    "STL001": {"reward_now - reward_first > reward_shown / 2": NOISE},
     "SUP001": {
         "level - low > sigmas * scatter * math.sqrt(2 / rows)": NOISE,
-        "lasting - deep > sigmas * scatter * math.sqrt(1 / long)": NOISE,
+        "lasting - deep > sigmas * scatter * math.sqrt(1 / mean_rows)": NOISE,
     },
     "UPD001": {"p < p_value": "it is asked twice: for the test by shifts, and in the end"},
 }

@@ -38,6 +38,8 @@ def test_it_is_a_warning_where_it_does_not(held_out: dict[str, Any]) -> None:
         ("-300x10 -306x10", "-3000x10 -3060x10", False),  # another method, whose rewards begin there
         ("0x10 -1x10", "-50x10 -100x10", False),
         ("0x10 -1x10", "-50x10 -100.1x10", True),
+        ("0x20", "-50x10 -100.1x10", False),
+        ("0x10 -1x10", "0x10 -1x10", False),  # twice nothing is nothing
         ("0x10 1x10", "-50x10 -120x10", False),  # longer texts, that the policy likes better than its reference
     ],
 )

@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,8 @@ def test_margins_of_exactly_0_prove_that_nothing_has_moved() -> None:
 
 
 def test_log_probabilities_of_exactly_0_are_those_of_no_token() -> None:
-    finding = find("PRF002", loss="0.6931x60", reward_margin="0x60", chosen_logp="0x60")
+    finding = find("PRF002", loss="0.6931x60", reward_margin="0.001x60", chosen_logp="0x60")
+    assert finding.severity == "error"
     assert finding.message == (
         "The pairs are not told apart: the log-probability of the chosen responses is 0 in all 60 rows, so no token of "
         "them is scored."
@@ -50,6 +52,33 @@ def test_an_accuracy_that_stays_where_it_was() -> None:
 )
 def test_exactly_at_a_threshold(rows: int, level: float, margin: float, fires: bool) -> None:
     found = run_check("PRF002", loss=[level] * rows, reward_margin=[margin] * rows, learning_rate=[5e-7] * rows)
+    assert (found is not None) is fires
+
+
+@pytest.mark.parametrize(
+    ("untouched", "columns", "fires"),
+    [
+        (LN2 - 0.5, {"loss": "0.5x40"}, False),
+        (LN2 - 0.49, {"loss": "0.5x40"}, True),
+        (0.25, {"loss": [LN2] * 40, "reward_margin": "0.5x40"}, True),
+        (0.24, {"loss": [LN2] * 40, "reward_margin": "0.5x40"}, False),
+    ],
+)
+def test_exactly_as_far_as_what_is_untouched(untouched: float, columns: dict[str, Any], fires: bool) -> None:
+    found = run_check("PRF002", thresholds={"untouched": untouched}, learning_rate=[5e-7] * 40, **columns)
+    assert (found is not None) is fires
+
+
+@pytest.mark.parametrize(("margin", "fires"), [("0x19 ?x20 0", True), ("0x18 ?x21 0", False)])
+def test_not_before_the_twentieth_row_with_a_value(margin: str, fires: bool) -> None:
+    assert (run_check("PRF002", reward_margin=margin) is not None) is fires
+
+
+@pytest.mark.parametrize(("times", "fires"), [(1, False), (1.01, True)])
+def test_a_noise_that_leaves_room_for_exactly_such_a_gain(times: float, fires: bool) -> None:
+    """Half is left to gain; the same series as a reward tells what its noise hides."""
+    hidden = find("STL001", reward_mean="0.5x40").evidence["shown"]
+    found = run_check("PRF002", thresholds={"headroom_share": 2 * hidden * times}, success_rate="0.5x40")
     assert (found is not None) is fires
 
 

@@ -32,6 +32,7 @@ def test_boundary(gap: str, severity: str | None) -> None:
     [
         ({"train_batch_size": 256, "mini_batch_size": 256}, "0.001x9", False),
         ({"train_batch_size": 256, "mini_batch_size": 256}, "0.0011x9", True),
+        ({"train_batch_size": 256, "mini_batch_size": 256, "num_iterations": 1}, "0.0011x9", True),
         ({"train_batch_size": 256, "mini_batch_size": 256, "num_iterations": 2}, "0.1x9", False),
         ({"train_batch_size": 256, "mini_batch_size": 128}, "0.1x9", False),
         ({}, "0.1x9", False),

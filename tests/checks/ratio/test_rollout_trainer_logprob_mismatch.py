@@ -23,6 +23,19 @@ def test_message_names_the_side(raw: str, side: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("k3", "raw", "side"),
+    [
+        ("1.05x2", "0.0021x2", "the raw logits differ as well"),
+        ("1.05x2", "0.002x2", "the raw logits agree"),
+        ("0.11x2", "?x2", "they did from the first row on"),
+        ("0.1x2", "?x2", "the generator's raw logits are not recorded"),
+    ],
+)
+def test_the_side_exactly_at_a_threshold(k3: str, raw: str, side: str) -> None:
+    assert f"; {side}" in find("RAT004", rollout_mismatch_kl=k3, rollout_mismatch_raw_kl=raw).message
+
+
+@pytest.mark.parametrize(
     ("k3", "severity"),
     [
         ("2e-9x20", None),
@@ -72,13 +85,29 @@ def test_units_that_trainers_log(column: str, values: str, severity: str | None)
     assert (found.severity if found else None) == severity
 
 
+RISING = [0.1 + 0.02 * row for row in range(30)]
+
+
 def test_a_run_that_gains_under_an_inferred_k3_keeps_a_warning() -> None:
-    rising = [0.1 + 0.02 * row for row in range(30)]
-    assert find("RAT004", rollout_logp_diff=[0.12] * 30, reward_mean=rising).severity == "warning"
+    assert find("RAT004", rollout_logp_diff=[0.12] * 30, reward_mean=RISING).severity == "warning"
     assert find("RAT004", rollout_logp_diff=[0.12] * 30, reward_mean=[0.5] * 30).severity == "error"
-    assert find("RAT004", rollout_logp_diff=[0.4] * 30, reward_mean=rising).severity == "error"
-    assert find("RAT004", rollout_mismatch_kl=[0.01] * 30, reward_mean=rising).severity == "info"
+    assert find("RAT004", rollout_logp_diff=[0.4] * 30, reward_mean=RISING).severity == "error"
+    assert find("RAT004", rollout_mismatch_kl=[0.01] * 30, reward_mean=RISING).severity == "info"
     assert find("RAT004", rollout_mismatch_kl=[0.01] * 30, reward_mean=[0.5] * 30).severity == "warning"
+
+
+@pytest.mark.parametrize(("threshold", "reward"), [("bad", [0.5] * 30), ("broken", RISING)])
+def test_an_inferred_k3_exactly_at_a_threshold(threshold: str, reward: list[float]) -> None:
+    columns: dict[str, Any] = {"rollout_logp_diff": [0.12] * 30, "reward_mean": reward}
+    k3 = find("RAT004", **columns).evidence["k3"]
+    found = [run_check("RAT004", thresholds={threshold: limit}, **columns) for limit in (k3, 0.99 * k3)]
+    assert [finding and finding.severity for finding in found] == ["warning", "error"]
+
+
+@pytest.mark.parametrize(("probability", "severity"), [(0.01, "info"), (0.011, "warning")])
+def test_a_run_that_gains_is_warned_of_probabilities_that_are_too_far_apart(probability: float, severity: str) -> None:
+    columns: dict[str, Any] = {"rollout_mismatch_kl": [0.005] * 30, "rollout_prob_diff": [probability] * 30}
+    assert find("RAT004", **columns, reward_mean=RISING).severity == severity
 
 
 def test_message_says_how_k3_was_made() -> None:

@@ -20,7 +20,8 @@ def test_at_any_level() -> None:
 
 
 def test_silent_where_equal_groups_are_counted_or_the_reward_rises() -> None:
-    assert run_check("REW014", reward_mean=MEAN, reward_std=SPREAD, zero_variance_share="0.9x50") is None
+    for counted in ("0.9x50", "0.9 ?x49"):
+        assert run_check("REW014", reward_mean=MEAN, reward_std=SPREAD, zero_variance_share=counted) is None
     rising = " ".join(["-0.2 0x9"] * 3 + ["1x3 2x17"])
     assert run_check("REW014", reward_mean=rising, reward_std=SPREAD) is None
 
@@ -36,3 +37,13 @@ def test_how_often_is_mostly(rare: str, fires: bool) -> None:
 def test_not_before_the_fortieth_step(rows: int, fires: bool) -> None:
     found = run_check("REW014", reward_mean=MEAN_OF[:rows], reward_std=SPREAD_OF[:rows])
     assert (found is not None) is fires
+
+
+@pytest.mark.parametrize(("spread", "fires"), [("1e-6x40", True), ("1.1e-6x40", False)])
+def test_a_spread_of_a_millionth_is_none(spread: str, fires: bool) -> None:
+    assert (run_check("REW014", reward_mean="0x40", reward_std=spread) is not None) is fires
+
+
+@pytest.mark.parametrize(("rewards", "fires"), [("0 ? " * 18 + "?x3 0", False), ("0 ? " * 19 + "? 0", True)])
+def test_not_before_the_twentieth_reward(rewards: str, fires: bool) -> None:
+    assert (run_check("REW014", reward_mean=rewards, reward_std="0x40") is not None) is fires

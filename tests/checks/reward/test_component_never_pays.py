@@ -24,6 +24,15 @@ def test_a_tenth_of_the_reward_is_something(share: float) -> None:
     assert (found is not None) == (share < 0.1)
 
 
+@pytest.mark.parametrize(("share", "fires"), [(0.25, True), (0.24, False)])
+def test_a_component_that_pays_exactly_so_much_has_never_paid(share: float, fires: bool) -> None:
+    stuck = [{"compiles": 1.0, "f": 0.25}] * 30
+    found = run_check(
+        "REW011", thresholds={"never_paid_share": share}, reward_mean="0.5x10 1x20", reward_components=stuck
+    )
+    assert (found is not None) is fires
+
+
 def test_a_wrong_answer_that_costs_something_has_not_paid_either() -> None:
     stuck = [{"language": reward + 2, "check_answer": -2.0} for reward in RISING]
     found = find("REW011", reward_mean=RISING, reward_components=stuck)

@@ -47,6 +47,14 @@ def test_a_series_must_vary_beyond_its_own_growth(
     assert (found is not None) is fires
 
 
+@pytest.mark.parametrize(("share", "fires"), [(1, False), (0.99, True)])
+def test_a_length_that_explains_exactly_so_much(share: float, fires: bool) -> None:
+    """The reward is the length, so that it explains all of it."""
+    both = np.cumsum([0.125 + 0.25 * (-1) ** i for i in range(44)]).tolist()
+    found = run_check("REW003", thresholds={"explained_share": share}, reward_mean=both, response_length_mean=both)
+    assert (found is not None) is fires
+
+
 FORM = [0.3 + 0.02 * min(i, 40) + 0.01 * (i % 2) for i in range(60)]
 RIGHT = [0.3, 0.5, 0.2, 0.3] * 15
 
@@ -87,3 +95,50 @@ def test_a_reward_that_rises_while_the_success_rate_does_not(now: float, fires: 
         assert found.message == (
             "The reward rose from 0.2 to 1, and the success rate did not: 0.05 at the start, 0.05 now."
         )
+
+
+def tagged(right: list[float]) -> list[dict[str, float]]:
+    return [{"xml_tags": 1.0, "correctness": paid} for paid in right]
+
+
+SUNK = tagged([0.5] * 2 + [0.25] * 38)
+
+
+@pytest.mark.parametrize("beside", [{"reward_components": SUNK}, {"success_rate": "0.25x40"}])
+def test_not_before_the_twentieth_row(beside: dict[str, Any]) -> None:
+    """It holds on the 20th row, and is told after five of eight."""
+    assert find("REW003", reward_mean="0.5x8 1.5x32", **beside).detected_step == 24
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "beside", "fires"),
+    [
+        ({}, {"reward_components": tagged([0.0] * 2 + [-1.0] * 38)}, False),  # it has never paid
+        ({}, {"reward_components": tagged([0.1] * 2 + [-1.0] * 38)}, True),
+        ({"done_share": 0.5}, {"reward_components": SUNK}, False),
+        ({"done_share": 0.51}, {"reward_components": SUNK}, True),
+        ({"done_share": 0.5}, {"success_rate": "0.5x40"}, False),
+        ({"done_share": 0.51}, {"success_rate": "0.5x40"}, True),
+    ],
+)
+def test_exactly_at_what_leaves_nothing_to_learn(
+    thresholds: dict[str, float], beside: dict[str, Any], fires: bool
+) -> None:
+    found = run_check("REW003", thresholds=thresholds, reward_mean="0.5x8 1.5x32", **beside)
+    assert (found is not None) is fires
+
+
+@pytest.mark.parametrize(("times", "fires"), [(1, False), (1.01, True)])
+@pytest.mark.parametrize("threshold", ["meant_share", "success_room"])
+def test_a_noise_that_leaves_room_for_exactly_such_a_gain(threshold: str, times: float, fires: bool) -> None:
+    """The reward gains 1, and half of the success rate is left to gain. The same series as a reward tells what its
+    noise hides; on the last eight rows it is not recorded, so that it hides as much on each."""
+    rates = threshold == "success_room"
+    values = [0.5] * 40 if rates else [0.25] * 16 + [0.375] + [0.25] * 23
+    hidden = find("STL001", reward_mean=values).evidence["shown"]
+    beside: dict[str, Any] = {"success_rate": values} if rates else {"reward_components": tagged(values)}
+    beside = {name: [*column, *[None] * 8] for name, column in beside.items()}
+    columns = {"reward_mean": "0.25x20 1.25x28", "response_length_mean": "100x48", **beside}
+    limit = (2 if rates else 1) * hidden * times
+    found = run_check("REW003", thresholds={threshold: limit}, **columns)
+    assert (found is not None) is fires

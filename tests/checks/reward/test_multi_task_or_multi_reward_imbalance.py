@@ -98,3 +98,24 @@ def test_a_reward_that_fell_by_no_more_than_so_much_of_its_level_is_flat(flat: f
 def test_what_is_lost_must_count_in_the_whole(part: float, fires: bool) -> None:
     parts = [{"a": u, "tiny": part * d / 0.4} for u, d in zip(UP, DOWN, strict=True)]
     assert (run_check("REW007", reward_mean=[1.0 + 0.01 * u for u in UP], reward_components=parts) is not None) is fires
+
+
+@pytest.mark.parametrize(("whole", "fires"), [("49x10 50x20", False), ("48x10 49x20", True)])
+def test_a_fiftieth_of_the_whole_is_no_loss(whole: str, fires: bool) -> None:
+    components = [{"b": value} for value in series("1x20 0x10")]
+    assert (run_check("REW007", reward_mean=whole, reward_components=components) is not None) is fires
+
+
+@pytest.mark.parametrize(("best", "fires"), [(0.0, False), (0.1, True)])
+def test_a_penalty_whose_best_is_exactly_nothing_was_never_given(best: float, fires: bool) -> None:
+    components = [{"a": u, "length_penalty": best if row < 20 else -1.0} for row, u in enumerate(UP)]
+    assert (run_check("REW007", reward_mean=UP, reward_components=components) is not None) is fires
+
+
+@pytest.mark.parametrize(("now", "fires"), [("0.5x7", True), ("0.51x7", False)])
+def test_a_part_that_stands_at_exactly_half_of_its_highest_does_not_stand_high(now: str, fires: bool) -> None:
+    """Its last three rows do, and a longer window has lost more than half."""
+    components = [{"b": value} for value in series(f"1x20 0x9 {now}")]
+    rising = [0.5 + 0.02 * row for row in range(36)]
+    found = run_check("REW007", thresholds={"early_rewards": 32}, reward_mean=rising, reward_components=components)
+    assert (found is not None) is fires

@@ -20,6 +20,13 @@ def test_how_bad_a_fall_is(now: float, severity: str | None) -> None:
     assert (found.severity if found else None) == severity
 
 
+@pytest.mark.parametrize(("share", "severity"), [(0.25, "critical"), (0.24, "error")])
+def test_exactly_so_near_to_its_lowest(share: float, severity: str) -> None:
+    found = run_check("REW009", thresholds={"floor_share": share}, reward_mean="0 1x30 0.25x30")
+    assert found is not None
+    assert found.severity == severity
+
+
 def test_negative_rewards_fall_too() -> None:
     found = find("REW009", reward_mean="-1.0 -0.8 -0.6 -0.5 -0.4 -0.3 -0.2x14 -1.0x12")
     assert (found.severity, found.onset_step) == ("critical", 21)

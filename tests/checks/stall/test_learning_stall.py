@@ -39,9 +39,44 @@ def test_a_fifth_of_live_groups_leaves_hope(dead: str, severity: str) -> None:
     assert find("STL001", reward_mean=noisy(0.2), zero_variance_groups=dead, groups="8x60").severity == severity
 
 
-@pytest.mark.parametrize(("cut", "severity"), [(0.5, "warning"), (0.51, "error")])
-def test_exactly_half_cut_is_not_most(cut: float, severity: str) -> None:
-    assert find("STL001", reward_mean=noisy(0.2), truncated_rate=[cut] * 60).severity == severity
+@pytest.mark.parametrize(
+    ("columns", "severity", "words"),
+    [
+        ({"truncated_rate": "0.5x60"}, "warning", "shown."),
+        ({"truncated_rate": "0.51x60"}, "error", "shown, and most responses are cut off."),
+        ({"zero_variance_share": "0.75x60"}, "warning", "shown."),
+        ({"zero_variance_share": "0.76x60"}, "error", "shown, and most groups are dead."),
+    ],
+)
+def test_exactly_the_share_is_not_most(columns: dict[str, Any], severity: str, words: str) -> None:
+    found = run_check("STL001", thresholds={"error_dead_share": 0.75}, reward_mean=noisy(0.2), **columns)
+    assert found is not None
+    assert (found.severity, found.message.endswith(words)) == (severity, True)
+
+
+@pytest.mark.parametrize(("rewards", "fires"), [("0.5x10 ?x29 0.5", False), ("0.5x11 ?x28 0.5", True)])
+def test_not_before_the_twelfth_reward(rewards: str, fires: bool) -> None:
+    assert (run_check("STL001", reward_mean=rewards) is not None) is fires
+
+
+@pytest.mark.parametrize(("times", "fires"), [(1, False), (1.01, True)])
+def test_a_noise_that_leaves_room_for_exactly_such_a_gain(times: float, fires: bool) -> None:
+    """Half of a scale of 0 to 1 is left to gain."""
+    hidden = find("STL001", reward_mean="0.5x40").evidence["shown"]
+    found = run_check("STL001", thresholds={"headroom_share": 2 * hidden * times}, reward_mean="0.5x40")
+    assert (found is not None) is fires
+
+
+@pytest.mark.parametrize(("share", "fires"), [(0.5, False), (0.51, True)])
+def test_what_begins_exactly_at_what_is_done_has_no_room(share: float, fires: bool) -> None:
+    assert (run_check("STL001", thresholds={"done_share": share}, reward_mean="0.5x40") is not None) is fires
+
+
+def test_below_a_top_of_nothing_there_is_always_room() -> None:
+    """Penalties that were all avoided at first, and are not any more."""
+    found = run_check("STL001", thresholds={"silent_rewards": 41}, reward_mean="0x10 -10x5 -1x25")
+    assert found is not None
+    assert found.severity == "warning"
 
 
 @pytest.mark.parametrize(

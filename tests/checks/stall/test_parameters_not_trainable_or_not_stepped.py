@@ -36,6 +36,8 @@ def test_half_of_the_groups_must_be_live(dead: str, fires: bool) -> None:
         ({"advantage_max": "1.4x8"}, "although the advantages are not 0."),
         ({"advantage_std": "0.9x8"}, "although the advantages are not 0."),
         ({"loss": "1.91x8"}, "although the loss is 1.91."),
+        ({"advantage_std": "0.011x8"}, "although the advantages are not 0."),
+        ({"advantage_std": "0.01x8"}, None),
         ({"advantage_max": "0x8"}, None),
         ({"loss": "0.01x8"}, None),
         ({"loss": "1.91x8", "reward_mean": "0.3x8"}, None),  # the loss of a policy gradient proves no signal

@@ -30,3 +30,17 @@ def test_without_rewards_small_advantages_and_a_kl_that_does_not_rise() -> None:
 )
 def test_boundary_without_rewards(settings: dict[str, Any], columns: dict[str, Any], fired: bool) -> None:
     assert (run_check("STL006", settings, **columns) is not None) == fired
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "size", "kl", "fired"),
+    [
+        ({"same_within": 0.25}, "0.0625x2 0.046875", "0.04x3", True),
+        ({"same_within": 0.24}, "0.0625x2 0.046875", "0.04x3", False),
+        ({"kl_rise": 0.25}, "0.0625x3", "0.5x2 0.625", True),
+        ({"kl_rise": 0.24}, "0.0625x3", "0.5x2 0.625", False),
+    ],
+)
+def test_exactly_at_a_threshold(thresholds: dict[str, float], size: str, kl: str, fired: bool) -> None:
+    found = run_check("STL006", {"rows": "epochs"}, thresholds=thresholds, advantage_std=size, kl=kl)
+    assert (found is not None) == fired
