@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from grpo_doctor.testing import find, run_check
+from grpo_doctor.testing import find, run_check, series
 
 
 @pytest.mark.parametrize(
@@ -37,12 +37,23 @@ def test_unknown_reward_does_not_excuse() -> None:
     assert find("ADV003", zero_variance_share="0.95x20").severity == "error"
 
 
+NEARLY_BEST = {"reward_mean": "0x10 4x10 3x15", "zero_variance_share": "0.1x20 0.9x15"}
+"""It ends at three quarters of its best mean, from the lowest as from 0."""
+
+
 @pytest.mark.parametrize(
     ("thresholds", "columns", "severity"),
     [
         ({"error_share": 0.75}, {"zero_variance_share": "0.75x20"}, "warning"),
         ({}, {"reward_mean": "4x10 5x20", "zero_variance_share": "0.1x10 0.95x20"}, "warning"),  # it learns
-        ({"solved": 0.75}, {"reward_mean": "0x10 4x5 3x40", "zero_variance_share": "0.1x15 0.95x40"}, None),
+        ({}, {"success_rate": "0.5x20", "zero_variance_share": "0.9x20"}, "warning"),
+        ({}, {"success_rate": "0.49x20", "zero_variance_share": "0.9x20"}, "error"),
+        ({"nearly": 0.75}, {"success_rate": "0.75x20", "zero_variance_share": "0.9x20"}, None),
+        ({"nearly": 0.75}, {"success_rate": "0.74x20", "zero_variance_share": "0.9x20"}, "warning"),
+        ({"solved": 0.75, "nearly": 1.5}, NEARLY_BEST, None),
+        ({"solved": 0.76, "nearly": 1.5}, NEARLY_BEST, "warning"),
+        ({"solved": 1.5, "nearly": 0.75}, NEARLY_BEST, None),
+        ({"solved": 1.5, "nearly": 0.76}, NEARLY_BEST, "warning"),
     ],
 )
 def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str, Any], severity: str | None) -> None:
@@ -72,8 +83,37 @@ def test_a_gain_of_form_alone_does_not_solve_a_task(right: float, found: str | N
     assert (told.severity if told else None) == found
 
 
-@pytest.mark.parametrize(("dead", "severity"), [(0.8, "info"), (0.81, "warning")])
+@pytest.mark.parametrize(("dead", "severity"), [(0.75, "info"), (0.76, "warning")])
 def test_a_run_that_learns_from_the_other_groups_gets_a_remark(dead: float, severity: str) -> None:
     risen = [0.2, 0.21] * 8 + [0.41] * 4 + [0.33, 0.34] * 10  # it has gained, and is not at its best
-    found = find("ADV003", zero_variance_share=[0.1] * 15 + [dead] * 25, reward_mean=risen, reward_max=[1.0] * 40)
+    shares, limit = [0.1] * 15 + [dead] * 25, {"error_share": 0.75}
+    found = find("ADV003", zero_variance_share=shares, reward_mean=risen, reward_max=[1.0] * 40, thresholds=limit)
     assert found.severity == severity
+
+
+@pytest.mark.parametrize(
+    ("dead", "fires"),
+    [
+        ("1x2 0.75x10", False),  # lately
+        ("1x2 0.76x10", True),
+        ("0.5 1 0.5 1 0.5 1 0.5 1", False),  # over the run
+        ("0.52 1 0.52 1 0.52 1 0.52 1", True),
+    ],
+)
+def test_all_but_all_groups_lately_and_over_the_run(dead: str, fires: bool) -> None:
+    limits = {"all_but_all": 0.75, "rows": 1}
+    found = run_check("ADV003", zero_variance_share=dead, success_rate=[0.9] * len(series(dead)), thresholds=limits)
+    assert (found is not None) is fires
+
+
+@pytest.mark.parametrize(
+    ("dead", "kind"),
+    [
+        ("0.5 1 0.5 1 0.5 1", "outcome"),  # over the run
+        ("0.25 1 0.25 1 0.25 1", "risk"),  # on half of the rows
+        ("0.25x2 0.75x4", "outcome"),  # on most rows
+        ("0.25x2 0.74x4", "risk"),
+    ],
+)
+def test_it_is_an_outcome_where_it_lasts(dead: str, kind: str) -> None:
+    assert find("ADV003", zero_variance_share=dead, thresholds={"error_share": 0.75, "rows": 1}).kind == kind

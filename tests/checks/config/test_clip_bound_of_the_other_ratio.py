@@ -33,6 +33,9 @@ def test_message(settings: dict[str, Any], message: str) -> None:
         ({"epsilon": 0.2, "epsilon_high": 0.28, "loss_type": "cispo", "framework": "TRL"}, True),
         ({"epsilon": 0.2, "loss_type": "cispo", "framework": "TRL"}, True),  # epsilon_high is epsilon then
         ({"epsilon": 0.2, "epsilon_high": 5.0, "loss_type": "cispo", "framework": "TRL"}, False),
+        ({"epsilon": 0.2, "epsilon_high": 1.0, "loss_type": "cispo", "framework": "TRL"}, False),
+        ({"epsilon": 0.2, "epsilon_high": 0.99, "loss_type": "cispo", "framework": "TRL"}, True),
+        ({"epsilon": 0.2, "epsilon_high": 0.0, "loss_type": "cispo", "framework": "TRL"}, False),
         ({"epsilon": 0.2, "epsilon_high": 0.28, "loss_type": "cispo", "framework": "verl"}, False),
         ({"epsilon": 0.0}, False),
         ({"importance_sampling_level": "sequence"}, False),
@@ -40,3 +43,9 @@ def test_message(settings: dict[str, Any], message: str) -> None:
 )
 def test_boundary(settings: dict[str, Any], fires: bool) -> None:
     assert (run_check("CFG006", settings, loss="0") is not None) is fires
+
+
+@pytest.mark.parametrize(("updates", "severity"), [(1, "info"), (2, "warning")])
+def test_no_bound_acts_in_the_only_update_of_a_rollout(updates: int, severity: str) -> None:
+    settings = {"epsilon": 0.2, "importance_sampling_level": "sequence", "updates_per_rollout": updates}
+    assert find("CFG006", settings, loss="0").severity == severity

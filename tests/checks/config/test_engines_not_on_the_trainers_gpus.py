@@ -18,6 +18,7 @@ def test_message() -> None:
         ({"engine_gpus": 8}, None),
         ({"engine_gpus": 16}, "error"),
         ({"engine_gpus": 4, "async_level": 1}, None),
+        ({"engine_gpus": 4, "async_level": 0}, "error"),
         ({"engine_gpus": 4, "colocated": False}, None),
         ({"engine_gpus": 4, "framework": "slime"}, None),
     ],

@@ -19,6 +19,11 @@ def test_message() -> None:
         ({"world_size": 8, "tensor_parallel": 4, "framework": "verl"}, None),
         ({"world_size": 8, "tensor_parallel": 3, "framework": "OpenRLHF"}, None),
         ({"world_size": 8, "tensor_parallel": 16, "framework": "verl"}, "error"),
+        ({"world_size": 8, "tensor_parallel": 3, "framework": "verl", "engine_nodes": 0}, "error"),
+        ({"world_size": 8, "tensor_parallel": 3, "framework": "verl", "engine_nodes": 1}, None),
+        ({"world_size": 1, "tensor_parallel": 2, "framework": "verl"}, "info"),
+        ({"world_size": 1, "tensor_parallel": 2, "framework": "verl", "by_command": True}, "error"),
+        ({"world_size": 2, "tensor_parallel": 4, "framework": "verl"}, "error"),
     ],
 )
 def test_boundary(settings: dict[str, Any], severity: str | None) -> None:

@@ -20,6 +20,10 @@ def test_message() -> None:
         ({"update_prompts": 48, "rollout_prompts": 128, "framework": "EasyR1"}, "error"),
         ({"update_prompts": 48, "rollout_prompts": 128, "framework": "SkyRL"}, "error"),
         ({"update_prompts": 256, "rollout_prompts": 128, "framework": "verl"}, None),
+        (
+            {"update_prompts": 0, "rollout_prompts": 0, "framework": "verl"},
+            None,
+        ),  # nothing is a whole number of nothing
     ],
 )
 def test_boundary(settings: dict[str, Any], severity: str | None) -> None:

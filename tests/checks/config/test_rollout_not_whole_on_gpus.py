@@ -39,6 +39,10 @@ def test_message() -> None:
         ),
         ({"rollout_responses": 100, "world_size": 8, "framework": "verl", "by_command": True, "megatron": 2}, None),
         ({"rollout_responses": 100, "world_size": 8, "framework": "verl", "by_command": True, "engine_nodes": 1}, None),
+        (
+            {"rollout_responses": 100, "world_size": 8, "framework": "verl", "by_command": True, "engine_nodes": 0},
+            "error",
+        ),
     ],
 )
 def test_boundary(settings: dict[str, Any], severity: str | None) -> None:

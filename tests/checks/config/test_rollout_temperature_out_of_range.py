@@ -28,3 +28,14 @@ def test_its_message() -> None:
         "Rollouts are sampled at temperature 0.16 (at the start 0.3)."
     )
     assert "0.0001 (" in find("CFG004", temperature="0.0001x9").message
+
+
+@pytest.mark.parametrize(
+    ("temperature", "grouped", "severity"),
+    [("0x9", 1, None), ("0x9", 0, "warning"), ("0x9", None, "warning"), ("0.1x9", 1, "warning")],
+)
+def test_greedy_rollouts_of_groups_are_told_by_another_check(
+    temperature: str, grouped: int | None, severity: str | None
+) -> None:
+    found = run_check("CFG004", {"group_baseline": grouped}, temperature=temperature)
+    assert (found and found.severity) == severity

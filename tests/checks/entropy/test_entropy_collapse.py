@@ -58,6 +58,8 @@ def test_no_entropy_for_most_of_a_run_that_gained_nothing_is_an_error(entropy: s
         ({"entropy_mean": "0.14x3 0.01x9", "reward_mean": FLAT}, "warning"),
         ({"entropy_mean": "0.16x3 0.01x9", "reward_mean": FLAT}, "error"),
         ({"entropy_mean": "0.15x12", "reward_mean": FLAT}, None),
+        ({"entropy_mean": "1.0x2 0.05x10", "reward_mean": FLAT}, "warning"),
+        ({"entropy_mean": "1.0x2 0.049x10", "reward_mean": FLAT}, "error"),
         ({"entropy_mean": "0.9x4 0x8", "reward_mean": FLAT, "truncated_rate": "0.5x4 1x8"}, None),
         ({"entropy_mean": "-90x12", "reward_mean": FLAT}, None),
         ({"entropy_mean": SPENT, "reward_mean": "0.95x12"}, None),
@@ -106,7 +108,6 @@ def test_a_log_that_begins_late_says_nothing_of_the_time_before_any_update() -> 
 
 def test_an_entropy_of_0_throughout_is_a_placeholder() -> None:
     assert run_check("ENT001", entropy_mean="0x30", reward_mean="0.3x30") is None
-    assert run_check("ENT002", entropy_mean="0x60", reward_mean="0.3x60") is None
     assert run_check("ENT001", entropy_mean="0.5x5 0x25", reward_mean="0.3x30") is not None
 
 
@@ -117,3 +118,18 @@ def test_low_from_the_start_with_live_groups_is_an_info(dead: str, severity: str
         found = run_check(code, **columns)
         assert found is not None
         assert found.severity == severity
+
+
+@pytest.mark.parametrize(
+    ("entropy", "expected"),
+    [("0.74x1 0.25x11", "warning"), ("0.75x1 0.25x11", None), ("0.75x1 0.01x11", "error")],
+)
+def test_a_run_begins_low_below_half_more_than_what_is_low(entropy: str, expected: str | None) -> None:
+    found = run_check("ENT001", entropy_mean=entropy, reward_mean=FLAT, thresholds={"low_start_nats": 0.5})
+    assert (found.severity if found else None) == expected
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(13, "warning"), (14, "info")])
+def test_live_groups_count_from_the_tenth_reward(rows: int, expected: str) -> None:
+    found = severity(entropy_mean=[0.04] * rows, reward_mean=[0.3] * rows, zero_variance_share=[0.25] * rows)
+    assert found == expected  # the warning is over five rows after the ninth

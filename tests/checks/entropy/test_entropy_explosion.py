@@ -84,3 +84,10 @@ def test_a_first_row_of_nothing_is_none_and_the_onset_is_above_its_level() -> No
     onset = run_check("ENT003", entropy_mean="0.8x5 1.0x3 2x7")
     assert onset is not None
     assert onset.onset_step == 9
+
+
+@pytest.mark.parametrize(("before", "onset"), [("0.5", 15), ("0.51", 12)])
+def test_exactly_at_the_middle_it_has_not_begun(before: str, onset: int) -> None:
+    found = run_check("ENT003", entropy_mean=f"0.5 0.25x10 {before}x3 2x5")  # the root of 0.25 x 1.0
+    assert found is not None
+    assert found.onset_step == onset

@@ -47,3 +47,12 @@ def test_it_is_the_cause_of_the_collapse_and_withholds_what_acts_on_the_update()
     assert collapse is not None
     assert collapse.explained_by == ["ENT012"]
     assert {"clip-higher", "entropy-bonus", "roll-back"} <= {remedy.id for remedy in collapse.withheld}
+
+
+@pytest.mark.parametrize(
+    ("rows", "dead", "severity"), [(14, 0.25, "info"), (13, 0.25, "warning"), (14, 0.49, "info"), (14, 0.5, "warning")]
+)
+def test_live_groups_count_from_the_tenth_reward(rows: int, dead: float, severity: str) -> None:
+    entropy, reward = [0.04] * rows, [0.3] * rows
+    found = find("ENT012", entropy_mean=entropy, reward_mean=reward, zero_variance_share=[dead] * rows)
+    assert found.severity == severity  # the warning is over five rows after the ninth

@@ -30,3 +30,7 @@ def test_exactly_at_the_threshold() -> None:
 def test_an_entropy_of_zero_is_spent_and_one_below_is_no_measurement() -> None:
     assert run_check("ENT002", entropy_mean="1.0x5 0x35", reward_mean=FLAT * 10) is not None
     assert run_check("ENT002", entropy_mean="1.0x5 -0.1x35", reward_mean=FLAT * 10) is None
+
+
+def test_an_entropy_of_zero_from_the_first_row_on_is_not_computed() -> None:
+    assert run_check("ENT002", entropy_mean="0x40", reward_mean=FLAT * 10) is None

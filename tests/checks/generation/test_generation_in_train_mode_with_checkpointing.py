@@ -52,3 +52,10 @@ def test_exactly_collapsed_counts_and_exactly_the_limit_agrees() -> None:
         run_check("GEN001", thresholds={"agrees": 0.25}, valid_rate="1x4", rollout_mismatch_raw_kl="0.25x4", **on)
         is None
     )
+
+
+def test_a_warning_without_a_line_counts_and_the_first_known_line_is_told() -> None:
+    events = warned(row=4, rows=10, line=None)
+    events[5] = warned(row=5, rows=10)[5]
+    found = find("GEN001", fallback_rate="0x4 1 0x5", events=events)
+    assert (found.onset_step, found.evidence["line"]) == (5, 1877)

@@ -24,3 +24,8 @@ def test_message() -> None:
 )
 def test_boundary(columns: dict[str, Any], fires: bool) -> None:
     assert (run_check("GRD003", **columns) is not None) is fires
+
+
+@pytest.mark.parametrize(("norms", "kind"), [("2x10 0x10", "risk"), ("2x10 0x11", "outcome")])
+def test_it_is_an_outcome_on_more_than_half_of_the_rows(norms: str, kind: str) -> None:
+    assert find("GRD003", grad_norm=norms).kind == kind

@@ -55,6 +55,9 @@ def test_a_kl_that_is_nan_beside_a_nan_or_a_nought_is_critical(columns: dict[str
         ({"kl_coef": 0}, {"kl": "nanx4", "reward_mean": "0.3x4"}, "info"),
         ({"kl_coef": 0.04}, {"kl": "nanx4", "reward_mean": "0.3x4"}, "critical"),
         ({}, {"kl": "nan", "reward_std": "0.4"}, "critical"),
+        ({}, {"kl": "0.1 nan", "reward_std": "0.4x2"}, "critical"),
+        ({}, {"kl": "nanx2", "reward_std": "0.4x2"}, "info"),
+        ({}, {"kl": "nanx2", "reward_std": "0x2"}, "critical"),
         ({"kl_coef": 0}, {"kl": "nanx4", "grad_norm": "0x4"}, "critical"),
     ],
 )

@@ -20,6 +20,8 @@ def test_the_first_row_is_a_remark_and_the_second_a_warning() -> None:
     [
         ({"zero_variance_groups": "8x3", "groups": "8x3"}, "rows, on which the rewards of every group are equal."),
         ({"zero_variance_groups": "2x3", "groups": "8x3"}, "rows, although rewards differ in 75% of the groups."),
+        ({"reward_std": "1e-6x3"}, "rows, on which the rewards of every group are equal."),
+        ({"reward_std": "2e-6x3"}, "rows, although the rewards of a batch differ (a spread of 2e-06)."),
         ({"reward_std": "0.4x3"}, "rows, although the rewards of a batch differ (a spread of 0.4)."),
         ({"reward_min": "0x3", "reward_max": "1x3"}, "rows, although the rewards of a batch differ (a spread of 1)."),
         ({}, "on all 3 rows."),

@@ -41,3 +41,19 @@ def test_a_sum_over_the_response(kl: str, severity: str | None) -> None:
     if severity == "error":
         assert found is not None
         assert found.message == "The KL to the reference is estimated as -5.1 nats per response."
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "columns", "severity"),
+    [
+        ({"warn": -0.5}, {"kl": "0 -1 0 -1 0 -1 0 -1"}, None),
+        ({"warn": -0.5}, {"kl": "0 -1.01 0 -1.01 0 -1.01 0 -1.01"}, "error"),
+        ({}, {"kl_sequence": "0 -2 0 -2 0 -2 0 -2"}, None),
+        ({}, {"kl_sequence": "0 -2.01 0 -2.01 0 -2.01 0 -2.01"}, "warning"),
+    ],
+)
+def test_the_mean_must_lie_below_the_limit_too(
+    thresholds: dict[str, float], columns: dict[str, Any], severity: str | None
+) -> None:
+    found = run_check("KL004", thresholds={"rows": 2, **thresholds}, **columns)
+    assert (found.severity if found else None) == severity

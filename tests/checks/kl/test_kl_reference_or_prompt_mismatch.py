@@ -93,7 +93,7 @@ def test_with_lora_or_a_teacher_the_reference_is_another_model(settings: dict[st
     assert find("KL006", settings, kl="3.57 3.6x9").severity == severity
 
 
-@pytest.mark.parametrize(("first", "severity"), [(0.9, "info"), (1.6, "warning")])
+@pytest.mark.parametrize(("first", "severity"), [(0.9, "info"), (1.5, "info"), (1.6, "warning")])
 def test_a_distant_reference_of_a_run_that_learns_may_be_its_teacher(first: float, severity: str) -> None:
     rising = " ".join(f"{0.1 + 0.02 * i:.2f}" for i in range(40))
     assert find("KL006", kl=f"{first}x40", reward_mean=rising).severity == severity

@@ -77,6 +77,8 @@ def test_the_onset_is_above_the_limit() -> None:
         ({"response_length_mean": "256x9 255"}, None),
         ({"response_length_mean": "256x14"}, "warning"),  # the mean stands at its own maximum: that is the limit
         ({"response_length_mean": "16x20"}, None),  # answers of one form
+        ({"response_length_mean": "196 193 198 197x13", "response_length_max": "200x16"}, "warning"),
+        ({"response_length_mean": "196 193 198 197x13", "response_length_max": "200 201 " * 8}, None),
         ({"response_length_mean": "256x14", "response_length_max": "512x14"}, None),
         ({"response_length_mean": "256x14", "truncated_rate": "0x14"}, None),
         ({"response_length_mean": "256x30", "reward_mean": "0x30"}, "error"),
@@ -98,6 +100,10 @@ def test_cut_responses_of_a_task_that_was_solved_are_a_remark() -> None:
     [
         ({"response_length_mean": "196 193 198 197x13"}, "warning"),  # 98 % of the limit: nearly all are cut
         ({"response_length_mean": "196 193 198 197x28", "reward_mean": "0.1x31"}, "error"),
+        ({"response_length_mean": "200x3"}, "warning"),
+        ({"response_length_mean": "201x3"}, None),
+        ({"response_length_mean": "80 200x11"}, None),  # the tenth row tells that few were cut before it
+        ({"response_length_mean": "80 200x12"}, "warning"),
         ({"response_length_mean": "180x9 185 188 176x13"}, None),  # 92 % of it: any number of them may be
         ({"response_length_mean": "230 231 229 235 230 231 233 230 231 229 230 232"}, None),  # it is not the limit
         ({"response_length_mean": "197 196x15", "truncated_rate": "0.05x16"}, None),
@@ -131,9 +137,9 @@ def test_form_alone_is_no_gain_where_all_are_cut(answer: str, severity: str) -> 
     assert found.severity == severity
 
 
-@pytest.mark.parametrize(("spread", "severity"), [(0.4, "error"), (0.1, "warning")])
+@pytest.mark.parametrize(("spread", "severity"), [(0.51, "error"), (0.5, "warning")])
 def test_a_small_gain_of_the_sum_is_no_proof_where_all_are_cut(spread: float, severity: str) -> None:
-    found = run_check("LEN003", truncated_rate="1x60", reward_mean="0.1x20 0.2x40", reward_std=[spread] * 60)
+    found = run_check("LEN003", truncated_rate="1x60", reward_mean="0.25x20 0.5x40", reward_std=[spread] * 60)
     assert found is not None
     assert found.severity == severity
 
@@ -144,3 +150,31 @@ def test_a_run_that_learns_with_half_of_its_responses_cut_gets_a_remark(cut: flo
     found = find("LEN003", truncated_rate=[0.0] * 12 + [cut] * 28, reward_mean=rising)
     assert found.severity == severity
     assert find("LEN003", truncated_rate=[0.0] * 12 + [0.2] * 28, reward_mean=[0.3] * 40).severity == "warning"
+
+
+@pytest.mark.parametrize(
+    ("limit", "lengths", "severity"),
+    [(16, "16x20", None), (17, "17x20", "warning"), (200, "100 200 " * 8, "warning"), (200, "99 200 " * 8, None)],
+)
+def test_exactly_at_a_threshold_of_the_length(limit: int, lengths: str, severity: str | None) -> None:
+    share = {"limit_share": 0.75}
+    found = run_check("LEN003", {"max_new_tokens": limit}, response_length_mean=lengths, thresholds=share)
+    assert (found.severity if found else None) == severity
+
+
+@pytest.mark.parametrize(
+    ("cut", "kind"),
+    [
+        ("1x10 0.75x10", "risk"),  # lately
+        ("1x10 0.76x10", "outcome"),
+        ("0.5x5 1x5", "risk"),  # over the run
+        ("0.5x5 1x6", "outcome"),
+    ],
+)
+def test_it_is_an_outcome_lately_and_over_the_run(cut: str, kind: str) -> None:
+    assert find("LEN003", truncated_rate=cut, thresholds={"outcome_share": 0.75}).kind == kind
+
+
+def test_from_five_known_shares_on_the_last_five_rows_count() -> None:
+    found = find("LEN003", truncated_rate="0.4x3 ?x3 0x2", response_length_mean="100x8")
+    assert found.last_step == 7  # the fifth share is known on the eighth row
