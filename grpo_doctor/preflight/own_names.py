@@ -115,12 +115,17 @@ NUMERICAL = 1e-3
 """Below this an ``epsilon`` of a hand-written trainer keeps a division from 0; it is no clip bound."""
 
 
+def underscored(name: str) -> str:
+    """A name whose words begin with capitals, with an underscore before each: ``maxSteps`` is ``max_Steps``."""
+    return _HUMP.sub("_", name)
+
+
 def rank(key: str, entry: Entry) -> tuple[bool, ...]:
     """Which of two keys says a setting: the file's own, one whose name can mean nothing else, that of the policy."""
     last = key.rsplit(".", 1)[-1]
     told = last == "num_generations" or PER_PROMPT.fullmatch(last) is not None  # names that mean nothing else
     of_rl = _OF_RL.match(key) is not None or _OF_POLICY.search(last) is not None
-    guessed = _HUMP.sub("_", last).lower() in USUAL
+    guessed = underscored(last).lower() in USUAL
     return entry.line == 0, not told, not of_rl, guessed, key.endswith("num_return_sequences")
 
 
@@ -134,7 +139,7 @@ def usual(key: str, index: Mapping[str, Entry]) -> str | None:
         return "kl_coef"
     if "." in key:
         return "group_size" if _DRAWN.fullmatch(key) and few(index[key].value) else None
-    whole = _HUMP.sub("_", key).lower()
+    whole = underscored(key).lower()
     last = _OF_RL.sub("", whole)
     if last in _ROLLOUTS and OF_A_CRITIC & index.keys() and not _PROMPTS & index.keys():
         return None

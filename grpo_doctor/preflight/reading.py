@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
@@ -49,7 +48,7 @@ def read(path: Path) -> list[Configuration]:
     """The configurations of a file, those of reinforcement learning first. Raises `ReadError`."""
     text = _text(path)
     try:
-        launches = [launch for launch in _launches(path, text) if launch.entries or launch.elsewhere]
+        launches = _holding(_launches(path, text))
         if path.suffix.lower() not in LOGS and launches:
             versions = pinned(LIBRARIES, text, path)
             for launch in launches:
@@ -59,7 +58,6 @@ def read(path: Path) -> list[Configuration]:
         by_variables = [c for c, launch in zip(found, launches, strict=True) if launch.program == ENVIRONMENT]
     except ReadError as error:
         raise ReadError(f"{path}: {error}") from None
-    found = found or [understand(Launch(""))]
     if path.suffix.lower() in LOGS:
         return [max(found, key=lambda c: (c.run_type == "rl", len(c.keys)))]
     trained = [c for c in found if c.run_type == "rl"]
@@ -118,13 +116,25 @@ def _commands(held: Iterable[Command], path: Path, written: Mapping[str, str] | 
     return found
 
 
+def _holding(launches: list[Launch]) -> list[Launch]:
+    """The launches that hold settings, or an empty one; what was not read of the others is said there."""
+    holding = [launch for launch in launches if launch.entries or launch.elsewhere] or [Launch("")]
+    unread = [note for launch in launches if not (launch.entries or launch.elsewhere) for note in launch.notes]
+    for launch in holding:
+        launch.notes += [note for note in dict.fromkeys(unread) if note not in launch.notes]
+        launch.complete &= not unread
+    return holding
+
+
 def _written(written: Mapping[str, str], path: Path) -> list[Launch]:
-    """The documents that a notebook writes."""
+    """The documents that a notebook writes; of one that cannot be read, a note."""
     found: list[Launch] = []
     for name, text in written.items():
         if Path(name).suffix in (".yaml", ".yml", ".toml", ".json"):
-            with contextlib.suppress(ReadError):
+            try:
                 found += read_document(text, path.with_name(Path(name).name))
+            except ReadError as error:
+                found.append(Launch("", notes=[f"{name[:80]}, which the notebook writes, was not read: {error}"]))
     for launch in found:
         launch.line = 0  # a command that takes it counts before it
     return found

@@ -1052,3 +1052,48 @@ def test_odd_arithmetic_of_a_script_warns_nobody(tmp_path: Path, recwarn: pytest
     (found,) = read(path)
     assert found.settings["group_size"] == 8
     assert not recwarn.list
+
+
+def test_a_configuration_that_a_notebook_writes_and_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    cells = ["%%writefile grpo.yaml\nnum_generations: [8\nbeta: 0.1\n", "!trl grpo --config grpo.yaml --beta 0.04"]
+    notebook = {"cells": [{"cell_type": "code", "source": source} for source in cells]}
+    (path := tmp_path / "a.ipynb").write_text(json.dumps(notebook))
+    (found,) = read(path)
+    assert (found.settings["kl_coef"], found.assumed) == (0.04, {})
+    assert any(note.startswith("grpo.yaml, which the notebook writes, was not read: not YAML") for note in found.notes)
+    assert any(note.startswith("the settings of grpo.yaml were not read: not YAML") for note in found.notes)
+
+
+def test_where_all_that_a_notebook_writes_cannot_be_read_that_is_said(tmp_path: Path) -> None:
+    cell = {"cell_type": "code", "source": "%%writefile grpo.yaml\nnum_generations: [8\n"}
+    (path := tmp_path / "a.ipynb").write_text(json.dumps({"cells": [cell]}))
+    (found,) = read(path)
+    assert [note.split(":")[0] for note in found.notes] == ["grpo.yaml, which the notebook writes, was not read"]
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "text"),
+    [
+        ("trl grpo --config there.yaml --num_generations 8\n", "there.yaml", "beta: [1\n"),
+        ("python train_grpo.py --num_generations 8\n", "train_grpo.py", "def (\n"),
+    ],
+)
+def test_what_lies_beside_and_cannot_be_read_is_named_and_nothing_assumed(
+    tmp_path: Path, command: str, name: str, text: str
+) -> None:
+    (path := tmp_path / "a.sh").write_text(command)
+    (tmp_path / name).write_text(text)
+    (found,) = read(path)
+    assert found.assumed == {}
+    (note,) = [note for note in found.notes if "not read" in note]
+    assert name in note
+    assert ": not Python" in note or ": not YAML" in note
+
+
+def test_a_document_that_a_script_loads_and_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    text = 'config = yaml.safe_load(open("grpo.yaml"))\nGRPOConfig(num_generations=8, beta=config["beta"])\n'
+    (path := tmp_path / "a.py").write_text(text)
+    (tmp_path / "grpo.yaml").write_text("beta: [1\n")
+    (found,) = read(path)
+    assert (found.settings["group_size"], found.assumed) == (8, {})
+    assert any(note.startswith("grpo.yaml was not read: not YAML") for note in found.notes)

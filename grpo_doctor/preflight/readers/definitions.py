@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ...sources import ReadError
-from ..entry import Entry
+from ..entry import Entry, Launch
 from ..expression import evaluate
 from .beside import beside, text_of
 from .document import read_document
@@ -283,24 +283,32 @@ class Definitions:
         return path
 
     @cached_property
-    def documents(self) -> list[tuple[dict[str, Entry], int]]:
-        """The configurations beside the script that it loads, by key, and the line that names each."""
-        found: dict[Path, tuple[dict[str, Entry], int]] = {}
+    def _loads(self) -> dict[Path, tuple[int, Launch | ReadError]]:
+        """The configurations that it loads: the line that names each, and what it holds or why it cannot be read."""
+        found: dict[Path, tuple[int, Launch | ReadError]] = {}
         for named, line in self._named_documents() if self.path else ():
             assert self.path is not None
             at = beside(self.path, named)
-            text = text_of(at) if at is not None and at not in found and len(found) < DOCUMENTS else None
-            if at is None or text is None:
+            if at is None or at in found or len(found) == DOCUMENTS or (text := text_of(at)) is None:
                 continue
             try:
-                (launch,) = read_document(text, at)
-            except ReadError:
-                continue
-            entries: dict[str, Entry] = {}
-            for entry in launch.entries:
-                entries.setdefault(entry.key, entry)
-            found[at] = (entries, line)
-        return list(found.values())
+                found[at] = line, read_document(text, at)[0]
+            except ReadError as error:
+                found[at] = line, error
+        return found
+
+    @cached_property
+    def documents(self) -> list[tuple[dict[str, Entry], int]]:
+        """The configurations beside the script that it loads, by key, and the line that names each."""
+        return [
+            ({entry.key: entry for entry in reversed(read.entries)}, line)  # of two with one key the first counts
+            for line, read in self._loads.values()
+            if isinstance(read, Launch)
+        ]
+
+    def unread_documents(self) -> list[str]:
+        """Of each configuration that it loads and that cannot be read, why."""
+        return [f"{at.name} was not read: {e}" for at, (_, e) in self._loads.items() if isinstance(e, ReadError)]
 
     def _named_documents(self) -> list[tuple[str, int]]:
         """Paths of configurations: what options say, else what stands in the text, else what hydra is told."""

@@ -36,9 +36,9 @@ def follow(launch: Launch, path: Path, written: Mapping[str, str], scripts: bool
     if isinstance(said.get("config_file"), str) and "launch" in launch.program:
         _take(launch, path, str(said["config_file"]), written, only=_PROCESSES)
     for named in _named(launch, said):
-        if not _take(launch, path, named, written):
+        if why := _take(launch, path, named, written):
             launch.complete = False
-            launch.notes.append(f"the settings of {named[:80]} were not read: it is not beside this script")
+            launch.notes.append(f"the settings of {named[:80]} were not read: {why}")
     if scripts:
         _options_of_the_script(launch, path)
 
@@ -54,23 +54,23 @@ def _named(launch: Launch, said: Mapping[str, object]) -> list[str]:
     return [str(word) for word in found or _FILE.findall(launch.program)]
 
 
-def _take(launch: Launch, path: Path, named: str, written: Mapping[str, str], only: tuple[str, ...] = ()) -> bool:
-    """Adds the settings of a file to those of a command; False where the file cannot be read."""
+def _take(launch: Launch, path: Path, named: str, written: Mapping[str, str], only: tuple[str, ...] = ()) -> str:
+    """Adds the settings of a file to those of a command; why it cannot be read, in words, or nothing."""
     at = beside(path, named, _SUFFIXES) or beside(path, f"{launch.folder}/{named}", _SUFFIXES)
     text = written.get(named) or (text_of(at) if at is not None else None)
     if text is None:
-        return False
+        return "it is not beside this script"
     at = at or path.with_name(Path(named).name)
     try:
         base = started(text, at, {}) if at.suffix == ".py" else read_document(text, at)[0]
-    except ReadError:
-        return False
+    except ReadError as error:
+        return str(error)
     for entry in base.entries:
         if entry.key in only if only else entry.key not in _PROCESSES:
             launch.add(entry.key, entry.value, 0)
     launch.complete &= base.complete
     launch.notes += base.notes
-    return True
+    return ""
 
 
 def _options_of_the_script(launch: Launch, path: Path) -> None:
@@ -87,7 +87,9 @@ def _options_of_the_script(launch: Launch, path: Path) -> None:
         return
     try:
         script = started(text, at, {entry.key: entry.value for entry in launch.entries})
-    except ReadError:
+    except ReadError as error:
+        launch.complete = False
+        launch.notes.append(f"{at.name} beside it was not read: {error}")
         return
     launch.program = f"{launch.program} {script.program}"
     launch.firm = len(launch.entries) if script.firm is not None else None

@@ -19,6 +19,7 @@ from typing import Any
 from ...sources import ReadError
 from ..entry import OF_RL, PER_PROMPT, Command, Entry, Launch, Several, Unresolved, scalar
 from ..expression import evaluate, known
+from ..own_names import underscored
 from .commands import commands_of, of_magics
 from .definitions import CONFIGURES, ELSEWHERE, LINKS, OWN, SETTINGS, Definitions
 from .modules import called_by, magics, name_of, parsed, plain, siblings, statements
@@ -64,7 +65,6 @@ _LEARNER = re.compile(
 """Classes of a trainer, named after its algorithm."""
 _OF_LANGUAGE = re.compile(r"(?i)transformers|tokenizer|language.model|\bllm")
 """What a script says that trains no small network to play."""
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 PARSERS = frozenset("TrlParser HfArgumentParser H4ArgumentParser cli parse".split())
 """Calls that fill in a class of settings from a command."""
 DOCUMENTS_OF = ("config", "cfg", "config_path", "config_file", "config_name")
@@ -92,6 +92,7 @@ def read_modules(
     if len(script.configuring) > MANY:
         notes.append(f"{len(script.configuring) - MANY} more configurations were not read")
     launches = [script.launch(call) for call in script.configuring[:MANY]] or [script.loose()]
+    notes += script.unread_documents()
     code = code_of([node for tree in script.trees for node in statements(tree)], script.calls)
     launches += script.documents_held()
     for launch in launches:
@@ -119,7 +120,9 @@ def started(text: str, path: Path, given: Mapping[str, Any]) -> Launch:
     else:
         launch = script.loose()
         launch.program, launch.firm = script.imports, 0
-    launch.notes += notes
+    unread = script.unread_documents()
+    launch.notes += notes + unread
+    launch.complete &= not unread
     launch.elsewhere += [] if script.configuring else script.left_to_others()
     return launch
 
@@ -171,7 +174,8 @@ class _Script(Definitions):
     def given(self, values: Mapping[str, Any]) -> _Script:
         """The same script, started with values for some of its options."""
         started = copy(self)
-        started.__dict__.pop("documents", None)  # an option may name another
+        for read in ("documents", "_loads"):
+            started.__dict__.pop(read, None)  # an option may name another
         told = {name: (ast.Constant(value=value), 0) for name, value in values.items() if name in self.options}
         started.options = {**self.options, **told}
         return started
@@ -396,7 +400,7 @@ class _Script(Definitions):
 def _tells(name: str, call: ast.Call) -> bool:
     """Whether a call's arguments can only be settings: those of a group, or the rate of a class of settings."""
     given = [keyword.arg or "" for keyword in call.keywords]
-    configures = SETTINGS.fullmatch(_HUMP.sub("_", name)) and not SUPERVISED.search(name) and not ELSEWHERE.search(name)
+    configures = SETTINGS.fullmatch(underscored(name)) and not SUPERVISED.search(name) and not ELSEWHERE.search(name)
     return bool(configures and "learning_rate" in given) or any(k in TELLING or PER_PROMPT.fullmatch(k) for k in given)
 
 
