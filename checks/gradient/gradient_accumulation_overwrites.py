@@ -82,14 +82,7 @@ def gradient_accumulation_overwrites(
         if loss is None or token_mean_meant:
             raise probes.Unjudged("backward takes no micro_batches")
         return _of_own_parts(loss, model, *probes.push.four(render, tokenizer, model, prompts, [4, 2, 5, 3]))
-    pairs = probes.craft.rendered(render, prompts)
-
-    def split(lengths: list[int]) -> tuple[float, float]:
-        words = probes.craft.plain_ids(tokenizer, model, [ids for _, ids in pairs])
-        responses = probes.craft.canaries(words, lengths, probes.craft.special_ids(tokenizer).eos)
-        return _split(backward, model, [pairs[0][0]] * 4, responses)
-
-    cosine, ratio = split([4] * 4)
+    cosine, ratio = _split(backward, model, *_made(render, tokenizer, model, prompts, [4] * 4))
     if not (cosine >= limit and abs(ratio - 1) <= slack):
         return fires(
             True,
@@ -100,7 +93,7 @@ def gradient_accumulation_overwrites(
         )
     if token_mean_meant:
         return None
-    cosine, ratio = split([2, 7, 3, 6])
+    cosine, ratio = _split(backward, model, *_made(render, tokenizer, model, prompts, [2, 7, 3, 6]))
     return fires(
         not (cosine >= limit and abs(ratio - 1) <= slack),
         "With responses of unequal length the gradient in micro-batches has a cosine of {cosine:.3f} with that of the "
@@ -109,6 +102,13 @@ def gradient_accumulation_overwrites(
         cosine=cosine,
         ratio=ratio,
     )
+
+
+def _made(render: Any, tokenizer: Any, model: Any, prompts: Any, lengths: list[int]) -> tuple[Any, Any]:
+    """One prompt four times, and responses of these lengths to it."""
+    pairs = probes.craft.rendered(render, prompts)
+    words = probes.craft.plain_ids(tokenizer, model, [ids for _, ids in pairs])
+    return [pairs[0][0]] * 4, probes.craft.canaries(words, lengths, probes.craft.special_ids(tokenizer).eos)
 
 
 def _of_own_parts(loss: Any, model: Any, made: Any, responses: Any) -> Fires:

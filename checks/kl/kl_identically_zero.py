@@ -84,16 +84,7 @@ def probe_reference_stays(
     responses = craft.canaries(words, [5, 3, 6, 4][: len(own)], craft.special_ids(tokenizer).eos)
 
     def scored() -> dict[int, Any]:
-        batch = craft.batch_of(mask(own, responses))
-        if probes.lost.derived(reference_logprobs):
-            ways = probes.lost.of_reference(reference_logprobs)
-        else:
-            with torch.no_grad():
-                ways = {0: reference_logprobs(batch.input_ids, torch.as_tensor(batch.attention_mask))}
-        tables = {n: table.detach().clone() for n, table in ways.items()}
-        return {
-            n: torch.cat(craft.response_logprobs(lambda *_, t=t: t, batch, responses, own)) for n, t in tables.items()
-        }
+        return _scored(reference_logprobs, craft.batch_of(mask(own, responses)), responses, own)
 
     with probes.modes.without_dropout(model):
         before = scored()
@@ -117,3 +108,17 @@ def probe_reference_stays(
         error=not of_old,
         moved=moved,
     )
+
+
+def _scored(reference_logprobs: Any, batch: Any, responses: Any, own: Any) -> dict[int, Any]:
+    """The reference's log-probabilities of the responses, one tensor for each forward that may be the reference's."""
+    import torch
+
+    if probes.lost.derived(reference_logprobs):
+        ways = probes.lost.of_reference(reference_logprobs)
+    else:
+        with torch.no_grad():
+            ways = {0: reference_logprobs(batch.input_ids, torch.as_tensor(batch.attention_mask))}
+    tables = {n: table.detach().clone() for n, table in ways.items()}
+    given = probes.craft.response_logprobs
+    return {n: torch.cat(given(lambda *_, t=t: t, batch, responses, own)) for n, t in tables.items()}

@@ -70,67 +70,82 @@ def scripted_loops() -> Iterator[list[Any]]:
         _WATCHING.pop()
 
 
+class _Scripted:
+    """Responses that are served in order, whoever asks for them, and what was asked.
+
+    Attributes:
+        calls: the generations so far.
+    """
+
+    def __init__(self, responses: Sequence[Ids], pad: int, end: int | None) -> None:
+        self._responses, self._pad = responses, pad
+        self._served = 0
+        self._generates = False  # a `generate` was called, so that forwards beside it are none of a loop
+        self._inside = False
+        self._loop = _Loop(functools.partial(self.serve, looped=True), self._went_on, pad, pad if end is None else end)
+        self.calls: list[Call] = []
+
+    def serve(self, ids: Tensor, real: Tensor, module: Any, looped: bool = False) -> list[Ids]:
+        rows = [list(self._responses[(self._served + n) % len(self._responses)]) for n in range(len(ids))]
+        self._served += len(ids)
+        self.calls.append(Call(ids, real, module, rows, looped))
+        return rows
+
+    def generate(self, call: Any, module: Any, inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """In place of the ``generate`` of transformers."""
+        self._generates = True
+        if getattr(getattr(module, "config", None), "is_encoder_decoder", False):
+            raise Unjudged("an encoder and a decoder: their prompts and responses do not stand in one row")
+        ids = kwargs.get("input_ids", kwargs.get("inputs", inputs))
+        times = int(asked(kwargs, "num_return_sequences") or 1)
+        ids = ids.repeat_interleave(times, 0)
+        real = attended(kwargs, inputs, module, self._pad).repeat_interleave(times, 0)
+        tokens = torch.cat([ids, pad_right(self.serve(ids, real, module), self._pad, ids.device)], 1)
+        if not asked(kwargs, "return_dict_in_generate"):
+            return tokens
+        written = (tokens[:, ids.shape[1] :] != self._pad).to(real)
+        with torch.no_grad():
+            logits = logits_of(module, tokens, torch.cat([real, written], 1))
+        return _Generated(tokens, logits[:, ids.shape[1] - 1 : -1], float(asked(kwargs, "temperature") or 1.0))
+
+    def own(self, call: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
+        """A ``generate`` that is the model's own: a sampling loop."""
+        self._generates = self._inside = True
+        self._loop.begin()
+        try:
+            return call(*args, **kwargs)
+        finally:
+            self._inside = False
+
+    def forward(self, forward: Forward) -> Tensor | None:
+        """The logits that leave a sampling loop no other choice; None where the forward is not one of a loop."""
+        other = (self._generates and not self._inside) or forward.logits.requires_grad
+        return None if other else self._loop(forward)
+
+    def _went_on(self, given: list[Ids], drawn: list[Ids]) -> None:
+        call = self.calls[-1]._replace(served=drawn)
+        if sum(map(len, given)) > int(call.attention_mask.sum()):  # some rows were still in their prompts
+            ids, real = pad_left(given, self._pad)
+            call = call._replace(input_ids=ids, attention_mask=real)
+        self.calls[-1] = call
+
+
 @contextmanager
 def scripted_generate(model: Any, responses: Sequence[Ids], pad: int, end: int | None = None) -> Iterator[list[Call]]:
     """Generation returns its prompts followed by these responses, in order, over all calls of the block.
 
     A sampler with a loop of its own, that never calls ``generate``, is given logits that leave it no other choice.
     """
-    calls: list[Call] = []
-    served = 0
-    generates = False  # a `generate` was called, so that forwards beside it are none of a loop
-
-    def serve(ids: Tensor, real: Tensor, module: Any, looped: bool = False) -> list[Ids]:
-        nonlocal served
-        rows = [list(responses[(served + n) % len(responses)]) for n in range(len(ids))]
-        served += len(ids)
-        calls.append(Call(ids, real, module, rows, looped))
-        return rows
-
-    def generate(call: Any, module: Any, inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
-        nonlocal generates
-        generates = True
-        if getattr(getattr(module, "config", None), "is_encoder_decoder", False):
-            raise Unjudged("an encoder and a decoder: their prompts and responses do not stand in one row")
-        ids = kwargs.get("input_ids", kwargs.get("inputs", inputs))
-        times = int(asked(kwargs, "num_return_sequences") or 1)
-        ids = ids.repeat_interleave(times, 0)
-        real = attended(kwargs, inputs, module, pad).repeat_interleave(times, 0)
-        tokens = torch.cat([ids, pad_right(serve(ids, real, module), pad, ids.device)], 1)
-        if not asked(kwargs, "return_dict_in_generate"):
-            return tokens
-        with torch.no_grad():
-            logits = logits_of(module, tokens, torch.cat([real, (tokens[:, ids.shape[1] :] != pad).to(real)], 1))
-        return _Generated(tokens, logits[:, ids.shape[1] - 1 : -1], float(asked(kwargs, "temperature") or 1.0))
-
-    def went_on(given: list[Ids], drawn: list[Ids]) -> None:
-        call = calls[-1]._replace(served=drawn)
-        if sum(map(len, given)) > int(call.attention_mask.sum()):  # some rows were still in their prompts
-            ids, real = pad_left(given, pad)
-            call = call._replace(input_ids=ids, attention_mask=real)
-        calls[-1] = call
-
-    loop = _Loop(functools.partial(serve, looped=True), went_on, pad, pad if end is None else end)
-    inside = False
-
-    def own(call: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
-        nonlocal generates, inside
-        generates = inside = True
-        loop.begin()
-        try:
-            return call(*args, **kwargs)
-        finally:
-            inside = False
-
-    def script(forward: Forward) -> Tensor | None:
-        return None if (generates and not inside) or forward.logits.requires_grad else loop(forward)
-
-    SERVING.append(serve)
+    scripted = _Scripted(responses, pad, end)
+    SERVING.append(scripted.serve)
     try:
-        with generations(model, generate, own), forwards([model] if model is not None else [], script):
-            yield calls
+        with (
+            generations(model, scripted.generate, scripted.own),
+            forwards([model] if model is not None else [], scripted.forward),
+        ):
+            yield scripted.calls
     finally:
-        SERVING.remove(serve)
+        SERVING.remove(scripted.serve)
 
 
 def asked(kwargs: dict[str, Any], name: str) -> Any:

@@ -78,30 +78,15 @@ class Definitions:
 
     def _take(self, node: ast.AST, inside: str) -> None:
         match node:
-            case ast.Assign(targets=[ast.Name(id=name)]):
-                self.values.setdefault(name, []).append((node.lineno, node.value))
-                if not ELSEWHERE.search(name) and not ELSEWHERE.search(inside):
-                    self._member(name, node.value, node.lineno, inside)
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
-                assert node.value is not None
-                self.values.setdefault(name, []).append((node.lineno, node.value))
+            case ast.Assign():
+                for target in node.targets:  # several as in ``config["lr"] = lr = 1e-6``
+                    self._assigned(target, node, inside)
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                self.values.setdefault(name, []).append((node.lineno, value))
                 if not ELSEWHERE.search(inside):
-                    self._member(name, node.value, node.lineno, inside)
+                    self._member(name, value, node.lineno, inside)
             case ast.AnnAssign(annotation=ast.Name(id=name)) if inside.startswith("class "):
                 self.nested.setdefault(inside.removeprefix("class "), []).append(name)
-            case ast.Assign(targets=[_, _, *_]):
-                for target in node.targets:  # as in ``config["lr"] = lr = 1e-6``
-                    self._take(ast.copy_location(ast.Assign(targets=[target], value=node.value), node), inside)
-            case ast.Assign(
-                targets=[ast.Attribute(value=ast.Attribute(value=ast.Name(id=owner), attr=part), attr=last)]
-            ):
-                self.attributes.append((owner, f"{part}.{last}", node.value, node.lineno))
-            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=owner), attr=attribute)]):
-                self.attributes.append((owner, attribute, node.value, node.lineno))
-                if owner == "self" and inside == "__init__":
-                    self.fields.setdefault(attribute, []).append(node.value)
-            case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value=str(key)))]):
-                self.set_items.append((owner, key, node.value, inside))
             case ast.ClassDef(name=name):
                 self.origins[name] = OWN
             case ast.Import(names=names):
@@ -114,9 +99,8 @@ class Definitions:
                 self._parameters(node)
                 owner = inside.removeprefix("class ") if node.name == "__init__" else node.name
                 self.ordered[owner] = [a.arg for a in (*node.args.posonlyargs, *node.args.args) if a.arg != "self"]
-            case ast.Return(value=ast.expr()) if inside:
-                assert node.value is not None
-                self.returned.setdefault(inside, []).append(node.value)
+            case ast.Return(value=ast.expr() as value) if inside:
+                self.returned.setdefault(inside, []).append(value)
             case ast.Call():
                 name = name_of(node.func)
                 if name in ("add_argument", "option"):
@@ -134,6 +118,21 @@ class Definitions:
                 self.lists.append(node)
             case ast.Dict() if not ELSEWHERE.search(inside):
                 self._dictionary(inside, node)
+
+    def _assigned(self, target: ast.expr, node: ast.Assign, inside: str) -> None:
+        match target:
+            case ast.Name(id=name):
+                self.values.setdefault(name, []).append((node.lineno, node.value))
+                if not ELSEWHERE.search(name) and not ELSEWHERE.search(inside):
+                    self._member(name, node.value, node.lineno, inside)
+            case ast.Attribute(value=ast.Attribute(value=ast.Name(id=owner), attr=part), attr=last):
+                self.attributes.append((owner, f"{part}.{last}", node.value, node.lineno))
+            case ast.Attribute(value=ast.Name(id=owner), attr=attribute):
+                self.attributes.append((owner, attribute, node.value, node.lineno))
+                if owner == "self" and inside == "__init__":
+                    self.fields.setdefault(attribute, []).append(node.value)
+            case ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value=str(key))):
+                self.set_items.append((owner, key, node.value, inside))
 
     def _dictionary(self, inside: str, node: ast.Dict) -> None:
         self.dicts.append((inside, node))
