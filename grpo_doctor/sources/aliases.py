@@ -46,7 +46,7 @@ loss                loss actor/loss loss/total_avg loss/mean train_loss dpo_loss
                     preference_loss sft_loss gpt_loss
 eval_loss           eval_loss eval/loss val_loss val/loss valid_loss validation_loss
 policy_loss         policy_loss actor/pg_loss loss/policy_avg pg_loss act_loss actor_loss/avg pg
-value_loss          critic/vf_loss loss/value_avg ppo/loss/value critic_loss cri_loss vf_loss policy/critic_loss
+value_loss          critic/vf_loss loss/value_avg ppo/loss/value critic_loss cri_loss cri vf_loss policy/critic_loss
 kl_loss             loss/kl_avg
 grad_norm           grad_norm policy/raw_grad_norm actor/grad_norm actor_grad_norm optim/grad_norm grad_norm/actor
                     raw_grad_norm
@@ -112,6 +112,9 @@ entropy_coef        entropy_coef actor/entropy_coeff
 temperature         temperature
 group_size          group_size num_generations
 groups              num_groups
+turns_per_response  num_turns/mean num_turns
+tool_calls_per_response tools/call_frequency
+tool_failure_rate   tools/failure_frequency
 update_applied      update_applied 1-skipped
 eval_score          eval_reward eval/reward eval_rewards/mean eval_score eval_accuracy eval/accuracy
                     eval/answer_accuracy
@@ -135,10 +138,10 @@ reward_mean         reward | reward mean | total reward mean | batch reward | ba
                     train mean reward | ep reward mean | episode reward mean | episode reward | ep reward
                     total reward | total score | episode return | ep return | return | mean r | group reward
                     reward score | episode score | episode scores | ep score | proxy | proxy reward | proxy score
-                    proxy reward mean | proxy return | proxy r
-reward_std          reward std | reward mean std | total reward std | batch reward std
-reward_min          reward min
-reward_max          reward max
+                    proxy reward mean | proxy return | proxy r | response reward | response reward mean
+reward_std          reward std | reward mean std | total reward std | batch reward std | response reward std
+reward_min          reward min | response reward min
+reward_max          reward max | response reward max
 success_rate        answer accuracy | accuracy | accuracy rate | success rate | success | correct rate | correct
                     pass rate
                     solve rate
@@ -200,6 +203,7 @@ eval_score          eval reward | eval reward mean | eval accuracy | eval answer
                     eval success rate
                     eval win rate | eval total reward | eval total reward mean
                     eval pass rate | eval correct | eval exact match | eval score mean | eval accuracy mean
+                    eval response reward | eval response reward mean
 eval_loss           eval loss | eval loss mean
 temperature         temperature
 group_size          group size | num response
@@ -207,6 +211,9 @@ groups              num group | group | total group
 epoch               epoch
 weight_delta        weight delta | weight change
 judge_failure_rate  judge failure rate
+tool_calls_per_response tool call mean | tool call count mean | num tool call mean | tool call response
+tool_failure_rate   tool failure rate | tool call failure rate | tool error rate | tool call error rate
+                    failed tool call rate | 1-tool success rate | 1-tool call success rate
 rollout_mismatch_kl kl mismatch | kl rollout train
 staleness           staleness | staleness mean | sample staleness | sample staleness mean
 """
@@ -256,6 +263,10 @@ _SAME = {
     "grad norm": "gnorm gradnorm",
     "clip rate": "clipfrac",
     "policy loss": "pgloss",
+    "tool": "tools",
+    "call": "calls",
+    "failure": "failures",
+    "error": "errors",
     "step": "schritt paso étape passo шаг",
 }
 _CANONICAL = {word: canon for canon, words in _SAME.items() for word in words.split()}

@@ -53,6 +53,7 @@ def read(file: Input) -> list[Run]:
             if raw[:1] == b"(":
                 console.printed(raw)
             if raw.find(b"step:") >= 0:
+                console.unwrap()
                 if console.steps.quick(line, raw):
                     continue
             elif settled and _BRACE not in raw and _PERCENT not in raw and raw.find(_FAILS) < 0:
@@ -88,6 +89,7 @@ class _Console:
         self.trl = Rows(file, trl_console.FORMAT)
         self.verl = Rows(file, verl_console.FORMAT)
         self.steps = verl_console.Lines(self.verl)
+        self.wrapped = verl_console.Wrapped()
         self.general = keyvalue.General(file)
         self.warned = Rows(file, trl_console.FORMAT)
         """What warnings alone tell, where the metrics went to a tracker."""
@@ -104,10 +106,15 @@ class _Console:
     @property
     def settled(self) -> bool:
         """Whether a known trainer prints here, so that other lines need no look."""
-        return bool(self._known) and not self.config.open and not self._open
+        return bool(self._known) and not self.config.open and not self._open and not self.wrapped.open
 
     def see(self, line: int, text: str) -> None:
         if self._of_another_process(text):
+            return
+        if self.wrapped.open and self.wrapped.goes_on(text):
+            return
+        self.unwrap()
+        if self.wrapped.begins(line, text):
             return
         if self._open or _OPENS.match(text):
             for whole in self._unwrapped(line, text):
@@ -143,6 +150,11 @@ class _Console:
         if not self._known:
             self.general.see(line, text)
 
+    def unwrap(self) -> None:
+        """Reads the line of verl's metrics that was held for more of it."""
+        if self.wrapped.open:
+            self._see(*self.wrapped.whole())
+
     def _unwrapped(self, line: int, text: str) -> list[str]:
         """The lines to be read now: a row once it is whole; what was held for one, where this line ends none."""
         held = self._open
@@ -168,6 +180,7 @@ class _Console:
         process = found[0]
         origin = self._origins.setdefault(process, len(self._origins) + 1)
         if origin != self.trl.origin:
+            self.unwrap()
             self.trl.flush()
             self.verl.flush()
             self.trl.origin = self.verl.origin = origin
@@ -236,6 +249,7 @@ class _Console:
 
     def best(self) -> list[Run]:
         """The runs of the format that understood most."""
+        self.unwrap()
         self.trl.flush()
         self.verl.flush()
         self.warned.flush()

@@ -62,6 +62,8 @@ _OF_A_SAMPLE = re.compile(
 """What a line of one response begins with: its reward is not that of a step."""
 _OF_AN_ENVIRONMENT = re.compile(r"\b(action)\b.{1,400}\b(done|terminated)\s?[:=]\s?(?:true|false)\b", re.IGNORECASE)
 """A step of an environment, as OpenEnv's transcripts print it: its reward is that of one action, and no update's."""
+_PHASE = re.compile(r"\b(Started|Finished): '(\w{1,40})'")
+"""What SkyRL prints before and after each part of a step: what stands between those of ``eval`` is held out."""
 _LONGEST_LINE = 4096
 _RULE = re.compile(r"\W{6,}$")
 _BEGINS = re.compile(r"\W*(step|iter|iteration|update|epoch|episode|batch|round)\s?:?\s?[\[(]\s*\d", re.IGNORECASE)
@@ -157,6 +159,7 @@ class General:
         self._order = 0
         self._breaks = array("q")
         self._others: Counter[str] = Counter()
+        self._evaluates = False
 
     def see(self, line: int, text: str) -> None:
         if len(text) > _LONGEST_LINE:
@@ -176,7 +179,7 @@ class General:
             return
         if "R" in names and any(_of_rl(name) for name in names):
             names = tuple({"R": "reward", "R std": "reward std"}.get(name, name) for name in names)
-        if _HELD_OUT.search(text, 0, 120):
+        if self._held_out(text):
             names = tuple(f"eval/{name}" if _field(name) and "eval" not in words(name) else name for name in names)
         self._order += 1
         if any(name in self.rows.file.mapping or _field(name) for name in names if name):
@@ -201,6 +204,12 @@ class General:
                 self.rows.set(setting, value)
             elif name and name != "#" and (name in self._others or len(self._others) < _MOST_OTHERS):
                 self._others[name] += 1
+
+    def _held_out(self, text: str) -> bool:
+        """Whether a line is one of an evaluation, by what it begins with or by the part of a step that it stands in."""
+        if (phase := _PHASE.search(text)) is not None and "eval" in words(phase[2]):
+            self._evaluates = phase[1] == "Started"
+        return self._evaluates or _HELD_OUT.search(text, 0, 120) is not None
 
     def _shape(self, names: tuple[str, ...]) -> _Shape | None:
         shape = self._shapes.get(names)
@@ -279,7 +288,7 @@ class General:
             return _Timeline(np.array(places), np.array(counted), breaks, np.array(epochs))
         main = max(shapes, key=_Shape.weight, default=None)
         if main is None or len(main.lines) < (2 if len(main.fields) > 1 else max(10, 0.3 * self._order)):
-            return _pasted(shapes, breaks)
+            return _pasted(shapes, breaks, next((steps[0] for _, steps, _ in self._heads.values()), 1.0))
         return _Timeline(np.array(main.order), np.arange(1.0, len(main.order) + 1), breaks)
 
     @staticmethod
@@ -369,12 +378,12 @@ class _Timeline:
         return np.asarray(np.where(named_below, after, np.maximum(last, 0)))
 
 
-def _pasted(shapes: list[_Shape], breaks: np.ndarray) -> _Timeline | None:
+def _pasted(shapes: list[_Shape], breaks: np.ndarray, step: float) -> _Timeline | None:
     """The one step of a row that somebody pasted, over some lines that each came once; None where it is no such row."""
     means = {_means(name) for shape in shapes for name in shape.names if not declared(name)} - {""}
     if any(len(shape.lines) > 1 for shape in shapes) or len(means) < _LEAST_METRICS or not means & _TRAINS:
         return None
-    return _Timeline(np.array([shapes[0].order[0]]), np.array([1.0]), breaks)
+    return _Timeline(np.array([shapes[0].order[0]]), np.array([step]), breaks)
 
 
 def _means(name: str) -> str:

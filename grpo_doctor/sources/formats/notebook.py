@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...run import Run
+from ..aliases import STEP_KEYS, resolve
 from ..folder import distinct
 from ..input import Head, Input, NotRead
 from ..reader import read_input
@@ -23,18 +24,28 @@ from ..values import loaded
 
 FORMAT = "notebook"
 _PAGE = re.compile(r"\s*(?:<!doctype html|<html|<table|<div)", re.IGNORECASE)
+_TABLE = re.compile(r"^\s*<table\b", re.IGNORECASE | re.MULTILINE)
+"""A table of a page among other lines, as it is pasted below a question."""
 _TOKEN = re.compile(r"<(/?)(table|tr|td|th|pre)\b[^<>]*>|<[^<>]*>|[^<]+|<", re.IGNORECASE)
 
 
 def sniff(head: Head) -> int:
     if head.text.lstrip("\ufeff \t\r\n").startswith("{"):
         return 3 if '"cell_type"' in head.text or '"nbformat"' in head.text else 0
-    return 3 if _PAGE.match(head.text) else 0
+    if _PAGE.match(head.text):
+        return 3
+    return 2 if _TABLE.search(head.text) and any(map(_of_steps, _of_page(head.text))) else 0
+
+
+def _of_steps(table: str) -> bool:
+    """Whether a table of a page has a column that counts and one that is a metric."""
+    names = table.partition("\n")[0].lower().split("\t")
+    return any(name in STEP_KEYS for name in names) and any(map(resolve, names))
 
 
 def read(file: Input) -> list[Run]:
     text = file.text()
-    page = _PAGE.match(text)
+    page = not text.lstrip("\ufeff \t\r\n").startswith("{")
     cells = [(output, None) for output in _of_page(text)] if page else _of_cells(loaded(text.strip("\ufeff \t\r\n")))
     runs = [run for output, code in cells if output.strip() for run in _of_output(file, output, code)]
     told, _ = distinct([run for run in runs if run.run_type != "none"])

@@ -15,8 +15,8 @@ NUMBER = re.compile(
 )
 _EDGES = re.compile(r"^[\W_]+|[^\w%)]+$")
 _CUTS = re.compile(r"[,|;\t()\[\]{}<>·•→│┃║*#、，；。]|\s-\s|\s{2,}")
-_ARROW = re.compile(r"\s*(?:→|⇒|[-=]>)\s*(?=(?:mean|avg|average|std|min|max|median)\b)", re.IGNORECASE)
-"""What stands between a subject and its statistics, as a colon does."""
+_ARROW = re.compile(r"\s*(?:→|⇒|[-=]>|(?<=\s)-(?=\s))\s*(?=(?:mean|avg|average|std|min|max|median)\b)", re.IGNORECASE)
+"""What stands between a subject and its statistics, as a colon does: ``reward → mean``, ``rewards - Avg``."""
 _OPENED = re.compile(r"([:=])\s*\($")
 _SPREAD = re.compile(r"\s*(?:±|\+/?-).*")
 _STATISTICS = frozenset("mean std min max median".split())

@@ -22,6 +22,10 @@ _GOES_ON = re.compile(
     r"""|(?:True|False|None|nan|inf|true|false|null)\b)"""
 )
 """What a line within a mapping may begin with; another line ends a mapping that was never closed."""
+_MOST_WRAPPED = 100
+"""Lines at most of one that a terminal has wrapped."""
+_TORN_VALUE = re.compile(r"[\d.eE+naif-]{1,30} - [\w./@-]{1,80}:")
+"""How a line begins that goes on within a value."""
 _VALUE = r":(?:np\.float64\()?([^ ()\r\x1b]*)\)?"
 
 
@@ -56,6 +60,42 @@ class Lines:
             self._shape = _Shape(order, row, self.rows.wanted(row, step))
         self._order = order
         return True
+
+
+class Wrapped:
+    """A line of metrics that a terminal has wrapped: over many lines, torn in the middle of a value or of a key."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._line = self._lines = 0
+
+    @property
+    def open(self) -> bool:
+        return bool(self._held)
+
+    def begins(self, line: int, text: str) -> bool:
+        """Holds a line of metrics until the next one shows whether it goes on there; False for any other."""
+        if "step:" not in text or " - " not in text or _start(text) < 0:
+            return False
+        self._held, self._line, self._lines = text, line, 1
+        return True
+
+    def goes_on(self, text: str) -> bool:
+        """Whether a line is more of the one that is held, which takes it."""
+        text = text.rstrip()
+        held = self._held.rstrip()
+        parted = held.endswith(" -") or text.startswith("- ")
+        torn = ":" not in held.rpartition(" - ")[2] and "/" in text and ":" in text
+        if self._lines >= _MOST_WRAPPED or not (parted or torn or _TORN_VALUE.match(text)):
+            return False
+        self._held = f"{held} {text}" if parted else held + text
+        self._lines += 1
+        return True
+
+    def whole(self) -> tuple[int, str]:
+        """The line that was held, and its number."""
+        held, self._held = self._held, ""
+        return self._line, held
 
 
 def _start(text: str) -> int:
@@ -144,7 +184,7 @@ class Config:
             self.took = True
             return None
         self._prefix = None
-        value = _literal("\n".join(self._lines).strip())
+        value = _literal("\n".join(self._lines).strip().removesuffix(","))
         self.took = isinstance(value, dict)
         return settled(value) if isinstance(value, dict) else None
 

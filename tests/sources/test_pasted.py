@@ -1,0 +1,128 @@
+"""Excerpts as people paste them below a question: torn, wrapped, turned on their side, one row alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .make import known, run_of
+
+WRAPPED = """(Task pid=7) step:31 - actor/entropy:0.71 - actor/grad_norm:0.25 - critic/score/mean:0.5{a}
+{b} - response_length/clip_ratio:0.125
+(Task pid=7) step:32 - actor/entropy:0.72 - actor/grad_norm:0.25 - critic/score/mean:0.625 - response_length/clip_ratio:0.25
+"""
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (" -", "critic/score/max:1.0"),
+        ("", "- critic/score/max:1.0"),
+        (" - critic/score/max:1", ".0"),
+        (" - critic/sc", "ore/max:1.0"),
+        (" -", "critic/score/max:\n1.0"),
+    ],
+    ids=["after a dash", "before a dash", "in a value", "in a key", "twice"],
+)
+def test_a_line_of_verl_that_a_terminal_has_wrapped_is_one(tmp_path: Path, a: str, b: str) -> None:
+    run = run_of(tmp_path, "x.log", WRAPPED.format(a=a, b=b))
+    columns = known(run)
+    assert run.steps.tolist() == [31, 32]
+    assert (columns["reward_mean"], columns["truncated_rate"]) == ([0.5, 0.625], [0.125, 0.25])
+    if "twice" not in b and "\n" not in b:
+        assert columns["reward_max"] == [1.0, None]
+
+
+def test_a_line_below_one_of_verl_that_is_none_of_it(tmp_path: Path) -> None:
+    text = "step:{i} - actor/entropy:0.5 - critic/score/mean:0.{i}\nINFO - saved in 2.5 s\n eval/acc:0.75\n"
+    run = run_of(tmp_path, "x.log", "".join(text.format(i=i) for i in range(1, 6)))
+    assert known(run)["reward_mean"] == [0.1, 0.2, 0.3, 0.4, 0.5]
+
+
+def test_lines_of_verl_that_processes_print_between_each_other_stay_apart(tmp_path: Path) -> None:
+    text = "".join(
+        f"(Task pid={pid}) step:{i} - actor/entropy:0.{pid} - critic/score/mean:0.{i}\n"
+        for i in range(1, 8)
+        for pid in (3, 4)
+    )
+    path = tmp_path / "x.log"
+    path.write_text(text, encoding="utf-8")
+    from grpo_doctor.sources import read
+
+    assert [set(known(run)["entropy_mean"]) for run in read(path)] == [{0.3}, {0.4}]
+
+
+def test_rows_of_a_history_that_were_cut_out_of_its_list(tmp_path: Path) -> None:
+    row = '    {{\n      "kl": 0.25,\n      "loss": 0.5,\n      "reward": 0.{i},\n      "step": 7{i}\n    }},\n'
+    run = run_of(tmp_path, "x.txt", '  "log_history": [\n' + row.format(i=1) + row.format(i=2))
+    assert (run.steps.tolist(), known(run)["reward_mean"]) == ([71, 72], [0.1, 0.2])
+
+
+def test_a_frame_of_pandas_has_an_index_without_a_name(tmp_path: Path) -> None:
+    text = ">>> print(df.tail(3))\n     step  reward     kl\n17  180.0   0.125  0.500\n18  190.0   0.250  0.625\n19  200.0   0.375  0.750\n"
+    run = run_of(tmp_path, "x.txt", text)
+    assert (run.steps.tolist(), known(run)) == (
+        [180, 190, 200],
+        {"reward_mean": [0.125, 0.25, 0.375], "kl": [0.5, 0.625, 0.75]},
+    )
+
+
+PAGE = (
+    "this is what I get\n<table>\n<tr><th>Step</th><th>reward</th><th>{}</th></tr>\n"
+    "<tr><td>10</td><td>0.5</td><td>2</td></tr><tr><td>20</td><td>0.25</td><td>3</td></tr>\n</table>\n"
+)
+
+
+def test_a_table_of_a_page_below_a_sentence(tmp_path: Path) -> None:
+    run = run_of(tmp_path, "x.txt", PAGE.format("kl"))
+    assert (run.steps.tolist(), known(run)) == ([10, 20], {"reward_mean": [0.5, 0.25], "kl": [2.0, 3.0]})
+
+
+def test_a_table_of_a_page_in_a_log_is_none_of_its_rows(tmp_path: Path) -> None:
+    page = PAGE.format("kl").replace("Step", "Country").replace("reward", "people").replace("kl", "rivers")
+    run = run_of(tmp_path, "x.txt", page + "".join(f"step {i} reward 0.{i}\n" for i in (1, 2, 3)))
+    assert known(run) == {"reward_mean": [0.1, 0.2, 0.3]}
+
+
+def test_a_table_with_a_column_for_each_step(tmp_path: Path) -> None:
+    text = "| metric | step 0 | step 50 | step 100 |\n|---|---|---|---|\n| `reward` | 0.5 | **0.25** | 0.125 |\n| KL | 0 | 2 | |\n"
+    run = run_of(tmp_path, "x.md", text)
+    assert (run.steps.tolist(), known(run)) == (
+        [0, 50, 100],
+        {"reward_mean": [0.5, 0.25, 0.125], "kl": [0.0, 2.0, None]},
+    )
+
+
+@pytest.mark.parametrize("head", ["| metric | 1 | 2 |", "| metric | step 2 | step 1 |", "| metric | step a | step b |"])
+def test_a_table_whose_columns_are_no_steps_is_no_course(tmp_path: Path, head: str) -> None:
+    assert len(run_of(tmp_path, "x.md", f"{head}\n|---|---|---|\n| reward | 0.5 | 0.25 |\n")) <= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "step"),
+    [
+        ("| metric | value |\n|---|---|\n| reward | 0.5 |\n| kl | 2 |\n| grad_norm | 3 |\n| entropy | 1 |\n| global_step | 180 |\n", 180),
+        ("wandb: Run summary:\nwandb: train/entropy 1\nwandb: train/global_step 54\nwandb: train/grad_norm 3\n"
+         "wandb: train/kl 2\nwandb: train/reward 0.5\n", 54),
+        ("reward  0.5\nkl      2\ngrad_norm    3\nentropy    1\n", 1),
+    ],
+    ids=["markdown", "wandb", "no step"],
+)  # fmt: skip
+def test_one_row_over_many_lines_bears_the_step_that_one_of_them_names(tmp_path: Path, text: str, step: int) -> None:
+    run = run_of(tmp_path, "x.txt", text)
+    assert run.steps.tolist() == [step]
+    assert known(run) == {"reward_mean": [0.5], "kl": [2.0], "grad_norm": [3.0], "entropy_mean": [1.0]}
+
+
+def test_rewards_that_are_told_of_a_generation_are_those_of_training_or_of_an_evaluation(tmp_path: Path) -> None:
+    told = "12:0{i} | INFO | trainer:{n} - Generation rewards - Avg: {r}, Min: 0.0, Max: 1.0\n"
+    steps = "".join(
+        f"12:0{i} | INFO | trainer:9 - Started: 'step'\n" + told.format(i=i, n=77, r=f"0.{i}")
+        + f"12:0{i} | INFO | trainer:9 - Started: 'eval'\n" + told.format(i=i, n=77, r=f"0.{i}5")
+        + f"12:0{i} | INFO | trainer:9 - Finished: 'eval', time cost: 2.00s\n"
+        for i in range(1, 6)
+    )  # fmt: skip
+    columns = known(run_of(tmp_path, "x.log", steps))
+    assert columns["reward_mean"] == [0.1, 0.2, 0.3, 0.4, 0.5]
+    assert columns["eval_score"] == [0.15, 0.25, 0.35, 0.45, 0.55]
