@@ -148,8 +148,8 @@ def spread(steps: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Steps of rows that reach the log together stand apart again.
 
     Rows wait in a buffer while the progress bar moves on. A metric that comes again at the same position is that of a
-    later step; so many rows share the way of the bar since the position before. Where the bar stands still, the rows
-    are counted.
+    later step; so many rows share the way of the bar since the position before, and those before its first position
+    share the way to there. Where the bar stands still, the rows are counted.
 
     Args:
         steps: position of the bar at each row, NaN where none is known.
@@ -157,6 +157,10 @@ def spread(steps: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """
     out = steps.copy()
     here = steps[rows]
+    known = ~np.isnan(here)
+    if not known.any():
+        return out
+    here[: np.argmax(known)] = here[np.argmax(known)]
     begins = np.flatnonzero(np.diff(here, prepend=math.nan) != 0)
     counts = np.diff(np.append(begins, len(here)))
     way = np.diff(here[begins], prepend=0.0)

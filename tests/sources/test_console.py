@@ -162,6 +162,17 @@ def test_rows_that_waited_in_a_buffer_while_the_bar_moved_on(tmp_path: Path, eve
     assert (run.steps.tolist(), known(run)["reward_mean"]) == (wanted, [i / 10 for i in range(1, 10)])
 
 
+def test_rows_before_the_first_position_of_the_bar_share_the_way_to_it(tmp_path: Path) -> None:
+    """As where a bar is drawn with every checkpoint only: none of them tells the step of another."""
+    row = "{{'loss': 0.{i}, 'reward': 0.{i}, 'reward_std': 0.4, 'epoch': 0.{i}}}\n"
+    text = ""
+    for i in range(1, 9):
+        text += row.format(i=i) + (f"\r 9%|# | {i * 10}/80 [00:05<00:05]\n" if i in (2, 4, 6, 8) else "")
+    run = run_of(tmp_path, "x.log", text)
+    assert known(run)["reward_mean"] == [i / 10 for i in range(1, 9)]
+    assert run.steps.tolist() == [5, 10, 15, 20, 30, 40, 50, 60]
+
+
 def test_the_bar_of_the_trainer_is_told_from_others(tmp_path: Path) -> None:
     other = "100%|##| 1/1 [00:00<00:00]\n"
     bar = "\r {i}%|# | {i}0/99 [00:05<00:05]\n"

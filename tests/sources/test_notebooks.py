@@ -38,6 +38,13 @@ def test_the_code_says_the_settings_and_the_trainer(tmp_path: Path) -> None:
     assert "max_steps" not in run.settings
 
 
+def test_a_notebook_whose_cells_come_behind_its_widgets_is_one(tmp_path: Path) -> None:
+    made = json.loads(notebook(TRAINER, table("Training Loss", "reward")))
+    widgets = {f"{i:032x}": {"model_module": "@jupyter-widgets/controls", "state": {}} for i in range(3000)}
+    text = json.dumps({"metadata": {"widgets": widgets}, **made})
+    assert len(run_of(tmp_path, "a.ipynb", text)) == 20
+
+
 def test_a_grpo_table_without_rewards_is_no_supervised_training(tmp_path: Path) -> None:
     run = run_of(tmp_path, "a.ipynb", notebook(TRAINER, table("Training Loss")))
     assert (run.run_type, len(run)) == ("rl", 20)

@@ -31,7 +31,8 @@ _TOKEN = re.compile(r"<(/?)(table|tr|td|th|pre)\b[^<>]*>|<[^<>]*>|[^<]+|<", re.I
 
 def sniff(head: Head) -> int:
     if head.text.lstrip("\ufeff \t\r\n").startswith("{"):
-        return 3 if '"cell_type"' in head.text or '"nbformat"' in head.text else 0
+        by_name = head.name.lower().endswith(".ipynb")
+        return 3 if by_name or '"cell_type"' in head.text or '"nbformat"' in head.text else 0
     if _PAGE.match(head.text):
         return 3
     return 2 if _TABLE.search(head.text) and any(map(_of_steps, _of_page(head.text))) else 0
