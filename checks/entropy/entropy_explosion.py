@@ -9,7 +9,7 @@ from grpo_doctor.columns import Column, baseline, began, fmax, lowest, where
     kind="outcome",
     severity="info",
     confidence="medium",
-    explains=("LEN002", "LEN003", "REW009", "REW015", "DIV004", "KL001", "STL001"),
+    explains=("LEN002", "LEN003", "REW009", "REW015", "DIV004", "KL001", "STL001", "ENT013"),
     rivals=(
         Rival(
             "an entropy bonus that is too large",

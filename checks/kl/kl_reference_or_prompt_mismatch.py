@@ -2,7 +2,7 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
-from grpo_doctor.columns import Column, baseline, each, is_any, latest, where, words
+from grpo_doctor.columns import Column, baseline, each, is_any, latest, row, where, words
 from grpo_doctor.measured import of_lab
 from grpo_doctor.remedies import remedy
 
@@ -56,11 +56,13 @@ def kl_reference_or_prompt_mismatch(
     in_reward: Column = any_of("settings.use_kl_in_reward", optional=True),
     reward_gained: Column = None,
     reward_fallen: Column = None,
+    epoch: Column = None,
     *,
     warn: float = 2e-2,
     back: float = 0.9,
     far: float = 1.5,
     absurd: float = 10.0,
+    into: float = 0.1,
 ) -> Fires:
     """The KL is far from zero before anything was learnt, so policy and reference are not scored alike.
 
@@ -69,13 +71,15 @@ def kl_reference_or_prompt_mismatch(
     up to there once the reward has gained. Where a row is the mean over an epoch (`rows = epochs`) the first one holds
     many updates: a warning of low confidence, once the KL has fallen below 90 % of it, for a policy that starts at its
     reference moves away and not towards it. So it is with a log whose first row stands at a later step, if it is above
-    1.5: a warning, above 10 an error.
+    1.5: a warning, above 10 an error. A row that stands alone, more than a tenth of an epoch into its run, is not the
+    first: nothing is said until a second one shows how much of an epoch a row is.
 
     ## Thresholds
     - `warn`: KL of the first row, nats per token, for a warning.
     - `back`: share of the first KL below which it has fallen.
     - `far`: KL of the first row, nats per token, for an error, or for a warning where the log begins late.
     - `absurd`: first KL of a log that begins late, nats per token, for an error, and that no adapter excuses.
+    - `into`: part of an epoch behind which a row that stands alone is hardly the first of its run.
 
     ## Why it matters
     At the start the policy **is** the reference, so their KL is 0 by identity (below 1e-6 in float32, 1e-4 in bf16).
@@ -100,7 +104,8 @@ def kl_reference_or_prompt_mismatch(
     """
     first, began = baseline(kl, 1), baseline(step, 1)
     epochs = is_any(rows_are, "epochs")
-    start = (began <= 1) & ~epochs
+    begins = (began <= 1) & ~((row(kl) == 1) & (epoch > into))
+    start = begins & ~epochs
     nears = (began <= 1) & epochs & (latest(kl) < back * first)
     falls = (began > 1) & (first > far) & (latest(kl) < back * first)
     away = ((start | nears) & (first > warn)) | falls

@@ -187,6 +187,24 @@ FOUND = (
         symptoms=("REW009", "GRD002", "REW001"),
     ),
     Thread(
+        "huggingface/open-r1#257, its last row",
+        "the policy has left its reference",
+        jsonl({"step": "410", "loss": "15", "reward": "0", "reward_std": "0", "kl": "375", "grad_norm": "40"}),
+        names=("KL010",),
+    ),
+    Thread(
+        "GAIR-NLP/ToRL#27",
+        "the sandbox has the address of a placeholder: 61.7 % of the executions end in an unknown error",
+        verl(
+            {
+                "tool/failure_rate": "0.62 0.61 0.63 0.6 0.62 0.61 0.62 0.63 0.61 0.62 0.6 0.62",
+                "critic/score/mean": "0.21 0.2 0.22 0.21 0.2 0.21 0.22 0.2 0.21 0.2 0.22 0.21",
+                "actor/grad_norm": "0.2x12",
+            }
+        ),
+        names=("GEN009",),
+    ),
+    Thread(
         "verl-project/verl#751",
         "the exponential in the low-variance KL overflows backwards; from then on every token is '!'",
         verl(

@@ -110,3 +110,15 @@ def test_a_distant_reference_of_a_run_that_learns_may_be_its_teacher(first: floa
 )
 def test_a_run_that_uses_no_kl_holds_no_reference(settings: dict[str, Any], severity: str) -> None:
     assert find("KL006", settings, kl="0.55x9").severity == severity
+
+
+@pytest.mark.parametrize(
+    ("kl", "epoch", "fires"),
+    [
+        ("0.6", "0.1", True),
+        ("0.6", "0.11", False),  # a row alone, behind a tenth of an epoch
+        ("0.6 0.7", "0.11 0.22", True),  # the second shows that rows are that far apart
+    ],
+)
+def test_a_row_alone_within_an_epoch_is_hardly_the_first(kl: str, epoch: str, fires: bool) -> None:
+    assert (run_check("KL006", kl=kl, epoch=epoch) is not None) is fires

@@ -1,0 +1,55 @@
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.columns import Column
+
+
+@check(
+    "ENT013",
+    kind="outcome",
+    severity="warning",
+    confidence="medium",
+    explains=("REW001", "STL001", "LEN003"),
+    rivals=(
+        Rival(
+            "another unit",
+            "a sum over the response, or one with the padding in it",
+            "whether it scales with response length; above 13 it is no entropy of one token",
+        ),
+        Rival(
+            "a model that nobody has pretrained", "it begins as noise", "a text that it continues, before any update"
+        ),
+    ),
+    remedies=("drop-entropy-bonus", "lower-learning-rate", "roll-back"),
+)
+def entropy_of_noise(entropy_mean: Column, *, noise: float = 5.0, largest: float = 13.0) -> Fires:
+    """The policy writes noise: its entropy is that of a choice among 150 tokens and more, at every token.
+
+    ## What it sees
+    A token-mean entropy above 5 nats, on any row: a **warning** that the first row below ends. It asks for no rows
+    before, so it holds for the last lines of a log, and for a run that began from a broken checkpoint. When it rose,
+    and whether the reward went with it, is told by ENT003.
+
+    ## Thresholds
+    - `noise`: entropy, nats per token, above which no text is written: e^5 are 148 tokens of equal chance, where
+      language models have 0.2 to 2 nats at a temperature of 1.
+    - `largest`: entropy, nats per token, above which it is a sum: ln of a vocabulary of 440,000.
+
+    ## Why it matters
+    What is sampled so has no answer in it, nothing is paid, and no gradient leads back.
+
+    ## Known false alarms
+    A sampling temperature far above 1, and entropies in another unit.
+
+    ## Remedy
+    Go back to a checkpoint from before the entropy rose, with a fresh optimizer, no entropy bonus and half the rate.
+
+    ## Sources
+    The public runs of ENT003 end at 4 to 8 nats; of 180 public logs none that is well passes 4.3, and that one is a
+    model of letters.
+    """
+    return fires(
+        (entropy_mean > noise) & (entropy_mean <= largest),
+        "The entropy is {entropy:.3g} nats per token: the policy writes noise.",
+        hold=(1, 1),
+        clear=1,
+        entropy=entropy_mean,
+    )

@@ -1,0 +1,100 @@
+import math
+
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.columns import Column, began, fmax, recent_mean, total, where
+from grpo_doctor.remedies import remedy
+
+
+@check(
+    "GEN009",
+    severity="warning",
+    confidence="medium",
+    explains=("STL001", "REW001"),
+    explains_from="error",
+    rivals=(
+        Rival(
+            "the tool is not there",
+            "an address that nobody set, a sandbox that is down, a server of another run on the same port",
+            "one call by hand, from the machine and with the settings of the rollout",
+        ),
+        Rival(
+            "the call is not read",
+            "the policy writes another form than the parser takes, or its closing token was cut away",
+            "the text of ten calls beside the form that the parser asks for",
+        ),
+        Rival(
+            "what the policy writes is wrong",
+            "code that raises is an answer, and a policy that learns writes less of it",
+            "the messages of the failures: the model's own errors differ from call to call, those of a tool are alike",
+        ),
+    ),
+    remedies=(
+        remedy(
+            "one-tool-call-by-hand",
+            "Make one right call by hand, on the way that the rollout takes, and count failures by their message",
+            by_hand="print(collections.Counter(message[:80] for message in failures).most_common(5))\n"
+            "assert run_tool(**KNOWN_RIGHT_CALL) == KNOWN_RESULT   # before the first rollout",
+            evidence="61.7 % of the executions of a public run ended in one and the same unknown error: the address of "
+            "its sandbox was a placeholder",
+            source="GAIR-NLP/ToRL#27",
+        ),
+    ),
+    invalidates=("what the run says of the tools: most responses were scored without their result",),
+)
+def tool_calls_fail(
+    tool_failure_rate: Column,
+    step: Column,
+    reward_mean: Column = None,
+    reward_gained: Column = None,
+    reward_fallen: Column = None,
+    tool_calls_per_response: Column = None,
+    *,
+    most: float = 0.5,
+    nearly_all: float = 0.9,
+    rows: int = 10,
+) -> Fires:
+    """Most calls of tools fail, so that the policy learns from responses to which no tool has answered.
+
+    ## What it sees
+    The share of failed calls, over the whole run and over its last 5 rows, above 50 %: an info on the first row, a
+    **warning** from the second. Above 90 % it is an outcome, and an **error** from the 10th row on where the reward is
+    known and has not gained. Up to there it is an info in a run whose reward has gained. Rows on which no tool was
+    called are left out.
+
+    ## Thresholds
+    - `most`: share of failed calls, 0 to 1, from which more fail than succeed.
+    - `nearly_all`: share of failed calls, 0 to 1, from which the tools are as good as absent.
+    - `rows`: rows from which that is an error.
+
+    ## Why it matters
+    A call that fails costs its tokens and a turn, and brings nothing. Where failures come from the tool and not from
+    the call, no better call is paid more than a worse one: what is then rewarded is to do without the tool.
+
+    ## Known false alarms
+    Tools that count a wrong program as a failed call, on a hard task; a policy that has just begun to call.
+
+    ## Remedy
+    Count the failures by their message. Make a right call by hand before the first rollout, and stop where it fails.
+
+    ## Sources
+    GAIR-NLP/ToRL#27 (three layers of code hide that the sandbox is not there). TRL counts a call whose tool is unknown,
+    or raises, as failed, and answers it with the error (`tools/failure_frequency`).
+    """
+    share = where(tool_calls_per_response == 0, math.nan, tool_failure_rate)
+    n = total(share == share)
+    so_far = total(share) / n
+    lately = fmax(recent_mean(share, 5), where(n < 5, so_far, math.nan))
+    often = (lately > most) & (so_far > most)
+    always = (lately > nearly_all) & (so_far > nearly_all)
+    learns = reward_gained & ~reward_fallen
+    return fires(
+        often & (n > 1) & (always | ~learns),
+        "{lately:.0%} of the calls of tools fail ({so_far:.0%} over the run).",
+        info=often,
+        error=always & (n >= rows) & (reward_mean == reward_mean) & ~learns,
+        hold=(1, 1),
+        suffered=always,
+        onset=began(often, share > most, step),
+        lately=lately,
+        so_far=so_far,
+    )
