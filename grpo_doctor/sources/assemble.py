@@ -41,41 +41,7 @@ Columns = dict[str, np.ndarray]
 def assemble(rows: Rows) -> Run:
     """The run of these rows."""
     builder = RunBuilder(rows.file.source, rows.format)
-    n = len(rows)
-    trained: set[str] = set()
-    merged = 0
-    if n:
-        columns, recorded = _fields(rows, builder.run, n)
-        if builder.run.mapping.get(_UNUSED) == "kl" and not np.nan_to_num(columns["kl"]).any():
-            del columns["kl"], builder.run.mapping[_UNUSED]
-        if _has_no_critic(columns, recorded):
-            del columns["value_loss"], recorded["value_loss"]
-            builder.run.notes.append("the critic's loss is NaN on every row beside an ordinary gradient: there is none")
-        _listed(rows, columns, n)
-        _components(rows, builder.run, columns, n)
-        _eos_of_counts(rows, builder.run, columns)
-        _cut_of_counts(rows, builder.run, columns)
-        _uncompared(rows, columns)
-        trains = np.frombuffer(rows.trains, np.uint8).astype(bool)
-        trained = {name for name, c in columns.items() if _holds(c, trains, recorded.get(name, ()))}
-        trained |= {"eval_score"} & columns.keys()
-        steps = of_rows(np.frombuffer(rows.steps, float), trains, rows.weak.full(n), columns.get("epoch"))
-        steps, lines = continued(steps, columns.get("epoch")), np.frombuffer(rows.lines, np.int64)
-        if rows.dropped:
-            keep = np.ones(n, bool)
-            keep[rows.dropped] = False
-            place = np.cumsum(keep) - 1
-            columns = {name: column[keep] for name, column in columns.items()}
-            recorded = {name: place[[r for r in at if keep[r]]].tolist() for name, at in recorded.items()}
-            steps, lines, trains = steps[keep], lines[keep], trains[keep]
-        events: dict[int, list[Event]] = {}
-        for event in rows.events:
-            events.setdefault(min(int(np.searchsorted(lines, event.line or 0)), len(lines) - 1), []).append(event)
-        _averaged(steps, columns)
-        _shares(columns, builder.run)
-        again = repeated(steps, columns, trains)
-        merged = _told_again(steps, columns, again)
-        builder.extend(steps, columns, lines, recorded, events, again)
+    trained, merged = _rows_of(rows, builder) if len(rows) else (set(), 0)
     run = builder.finish()
     run.settings.update(rows.settings)
     run.unread.update(rows.unread)
@@ -89,8 +55,52 @@ def assemble(rows: Rows) -> Run:
     elif (hint := _unread_reward(run)) and run.run_type in ("rl", "supervised"):
         run.notes.insert(0, hint)
     if merged:
-        run.notes.append(f"{n} rows seen, {len(run)} steps: {merged} rows tell a step that was told before")
+        run.notes.append(f"{len(rows)} rows seen, {len(run)} steps: {merged} rows tell a step that was told before")
     return run
+
+
+def _rows_of(rows: Rows, builder: RunBuilder) -> tuple[set[str], int]:
+    """Puts the rows into the run; the fields that were recorded in training, and how many rows tell a step again."""
+    run, n = builder.run, len(rows)
+    columns, recorded = _metrics(rows, run)
+    trains = np.frombuffer(rows.trains, np.uint8).astype(bool)
+    trained = {name for name, c in columns.items() if _holds(c, trains, recorded.get(name, ()))}
+    trained |= {"eval_score"} & columns.keys()
+    steps = of_rows(np.frombuffer(rows.steps, float), trains, rows.weak.full(n), columns.get("epoch"))
+    steps, lines = continued(steps, columns.get("epoch")), np.frombuffer(rows.lines, np.int64)
+    if rows.dropped:
+        keep = np.ones(n, bool)
+        keep[rows.dropped] = False
+        place = np.cumsum(keep) - 1
+        columns = {name: column[keep] for name, column in columns.items()}
+        recorded = {name: place[[r for r in at if keep[r]]].tolist() for name, at in recorded.items()}
+        steps, lines, trains = steps[keep], lines[keep], trains[keep]
+    events: dict[int, list[Event]] = {}
+    for event in rows.events:
+        events.setdefault(min(int(np.searchsorted(lines, event.line or 0)), len(lines) - 1), []).append(event)
+    _averaged(steps, columns)
+    _shares(columns, run)
+    again = repeated(steps, columns, trains)
+    merged = _told_again(steps, columns, again)
+    builder.extend(steps, columns, lines, recorded, events, again)
+    return trained, merged
+
+
+def _metrics(rows: Rows, run: Run) -> tuple[Columns, dict[str, list[int]]]:
+    """A column for each field, without those that only look like a metric, and the rows on which each is recorded."""
+    n = len(rows)
+    columns, recorded = _fields(rows, run, n)
+    if run.mapping.get(_UNUSED) == "kl" and not np.nan_to_num(columns["kl"]).any():
+        del columns["kl"], run.mapping[_UNUSED]
+    if _has_no_critic(columns, recorded):
+        del columns["value_loss"], recorded["value_loss"]
+        run.notes.append("the critic's loss is NaN on every row beside an ordinary gradient: there is none")
+    _listed(rows, columns, n)
+    _components(rows, run, columns, n)
+    _eos_of_counts(rows, run, columns)
+    _cut_of_counts(rows, run, columns)
+    _uncompared(rows, columns)
+    return columns, recorded
 
 
 def _told_again(steps: np.ndarray, columns: Columns, again: list[int]) -> int:
