@@ -126,3 +126,28 @@ def test_rewards_that_are_told_of_a_generation_are_those_of_training_or_of_an_ev
     columns = known(run_of(tmp_path, "x.log", steps))
     assert columns["reward_mean"] == [0.1, 0.2, 0.3, 0.4, 0.5]
     assert columns["eval_score"] == [0.15, 0.25, 0.35, 0.45, 0.55]
+
+
+COURSE = {"reward_mean": [0.5, 0.25, 0.125], "kl": [0.5, 2.0, 4.0]}
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("| **Step** | `reward` | *KL* |\n|---|---|---|\n| 10 | 0.5 | ~0.5 |\n| 20 | **0.25** | 2 |\n| 30 | 0.125 | ≈4 |\n", [10, 20, 30]),
+        ("| Checkpoint | reward | KL |\n|---|---|---|\n| step 10 | 0.5 | 0.5 |\n| step 20 | 0.25 | 2 |\n| ckpt-30 | 0.125 | 4 |\n", [10, 20, 30]),
+        ("| Steps | reward | KL |\n|---|---|---|\n| 1-10 | 0.5 | 0.5 |\n| 11–20 | 0.25 | 2 |\n| 21 to 30 | 0.125 | 4 |\n", [10, 20, 30]),
+        ("| Training step | reward | KL | |\n|---|---|---|---|\n| 500 | 0.5 | 0.5 | well |\n| 1k | 0.25 | 2 | |\n| 2k | 0.125 | 4 | dead |\n", [500, 1000, 2000]),
+        ("   reward    kl\n0   0.500   0.5\n1   0.250   2.0\n2   0.125   4.0\n", [1, 2, 3]),
+        ("my run:\n```csv\nstep,reward,kl\n10,0.5,0.5\n20,0.25,2\n30,0.125,4\n```\n", [10, 20, 30]),
+    ],
+    ids=["marks", "step in words", "ranges", "thousands", "an index alone", "fenced"],
+)  # fmt: skip
+def test_drawn_tables(tmp_path: Path, text: str, steps: list[int]) -> None:
+    run = run_of(tmp_path, "x.md", text)
+    assert (run.steps.tolist(), known(run)) == (steps, COURSE)
+
+
+def test_a_drawn_table_of_models_is_no_course(tmp_path: Path) -> None:
+    text = "| model | reward | KL |\n|---|---|---|\n| qwen 7 | 0.5 | 0.5 |\n| llama 8 | 0.25 | 2 |\n"
+    assert len(run_of(tmp_path, "x.md", text)) <= 1
