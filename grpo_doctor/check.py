@@ -334,7 +334,9 @@ class Check:
     def _trace(self, thresholds: Mapping[str, Any]) -> Traced:
         assert self.predicate is not None
         try:
-            late = [place for place, fields in enumerate(self.arguments) if fields[0] in STANDING]
+            late = {
+                place: STANDING[fields[0]][1] for place, fields in enumerate(self.arguments) if fields[0] in STANDING
+            }
             found = self.predicate(*columns(len(self.arguments), late), **thresholds)
         except Exception as error:  # whatever a leaf does wrong, it is the leaf that cannot be loaded
             raise self._fail(f"{_said(error)}", _line_in(error.__traceback__, self.file)) from error

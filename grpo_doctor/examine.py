@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -18,7 +17,7 @@ from .columns import Memory, Words, steady
 from .diagnosis import Coverage, Diagnosis, bounds, conclude_all, diagnosis_of
 from .record import OBJECT_FIELDS
 from .run import WORDED, Run, figure
-from .trajectory import FOLLOWED, STANDING, Outcome, Trajectory, success_of
+from .trajectory import FOLLOWED, STANDING, Standing, Trajectory, success_of
 
 BLOCK = 8192
 """Rows that are held at once: bounded memory, and small enough for the cache."""
@@ -197,9 +196,15 @@ def declared(settings: Mapping[str, Any], name: str) -> Any:
     return figure(value) if isinstance(value, int | float) else math.nan
 
 
+_STANDING_OF = {field: f"standing of {field}" for field in FOLLOWED.values()}
+"""Where the standing of a series lies among what is known of a row."""
+
+
 def _picking(arguments: Iterable[tuple[str, ...]], known: frozenset[str]) -> Arguments:
-    """What picks a check's arguments from a row: of every alternatives the first that is known, else the last."""
+    """What picks a check's arguments from a row: of every alternatives the first that is known, else the last; of what
+    is asked about a series of success its standing."""
     names = [next((name for name in fields if name in known), fields[-1]) for fields in arguments]
+    names = [_STANDING_OF[STANDING[name][0]] if name in STANDING else name for name in names]
     pick = itemgetter(*names)
     return pick if len(names) > 1 else lambda values: (pick(values),)
 
@@ -241,8 +246,7 @@ class Examination:
         self.asked = sorted(f for f in fields if f.startswith(DECLARED))
         self.declared: dict[str, Any] = {}
         self.settings_before: dict[str, Any] | None = None
-        standing = {name: partial(self._stands, field, take) for name, (field, take) in STANDING.items()}
-        self.blank = {**dict.fromkeys(fields, math.nan), **dict.fromkeys((*OBJECT_FIELDS, "samples")), **standing}
+        self.blank = {**dict.fromkeys(fields, math.nan), **dict.fromkeys((*OBJECT_FIELDS, "samples"))}
         """What checks may ask of a row on which nothing is known."""
         self.known: frozenset[str] = frozenset()
         self.full: dict[str, Any] = {}
@@ -266,22 +270,22 @@ class Examination:
         tops = np.full(stop - start, math.nan) if tops is None else tops
         stood = {name: self._followed(run, name, start, stop, tops) for name in self.success}
         return {
-            name: np.repeat([take(outcome) for outcome in stood[field][0]], stood[field][1])
-            for name, (field, take) in STANDING.items()
+            name: np.repeat([getattr(standing, word) for standing in stood[field][0]], stood[field][1])
+            for name, (field, word) in STANDING.items()
         }
 
     def _followed(
         self, run: Run, name: str, start: int, stop: int, tops: np.ndarray
-    ) -> tuple[list[Outcome], list[int]]:
+    ) -> tuple[list[Standing], list[int]]:
         """How one series stands, and on how many rows in turn."""
         trajectory, values = self.success[name], run.column(name, start, stop)
-        outcomes, begins = [trajectory.outcome], [0]
+        standings, begins = [trajectory.standing], [0]
         if values is not None:
             for taken in trajectory.block(values, run.steps[start:stop], tops):
                 if name in FOLLOWED.values():
-                    outcomes.append(trajectory.outcome)
+                    standings.append(trajectory.standing)
                     begins.append(taken - 1)
-        return outcomes, np.diff([*begins, stop - start]).tolist()
+        return standings, np.diff([*begins, stop - start]).tolist()
 
     def _block(
         self, examined: Examined, columns: _Rows, numbers: np.ndarray, steps: np.ndarray, before: frozenset[str]
@@ -316,16 +320,13 @@ class Examination:
         if values.keys() != self.known:
             self.known, self.full = frozenset(values), dict(self.blank)
         self.full.update(values)
+        self.full.update((key, self.success[field].standing) for field, key in _STANDING_OF.items())
         rang = []
         for examined, compute, arguments_of in self._seeing():
             examined.memory, found = compute(examined.memory, arguments_of(self.full))
             if (found is not None or not examined.calm) and examined.take(found, row, step):
                 rang.append(examined)
         return rang
-
-    def _stands(self, field: str, take: Callable[[Outcome], Any]) -> Any:
-        """How this series of success stands by the newest row, which is worked out where a check asks for it."""
-        return take(self.success[field].outcome)
 
     def _seeing(self) -> list[_Seen]:
         """The checks that see the newest row."""

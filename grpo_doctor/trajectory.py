@@ -2,8 +2,8 @@
 
 A `Trajectory` takes the values of one series (reward, success rate, held-out score, or a loss turned round) row by row
 or block by block, with the same result, in bounded memory: means over bins of equal width, at most `BINS` of them,
-whose width doubles as the run grows. Each time a bin is full the run so far is judged, so that a live run and a whole
-log say the same at the same row. What is noise tells `grpo_doctor.noise`.
+whose width doubles as the run grows. Each time a bin is full the run so far can be judged, so that a live run and a
+whole log say the same at the same row. What is noise tells `grpo_doctor.noise`.
 
 **Tests.** Means of windows of a quarter, an eighth and a sixteenth of the run, of three bins at least: the last quarter
 against the first window for a gain, the last window against the best for a fall. The critical values are those of
@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from functools import cache, cached_property, lru_cache
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -110,29 +111,216 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 NOTHING = Outcome()
 
+
+class Drop(NamedTuple):
+    """From the best window of so many ``rows`` to the last one; ``peak`` is where the best begins."""
+
+    best: float
+    end: float
+    peak: int
+    rows: int
+
+
+class Standing:
+    """An `Outcome` of which each part is worked out where it is first asked for: a run is judged at many rows, and its
+    noise, which costs more than all the rest, does not matter where nothing has risen or dropped."""
+
+    def __init__(self, series: Trajectory) -> None:
+        self.rows, low, high, lowest, top = series.full
+        self.unit, self._positive = low >= 0 and UNIT < high <= 1, low >= 0
+        self._top = 1.0 if math.isnan(top) and self.unit else top
+        self._at_floor = _at_floor(self.rows, low, lowest)
+        self._sums, self._width, self._begins, self._apart = series.sums, series.width, series.begins, series.apart
+        self._bins = len(series.sums) - 1
+        self._lengths = _lengths(self._bins)
+
+    @property
+    def outcome(self) -> Outcome:
+        """All parts."""
+        return Outcome(**{name: getattr(self, name) for name in Outcome.__struct_fields__})
+
+    @cached_property
+    def first(self) -> float:
+        begun, now = self._quarters
+        return self._gain[0] if now > begun else begun
+
+    @cached_property
+    def now(self) -> float:
+        return self._drop[1].end if self.fallen else self._quarters[1]
+
+    @cached_property
+    def best(self) -> float:
+        return self._drop[1].best if self._lengths else math.nan
+
+    @cached_property
+    def shown(self) -> float:
+        return self._gain[1] if self._lengths else math.nan
+
+    @cached_property
+    def gained(self) -> bool:
+        begun, now = self._quarters
+        if not now > begun:
+            return False  # whatever the noise
+        first, shown = self._gain
+        return now - first > max(shown, LEAST_GAIN * max(abs(first), abs(now)))
+
+    @cached_property
+    def risen(self) -> bool:
+        return self.gained or (self.solved and self.first < SOLVED * self._top)
+
+    @cached_property
+    def fallen(self) -> int:
+        if not any(map(self._grade, self._drops)):
+            return 0  # whatever the noise
+        fell = self._shows() or (self._apart and self._bins <= SHORT and _sinks(self._means))
+        return self._grade(self._drop[1]) if fell else 0
+
+    @property
+    def fell(self) -> bool:
+        """Whether there is a fall worth saying."""
+        return self.fallen > 0
+
+    @property
+    def lost(self) -> bool:
+        """Whether most of what was reached is lost."""
+        return self.fallen > 1
+
+    @cached_property
+    def solved(self) -> bool:
+        tail = min(max(self._bins // 8, WINDOW), self._bins)
+        return self._top > 0 and self._level(self._bins - tail, tail) >= SOLVED * self._top
+
+    @cached_property
+    def unpaid(self) -> bool:
+        return self._bins >= LEAST and self._at_floor and not self.solved
+
+    @cached_property
+    def since(self) -> float:
+        if self.fallen:
+            peak = self._drop[1].peak
+            return self._begins[peak + split(self._means[peak:])]
+        return self._begins[split(self._means)] if self.gained else math.nan
+
+    # -- what these are worked out from ------------------------------------------------------------------------------
+
+    def _level(self, begin: int, k: int) -> float:
+        """The mean of ``k`` bins from this one on."""
+        sums, width = self._sums, self._width
+        return (sums[begin + k] / width - sums[begin] / width) / k
+
+    @cached_property
+    def _quarters(self) -> tuple[float, float]:
+        """Levels of the first and of the last quarter."""
+        if not self._lengths:
+            return math.nan, math.nan
+        k = self._lengths[-1]
+        return self._level(0, k), self._level(self._bins - k, k)
+
+    @cached_property
+    def _means(self) -> np.ndarray:
+        """The means of the bins."""
+        sums = np.frombuffer(self._sums) / self._width
+        return sums[1:] - sums[:-1]
+
+    @cached_property
+    def _noise(self) -> Noise:
+        """As it was measured when the run had last grown by a sixteenth (or a bin), which is dear."""
+        measured = self._bins - self._bins % (1 << max(self._bins.bit_length() - 5, 0))
+        return _measured(self._means[:measured].tobytes())
+
+    @cached_property
+    def _gain(self) -> tuple[float, float]:
+        """The level of the first window, and the gain that the noise would have let one see.
+
+        Of the window that shows a gain best; of the largest where none shows one, or where a first value or two below
+        all others is what shows it: then the quarters do not differ by half of what they would show.
+        """
+        noise, (begun, now) = self._noise, self._quarters
+        size, quarter = critical(RISE, noise.degrees), noise.error(self._lengths[-1])
+        errors = {k: math.hypot(noise.error(k), quarter) for k in self._lengths}
+        wide = size * errors[self._lengths[-1]]
+        if now - begun > wide / 2:
+            gains = {k: now - self._level(0, k) for k in self._lengths}
+            k = max(gains, key=lambda k: gains[k] / errors[k])
+            if gains[k] > size * errors[k]:
+                return self._level(0, k), size * errors[k]
+        return begun, wide
+
+    @cached_property
+    def _drops(self) -> list[Drop]:
+        """From the best window to the last, for each length of windows."""
+        sums, n, drops = np.frombuffer(self._sums), self._bins, []
+        for k in self._lengths:
+            peak = int((sums[k : n - k + 1] - sums[: n - 2 * k + 1]).argmax())
+            drops.append(Drop(self._level(peak, k), self._level(n - k, k), peak, k))
+        return drops
+
+    @cached_property
+    def _drop(self) -> tuple[float, Drop]:
+        """The drop that lies furthest beyond the noise, and how many times as far as the noise reaches.
+
+        Either the noise of the whole run or that of the two windows: a reward that lies at its floor has hardly any.
+        """
+        bins, noise, found = self._means, self._noise, []
+        for drop in self._drops:
+            best, end, peak, k = drop
+            reach = math.sqrt(2) * noise.error(k) * critical(FALL, noise.degrees)
+            if k >= OWN:
+                both = squares(bins[peak : peak + k], best) + squares(bins[-k:], end)
+                own = Noise(both / (2 * k - 2), noise.along, 2 * k - 2, noise.least)
+                reach = min(reach, math.sqrt(2) * own.error(k) * critical(FALL, own.degrees))
+            found.append(((best - end) / reach, drop))
+        return max(found)
+
+    def _shows(self) -> bool:
+        """Whether the noise does not explain the drop. The lower median of the best window drops by half of what shows
+        too: a few values among zeros are no level to fall from."""
+        ratio, (best, end, peak, k) = self._drop
+        if ratio <= 1:
+            return False
+        usual = float(np.sort(self._means[peak : peak + k])[(k - 1) // 2])
+        return 2 * ratio * (usual - end) > best - end
+
+    @cached_property
+    def _lowest(self) -> float:
+        """The lowest level of all windows."""
+        sums = np.frombuffer(self._sums) / self._width
+        return min(float((sums[k:] - sums[:-k]).min()) / k for k in self._lengths)
+
+    def _grade(self, drop: Drop) -> int:
+        """How much a drop matters that is beyond the noise: 0, 1 or 2."""
+        best, end = drop.best, drop.end
+        if best - end <= LEAST_FALL * max(abs(best), abs(end)):
+            return 0
+        lost = (best - end) / best if self._positive else 1.0
+        if lost <= MATTERS:
+            return 0
+        part = (best - end) / (best - self._lowest)
+        return int(part > PART) + int(lost > LOST and part > HALF)
+
+
+@lru_cache(maxsize=64)
+def _measured(bins: bytes) -> Noise:
+    """The noise of bins, which the rows after it ask for again, and of a reward and a success rate that are one."""
+    return noise_of(np.frombuffer(bins))
+
+
+@cache
+def _lengths(bins: int) -> tuple[int, ...]:
+    """The lengths of windows of so many bins, the longest last; none where there are too few to tell anything."""
+    return tuple(sorted({max(bins // part, WINDOW) for part in PARTS})) if bins >= LEAST else ()
+
+
 MEANT = "reward_meant"
 """What the reward pays for what was meant, apart from form: whether a gain is more than manners, which checks ask."""
 FOLLOWED = {"reward": "reward_mean", "eval": "eval_score", "success": "success_rate", "meant": MEANT}
 """Series that are judged at every row, by the prefix of what checks ask about them."""
-STANDING: dict[str, tuple[str, Callable[[Outcome], Any]]] = {
-    f"{prefix}_{word}": (field, take)
+STANDING = {
+    f"{prefix}_{'fallen' if word == 'fell' else word}": (field, word)
     for prefix, field in FOLLOWED.items()
-    for word, take in (
-        ("gained", lambda o: o.gained),
-        ("risen", lambda o: o.risen),
-        ("fallen", lambda o: o.fallen > 0),
-        ("lost", lambda o: o.fallen > 1),
-        ("unit", lambda o: o.unit),
-        ("solved", lambda o: o.solved),
-        ("unpaid", lambda o: o.unpaid),
-        ("first", lambda o: o.first),
-        ("now", lambda o: o.now),
-        ("best", lambda o: o.best),
-        ("shown", lambda o: o.shown),
-        ("since", lambda o: o.since),
-    )
+    for word in "gained risen fell lost unit solved unpaid first now best shown since".split()
 }
-"""What a check may ask by parameter name about these series: how each stands by the row."""
+"""What a check may ask by parameter name about these series: the field, and the word of its `Standing` by the row."""
 SUCCESS = ("reward_mean", "success_rate", "eval_score")
 """Fields that measure success."""
 TURNED = ("loss", "eval_loss")
@@ -162,7 +350,9 @@ class Trajectory:
         """Step at which each bin begins, the one that is being filled included."""
         self.total, self.low, self.high, self.lowest, self.top = 0.0, math.inf, -math.inf, 0, math.nan
         """Sum, smallest and largest of the values, how many are the smallest, and the largest that one can be."""
-        self._outcome: Outcome | None = NOTHING
+        self.full: tuple[int, float, float, int, float] = 0, math.inf, -math.inf, 0, math.nan
+        """How many values there were at the end of the last full bin, and the last four of these."""
+        self._standing: Standing | None = None
 
     def push(self, value: float, step: float, top: float = math.nan) -> None:
         """Takes one value, and the largest that a single response got; a value that is not finite is passed over."""
@@ -189,26 +379,28 @@ class Trajectory:
     def _take(self, rows: int, total: float, lowest: tuple[float, int], high: float, top: float, step: float) -> None:
         """Takes values of one bin: the sum up to them, the smallest and how many, the largest, the first one's step."""
         if self.rows % self.width == 0:
-            self.begins = (*self.begins, step)
+            self.begins += (step,)
         self.total = total
         self.rows += rows
         low, equal = lowest
         if low < self.low:
-            self.low, self.lowest = low, 0
-        self.lowest += equal * (low == self.low)
-        self.high = max(self.high, high)
-        if top > self.top or math.isnan(self.top):
+            self.low, self.lowest = low, equal
+        elif low == self.low:
+            self.lowest += equal
+        if high > self.high:
+            self.high = high
+        if top > self.top or self.top != self.top:
             self.top = top
         if self.rows % self.width == 0:
             self.sums = self.sums + array("d", [self.total])
             if len(self.sums) > BINS:
                 self.sums, self.begins, self.width = self.sums[::2], self.begins[::2], 2 * self.width
-            self._outcome = None
+            self.full, self._standing = (self.rows, self.low, self.high, self.lowest, self.top), None
 
     def copy(self) -> Trajectory:
         """One that goes on by itself from here."""
         other = Trajectory.__new__(Trajectory)
-        other.__dict__.update(self.__dict__)  # nothing in it is changed in place; `copy.copy` takes ten times as long
+        other.__dict__ = self.__dict__.copy()  # nothing in it is changed in place; `copy.copy` takes ten times as long
         return other
 
     @property
@@ -220,55 +412,24 @@ class Trajectory:
     @property
     def unpaid(self) -> bool:
         """Whether nearly every value is the smallest, and that is 0 or less."""
-        return self.lowest >= UNPAID * self.rows and self.low <= 0
+        return _at_floor(self.rows, self.low, self.lowest)
+
+    @property
+    def standing(self) -> Standing:
+        """How the series stands at the end of its last full bin."""
+        if self._standing is None:
+            self._standing = Standing(self)
+        return self._standing
 
     @property
     def outcome(self) -> Outcome:
-        """How the series stands at the end of its last full bin."""
-        if self._outcome is None:
-            self._outcome = self._judge()
-        return self._outcome
+        """The same as a record."""
+        return self.standing.outcome
 
-    def _judge(self) -> Outcome:
-        sums = np.frombuffer(self.sums) / self.width
-        n = len(sums) - 1
-        unit = self.low >= 0 and UNIT < self.high <= 1
-        top = 1.0 if math.isnan(self.top) and unit else self.top
-        tail = min(max(n // 8, WINDOW), n)
-        solved = top > 0 and float(sums[-1] - sums[-1 - tail]) / tail >= SOLVED * top
-        if n < LEAST:
-            return Outcome(rows=self.rows, unit=unit, solved=solved)
-        bins = sums[1:] - sums[:-1]
-        noise = noise_of(bins)
-        levels = {k: (sums[k:] - sums[:-k]) / k for k in sorted(max(n // part, WINDOW) for part in PARTS)}
-        first, now, shown = _gain(levels, noise)
-        gained = now - first > max(shown, LEAST_GAIN * max(abs(first), abs(now)))
-        best, end, peak, fell = _drop(levels, noise, bins)
-        fell = fell or (self.apart and n <= SHORT and _sinks(bins))
-        fallen = self._graded(best, end, min(float(level.min()) for level in levels.values())) if fell else 0
-        begun = peak + split(bins[peak:]) if fallen else split(bins) if gained else None
-        return Outcome(
-            rows=self.rows,
-            first=first,
-            now=end if fallen else now,
-            best=best,
-            shown=shown,
-            gained=gained,
-            risen=gained or (solved and first < SOLVED * top),
-            fallen=fallen,
-            unit=unit,
-            solved=solved,
-            unpaid=self.unpaid and not solved,
-            since=math.nan if begun is None else self.begins[begun],
-        )
 
-    def _graded(self, best: float, end: float, lowest: float) -> int:
-        """How much a fall that is beyond the noise matters: 0, 1 or 2."""
-        part = (best - end) / (best - lowest)
-        lost = (best - end) / best if self.low >= 0 else part
-        if best - end <= LEAST_FALL * max(abs(best), abs(end)):
-            return 0
-        return int(lost > MATTERS and part > PART) + int(lost > LOST and part > HALF)
+def _at_floor(rows: int, low: float, lowest: int) -> bool:
+    """Whether nearly every value is the smallest, and that is 0 or less."""
+    return lowest >= UNPAID * rows and low <= 0
 
 
 class Parts:
@@ -295,46 +456,6 @@ def named(parts: Mapping[str, Any] | None, place: float) -> str:
     """The name of the part that has a number at this place of its row; a log may hold any."""
     names = [name for name, value in (parts or {}).items() if isinstance(value, int | float)]
     return "".join(filter(str.isprintable, names[int(place)]))[:LONGEST]
-
-
-def _gain(levels: dict[int, np.ndarray], noise: Noise) -> tuple[float, float, float]:
-    """The level of the first window, that of the last quarter, and the gain that the noise would have let one see.
-
-    Of the window that shows a gain best; of the largest where none shows one, or where a first value or two below all
-    others is what shows it: then the quarters do not differ by half of what they would show.
-    """
-    quarter, widest = list(levels.items())[-1]
-    now, size = float(widest[-1]), critical(RISE, noise.degrees)
-    errors = {k: noise.error(k) for k in levels}
-    errors = {k: math.hypot(error, errors[quarter]) for k, error in errors.items()}
-    if now - widest[0] > size * errors[quarter] / 2:
-        k = max(levels, key=lambda k: (now - levels[k][0]) / errors[k])
-        if now - levels[k][0] > size * errors[k]:
-            return float(levels[k][0]), now, size * errors[k]
-    return float(widest[0]), now, size * errors[quarter]
-
-
-def _drop(levels: dict[int, np.ndarray], noise: Noise, bins: np.ndarray) -> tuple[float, float, int, bool]:
-    """The best window, the last, where the best lies, and whether the noise does not explain the drop between them.
-
-    Either the noise of the whole run or that of the two windows: a reward that lies at its floor has hardly any. The
-    lower median of the best window drops by half of what shows too: a few values among zeros are no level to fall from.
-    """
-    found = []
-    for k, level in levels.items():
-        peak = int(level[: len(bins) - 2 * k + 1].argmax())
-        best, end = float(level[peak]), float(level[-1])
-        reach = math.sqrt(2) * noise.error(k) * critical(FALL, noise.degrees)
-        if k >= OWN:
-            both = squares(bins[peak : peak + k], best) + squares(bins[-k:], end)
-            own = Noise(both / (2 * k - 2), noise.along, 2 * k - 2, noise.least)
-            reach = min(reach, math.sqrt(2) * own.error(k) * critical(FALL, own.degrees))
-        found.append(((best - end) / reach, best, end, peak, k))
-    ratio, best, end, peak, k = max(found)
-    if ratio <= 1:
-        return best, end, peak, False
-    usual = float(np.sort(bins[peak : peak + k])[(k - 1) // 2])
-    return best, end, peak, 2 * ratio * (usual - end) > best - end
 
 
 def _sinks(x: np.ndarray) -> bool:

@@ -194,3 +194,16 @@ def test_how_many_held_out_scores_must_go_down(after: list[float], fallen: int) 
 def test_one_value_among_zeros_is_no_level_to_fall_from(paid: int, fallen: bool) -> None:
     outcome = judged([0.0] * 20 + [0.01] * paid + [0.0] * 27)
     assert (outcome.fallen > 0, outcome.unpaid) == (fallen, True)
+
+
+def test_noise_is_measured_when_the_run_has_grown_by_a_sixteenth() -> None:
+    values = [0.5 + 0.01 * (-1) ** row for row in range(34)]
+    one, two = (judged([*values[:rows], 0.7]).shown / judged([*values[:rows], 0.5]).shown for rows in (32, 33))
+    assert (one == 1, two > 1.2) == (True, True)
+
+
+def test_what_is_asked_within_a_bin_is_told_of_the_last_full_one() -> None:
+    series = Trajectory()
+    for step in range(BINS + 3):
+        series.push(0.0 if step < BINS + 2 else -1.0, step)
+    assert (series.outcome.rows, series.outcome.unpaid, series.low) == (BINS + 2, True, -1.0)

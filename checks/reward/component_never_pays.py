@@ -19,7 +19,7 @@ def least_paid(state: Parts, components: Any, step: float, now: float, *, share:
         height = series.high - min(series.low, 0.0)
         costs = series.high < 0 and not (series.unpaid or of_success(name))
         little = height <= share * abs(now) and not costs
-        if not of_form(name) and (little or (series.unpaid and not series.outcome.gained)):
+        if not of_form(name) and (little or (series.unpaid and not series.standing.gained)):
             heights[place] = height
     return state, min(heights, key=heights.__getitem__, default=math.nan)
 

@@ -22,7 +22,7 @@ def sunk(state: Parts, parts: Any, step: float, whole: float) -> tuple[Parts, fl
     for place, (name, series) in enumerate(state.take(parts, step)):
         if series.recent > HALF * series.high > 0 or series.unpaid:  # it stands high, or never had much to lose
             continue
-        o = series.outcome
+        o = series.standing
         lost = o.best - o.now
         price = o.best <= 0 and of_form(name)  # a penalty: nothing is lost that was ever given
         half = lost > HALF * max(abs(o.best), abs(o.now)) and not lost <= COUNTS * abs(whole)

@@ -24,11 +24,11 @@ class ColumnError(TypeError):
 
 
 class Argument(NamedTuple):
-    """A column that is given, by its place among them; row by row one that comes ``late`` is given as a function, which
-    is called only where its value counts, for that costs much."""
+    """A column that is given, by its place among them; row by row one that comes ``late`` is this attribute of what is
+    given, which is asked for only where its value counts, for that may cost much."""
 
     place: int
-    late: bool = False
+    late: str = ""
 
 
 class RowNumber(NamedTuple):

@@ -142,7 +142,7 @@ class Plan:
 
     def _cost(self, steps: set[int]) -> tuple[int, int]:
         """What these steps cost on a row: how many wait for what comes late, and how many there are."""
-        return sum(getattr(self.steps[i].operation, "late", False) for i in steps), len(steps)
+        return sum(getattr(self.steps[i].operation, "late", "") != "" for i in steps), len(steps)
 
     def _parts(self, i: int) -> list[int]:
         """The conditions that a condition joins by ``&``, in their order."""
@@ -213,7 +213,7 @@ class Plan:
         operation, inputs, place = self.steps[i]
         given = ", ".join(f"v{k}" for k in inputs)
         if isinstance(operation, Argument):
-            return [f"v{i} = a[{operation.place}]()"] if operation.late else []
+            return [f"v{i} = a[{operation.place}].{operation.late}"] if operation.late else []
         if isinstance(operation, Constant):
             names[f"v{i}"] = float(operation.value) if type(operation.value) is int else operation.value
             return []
@@ -267,9 +267,10 @@ class Plan:
         return out
 
 
-def columns(number: int, late: Collection[int] = ()) -> list[Any]:
-    """So many symbolic columns, the arguments of a function that is traced; those at these places come ``late``."""
-    return [Expression(Argument(place, place in late)) for place in range(number)]
+def columns(number: int, late: Mapping[int, str] | None = None) -> list[Any]:
+    """So many symbolic columns, the arguments of a function that is traced; by place, the attributes of what comes
+    ``late``."""
+    return [Expression(Argument(place, (late or {}).get(place, ""))) for place in range(number)]
 
 
 def computed(function: Callable[..., Any], given: Sequence[Any]) -> Any:

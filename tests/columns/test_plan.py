@@ -45,11 +45,14 @@ def test_what_is_told_is_computed_where_a_condition_holds() -> None:
 def test_what_comes_late_is_asked_for_only_where_it_counts() -> None:
     asked = []
 
-    def late() -> float:
-        asked.append(True)
-        return 2.0
+    class Late:
+        @property
+        def dear(self) -> float:
+            asked.append(True)
+            return 2.0
 
-    x, dear = columns(2, late=[1])
+    late = Late()
+    x, dear = columns(2, late={1: "dear"})
     plan = Plan([where(x > 9, x, 0) > 9, (x > 2) | ((dear > 1) & (x > 0))], [])
     found = [plan.row(plan.begin(), [x, late])[1] for x in (-1.0, 3.0)]
     assert (found, asked) == ([None, ((False, True), ())], [])
