@@ -9,6 +9,7 @@ from grpo_doctor.columns import (
     fmax,
     isnan,
     kendall_tau,
+    lowest,
     moving_max,
     moving_min,
     moving_sum,
@@ -88,7 +89,8 @@ def truncation_excess(
 
     Where no share is recorded, the mean length over 10 rows tells it: from 95 % of the declared limit, or of a largest
     length that stands still, nearly all are cut (2r - 1 at a share r of the limit). A mean length that has stood
-    exactly at its own maximum for 10 rows, above 16 tokens, is the limit, and everything is cut. It clears after 5 rows
+    exactly at its own maximum for 10 rows, above 16 tokens, is the limit, and everything is cut; where the longest
+    response is recorded, two rows on which it is the mean as well, and the same, are enough. It clears after 5 rows
     below: the end of the run counts, not its start.
 
     ## Thresholds
@@ -164,10 +166,12 @@ def _by_length(
     stands = moving_min(mean, rows) == moving_max(mean, rows)
     limit = fmax(limit, where(moving_min(longest, rows) == moving_max(longest, rows), longest, np.nan))
     filled = where(limit > short, length / limit, np.nan)
+    n = total(mean == mean)
+    alike = (n > 1) & (total(mean >= longest) == n) & (best(mean) == lowest(mean)) & (mean > short)
     longest = where(isnan(longest), best(mean), longest)
     at_own_top = stands & (mean >= longest) & (longest > short)
-    none = where(total(mean == mean) < rows, np.nan, 0.0)
-    return where((filled >= full) & (filled <= 1), 2 * filled - 1, where(at_own_top, 1.0, none))
+    none = where(n < rows, np.nan, 0.0)
+    return where((filled >= full) & (filled <= 1), 2 * filled - 1, where(at_own_top | alike, 1.0, none))
 
 
 def _by(length: float) -> str:

@@ -190,8 +190,8 @@ response_length_mean response length mean | response length | length mean | leng
                     response length token mean | length token mean | response token mean | response token count
                     response token count mean
 response_length_median response length median | length median
-response_length_min response length min | length min
-response_length_max response length max | length max
+response_length_min response length min | length min | response token length min
+response_length_max response length max | length max | response token length max
 truncated_rate      truncated rate | truncated | truncated response rate | cut rate
                     rate response that hit max new token limit
 eos_rate            eos rate | stop rate | finished rate | terminated rate

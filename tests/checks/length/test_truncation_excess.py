@@ -178,3 +178,25 @@ def test_it_is_an_outcome_lately_and_over_the_run(cut: str, kind: str) -> None:
 def test_from_five_known_shares_on_the_last_five_rows_count() -> None:
     found = find("LEN003", truncated_rate="0.4x3 ?x3 0x2", response_length_mean="100x8")
     assert found.last_step == 7  # the fifth share is known on the eighth row
+
+
+@pytest.mark.parametrize(
+    ("mean", "longest", "fires"),
+    [
+        ("4096", "4096", False),  # a row alone
+        ("4096x2", "4096x2", True),
+        ("4095.9x2", "4096x2", False),  # one response is shorter
+        ("4095 4096", "4095 4096", False),  # no limit moves
+        ("16x2", "16x2", False),  # answers of one form
+        ("16.5x2", "16.5x2", True),
+        ("4096x2", None, False),
+    ],
+)
+def test_two_rows_whose_mean_is_the_longest_are_cut(mean: str, longest: str | None, fires: bool) -> None:
+    columns = {"response_length_mean": mean} | ({"response_length_max": longest} if longest else {})
+    found = run_check("LEN003", **columns)
+    assert (found is not None) is fires
+    if found is not None and longest == "4096x2":
+        assert found.message == (
+            "100% of the responses are cut at the length limit (judged by their mean length of 4096 tokens)."
+        )
