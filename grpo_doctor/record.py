@@ -109,6 +109,9 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     loss: Annotated[Number, "value of the whole loss"] = None
     policy_loss: Annotated[Number, "value of the policy-gradient term"] = None
     value_loss: Annotated[Number, "value of the critic's loss, of a PPO with one"] = None
+    value_explained_variance: Annotated[
+        Number, "share of the returns' variance that the critic explains, at most 1"
+    ] = None
     eval_loss: Annotated[Number, "loss on held-out data, of whatever kind the trainer validates with"] = None
     kl_loss: Annotated[Number, "value of the KL term, coefficient included"] = None
     grad_norm: Annotated[Number, "gradient norm before clipping"] = None

@@ -270,6 +270,20 @@ def test_what_moved_first_before_a_fall() -> None:
     assert "What moved first: grad_norm 0.5" in diagnosis.headline or diagnosis.cause == "GRD002"
 
 
+def test_a_critic_that_is_lost_before_a_fall_is_what_moved_first() -> None:
+    """Its loss and what it explains are held against their own range, for no level of either is that of sick runs."""
+    noise = np.random.default_rng(1).normal(0, 0.01, 100)
+    lost = np.arange(100) >= 54
+    run = make_run(
+        reward_mean=(np.where(np.arange(100) < 60, 0.6, 0.05) + noise).tolist(),
+        value_loss=(np.where(lost, 900, 0.1) * (1 + noise)).tolist(),
+        value_explained_variance=(np.where(lost, -80, 0.4) + noise).tolist(),
+    )
+    diagnosis = diagnose(run)
+    assert [(m.field, m.step) for m in diagnosis.moved] == [("value_loss", 55), ("value_explained_variance", 55)]
+    assert "What moved first: value_loss 0.1 → 9" in diagnosis.headline
+
+
 def test_a_fall_that_is_seen_live_tells_what_moved_first_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a step has two records, where one looks ahead, and where the run is longer than what is kept."""
     monkeypatch.setattr("grpo_doctor.live.KEPT", 90)

@@ -47,6 +47,7 @@ loss                loss actor/loss loss/total_avg loss/mean train_loss dpo_loss
 eval_loss           eval_loss eval/loss val_loss val/loss valid_loss validation_loss
 policy_loss         policy_loss actor/pg_loss loss/policy_avg pg_loss act_loss actor_loss/avg pg
 value_loss          critic/vf_loss loss/value_avg ppo/loss/value critic_loss cri_loss cri vf_loss policy/critic_loss
+value_explained_variance critic/vf_explained_var vf_explained_var explained_var
 kl_loss             loss/kl_avg
 grad_norm           grad_norm policy/raw_grad_norm actor/grad_norm actor_grad_norm optim/grad_norm grad_norm/actor
                     raw_grad_norm
@@ -159,6 +160,7 @@ fallback_rate       fallback rate | fallback
 loss                loss | total loss | train loss | loss mean | policy loss with kl penalty
 policy_loss         policy loss | policy grad loss | action loss | grpo loss | ppo loss | surrogate loss
 value_loss          value loss | critic loss | value function loss | vf loss
+value_explained_variance explained variance | value explained variance | critic explained variance
 kl_loss             kl loss
 grad_norm           grad norm | total grad norm
 learning_rate       learning rate | optimizer learning rate

@@ -24,7 +24,8 @@ OF_OTHERS = set(
     "zero_variance_share kl_sequence teacher_kl staleness turns_per_response tool_calls_per_response tool_failure_rate "
     "rollout_logp_diff rollout_logp_diff_max rollout_prob_diff rollout_prob_diff_max rollout_prob_correlation "
     "rollout_mult_prob_error rollout_weight_mean rollout_weight_min rollout_weight_max "
-    "chosen_reward rejected_reward reward_margin chosen_logp rejected_logp value_loss".split()
+    "chosen_reward rejected_reward reward_margin chosen_logp rejected_logp value_loss "
+    "value_explained_variance".split()
 )
 """Fields in the units of other trainers, whose own measure the engine records, and those of tools, of pairs and of a
 critic, which it has not."""
