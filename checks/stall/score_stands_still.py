@@ -2,7 +2,7 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, best, fold, moving_sum, row, words
+from grpo_doctor.columns import Column, best, fold, latest, moving_sum, row, where, words
 
 
 def equal(state: tuple[float, float, int], score: Any) -> tuple[tuple[float, float, int], float]:
@@ -44,6 +44,7 @@ right answer more of fifty."""
 )
 def score_stands_still(
     success_rate: Column,
+    step: Column,
     loss: Column = None,
     success_gained: Column = None,
     success_solved: Column = None,
@@ -59,7 +60,7 @@ def score_stands_still(
     all, after it had moved there by 0.02 or more at once, or that has more than three digits, so that no rounding made
     it so. **warning**, and **error** where that number lies 30 % below the highest value. Where the success rate has
     gained it is told only if the loss has been exactly 0 on its last eight rows: then no update has moved the policy
-    any more, and what it gained is the share of its one answer.
+    any more, and what it gained is the share of its one answer. It begins at the first of the equal values.
 
     ## Thresholds
     - `measured`: equal values in a row.
@@ -92,6 +93,7 @@ def score_stands_still(
         error=at_rest & ~success_gained & (success_rate <= (1 - lost_share) * highest),
         hold=(1, 1),
         clear=1,
+        onset=where(at_rest, latest(where(times == 1, step, math.nan)), math.nan),
         fell=words(_fell, success_rate, highest),
         now=success_rate,
         times=times,

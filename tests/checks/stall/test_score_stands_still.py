@@ -7,7 +7,7 @@ FELL = "0.992 0.725 0.683 0.575 0.6x17"
 
 def test_message() -> None:
     found = find("STL007", success_rate=FELL)
-    assert (found.severity, found.kind, found.detected_step) == ("error", "outcome", 12)
+    assert (found.severity, found.kind, found.onset_step, found.detected_step) == ("error", "outcome", 5, 12)
     assert found.message == (
         "The success rate fell from 0.992 to 0.6, and was exactly that on its last 17 values: the policy gives the same "
         "answers."
