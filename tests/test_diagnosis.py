@@ -281,7 +281,7 @@ def test_a_critic_that_is_lost_before_a_fall_is_what_moved_first() -> None:
     )
     diagnosis = diagnose(run)
     assert [(m.field, m.step) for m in diagnosis.moved] == [("value_loss", 55), ("value_explained_variance", 55)]
-    assert "What moved first: value_loss 0.1 → 9" in diagnosis.headline
+    assert "What moved first: value_loss 0.1 → 8.9e+02 at step 55" in diagnosis.headline
 
 
 def test_a_fall_that_is_seen_live_tells_what_moved_first_too(monkeypatch: pytest.MonkeyPatch) -> None:
