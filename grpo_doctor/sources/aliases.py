@@ -27,7 +27,8 @@ class Alias(NamedTuple):
 
 FRAMEWORKS = """
 reward_mean         critic/score/mean objective/scores ppo/mean_scores exp_scores/mean rollout_scores/mean
-                    reward/avg_raw_reward task_reward/avg rollout/raw_reward env/all/reward/total reward reward/mean
+                    reward/avg_raw_reward loss/avg_final_rewards avg_final_rewards task_reward/avg rollout/raw_reward
+                    env/all/reward/total reward reward/mean
                     reward/all/mean scores reward/total reward/total/mean reward/total_mean rewards/total
                     critic/rewards/mean combined_reward final_reward overall_reward rm proxy_reward proxy_reward/mean
                     reward/proxy proxy_score proxy_rm_score rm_score

@@ -151,3 +151,18 @@ def test_drawn_tables(tmp_path: Path, text: str, steps: list[int]) -> None:
 def test_a_drawn_table_of_models_is_no_course(tmp_path: Path) -> None:
     text = "| model | reward | KL |\n|---|---|---|\n| qwen 7 | 0.5 | 0.5 |\n| llama 8 | 0.25 | 2 |\n"
     assert len(run_of(tmp_path, "x.md", text)) <= 1
+
+
+@pytest.mark.parametrize("update", [True, False], ids=["with the update", "alone"])
+def test_the_rewards_that_skyrl_prints_in_a_line_join_the_update_that_follows(tmp_path: Path, update: bool) -> None:
+    line = "12:0{i} | INFO | skyrl.train.trainer:train:9 - {what}\n"
+    text = ""
+    for i in range(1, 6):
+        text += line.format(i=i, what="Started: 'step'")
+        text += line.format(i=i, what=f"avg_final_rewards: 0.{i}, avg_response_length: 8{i}.0")
+        text += line.format(i=i, what=f"{{'policy_loss': 0.{i}, 'policy_entropy': 1.{i}}}") if update else ""
+        text += line.format(i=i, what="Finished: 'step', time cost: 61.1s")
+    columns = known(run_of(tmp_path, "x.log", text))
+    assert columns["reward_mean"] == [0.1, 0.2, 0.3, 0.4, 0.5]
+    assert columns["response_length_mean"] == [81, 82, 83, 84, 85]
+    assert columns.get("entropy_mean") == ([1.1, 1.2, 1.3, 1.4, 1.5] if update else None)

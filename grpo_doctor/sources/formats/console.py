@@ -34,6 +34,8 @@ _AGREE = "rollout_"
 """How the fields begin that hold sampler against trainer."""
 _FAILS = b"tensor contains"
 """What the error of a policy that has become NaN says."""
+_AVERAGES = b" - avg_final_rewards: "
+"""What SkyRL's line of rewards begins with; the mapping of the same step's update follows it."""
 _PRINTED_BY = re.compile(rb"\([\w./:-]{1,80},? ?pid=\d{1,10}")
 """What Ray puts before the lines of each process."""
 _RANK = re.compile(r"\[(?:rank|default|trainer)[ :]?(\d{1,5})(?:\|\d{1,5})?\]", re.IGNORECASE)
@@ -56,7 +58,7 @@ def read(file: Input) -> list[Run]:
                 console.unwrap()
                 if console.steps.quick(line, raw):
                     continue
-            elif settled and _BRACE not in raw and _PERCENT not in raw and raw.find(_FAILS) < 0:
+            elif settled and _BRACE not in raw and _PERCENT not in raw and not _speaks(raw):
                 continue
             for text in file.texts(raw):
                 if len(text) <= _LONGEST:
@@ -66,6 +68,11 @@ def read(file: Input) -> list[Run]:
     console.tell_the_open(runs[-1])
     _tell_the_end(runs, ((line, text) for line, raw in tail for text in file.texts(raw)))
     return runs
+
+
+def _speaks(raw: bytes) -> bool:
+    """Whether a line without a mapping holds what is read although the trainer is known."""
+    return raw.find(_AVERAGES) >= 0 or raw.find(_FAILS) >= 0
 
 
 def _tell_the_end(runs: list[Run], tail: Iterable[tuple[int, str]]) -> None:
@@ -100,6 +107,8 @@ class _Console:
         self._origins: dict[bytes, int] = {}
         self._open: list[str] = []
         self._opened = 0
+        self._averages: dict[str, str] = {}
+        self._averaged = 0
         self.epochs = False
         self.rollouts: list[int] = []
 
@@ -126,6 +135,10 @@ class _Console:
         if "step:" in text and " - " in text and self.steps.see(line, text):
             self._known = True
             return
+        if averages := trl_console.averages(text):
+            self._take_averages()
+            self._averages, self._averaged = averages, line
+            return
         if "% " in text:
             text = trl_console.drawn(text)
         if "%|" in text:
@@ -149,6 +162,12 @@ class _Console:
             self.declare(verl_console.overrides(text))
         if not self._known:
             self.general.see(line, text)
+
+    def _take_averages(self) -> None:
+        """Adds the rewards of a step that no mapping of its update has followed."""
+        if self._averages:
+            self._known |= self.trl.add(self._averages, self._averaged)
+            self._averages = {}
 
     def unwrap(self) -> None:
         """Reads the line of verl's metrics that was held for more of it."""
@@ -201,7 +220,7 @@ class _Console:
         at = step if step is not None else self.bars.position
         self._by_bar |= at is not None and step is None
         raw = trl_console.json(body).encode()
-        if not of_rollout and self.trl.quick(raw, line, at):
+        if not of_rollout and not self._averages and self.trl.quick(raw, line, at):
             self.last = text
             return True
         row = trl_console.row(body)
@@ -217,6 +236,7 @@ class _Console:
             return True
         if step is None and self.epochs and "epoch" not in row:  # a mapping in a completion
             return True
+        row, self._averages = {**self._averages, **row}, {}
         if self.trl.add(row, line, at):
             if of_rollout:
                 self.rollouts.append(len(self.trl) - 1)
@@ -250,6 +270,7 @@ class _Console:
     def best(self) -> list[Run]:
         """The runs of the format that understood most."""
         self.unwrap()
+        self._take_averages()
         self.trl.flush()
         self.verl.flush()
         self.warned.flush()

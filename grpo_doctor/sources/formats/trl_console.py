@@ -14,6 +14,7 @@ FORMAT = "trl-console"
 _BEFORE = re.compile(r"(step|iteration|iter|update|rollout)\s*[:=#]?\s*(\d{1,12})\W*$", re.IGNORECASE)
 _BAR_BEHIND = re.compile(r"(?<=\})\s*\d+%\|[^{}]*$")
 _BAR = re.compile(r"\|\s*(\d{1,12})/(\d{1,12}) \[")
+_AVERAGES = re.compile(r" - avg_final_rewards: (\S{1,40}), avg_response_length: (\S{1,40})")
 _CUT = "-truncated_ratio"
 _BARE_PAIR = re.compile(r"""(['"])[\w/ .()-]{1,80}\1: -?[\d.]""")
 _KEY = re.compile(r"""['"]([\w/ .()-]{1,80})['"]: """)
@@ -40,6 +41,12 @@ def mapping(text: str) -> tuple[str, str] | None:
     if start < 0 or not text.endswith("}") or text[start + 1 : start + 2] not in ("'", '"'):
         return None
     return text[start:], text[max(0, start - 40) : start]
+
+
+def averages(text: str) -> dict[str, str]:
+    """The mean reward and length of a step of SkyRL, which it prints in a line of their own; empty for any other."""
+    found = _AVERAGES.search(text) if "avg_final_rewards" in text else None
+    return {} if found is None else {"avg_final_rewards": found[1], "avg_response_length": found[2]}
 
 
 def counted(before: str) -> tuple[float | None, bool]:
