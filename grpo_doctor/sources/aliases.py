@@ -27,7 +27,8 @@ class Alias(NamedTuple):
 
 FRAMEWORKS = """
 reward_mean         critic/score/mean objective/scores ppo/mean_scores exp_scores/mean rollout_scores/mean
-                    reward/avg_raw_reward loss/avg_final_rewards avg_final_rewards task_reward/avg rollout/raw_reward
+                    reward/avg_raw_reward loss/avg_final_rewards avg_final_rewards task_reward/avg final_reward/avg
+                    rollout/raw_reward
                     env/all/reward/total reward reward/mean
                     reward/all/mean scores reward/total reward/total/mean reward/total_mean rewards/total
                     critic/rewards/mean combined_reward final_reward overall_reward rm proxy_reward proxy_reward/mean
@@ -64,7 +65,7 @@ entropy_mean        entropy actor/entropy actor/entropy_loss policy/entropy_avg 
 entropy_min         entropy/min entropy/all/min
 entropy_max         entropy/max entropy/all/max
 clip_fraction       clip_ratio/region_mean policy/ppo_clip_ratio actor/pg_clipfrac policy/clipfrac_avg train/pg_clipfrac
-                    ppo_clip_ratio clip_ratio
+                    clip_ratio/avg ppo_clip_ratio clip_ratio
 ratio_mean          probs_ratio val/ratio ratios importance_weight/avg ois
 ratio_max           probs_ratio_max
 rollout_mismatch_kl rollout_corr/k3_kl rollout_correction/k3_kl mismatch/mismatch_k3_kl gen_kl_error
@@ -104,6 +105,7 @@ response_length_min completions/min_length response_length/min val/sequence_leng
 response_length_max generate/max_num_tokens completions/max_length response_length/max val/sequence_lengths_max
                     rollout/response_len/max
 truncated_rate      completions/clipped_ratio clipped_ratio response_length/clip_ratio response_clip_ratio truncated
+                    no_eos_ratios/avg
                     rollout/truncated_ratio truncation_rate is_truncated/all/mean is_truncated/mean
 eos_rate            1-completions/clipped_ratio val/stop_rate natural_termination_rate
 tokens_seen         num_tokens
@@ -141,6 +143,7 @@ reward_mean         reward | reward mean | total reward mean | batch reward | ba
                     total reward | total score | episode return | ep return | return | mean r | group reward
                     reward score | episode score | episode scores | ep score | proxy | proxy reward | proxy score
                     proxy reward mean | proxy return | proxy r | response reward | response reward mean
+                    raw reward | raw reward mean
 reward_std          reward std | reward mean std | total reward std | batch reward std | response reward std
 reward_min          reward min | response reward min
 reward_max          reward max | response reward max
@@ -165,7 +168,7 @@ value_explained_variance explained variance | value explained variance | critic 
 kl_loss             kl loss
 grad_norm           grad norm | total grad norm
 learning_rate       learning rate | optimizer learning rate
-kl                  kl | kl ref | kl mean | kl ref mean | kl token | kl token mean | kl exact
+kl                  kl | kl ref | kl from ref | kl mean | kl ref mean | kl token | kl token mean | kl exact
                     kl approximate policy vs ref
 kl_coef             kl coef | kl beta
 kl_k3               kl k3

@@ -87,7 +87,7 @@ _NOT_REWARDS = frozenset(
     "mean std min max median time seconds weight scale model lr total best running baseline ema eval val test "
     "norm count workers timeout threshold train avg sum delta gap loss chosen accepted rejected reject margin "
     "timing s ms sec secs duration latency elapsed var variance range quantile percentile frac fraction rate share "
-    "ratio pct percent zero nonzero moving rolling smoothed cumulative diff change improvement".split()
+    "ratio pct percent zero nonzero ma moving rolling smoothed cumulative diff change improvement".split()
 )
 _OF_A_PAIR = re.compile(r"reward|log_?p|logit|score|loss")
 

@@ -555,7 +555,7 @@ def test_mlflow_is_one_run_from_any_of_its_files(tmp_path: Path) -> None:
 
 NAMES = {
     "reward_mean": "ppo/mean_scores exp_scores/mean reward/avg_raw_reward grpo_actor/task_reward/avg Total-rewards-mean ep_rew_mean "
-    "total_reward reward/total combined_reward episode_return Average-reward-score rm MeanRet",
+    "loss/avg_final_rewards ppo_actor/final_reward/avg raw_reward_mean Generation-rewards-avg total_reward reward/total combined_reward episode_return Average-reward-score rm MeanRet",
     "success_rate": "successes succ Reward_pct rewards/accuracies rewards_train/accuracies Rewards/accuracies preference_accuracy",
     "chosen_reward": "rewards/chosen rewards_train/chosen chosen_reward Rewards/chosen rewards_chosen_mean",
     "rejected_reward": "rewards/rejected reject_reward rejected_rewards",
@@ -564,19 +564,25 @@ NAMES = {
     "rejected_logp": "logps/rejected log_probs/rejected",
     "grad_norm": "policy/raw_grad_norm raw_grad_norm grpo_actor/update/grad_norm",
     "learning_rate": "train/lr-pg_0 policy/policy_lr policy_lr",
-    "truncated_rate": "response_clip_ratio",
+    "truncated_rate": "response_clip_ratio ppo_actor/no_eos_ratios/avg",
+    "tool_failure_rate": "tools/failure_frequency tool_error_rate tool/failure_rate tool_call_success_rate",
+    "tool_calls_per_response": "tools/call_frequency tool/call_count/mean",
+    "turns_per_response": "num_turns/mean num_turns",
+    "value_explained_variance": "critic/vf_explained_var train/explained_variance",
+    "value_loss": "cri critic/vf_loss",
+    "response_length_max": "token/response_length/max",
     "policy_loss": "pg",
     "response_length_mean": "glen",
     "eval_loss": "val_loss eval_loss Test-loss",
     "loss": "train_loss dpo_loss sft_loss",
     "live_groups": "batch/solve_partial",
     "kl_coef": "kl_ctl_value objective/kl_coef",
-    "clip_fraction": "avg_clip_fraction avg_clipfrac",
-    "kl": "avg_exact_kl policy/policy_kl policy_kl",
+    "clip_fraction": "avg_clip_fraction avg_clipfrac ppo_actor/update/clip_ratio/avg",
+    "kl": "avg_exact_kl policy/policy_kl policy_kl kl_from_ref",
     "kl_sequence": "objective/kl",
     "eval_score": "eval/win_rate eval_rewards/accuracies rewards_eval/accuracies",
     "zero_variance_share": "zero-std zero_std_frac",
-    "": "rewards/accuracy/mean eval_rewards/margins eval_logps/chosen policy/kl approx_kl seq_len critic/returns/mean reward/avg_pass_at_8 critic/lr",
+    "": "rewards/accuracy/mean eval_rewards/margins eval_logps/chosen policy/kl approx_kl seq_len critic/returns/mean reward/avg_pass_at_8 critic/lr num_tool_calls tool_calls",
 }
 
 
