@@ -399,7 +399,7 @@ def plain(key: str) -> tuple[str, float]:
     return low, scale
 
 
-_HELD_OUT = ("val/test_score/", "val-core/")
+OF_VERL = ("val/test_score/", "val-core/")
 """verl's scores on held-out data, a key for each data set."""
 
 
@@ -416,7 +416,7 @@ def resolve(key: str) -> tuple[Alias, ...]:
             return ()
         if spelt in _LOOSE:
             return tuple(a._replace(scale=a.scale * scale) for a in _LOOSE[spelt])
-    if low.startswith(_HELD_OUT) and (low.startswith("val/") or "/mean@" in low):
+    if low.startswith(OF_VERL) and (low.startswith("val/") or "/mean@" in low):
         return (Alias("eval_score", rank=50),)
     head, _, tail = low.rpartition("/")
     said = {part: frozenset(re.split(r"[\W_]+", part)) for part in head.split("/") if part}

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..record import FIELDS, TEXT_FIELDS
 from ..run import RunType
-from .aliases import PREFERENCE_KEYS, STEP_KEYS, WEAK_STEP_KEYS, words
+from .aliases import OF_VERL, PREFERENCE_KEYS, STEP_KEYS, WEAK_STEP_KEYS, words
 
 EVAL = frozenset("eval evaluation val valid validation test testing dev".split())
 _WRAPPERS = frozenset("data metrics logs log stats scalars values extra fields payload record".split())
@@ -139,4 +139,6 @@ def run_type(fields: Iterable[str], keys: Iterable[str]) -> RunType:
         return "rl"
     if known - {"eval_score", "epoch", "success_rate", "wall_time", "temperature", "optimizer_step"}:
         return "supervised"
+    if "eval_score" in known and any(key.startswith(OF_VERL) for key in keys):
+        return "rl"  # the scores of a training as it goes on, exported without the rest
     return "evaluation" if known & {"eval_score", "success_rate"} else "none"

@@ -762,3 +762,11 @@ def test_a_share_is_computed_from_its_counts(tmp_path: Path) -> None:
     rows = [{"step": i, "reward": 0.1 * i, "truncated_count": i, "rollout_count": 8} for i in range(1, 5)]
     run = run_of(tmp_path, "log.jsonl", "\n".join(map(json.dumps, rows)))
     assert known(run)["truncated_rate"] == [0.125, 0.25, 0.375, 0.5]
+
+
+def test_held_out_scores_that_only_verl_writes_are_those_of_a_training(tmp_path: Path) -> None:
+    """As they are exported from Weights & Biases without the rest; other scores alone may be any evaluation's."""
+    for key, kind in (("run - val-core/gsm8k/acc/mean@1", "rl"), ("run - eval/score", "evaluation")):
+        rows = "".join(f'"{5 * i}","0.{40 + i}"\n' for i in range(12))
+        run = run_of(tmp_path, "a.csv", f'"Step","{key}"\n{rows}')
+        assert (run.run_type, known(run)["eval_score"]) == (kind, [(40 + i) / 100 for i in range(12)])
