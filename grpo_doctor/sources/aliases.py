@@ -28,9 +28,9 @@ class Alias(NamedTuple):
 FRAMEWORKS = """
 reward_mean         critic/score/mean objective/scores ppo/mean_scores exp_scores/mean rollout_scores/mean
                     reward/avg_raw_reward loss/avg_final_rewards avg_final_rewards task_reward/avg final_reward/avg
-                    rollout/raw_reward
+                    rollout/raw_reward reward/evaluate_response/avg_total_reward
                     env/all/reward/total reward reward/mean
-                    reward/all/mean scores reward/total reward/total/mean reward/total_mean rewards/total
+                    reward/all/mean scores reward/total reward/total/mean reward/total_mean rewards/total reward/overall
                     critic/rewards/mean combined_reward final_reward overall_reward rm proxy_reward proxy_reward/mean
                     reward/proxy proxy_score proxy_rm_score rm_score
 reward_std          reward_std reward/std ppo/std_scores exp_scores/std rollout_scores/std
@@ -120,7 +120,7 @@ turns_per_response  num_turns/mean num_turns
 tool_calls_per_response tools/call_frequency
 tool_failure_rate   tools/failure_frequency
 update_applied      update_applied 1-skipped
-eval_score          eval_reward eval/reward eval_rewards/mean eval_score eval_accuracy eval/accuracy
+eval_score          eval_reward eval/reward val/reward_score eval_rewards/mean eval_score eval_accuracy eval/accuracy
                     eval/answer_accuracy
                     eval/score eval/pass@1 test/env/all/reward/total test/env/all/correct
                     eval_rewards/accuracies rewards_eval/accuracies eval_reward_accuracies eval_preference_accuracy
@@ -220,7 +220,7 @@ judge_failure_rate  judge failure rate
 tool_calls_per_response tool call mean | tool call count mean | num tool call mean | tool call response
 tool_failure_rate   tool failure rate | tool call failure rate | tool error rate | tool call error rate
                     failed tool call rate | 1-tool success rate | 1-tool call success rate
-rollout_mismatch_kl kl mismatch | kl rollout train
+rollout_mismatch_kl kl mismatch | kl rollout train | response kl error
 staleness           staleness | staleness mean | sample staleness | sample staleness mean
 """
 """Field, then names by hand as sets of canonical words."""

@@ -60,6 +60,8 @@ def is_eval(key: str) -> bool:
 def component(key: str) -> str:
     """The name of a reward function in a key such as ``rewards/format/mean`` or ``format_reward``; else empty."""
     key = key.replace(" / ", "/")
+    if key.startswith("val/"):  # of a validation, or of no function at all
+        return ""
     for prefix in ("rewards/", "reward/", "train/rewards/", "train/reward/"):
         if key.startswith(prefix):
             name = key[len(prefix) :].removesuffix("/mean")
@@ -81,7 +83,7 @@ def declares(key: str) -> bool:
     return "/" in key and _DECLARING.search(key.lower()) is not None
 
 
-_NOT_FUNCTIONS = frozenset("chosen rejected margins accuracies total_reward total".split())
+_NOT_FUNCTIONS = frozenset("chosen rejected margins accuracies total_reward total overall".split())
 _SUMMARIES = _STATISTICS | {"avg", "pass"}
 _NOT_REWARDS = frozenset(
     "mean std min max median time seconds weight scale model lr total best running baseline ema eval val test "

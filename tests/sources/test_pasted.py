@@ -166,3 +166,50 @@ def test_the_rewards_that_skyrl_prints_in_a_line_join_the_update_that_follows(tm
     assert columns["reward_mean"] == [0.1, 0.2, 0.3, 0.4, 0.5]
     assert columns["response_length_mean"] == [81, 82, 83, 84, 85]
     assert columns.get("entropy_mean") == ([1.1, 1.2, 1.3, 1.4, 1.5] if update else None)
+
+
+def easyr1(prefix: str, step: int) -> str:
+    """A step as EasyR1 prints it: its metrics as a mapping of YAML, cut at the slashes of verl's keys."""
+    told = f"""Step {step}
+actor:
+  entropy_loss: 1.{step}
+  kl_loss: 2.0e-0{step}
+critic:
+  advantages:
+    mean: -0.01
+  score:
+    max: 1.0
+    mean: 0.{step}
+prompt_length:
+  clip_ratio: 0.875
+response_length:
+  clip_ratio: 0.125
+reward:
+  format: 0.5
+  overall: 0.{step}
+"""
+    told += "val:\n  accuracy_reward: 0.25\n  reward_score: 0.75\n" if step == 3 else ""
+    return "".join(f"{prefix}{line}\n" for line in told.splitlines())
+
+
+@pytest.mark.parametrize("prefix", ["", "(Runner pid=77) "], ids=["bare", "behind Ray's prefix"])
+def test_metrics_that_are_cut_at_their_slashes_and_indented(tmp_path: Path, prefix: str) -> None:
+    between = "(Worker pid=5) loading: done\n" if prefix else "\n"
+    text = "".join(easyr1(prefix, i).replace(f"{prefix}critic:", f"{between if prefix else ''}{prefix}critic:")
+                   + between for i in range(1, 6))  # fmt: skip
+    run = run_of(tmp_path, "x.log", text)
+    columns = known(run)
+    assert run.steps.tolist() == [1, 2, 3, 4, 5]
+    assert columns["reward_mean"] == [0.1, 0.2, 0.3, 0.4, 0.5]
+    assert columns["truncated_rate"] == [0.125] * 5
+    assert columns["kl"] == pytest.approx([0.2, 0.02, 0.002, 0.0002, 0.00002])
+    assert columns["eval_score"] == [None, None, 0.75, None, None]
+    assert "clip_fraction" not in columns
+    assert run.columns["reward_components"].tolist() == [{"format": 0.5}] * 5
+
+
+def test_an_indented_block_that_is_not_verls_is_read_as_before(tmp_path: Path) -> None:
+    text = "".join(f"Step {i}\nrewards:\n  Mean reward: 0.{i}\nEntropy: 1.{i}\n\n" for i in range(1, 6))
+    columns = known(run_of(tmp_path, "x.log", text))
+    assert columns["reward_mean"] == [0.1, 0.2, 0.3, 0.4, 0.5]
+    assert columns["entropy_mean"] == [1.1, 1.2, 1.3, 1.4, 1.5]

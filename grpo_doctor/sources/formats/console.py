@@ -19,6 +19,7 @@ from ..settings import declared
 from ..signs import metric, sign
 from ..values import number
 from . import keyvalue, trl_console, verl_console
+from .indented import Indented
 
 FORMAT = "console"
 _LONGEST = 1 << 16
@@ -97,6 +98,7 @@ class _Console:
         self.verl = Rows(file, verl_console.FORMAT)
         self.steps = verl_console.Lines(self.verl)
         self.wrapped = verl_console.Wrapped()
+        self.indented = Indented()
         self.general = keyvalue.General(file)
         self.warned = Rows(file, trl_console.FORMAT)
         """What warnings alone tell, where the metrics went to a tracker."""
@@ -115,7 +117,8 @@ class _Console:
     @property
     def settled(self) -> bool:
         """Whether a known trainer prints here, so that other lines need no look."""
-        return bool(self._known) and not self.config.open and not self._open and not self.wrapped.open
+        looked = self.config.open or self._open or self.wrapped.open or self.indented.open or self.indented.used
+        return bool(self._known) and not looked
 
     def see(self, line: int, text: str) -> None:
         if self._of_another_process(text):
@@ -132,6 +135,14 @@ class _Console:
             self._see(line, text)
 
     def _see(self, line: int, text: str) -> None:
+        if self.indented.see(text):
+            if not self._known:
+                self.general.see(line, text)  # it may be another trainer's
+            return
+        if self.indented.ends(text):
+            self._take_indented()
+        if "Step " in text and self.indented.begins(line, text) and self._known:
+            return
         if "step:" in text and " - " in text and self.steps.see(line, text):
             self._known = True
             return
@@ -162,6 +173,11 @@ class _Console:
             self.declare(verl_console.overrides(text))
         if not self._known:
             self.general.see(line, text)
+
+    def _take_indented(self) -> None:
+        """Adds the row of an indented mapping that has ended."""
+        if (row := self.indented.whole()) is not None:
+            self._known |= self.verl.add(row.metrics, row.line, row.step)
 
     def _take_averages(self) -> None:
         """Adds the rewards of a step that no mapping of its update has followed."""
@@ -271,6 +287,7 @@ class _Console:
         """The runs of the format that understood most."""
         self.unwrap()
         self._take_averages()
+        self._take_indented()
         self.trl.flush()
         self.verl.flush()
         self.warned.flush()
