@@ -62,6 +62,7 @@ def learning_stall(
     cut_share: Column = None,
     *,
     early_rows: int = 40,
+    least_rewards: int = 12,
     silent_rewards: int = 3,
     rows: int = 20,
     headroom_share: float = 0.1,
@@ -72,21 +73,23 @@ def learning_stall(
     """The policy does not learn: the reward has not moved.
 
     ## What it sees
-    The trajectory of the reward (`grpo_doctor.trajectory`), from the 40th step and the 12th reward on.
+    The trajectory of the reward (`grpo_doctor.trajectory`), from the 12th reward on.
 
     **Never paid** (error): at least 85 % of the rewards are the lowest of the run, which is 0 or less, and the reward
-    has not gained. The same as a **warning** from the 3rd reward on where not one has been another than that and no
-    spread within a batch was recorded; a remark before, and on the only row where it is exactly 0.
+    has not gained; before the 40th step it is a **warning**. The same as a warning from the 3rd reward on where not one
+    has been another than that and no spread within a batch was recorded; a remark before, and on the only row where it
+    is exactly 0.
 
-    **Flat** (warning): it has neither gained nor fallen nor is it solved, and its noise leaves no room for a gain
-    of a tenth of the headroom, nor has it gone half of what would have shown; a run that begins at 80 % of its top
-    is no stall. Headroom is what lies between the first level and the largest single reward recorded, or 1 where
-    rewards are on a scale of 0 to 1, or else the largest mean reward of a row. Where the noise would have hidden such
-    a gain it says nothing: the run is unproven. **error** when at the same time over 80 % of the groups are dead or
-    most responses are cut off: then no patience helps. A held-out score that has gained is learning.
+    **Flat** (warning), from the 40th step on: it has neither gained nor fallen nor is it solved, and its noise leaves
+    no room for a gain of a tenth of the headroom, nor has it gone half of what would have shown; a run that begins at
+    80 % of its top is no stall. Headroom is what lies between the first level and the largest single reward recorded,
+    or 1 where rewards are on a scale of 0 to 1, or else the largest mean reward of a row. Where the noise would have
+    hidden such a gain it says nothing: the run is unproven. **error** when at the same time over 80 % of the groups are
+    dead or most responses are cut off: then no patience helps. A held-out score that has gained is learning.
 
     ## Thresholds
-    - `early_rows`: steps before which nothing is said.
+    - `early_rows`: steps before which no reward is called flat, and no finding is an error.
+    - `least_rewards`: rewards from which it is judged whether they are paid at all, or flat.
     - `silent_rewards`: rewards, all the lowest, from which it is said that none has ever been paid.
     - `rows`: rows over which dead groups and cut responses are averaged.
     - `headroom_share`: share of the headroom for which the noise must leave no room, 0 to 1.
@@ -110,10 +113,10 @@ def learning_stall(
     the cap. Coicozoi/minimind-from-scratch, logs/grpo.log: 9,751 rewards from -1.85 to -1.81.
     """
     rewards, top = total(reward_mean == reward_mean), best(reward_mean)
-    long = (step - baseline(step, 1) >= early_rows - 1) & (rewards >= 12)
+    long = (step - baseline(step, 1) >= early_rows - 1) & (rewards >= least_rewards)
     most = where(isnan(best(reward_max)), where(reward_unit, 1.0, top), fmax(best(reward_max), top))
     better = reward_gained | reward_solved | eval_gained
-    unpaid = long & reward_unpaid & ~better
+    unpaid = (rewards >= least_rewards) & reward_unpaid & ~better
     alike = (top <= lowest(reward_mean)) & ~(best(reward_std) > 1e-6) & ~(best(reward_max) > top)
     none_yet = alike & (top <= 0) & ((top == 0) | (rewards > 1)) & ~eval_gained
     never = none_yet & (rewards >= silent_rewards)
@@ -127,7 +130,7 @@ def learning_stall(
         flat | unpaid | never,
         "The {what}{more}.",
         info=none_yet,
-        error=unpaid | (flat & ((none > error_dead_share) | (ended > error_cut_share))),
+        error=(unpaid & long) | (flat & ((none > error_dead_share) | (ended > error_cut_share))),
         hold=(1, 1),
         clear=1,
         onset=baseline(step, 1),

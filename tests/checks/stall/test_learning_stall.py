@@ -118,6 +118,21 @@ def test_rewards_that_differ_within_a_batch_only_cancel(recorded: dict[str, Any]
     assert (run_check("STL001", reward_mean="0x4", **recorded) is not None) is fires
 
 
+@pytest.mark.parametrize(
+    ("rewards", "severity"),
+    [
+        ("0x4 0.2 0x6", None),
+        ("0x4 0.2 0x7", "warning"),
+        ("0x4 0.2 0x34", "warning"),
+        ("0x4 0.2 0x35", "error"),
+        ("0x4 0.2x4 0x12", None),  # one in five is paid
+    ],
+)
+def test_a_lone_success_among_twelve_rewards_is_hardly_any(rewards: str, severity: str | None) -> None:
+    found = run_check("STL001", reward_mean=rewards)
+    assert (found.severity if found and not found.cleared else None) == severity
+
+
 def test_the_headroom_is_what_a_single_response_could_get() -> None:
     assert run_check("STL001", reward_mean=noisy(-4.9), reward_max="-4.85x60") is None
     assert find("STL001", reward_mean=noisy(-4.9), reward_max="1x60").severity == "warning"
