@@ -36,6 +36,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "KL003": {"kl_coef > 0": "a coefficient of 0 is not judged"},
     "LEN001": {"at_best < first": "where they are equal, either is the other"},
     "LEN002": {"now > first * np.exp(chance)": NOISE},
+    "GEN009": {"n < 5": "the mean of so many values is that of the last so many"},
     "LEN003": {"known < rows": "the mean of so many values is that of the last so many"},
     "RAT002": {"abs(ratio_mean - 1) > 0.001": BINARY},
     "RAT006": {"age > limit": "of the two, that of the message: it is asked only where the age is beyond the limit"},

@@ -18,7 +18,8 @@ def test_the_first_row_is_a_remark_and_the_second_a_warning() -> None:
     [
         ({"tool_failure_rate": "0.5x9"}, None),
         ({"tool_failure_rate": "0.51x9"}, "warning"),
-        ({"tool_failure_rate": "0x10 1x5"}, None),  # most of the run was well
+        ({"tool_failure_rate": "0x5 1x5"}, None),  # half of the run was well
+        ({"tool_failure_rate": "0x5 1x6"}, "warning"),
         ({"tool_failure_rate": "1x10 0.5x5"}, "warning"),  # and is over
         ({"tool_failure_rate": "0.9x10", "reward_mean": "0x10"}, "warning"),
         ({"tool_failure_rate": "0.91x9", "reward_mean": "0x9"}, "warning"),
@@ -31,9 +32,14 @@ def test_exactly_at_a_threshold(columns: dict[str, Any], severity: str | None) -
     assert (found.severity if found else None) == severity
 
 
-@pytest.mark.parametrize(("rate", "kind"), [("0.9x6", "risk"), ("0.91x6", "outcome")])
+@pytest.mark.parametrize(("rate", "kind"), [("0.9x6", "risk"), ("0.91x6", "outcome"), ("0.8x5 1x5", "risk")])
 def test_tools_that_are_as_good_as_absent_are_what_the_run_suffers_from(rate: str, kind: str) -> None:
     assert find("GEN009", tool_failure_rate=rate).kind == kind
+
+
+def test_from_when_to_when() -> None:
+    found = find("GEN009", tool_failure_rate="0.5 1x9 0.5x5")
+    assert (found.onset_step, found.last_step) == (2, 14)  # the last five of the 15 rows are at the threshold
 
 
 def test_it_clears_once_the_calls_succeed() -> None:
