@@ -213,3 +213,15 @@ def test_an_indented_block_that_is_not_verls_is_read_as_before(tmp_path: Path) -
     columns = known(run_of(tmp_path, "x.log", text))
     assert columns["reward_mean"] == [0.1, 0.2, 0.3, 0.4, 0.5]
     assert columns["entropy_mean"] == [1.1, 1.2, 1.3, 1.4, 1.5]
+
+
+def test_bare_statistics_are_those_of_the_heading_above_them(tmp_path: Path) -> None:
+    block = (
+        "Step {i}\n  Rewards:\n    mean: 0.{i}\n    std: 0.5\n  KL:\n    mean: 1.{i}\n  took:\n    mean: 9.5\nmax: 7\n"
+    )
+    columns = known(run_of(tmp_path, "x.log", "".join(block.format(i=i) for i in range(1, 6))))
+    assert columns == {
+        "reward_mean": [0.1, 0.2, 0.3, 0.4, 0.5],
+        "reward_std": [0.5] * 5,
+        "kl": [1.1, 1.2, 1.3, 1.4, 1.5],
+    }

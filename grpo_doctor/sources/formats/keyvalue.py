@@ -64,6 +64,9 @@ _OF_AN_ENVIRONMENT = re.compile(r"\b(action)\b.{1,400}\b(done|terminated)\s?[:=]
 """A step of an environment, as OpenEnv's transcripts print it: its reward is that of one action, and no update's."""
 _PHASE = re.compile(r"\b(Started|Finished): '(\w{1,40})'")
 """What SkyRL prints before and after each part of a step: what stands between those of ``eval`` is held out."""
+_HEADING = re.compile(r"(\s*)[^\w\s]{0,3}\s?(\w[\w /]{0,40}?)\s?:\s*")
+"""A line that names what the statistics below it, which stand further to the right, are of."""
+_STATISTICS = frozenset("mean std min max median".split())
 _LONGEST_LINE = 4096
 _RULE = re.compile(r"\W{6,}$")
 _BEGINS = re.compile(r"\W*(step|iter|iteration|update|epoch|episode|batch|round)\s?:?\s?[\[(]\s*\d", re.IGNORECASE)
@@ -160,6 +163,7 @@ class General:
         self._breaks = array("q")
         self._others: Counter[str] = Counter()
         self._evaluates = False
+        self._heading: tuple[int, str] | None = None
 
     def see(self, line: int, text: str) -> None:
         if len(text) > _LONGEST_LINE:
@@ -170,6 +174,8 @@ class General:
             self.rows.seen.update(step.groups())
             return
         if not NUMBER.search(text):
+            heading = _HEADING.fullmatch(text) if text.rstrip().endswith(":") else None
+            self._heading = (len(heading[1]), heading[2]) if heading and _field(heading[2]) else None
             if (not text.strip() or _RULE.match(text)) and (not self._breaks or self._breaks[-1] != self._order):
                 self._breaks.append(self._order)
             return
@@ -177,6 +183,7 @@ class General:
         names, values = pairs(text)
         if not any(names):
             return
+        names = self._below_heading(text, names)
         if "R" in names and any(_of_rl(name) for name in names):
             names = tuple({"R": "reward", "R std": "reward std"}.get(name, name) for name in names)
         if self._held_out(text):
@@ -204,6 +211,13 @@ class General:
                 self.rows.set(setting, value)
             elif name and name != "#" and (name in self._others or len(self._others) < _MOST_OTHERS):
                 self._others[name] += 1
+
+    def _below_heading(self, text: str, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The names of a line with what the heading above says of bare statistics."""
+        if self._heading is not None and len(text) - len(text.lstrip()) > self._heading[0]:
+            return tuple(f"{self._heading[1]} {n}" if n and words(n) <= _STATISTICS else n for n in names)
+        self._heading = None
+        return names
 
     def _held_out(self, text: str) -> bool:
         """Whether a line is one of an evaluation, by what it begins with or by the part of a step that it stands in."""
