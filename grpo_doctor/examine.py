@@ -205,8 +205,9 @@ def _picking(arguments: Iterable[tuple[str, ...]], known: frozenset[str]) -> Arg
     is asked about a series of success its standing."""
     names = [next((name for name in fields if name in known), fields[-1]) for fields in arguments]
     names = [_STANDING_OF[STANDING[name][0]] if name in STANDING else name for name in names]
-    pick = itemgetter(*names)
-    return pick if len(names) > 1 else lambda values: (pick(values),)
+    if len(names) < 2:
+        return lambda values: [values[name] for name in names]
+    return itemgetter(*names)
 
 
 class _Seen(NamedTuple):
@@ -336,7 +337,9 @@ class Examination:
                 self.ever |= known
                 self.plans.clear()
             seen = [examined for examined in self.examined if self._sees(examined, known)]
-            self.plans[known] = [_Seen(e, e.plan.row, _picking(e.check.arguments, known)) for e in seen]
+            self.plans[known] = [
+                _Seen(e, e.plan.row, _picking([e.check.arguments[k] for k in e.plan.places], known)) for e in seen
+            ]
         return self.plans[known]
 
     def _sees(self, examined: Examined, known: frozenset[str]) -> bool:

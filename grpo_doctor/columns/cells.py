@@ -32,9 +32,9 @@ class Cell(Protocol):
         """The state after so many more rows, and their values."""
 
 
-class Carried(Protocol):
-    """A kind of memory whose state is the value on the last row: ``code`` makes it of the state and of the row, as a
-    Python expression over ``{state}`` and ``{0}``, which saves a call on every row."""
+class Written(Protocol):
+    """A kind of memory that needs no call on a row: ``code`` makes {state} and {value} on it of the last {state} and of
+    the row, {0}, by Python statements. It may call {row}, which is its ``push``."""
 
     code: ClassVar[str]
 
@@ -52,7 +52,7 @@ class Carried(Protocol):
 class Best:
     """Largest value so far; NaN is passed over."""
 
-    code: ClassVar[str] = "float({0}) if {0} == {0} and not {state} >= {0} else {state}"
+    code: ClassVar[str] = "{state} = {value} = float({0}) if {0} == {0} and not {state} >= {0} else {state}"
 
     def begin(self) -> State:
         return math.nan
@@ -66,7 +66,7 @@ class Best:
 class Total:
     """Sum so far; NaN is passed over."""
 
-    code: ClassVar[str] = "{state} + {0} if {0} and {0} == {0} else {state}"
+    code: ClassVar[str] = "{state} = {value} = {state} + {0} if {0} and {0} == {0} else {state}"
 
     def begin(self) -> State:
         return 0.0
@@ -81,7 +81,7 @@ class Total:
 class Latest:
     """The last known value."""
 
-    code: ClassVar[str] = "{0} if {0} == {0} else {state}"
+    code: ClassVar[str] = "{state} = {value} = {0} if {0} == {0} else {state}"
 
     def begin(self) -> State:
         return math.nan
@@ -91,6 +91,24 @@ class Latest:
         known = np.where(np.isnan(padded), 0, np.arange(len(padded)))
         out = padded[np.maximum.accumulate(known)][1:]
         return out[-1], out
+
+
+@dataclass(frozen=True)
+class First:
+    """The first known value."""
+
+    code: ClassVar[str] = "{state} = {value} = {state} if {state} == {state} else float({0})"
+
+    def begin(self) -> State:
+        return math.nan
+
+    def block(self, state: State, xs: Any) -> tuple[State, Any]:
+        known = xs[~np.isnan(np.asarray(xs, float))][:1]
+        if state == state or not len(known):
+            return state, np.full(len(xs), state)
+        out = np.full(len(xs), float(known[0]))
+        out[: int(np.argmax(xs == xs))] = math.nan
+        return float(known[0]), out
 
 
 @dataclass(frozen=True)
@@ -115,6 +133,20 @@ class Baseline:
         for i in np.flatnonzero(~np.isnan(np.asarray(xs, float)))[: self.rows - len(state[0])]:
             state, out[i:] = self.push(state, xs[i])
         return state, out
+
+
+@dataclass(frozen=True)
+class Last:
+    """The value on the row before."""
+
+    code: ClassVar[str] = "{value}, {state} = {state}, {0}"
+
+    def begin(self) -> State:
+        return math.nan
+
+    def block(self, state: State, xs: Any) -> tuple[State, Any]:
+        padded = np.concatenate(([state], xs)).astype(float)
+        return padded[-1], padded[:-1]
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,8 @@ class Operation(NamedTuple):
         row: makes the value of one row of the values of that row. Numbers are Python's, which cost a fifth of numpy's
             one by one; where Python raises, as when it divides by 0, the value is numpy's.
         block: makes the values of many rows, an array, of arrays or of numbers that hold on all of them.
-        code: the same as ``row``, as a Python expression over ``{0}``, ``{1}``, where that saves a call; ``{row}`` is
-            ``row`` itself.
+        code: the same as ``row``, as a Python expression over ``{0}``, ``{1}``, ``nan`` and ``sqrt``, where that saves
+            a call; ``{row}`` is ``row`` itself.
     """
 
     row: Callable[..., Any]
@@ -80,6 +80,8 @@ def _numpys(function: Callable[..., Any]) -> Callable[..., float]:
 def _made(step: Operation, x: Any, y: Any) -> Expression:
     if step.code in _COUNTING and is_condition(x) and is_condition(y):
         raise ColumnError("a sum of conditions is numpy's `or`: write where(condition, 1, 0) for each of them")
+    if step.code == _CODES["pow"] and type(y) in (int, float) and y == 2:
+        return _made(Operation(operator.mul, operator.mul, _CODES["mul"]), x, x)  # as numpy does, and without a call
     return Expression(step, x, y)
 
 
@@ -148,7 +150,7 @@ _operators()
 _WHERE = Operation(lambda condition, yes, no: yes if condition else no, np.where, "{1} if {0} else {2}")
 _MAXIMUM = Operation(lambda x, y: x if x >= y or x != x else y, np.maximum, "{0} if {0} >= {1} or {0} != {0} else {1}")
 _FMAX = Operation(lambda x, y: x if x >= y or y != y else y, np.fmax, "{0} if {0} >= {1} or {1} != {1} else {1}")
-_SQRT = Operation(lambda x: math.sqrt(x) if x >= 0 else math.nan, np.sqrt)
+_SQRT = Operation(lambda x: math.sqrt(x) if x >= 0 else math.nan, np.sqrt, "sqrt({0}) if {0} >= 0 else nan")
 
 
 def where(condition: Column, yes: Any, no: Any) -> Column:
@@ -239,7 +241,7 @@ def is_any(declared: Column, *names: str | float) -> Column:
     def named(value: Any) -> bool:
         return value == value and value in names
 
-    return Expression(Operation(named, lambda values: _on_block(named, (values,)) > 0), declared)
+    return Expression(Operation(named, lambda values: _on_block(named, (values,)) > 0, f"{{0}} in {names!r}"), declared)
 
 
 def seen(events: Column, kind: str, *texts: str) -> Column:

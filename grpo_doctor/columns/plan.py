@@ -8,13 +8,14 @@ comes; by block it computes array by array.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from .cells import Carried, Cell
+from .cells import Cell, Written
 from .expression import Argument, Expression, Operation, RowNumber
 
 Memory: TypeAlias = tuple[Any, ...]
@@ -50,13 +51,15 @@ class Plan:
 
     def __init__(self, shown: Sequence[Any], told: Sequence[Any] | None = None) -> None:
         self.steps: list[Step] = []
-        self.cells: list[Cell | Carried] = []
+        self.cells: list[Cell | Written] = []
         self._numbers: dict[Any, int] = {}
         self._of: dict[int, int] = {}
         self.shown = [self._number(x) for x in shown]
         self.asks = told is not None
         self.told = [self._number(x) for x in told or ()]
         needed = self._behind([*self.shown, *(i for i, step in enumerate(self.steps) if step.place)])
+        self.places = sorted(step.operation.place for step in self.steps if isinstance(step.operation, Argument))
+        """Which of the arguments are asked for at all: a row is given those alone."""
         self.always = [i for i in range(len(self.steps)) if i in needed]
         self.late = [i for i in range(len(self.steps)) if i not in needed]
 
@@ -104,15 +107,15 @@ class Plan:
 
     @cached_property
     def row(self) -> Callable[[Memory, Sequence[Any]], tuple[Memory, Any]]:
-        """``(memory, arguments)`` to the memory after one more row and the values on it, as Python's numbers.
+        """``(memory, arguments)`` to the memory after one more row and the values on it, as Python's numbers; the
+        arguments are those at ``places``.
 
         Values of ``shown`` as a tuple; with ``told``, None where none of ``shown`` holds, else both.
         """
-        names: dict[str, Any] = {}
+        names: dict[str, Any] = {"nan": math.nan, "sqrt": math.sqrt}
         after = f"(n, {''.join(f's{place}, ' for place in range(1, len(self.cells) + 1))})"
         shown, told = ("".join(f"v{i}, " for i in numbers) for numbers in (self.shown, self.told))
-        given = [(i, s.operation) for i, s in enumerate(self.steps) if isinstance(s.operation, Argument)]
-        source = ["n = m[0] + 1", *(f"v{i} = a[{argument.place}]" for i, argument in given if not argument.late)]
+        source = [f"{after} = m", "n += 1", *self._given()]
         made: set[int] = set()
         for wanted, test in self._tests():
             needed = self._behind(wanted, made)
@@ -124,6 +127,12 @@ class Plan:
         exec("\n    ".join(["def row(m, a):", *source]), names)
         function: Callable[[Memory, Sequence[Any]], tuple[Memory, Any]] = names["row"]
         return function
+
+    def _given(self) -> list[str]:
+        """The statement that takes the arguments: values, and what those that come late are attributes of."""
+        given = [(s.operation, i) for i, s in enumerate(self.steps) if isinstance(s.operation, Argument)]
+        names = [f"{'a' if argument.late else 'v'}{i}, " for argument, i in sorted(given)]
+        return [f"{''.join(names)} = a"] if names else []
 
     def _tests(self) -> Iterator[tuple[Sequence[int], str]]:
         """What is computed in turn, and the test without which nothing holds on the row and the rest is left out.
@@ -209,25 +218,28 @@ class Plan:
         return users
 
     def _line(self, i: int, names: dict[str, Any]) -> list[str]:
-        """The statement that computes one value; what it calls goes into ``names``."""
+        """The statements that compute one value; what they call goes into ``names``."""
         operation, inputs, place = self.steps[i]
-        given = ", ".join(f"v{k}" for k in inputs)
+        given = [self._literal(k) or f"v{k}" for k in inputs]
         if isinstance(operation, Argument):
-            return [f"v{i} = a[{operation.place}].{operation.late}"] if operation.late else []
+            return [f"v{i} = a{i}.{operation.late}"] if operation.late else []
         if isinstance(operation, Constant):
             names[f"v{i}"] = float(operation.value) if type(operation.value) is int else operation.value
             return []
         if isinstance(operation, RowNumber):
             return [f"v{i} = n + 0.0"]
+        called = f"{{row}}({', '.join(given)})"
         if isinstance(operation, Operation):
             names[f"f{i}"] = operation.row
-            return [
-                f"v{i} = " + (operation.code or f"{{row}}({given})").format(*(f"v{k}" for k in inputs), row=f"f{i}")
-            ]
-        if hasattr(operation, "code"):
-            return [f"s{place} = v{i} = " + operation.code.format(f"v{inputs[0]}", state=f"m[{place}]")]
-        names[f"f{i}"] = operation.push
-        return [f"s{place}, v{i} = f{i}(m[{place}], {given})"]
+            return [f"v{i} = " + (operation.code or called).format(*given, row=f"f{i}")]
+        names[f"f{i}"] = getattr(operation, "push", None)
+        code = getattr(operation, "code", f"{{state}}, {{value}} = {{row}}({', '.join(('{state}', *given))})")
+        return code.format(*given, state=f"s{place}", value=f"v{i}", row=f"f{i}").split("\n")
+
+    def _literal(self, i: int) -> str:
+        """A constant that is a finite number, as it is written."""
+        value: Any = getattr(self.steps[i].operation, "value", None)
+        return repr(float(value)) if type(value) in (int, float) and math.isfinite(value) else ""
 
     # -- by block ------------------------------------------------------------------------------------------------
 

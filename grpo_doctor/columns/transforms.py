@@ -17,7 +17,7 @@ _VALUES = (int, float, str, tuple, frozenset, type(None))
 """Kinds of state that cannot be changed in place."""
 
 
-def _remembered(cell: cells.Cell | cells.Carried, *inputs: Any) -> Column:
+def _remembered(cell: cells.Cell | cells.Written, *inputs: Any) -> Column:
     return Expression(cell, *inputs)
 
 
@@ -43,12 +43,12 @@ def latest(x: Column) -> Column:
 
 def baseline(x: Column, rows: int = 5) -> Column:
     """Median of the first ``rows`` known values; NaN until there are so many."""
-    return _remembered(cells.Baseline(rows), x)
+    return _remembered(cells.First() if rows == 1 else cells.Baseline(rows), x)
 
 
 def previous(x: Column, rows: int = 1) -> Column:
     """The value ``rows`` rows ago, NaN before that."""
-    return _remembered(cells.Previous(rows), x)
+    return _remembered(cells.Last() if rows == 1 else cells.Previous(rows), x)
 
 
 def moving_sum(x: Column, rows: int) -> Column:

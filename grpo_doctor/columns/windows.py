@@ -5,36 +5,35 @@ from __future__ import annotations
 import math
 import operator
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .cells import Cell, State
 
 
-def added(values: Iterable[Any]) -> Any:
+def added(values: Sequence[Any]) -> Any:
     """The sum of numbers or of columns, in their order, so that it has the same last digit either way."""
-    given = tuple(values)
-    return _adder(len(given))(*given)
-
-
-@cache
-def _adder(number: int) -> Callable[..., Any]:
-    """A function that adds so many values without a loop, which costs as much as the sum."""
-    names: dict[str, Any] = {}
-    values = [f"x{k}" for k in range(number)]
-    lines = [f"def add({', '.join(values)}):", "total = 0.0", *(f"total += {x}" for x in values), "return total"]
-    exec("\n    ".join(lines), names)
-    function: Callable[..., Any] = names["add"]
-    return function
+    return _adder(len(values))(values)
 
 
 def mean(values: Sequence[Any]) -> Any:
-    return added(values) / len(values)
+    return _adder(len(values))(values) / len(values)
+
+
+@cache
+def _adder(number: int) -> Callable[[Sequence[Any]], Any]:
+    """A function that adds so many values without a loop, which costs as much as the sum."""
+    names: dict[str, Any] = {}
+    values = [f"x{k}" for k in range(number)]
+    lines = ["def add(values):", f"{', '.join(values)}, = values", "total = 0.0", *(f"total += {x}" for x in values)]
+    exec("\n    ".join([*lines, "return total"]), names)
+    function: Callable[[Sequence[Any]], Any] = names["add"]
+    return function
 
 
 def largest(values: Sequence[Any]) -> Any:
@@ -106,13 +105,8 @@ class Window:
         return ()
 
     def push(self, state: State, x: Any) -> tuple[State, Any]:
-        if len(state) < self.rows:
-            state = (*state, x)
-            if len(state) < self.rows:
-                return state, math.nan
-        else:
-            state = (*state[1:], x)
-        return state, self.reduce(state)
+        state = (state + (x,))[-self.rows :]  # noqa: RUF005 - twice as fast as unpacking
+        return state, self.reduce(state) if len(state) == self.rows else math.nan
 
     def block(self, state: State, xs: Any) -> tuple[State, Any]:
         state, shifted = _windows(self.rows, state, xs)
@@ -164,7 +158,7 @@ class Slope:
 
     def __call__(self, values: Sequence[Any]) -> Any:
         places, scale = _places(self.rows)
-        return added(place * value for place, value in zip(places, values, strict=True)) / scale
+        return added([place * value for place, value in zip(places, values, strict=True)]) / scale
 
 
 @cache
@@ -220,13 +214,15 @@ class OnKnown:
 
     inner: Cell
 
+    code: ClassVar[str] = "if {0} == {0}: {state} = {row}({state}[0], {0})\n{value} = {state}[1]"
+
     def begin(self) -> State:
         return self.inner.begin(), math.nan
 
-    def push(self, state: State, x: Any) -> tuple[State, Any]:
-        if x == x:
-            state = self.inner.push(state[0], x)
-        return state, state[1]
+    @property
+    def push(self) -> Callable[[State, Any], tuple[State, Any]]:
+        """Of a known value, to the new state."""
+        return self.inner.push
 
     def block(self, state: State, xs: Any) -> tuple[State, Any]:
         inner, value = state
