@@ -75,9 +75,9 @@ class Alarm:
         return other
 
     @property
-    def held(self) -> int:
-        """On how many of the last rows the condition held."""
-        return len(self.recent)
+    def calm(self) -> bool:
+        """Whether it neither rings nor remembers a row on which its condition held: a row without changes nothing."""
+        return not (self.active or self.recent)
 
     def push(self, flag: bool, at: int, row: int, step: int) -> bool:
         """Takes one row, the check's ``at``-th and the run's ``row``-th; whether the alarm began to ring on it."""

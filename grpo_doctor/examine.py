@@ -28,49 +28,42 @@ Arguments: TypeAlias = Callable[[Mapping[str, Any]], Sequence[Any]]
 
 
 class Examined:
-    """One check on one run: its memory and its alarms."""
+    """One check as a run asks it: what it computes of the rows, and what that does to its alarms."""
 
     def __init__(self, check: Check, thresholds: Mapping[str, Any], averaged: bool) -> None:
         self.check = check
         other = {name: value for name, value in thresholds.items() if name in check.thresholds}
         self.fires, self.plan = check.traced(other)
-        self.memory = self.plan.begin()
-        levels = (check.severity, *(level for level, _ in self.fires.levels))
-        hold, clear = ((1, 1), 1) if averaged else (self.fires.hold, self.fires.clear)
-        self.alarms = [Alarm(level, hold, clear) for level in levels]
-        self.calm = True
-        """No alarm rings or remembers a row on which its condition held."""
+        self.levels = (check.severity, *(level for level, _ in self.fires.levels))
+        self.hold, self.clear = ((1, 1), 1) if averaged else (self.fires.hold, self.fires.clear)
 
-    @property
-    def seen(self) -> int:
-        """Rows that the check has seen."""
-        rows: int = self.memory[0]
-        return rows
+    def begin(self) -> list[Alarm]:
+        """Its alarms before the first row."""
+        return [Alarm(level, self.hold, self.clear) for level in self.levels]
 
-    def take(self, found: Any, row: int, step: int) -> bool:
-        """Takes what the plan finds on one row; whether any alarm began to ring."""
-        self.alarms = [alarm.copy() for alarm in self.alarms]  # a snapshot may have those
+    def take(self, alarms: list[Alarm], found: Any, at: int, row: int, step: int) -> tuple[list[Alarm], bool]:
+        """The alarms after what the plan finds on one row, the check's ``at``-th; and whether any began to ring."""
         told: Any
-        flags, told = found or ((False,) * len(self.alarms), ())
-        rang = False
-        for alarm, flag in zip(self.alarms, flags, strict=True):
-            rang |= alarm.push(bool(flag), self.seen, row, step)
-            if flag and alarm.active and alarm.episode is not None:
-                onset, alarm.episode.confidence, alarm.episode.suffered, *evidence = told
-                alarm.episode.evidence = dict(zip(self.fires.evidence, evidence, strict=True))
-                alarm.episode.backdate(onset)
-        self.calm = not any(alarm.active or alarm.recent for alarm in self.alarms)
-        return rang
+        flags, told = found or ((False,) * len(alarms), ())
+        after, rang = [], False
+        for alarm, flag in zip(alarms, flags, strict=True):
+            if flag or not alarm.calm:
+                alarm = alarm.copy()  # a snapshot may have that one
+                rang |= alarm.push(bool(flag), at, row, step)
+                if flag and alarm.active and alarm.episode is not None:
+                    onset, alarm.episode.confidence, alarm.episode.suffered, *evidence = told
+                    alarm.episode.evidence = dict(zip(self.fires.evidence, evidence, strict=True))
+                    alarm.episode.backdate(onset)
+            after.append(alarm)
+        return after, rang
 
-    def block(self, arguments: list[Any], rows: np.ndarray, steps: np.ndarray) -> None:
-        """Takes many rows."""
-        at = self.seen + 1
-        self.memory, found = self.plan.block(self.memory, arguments, len(rows))
-        if found is None and self.calm:
+    def block(self, alarms: list[Alarm], found: Any, at: int, rows: np.ndarray, steps: np.ndarray) -> None:
+        """Shows the alarms what the plan finds on many rows, from the check's ``at``-th."""
+        if found is None and all(alarm.calm for alarm in alarms):
             return
         told: Any
-        shown, told = found or ([np.zeros(len(rows), bool)] * len(self.alarms), ())
-        for alarm, flags in zip(self.alarms, shown, strict=True):
+        shown, told = found or ([np.zeros(len(rows), bool)] * len(alarms), ())
+        for alarm, flags in zip(alarms, shown, strict=True):
             last: dict[int, int] = {}
             for i in alarm.block(np.asarray(flags, bool), at, rows, steps):
                 assert alarm.episode is not None
@@ -80,13 +73,12 @@ class Examined:
                 if episode is not None and id(episode) in last:
                     _, episode.confidence, episode.suffered, *evidence = (_at(x, last[id(episode)]) for x in told)
                     episode.evidence = dict(zip(self.fires.evidence, evidence, strict=True))
-        self.calm = not any(alarm.active or alarm.recent for alarm in self.alarms)
 
-    def finding(self, known: frozenset[str], since: float) -> Finding | None:
+    def finding(self, alarms: list[Alarm], known: frozenset[str], since: float) -> Finding | None:
         """What the check has found so far, in a run that has recorded these fields; where nothing rings, what lasted
         to the step ``since`` still holds: a warning that ended long before does not come back with a later remark.
         """
-        rung = [(a, a.main) for a in self.alarms if a.main is not None]
+        rung = [(a, a.main) for a in alarms if a.main is not None]
         if not rung:
             return None
         active = [(a, main) for a, main in rung if a.active]
@@ -211,18 +203,20 @@ def _picking(arguments: Iterable[tuple[str, ...]], known: frozenset[str]) -> Arg
 
 
 class _Seen(NamedTuple):
-    """A check that sees a row, with what computes the row and what picks its arguments from it."""
+    """A check that sees a row by its place, with what computes the row and what picks its arguments from it."""
 
-    examined: Examined
+    place: int
     compute: Callable[[Memory, Sequence[Any]], tuple[Memory, Any]]
     arguments_of: Arguments
 
 
 class Snapshot(NamedTuple):
-    """Series of success, each check's memory, its alarms and whether they were calm, and the fields known by then."""
+    """Series of success, each check's memory, its alarms and whether they are calm, and the fields known by then."""
 
     success: dict[str, Trajectory]
-    checks: list[tuple[Memory, list[Alarm], bool]]
+    memories: list[Memory]
+    alarms: list[list[Alarm]]
+    calm: list[bool]
     ever: frozenset[str]
 
 
@@ -243,6 +237,10 @@ class Examination:
             for check in catalogue.checks.values()
             if check.predicate is not None and run_type in check.run_types
         ]
+        self.memories, self.alarms = [e.plan.begin() for e in self.examined], [e.begin() for e in self.examined]
+        self.calm = [True] * len(self.examined)
+        """What each check remembers, its alarms, and whether none of them rings or is about to: the lists of one row
+        stay as they are on the next, so that a snapshot has them."""
         fields = {f for e in self.examined for alternatives in e.check.arguments for f in alternatives}
         self.asked = sorted(f for f in fields if f.startswith(DECLARED))
         self.declared: dict[str, Any] = {}
@@ -261,9 +259,9 @@ class Examination:
         """Rows ``start:stop`` of a run."""
         columns = _Rows(run, start, stop, self.settings, self._stand(run, start, stop))
         numbers, before, steps = np.arange(start, stop), self.ever, run.steps[start:stop]
-        for examined in self.examined:
+        for place in range(len(self.examined)):
             spent()
-            self._block(examined, columns, numbers, steps, before)
+            self._block(place, columns, numbers, steps, before)
 
     def _stand(self, run: Run, start: int, stop: int) -> dict[str, np.ndarray]:
         """Takes the values of success; how they stand after each row, as the columns that checks ask for."""
@@ -289,9 +287,10 @@ class Examination:
         return standings, np.diff([*begins, stop - start]).tolist()
 
     def _block(
-        self, examined: Examined, columns: _Rows, numbers: np.ndarray, steps: np.ndarray, before: frozenset[str]
+        self, place: int, columns: _Rows, numbers: np.ndarray, steps: np.ndarray, before: frozenset[str]
     ) -> None:
         """The same for one check, which sees only the rows on which its needs are met."""
+        examined = self.examined[place]
         keep = np.ones(len(numbers), bool)
         for need in examined.check.needs:
             known = np.logical_or.reduce([columns.known(field) for field in need.fields])
@@ -305,10 +304,13 @@ class Examination:
         if not keep.all():
             arguments = [a[: np.count_nonzero(keep)] if steady(a) else a[keep] for a in arguments]
             numbers, steps = numbers[keep], steps[keep]
-        examined.block(arguments, numbers, steps)
+        at = self.memories[place][0] + 1
+        self.memories[place], found = examined.plan.block(self.memories[place], arguments, len(numbers))
+        examined.block(self.alarms[place], found, at, numbers, steps)
 
     def row(self, values: dict[str, Any], row: int, step: int) -> list[Examined]:
         """One row of a training run, by what is known of it; the checks whose alarm began to ring on it."""
+        self.memories, self.alarms, self.calm = self.memories.copy(), self.alarms.copy(), self.calm.copy()
         if self.settings != self.settings_before:
             self.settings_before = dict(self.settings)
             said = {name: declared(self.settings, name) for name in self.asked}
@@ -323,10 +325,15 @@ class Examination:
         self.full.update(values)
         self.full.update((key, self.success[field].standing) for field, key in _STANDING_OF.items())
         rang = []
-        for examined, compute, arguments_of in self._seeing():
-            examined.memory, found = compute(examined.memory, arguments_of(self.full))
-            if (found is not None or not examined.calm) and examined.take(found, row, step):
-                rang.append(examined)
+        memories, calm, full = self.memories, self.calm, self.full
+        for place, compute, arguments_of in self._seeing():
+            memory, found = compute(memories[place], arguments_of(full))
+            memories[place] = memory
+            if found is not None or not calm[place]:
+                examined = self.examined[place]
+                alarms, rings = examined.take(self.alarms[place], found, memory[0], row, step)
+                self.alarms[place], calm[place] = alarms, all(alarm.calm for alarm in alarms)
+                rang += [examined] * rings
         return rang
 
     def _seeing(self) -> list[_Seen]:
@@ -336,9 +343,10 @@ class Examination:
             if not known <= self.ever or len(self.plans) == PLANS:
                 self.ever |= known
                 self.plans.clear()
-            seen = [examined for examined in self.examined if self._sees(examined, known)]
+            seen = [(place, e) for place, e in enumerate(self.examined) if self._sees(e, known)]
             self.plans[known] = [
-                _Seen(e, e.plan.row, _picking([e.check.arguments[k] for k in e.plan.places], known)) for e in seen
+                _Seen(place, e.plan.row, _picking([e.check.arguments[k] for k in e.plan.places], known))
+                for place, e in seen
             ]
         return self.plans[known]
 
@@ -348,13 +356,12 @@ class Examination:
     def snapshot(self) -> Snapshot:
         """The examination as it is now, to come back to with `restore`."""
         success = {name: trajectory.copy() for name, trajectory in self.success.items()}
-        return Snapshot(success, [(e.memory, e.alarms, e.calm) for e in self.examined], self.ever)
+        return Snapshot(success, self.memories, self.alarms, self.calm, self.ever)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Goes back to a snapshot, as often as wanted."""
         self.success = {name: trajectory.copy() for name, trajectory in snapshot.success.items()}
-        for examined, state in zip(self.examined, snapshot.checks, strict=True):
-            examined.memory, examined.alarms, examined.calm = state
+        self.memories, self.alarms, self.calm = snapshot.memories, snapshot.alarms, snapshot.calm
         if self.ever != snapshot.ever:
             self.ever, self.known = snapshot.ever, frozenset()
             self.plans.clear()
@@ -363,7 +370,8 @@ class Examination:
         """What the checks have found in the run, of which the steps are asked; conclusions from them included."""
         first, last = bounds(run)
         since = -math.inf if first is None or last is None else last - RECENT * (last - first)
-        found = {f.code: f for e in self.examined if (f := e.finding(self.ever, since)) is not None}
+        told = (e.finding(alarms, self.ever, since) for e, alarms in zip(self.examined, self.alarms, strict=True))
+        found = {finding.code: finding for finding in told if finding is not None}
         conclude_all(self.catalogue, found)
         for finding in found.values():
             if self.catalogue.checks[finding.code].preview and not self.catalogue.preview:
@@ -373,11 +381,12 @@ class Examination:
     def coverage(self, found: list[Finding], unread: Mapping[str, int]) -> Coverage:
         """What ran, fired, passed and was skipped, and what nobody read."""
         fired = {f.code for f in found}
-        ran = [e.check.code for e in self.examined if e.seen]
+        seen = {e.check.code for e, (rows, *_) in zip(self.examined, self.memories, strict=True) if rows}
+        ran = [e.check.code for e in self.examined if e.check.code in seen]
         skipped = [
             {"code": e.check.code, "needs": self._missing(e.check)}
             for e in self.examined
-            if not e.seen and e.check.code not in fired
+            if e.check.code not in seen and e.check.code not in fired
         ]
         passed = [c for c in ran if c not in fired]
         return Coverage(

@@ -123,7 +123,7 @@ def test_an_alarm_fed_in_blocks_is_the_alarm_fed_by_rows(
         rows = np.arange(start, stop)
         for _ in by_block.block(np.array(flags[start:stop], bool), start, rows, rows + 1):
             pass
-    for name in ("active", "quiet", "held", "episodes"):
+    for name in ("active", "quiet", "recent", "episodes"):
         assert getattr(by_row, name) == getattr(by_block, name), name
     one, other = by_row.main, by_block.main
     assert (one is None) == (other is None)
