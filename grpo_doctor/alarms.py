@@ -41,7 +41,8 @@ class Episode:
 
     def copy(self) -> Episode:
         """An episode that stays as it is while this one goes on."""
-        other = Episode((self.onset_row, self.onset_step), self.detected_step)
+        other = Episode.__new__(Episode)
+        other.onset_row, other.onset_step, other.detected_step = self.onset_row, self.onset_step, self.detected_step
         other.last_row, other.last_step = self.last_row, self.last_step
         other.evidence, other.confidence, other.suffered = self.evidence, self.confidence, self.suffered
         return other
@@ -68,7 +69,8 @@ class Alarm:
 
     def copy(self) -> Alarm:
         """An alarm that stays as it is while this one goes on."""
-        other = Alarm(self.level, (self.least, self.span), self.clear)
+        other = Alarm.__new__(Alarm)
+        other.level, other.least, other.span, other.clear = self.level, self.least, self.span, self.clear
         other.recent, other.quiet, other.active = self.recent, self.quiet, self.active
         other.episode = None if self.episode is None else self.episode.copy()
         other.longest, other.episodes = self.longest, self.episodes
@@ -96,10 +98,10 @@ class Alarm:
 
     def _remember(self, flag: bool, at: int, row: int, step: int) -> None:
         """Keeps the rows with the condition among the last ones."""
-        while self.recent and self.recent[0][0] <= at - self.span:
-            self.recent = self.recent[1:]
-        if flag:
-            self.recent = (*self.recent, (at, row, step))
+        recent = self.recent
+        while recent and recent[0][0] <= at - self.span:
+            recent = recent[1:]
+        self.recent = (*recent, (at, row, step)) if flag else recent
 
     def _ring(self, row: int, step: int) -> None:
         self.active, self.quiet = True, 0

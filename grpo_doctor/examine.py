@@ -202,12 +202,8 @@ def _picking(arguments: Iterable[tuple[str, ...]], known: frozenset[str]) -> Arg
     return itemgetter(*names)
 
 
-class _Seen(NamedTuple):
-    """A check that sees a row by its place, with what computes the row and what picks its arguments from it."""
-
-    place: int
-    compute: Callable[[Memory, Sequence[Any]], tuple[Memory, Any]]
-    arguments_of: Arguments
+_Seen: TypeAlias = tuple[int, Callable[[Memory, Sequence[Any]], tuple[Memory, Any]], Arguments]
+"""A check that sees a row by its place, with what computes the row and what picks its arguments from it."""
 
 
 class Snapshot(NamedTuple):
@@ -345,8 +341,7 @@ class Examination:
                 self.plans.clear()
             seen = [(place, e) for place, e in enumerate(self.examined) if self._sees(e, known)]
             self.plans[known] = [
-                _Seen(place, e.plan.row, _picking([e.check.arguments[k] for k in e.plan.places], known))
-                for place, e in seen
+                (place, e.plan.row, _picking([e.check.arguments[k] for k in e.plan.places], known)) for place, e in seen
             ]
         return self.plans[known]
 

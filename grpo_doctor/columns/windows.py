@@ -7,7 +7,7 @@ import operator
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache, cached_property, reduce
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -18,20 +18,22 @@ from .cells import Cell, State
 
 def added(values: Sequence[Any]) -> Any:
     """The sum of numbers or of columns, in their order, so that it has the same last digit either way."""
-    return _adder(len(values))(values)
+    return _unrolled("{}", len(values))(values)
 
 
 def mean(values: Sequence[Any]) -> Any:
-    return _adder(len(values))(values) / len(values)
+    return added(values) / len(values)
 
 
 @cache
-def _adder(number: int) -> Callable[[Sequence[Any]], Any]:
-    """A function that adds so many values without a loop, which costs as much as the sum."""
+def _unrolled(result: str, number: int, *factors: float) -> Callable[[Sequence[Any]], Any]:
+    """A function that adds so many values, each by its factor, without a loop, which costs as much as the sum; of the
+    total it makes the result."""
     names: dict[str, Any] = {}
     values = [f"x{k}" for k in range(number)]
-    lines = ["def add(values):", f"{', '.join(values)}, = values", "total = 0.0", *(f"total += {x}" for x in values)]
-    exec("\n    ".join([*lines, "return total"]), names)
+    terms = [f"{factor!r} * {x}" for factor, x in zip(factors, values, strict=True)] if factors else values
+    lines = ["def add(values):", f"{', '.join(values)}, = values", "total = 0.0", *(f"total += {x}" for x in terms)]
+    exec("\n    ".join([*lines, f"return {result.format('total')}"]), names)
     function: Callable[[Sequence[Any]], Any] = names["add"]
     return function
 
@@ -106,7 +108,14 @@ class Window:
 
     def push(self, state: State, x: Any) -> tuple[State, Any]:
         state = (state + (x,))[-self.rows :]  # noqa: RUF005 - twice as fast as unpacking
-        return state, self.reduce(state) if len(state) == self.rows else math.nan
+        return state, self.of_row(state) if len(state) == self.rows else math.nan
+
+    @cached_property
+    def of_row(self) -> Callable[[Sequence[Any]], Any]:
+        """The reduction of the numbers of one window, without a call of its own for what is made of their sum."""
+        if self.reduce is mean:
+            return _unrolled(f"{{}} / {self.rows}", self.rows)
+        return _unrolled("{}", self.rows) if self.reduce is added else self.reduce
 
     def block(self, state: State, xs: Any) -> tuple[State, Any]:
         state, shifted = _windows(self.rows, state, xs)
@@ -157,14 +166,12 @@ class Slope:
     rows: int
 
     def __call__(self, values: Sequence[Any]) -> Any:
-        places, scale = _places(self.rows)
-        return added([place * value for place, value in zip(places, values, strict=True)]) / scale
+        return self._function(values)
 
-
-@cache
-def _places(rows: int) -> tuple[list[float], float]:
-    places = [k - (rows - 1) / 2 for k in range(rows)]
-    return places, sum(place**2 for place in places)
+    @cached_property
+    def _function(self) -> Callable[[Sequence[Any]], Any]:
+        places = [k - (self.rows - 1) / 2 for k in range(self.rows)]
+        return _unrolled(f"{{}} / {sum(place**2 for place in places)}", self.rows, *places)
 
 
 @dataclass(frozen=True)
