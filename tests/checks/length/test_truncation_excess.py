@@ -193,7 +193,7 @@ def test_from_five_known_shares_on_the_last_five_rows_count() -> None:
     ],
 )
 def test_two_rows_whose_mean_is_the_longest_are_cut(mean: str, longest: str | None, fires: bool) -> None:
-    columns = {"response_length_mean": mean} | ({"response_length_max": longest} if longest else {})
+    columns: dict[str, Any] = {"response_length_mean": mean} | ({"response_length_max": longest} if longest else {})
     found = run_check("LEN003", **columns)
     assert (found is not None) is fires
     if found is not None and longest == "4096x2":
