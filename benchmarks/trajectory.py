@@ -43,16 +43,15 @@ def cells(runs: int, live: int, rows: int, kind: tuple[float, int], rng: np.rand
 def main() -> None:
     """Prints one row for each kind of noise and length."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=200)
-    parser.add_argument("--live", type=int, default=100, help="flat runs that are looked at after every row")
+    parser.add_argument("--runs", type=int, default=400)
+    parser.add_argument("--live", type=int, default=400, help="flat runs that are looked at after every row")
     parser.add_argument("--scores", type=int, default=6000, help="flat runs of few held-out scores")
     options = parser.parse_args()
     rng = np.random.default_rng(0)
     print("| " + " | ".join(HEAD) + " |\n|" + "---|" * len(HEAD))
     for kind in KINDS:
         for rows in (20, 60, 200, 2000):
-            live = options.live if rows <= 200 else options.live // 5
-            shares = cells(options.runs, live, rows, kind, rng)
+            shares = cells(options.runs, options.live, rows, kind, rng)
             print(f"| {kind[0]} | {kind[1]} | {rows} | " + " | ".join(f"{c:.1%}" for c in shares) + " |", flush=True)
     for lag in (0.0, 0.3):
         seen = [ever_fell(noise(SHORT, lag, 1, rng), apart=True) for _ in range(options.scores)]

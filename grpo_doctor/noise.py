@@ -75,9 +75,16 @@ def _split(x: np.ndarray) -> int:
 
 @lru_cache(maxsize=2 * LENGTHS)
 def critical(z: float, degrees: int) -> float:
-    """Student's t at the probability of the normal quantile ``z`` (Cornish and Fisher's expansion, as in Abramowitz and
-    Stegun 26.7.5): a standard error that few values give is itself not known well."""
-    return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
+    """Student's t at the probability of the normal quantile ``z`` (Cornish and Fisher's expansion, all terms of
+    Abramowitz and Stegun 26.7.5): a standard error that few values give is itself not known well."""
+    terms = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return math.fsum(term / degrees**power for power, term in enumerate(terms))
 
 
 class Noise(NamedTuple):

@@ -6,9 +6,9 @@ whose width doubles as the run grows. Each time a bin is full the run so far can
 whole log say the same at the same row. What is noise tells `grpo_doctor.noise`.
 
 **Tests.** Means of windows of a quarter, an eighth and a sixteenth of the run, of three bins at least: the last quarter
-against the first window for a gain, the last window against the best for a fall. The critical values are those of
-Student's t, for few bins know the noise less well, and the one for a fall also pays for looking after every row;
-`benchmarks/trajectory.md` has the simulated error rates.
+against the first window for a gain; the last window, or a third of the run, against the best for a fall, which must
+have lasted or lie far beyond the noise. The critical values are those of Student's t, for few bins know the noise less
+well, and the one for a fall also pays for looking after every row; `benchmarks/trajectory.md` has the error rates.
 
 Few held-out scores have also fallen where those after the highest go down by rank (Mann and Kendall): they are measured
 far apart, so that the noise of one says nothing of the next.
@@ -22,6 +22,7 @@ import math
 from array import array
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property, lru_cache
+from itertools import combinations_with_replacement
 from typing import Any, NamedTuple
 
 import msgspec
@@ -46,10 +47,18 @@ LEAST_GAIN = 0.01
 one gains less."""
 WINDOW = 3
 """Bins of the smallest window: a single value is no level."""
-PARTS = (16, 8, 4)
-"""The windows as parts of the run."""
-OWN = 5
-"""Bins of a window from which its own noise is known."""
+PARTS, WIDEST = (16, 8, 4), 3
+"""The windows as parts of the run; and the widest, by which only a fall is looked for: it may be slow."""
+LASTED, SUDDEN = 16, 1.25
+"""Part of the run for which a drop must have lasted: it shows at the end and that much earlier. One that has not must
+go further by this factor: of flat runs one in a hundred ever goes 1.11 times as far at a lag-1 of 0.3."""
+SINGLE = 1.1
+"""How much further a drop must go, by the noise of the whole run, where a bin is a single row: rows are more alike than
+means of several, and few of them hardly tell by how much. At a lag-1 of 0.3 one in a hundred flat runs of 200 rows is then ever said to have
+fallen, with a look after every row (`benchmarks/trajectory.md`)."""
+OWN, HINT = 5, 0.5
+"""Bins of a window from which its own noise is known; and the share of what would show by the noise of the whole run
+from which it is asked for: most drops are smaller."""
 SOLVED = 0.9
 """Share of the top from which a task is solved."""
 UNIT = 0.1
@@ -113,11 +122,12 @@ NOTHING = Outcome()
 
 
 class Drop(NamedTuple):
-    """From the best window of so many ``rows`` to the last one; ``peak`` is where the best begins."""
+    """From the best window, of ``wide`` bins from ``peak`` on, to the last one, of ``rows`` bins."""
 
     best: float
     end: float
     peak: int
+    wide: int
     rows: int
 
 
@@ -146,11 +156,11 @@ class Standing:
 
     @cached_property
     def now(self) -> float:
-        return self._drop[1].end if self.fallen else self._quarters[1]
+        return self._drop.end if self.fallen else self._quarters[1]
 
     @cached_property
     def best(self) -> float:
-        return self._drop[1].best if self._lengths else math.nan
+        return self._drop.best if self._lengths else math.nan
 
     @cached_property
     def shown(self) -> float:
@@ -173,7 +183,7 @@ class Standing:
         if not any(map(self._grade, self._drops)):
             return 0  # whatever the noise
         fell = self._shows() or (self._apart and self._bins <= SHORT and _sinks(self._means))
-        return self._grade(self._drop[1]) if fell else 0
+        return self._grade(self._drop) if fell else 0
 
     @property
     def fell(self) -> bool:
@@ -197,7 +207,7 @@ class Standing:
     @cached_property
     def since(self) -> float:
         if self.fallen:
-            peak = self._drop[1].peak
+            peak = self._drop.peak
             return self._begins[peak + split(self._means[peak:])]
         return self._begins[split(self._means)] if self.gained else math.nan
 
@@ -248,37 +258,50 @@ class Standing:
 
     @cached_property
     def _drops(self) -> list[Drop]:
-        """From the best window to the last, for each length of windows."""
+        """From the best window, as wide as the last or wider, to the last, for each length of windows."""
         sums, n, drops = np.frombuffer(self._sums), self._bins, []
-        for k in self._lengths:
-            peak = int((sums[k : n - k + 1] - sums[: n - 2 * k + 1]).argmax())
-            drops.append(Drop(self._level(peak, k), self._level(n - k, k), peak, k))
+        lengths = dict.fromkeys((*self._lengths, max(n // WIDEST, WINDOW))) if self._lengths else ()
+        for k, wide in combinations_with_replacement(lengths, 2):
+            peak = int((sums[wide : n - k + 1] - sums[: n - k - wide + 1]).argmax())
+            drops.append(Drop(self._level(peak, wide), self._level(n - k, k), peak, wide, k))
         return drops
 
     @cached_property
-    def _drop(self) -> tuple[float, Drop]:
-        """The drop that lies furthest beyond the noise, and how many times as far as the noise reaches.
+    def _furthest(self) -> list[tuple[float, Drop]]:
+        """The drops, and how many times as far each lies as the noise reaches, the furthest first.
 
-        Either the noise of the whole run or that of the two windows: a reward that lies at its floor has hardly any.
+        A drop must show in the window a little earlier too, for what is looked at often is low for a moment now and
+        then, or be `SUDDEN`. Either the noise of the whole run or that of the two windows: a reward that lies at its
+        floor has hardly any.
         """
-        bins, noise, found = self._means, self._noise, []
+        noise, n, found = self._noise, self._bins, []
+        size = critical(FALL, noise.degrees) * (SINGLE if self._width == 1 else 1.0)
         for drop in self._drops:
-            best, end, peak, k = drop
-            reach = math.sqrt(2) * noise.error(k) * critical(FALL, noise.degrees)
-            if k >= OWN:
-                both = squares(bins[peak : peak + k], best) + squares(bins[-k:], end)
-                own = Noise(both / (2 * k - 2), noise.along, 2 * k - 2, noise.least)
-                reach = min(reach, math.sqrt(2) * own.error(k) * critical(FALL, own.degrees))
-            found.append(((best - end) / reach, drop))
-        return max(found)
+            best, end, peak, wide, k = drop
+            earlier = self._level(n - k - max(n // LASTED, 1), k)
+            height = max(best - max(end, earlier), (best - end) / SUDDEN)
+            reach = size * math.hypot(noise.error(k), noise.error(wide))
+            if k >= OWN and height > HINT * reach:
+                degrees = k + wide - 2
+                both = squares(self._means[peak : peak + wide], best) + squares(self._means[-k:], end)
+                own = Noise(both / degrees, noise.along, degrees, noise.least)
+                reach = min(reach, math.hypot(own.error(k), own.error(wide)) * critical(FALL, degrees))
+            found.append((height / reach, drop))
+        return sorted(found, reverse=True)
+
+    @cached_property
+    def _drop(self) -> Drop:
+        """The drop that is told: of windows of one size where these show it, for wide ones blur the levels."""
+        sharp = (drop for ratio, drop in self._furthest if ratio > 1 and drop.rows == drop.wide <= self._lengths[-1])
+        return next(sharp, self._furthest[0][1])
 
     def _shows(self) -> bool:
         """Whether the noise does not explain the drop. The lower median of the best window drops by half of what shows
         too: a few values among zeros are no level to fall from."""
-        ratio, (best, end, peak, k) = self._drop
+        ratio, (best, end, peak, wide, _) = self._furthest[0]
         if ratio <= 1:
             return False
-        usual = float(np.sort(self._means[peak : peak + k])[(k - 1) // 2])
+        usual = float(np.sort(self._means[peak : peak + wide])[(wide - 1) // 2])
         return 2 * ratio * (usual - end) > best - end
 
     @cached_property

@@ -61,6 +61,42 @@ def test_a_third_of_the_level_lost_is_worth_saying_and_no_failure() -> None:
     assert judged(noisy(np.where(np.arange(200) < 140, 0.6, 0.55), 0.02)).fallen == 0
 
 
+def dropped(drop: float, rows: int) -> np.ndarray:
+    """120 rows that swing by 0.05, the last of them lower by this drop."""
+    values = np.tile([0.45, 0.55], 60)
+    values[len(values) - rows :] -= drop
+    return values
+
+
+@pytest.mark.parametrize(
+    ("drop", "rows", "fell"),
+    [
+        (0.150, 7, False),
+        (0.153, 7, True),  # the window a sixteenth of the run earlier is low too
+        (0.153, 6, False),
+        (0.180, 6, False),
+        (0.182, 6, True),  # so sudden that it need not have lasted
+    ],
+)
+def test_a_drop_must_have_lasted_or_be_far_beyond_the_noise(drop: float, rows: int, fell: bool) -> None:
+    assert (judged(dropped(drop, rows)).fallen > 0) is fell
+
+
+@pytest.mark.parametrize(
+    ("drop", "alone", "averaged"), [(0.102, False, False), (0.105, False, True), (0.11, True, True)]
+)
+def test_a_drop_of_single_rows_must_go_further(drop: float, alone: bool, averaged: bool) -> None:
+    """Each value twice is the same bins, each a mean of two rows."""
+    values = dropped(drop, 16)
+    assert (judged(values).fallen > 0, judged(np.repeat(values, 2)).fallen > 0) == (alone, averaged)
+
+
+def test_a_slow_fall_shows_by_thirds_of_the_run() -> None:
+    """By quarters it would have to be 0.172."""
+    slow = np.tile([0.4, 0.6], 60) - 0.165 * np.clip((np.arange(120) - 40) / 40, 0, 1)
+    assert judged(slow).fallen > 0
+
+
 def test_a_fall_that_recovers_is_none_at_the_end() -> None:
     dip = np.where((np.arange(200) > 100) & (np.arange(200) < 130), 0.05, 0.6)
     assert judged(noisy(dip)[:128]).fallen == 2
@@ -104,6 +140,8 @@ def test_a_fall_to_the_floor_is_seen_after_a_restless_run() -> None:
 def test_critical_values_are_those_of_student() -> None:
     assert critical(1.96, 10) == pytest.approx(2.228, abs=0.01)  # two-sided 5 %
     assert critical(1.96, 1000) == pytest.approx(1.962, abs=0.001)
+    assert critical(4.8, 8) == pytest.approx(12.48, rel=0.02)  # one-sided 8e-7, of few degrees of freedom
+    assert critical(4.8, 14) == pytest.approx(7.899, rel=0.002)
 
 
 def test_nothing_is_said_before_there_are_enough_values() -> None:

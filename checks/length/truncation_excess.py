@@ -1,3 +1,6 @@
+import math
+from typing import NamedTuple
+
 import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
@@ -7,6 +10,7 @@ from grpo_doctor.columns import (
     began,
     best,
     fmax,
+    fold,
     isnan,
     kendall_tau,
     lowest,
@@ -18,6 +22,9 @@ from grpo_doctor.columns import (
     where,
     words,
 )
+
+MET = 3
+"""Rows on which the longest mean length must have come to be the limit; a second time may be chance."""
 
 
 @check(
@@ -87,10 +94,11 @@ def truncation_excess(
     counts). Where the task was solved while it trained, or the reward has gained and no more than half of the
     responses are cut, it is an info.
 
-    Where no share is recorded, the mean length over 10 rows tells it: from 95 % of the declared limit, or of a largest
-    length that stands still, nearly all are cut (2r - 1 at a share r of the limit). A mean length that has stood
-    exactly at its own maximum for 10 rows, above 16 tokens, is the limit, and everything is cut; where the longest
-    response is recorded, two rows on which it is the mean as well, and the same, are enough. It clears after 5 rows
+    Where no share is recorded, the mean length over 10 rows tells it: from 95 % of the declared limit, of a largest
+    length that stands still, or of the longest mean where that is a whole number, has come three times and other means
+    are broken numbers, nearly all are cut (2r - 1 at a share r of the limit). A mean length that has stood exactly at
+    its own maximum for 10 rows, above 16 tokens, is the limit, and everything is cut; where the longest response is
+    recorded, two rows on which it is the mean as well, and the same, are enough. It clears after 5 rows
     below: the end of the run counts, not its start.
 
     ## Thresholds
@@ -165,6 +173,7 @@ def _by_length(
     """
     stands = moving_min(mean, rows) == moving_max(mean, rows)
     limit = fmax(limit, where(moving_min(longest, rows) == moving_max(longest, rows), longest, np.nan))
+    limit = fmax(limit, fold(_met, _Met, mean))
     filled = where(limit > short, length / limit, np.nan)
     n = total(mean == mean)
     alike = (n > 1) & (total(mean >= longest) == n) & (best(mean) == lowest(mean)) & (mean > short)
@@ -172,6 +181,27 @@ def _by_length(
     at_own_top = stands & (mean >= longest) & (longest > short)
     none = where(n < rows, np.nan, 0.0)
     return where((filled >= full) & (filled <= 1), 2 * filled - 1, where(at_own_top | alike, 1.0, none))
+
+
+class _Met(NamedTuple):
+    """The longest mean length so far, the rows at exactly that, and the rows whose mean is no whole number."""
+
+    longest: float = 0.0
+    times: int = 0
+    broken: int = 0
+
+
+def _met(state: _Met, mean: float) -> tuple[_Met, float]:
+    """The limit, where the mean length has met it: whole, and the longest mean again and again. NaN before.
+
+    Where other means are broken numbers, only responses that are all equally long have one that is whole so often.
+    """
+    if mean == mean:
+        longest = max(state.longest, mean)
+        times = state.times if longest == state.longest else 0
+        state = _Met(longest, times + (mean == longest), state.broken + (mean % 1 != 0))
+    met = state.times >= MET and state.longest % 1 == 0 and state.broken
+    return state, state.longest if met else math.nan
 
 
 def _by(length: float) -> str:

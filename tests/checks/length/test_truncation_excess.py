@@ -89,6 +89,23 @@ def test_a_mean_that_stands_at_its_maximum_is_the_limit(columns: dict[str, Any],
     assert (found.severity if found else None) == expected
 
 
+@pytest.mark.parametrize(
+    ("lengths", "severity"),
+    [
+        ("250.5 256 250.5 256 250.5 256 250.5x8", "warning"),
+        ("250.5 256 250.5 256 250.5x10", None),  # twice may be chance
+        ("250.5 255 250.5 255 250.5 256 250.5x8", None),  # a longer one says that the others were not at the limit
+        ("250.5 256.5 250.5 256.5 250.5 256.5 250.5x8", None),  # no limit is half a token
+        ("250 256 250 256 250 256 250x8", None),  # rounded to whole tokens: the longest comes again by chance
+        ("250.5 256 250.5 256 250.5 256 nan 250.5x8", "warning"),
+        ("250.5 256 250.5 256 250.5 256 240.5x20", None),  # 94 % of it: any number of them may be cut
+    ],
+)
+def test_the_longest_mean_that_comes_again_and_again_is_the_limit(lengths: str, severity: str | None) -> None:
+    found = run_check("LEN003", response_length_mean=lengths)
+    assert (found.severity if found and not found.cleared else None) == severity
+
+
 def test_cut_responses_of_a_task_that_was_solved_are_a_remark() -> None:
     solved = run_check("LEN003", truncated_rate="0x20 1x20", reward_mean="0.1x5 0.4x5 0.8x5 1x25", reward_max="1x40")
     assert solved is not None
