@@ -54,8 +54,8 @@ LASTED, SUDDEN = 16, 1.25
 go further by this factor: of flat runs one in a hundred ever goes 1.11 times as far at a lag-1 of 0.3."""
 SINGLE = 1.1
 """How much further a drop must go, by the noise of the whole run, where a bin is a single row: rows are more alike than
-means of several, and few of them hardly tell by how much. At a lag-1 of 0.3 one in a hundred flat runs of 200 rows is then ever said to have
-fallen, with a look after every row (`benchmarks/trajectory.md`)."""
+means of several, and few of them hardly tell by how much. At a lag-1 of 0.3 one in a hundred flat runs of 200 rows is
+then ever said to have fallen, with a look after every row (`benchmarks/trajectory.md`)."""
 OWN, HINT = 5, 0.5
 """Bins of a window from which its own noise is known; and the share of what would show by the noise of the whole run
 from which it is asked for: most drops are smaller."""
