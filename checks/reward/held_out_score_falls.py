@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column
+from grpo_doctor.columns import Column, words
 
 
 @check(
@@ -29,6 +29,9 @@ def held_out_score_falls(
     eval_best: Column,
     eval_now: Column,
     eval_since: Column,
+    eval_first: Column,
+    eval_shown: Column,
+    eval_gained: Column,
 ) -> Fires:
     """The held-out score has fallen from the level that it had reached.
 
@@ -36,6 +39,8 @@ def held_out_score_falls(
     The trajectory of the held-out score (`grpo_doctor.trajectory`): its last window lies below its best by more than
     the noise explains, or, with few evaluations, they go down by rank since the highest. **warning** when it has lost
     15 % of its best level and a quarter of the range that it has moved in, **error** from 30 % and half of that range.
+    A **warning** too where its last quarter lies below its first by more than a gain would have needed to show: less is
+    lost then, but the training has cost what it was meant to raise.
 
     ## Why it matters
     What a run is trained for is the score on prompts that it was not trained on. Where that falls, the checkpoint to
@@ -49,16 +54,27 @@ def held_out_score_falls(
     (REW002); where it fell too, the cause of that fall is the cause of this one (REW009).
 
     ## Sources
-    arXiv 2210.10760 (the gold reward falls while its proxy rises).
+    arXiv 2210.10760 (the gold reward falls while its proxy rises). Bihan/dstack-configs: PPO at a training reward of
+    0.95 goes on for 300 steps, in which its score on 34 evaluations slips from 0.897 to 0.874.
     """
+    below = ~eval_gained & ~eval_fallen & (eval_first - eval_now > eval_shown)
     return fires(
-        eval_fallen,
-        "The held-out score fell from {best:.3g} to {now:.3g} at step {since:.0f}.",
+        eval_fallen | below,
+        "The held-out score {fell}.",
         error=eval_lost,
         hold=(1, 1),
         clear=1,
         onset=eval_since,
+        fell=words(_fell, eval_fallen, eval_best, eval_first, eval_now, eval_since),
         best=eval_best,
+        first=eval_first,
         now=eval_now,
+        shown=eval_shown,
         since=eval_since,
     )
+
+
+def _fell(fallen: bool, best: float, first: float, now: float, since: float) -> str:
+    if fallen:
+        return f"fell from {best:.3g} to {now:.3g} at step {since:.0f}"
+    return f"lies below where it began: {first:.3g} then, {now:.3g} now"

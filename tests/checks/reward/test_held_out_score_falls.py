@@ -27,8 +27,25 @@ def test_how_bad_a_fall_is(now: float, severity: str | None) -> None:
     [
         pytest.param("0.1 0.2 0.3 0.4 0.5 0.6x20", id="rises"),
         pytest.param("0.5 0.6 0.3 0.55 0.6 0.5 0.58 0.52 0.57", id="restless"),
-        pytest.param("0.6 0.59 0.58 0.57 0.56 0.55 0.54 0.53 0.52", id="loses little"),
+        pytest.param("0.6 0.59 0.58 0.57 0.56 0.55 0.54", id="few that lose little"),
     ],
 )
 def test_silent(scores: str) -> None:
     assert run_check("REW015", eval_score=scores) is None
+
+
+def slipping(end: float) -> str:
+    """Scores that scatter by 0.005 about 0.9, and about this at the end."""
+    level = [0.9] * 12 + [end] * 12
+    return " ".join(f"{score + 0.005 * (-1) ** n:.4f}" for n, score in enumerate(level))
+
+
+def test_less_than_a_fall_that_its_noise_does_not_explain() -> None:
+    found = find("REW015", eval_score=slipping(0.87))
+    assert (found.severity, found.detected_step, found.cleared) == ("warning", 14, False)
+    assert found.message == "The held-out score lies below where it began: 0.9 then, 0.87 now."
+
+
+def test_what_its_noise_explains_is_no_loss() -> None:
+    assert find("REW015", eval_score=slipping(0.885)).evidence["shown"] < 0.015
+    assert run_check("REW015", eval_score=slipping(0.895)) is None
