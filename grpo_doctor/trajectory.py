@@ -52,10 +52,11 @@ PARTS, WIDEST = (16, 8, 4), 3
 LASTED, SUDDEN = 16, 1.25
 """Part of the run for which a drop must have lasted: it shows at the end and that much earlier. One that has not must
 go further by this factor: of flat runs one in a hundred ever goes 1.11 times as far at a lag-1 of 0.3."""
-SINGLE = 1.1
-"""How much further a drop must go, by the noise of the whole run, where a bin is a single row: rows are more alike than
-means of several, and few of them hardly tell by how much. At a lag-1 of 0.3 one in a hundred flat runs of 200 rows is
-then ever said to have fallen, with a look after every row (`benchmarks/trajectory.md`)."""
+SINGLES, FEWER, MORE = 24, 0.9, 1.1
+"""How much further a drop must go, by the noise of the whole run, where bins are single rows: less while they are fewer
+than so many, for little has been paid for looks, and more from there on, for rows are more alike than means of several,
+and the steps that are fitted to them take up what makes them so. Of flat runs at a lag-1 of 0.3, looked at after every
+row, 0.1 % are then said to have fallen in the first 23 rows and one in a hundred in 200 (`benchmarks/trajectory.md`)."""
 OWN, HINT = 5, 0.5
 """Bins of a window from which its own noise is known; and the share of what would show by the noise of the whole run
 from which it is asked for: most drops are smaller."""
@@ -275,7 +276,8 @@ class Standing:
         floor has hardly any.
         """
         noise, n, found = self._noise, self._bins, []
-        size = critical(FALL, noise.degrees) * (SINGLE if self._width == 1 else 1.0)
+        further = 1.0 if self._width > 1 else FEWER if n < SINGLES else MORE
+        size = critical(FALL, noise.degrees) * further
         for drop in self._drops:
             best, end, peak, wide, k = drop
             earlier = self._level(n - k - max(n // LASTED, 1), k)
