@@ -21,8 +21,9 @@ from .headline import ENOUGH, lost, shown, sick, unsick
 from .moved import Moved, Recorded, moved_first, moved_table
 from .remedies import REMEDIES
 from .run import Run, RunType, Table
+from .standing import Outcome
 from .tables import before_next_run, tables_of
-from .trajectory import MEANT, Outcome, Trajectory
+from .trajectory import MEANT, Trajectory
 
 if TYPE_CHECKING:
     from .catalogue import Catalogue

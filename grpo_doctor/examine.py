@@ -17,7 +17,8 @@ from .columns import Memory, Words, steady
 from .diagnosis import Coverage, Diagnosis, bounds, conclude_all, diagnosis_of
 from .record import OBJECT_FIELDS
 from .run import WORDED, Run, figure
-from .trajectory import FOLLOWED, STANDING, Standing, Trajectory, success_of
+from .standing import Standing
+from .trajectory import FOLLOWED, STANDING, Trajectory, success_of
 
 BLOCK = 8192
 """Rows that are held at once: bounded memory, and small enough for the cache."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from .check import Finding
 from .moved import Moved
 from .run import Run, RunType
-from .trajectory import LEAST, TURNED, Outcome
+from .standing import LEAST, Outcome
+from .trajectory import TURNED
 
 if TYPE_CHECKING:
     from .diagnosis import Verdict

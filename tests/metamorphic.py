@@ -25,7 +25,7 @@ from grpo_doctor.diagnosis import Diagnosis
 from grpo_doctor.examine import diagnose
 from grpo_doctor.run import Run
 from grpo_doctor.sources import ReadError, read, survey
-from grpo_doctor.trajectory import UNIT
+from grpo_doctor.standing import UNIT
 
 from .corpus import labels
 from .corpus_path import CORPUS

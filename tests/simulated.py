@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from grpo_doctor.trajectory import Outcome, Trajectory
+from grpo_doctor.standing import Outcome
+from grpo_doctor.trajectory import Trajectory
 
 
 def noise(rows: int, along: float, average: int, rng: np.random.Generator) -> np.ndarray:

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grpo_doctor.noise import critical
-from grpo_doctor.trajectory import BINS, LEAST, NOTHING, Outcome, Trajectory
+from grpo_doctor.standing import LEAST, NOTHING, Outcome
+from grpo_doctor.trajectory import BINS, Trajectory
 from tests import simulated
 
 

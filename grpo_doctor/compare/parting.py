@@ -17,7 +17,7 @@ import numpy as np
 
 from ..noise import split
 from ..run import Run
-from ..trajectory import WINDOW
+from ..standing import WINDOW
 from .align import Aligned, timeline
 from .difference import LEAST, SEED, autocorrelation
 

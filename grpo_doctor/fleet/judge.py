@@ -31,7 +31,8 @@ from ..sources import ReadError
 from ..sources.folder import COMPARED, Answer, Survey, survey, survey_files, view_rows
 from ..sources.input import Input
 from ..sources.reader import read_input
-from ..trajectory import LEAST, TURNED, WINDOW
+from ..standing import LEAST, WINDOW
+from ..trajectory import TURNED
 from .declared import Settings, settings_of
 from .places import Stamp, Unit, digest, fetch
 
