@@ -1,7 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, check, fires, probe, probes
-from grpo_doctor.columns import Column, row, total
+from grpo_doctor.columns import Column, best, each, lowest, row, total, where, words
 
 
 @check("KL003", kind="defect", severity="warning")
@@ -14,13 +14,14 @@ def kl_identically_zero(
     zero: float = 1e-8,
     least_rows: int = 5,
 ) -> Fires:
-    """The logged KL is zero throughout, so it measures nothing.
+    """The logged KL is zero throughout, or one other number, so it measures nothing.
 
     ## What it sees
-    Five or more recorded values of the KL after the first, every one below 1e-8 in size, in a run that does not
-    declare a KL coefficient of 0. An error where it declares one above 0; an info where it declares none and the
-    reward has gained: trainers without a KL term log 0 for it. Rows whose recorded gradient is exactly 0
-    are not counted: a policy that does not move stays at its reference.
+    Five or more recorded values of the KL after the first, every one below 1e-8 in size, or every one the same number
+    to more than three digits, in a run that does not declare a KL coefficient of 0. An error where it declares one
+    above 0 and the KL is 0; an info where the reward has gained and it declares none: trainers without a KL term log 0
+    for it. Rows whose recorded gradient is exactly 0 are not counted: a policy that does not move stays at its
+    reference.
 
     ## Thresholds
     - `zero`: |KL|, nats per token, below which it counts as 0.
@@ -29,7 +30,8 @@ def kl_identically_zero(
     ## Why it matters
     A policy that has been updated differs from its reference. A KL of exactly zero is computed against the policy
     itself, is printed after multiplication with a small coefficient, or is not computed: it can neither protect the
-    policy nor show drift.
+    policy nor show drift. Neither can one that is the same to the last digit on samples that differ: no update reaches
+    the policy, or the number is not measured on what was sampled.
 
     ## Known false alarms
     The first steps; LoRA before its first update (B is zero); runs whose updates are all skipped; TRL with beta=0
@@ -43,16 +45,27 @@ def kl_identically_zero(
     beita6969/colab-grpo's log: 0.005 times a squared difference of mean log-probabilities, printed as 0.0000 in 19 of
     19 blocks.
     """
-    seen, nonzero = row(kl), total(abs(kl) >= zero)
-    found = (total(~(grad_norm == 0)) > least_rows) & (nonzero == 0) & ~(kl_coef == 0)
+    seen, nothing = row(kl), total(abs(kl) >= zero) == 0
+    alike = nothing | ((lowest(kl) == best(kl)) & (each(_rounded, kl) != kl))
+    found = (total(~(grad_norm == 0)) > least_rows) & alike & ~(kl_coef == 0)
     return fires(
         found & ~reward_gained,
-        "The logged KL was 0 in all {seen} of its values: it measures nothing and protects nothing.",
+        "The logged KL was {value} in all {seen} of its values: it measures nothing and protects nothing.",
         hold=(1, 1),
         info=found,
-        error=found & (kl_coef > 0),
+        error=found & nothing & (kl_coef > 0),
+        value=words(_value, where(nothing, 0.0, kl)),
         seen=seen,
     )
+
+
+def _rounded(kl: float) -> float:
+    """To three digits: a number that is rounded so may well be the same row after row."""
+    return round(float(kl), 3)
+
+
+def _value(kl: float) -> str:
+    return f"exactly {kl:.6g}" if kl else "0"
 
 
 @probe("KL003", severity="error")

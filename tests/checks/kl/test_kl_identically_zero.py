@@ -21,6 +21,18 @@ def test_a_run_that_learns_without_a_term_gets_a_remark() -> None:
     assert find("KL003", {"kl_coef": 0.02}, kl="0x30", reward_mean=rising).severity == "error"
 
 
+def test_one_number_to_the_last_digit_is_no_measurement() -> None:
+    assert run_check("KL003", kl="0.01873x5") is None
+    found = find("KL003", {"kl_coef": 0.02}, kl="0.01873x6")
+    assert found.severity == "warning"
+    assert found.message == (
+        "The logged KL was exactly 0.01873 in all 6 of its values: it measures nothing and protects nothing."
+    )
+    assert run_check("KL003", kl="0.019x9") is None  # rounded to three digits
+    assert run_check("KL003", kl="0.01873 0.01874x9") is None
+    assert find("KL003", kl="0.01873x9 0.01874x5").cleared
+
+
 @pytest.mark.parametrize(
     ("settings", "kl"), [({}, "0 1e-8 0x9"), ({}, "0 0.001 0.002x20"), ({"kl_coef": 0}, "0x20"), ({}, "0 ? ? 0 ? 0")]
 )
