@@ -46,11 +46,12 @@ PARTS, WIDEST = (16, 8, 4), 3
 LASTED, SUDDEN = 16, 1.25
 """Part of the run for which a drop must have lasted: it shows at the end and that much earlier. One that has not must
 go further by this factor: of flat runs one in a hundred ever goes 1.11 times as far at a lag-1 of 0.3."""
-SINGLES, FEWER, MORE = 24, 0.9, 1.1
+SINGLES, APART, FEWER, MORE = 24, 0.8, 0.9, 1.1
 """How much further a drop must go, by the noise of the whole run, where bins are single rows: less while they are fewer
-than so many, for little has been paid for looks, and more from there on, for rows are more alike than means of several,
-and the steps that are fitted to them take up what makes them so. Of flat runs at a lag-1 of 0.3, looked at after every
-row, 0.1 % are said to have fallen in the first 23 rows and one in a hundred in 200 (`benchmarks/trajectory.md`)."""
+than so many, for little has been paid for looks, and least for held-out scores, whose noise is independent; more from
+there on, for rows are more alike than means of several, and the steps that are fitted to them take up what makes them
+so. Of flat runs at a lag-1 of 0.3, looked at after every row, 0.1 % are said to have fallen in the first 23 rows (by any
+of the factors up to 0.9) and one in a hundred in 200 (`benchmarks/trajectory.md`)."""
 OWN, HINT = 5, 0.5
 """Bins of a window from which its own noise is known; and the share of what would show by the noise of the whole run
 from which it is asked for: most drops are smaller."""
@@ -268,7 +269,8 @@ class Standing:
         floor has hardly any.
         """
         noise, n, found = self._noise, self._bins, []
-        further = 1.0 if self._width > 1 else FEWER if n < SINGLES else MORE
+        few = APART if self._apart else FEWER
+        further = 1.0 if self._width > 1 else few if n < SINGLES else MORE
         size = critical(FALL, noise.degrees) * further
         for drop in self._drops:
             best, end, peak, wide, k = drop
