@@ -50,8 +50,8 @@ SINGLES, APART, FEWER, MORE = 24, 0.8, 0.9, 1.1
 """How much further a drop must go, by the noise of the whole run, where bins are single rows: less while they are fewer
 than so many, for little has been paid for looks, and least for held-out scores, whose noise is independent; more from
 there on, for rows are more alike than means of several, and the steps that are fitted to them take up what makes them
-so. Of flat runs at a lag-1 of 0.3, looked at after every row, 0.1 % are said to have fallen in the first 23 rows (by any
-of the factors up to 0.9) and one in a hundred in 200 (`benchmarks/trajectory.md`)."""
+so. Of flat runs at a lag-1 of 0.3, looked at after every row, 0.1 % have fallen in the first 23 rows, and one
+in a hundred in 200 (`benchmarks/trajectory.md`)."""
 OWN, HINT = 5, 0.5
 """Bins of a window from which its own noise is known; and the share of what would show by the noise of the whole run
 from which it is asked for: most drops are smaller."""
