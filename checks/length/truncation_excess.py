@@ -23,8 +23,9 @@ from grpo_doctor.columns import (
     words,
 )
 
-MET = 3
-"""Rows on which the longest mean length must have come to be the limit; a second time may be chance."""
+MET, SET_BY = 3, (32, 50)
+"""Rows on which the longest mean length must have come to be the limit, for a second time may be chance; and of what
+the limits that people set are multiples: answers of one form are so long in one case of twenty."""
 
 
 @check(
@@ -95,10 +96,10 @@ def truncation_excess(
     responses are cut, it is an info.
 
     Where no share is recorded, the mean length over 10 rows tells it: from 95 % of the declared limit, of a largest
-    length that stands still, or of the longest mean where that is a whole number, has come three times and other means
-    are broken numbers, nearly all are cut (2r - 1 at a share r of the limit). A mean length that has stood exactly at
-    its own maximum for 10 rows, above 16 tokens, is the limit, and everything is cut; where the longest response is
-    recorded, two rows on which it is the mean as well, and the same, are enough. It clears after 5 rows
+    length that stands still, or of the longest mean where that is a multiple of 32 or 50, has come three times and
+    other means are broken numbers, nearly all are cut (2r - 1 at a share r of the limit). A mean length that has stood
+    exactly at its own maximum for 10 rows, above 16 tokens, is the limit, and everything is cut; where the longest
+    response is recorded, two rows on which it is the mean as well, and the same, are enough. It clears after 5 rows
     below: the end of the run counts, not its start.
 
     ## Thresholds
@@ -192,15 +193,16 @@ class _Met(NamedTuple):
 
 
 def _met(state: _Met, mean: float) -> tuple[_Met, float]:
-    """The limit, where the mean length has met it: whole, and the longest mean again and again. NaN before.
+    """The limit, where the mean length has met it: one that people set, and the longest again and again. NaN before.
 
-    Where other means are broken numbers, only responses that are all equally long have one that is whole so often.
+    Where other means are broken numbers, only responses that are all equally long have one that is whole so often; and
+    a policy that has come to answer in one form is so long at no such number.
     """
     if mean == mean:
         longest = max(state.longest, mean)
         times = state.times if longest == state.longest else 0
         state = _Met(longest, times + (mean == longest), state.broken + (mean % 1 != 0))
-    met = state.times >= MET and state.longest % 1 == 0 and state.broken
+    met = state.times >= MET and any(state.longest % each == 0 for each in SET_BY) and state.broken
     return state, state.longest if met else math.nan
 
 

@@ -96,6 +96,8 @@ def test_a_mean_that_stands_at_its_maximum_is_the_limit(columns: dict[str, Any],
         ("250.5 256 250.5 256 250.5x10", None),  # twice may be chance
         ("250.5 255 250.5 255 250.5 256 250.5x8", None),  # a longer one says that the others were not at the limit
         ("250.5 256.5 250.5 256.5 250.5 256.5 250.5x8", None),  # no limit is half a token
+        ("244.5 250 244.5 250 244.5 250 244.5x8", "warning"),
+        ("250.5 255 250.5 255 250.5 255 250.5x8", None),  # nobody sets that: answers have come to be of one form
         ("250 256 250 256 250 256 250x8", None),  # rounded to whole tokens: the longest comes again by chance
         ("250.5 256 250.5 256 250.5 256 nan 250.5x8", "warning"),
         ("250.5 256 250.5 256 250.5 256 240.5x20", None),  # 94 % of it: any number of them may be cut
