@@ -58,7 +58,8 @@ TOLD = 40
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How a report is written. ``excused`` maps (source, code) to why a finding does not fail the gate."""
+    """How a report is written. ``excused`` maps (source, code) to why a finding does not fail the gate; ``rest`` is
+    what shows what a text report leaves out: an option of the command, or another report."""
 
     samples: bool = True
     color: bool = False
@@ -69,6 +70,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     fail_on: str = "error"
     static: bool = False
     full: bool = False
+    rest: str = "--report html=FILE"
 
 
 class UnknownFormatError(ValueError):

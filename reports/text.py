@@ -84,7 +84,7 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
         if len(ordered) > len(told):
             console.print(
                 Text(
-                    "--full, or one of these files alone, prints its report; grpo-doctor fleet groups them by cause",
+                    f"{options.rest}, or one of these files alone, tells each; grpo-doctor fleet groups them by cause",
                     style="dim",
                 )
             )
@@ -192,7 +192,9 @@ def _foot(diagnosis: Diagnosis, hidden: int, options: Options) -> list[Renderabl
     unread = diagnosis.coverage.unread_keys
     words = coverage(diagnosis) + (f" {counted(len(unread), 'key')} of the log unread." if unread else "")
     more = f" {counted(hidden, 'more finding')}," if hidden > 0 else ""
-    parts.append(Text(f"\n{words}{more} --full has evidence, rivals, tables and what was skipped.", style="dim"))
+    parts.append(
+        Text(f"\n{words}{more} {options.rest} has evidence, rivals, tables and what was skipped.", style="dim")
+    )
     return parts
 
 

@@ -55,7 +55,7 @@ def analyze(
     """
     with common.plain_errors():
         settings = common.settings(config, select, ignore, map_, set_, fail_on, seconds, megabytes, preview=preview)
-        options = common.options(output_format, output_file, samples, color, verbose, figures, static, full)
+        options = common.options(output_format, output_file, samples, color, verbose, figures, static, full, "--full")
         options = structs.replace(options, fail_on=settings.fail_on)
         outcome = diagnose_paths(paths, settings, run_)
         common.write(outcome.diagnoses, output_format, output_file, report or [], options)

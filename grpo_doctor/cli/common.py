@@ -242,6 +242,7 @@ def options(
     figures: Path | None = None,
     static: bool = False,
     full: bool = False,
+    rest: str = Options().rest,
 ) -> Options:
     """How a report is written: colours only for text on a terminal, unless the user says otherwise."""
     import shutil
@@ -257,6 +258,7 @@ def options(
         figures=figures,
         static=static,
         full=full or verbose,
+        rest=rest,
     )
 
 

@@ -67,7 +67,7 @@ def probe(
         except ModuleNotFoundError as error:
             raise ConfigError(f"probing needs {error.name}: pip install 'grpo-doctor[train]'") from None
         settings = common.settings(config, select, ignore, None, None, fail_on)
-        options = common.options(output_format, output_file, False, color, verbose)
+        options = common.options(output_format, output_file, False, color, verbose, rest="--verbose")
         catalogue = common.chosen(settings)
         with _refused():
             subject = _load(adapter, trl, device)

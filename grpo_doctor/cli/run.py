@@ -244,7 +244,7 @@ def _prove(trainer: Trainer, examined: Config) -> None:
     vars(engine).clear()
     vars(engine).update(before)
     if exit_code([diagnosis], 0, Severity.of(examined.fail_on)) == common.FINDINGS:
-        common.write([diagnosis], "text", None, [], common.options("text", None, False, None, False))
+        common.write([diagnosis], "text", None, [], common.options("text", None, False, None, verbose=True))
         raise typer.Exit(common.FINDINGS)
     typer.echo(f"probes: {diagnosis.coverage.passed} of {diagnosis.coverage.ran} properties hold")
 

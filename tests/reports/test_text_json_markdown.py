@@ -126,7 +126,7 @@ def test_several_runs_end_with_a_summary_worst_first() -> None:
 def test_many_runs_are_a_summary_unless_all_is_asked_for() -> None:
     runs = [example.healthy()] * 7
     assert "HEALTHY" not in render("text", runs, Options())
-    assert render("text", runs, Options()).splitlines()[-1].startswith("--full")
+    assert render("text", runs, Options(rest="--full")).splitlines()[-1].startswith("--full")
     assert render("text", runs, Options(full=True)).count("HEALTHY") == 7
 
 
