@@ -113,6 +113,7 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
         Number, "share of the returns' variance that the critic explains, at most 1"
     ] = None
     eval_loss: Annotated[Number, "loss on held-out data, of whatever kind the trainer validates with"] = None
+    eval_perplexity: Annotated[Number, "perplexity of held-out text or responses, at least 1"] = None
     kl_loss: Annotated[Number, "value of the KL term, coefficient included"] = None
     grad_norm: Annotated[Number, "gradient norm before clipping"] = None
     learning_rate: Annotated[Number, "learning rate of this update"] = None

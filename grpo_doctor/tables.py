@@ -179,8 +179,8 @@ def _spread(rows: np.ndarray, most: int = 6) -> list[int]:
 # -- from epoch to epoch -----------------------------------------------------------------------------------------
 
 _OVER_EPOCHS = (
-    "loss", "policy_loss", "eval_loss", "eval_score", "reward_mean", "kl", "kl_coef", "entropy_mean", "advantage_std",
-    "advantage_max", "grad_norm", "response_length_mean",
+    "loss", "policy_loss", "eval_loss", "eval_perplexity", "eval_score", "reward_mean", "kl", "kl_coef", "entropy_mean",
+    "advantage_std", "advantage_max", "grad_norm", "response_length_mean",
 )  # fmt: skip
 
 

@@ -211,6 +211,7 @@ eval_score          eval reward | eval reward mean | eval accuracy | eval answer
                     eval pass rate | eval correct | eval exact match | eval score mean | eval accuracy mean
                     eval response reward | eval response reward mean
 eval_loss           eval loss | eval loss mean
+eval_perplexity     eval perplexity | eval perplexity mean | eval response perplexity
 temperature         temperature
 group_size          group size | num response
 groups              num group | group | total group
@@ -254,7 +255,7 @@ _SAME = {
     "group": "groups",
     "variance": "var",
     "num": "n number",
-    "eval": "val validation test testing dev evaluation",
+    "eval": "val validation test testing dev evaluation heldout",
     "logit": "logits",
     "train": "training",
     "valid": "validity",
@@ -264,6 +265,7 @@ _SAME = {
     "rejected": "reject",
     "margin": "margins",
     "logp": "logps logprob logprobs",
+    "perplexity": "ppl perplexities",
     "response length": "reslen resplen genlen",
     "learning rate": "lr lernrate",
     "grad norm": "gnorm gradnorm",

@@ -21,7 +21,7 @@ from ..run import Run
 from . import fast, steps
 from .aliases import STEP_KEYS, TRAPS, WEAK_STEP_KEYS, Alias, meant_beside, resolve
 from .input import Input, NotRead
-from .kinds import EVAL, component, declares, flat, is_eval, melted
+from .kinds import EVAL, EVALUATED, component, declares, flat, is_eval, melted
 from .series import Values
 from .settings import declared, setting_value
 from .values import number
@@ -275,7 +275,7 @@ class Rows:
         if key == self.meant:
             return (Alias("eval_score"),)
         found = resolve(key)
-        if found and key.startswith("eval/") and any(a.field not in ("eval_score", "eval_loss") for a in found):
+        if found and key.startswith("eval/") and any(a.field not in EVALUATED for a in found):
             return ()
         return tuple(a for a in found if a.field in NUMBER_FIELDS)
 

@@ -11,6 +11,8 @@ from ..run import RunType
 from .aliases import OF_VERL, PREFERENCE_KEYS, STEP_KEYS, WEAK_STEP_KEYS, words
 
 EVAL = frozenset("eval evaluation val valid validation test testing dev".split())
+EVALUATED = frozenset("eval_score eval_loss eval_perplexity".split())
+"""Fields that the rows of an evaluation may hold."""
 _WRAPPERS = frozenset("data metrics logs log stats scalars values extra fields payload record".split())
 _NAMED = frozenset("metric tag key name metric_name variable scalar".split())
 SINGLE_PROMPT = frozenset("ground_truth prompt question problem gold target".split())
@@ -18,7 +20,7 @@ SINGLE_PROMPT = frozenset("ground_truth prompt question problem gold target".spl
 SHARES = frozenset(name for name, meaning in FIELDS.items() if meaning.endswith("0 to 1"))
 _COMMON = frozenset(
     "loss eval_loss grad_norm learning_rate epoch tokens_seen wall_time optimizer_step eval_score success_rate "
-    "entropy_mean value_loss "
+    "entropy_mean value_loss eval_perplexity "
     "temperature weight_delta chosen_reward rejected_reward reward_margin chosen_logp rejected_logp".split()
 )
 """Fields that supervised or preference training logs too: they do not make a run RL."""

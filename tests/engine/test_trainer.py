@@ -17,7 +17,7 @@ Make = Callable[..., Engine]
 
 UNKNOWN = set(
     "eval_score judge_failure_rate entropy_loss eos_suppressed_rate advantage_rank_mode update_skipped_reason "
-    "kl_grad_share events eval_loss".split()
+    "kl_grad_share events eval_loss eval_perplexity".split()
 )
 """Fields that this task or a healthy step does not know."""
 OF_OTHERS = set(

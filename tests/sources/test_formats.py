@@ -574,6 +574,7 @@ NAMES = {
     "policy_loss": "pg",
     "response_length_mean": "glen",
     "eval_loss": "val_loss eval_loss Test-loss",
+    "eval_perplexity": "eval_perplexity eval/ppl val-perplexity test_ppl heldout_ppl",
     "loss": "train_loss dpo_loss sft_loss",
     "live_groups": "batch/solve_partial",
     "kl_coef": "kl_ctl_value objective/kl_coef",
@@ -582,7 +583,7 @@ NAMES = {
     "kl_sequence": "objective/kl",
     "eval_score": "eval/win_rate eval_rewards/accuracies rewards_eval/accuracies",
     "zero_variance_share": "zero-std zero_std_frac",
-    "": "rewards/accuracy/mean eval_rewards/margins eval_logps/chosen policy/kl approx_kl seq_len critic/returns/mean reward/avg_pass_at_8 critic/lr num_tool_calls tool_calls",
+    "": "rewards/accuracy/mean eval_rewards/margins eval_logps/chosen policy/kl approx_kl seq_len critic/returns/mean reward/avg_pass_at_8 critic/lr num_tool_calls tool_calls perplexity rollout_corr/training_ppl",
 }
 
 
@@ -770,3 +771,12 @@ def test_held_out_scores_that_only_verl_writes_are_those_of_a_training(tmp_path:
         rows = "".join(f'"{5 * i}","0.{40 + i}"\n' for i in range(12))
         run = run_of(tmp_path, "a.csv", f'"Step","{key}"\n{rows}')
         assert (run.run_type, known(run)["eval_score"]) == (kind, [(40 + i) / 100 for i in range(12)])
+
+
+def test_the_perplexity_of_an_evaluation_is_no_score_of_it(tmp_path: Path) -> None:
+    rows: list[dict[str, float]] = [{"step": i, "train_reward": i / 16} for i in range(1, 9)]
+    for row in rows[3::4]:
+        row |= {"eval_reward": row["train_reward"] / 2, "eval_perplexity": 3 + row["step"]}
+    run = run_of(tmp_path, "log.jsonl", "\n".join(map(json.dumps, rows)))
+    assert known(run)["eval_perplexity"] == [None] * 3 + [7] + [None] * 3 + [11]
+    assert known(run)["eval_score"] == [None] * 3 + [0.125] + [None] * 3 + [0.25]
