@@ -56,6 +56,9 @@ def main() -> None:
     for lag in (0.0, 0.3):
         seen = [ever_fell(noise(SHORT, lag, 1, rng), apart=True) for _ in range(options.scores)]
         print(f"{SHORT} held-out scores, lag-1 {lag}: fell on any in {np.mean(seen):.2%} of {options.scores} flat runs")
+        for few in (6, 8, 12, SHORT):
+            flat = [judged(noise(few, lag, 1, rng), apart=True).gained for _ in range(options.scores)]
+            print(f"{few} held-out scores, lag-1 {lag}: gained in {np.mean(flat):.2%}")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import numpy as np
 
 from .answers import answers_of
 from .check import Confidence, Finding, Fires, Severity, Withheld
-from .headline import ENOUGH, lost, shown, sick, unsick
+from .headline import ENOUGH, lost, shown, sick, together, unsick
 from .moved import Moved, Recorded, moved_first, moved_table
 from .remedies import REMEDIES
 from .run import Run, RunType, Table
@@ -123,7 +123,7 @@ def learns(success: Mapping[str, Outcome], run_type: RunType = "rl") -> bool:
     below = run_type == "preference" and loss is not None and -loss.now + loss.shown < math.log(2)
     if below and loss is not None and margin is not None and not math.isnan(margin.now):
         below = -loss.now + loss.shown >= np.logaddexp(0.0, -margin.now)
-    return below or any(o.risen for o in success.values())
+    return below or any(o.risen for o in success.values()) or bool(together(success))
 
 
 def _settle(findings: list[Finding], learning: bool) -> None:

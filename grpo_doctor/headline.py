@@ -98,6 +98,19 @@ def lost(success: Mapping[str, Outcome]) -> list[str]:
     return [name for name, o in success.items() if o.fallen and not (rose and name == "eval_loss")]
 
 
+def together(success: Mapping[str, Outcome]) -> list[str]:
+    """The reward (or the success rate) and the held-out score, where both together have gained, if neither has alone.
+
+    They are measured on other responses, so that what each has gone, as a share of what would show, adds up as the
+    quantiles of independent tests do: over the root of their number (Stouffer et al., The American Soldier, 1949).
+    """
+    trained = next((name for name in ("reward_mean", "success_rate") if name in success), None)
+    if trained is None or "eval_score" not in success:
+        return []
+    lean = success[trained].lean + success["eval_score"].lean
+    return [trained, "eval_score"] if lean > math.sqrt(2) else []
+
+
 def shown(success: Mapping[str, Outcome], learning: bool, run_type: RunType = "rl") -> str:
     """One sentence on what the series of success show."""
     names = NAMES | OF_PAIRS if run_type == "preference" else NAMES
@@ -111,6 +124,9 @@ def shown(success: Mapping[str, Outcome], learning: bool, run_type: RunType = "r
     for name, o in success.items():
         if o.risen and not o.fallen:
             return f"The task is solved: the {names[name]} stands at {o.now:.3g}."
+    if learning and (pair := together(success)):
+        went = " and the ".join(f"{names[n]} from {success[n].first:.3g} to {success[n].now:.3g}" for n in pair)
+        return f"It learns: the {went} have gone up, further than both do by chance."
     loss = success.get("loss")
     if loss is not None and learning:
         return f"It learns: the loss stands at {-loss.now:.3g}, below the ln 2 at which a preference run begins."

@@ -5,8 +5,9 @@ against the first window for a gain; the last window, or a third of the run, aga
 have lasted or lie far beyond the noise. The critical values are those of Student's t, for few bins know the noise less
 well, and the one for a fall also pays for looking after every row; `benchmarks/trajectory.md` has the error rates.
 
-Few held-out scores have also fallen where those after the highest go down by rank (Mann and Kendall): they are measured
-far apart, so that the noise of one says nothing of the next.
+Few held-out scores have also gained where they go up by rank, as six do that each lie above the one before, and fallen
+where those after the highest go down (`grpo_doctor.ranks`): they are measured far apart, so that the noise of one says
+nothing of the next.
 
 **Dates.** A change begins where two means fit the bins best by least squares.
 """
@@ -22,6 +23,7 @@ import msgspec
 import numpy as np
 
 from .noise import Noise, critical, noise_of, split, squares
+from .ranks import climb, sinks
 
 if TYPE_CHECKING:
     from .trajectory import Trajectory
@@ -60,11 +62,8 @@ SOLVED = 0.9
 UNIT = 0.1
 """What a mean reward must have reached for rewards within 0 and 1 to be taken for rewards whose top is 1: those that
 stay below a tenth may as well be of another scale, of which nothing is known."""
-SHORT, RANKED = 16, 2.85
-"""Held-out scores that are few, so that they hardly tell their noise; and the standard errors of Kendall's S from which
-they go down since the highest: seven in a row, each below the one before, at least. It pays for looking after every
-score: of 6,000 flat runs with an autocorrelation of 0.3 are 0.8 % said to have fallen on any of 16 (1.5 % at 2.7), and
-0.3 % at the end."""
+SHORT = 16
+"""Held-out scores that are few, so that they hardly tell their noise: they are judged by their ranks too."""
 UNPAID = 0.85
 """Share of the rows at the very floor from which a series has never paid: seven in eight carry no signal."""
 
@@ -76,6 +75,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         rows: rows with a value.
         first, now, best: level of the first window, of the last, and the highest.
         shown: the smallest gain that the noise would have let one see; NaN while nothing can be told.
+        lean: how far it has gone up, as a share of the gain that would show; a gain is more than 1.
         gained: the last level lies above the first, beyond the noise.
         risen: gained, or solved from a first level that was not: what stood at its top all along has shown nothing.
         fallen: 0, 1 (a fall worth saying) or 2 (a failure: most of what was reached is lost).
@@ -90,6 +90,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     now: float = math.nan
     best: float = math.nan
     shown: float = math.nan
+    lean: float = 0.0
     gained: bool = False
     risen: bool = False
     fallen: int = 0
@@ -165,8 +166,17 @@ class Standing:
         begun, now = self._quarters
         if not now > begun:
             return False  # whatever the noise
+        return self.lean > 1 and now - self.first > LEAST_GAIN * max(abs(self.first), abs(now))
+
+    @cached_property
+    def lean(self) -> float:
+        begun, now = self._quarters
+        if not now > begun:
+            return 0.0
         first, shown = self._gain
-        return now - first > max(shown, LEAST_GAIN * max(abs(first), abs(now)))
+        by_level = (now - first) / shown
+        few = self._apart and self._bins <= SHORT
+        return max(climb(self._means) / RISE, by_level) if few else by_level  # of the two, the one that is no NaN
 
     @cached_property
     def risen(self) -> bool:
@@ -176,7 +186,7 @@ class Standing:
     def fallen(self) -> int:
         if not any(map(self._grade, self._drops)):
             return 0  # whatever the noise
-        fell = self._shows() or (self._apart and self._bins <= SHORT and _sinks(self._means))
+        fell = self._shows() or (self._apart and self._bins <= SHORT and sinks(self._means))
         return self._grade(self._drop) if fell else 0
 
     @property
@@ -215,9 +225,9 @@ class Standing:
     @cached_property
     def _quarters(self) -> tuple[float, float]:
         """Levels of the first and of the last quarter."""
-        if not self._lengths:
+        if not (self._lengths or (self._apart and self._bins)):
             return math.nan, math.nan
-        k = self._lengths[-1]
+        k = self._lengths[-1] if self._lengths else max(self._bins // 4, 1)
         return self._level(0, k), self._level(self._bins - k, k)
 
     @cached_property
@@ -239,7 +249,10 @@ class Standing:
         Of the window that shows a gain best; of the largest where none shows one, or where a first value or two below
         all others is what shows it: then the quarters do not differ by half of what they would show.
         """
-        noise, (begun, now) = self._noise, self._quarters
+        begun, now = self._quarters
+        if not self._lengths:
+            return begun, math.nan
+        noise = self._noise
         size, quarter = critical(RISE, noise.degrees), noise.error(self._lengths[-1])
         errors = {k: math.hypot(noise.error(k), quarter) for k in self._lengths}
         wide = size * errors[self._lengths[-1]]
@@ -265,25 +278,36 @@ class Standing:
         """The drops, and how many times as far each lies as the noise reaches, the furthest first.
 
         A drop must show in the window a little earlier too, for what is looked at often is low for a moment now and
-        then, or be `SUDDEN`. Either the noise of the whole run or that of the two windows: a reward that lies at its
-        floor has hardly any.
+        then, or be `SUDDEN`.
         """
-        noise, n, found = self._noise, self._bins, []
-        few = APART if self._apart else FEWER
-        further = 1.0 if self._width > 1 else few if n < SINGLES else MORE
-        size = critical(FALL, noise.degrees) * further
+        n, found = self._bins, []
         for drop in self._drops:
-            best, end, peak, wide, k = drop
+            best, end, _, _, k = drop
             earlier = self._level(n - k - max(n // LASTED, 1), k)
             height = max(best - max(end, earlier), (best - end) / SUDDEN)
-            reach = size * math.hypot(noise.error(k), noise.error(wide))
-            if k >= OWN and height > HINT * reach:
-                degrees = k + wide - 2
-                both = squares(self._means[peak : peak + wide], best) + squares(self._means[-k:], end)
-                own = Noise(both / degrees, noise.along, degrees, noise.least)
-                reach = min(reach, math.hypot(own.error(k), own.error(wide)) * critical(FALL, degrees))
-            found.append((height / reach, drop))
+            found.append((height / self._reach(drop, height), drop))
         return sorted(found, reverse=True)
+
+    def _reach(self, drop: Drop, height: float) -> float:
+        """How far the noise reaches between the windows of a drop of such a height: that of the whole run, that of the
+        two windows, for a reward that lies at its floor has hardly any, or, where the last two values lie below all
+        before the last window, that of those before, for a collapse of which no more is seen yet is most of the noise
+        of a short run.
+        """
+        (best, end, peak, wide, k), n, noise = drop, self._bins, self._noise
+        few = APART if self._apart else FEWER
+        further = 1.0 if self._width > 1 else few if n < SINGLES else MORE
+        reach = critical(FALL, noise.degrees) * further * math.hypot(noise.error(k), noise.error(wide))
+        if k >= OWN and height > HINT * reach:
+            degrees = k + wide - 2
+            both = squares(self._means[peak : peak + wide], best) + squares(self._means[-k:], end)
+            own = Noise(both / degrees, noise.along, degrees, noise.least)
+            reach = min(reach, math.hypot(own.error(k), own.error(wide)) * critical(FALL, degrees))
+        if k == WINDOW and n - k >= LEAST and self._means[-2:].max() < self._means[:-k].min():
+            before = noise_of(self._means[:-k])
+            size = critical(FALL, before.degrees) * further
+            reach = min(reach, size * math.hypot(before.error(k), before.error(wide)))
+        return reach
 
     @cached_property
     def _drop(self) -> Drop:
@@ -333,11 +357,3 @@ def _lengths(bins: int) -> tuple[int, ...]:
 def at_floor(rows: int, low: float, lowest: int) -> bool:
     """Whether nearly every value is the smallest, and that is 0 or less."""
     return lowest >= UNPAID * rows and low <= 0
-
-
-def _sinks(x: np.ndarray) -> bool:
-    """Whether what follows the highest value goes down (Mann, Econometrica 1945; Kendall's S and its variance)."""
-    after = x[int(x.argmax()) + 1 :]
-    n = len(after)
-    pairs = np.triu(np.sign(after[:, None] - after[None, :]), 1).sum()
-    return bool(pairs - 1 >= RANKED * math.sqrt(n * (n - 1) * (2 * n + 5) / 18)) and n > 1

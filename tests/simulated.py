@@ -31,9 +31,9 @@ def falling(rows: int, drop: float, at: float = 0.7) -> np.ndarray:
     return np.where(np.arange(rows) >= int(at * rows), 0.0, drop)
 
 
-def judged(values: np.ndarray) -> Outcome:
+def judged(values: np.ndarray, *, apart: bool = False) -> Outcome:
     """How the series stands at its end."""
-    trajectory = Trajectory()
+    trajectory = Trajectory(apart=apart)
     for step, value in enumerate(values.tolist()):
         trajectory.push(value, step)
     return trajectory.outcome

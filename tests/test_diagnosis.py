@@ -7,11 +7,13 @@ import pytest
 
 from grpo_doctor.catalogue import load
 from grpo_doctor.check import Finding, Severity
-from grpo_doctor.diagnosis import Coverage, Diagnosis, diagnosis_of
+from grpo_doctor.diagnosis import Coverage, Diagnosis, diagnosis_of, learns
 from grpo_doctor.examine import diagnose
+from grpo_doctor.headline import shown, together
 from grpo_doctor.live import LiveDoctor
 from grpo_doctor.record import StepRecord
 from grpo_doctor.run import RunType, run_of
+from grpo_doctor.standing import Outcome
 from grpo_doctor.testing import make_run, series
 from grpo_doctor.trajectory import Trajectory
 
@@ -237,6 +239,28 @@ def test_a_rising_reward_is_learning() -> None:
     assert learns.verdict == "healthy"
     assert learns.headline.startswith("It learns: the reward rose from 0.2")
     assert learns.success["reward_mean"].gained
+
+
+@pytest.mark.parametrize(("reward", "score", "verdict"), [(0.7, 0.7142, "unproven"), (0.7, 0.7143, "healthy")])
+def test_what_reward_and_held_out_score_have_gone_adds_up(reward: float, score: float, verdict: str) -> None:
+    """Over the root of two."""
+    success = {
+        "reward_mean": Outcome(rows=50, first=0.2, now=0.25, shown=0.1, lean=reward),
+        "eval_score": Outcome(rows=5, first=0.4, now=0.5, lean=score),
+    }
+    assert learns(success) is (verdict == "healthy")
+    assert shown(success, learns(success)).startswith(
+        "It learns: the reward from 0.2 to 0.25 and the held-out score from 0.4 to 0.5 have gone up"
+    ) is (verdict == "healthy")
+    assert not together({name: o for name, o in success.items() if name == "eval_score"})
+
+
+def test_five_held_out_scores_that_rise_beside_a_reward_that_leans() -> None:
+    rewards = [0.25 + 0.05 * (-1) ** n + 0.0012 * n for n in range(50)]
+    scores = [[0.44, 0.46, 0.5, 0.52, 0.58][n // 10] if n % 10 == 0 else None for n in range(50)]
+    assert diagnose(make_run(reward_mean=rewards)).verdict == "unproven"
+    assert diagnose(make_run(reward_mean=rewards, eval_score=scores)).verdict == "healthy"
+    assert diagnose(make_run(reward_mean=rewards[::-1], eval_score=scores)).verdict != "healthy"
 
 
 def test_a_preference_run_learns_below_ln_2() -> None:

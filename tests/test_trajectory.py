@@ -229,6 +229,42 @@ def test_how_many_held_out_scores_must_go_down(after: list[float], fallen: int) 
     assert series.outcome.fallen == fallen
 
 
+def scored(scores: list[float]) -> Outcome:
+    series = Trajectory(apart=True)
+    for step, score in enumerate(scores):
+        series.push(score, step)
+    return series.outcome
+
+
+def test_six_held_out_scores_that_go_up_one_after_the_other_have_gained() -> None:
+    five, six = scored([0.44, 0.46, 0.5, 0.52, 0.58]), scored([0.44, 0.46, 0.5, 0.52, 0.58, 0.6])
+    assert (five.first, five.now) == pytest.approx((0.44, 0.58))
+    assert (five.gained, five.kind, six.gained, six.kind) == (False, "cannot tell", True, "learnt")
+    assert five.lean == pytest.approx(2.394 / 2.9, abs=1e-3)
+    assert not judged([0.44, 0.46, 0.5, 0.52, 0.58, 0.6]).gained  # rewards of training are no few scores
+    assert not scored([0.5, 0.501, 0.502, 0.503, 0.504, 0.505]).gained  # next to nothing
+
+
+def test_a_steep_first_rise_is_a_gain_of_few_held_out_scores_by_rank() -> None:
+    assert scored([0.04, 0.51, 0.71, 0.75, 0.76, 0.77, 0.8, 0.81]).gained
+
+
+HIGH = [0.90, 0.88, 0.92, 0.99, 0.97, 0.93, 0.97, 0.96, 0.95, 0.92, 0.98, 0.94, 0.98, 0.98, 0.97, 0.95]
+
+
+@pytest.mark.parametrize(
+    ("end", "fallen"),
+    [
+        ([0.57], 0),  # a single value is no level
+        ([0.57, 0.0], 2),
+        ([0.88, 0.0], 0),  # as low as one before
+        ([0.879, 0.0], 2),
+    ],
+)
+def test_two_values_that_lie_far_below_all_before_are_a_collapse(end: list[float], fallen: int) -> None:
+    assert judged([*HIGH, *end]).fallen == fallen
+
+
 @pytest.mark.parametrize(("paid", "fallen"), [(1, False), (2, True)])
 def test_one_value_among_zeros_is_no_level_to_fall_from(paid: int, fallen: bool) -> None:
     outcome = judged([0.0] * 20 + [0.01] * paid + [0.0] * 27)
