@@ -183,7 +183,7 @@ entropy_coef        entropy coef
 clip_fraction       clip rate | rate response token where ppo ratio was clipped
 ratio_mean          ratio | ratio mean | importance ratio | importance ratio mean | policy ratio | policy ratio mean
 ratio_max           ratio max | importance ratio max
-advantage_mean      advantage mean | advantage
+advantage_mean      advantage mean | advantage | train advantage
 advantage_std       advantage std
 advantage_min       advantage min
 advantage_max       advantage max
@@ -403,6 +403,11 @@ def plain(key: str) -> tuple[str, float]:
 
 OF_VERL = ("val/test_score/", "val-core/")
 """verl's scores on held-out data, a key for each data set."""
+OF_BATCHES = frozenset(
+    "val/sequence_lengths val/ratio val/stop_rate val/num_eos_tokens val/advantages_mean val/solve_rate_hist".split()
+)
+"""What TRL's PPO and open-instruct keep under ``val/`` of the batches that they train on: beside these no ``val/`` is a
+validation."""
 
 
 @lru_cache(maxsize=4096)
@@ -471,14 +476,13 @@ _NO_SCORES = frozenset(
     "std min max loss time length num count truncated kl entropy token variance norm seconds size step steps gap "
     "format only not without minus difference diff".split()
 )
-_HELD_OUT_WORD = re.compile(r"(?:eval|evaluation|val|validation|dev|test|held_?out)(?![a-z])(?!/?$)")
+_HELD_OUT_WORD = re.compile(r"(?:eval|evaluation|val|validation|dev|test|held_?out|valid(?=/))(?![a-z])(?!/?$)")
 
 
 def _scores_held_out(low: str, found: frozenset[str]) -> bool:
     """Whether a key is a score on held-out data, whatever the data are called: ``eval/gsm8k/pass_at_1``, ``dev_f1``."""
-    held_out = _HELD_OUT_WORD.match(low) and not low.startswith("val/")  # open-instruct's val/ is no validation
     part = "rewards/" in low  # one function of the reward alone
-    return bool(held_out and not part and found & _SCORES and not found & _NO_SCORES)
+    return bool(_HELD_OUT_WORD.match(low) and not part and found & _SCORES and not found & _NO_SCORES)
 
 
 def _rates(found: frozenset[str]) -> frozenset[str]:

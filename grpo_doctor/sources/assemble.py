@@ -11,9 +11,9 @@ import numpy as np
 from ..meant import of_form
 from ..record import Event
 from ..run import Run, RunBuilder
-from .aliases import words
+from .aliases import OF_BATCHES, words
 from .input import NotRead
-from .kinds import SHARES, SINGLE_PROMPT, run_type
+from .kinds import SHARES, SINGLE_PROMPT, is_eval, run_type
 from .steps import continued, of_rows, repeated
 
 if TYPE_CHECKING:
@@ -222,8 +222,9 @@ def _fields(rows: Rows, run: Run, n: int) -> tuple[Columns, dict[str, list[int]]
 def _keys(rows: Rows) -> dict[str, str]:
     """The key that each field takes: of those that are known on half as many rows as any other, the preferred one."""
     able: dict[str, list[tuple[int, str, int]]] = {}
+    of_batches = bool(rows.seen & OF_BATCHES)
     for name, column in rows.columns.items():
-        known = column.known
+        known = column.known if not (of_batches and name.startswith("val/") and is_eval(name)) else 0
         for alias in column.aliases if known else ():
             able.setdefault(alias.field, []).append((alias.rank, name, known))
     found = {}

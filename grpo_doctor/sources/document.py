@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeGuard
 
-from .aliases import STEP_KEYS, WEAK_STEP_KEYS, resolve
+from .aliases import STEP_KEYS, WEAK_STEP_KEYS, resolve, words
 from .kinds import EVAL, flat, is_eval
 from .values import number
 
@@ -213,7 +213,7 @@ def _pivoted(value: Mapping[str, Any]) -> list[Table]:
     return [table for table in found if table.rows and _means(table.rows[0])]
 
 
-def columns(value: Mapping[str, Any]) -> list[Row]:
+def columns(value: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The rows of columns by name: lists of numbers, or of the numbers of each step, as long as one another."""
     lists = {key: v for key, v in flat(value).items() if isinstance(v, list) and v and not isinstance(v[0], dict)}
     lists = {key: v for key, v in lists.items() if not isinstance(v[0], list) or not _points(v)}
@@ -227,8 +227,40 @@ def columns(value: Mapping[str, Any]) -> list[Row]:
         return len([key for key in known if not is_eval(key)]), len(known), len(names), length
 
     longest = max(set(lengths), key=tells)
-    table = {key: v for key, v in lists.items() if len(v) == longest}
-    return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)] if longest > 1 else []
+    if longest < 2:
+        return []
+    table = {"step" if _is_counter(key, v) else key: v for key, v in lists.items() if len(v) == longest}
+    rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+    for key, v in lists.items():
+        if is_eval(key) and 1 < len(v) < longest and _numeric(v):
+            for at, height in zip(_evaluated(key, len(v), lists, rows), v, strict=False):
+                rows[at][key] = height
+    return rows
+
+
+def _evaluated(key: str, count: int, lists: Mapping[str, list[Any]], rows: Sequence[Row]) -> list[int]:
+    """The rows on which a score was taken that is held beside longer lists: those that a list of its steps names.
+
+    Without such a list they were taken every so many rows, if their number divides that of the rows; else nobody knows.
+    """
+    own = next((v for name, v in lists.items() if len(v) == count and _is_counter(name, v, "eval")), None)
+    if own is not None:
+        places = {row.get("step", i): i - 1 for i, row in enumerate(rows, 1)}
+        return [places[at] for at in own] if all(at in places for at in own) else []
+    apart, rest = divmod(len(rows), count)
+    return [] if rest else list(range(apart - 1, len(rows), apart))
+
+
+_COUNTERS = frozenset("step steps iteration iterations iter iters".split())
+
+
+def _is_counter(key: str, values: list[Any], beside: str = "train") -> bool:
+    """Whether a list counts the rows of others: ``steps``, ``train_iterations``, which only goes up."""
+    found = words(key)
+    if not found & _COUNTERS or found - _COUNTERS - {beside, "global"}:
+        return False
+    counts = [at if isinstance(at, int) else None for at in values]
+    return all(a is not None and b is not None and a < b for a, b in pairwise(counts))
 
 
 def _curves(value: Mapping[str, Any]) -> list[Row]:
@@ -239,6 +271,14 @@ def _curves(value: Mapping[str, Any]) -> list[Row]:
         for at, height in _points(curve) if isinstance(curve, list) and resolve(name) else ():
             rows.setdefault(at, {"step": at})[name] = height
     return [rows[at] for at in sorted(rows)] if len(rows) > 1 else []
+
+
+def left_out(value: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, int]:
+    """The lists of numbers in a document that none of the rows which were made of it holds, and how long they are."""
+    held = {str(key).rpartition("/")[2] for row in rows for key in row}
+    lists = {key: v for key, v in flat(value).items() if isinstance(v, list) and len(v) > 1 and all(map(_numeric, v))}
+    names = {key: key.rpartition("/")[2] for key, v in lists.items() if not _is_counter(key, v)}
+    return {key: len(lists[key]) for key, name in names.items() if not {name, _CURVE.sub("", name)} & held}
 
 
 def _points(curve: list[Any]) -> list[tuple[float, Any]]:

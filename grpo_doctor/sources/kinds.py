@@ -8,7 +8,7 @@ from typing import Any
 
 from ..record import FIELDS, TEXT_FIELDS
 from ..run import RunType
-from .aliases import OF_VERL, PREFERENCE_KEYS, STEP_KEYS, WEAK_STEP_KEYS, words
+from .aliases import OF_VERL, PREFERENCE_KEYS, STEP_KEYS, WEAK_STEP_KEYS, resolve, words
 
 EVAL = frozenset("eval evaluation val valid validation test testing dev".split())
 EVALUATED = frozenset("eval_score eval_loss eval_perplexity".split())
@@ -54,9 +54,15 @@ def melted(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def is_eval(key: str) -> bool:
-    """Whether a key names an evaluation: ``eval_reward``, ``val-core/…``."""
-    head = key.lower().replace("-", "_").replace("/", "_").split("_", 1)[0]
-    return head in EVAL and head != "valid" and not key.startswith("val/")
+    """Whether a key names an evaluation: ``eval_reward``, ``val-core/…``.
+
+    Under ``val/`` there may be batches of training too, and under ``valid/`` the share of valid responses.
+    """
+    low = key.lower()
+    head = low.replace("-", "_").replace("/", "_").split("_", 1)[0]
+    if low.startswith(("val/", "valid/")):
+        return any(alias.field in EVALUATED for alias in resolve(key))
+    return head in EVAL and head != "valid"
 
 
 def component(key: str) -> str:

@@ -295,7 +295,7 @@ class _Console:
             self.trl.join(self.rollouts)
         self.trl.by_bar = self._by_bar
         known = max((self.verl, self.trl), key=lambda rows: len(rows) * len(rows.columns))
-        if len(known.columns) > 1 and len(known):
+        if len(known) and (len(known.columns) > 1 or known is self.verl):  # one held-out score alone may be all of it
             known.mends = True
             return known.runs()
         runs = self.general.finish()

@@ -11,7 +11,7 @@ from ...budget import spent
 from ...run import Run
 from ..aliases import resolve
 from ..collect import Rows
-from ..document import Table, tables
+from ..document import Table, left_out, tables
 from ..input import Head, Input, NotRead
 from ..values import loaded
 
@@ -65,6 +65,8 @@ def _run(file: Input, format: str, table: Table, value: Any, several: bool) -> R
         if any(row is value for row in table.rows):  # what a schedule has come to is not what was declared
             own = {k: v for k, v in own.items() if "learning_rate" not in {alias.field for alias in resolve(k)}}
         rows.declare({k: v for k, v in own.items() if k in _CONFIGS or not (several and isinstance(v, dict))})
+        if table.series and not several:
+            rows.unread.update(left_out(value, table.rows))
     return rows.run()
 
 
