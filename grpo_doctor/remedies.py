@@ -289,6 +289,16 @@ _SHARED = (
         evidence="USE_RANK_ADVANTAGE stood in three plans and was read by no line of code",
         source="yunsoft2019/Lever-Plus",
     ),
+    remedy(
+        "pay-what-is-meant",
+        "Let the component that is meant pay before the others are learnt",
+        trl="reward_weights with most of the weight on it; partial credit in its function",
+        verl="partial credit in compute_score; drop the other terms from the sum until it pays",
+        openrlhf="partial credit in reward_func; drop the other terms until it pays",
+        by_hand="score 20 responses with it: if none pays, start from easier prompts or a supervised stage",
+        evidence="none of its own",
+        source="rohunagrawal/reward-hacking-entropy",
+    ),
 )
 
 REMEDIES: dict[str, Remedy] = {r.id: r for r in _SHARED}

@@ -5,7 +5,6 @@ from typing import Any
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.columns import Column, fold, row, where, words
 from grpo_doctor.meant import of_form, of_success
-from grpo_doctor.remedies import remedy
 from grpo_doctor.trajectory import Parts, named
 
 
@@ -56,18 +55,7 @@ def never_right(state: Firsts, components: Any) -> tuple[Firsts, float]:
             "score one right answer by hand: the component must pay",
         ),
     ),
-    remedies=(
-        remedy(
-            "pay-what-is-meant",
-            "Let the component that is meant pay before the others are learnt",
-            trl="reward_weights with most of the weight on it; partial credit in its function",
-            verl="partial credit in compute_score; drop the other terms from the sum until it pays",
-            openrlhf="partial credit in reward_func; drop the other terms until it pays",
-            by_hand="score 20 responses with it: if none pays, start from easier prompts or a supervised stage",
-            evidence="none of its own",
-            source="rohunagrawal/reward-hacking-entropy",
-        ),
-    ),
+    remedies=("pay-what-is-meant",),
 )
 def component_never_pays(
     reward_gained: Column,

@@ -48,6 +48,8 @@ def assemble(rows: Rows) -> Run:
     run.notes += rows.file.notes + rows.notes
     trained -= {field for key, field in run.mapping.items() if field == "response_length_mean" and words(key) <= _ANY}
     run.run_type = run_type(trained, rows.seen)
+    if run.run_type == "supervised" and (run.columns.get("loss", np.empty(0)) < 0).any():
+        run.run_type = "rl"  # the loss of a supervised run is a cross-entropy, which is never below 0
     if run.run_type == "rl":
         _success_alone(run)
     if run.run_type == "none":

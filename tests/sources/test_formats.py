@@ -780,3 +780,9 @@ def test_the_perplexity_of_an_evaluation_is_no_score_of_it(tmp_path: Path) -> No
     run = run_of(tmp_path, "log.jsonl", "\n".join(map(json.dumps, rows)))
     assert known(run)["eval_perplexity"] == [None] * 3 + [7] + [None] * 3 + [11]
     assert known(run)["eval_score"] == [None] * 3 + [0.125] + [None] * 3 + [0.25]
+
+
+@pytest.mark.parametrize(("loss", "kind"), [(0.0, "supervised"), (-0.01, "rl")])
+def test_a_loss_below_0_is_no_cross_entropy(tmp_path: Path, loss: float, kind: str) -> None:
+    rows = [{"step": n, "avg_loss": [0.02, loss][n % 2], "acc": 0.9} for n in range(10)]
+    assert run_of(tmp_path, "m.jsonl", "\n".join(map(json.dumps, rows))).run_type == kind

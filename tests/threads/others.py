@@ -380,4 +380,27 @@ FOUND = (
         names=("STL007",),
         says="to 0.6, and was exactly that",
     ),
+    Thread(
+        "Harikishanth/CloudSRE",
+        "no episode is ever resolved, and what is paid are penalties",
+        jsonl(
+            {
+                "reward": "-6.545x2 -6.585 -6.545x12 -5.945 -6.545x9 -6.585 -6.545x14 -6.585x2 -6.545x8",
+                "resolved": "0x50",
+            }
+        ),
+        names=("STL008",),
+    ),
+    Thread(
+        "xiaoman654/WarmGiGPO-WebShop",
+        "from a cold start hardly an episode is won, and held-out ones are not either",
+        jsonl(
+            {
+                "reward_mean": "-0.003 0 -0.005 0x3 1.026 0 -0.002 -0.003 0x9 0.789 0x3 -0.002 0x2 -0.003 0x4 -0.003",
+                "success_rate": "0x6 0.125 0x12 0.125 0x12",
+                "eval/success_rate": "0.016 ?x7 0 ?x7 0 ?x7 0 ?x6 0.016",
+            }
+        ),
+        names=("STL008",),
+    ),
 )

@@ -1,0 +1,86 @@
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.columns import Column, baseline, best, lowest, total, words
+
+
+@check(
+    "STL008",
+    kind="outcome",
+    severity="warning",
+    confidence="medium",
+    explains=("STL001", "DAT001", "GRD003"),
+    rivals=(
+        Rival(
+            "the answers are never found",
+            "what reads the answer from the response reads the wrong part of it",
+            "score one right answer by hand: it must count",
+        ),
+        Rival(
+            "the task is out of reach",
+            "no sample is ever right, so nothing can be reinforced",
+            "the success rate of the start policy at K = 64 samples",
+        ),
+        Rival("nobody computes it", "the metric is a placeholder", "where the program sets it"),
+    ),
+    remedies=("pay-what-is-meant",),
+)
+def success_never_comes(
+    success_rate: Column,
+    step: Column,
+    success_unpaid: Column,
+    reward_unpaid: Column = None,
+    eval_score: Column = None,
+    *,
+    patience: int = 40,
+    least_values: int = 12,
+    evaluations: int = 3,
+    floor: float = 0.05,
+) -> Fires:
+    """No response, or hardly any, is ever right, whatever the reward pays for.
+
+    ## What it sees
+    A success rate that has been 0 in all of 40 values or more. From the 12th value on also one that is 0 on 85 % of its
+    rows (`grpo_doctor.trajectory`) beside three or more held-out scores of which none has been above 0.05: two
+    measurements on different prompts then say the same. Where the reward has never paid either, STL001 says so.
+
+    ## Thresholds
+    - `patience`: values, all 0, from which one should have been right; as in REW011.
+    - `least_values`: values from which it is judged whether they are paid at all; as in STL001.
+    - `evaluations`: held-out scores that must be known; as many rewards as prove to STL001 that none was ever paid.
+    - `floor`: held-out score, 0 to 1, up to which it has never left the floor; as in REW002.
+
+    ## Why it matters
+    A policy gradient raises what was sampled and paid. What was never sampled is never raised: a run without a single
+    success learns its bonuses and penalties, and no patience brings the rest.
+
+    ## Known false alarms
+    Tasks with rare success in small batches, where nothing happens for long and then much. It clears with the first
+    success, or with the first held-out score above the floor.
+
+    ## Remedy
+    First prove by hand that a right answer counts. Then easier prompts, a supervised start, or partial credit.
+
+    ## Sources
+    Harikishanth/CloudSRE: none of 50 episodes is resolved, while the reward lies between -6.59 and -5.93.
+    xiaoman654/WarmGiGPO-WebShop: two wins in 32 batches, and held-out scores of 0 to 0.016; from a warm start the same
+    batches have four, and the held-out score goes to 0.33.
+    """
+    n, never = total(success_rate == success_rate), best(success_rate) <= 0
+    nowhere = (total(eval_score == eval_score) >= evaluations) & (best(eval_score) <= floor) & (lowest(eval_score) >= 0)
+    hardly = success_unpaid & nowhere & (n >= least_values)
+    return fires(
+        ((never & (n >= patience)) | hardly) & ~(reward_unpaid > 0),
+        "{what}.",
+        hold=(1, 1),
+        clear=1,
+        onset=baseline(step, 1),
+        what=words(_what, never, n, best(success_rate), best(eval_score)),
+        values=n,
+        highest=best(success_rate),
+    )
+
+
+def _what(never: bool, values: float, highest: float, score: float) -> str:
+    if never:
+        return f"Not one response has been right: the success rate has been 0 in all {values:.0f} values"
+    rare = f"the success rate has been 0 on nearly all of {values:.0f} rows, {highest:.2g} at best"
+    return f"Success hardly ever comes: {rare}, and the held-out score {score:.2g} at best"
