@@ -34,7 +34,7 @@ SLACK = 10
 """Rows by which the onset of a cause may come after that of its effect: both are blurred by their holds."""
 REACH = 2 / 3
 """Share of the time before a fall within which its cause began: what held while the run did well did not end it."""
-TOLD_FIRST = ("LEN003", "REW001", "STL006", "STL008", "STL001", "REW015", "REW002", "REW009", "SUP001")
+TOLD_FIRST = ("LEN003", "REW001", "STL006", "STL008", "STL001", "REW015", "REW016", "REW002", "REW009", "SUP001")
 """Of equally severe outcomes these head the report, the last first: those that say what became of success, and before
 the others that nothing was ever finished, for then nothing that was measured is of a whole response."""
 

@@ -403,4 +403,19 @@ FOUND = (
         ),
         names=("STL008",),
     ),
+    Thread(
+        "Rohanjain2312/grpo-reward-hacking-demo",
+        "the reward model is gamed (its README): the perplexity quadruples while the reward comes to its top",
+        jsonl(
+            {
+                "train_reward": "0.69 0.56 0.56 0.63 0.87 0.52 0.66 0.69 0.79 0.71 0.89 0.9 0.93 0.93 0.97 0.96 0.97 0.95 "
+                "0.95 0.99 0.996x20",
+                "kl": "0x3 0.002 0.002 0.002 0.003 0.007 0.01 0.03 0.05 0.09 0.15 0.17 0.23 0.35 0.28 0.39 0.35 0.38 1x20",
+                "eval_reward": "0.556 ?x9 0.77 ?x9 0.98 ?x9 0.996 ?x9",
+                "eval_perplexity": "4.47 ?x4 4.41 ?x4 6.5 ?x4 8.9 ?x4 10.4 ?x4 15.4 ?x4 16.1 ?x4 18.3 ?x4",
+            }
+        ),
+        names=("REW016",),
+        says="earned by unlikely text",
+    ),
 )

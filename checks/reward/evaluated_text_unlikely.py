@@ -1,0 +1,78 @@
+from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor.columns import Column, baseline, latest, moving_min, words
+
+
+@check(
+    "REW016",
+    kind="outcome",
+    severity="warning",
+    confidence="medium",
+    explains=("REW015", "STL001"),
+    rivals=(
+        Rival(
+            "the perplexity is of general text",
+            "a policy that becomes good at one task becomes worse at texts of another kind",
+            "the perplexity of the policy's own responses under the reference",
+        ),
+        Rival(
+            "the evaluation changed",
+            "other texts, another tokenizer or another context length from some step on",
+            "the perplexity of the start policy by today's evaluation",
+        ),
+    ),
+    remedies=("roll-back",),
+    invalidates=("the reward as a measure of success since step {onset}",),
+)
+def evaluated_text_unlikely(
+    eval_perplexity: Column,
+    step: Column,
+    reward_gained: Column = None,
+    reward_first: Column = None,
+    reward_now: Column = None,
+    *,
+    grown_factor: float = 2.0,
+    evaluations: int = 3,
+) -> Fires:
+    """The perplexity of what is evaluated has doubled: the policy is leaving the language, whatever it is paid.
+
+    ## What it sees
+    Each of the last three perplexities of an evaluation is at least twice the first one. Where the reward has gained
+    meanwhile (`grpo_doctor.trajectory`) the sentence says so: that is what over-optimisation looks like.
+
+    ## Thresholds
+    - `grown_factor`: factor over the first perplexity; 2 is 0.7 nats per token.
+    - `evaluations`: last evaluations that must all lie there.
+
+    ## Why it matters
+    A reward model, a classifier or a rule scores some texts highly that nobody would write. The reward cannot say so,
+    and a held-out score by the same reward rises with it. Perplexity is a measure that nobody optimises.
+
+    ## Known false alarms
+    A task whose right answers are unlikely text, such as proofs in a formal language.
+
+    ## Remedy
+    Read ten responses of the last steps beside ten of the first. A stronger KL term, or stop at the step from which the
+    perplexity rises.
+
+    ## Sources
+    Rohanjain2312/grpo-reward-hacking-demo: the reward goes from 0.67 to 0.996, that of held-out prompts too, and the
+    perplexity from 4.5 to 18; with the KL held at 0.2 it ends at 6.0. arXiv 2210.10760 (over-optimisation of a proxy).
+    """
+    first = baseline(eval_perplexity, 1)
+    far = moving_min(eval_perplexity, evaluations) >= grown_factor * first
+    return fires(
+        far,
+        "{what}.",
+        hold=(1, 1),
+        clear=1,
+        what=words(_what, reward_gained, reward_first, reward_now, first, latest(eval_perplexity)),
+        first=first,
+        now=latest(eval_perplexity),
+    )
+
+
+def _what(rose: bool, reward_first: float, reward_now: float, first: float, now: float) -> str:
+    text = f"the perplexity of what is evaluated rose from {first:.3g} to {now:.3g}"
+    if rose > 0:
+        return f"The reward rose from {reward_first:.3g} to {reward_now:.3g}, and {text}: it is earned by unlikely text"
+    return f"T{text[1:]}"
