@@ -132,10 +132,10 @@ eval_score          eval_reward eval/reward val/reward_score eval_rewards/mean e
 TRAPS = frozenset(
     "objective/entropy objective/rlhf_reward objective/non_score_reward policy/approxkl_avg "
     "actor/ppo_kl train/ppo_kl ppo_kl approx_kl approxkl kl_penalty_sum seq_len "
-    "critic/grad_norm critic/lr critic/entropy policy/kl actor/kl".split()
+    "critic/grad_norm critic/lr critic/entropy policy/kl actor/kl max_completion_length".split()
 )
 """Keys that look like a field and are another thing: sums over the sequence (``objective/entropy``), the movement
-within an update (``ppo_kl``, exactly 0 on-policy), values after shaping, another network."""
+within an update (``ppo_kl``, exactly 0 on-policy), values after shaping, another network, TRL's limit of a response."""
 
 WORDS = """
 reward_mean         reward | reward mean | total reward mean | batch reward | batch mean reward | train reward

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from ..meant import of_form
 from ..record import Event
 from ..run import Run, RunBuilder
-from .aliases import OF_BATCHES, words
+from .aliases import OF_BATCHES, Alias, words
 from .input import NotRead
 from .kinds import SHARES, SINGLE_PROMPT, is_eval, run_type
 from .steps import continued, of_rows, repeated
@@ -47,7 +48,8 @@ def assemble(rows: Rows) -> Run:
     run.unread.update(rows.unread)
     run.notes += rows.file.notes + rows.notes
     trained -= {field for key, field in run.mapping.items() if field == "response_length_mean" and words(key) <= _ANY}
-    run.run_type = run_type(trained, rows.seen)
+    counted = bool(rows.weak.values) or not np.isnan(np.array(rows.steps)).all()
+    run.run_type = run_type(trained, rows.seen, counted=counted)
     if run.run_type == "supervised" and (run.columns.get("loss", np.empty(0)) < 0).any():
         run.run_type = "rl"  # the loss of a supervised run is a cross-entropy, which is never below 0
     if run.run_type == "rl":
@@ -228,12 +230,22 @@ def _keys(rows: Rows) -> dict[str, str]:
     for name, column in rows.columns.items():
         known = column.known if not (of_batches and name.startswith("val/") and is_eval(name)) else 0
         for alias in column.aliases if known else ():
+            if alias.field in SHARES and not _may_be_share(column.values, alias):
+                rows.notes.append(NotRead(f"{name} is no share, for it holds values below 0: not read"))
+                continue
             able.setdefault(alias.field, []).append((alias.rank, name, known))
     found = {}
     for field, keys in able.items():
         most = max(known for _, _, known in keys)
         found[field] = min((key for key in keys if 2 * key[2] >= most), key=lambda key: key[0])[1]
     return found
+
+
+def _may_be_share(values: array[float], alias: Alias) -> bool:
+    """Whether values may be those of a share: a reward of +1 and -1 is called ``correct`` too."""
+    figures = np.frombuffer(values, float)
+    known = figures[np.isfinite(figures)]
+    return alias.scale < 0 or not len(known) or float(known.min()) >= -_EQUAL
 
 
 def _listed(rows: Rows, columns: Columns, n: int) -> None:

@@ -24,7 +24,7 @@ _COMMON = frozenset(
     "temperature weight_delta chosen_reward rejected_reward reward_margin chosen_logp rejected_logp".split()
 )
 """Fields that supervised or preference training logs too: they do not make a run RL."""
-_OF_SETTINGS = frozenset("kl_coef entropy_coef groups group_size temperature epoch".split())
+_OF_SETTINGS = frozenset("kl_coef entropy_coef groups group_size temperature epoch learning_rate".split())
 """Fields that say how a run is set, and nothing of how it goes: numbers of a text may be read as these."""
 _STATISTICS = frozenset("mean std min max median total sum count".split())
 
@@ -116,25 +116,41 @@ def _is_preference(keys: set[str]) -> bool:
 
 
 _ACTIONS = frozenset("action actions action_str action_type".split())
-_ENDS = frozenset("done is_done dones terminated terminal".split())
+_ENDS = frozenset("done is_done dones terminated terminal cumulative_reward".split())
+_OBSERVED = frozenset("observation observations obs next_observation observation_delta".split())
 _UPDATED = frozenset(
     "loss policy_loss kl_loss grad_norm learning_rate kl entropy_mean clip_fraction ratio_mean".split()
 )
 """Fields of which a log of training has one at least: they are of an update."""
 
 
+_OF_GROUPS = frozenset("advantage_mean advantage_std advantage_min advantage_max group_rewards".split())
+"""Fields of groups of responses to one prompt, which only training draws and weighs against one another."""
+
+
 def of_an_environment(keys: Iterable[str]) -> bool:
     """Whether rows tell the steps of an environment, as ``gymnasium`` and OpenEnv return them: action, reward, done."""
     low = {key.lower() for key in keys}
-    return bool(low & _ACTIONS and low & _ENDS)
+    return sum(bool(low & part) for part in (_ACTIONS, _ENDS, _OBSERVED)) > 1
+
+
+_OF_ONE = frozenset(
+    "seed task task_id episode_id sample_id example_id trajectory_id policy agent prompt question".split()
+)
+"""Keys that tell which task a row is of, or who acted in it."""
+
+
+def of_samples(keys: Iterable[str]) -> bool:
+    """Whether rows are tasks, one by one: what an evaluation writes where nothing counts them, or rollouts."""
+    return bool({key.lower() for key in keys} & _OF_ONE)
 
 
 _OF_TASKS = frozenset("reward success solve solved pass win resolve resolved".split())
 """Words for what a policy earns or does with a task; a supervised model is right, and has an accuracy."""
 
 
-def run_type(fields: Iterable[str], keys: Iterable[str]) -> RunType:
-    """What kind of training the fields and keys of a log speak of."""
+def run_type(fields: Iterable[str], keys: Iterable[str], *, counted: bool = False) -> RunType:
+    """What kind of training the fields and keys of a log speak of; ``counted``: whether anything numbers its rows."""
     keys = set(keys)
     if _is_preference(keys):
         return "preference"
@@ -143,6 +159,8 @@ def run_type(fields: Iterable[str], keys: Iterable[str]) -> RunType:
         return "evaluation"
     if known <= _OF_SETTINGS:
         return "none"
+    if of_samples(keys) and not counted and not known & (_UPDATED | _OF_GROUPS):
+        return "evaluation"
     if known - _COMMON - set(TEXT_FIELDS):
         return "rl"
     if "success_rate" in known and known & _UPDATED and any(words(key) & _OF_TASKS for key in keys if not is_eval(key)):

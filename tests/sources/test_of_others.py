@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from grpo_doctor.run import Run
+from grpo_doctor.sources import read
 from grpo_doctor.sources.aliases import resolve
 from grpo_doctor.sources.kinds import is_eval
 
@@ -17,7 +18,7 @@ from .make import known, run_of
 STEPS = range(1, 9)
 
 
-def jsonl(folder: Path, rows: list[Mapping[str, object]]) -> Run:
+def jsonl(folder: Path, rows: Sequence[Mapping[str, object]]) -> Run:
     return run_of(folder, "log.jsonl", "\n".join(map(json.dumps, rows)))
 
 
@@ -73,3 +74,101 @@ def test_lists_that_cannot_be_placed_are_named_as_unread(tmp_path: Path) -> None
     run = run_of(tmp_path, "history.json", json.dumps(LISTS | more))
     assert "eval_score" not in run.columns
     assert run.unread == {"val_reward": 3, "ema": 5}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"task_id": "t-4", "event_type": "paid", "reward": 0.25, "observation_delta": "wrong", "terminal": False},
+        {"observation": "a room", "action": "look", "immediate_reward": 0.25, "advantage": 0.5},
+        {"turn": 2, "action": "call", "reward": 0.25, "cumulative_reward": 0.5},
+        {"policy": "greedy", "task": "easy", "total_reward": 3.5, "success_rate": 0.5},
+        {"seed": 3, "success": True, "environment_reward": 1.5},
+    ],
+)
+def test_steps_of_an_environment_and_tasks_one_by_one_are_no_training(tmp_path: Path, row: dict[str, object]) -> None:
+    rows = [row | {"nth": i} for i in STEPS]
+    assert jsonl(tmp_path, rows).run_type == "evaluation"
+    assert jsonl(tmp_path, [{**r, "loss": 0.5} for r in rows]).run_type == "rl"
+
+
+@pytest.mark.parametrize("more", [{"step": 1}, {"episode": 1}, {"advantages": [0.5, -0.5]}, {"grad_norm": 0.5}])
+def test_what_counts_tasks_or_weighs_their_responses_is_training(tmp_path: Path, more: dict[str, object]) -> None:
+    rows = [{"task": "a", "reward": i / 8, **{k: i if v == 1 else v for k, v in more.items()}} for i in STEPS]
+    assert jsonl(tmp_path, rows).run_type == "rl"
+
+
+def test_a_share_below_zero_is_none(tmp_path: Path) -> None:
+    run = jsonl(tmp_path, [{"step": i, "reward": i / 8, "correct": (-1) ** i} for i in STEPS])
+    assert "success_rate" not in run.columns
+    assert "correct is no share, for it holds values below 0: not read" in run.notes
+    run = jsonl(tmp_path, [{"step": i, "reward": i / 8, "correct": i % 2} for i in STEPS])
+    assert known(run)["success_rate"] == [1, 0] * 4
+
+
+def test_the_limit_of_a_response_is_a_setting_and_settings_alone_are_no_run(tmp_path: Path) -> None:
+    config = {"training": {"num_generations": 4, "learning_rate": 1e-6, "beta": 0.04, "max_completion_length": 64}}
+    run = run_of(tmp_path, "summary.json", json.dumps(config))
+    assert run.run_type == "none"
+    assert "response_length_max" not in run.columns
+    assert run.settings["max_new_tokens"] == 64
+
+
+TRL = "{{'loss': {0}, 'grad_norm': 0.5, 'reward': {1}, 'reward_std': 0.25, 'kl': 0.01, 'epoch': {0}}}\n"
+
+
+def test_how_the_reward_of_one_response_is_made_up_is_no_row(tmp_path: Path) -> None:
+    parts = 'breakdown: {"task": 0.0, "tools": 0.25, "format": 0.02, "pay": 0.5, "polite": 0.0}\n'
+    text = "".join(2 * parts + TRL.format(i / 8, i / 16) for i in STEPS)
+    run = run_of(tmp_path, "a.log", text)
+    assert len(run) == 8
+    assert known(run)["reward_mean"] == [i / 16 for i in STEPS]
+    assert "valid_rate" not in run.columns
+
+
+def notebook(*outputs: dict[str, object]) -> str:
+    cells = [{"cell_type": "code", "source": "", "outputs": [output]} for output in outputs]
+    return json.dumps({"nbformat": 4, "cells": cells})
+
+
+@pytest.mark.parametrize(("off", "runs"), [(0.00009, 1), (0.0002, 2)])
+def test_the_loss_table_beside_a_console_of_the_same_run_numbers_its_steps(
+    tmp_path: Path, off: float, runs: int
+) -> None:
+    cells = "".join(f"<tr><td>{10 * i}</td><td>{i / 80_000 + off}</td></tr>" for i in STEPS)
+    table = f"<table><tr><th>Step</th><th>Training Loss</th></tr>{cells}</table>"
+    console = "".join(TRL.format(i / 80_000, i / 16) for i in STEPS)
+    path = tmp_path / "a.ipynb"
+    path.write_text(notebook({"data": {"text/html": table}}, {"text": console}), "utf-8")
+    found = read(path)
+    assert len(found) == runs
+    if runs == 1:
+        assert found[0].steps.tolist() == [10 * i for i in STEPS]
+        assert known(found[0])["reward_mean"] == [i / 16 for i in STEPS]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"completion": {"text": "a b", "token_ids": [1]}, "reward": {"format": 1.0, "reward": 0.5}}] * 8,
+        [
+            {"type": "settings", "num_generations": 4},
+            *[{"type": "sample", "prompt": "a", "completion": "b", "reward_scores": {"length": 0.5}}] * 8,
+        ],
+    ],
+)
+def test_completions_whose_rewards_lie_in_mappings_are_one_step_of_samples(
+    tmp_path: Path, rows: list[Mapping[str, object]]
+) -> None:
+    run = jsonl(tmp_path, rows)
+    assert (run.format, len(run), known(run)["reward_mean"]) == ("completions", 1, [0.5])
+
+
+def test_sentences_in_a_table_of_other_things_are_no_metrics(tmp_path: Path) -> None:
+    said = '"The loss 0.5 and the reward 0.25 came, accuracy 0.75\n at step 3"'
+    rows = "".join(f"{n},{said},made\n" for n in ("one", "two", "three"))
+    run = run_of(tmp_path, "questions.csv", f",Question 1,Answer of the model\n{rows}")
+    assert (run.run_type, len(run)) == ("none", 0)
+    assert {"Question 1", "Answer of the model"} <= run.unread.keys()
+    lines = "".join(f"step {i}, loss 0.5, reward 0.{i}\n" for i in STEPS)
+    assert len(run_of(tmp_path, "a.log", lines)) == 8

@@ -24,9 +24,11 @@ _TEXTS = (
     "response_text", "output_text",
 )  # fmt: skip
 _PROMPTS = ("prompt", "input", "question", "instruction")
-_REWARDS = ("reward", "score", "rewards", "total_reward", "scalar_reward")
+_REWARDS = ("reward", "score", "rewards", "total_reward", "scalar_reward", "reward_scores")
 _STEPS = ("step", "global_step", "gen_step", "checkpoint_step")
 _PARQUET = b"PAR1"
+_HEADERS = 2
+"""Rows of another type at most that stand before the first completion, such as one of the settings."""
 _MOST = 200_000
 _EQUAL = 1e-6
 
@@ -34,11 +36,12 @@ _EQUAL = 1e-6
 def sniff(head: Head) -> int:
     if head.raw.startswith(_PARQUET):
         return 3
-    first = next((line for line in head.lines if line.strip()), "")
-    row = loaded(first) if first.lstrip().startswith("{") else None
-    if not isinstance(row, dict) or _first(row, _TEXTS) is None:
+    lines = [line for line in head.lines[: 2 * _HEADERS] if line.strip()][: 1 + _HEADERS]
+    rows = [loaded(line) for line in lines if line.lstrip().startswith("{")]
+    held = next((row for row in rows if isinstance(row, dict) and _first(row, _TEXTS) is not None), None)
+    if held is None or not (held is rows[0] or "type" in held):
         return 0
-    return 3 if _first(row, _PROMPTS) is not None or _reward(row) is not None else 0
+    return 3 if _first(held, _PROMPTS) is not None or _reward(held) is not None else 0
 
 
 def read(file: Input) -> list[Run]:
@@ -80,7 +83,8 @@ def _rows(file: Input) -> Iterator[Mapping[str, Any]]:
     for line, text in file.lines():
         row = loaded(text) if text.strip() else None
         if isinstance(row, dict):
-            yield from _single(row)
+            if _first(row, _TEXTS) is not None or "type" not in row:
+                yield from _single(row)
         elif row is not None:
             file.notes.append(NotRead(f"line {line} is not a row and was left out"))
 
@@ -130,14 +134,17 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return "\n".join(_text(part) for part in value)
     if isinstance(value, dict):
-        return _text(value.get("content", ""))
+        return _text(value.get("content", value.get("text", "")))
     return "" if value is None else str(value)
 
 
 def _reward(row: Mapping[str, Any]) -> float | None:
     """The reward of a row; where there is none by name, the one function's."""
     for name in _REWARDS:
-        if name in row and not isinstance(row[name], list) and (value := number(row[name])) is not None:
+        held = row.get(name)
+        if isinstance(held, dict):  # the whole beside its parts, or the one function's
+            held = _first(held, _REWARDS) if len(held) > 1 else next(iter(held.values()), None)
+        if not isinstance(held, list) and (value := number(held)) is not None:
             return value
     known = (*_STEPS, "advantage", "advantages")
     others = [v for k, v in row.items() if k not in known and isinstance(v, float) and not isinstance(v, bool)]

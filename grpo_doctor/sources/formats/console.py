@@ -250,8 +250,8 @@ class _Console:
         if not any(resolve(key) and not declared(key) for key in row) and any(map(declared, row)):
             self.declare(row)
             return True
-        if step is None and self.epochs and "epoch" not in row:  # a mapping in a completion
-            return True
+        if step is None and (not trl_console.tells(row) or (self.epochs and "epoch" not in row)):
+            return True  # a mapping in a completion, or of one
         row, self._averages = {**self._averages, **row}, {}
         if self.trl.add(row, line, at):
             if of_rollout:

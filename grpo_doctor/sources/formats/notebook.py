@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ...run import Run
 from ..aliases import STEP_KEYS, resolve
 from ..folder import distinct
@@ -49,12 +51,39 @@ def read(file: Input) -> list[Run]:
     page = not text.lstrip("\ufeff \t\r\n").startswith("{")
     cells = [(output, None) for output in _of_page(text)] if page else _of_cells(loaded(text.strip("\ufeff \t\r\n")))
     runs = [run for output, code in cells if output.strip() for run in _of_output(file, output, code)]
-    told, _ = distinct([run for run in runs if run.run_type != "none"])
+    told, _ = distinct(_once([run for run in runs if run.run_type != "none"]))
     if told:
         return _courses([run for run in runs if run in told])
     nothing = Run(file.source, FORMAT, "none")
     nothing.notes.append("no metric was found in the outputs of its cells")
     return [nothing]
+
+
+def _once(runs: list[Run]) -> list[Run]:
+    """The runs without tables that show nothing but the loss of another one, which Transformers draws beside a console.
+
+    The table numbers the steps, which the console often does not.
+    """
+    left = []
+    for table in runs:
+        whole = next((run for run in runs if run is not table and _shows_of(table, run)), None)
+        if whole is None or table in left:
+            continue
+        if whole.steps.tolist() == list(range(1, len(whole) + 1)):  # counted, for want of a number
+            whole.steps = table.steps
+        left.append(table)
+    return [run for run in runs if run not in left]
+
+
+def _shows_of(table: Run, run: Run) -> bool:
+    """Whether a table holds the loss of this run, row by row, and nothing that the run lacks."""
+    if len(table) != len(run) or not {"loss"} <= table.columns.keys() < run.columns.keys():
+        return False
+    return bool(np.allclose(table.columns["loss"], run.columns["loss"], rtol=0, atol=_ROUNDED, equal_nan=True))
+
+
+_ROUNDED = 1e-4
+"""What rounding makes of a loss at most: consoles print four digits behind the point at least."""
 
 
 def _courses(runs: list[Run]) -> list[Run]:

@@ -35,12 +35,19 @@ def sniff(head: Head) -> int:
         names, *rows = [split(line, _delimiter(lines[0])) for line in lines[: 12 if len(lines) > 12 else None]]
         rows = rows[:-1] if len(rows) == len(lines) - 1 > 1 else rows  # the last line of the file may be torn
         return 2 if all(len(row) == len(names) for row in rows) else 0
-    return 1 if "{'" not in head.text and (drawn.found(lines) or drawn.turned(lines)) else 0
+    if "{'" not in head.text and (drawn.found(lines) or drawn.turned(lines)):
+        return 1
+    return 1 if _of_others(head) else 0
 
 
 def read(file: Input) -> list[Run]:
-    head = _lines(file.head())
+    first = file.head()
+    head = _lines(first)
     plain = _header(head, file.path.name)
+    if not plain and not drawn.found(head) and not drawn.turned(head):
+        foreign = Rows(file, FORMAT)
+        foreign.unread = dict.fromkeys(_of_others(first), 1)
+        return foreign.runs()
     if plain:
         delimiter, names = _delimiter(head[0]), plain
     elif (found := drawn.found(head)) is not None:
@@ -127,6 +134,27 @@ def _header(lines: list[str], file: str) -> list[str]:
     known = [key for key in keys if _counts(key) or resolve(key)]
     long = any(map(_counts, names)) and melted(dict.fromkeys(names, "x")).keys() != set(names)
     return names if len(known) > 1 or long or [name.lower() for name in names] == _SCALAR else []
+
+
+def _of_others(head: Head) -> list[str]:
+    """The names of the columns of a plain table without metrics, whose cells no reader of consoles should look into.
+
+    Questions of a benchmark and summaries of experiments hold sentences such as "accuracy 0.7" in their cells.
+    """
+    try:
+        rows = [row for row in csv.reader(head.text.splitlines(keepends=True)) if row]
+    except csv.Error:
+        return []
+    names, whole = (rows[0], rows[1 : -1 if len(rows) > _LEAST_ROWS else None]) if rows else ([], [])
+    alike = len(whole) >= _LEAST_ROWS - 1 and all(len(row) == len(names) for row in whole)
+    named = len(set(names)) == len(names) >= _LEAST_COLUMNS and all(map(_COLUMN.fullmatch, filter(None, names)))
+    return names if alike and named else []
+
+
+_COLUMN = re.compile(r"\ufeff?[^\W\d](?:[^=:|{}\[\]\n\d]|\d(?!\.\d)){0,100}")
+"""A name of a column, in which no number stands as one does in a line of a console."""
+_LEAST_ROWS, _LEAST_COLUMNS = 3, 3
+"""From how many rows, the names too, and how many columns on lines that are alike are a table."""
 
 
 def _worded(cell: str) -> bool:

@@ -20,6 +20,10 @@ _BARE_PAIR = re.compile(r"""(['"])[\w/ .()-]{1,80}\1: -?[\d.]""")
 _KEY = re.compile(r"""['"]([\w/ .()-]{1,80})['"]: """)
 _LEAST_METRICS = 3
 """Metrics on a line without braces that make it a row: two may be settings that are named alike."""
+_OF_FORM = frozenset("valid_rate success_rate truncated_rate response_length_mean".split())
+"""Fields whose names the parts of a reward bear too: ``format``, ``correct``, ``length``."""
+_MOST_FOREIGN = 4
+"""Keys of a mapping for each that is known, where only such fields are."""
 _BARE = re.compile(r"(?<=\d)%(?= +\d{1,12}/\d{1,12} \[)")
 
 
@@ -66,6 +70,15 @@ def row(body: str) -> dict[str, Any] | None:
     if not isinstance(value, dict):
         value = _loose(body)
     return None if len(value) < 2 else _scored(value)
+
+
+def tells(row: dict[str, Any]) -> bool:
+    """Whether a mapping is a row of metrics rather than how the reward of one response is made up.
+
+    Of that a name or two may be known, and none is of a loss, a gradient or a whole reward.
+    """
+    known = {alias.field for key in row for alias in resolve(key)[:1]}
+    return bool(known - _OF_FORM) or _MOST_FOREIGN * len(known) >= len(row)
 
 
 def _scored(row: dict[str, Any]) -> dict[str, Any]:
