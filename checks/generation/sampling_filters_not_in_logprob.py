@@ -161,7 +161,8 @@ def probe_seams(
     `top_k=50` that transformers uses where nobody says a top_k is never more than a warning: on a small random model it
     cuts far more than on a trained one. A loop by hand is given logits of 64 words, and must
     draw from them all, at the temperature that the gradient of the loss shows: what it hands to `torch.multinomial`
-    says so, or else draws are counted.
+    says so, or else draws are counted. Responses that hold the padding id are left out: a random model draws it, and
+    a loss that tells padding by its id hides it.
 
     ## Thresholds of the probe
     - `limit`: k3, nats per token, above which samples are shaped behind the loss.
@@ -178,9 +179,13 @@ def probe_seams(
         drawn = probes.sampling.drawn(sample, model, ids, real)
         if drawn.logprobs is None:
             return _of_loop(sample, logprobs, model, tokenizer, rows, shut)
-        responses = probes.sampling.finished(drawn.tokens, ids.shape[1], probes.sampling.end_ids(tokenizer, model))
-        own = _of_loss(logprobs, drawn.tokens, real, rows, responses)
-    theirs = _joined(drawn.logprobs, responses).to(own)
+        ends = probes.sampling.end_ids(tokenizer, model)
+        said = probes.sampling.finished(drawn.tokens, ids.shape[1], ends)
+        pad = {craft.special_ids(tokenizer).pad} - ends
+        some = [n for n, one in enumerate(said) if not pad & set(one)] or list(range(len(said)))
+        responses = [said[n] for n in some]
+        own = _of_loss(logprobs, drawn.tokens[some], real[some], [rows[n] for n in some], responses)
+    theirs = _joined(drawn.logprobs[some], responses).to(own)
     mismatch = craft.k3(own, theirs)
     off = not mismatch <= (limit if precision.half is None else low_precision)
     behind = drawn.shut > shut and mismatch > drawn.shut**2 / 4  # a loss that leaves out the same tokens agrees

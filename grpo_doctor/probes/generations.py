@@ -82,7 +82,8 @@ class _Scripted:
         self._served = 0
         self._generates = False  # a `generate` was called, so that forwards beside it are none of a loop
         self._inside = False
-        self._loop = _Loop(functools.partial(self.serve, looped=True), self._went_on, pad, pad if end is None else end)
+        serve = functools.partial(self.serve, looped=True)
+        self._loop = _Loop(serve, self._take_back, self._went_on, pad, pad if end is None else end)
         self.calls: list[Call] = []
 
     def serve(self, ids: Tensor, real: Tensor, module: Any, looped: bool = False) -> list[Ids]:
@@ -121,6 +122,10 @@ class _Scripted:
         """The logits that leave a sampling loop no other choice; None where the forward is not one of a loop."""
         other = (self._generates and not self._inside) or forward.logits.requires_grad
         return None if other else self._loop(forward)
+
+    def _take_back(self) -> None:
+        """What was served last was asked for by nobody."""
+        self._served -= len(self.calls.pop().served)
 
     def _went_on(self, given: list[Ids], drawn: list[Ids]) -> None:
         call = self.calls[-1]._replace(served=drawn)
@@ -220,18 +225,27 @@ class _Loop:
     """The logits for a sampling loop: one token of each row's response a forward, with or without a cache.
 
     A loop that begins at the shortest prompt puts the rest of the longer ones in place of what was sampled: only after
-    them a row's response begins.
+    them a row's response begins. One that puts what it has sampled through the model once more, to keep its
+    log-probability, is given the same logits again.
     """
 
     def __init__(
-        self, serve: Callable[..., list[Ids]], went_on: Callable[[list[Ids], list[Ids]], None], pad: int, end: int
+        self,
+        serve: Callable[..., list[Ids]],
+        take_back: Callable[[], None],
+        went_on: Callable[[list[Ids], list[Ids]], None],
+        pad: int,
+        end: int,
     ) -> None:
-        self.serve, self.went_on, self.pad, self.end = serve, went_on, pad, end
+        self.serve, self.take_back, self.went_on, self.pad, self.end = serve, take_back, went_on, pad, end
         self.rows: list[Ids] = []
         self.given: list[Ids] = []
         self.said: list[int] = []
         """How many tokens of its response each row has said."""
-        self.shape = (0, 0)
+        self.last: Tensor | None = None
+        """The ids (N, T) of the last forward."""
+        self.before: tuple[list[Ids], list[Ids]] | None = None
+        """What was given and served before ids came again of which it cannot be told yet whether they begin anew."""
 
     def begin(self) -> None:
         """What comes goes on with nothing that was before."""
@@ -239,22 +253,42 @@ class _Loop:
 
     def __call__(self, forward: Forward) -> Tensor:
         ids, real = forward.input_ids, forward.attention_mask
-        count, width = ids.shape
-        if self.rows and count == self.shape[0] and (width == 1 or width == self.shape[1] + 1):
-            self._go_on(ids[:, -1].tolist())
-        else:
+        more = ids[:, -1].tolist() if self._goes_on(ids) else None
+        self._settle(more)
+        again = bool(self.rows) and self.last is not None and torch.equal(ids, self.last)
+        if more is not None:
+            self._go_on(more)
+        elif not again or not any(said or len(row) > 1 for said, row in zip(self.said, self.rows, strict=True)):
+            self.before = (self.given, self.rows) if again else None
             real = (ids != self.pad).long() if real is None else real
             for seen in _WATCHING:
                 seen.append(forward.module)
-            self.rows, self.said = self.serve(ids, real, forward.module), [0] * count
+            self.rows, self.said = self.serve(ids, real, forward.module), [0] * len(ids)
             self.given = [row[r > 0].tolist() for row, r in zip(ids, real, strict=True)]
-        self.shape = (count, width)
+        self.last = ids
         scripted = torch.full_like(forward.logits, -1e4)
         for n, row in enumerate(self.rows):
             scripted[n, :, row[self.said[n]] if self.said[n] < len(row) else self.end] = 1e4
         # a loop may stop before a response is said
         self.went_on(self.given, [row[: said + 1] for row, said in zip(self.rows, self.said, strict=True)])
         return scripted
+
+    def _goes_on(self, ids: Tensor) -> bool:
+        """Whether this is one token more of every row, alone (with a cache) or behind the others."""
+        if not self.rows or self.last is None or len(ids) != len(self.last):
+            return False
+        return ids.shape[1] == 1 or torch.equal(ids[:, :-1], self.last)
+
+    def _settle(self, fed: Ids | None) -> None:
+        """Takes back what was served to ids that came again after responses of one token, where it was not sampled: it
+        would have begun with the tokens that were fed, or have gone on."""
+        if self.before is None:
+            return
+        (given, rows), self.before = self.before, None
+        begun = [row[0] if row else self.end for row in self.rows]
+        if fed != begun if fed else any(len(row) > 1 for row in self.rows):
+            self.take_back()
+            self.given, self.rows, self.said = given, rows, [0] * len(rows)
 
     def _go_on(self, fed: Sequence[int]) -> None:
         for n, (token, row) in enumerate(zip(fed, self.rows, strict=True)):

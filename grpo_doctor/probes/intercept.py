@@ -312,13 +312,17 @@ def _ends_of(model: Any) -> tuple[Any, list[Any], Any] | None:
 
 @contextmanager
 def watched(*models: Any) -> Iterator[list[Forward]]:
-    """Every forward inside the block that was given ids and returned logits; their gradients are kept."""
+    """Every forward inside the block that was given ids and returned logits; their gradients are kept.
+
+    The trainer is given a copy of the logits, which it may divide by its temperature in place.
+    """
     seen: list[Forward] = []
 
-    def keep(forward: Forward) -> None:
+    def keep(forward: Forward) -> Tensor:
         if forward.logits.requires_grad:
             forward.logits.retain_grad()
         seen.append(forward)
+        return forward.logits.clone()
 
     with forwards(models, keep):
         yield seen

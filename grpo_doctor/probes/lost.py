@@ -6,6 +6,7 @@ the logits give the log-probabilities.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -171,7 +172,8 @@ def _either(one: Tensor, other: Tensor) -> Tensor:
 
 
 def _in_order(forwards: Sequence[Forward], prompts: Sequence[Ids], responses: Sequence[Ids]) -> list[Sample]:
-    """The samples in the order of the prompts; a row that is no sample's own stands for one that is not found.
+    """The samples in the order of the prompts; for one that is not found a row that is no sample's own stands, of those
+    that are left the one that holds most of it.
 
     Where all samples are packed into one row, that row does.
     """
@@ -180,12 +182,22 @@ def _in_order(forwards: Sequence[Forward], prompts: Sequence[Ids], responses: Se
     width = forwards[0].input_ids.shape[1]
     packed = sum(len(f.input_ids) for f in forwards) == 1 < len(prompts) and width > sum(map(len, prompts))
     left = [(f, n) for f in forwards for n in range(len(f.input_ids)) if (id(f), n) not in held]
-    out = []
-    for sample in found:
-        if sample is None and not left and not packed:
+    out = list(found)
+    while lacking := [n for n, sample in enumerate(out) if sample is None]:
+        if not left and not packed:
             raise Unjudged("the forwards of the loss hold fewer rows than there are samples")
-        out.append(sample if sample is not None else _row(*(left.pop(0) if left else (forwards[0], 0))))
-    return out
+        pairs = [(_shared(*row, [*prompts[n], *responses[n]]), n, row) for n in lacking for row in left]
+        _, n, row = max(pairs, key=lambda pair: pair[0], default=(0, lacking[0], (forwards[0], 0)))
+        out[n] = _row(*row)
+        left = [other for other in left if other is not row]
+    return [sample for sample in out if sample is not None]
+
+
+def _shared(forward: Forward, row: int, sample: Ids) -> int:
+    """How much of a sample, from its first token on, a row holds in one piece."""
+    ids = forward.input_ids[row].tolist()
+    pairs = (zip(ids[begin:], sample, strict=False) for begin in range(len(ids)))
+    return max(sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], each)) for each in pairs)
 
 
 def _row(forward: Forward, row: int) -> Sample:

@@ -1,7 +1,8 @@
 """Where the samples of a loss lie in the forwards of its model: padded on either side, shifted, packed or repacked.
 
 Nothing is assumed of the layout: a sample is found by its ids. A row may hold one sample or several; the last token of
-a row may be missing where the trainer gives the model all tokens but the last one.
+a response may be missing where the trainer gives the model all tokens but the last one: cut off by the row's end, or
+with padding in its place where each sample was cut before it was padded.
 """
 
 from __future__ import annotations
@@ -38,12 +39,18 @@ class Sample(NamedTuple):
 
     def lacks_last(self) -> bool:
         """Whether the model was not given the response's last token."""
-        return self.said + len(self.response) > self.forward.input_ids.shape[1]
+        return _lacks_last(self.forward.input_ids[self.row].tolist(), self.said, self.response)
 
     def ids(self) -> Tensor:
         """(T,) everything between its neighbours, padding included, and the last token where the model lacks it."""
-        ids = self.forward.input_ids[self.row, self.low : self.high]
-        return torch.cat([ids, ids.new_tensor(self.response[-1:])]) if self.lacks_last() else ids
+        return self._with_last(self.forward.input_ids[self.row, self.low : self.high], self.response[-1:])
+
+    def _with_last(self, values: Tensor, last: Sequence[int]) -> Tensor:
+        """(T,) values between its neighbours, with that of the last token where the model lacks it."""
+        if not self.lacks_last():
+            return values
+        at = self.said + len(self.response) - 1 - self.low
+        return torch.cat([values[:at], values.new_tensor(last), values[at + 1 :]])
 
     def real(self) -> Tensor:
         """(T,) 1 on the tokens that are attended to; without a mask on the sample's own, and on what is trained."""
@@ -55,8 +62,7 @@ class Sample(NamedTuple):
             if not self.response and bool(trained.any()):  # none is found: padding follows what is trained
                 end = int(position[trained][-1]) + 1
             return ((position >= self.start) & (position < end) | trained).long()
-        real = mask[self.row, self.low : self.high].long()
-        return torch.cat([real, real.new_ones(1)]) if self.lacks_last() else real
+        return self._with_last(mask[self.row, self.low : self.high].long(), [1])
 
     def of_logits(self, values: Tensor, fill: float) -> Tensor:
         """(T,) of a value per place of the logits: that of the place that predicts each token."""
@@ -109,26 +115,34 @@ _Place = tuple[Forward, int, int, int, Ids]
 
 def _whole(at: _Place) -> bool:
     """Whether a row goes on after the response, so that padding and not the end of the row follows it."""
-    forward, _, _, said, response = at
-    return said + len(response) < forward.input_ids.shape[1]
+    forward, row, _, said, response = at
+    whole = not _lacks_last(forward.input_ids[row].tolist(), said, response)
+    return whole and said + len(response) < forward.input_ids.shape[1]
+
+
+def _lacks_last(ids: Ids, said: int, response: Ids) -> bool:
+    """Whether a row holds all of a response but its last token."""
+    last = said + len(response) - 1
+    return bool(response) and (last >= len(ids) or ids[last] != response[-1])
 
 
 def _best(
     rows: Sequence[tuple[Forward, int, Ids]], prompt: Ids, response: Ids, known: Sequence[Ids], cut: bool = False
 ) -> _Place | None:
     """Forward, row, start, place of the response, and the response; with ``cut`` its last token may be untrained."""
-    best: tuple[tuple[bool, bool], _Place] | None = None
+    best: tuple[tuple[bool, bool, bool], _Place] | None = None
     for forward, n, ids in rows:
-        for said in _places(ids, response):
+        for said in (*_places(ids, response), *_before_padding(forward, n, ids, response)):
             own = ids[max(0, said - len(prompt)) : said] == prompt
             others = any(ids[max(0, said - len(p)) : said] == p for p in known)
-            if not own and (others or not _unmistakable(said, ids, response)):
+            lacks = _lacks_last(ids, said, response)
+            if not own and (others or not _unmistakable(response, lacks)):
                 continue
             start = said - len(prompt) if own else _first(forward, n, said)
             grad = forward.logits.grad
             if not cut and said + len(response) > len(ids) and grad is not None and not bool(grad[n, -1].any()):
                 continue  # the token is not cut off: nothing predicts it
-            rank = own, grad is not None and bool(grad[n].any())
+            rank = own, grad is not None and bool(grad[n].any()), not lacks
             if best is None or rank > best[0]:
                 best = rank, (forward, n, start, said, response)
     return None if best is None else best[1]
@@ -142,9 +156,26 @@ def _places(ids: Ids, response: Ids) -> list[int]:
     return [*whole, cut] if cut >= 1 and ids[cut:] == response[:-1] else whole
 
 
-def _unmistakable(said: int, ids: Ids, response: Ids) -> bool:
+def _before_padding(forward: Forward, row: int, ids: Ids, response: Ids) -> list[int]:
+    """Where a row holds all of a response but its last token, and padding after it, and the loss trains that token:
+    its logit has the largest gradient of those that predict it. Without a gradient nothing is known of that."""
+    size, mask, grad = len(response) - 1, forward.attention_mask, forward.logits.grad
+    kept = len(ids) - forward.logits.shape[1]
+    found = []
+    for said in range(1, len(ids) - size):
+        end = said + size
+        padding = mask[row, end] == 0 if mask is not None else len(set(ids[end:])) == 1
+        if ids[said:end] != response[:-1] or ids[end] == response[-1] or not padding or end - 1 < kept:
+            continue
+        there = None if grad is None else grad[row, end - 1 - kept]
+        if there is None or (bool(there.any()) and int(there.abs().argmax()) == response[-1]):
+            found.append(said)
+    return found
+
+
+def _unmistakable(response: Ids, lacks: bool) -> bool:
     """Whether a response after other ids than its prompt's is meant: a lone end token stands in many rows."""
-    return len(response) > 2 if said + len(response) > len(ids) else len(set(response)) > 1
+    return len(response) > 2 if lacks else len(set(response)) > 1
 
 
 def _first(forward: Forward, row: int, said: int) -> int:

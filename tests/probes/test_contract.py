@@ -13,6 +13,7 @@ from torch import Tensor
 from grpo_doctor.catalogue import load
 from grpo_doctor.diagnosis import Diagnosis
 from grpo_doctor.probes import Adapter, ScriptedSampler, Unjudged, run_probes
+from grpo_doctor.probes.generations import scripted_generate
 from tests.probes.reference import PROMPTS
 from tests.probes.styles import Left, Scores, make_tokenizer
 
@@ -167,6 +168,52 @@ class ForgetsTheEnd(Loops):
 class CutsTooEarly(Loops):
     def rollout(self, prompts: Any) -> list[list[int]]:
         return [row[1:] for row in super().rollout(prompts)]
+
+
+class TakesTwice(Loops):
+    """Draws row by row without a cache, and puts each row through the model once more for the log-probability of what
+    was drawn."""
+
+    @torch.no_grad()
+    def rollout(self, prompts: Any) -> list[list[int]]:
+        said: list[list[int]] = []
+        for prompt in prompts:
+            begun = self.render(prompt)
+            ids = torch.tensor([begun])
+            while ids.shape[1] < len(begun) + 12 and (
+                ids.shape[1] == len(begun) or ids[0, -1] != self.tok.eos_token_id
+            ):
+                new = torch.multinomial(self.model(ids)[:, -1].softmax(-1), 1)
+                self.model(ids)[:, -1].log_softmax(-1).gather(-1, new)
+                ids = torch.cat([ids, new], 1)
+            said.append(ids[0, len(begun) :].tolist())
+        return said
+
+
+class TakesTwiceAndCuts(TakesTwice):
+    def rollout(self, prompts: Any) -> list[list[int]]:
+        return [row[1:] for row in super().rollout(prompts)]
+
+
+def test_a_loop_that_asks_the_model_twice_for_a_token_is_given_one() -> None:
+    assert {"PAD001", "GEN005"} <= passed(probed(TakesTwice().adapter(), "PAD001", "GEN005"))
+    assert [f.code for f in probed(TakesTwiceAndCuts().adapter(), "PAD001").findings] == ["PAD001"]
+
+
+@pytest.mark.parametrize(
+    "responses",
+    [
+        [[5], [6], [7, 8]],  # asked twice for a response of one token, which is a group's first and last
+        [[6, 7], [5, 6, 7]],
+        [[5, 6], [5], [8]],
+    ],
+)
+def test_what_a_loop_that_asks_twice_is_served_is_told_by_what_it_fed(responses: list[list[int]]) -> None:
+    one = TakesTwice()
+    with scripted_generate(one.model, responses, one.tok.pad_token_id, one.tok.eos_token_id) as calls:
+        said = one.rollout([PROMPTS[0]] * len(responses))
+    assert said == [[*row, one.tok.eos_token_id] for row in responses]
+    assert [call.served for call in calls] == [[row] for row in responses]
 
 
 def test_a_model_and_a_loop_of_ones_own_are_seen() -> None:

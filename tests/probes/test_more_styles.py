@@ -160,6 +160,37 @@ class Critic(Left):
         return self.averaged(0.5 * learnt - self.surrogate(self.ratio(new.logprobs, old), gains), mask)
 
 
+class CutFirst(Left):
+    """Takes the last token off every sample before it pads on the right, so that padding stands in its place; puts the
+    rows in order of their length, and divides the logits by the temperature in place."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(temperature=0.7, **options)
+
+    def taught(self, prompt: int, response: int) -> list[int]:
+        """Which of the tokens after the first are trained."""
+        return [0] * (prompt - 1) + [1] * response
+
+    def scores(self, model: Any, prompts: Any, responses: Any) -> Scores:
+        pairs = sorted(zip(prompts, responses, range(len(prompts)), strict=True), key=lambda row: len(row[0] + row[1]))
+        whole = [[*p, *r] for p, r, _ in pairs]
+        ids, labels, mask, real = (
+            torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], True, filler)
+            for rows, filler in (
+                ([row[:-1] for row in whole], self.pad),
+                ([row[1:] for row in whole], self.pad),
+                ([self.taught(len(p), len(r)) for p, r, _ in pairs], 0),
+                ([[1] * (len(row) - 1) for row in whole], 0),
+            )
+        )
+        logits = self.logits(model, ids, attention_mask=real)
+        logits /= self.temperature
+        table = logits.log_softmax(-1)
+        values = table.gather(-1, labels[..., None]).squeeze(-1), -(table.exp() * table).sum(-1), mask
+        back = torch.tensor([n for _, _, n in pairs]).argsort()
+        return Scores(*(value[back] for value in values))
+
+
 # right ------------------------------------------------------------------------------------------------------------
 
 
@@ -175,7 +206,7 @@ def told(diagnosis: Diagnosis) -> list[str]:
     return [f"{f.code}: {f.message}" for f in diagnosis.findings if f.severity != "info"]
 
 
-@pytest.mark.parametrize("kind", [Rows, Flat, Critic])
+@pytest.mark.parametrize("kind", [Rows, Flat, Critic, CutFirst])
 def test_a_right_trainer_is_left_in_peace(kind: type[Left]) -> None:
     trainer = kind()
     agree_with_one_row(trainer, exact=True)
@@ -268,6 +299,19 @@ class Reversed(Critic):
         return super().gains(-scores, mask)
 
 
+class LosesTheEnd(CutFirst):
+    def scores(self, model: Any, prompts: Any, responses: Any) -> Scores:
+        end = self.tok.eos_token_id
+        return super().scores(model, prompts, [r[:-1] if r[-1] == end and len(r) > 1 else r for r in responses])
+
+
+class LeavesOutTheLast(CutFirst):
+    """From outside the same: the model is not given the last token either."""
+
+    def taught(self, prompt: int, response: int) -> list[int]:
+        return [0] * (prompt - 1) + [1] * (response - 1) + [0]
+
+
 class Everything(Critic):
     """The mean is over prompts and padding too."""
 
@@ -278,7 +322,7 @@ class Everything(Critic):
 WRONG = [
     (OneLate, "PAD002"), (PromptsToo, "PAD002"), (Repelled, "RAT007"), (Uneven, "GRD006"), (ToolsTrained, "PAD002"),
     (Seen, "PAD004"), (MaxForMin, "RAT007"), (OldForNew, "RAT007"), (NothingButWeights, "RAT007"), (GoesOn, "TOK004"),
-    (Reversed, "RAT007"), (Everything, "PAD002"),
+    (Reversed, "RAT007"), (Everything, "PAD002"), (LosesTheEnd, "GEN005"), (LeavesOutTheLast, "GEN005"),
 ]  # fmt: skip
 
 
