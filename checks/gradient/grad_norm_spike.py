@@ -3,6 +3,7 @@ import numpy as np
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.columns import (
     Column,
+    baseline,
     fmax,
     isnan,
     latest,
@@ -66,13 +67,14 @@ def grad_norm_spike(
     trainers): a step that nothing clips is an ordinary one. Or infinite. That alone is a warning, and an info while the
     reward has gained. Error when a second infinity comes within 100 rows, or when the reward has fallen (five standard
     errors, 30 % of its range) within five rows of a leap. The first 20 rows are not judged for leaps. A norm may also
-    be huge from the first row on, where no leap can show: a median of 10 rows above 20 while the reward has gained
-    nothing is a warning too, and so is a norm above a million on each row so far, two at least.
+    be huge from the first row on, where no leap can show: a median of 10 rows above 20 is a warning too,
+    and so is a norm above a million on each row so far, two at least. While the reward has gained, these count only
+    where that median is five times that of the first 20 rows: a scale of the loss does not grow.
 
     ## Thresholds
     - `rows`: rows before that a leap is compared with.
     - `mads`: median absolute deviations above their median.
-    - `times`: factor over the largest norm before.
+    - `times`: factor over the largest norm before, and of a level over that of the first rows.
     - `again_within_rows`: rows within which a second infinity is an error.
     - `after`: rows after a leap within which a fall of the reward is put down to it.
     - `huge`: gradient norm above which a whole level is too high.
@@ -109,7 +111,8 @@ def grad_norm_spike(
     again = infinite & (count - where(isnan(earlier), 0.0, earlier) > 1)
     level = moving_median(grad_norm, level_rows)
     least = where((row(grad_norm) > 1) & (lowest(grad_norm) < np.inf), lowest(grad_norm), np.nan)
-    tall = ((level > huge) | (least > absurd)) & ~reward_gained
+    grown = level > times * baseline(grad_norm, rows)
+    tall = ((level > huge) | (least > absurd)) & (grown | ~reward_gained)
     hurt = (moving_sum(spike, after) > 0) & reward_fallen & ~(previous(reward_fallen, after) > 0)
     serious = hurt | again | tall | (spike & ~reward_gained)
     return fires(

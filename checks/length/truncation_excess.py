@@ -93,7 +93,7 @@ def truncation_excess(
     have gained half a standard deviation of single rewards (on a scale of 0 to 1 that is at most 0.5, which is
     taken where it is not recorded; where the scale is another and no spread is recorded, every gain that shows
     counts). Where the task was solved while it trained, or the reward has gained and no more than half of the
-    responses are cut, it is an info.
+    responses of the last 10 rows are cut, it is an info.
 
     Where no share is recorded, the mean length over 10 rows tells it: from 95 % of the declared limit, of a largest
     length that stands still, or of the longest mean where that is a multiple of 32 or 50, has come three times and
@@ -105,7 +105,7 @@ def truncation_excess(
     ## Thresholds
     - `warn`: share of responses cut, 0 to 1, for a warning.
     - `bad`: share of responses cut, 0 to 1, for an error.
-    - `rows`: rows over which the error is judged, and a constant length.
+    - `rows`: rows over which the error and the half are judged, and a constant length.
     - `short_tokens`: tokens up to which a constant length is no limit.
     - `limit_share`: mean length, as a share of the limit, from which nearly all responses are cut.
     - `outcome_share`: share of responses cut over the whole run, 0 to 1, from which it is an outcome.
@@ -147,7 +147,7 @@ def truncation_excess(
     better = (reward_gained & ~reward_fallen & (grown | ~suffered)) | reward_solved
     stays = ~(kendall_tau(share, rows) < -0.4) & (step - baseline(step, 1) >= rows - 1)
     return fires(
-        often & ~(reward_gained & (reward_solved | (lately <= bad) & ~reward_fallen)),
+        often & ~(reward_gained & (reward_solved | (over_rows <= bad) & ~reward_fallen)),
         "{cut:.0%} of the responses are cut at the length limit{by_length}.",
         info=often,
         error=(over_rows > bad) & often & (reward_mean == reward_mean) & ~better & stays,

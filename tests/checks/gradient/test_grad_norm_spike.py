@@ -72,6 +72,15 @@ def test_a_norm_that_is_huge_from_the_first_row(norms: str, reward: str, fires: 
     assert (run_check("GRD002", **columns) is not None) is fires
 
 
+@pytest.mark.parametrize(
+    ("norms", "severity"), [("30x40", None), ("6x20 30x20", None), ("6x20 30.1x20", "warning"), ("1x20 19x20", None)]
+)
+def test_a_level_that_has_grown_counts_while_the_reward_gains(norms: str, severity: str | None) -> None:
+    rising: dict[str, Any] = {"grad_norm": norms, "reward_mean": "0.1x10 0.5x10 0.7x10 0.9x10"}
+    found = run_check("GRD002", **rising)
+    assert (found.severity if found and not found.cleared else None) == severity
+
+
 def test_message_of_a_huge_norm() -> None:
     found = find("GRD002", grad_norm="748x12")
     assert (found.severity, found.detected_step) == ("warning", 10)

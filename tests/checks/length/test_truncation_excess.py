@@ -171,6 +171,13 @@ def test_a_run_that_learns_with_half_of_its_responses_cut_gets_a_remark(cut: flo
     assert find("LEN003", truncated_rate=[0.0] * 12 + [0.2] * 28, reward_mean=[0.3] * 40).severity == "warning"
 
 
+@pytest.mark.parametrize(("cut", "severity"), [(0.8, "info"), (0.81, "warning")])
+def test_a_few_rows_of_small_batches_are_chance_where_a_run_learns(cut: float, severity: str) -> None:
+    rising = [0.2 + 0.01 * n for n in range(40)]
+    shares = [0.2] * 35 + [cut] * 5  # half of those of the last 10 rows
+    assert find("LEN003", truncated_rate=shares, reward_mean=rising).severity == severity
+
+
 @pytest.mark.parametrize(
     ("limit", "lengths", "severity"),
     [(16, "16x20", None), (17, "17x20", "warning"), (200, "100 200 " * 8, "warning"), (200, "99 200 " * 8, None)],
