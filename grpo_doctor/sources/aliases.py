@@ -143,15 +143,17 @@ reward_mean         reward | reward mean | total reward mean | batch reward | ba
                     total reward | total score | episode return | ep return | return | mean r | group reward
                     reward score | episode score | episode scores | ep score | proxy | proxy reward | proxy score
                     proxy reward mean | proxy return | proxy r | response reward | response reward mean
-                    raw reward | raw reward mean
+                    raw reward | raw reward mean | rollout reward | rollout reward mean
 reward_std          reward std | reward mean std | total reward std | batch reward std | response reward std
-reward_min          reward min | response reward min
-reward_max          reward max | response reward max
+                    rollout reward std
+reward_min          reward min | response reward min | batch reward min | rollout reward min
+reward_max          reward max | response reward max | batch reward max | rollout reward max
 success_rate        answer accuracy | accuracy | accuracy rate | success rate | success | correct rate | correct
                     pass rate
                     solve rate
                     exact match | exact match rate | accuracy mean | train accuracy | train answer accuracy
-                    win rate | batch accuracy | pass 1 | reward rate | solved | resolved | resolve rate
+                    win rate | batch accuracy | correct example rate | pass 1 | reward rate | solved | resolved
+                    resolve rate
 chosen_reward       chosen reward | train chosen reward | accepted reward
 rejected_reward     rejected reward | train rejected reward
 reward_margin       reward margin | train reward margin | margin
@@ -180,7 +182,7 @@ entropy_min         entropy min
 entropy_max         entropy max
 entropy_loss        entropy loss
 entropy_coef        entropy coef
-clip_fraction       clip rate | rate response token where ppo ratio was clipped
+clip_fraction       clip rate | train clip rate | rate response token where ppo ratio was clipped
 ratio_mean          ratio | ratio mean | importance ratio | importance ratio mean | policy ratio | policy ratio mean
 ratio_max           ratio max | importance ratio max
 advantage_mean      advantage mean | advantage | train advantage
@@ -272,13 +274,14 @@ _SAME = {
     "clip rate": "clipfrac",
     "policy loss": "pgloss",
     "tool": "tools",
+    "example": "examples",
     "call": "calls",
     "failure": "failures",
     "error": "errors",
     "step": "schritt paso étape passo шаг",
 }
 _CANONICAL = {word: canon for canon, words in _SAME.items() for word in words.split()}
-_DROPPED = frozenset("div divergence of the per to current cur".split())
+_DROPPED = frozenset("div divergence of the per to current cur stats statistics".split())
 _NAMESPACES = frozenset(
     "train training metrics metric rl grpo ppo actor policy optim rollout rollouts charts stats log logs "
     "progress env environment episode episodes epoch epochs iteration iterations batch update updates trainer learner "
@@ -465,6 +468,9 @@ def _candidates(low: str) -> list[str]:
     for prefix in ("train/", "training/", "metrics/", "train_", "rl/", "grpo/", *_AREAL):
         if low.startswith(prefix):
             names.append(low[len(prefix) :])
+    head, _, path = low.partition("/")
+    if "/" in path and not set(re.split(r"[\W_]+", head)) - _NAMESPACES:  # the path that a trainer wrote, below a word
+        names.append(path)
     return names
 
 

@@ -213,6 +213,9 @@ def _fields(rows: Rows, run: Run, n: int) -> tuple[Columns, dict[str, list[int]]
         if field in SHARES and len(known) and 1.5 < known.max() <= 100 and known.min() >= 0:
             values = values / 100
             run.notes.append(f"{name} is read as percent: it goes up to {known.max():g}")
+        if field == "eval_score" and (filled := _filled(values)).any():
+            values = np.where(filled, math.nan, values)
+            run.notes.append(f"{name} is 0 on {filled.sum()} rows between its evaluations: none was made there")
         columns[field] = values
         if column.non_finite:
             recorded[field] = column.non_finite
@@ -221,6 +224,19 @@ def _fields(rows: Rows, run: Run, n: int) -> tuple[Columns, dict[str, list[int]]
         if name not in run.mapping and column.values:
             rows.unread[name] = int(np.count_nonzero(~np.isnan(column.full(n))))
     return columns, recorded
+
+
+_REGULAR = 6
+"""Values other than 0 from which it is no chance that a number of rows, the same for all, lies between them: five gaps
+of which a number above 1 divides each are met by chance once in twenty-eight times at most."""
+
+
+def _filled(scores: np.ndarray) -> np.ndarray:
+    """The rows on which a held-out score is 0 because none was taken: between others that come every so many rows."""
+    taken = np.flatnonzero(np.nan_to_num(scores))
+    apart = int(np.gcd.reduce(np.diff(taken))) if len(taken) >= _REGULAR else 0
+    places = np.arange(len(scores))
+    return (scores == 0) & ((places - taken[0]) % apart != 0) if apart > 1 else np.zeros(len(scores), bool)
 
 
 def _keys(rows: Rows) -> dict[str, str]:

@@ -149,6 +149,10 @@ _OF_TASKS = frozenset("reward success solve solved pass win resolve resolved".sp
 """Words for what a policy earns or does with a task; a supervised model is right, and has an accuracy."""
 
 
+OF_RL = frozenset("grpo ppo rloo reinforce dapo gspo rlvr rlhf rl".split())
+"""What headlines call the steps of a training that rewards."""
+
+
 def run_type(fields: Iterable[str], keys: Iterable[str], *, counted: bool = False) -> RunType:
     """What kind of training the fields and keys of a log speak of; ``counted``: whether anything numbers its rows."""
     keys = set(keys)
@@ -164,6 +168,8 @@ def run_type(fields: Iterable[str], keys: Iterable[str], *, counted: bool = Fals
     if known - _COMMON - set(TEXT_FIELDS):
         return "rl"
     if "success_rate" in known and known & _UPDATED and any(words(key) & _OF_TASKS for key in keys if not is_eval(key)):
+        return "rl"
+    if "success_rate" in known and keys & OF_RL:
         return "rl"
     if known - {"eval_score", "epoch", "success_rate", "wall_time", "temperature", "optimizer_step"}:
         return "supervised"

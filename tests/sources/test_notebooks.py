@@ -66,7 +66,7 @@ def test_an_output_of_one_row_beside_the_table_is_no_run(tmp_path: Path) -> None
     made["cells"].append({"cell_type": "code", "source": "", "outputs": [{"text": "step: 3 loss: 0.5 reward: 1.0"}]})
     run = run_of(tmp_path, "a.ipynb", json.dumps(made))
     assert len(run) == 20
-    assert "1 output of a single row beside its table left out" in run.notes
+    assert "1 output of a row or two beside its table left out" in run.notes
     alone = json.loads(notebook(TRAINER, ""))
     alone["cells"].append(made["cells"][-1])
     assert len(run_of(tmp_path, "b.ipynb", json.dumps(alone))) == 1

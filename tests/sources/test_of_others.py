@@ -172,3 +172,67 @@ def test_sentences_in_a_table_of_other_things_are_no_metrics(tmp_path: Path) -> 
     assert {"Question 1", "Answer of the model"} <= run.unread.keys()
     lines = "".join(f"step {i}, loss 0.5, reward 0.{i}\n" for i in STEPS)
     assert len(run_of(tmp_path, "a.log", lines)) == 8
+
+
+@pytest.mark.parametrize(
+    ("key", "field"),
+    [
+        ("rollout_reward_mean", "reward_mean"),
+        ("rollout_reward_std", "reward_std"),
+        ("Batch reward stats - min", "reward_min"),
+        ("train_clip_fraction", "clip_fraction"),
+        ("Percentage of correct examples", "success_rate"),
+        ("ppo_stats/objective/kl", "kl_sequence"),
+        ("ppo_stats/ppo/mean_scores", "reward_mean"),
+        ("ppo_stats/objective/entropy", ""),
+    ],
+)
+def test_names_below_a_word_or_with_one_more(key: str, field: str) -> None:
+    assert [alias.field for alias in resolve(key.replace(" -", ""))] == [field] * bool(field)
+
+
+@pytest.mark.parametrize(("taken", "kept"), [(6, 6), (5, 60)])
+def test_a_held_out_score_of_0_between_regular_evaluations_was_not_taken(tmp_path: Path, taken: int, kept: int) -> None:
+    """From six values on the same number of rows apart it is no chance; one of them may be 0."""
+    at = {10 * i for i in range(1, taken + 1)}
+    rows = [{"step": i, "reward": i / 64, "val_mean_reward": 0.25 if i in at else 0.0} for i in range(1, 61)]
+    run = jsonl(tmp_path, rows)
+    assert sum(value is not None for value in known(run)["eval_score"]) == kept
+
+
+def test_a_cell_that_draws_over_itself_costs_no_notebook(tmp_path: Path) -> None:
+    console = "".join(TRL.format(i / 8, i / 16) for i in STEPS)
+    path = tmp_path / "a.ipynb"
+    path.write_text(notebook({"text": "\b" * 400 + "done\b\b"}, {"text": console}), "utf-8")
+    assert len(read(path)[0]) == 8
+
+
+PARTS = "Metrics: {'format_reward': 1.0, 'answer_reward': 0.0, 'reward': 0.0}\n"
+
+
+def test_rewards_of_single_responses_hide_no_console_and_what_is_announced_is_held_out(tmp_path: Path) -> None:
+    text = ""
+    for i in range(12):
+        text += f"GRPO Iteration {i}, Epoch 0, Training\n[MEM before] alloc=3.5\n{PARTS}"
+        text += f"Percentage of correct examples:  {i / 16}\n"
+        if i % 4 == 3:
+            text += f"GRPO Iteration {i}, Epoch 0, Evaluating...\nused 3 GB\nPercentage of correct examples: {i / 32}\n"
+    run = run_of(tmp_path, "a.log", text)
+    assert (run.run_type, run.steps.tolist()) == ("rl", list(range(12)))
+    assert known(run)["success_rate"] == [i / 16 for i in range(12)]
+    assert known(run)["eval_score"] == [i / 32 if i % 4 == 3 else None for i in range(12)]
+
+
+def test_what_is_announced_ends_with_the_first_line_of_something_else(tmp_path: Path) -> None:
+    block = "Evaluating...\nloading 3 files\naccuracy: {0}\nreturn: {0}\nsaved 1 file\nmean reward: {1} loss: 0.5\n\n"
+    text = "".join(f"Step {i}\n" + block.format(i / 32, i / 8) for i in STEPS)
+    run = run_of(tmp_path, "a.log", text)
+    assert known(run)["eval_score"] == [i / 32 for i in STEPS]
+    assert known(run)["reward_mean"] == [i / 8 for i in STEPS]
+
+
+@pytest.mark.parametrize(("before", "spread"), [("", True), ("Here are a few ", False), ("sample ", False)])
+def test_the_spread_of_some_rewards_is_not_that_of_the_step(tmp_path: Path, before: str, spread: bool) -> None:
+    text = "".join(f"step {i} loss: 0.5\n{before}rewards: [0.0, 1.0, {i}.0]\n" for i in STEPS)
+    run = run_of(tmp_path, "a.log", text)
+    assert ("reward_std" in run.columns) is spread

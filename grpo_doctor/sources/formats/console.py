@@ -258,7 +258,7 @@ class _Console:
                 self.rollouts.append(len(self.trl) - 1)
             else:
                 self.trl.learn(row, raw, at, strict=False)
-            self._known = True
+            self._known |= trl_console.updates(row)
             self.epochs |= "epoch" in row
             self.bars.settle()
         else:

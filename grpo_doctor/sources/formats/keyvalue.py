@@ -26,6 +26,7 @@ from ..aliases import WEAK_STEP_KEYS, resolve, words
 from ..collect import Rows
 from ..fast import CHUNK
 from ..input import Input
+from ..kinds import OF_RL
 from ..settings import declared
 from ..steps import excursions
 from .pairs import NUMBER, pairs
@@ -38,6 +39,8 @@ _LISTED = re.compile(
     re.IGNORECASE,
 )
 """Rewards one by one: ``Rewards: [0.5, 0.0, 1.0]``, ``rewards=['0.50', '0.00']``."""
+_SOME = re.compile(r"\b(?:few|some|first|examples?|samples?)\b[^:=|]*$", re.IGNORECASE)
+"""What says that a list is of some rewards alone: their spread is not that of the step."""
 _ATTACHED = re.compile(r"(step|iter|iteration|update|epoch)(?=\d)", re.IGNORECASE)
 _STEPS = frozenset(
     "step steps iter iters iteration iterations it update updates rollout 步 步骤 步数 第 ステップ 스텝 단계 轮".split()
@@ -55,6 +58,8 @@ _HELD_OUT = re.compile(
     re.IGNORECASE,
 )
 """What a line of an evaluation begins with: its metrics are not those of training."""
+_ANNOUNCED = re.compile(r"\b(?:evaluating|validating|running (?:evaluation|validation))\b[^\w:=]*$", re.IGNORECASE)
+"""How a line ends that says that an evaluation begins: the metrics that come next are of it."""
 _OF_A_SAMPLE = re.compile(
     r"\W*(?:sample|completion|response|candidate|generation|answer)\s?[#(\[]?\s?\d{0,6}(?:/\d{1,6})?[)\]]?\s?[:|]",
     re.IGNORECASE,
@@ -143,7 +148,8 @@ def _of_list(match: re.Match[str]) -> str:
         figures = [float(figure.strip("'\"")) for figure in match[2].replace(",", " ").split()]
     except ValueError:
         return match[0]
-    spread = f" reward std: {pstdev(figures)!r}" if len(figures) > 1 and all(map(math.isfinite, figures)) else ""
+    whole = len(figures) > 1 and all(map(math.isfinite, figures)) and not _SOME.search(match.string, 0, match.start())
+    spread = f" reward std: {pstdev(figures)!r}" if whole else ""
     return f"{match[1]}: {sum(figures) / len(figures)!r}{spread}"
 
 
@@ -162,7 +168,7 @@ class General:
         self._order = 0
         self._breaks = array("q")
         self._others: Counter[str] = Counter()
-        self._evaluates = False
+        self._evaluates = self._announced = self._follows = False
         self._heading: tuple[int, str] | None = None
 
     def see(self, line: int, text: str) -> None:
@@ -173,6 +179,8 @@ class General:
         if (step := _OF_AN_ENVIRONMENT.search(text)) is not None:
             self.rows.seen.update(step.groups())
             return
+        if "ating" in text and _ANNOUNCED.search(text):
+            self._announced, self._follows = True, False
         if not NUMBER.search(text):
             heading = _HEADING.fullmatch(text) if text.rstrip().endswith(":") else None
             self._heading = (len(heading[1]), heading[2]) if heading and _field(heading[2]) else None
@@ -186,10 +194,13 @@ class General:
         names = self._below_heading(text, names)
         if "R" in names and any(_of_rl(name) for name in names):
             names = tuple({"R": "reward", "R std": "reward std"}.get(name, name) for name in names)
-        if self._held_out(text):
+        told = any(name in self.rows.file.mapping or _field(name) for name in names if name)
+        self._announced &= told or not self._follows
+        self._follows = told
+        if self._held_out(text) or (told and self._announced):
             names = tuple(f"eval/{name}" if _field(name) and "eval" not in words(name) else name for name in names)
         self._order += 1
-        if any(name in self.rows.file.mapping or _field(name) for name in names if name):
+        if told:
             shape = self._shape(names)
             if shape is not None:
                 shape.bar = "%|" in text
@@ -299,6 +310,7 @@ class General:
         ]
         if heads and shapes:
             places, counted, epochs = max(heads, key=lambda head: len(head[1]))
+            self.rows.seen.update(*(words(kind) & OF_RL for kind in (*self._heads, *self._weak_heads)))
             return _Timeline(np.array(places), np.array(counted), breaks, np.array(epochs))
         main = max(shapes, key=_Shape.weight, default=None)
         if main is None or len(main.lines) < (2 if len(main.fields) > 1 else max(10, 0.3 * self._order)):

@@ -23,6 +23,7 @@ from ..reader import read_input
 from ..settings import declared, setting_value
 from ..source_code import SourceCode
 from ..values import loaded
+from . import keyvalue
 
 FORMAT = "notebook"
 _PAGE = re.compile(r"\s*(?:<!doctype html|<html|<table|<div)", re.IGNORECASE)
@@ -86,20 +87,28 @@ _ROUNDED = 1e-4
 """What rounding makes of a loss at most: consoles print four digits behind the point at least."""
 
 
+_FEW = 2
+"""Rows of a console that nobody knows up to which they may be sentences of completions."""
+
+
 def _courses(runs: list[Run]) -> list[Run]:
-    """The runs without outputs of a single row beside them, such as the summary of one or a line of an example."""
-    whole = [run for run in runs if len(run) > 1]
+    """The runs without outputs of a row or two beside them, such as the summary of one or lines of an example."""
+    whole = [run for run in runs if len(run) > (_FEW if run.format == keyvalue.FORMAT else 1)]
     left = len(runs) - len(whole)
     if not whole or not left:
         return runs
-    whole[0].notes.append(NotRead(f"{left} output{'s' * (left > 1)} of a single row beside its table left out"))
+    whole[0].notes.append(NotRead(f"{left} output{'s' * (left > 1)} of a row or two beside its table left out"))
     return whole
+
+
+_UNPRINTED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f]")
+"""Backspaces and the like of progress that draws over itself, of which a file would be taken for binary."""
 
 
 def printed(file: Input, output: str) -> list[Run]:
     """The runs of what a program printed, which lies within another file."""
     with tempfile.NamedTemporaryFile() as copy:
-        copy.write(output.encode("utf-8", "replace"))
+        copy.write(_UNPRINTED.sub("", output).encode("utf-8", "replace"))
         copy.flush()
         runs = read_input(Input(Path(copy.name), file.mapping, shown=file.source))
     for run in runs:

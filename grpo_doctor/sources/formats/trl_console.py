@@ -81,6 +81,12 @@ def tells(row: dict[str, Any]) -> bool:
     return bool(known - _OF_FORM) or _MOST_FOREIGN * len(known) >= len(row)
 
 
+def updates(row: dict[str, Any]) -> bool:
+    """Whether a row tells of an update, or of an evaluation: the rewards of one response stand in a mapping too."""
+    known = {alias.field for key in row for alias in resolve(key)[:1]}
+    return bool(known - _OF_FORM - {"reward_mean"})
+
+
 def _scored(row: dict[str, Any]) -> dict[str, Any]:
     """slime's evaluation names a score by its data set alone: ``eval/aime``, beside ``eval/aime-truncated_ratio``."""
     sets = [key.removesuffix(_CUT) for key in row if key.startswith("eval/") and key.endswith(_CUT)]
