@@ -92,8 +92,8 @@ def truncation_excess(
     reward has components for form and others, the others must have gained; where only the sum is known, it must
     have gained half a standard deviation of single rewards (on a scale of 0 to 1 that is at most 0.5, which is
     taken where it is not recorded; where the scale is another and no spread is recorded, every gain that shows
-    counts). Where the task was solved while it trained, or the reward has gained and no more than half of the
-    responses of the last 10 rows are cut, it is an info.
+    counts). A share that only the mean length tells is softened by every gain. Where the task was solved while it
+    trained, or the reward has gained and no more than half of the responses of the last 10 rows are cut, it is an info.
 
     Where no share is recorded, the mean length over 10 rows tells it: from 95 % of the declared limit, of a largest
     length that stands still, or of the longest mean where that is a multiple of 32 or 50, has come three times and
@@ -144,7 +144,8 @@ def truncation_excess(
     spread = where(isnan(spread), where(reward_unit, 0.5, np.nan), spread)
     beyond_form = isnan(spread) | (reward_now - reward_first >= gain_deviations * spread)
     grown = where(isnan(meant_shown), beyond_form, meant_gained)
-    better = (reward_gained & ~reward_fallen & (grown | ~suffered)) | reward_solved
+    softened = grown | ~suffered | isnan(cut_share)
+    better = (reward_gained & ~reward_fallen & softened) | reward_solved
     stays = ~(kendall_tau(share, rows) < -0.4) & (step - baseline(step, 1) >= rows - 1)
     return fires(
         often & ~(reward_gained & (reward_solved | (over_rows <= bad) & ~reward_fallen)),

@@ -163,6 +163,21 @@ def test_a_small_gain_of_the_sum_is_no_proof_where_all_are_cut(spread: float, se
     assert found.severity == severity
 
 
+def test_a_share_that_only_the_length_tells_is_softened_by_every_gain() -> None:
+    columns: dict[str, Any] = {"reward_mean": "0.25x20 0.5x40", "reward_std": "0.51x60"}
+    assert find("LEN003", **columns, truncated_rate="1x60").severity == "error"
+    found = run_check("LEN003", {"max_new_tokens": 200}, **columns, response_length_mean="197 196x59")
+    assert found is not None
+    assert found.severity == "warning"
+
+
+def test_a_few_rows_with_many_cut_responses_are_a_remark_in_a_run_that_learns() -> None:
+    """Each row may be one prompt."""
+    rising = [0.2 + 0.01 * n for n in range(40)]
+    found = find("LEN003", truncated_rate="0.1x35 0.8x5", reward_mean=rising)
+    assert (found.severity, found.message) == ("info", "80% of the responses are cut at the length limit.")
+
+
 @pytest.mark.parametrize(("cut", "severity"), [(0.5, "info"), (0.51, "warning")])
 def test_a_run_that_learns_with_half_of_its_responses_cut_gets_a_remark(cut: float, severity: str) -> None:
     rising = [0.2 + 0.01 * n for n in range(40)]
