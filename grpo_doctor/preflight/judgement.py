@@ -103,6 +103,8 @@ def _headline(found: Configuration, diagnosis: Diagnosis) -> str:
     what = f"{found.framework.name} {found.framework.version}".strip()
     if found.run_type == "none" and found.elsewhere:
         return f"No settings of reinforcement learning stand in this file: {'; '.join(found.elsewhere[:3])}."
+    if found.run_type == "evaluation":
+        return "No training is configured here: what it starts only evaluates, or is told to."
     if found.run_type != "rl":
         kind = {"supervised": "of supervised training", "preference": "of preference training"}
         return (

@@ -73,7 +73,7 @@ def kind_of(launch: Launch, found: Configuration) -> RunType:
     if trained and not launch.program and not _has_section(launch, trained):
         return "none"
     if any(map(_EVALUATES.fullmatch, started)) or any(map(_only_evaluates, launch.entries)):
-        return "none"
+        return "evaluation"
     if _OF_IMAGES.search(str(found.settings.get("model", ""))) or _of_another_model(launch, found):
         return "none"
     if found.framework is not HAND_WRITTEN and found.framework.program and launch.program:
@@ -105,7 +105,7 @@ def _by_settings(launch: Launch, found: Configuration) -> RunType:
     training = {"learning_rate", "per_device_train_batch_size", "gradient_accumulation_steps"} & set(found.settings)
     evaluates = not launch.program and not training and _has_section(launch, "eval", "evals", "num_examples")
     if said == {"group_size"} and evaluates:
-        return "none"  # how often each example of an evaluation is answered
+        return "evaluation"  # of which each example is answered so often
     if said == {"group_size"} and not training and _draws_answers(launch, found):
         return "none"
     alone = launch.program.startswith("script") and found.settings.get("group_size", 1) == 1

@@ -158,11 +158,15 @@ def test_keys_mean_what_the_framework_says(tmp_path: Path, name: str, text: str,
 
 
 OTHERS = [
-    ("a.toml", "num_examples = 100\nrollouts_per_example = 3\n[client]\nbase_url = 'x'\n[[env]]\nid = 'a/b'\n", "none"),
+    (
+        "a.toml",
+        "num_examples = 100\nrollouts_per_example = 3\n[client]\nbase_url = 'x'\n[[env]]\nid = 'a/b'\n",
+        "evaluation",
+    ),
     (
         "a.sh",
         "python examples/eval.py --config grpo.yaml policy.model_name=a grpo.num_generations_per_prompt=8",
-        "none",
+        "evaluation",
     ),
     (
         "a.yml",

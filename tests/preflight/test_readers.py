@@ -189,14 +189,14 @@ def test_a_fork_of_verl_with_a_rollout_of_its_own_is_not_judged_by_verls_batch(t
             "a.sh",
             "python -m openrlhf.cli.eval_ray --n_samples_per_prompt 1 --actor_learning_rate 1e-6 "
             "--advantage_estimator group_norm --rollout_batch_size 8",
-            "none",
+            "evaluation",
             {},
         ),
         (
             "a.sh",
             "python -m openrlhf.cli.train_ppo_ray --n_samples_per_prompt 1 --actor_learning_rate 1e-6 "
             "--advantage_estimator group_norm --training_mode eval_only",
-            "none",
+            "evaluation",
             {},
         ),
         (
@@ -1038,6 +1038,17 @@ def test_a_group_that_cannot_be_worked_out_says_why(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("GRPOConfig(num_generations=found(), beta=0.1)")
     diagnosis = judge(read(tmp_path / "a.py")[0], "a.py")
     assert diagnosis.tables[0].rows[0][2] == "not worked out: num_generations = found()"
+
+
+def test_what_only_evaluates_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(
+        "actor_rollout_ref: {rollout: {n: 5}}\nalgorithm: {adv_estimator: grpo}\n", "utf-8"
+    )
+    assert judge(read(tmp_path / "a.yaml")[0], "a.yaml").headline.startswith("Read 2 settings of verl")
+    (tmp_path / "b.yaml").write_text((tmp_path / "a.yaml").read_text("utf-8") + "trainer: {val_only: true}\n", "utf-8")
+    diagnosis = judge(read(tmp_path / "b.yaml")[0], "b.yaml")
+    told = "No training is configured here: what it starts only evaluates, or is told to."
+    assert (diagnosis.verdict, diagnosis.headline) == ("unjudged", told)
 
 
 def test_scripts_that_start_each_other_end(tmp_path: Path) -> None:
