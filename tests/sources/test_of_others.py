@@ -236,3 +236,46 @@ def test_the_spread_of_some_rewards_is_not_that_of_the_step(tmp_path: Path, befo
     text = "".join(f"step {i} loss: 0.5\n{before}rewards: [0.0, 1.0, {i}.0]\n" for i in STEPS)
     run = run_of(tmp_path, "a.log", text)
     assert ("reward_std" in run.columns) is spread
+
+
+def test_a_line_that_says_what_is_what_is_metrics_and_stands_above_its_step(tmp_path: Path) -> None:
+    text = ""
+    for i in STEPS:
+        text += f"The reward is 7 in this story.\nreward is {i / 16}\nreward is {3 * i / 16}\n"
+        text += f"policy_loss is -0.5 and kl is {i / 64}\n[step {25 * i}] acc={i / 8}\n"
+    run = run_of(tmp_path, "a.log", text)
+    assert (run.run_type, run.steps.tolist()) == ("rl", [25 * i for i in STEPS])
+    assert known(run)["reward_mean"] == [i / 8 for i in STEPS]
+    assert known(run)["kl"] == [i / 64 for i in STEPS]
+
+
+def test_lines_after_the_last_step_are_of_the_step_above(tmp_path: Path) -> None:
+    text = "".join(f"[step {i}] acc={i / 8}\nreward is {i / 16}\nreward is {i / 16}\n" for i in STEPS)
+    assert known(run_of(tmp_path, "a.log", text))["reward_mean"] == [i / 16 for i in STEPS]
+
+
+def test_names_that_stand_above_their_numbers(tmp_path: Path) -> None:
+    text = "".join(f"Step\n{i}\n**Reward**\n{i / 8}\nLoss:\n0.5\nthe end\n7\n" for i in STEPS)
+    run = run_of(tmp_path, "a.log", text)
+    assert run.steps.tolist() == list(STEPS)
+    assert known(run) == {"reward_mean": [i / 8 for i in STEPS], "loss": [0.5] * 8}
+
+
+@pytest.mark.parametrize("count", [5, 1000])
+def test_histories_that_are_printed_at_the_end(tmp_path: Path, count: int) -> None:
+    rewards = [i / 1024 for i in range(count)]
+    text = f"Training took 7 s\nRewards: {rewards}\nlosses = {[0.5] * count}\nsome: {[1.0] * count}\n"
+    run = run_of(tmp_path, "a.log", text)
+    assert known(run) == {"reward_mean": rewards, "loss": [0.5] * count}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rewards: [0.5, 0.25, 0.5, 0.0]\nlosses: [0.5, 0.25, 0.5, 0.0]\n",
+        "rewards: [0.5, 0.25, 0.5, 0.0, 1.0]\nprices: [0.5, 0.25, 0.5, 0.0, 1.0]\n",
+        "rewards: [0.5, 0.25, 0.5, 0.0, 1.0]\nlosses: [0.5, 0.25, 0.5, 0.0, 1.0, 2.0]\n",
+    ],
+)
+def test_lists_of_a_group_or_of_other_things_are_no_histories(tmp_path: Path, text: str) -> None:
+    assert len(run_of(tmp_path, "a.log", text)) < 2

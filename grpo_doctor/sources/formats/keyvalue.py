@@ -29,6 +29,8 @@ from ..input import Input
 from ..kinds import OF_RL
 from ..settings import declared
 from ..steps import excursions
+from ..values import number
+from .histories import Histories
 from .pairs import NUMBER, pairs
 
 FORMAT = "key-value-console"
@@ -39,6 +41,9 @@ _LISTED = re.compile(
     re.IGNORECASE,
 )
 """Rewards one by one: ``Rewards: [0.5, 0.0, 1.0]``, ``rewards=['0.50', '0.00']``."""
+_SAYS = re.compile(r"(?:^|\s+and\s+)([A-Za-z]\w{1,40}(?: \w{1,20})?) is (?=[-+.\d])", re.IGNORECASE)
+_SAID = re.compile(r"(?:(?:^|\s+and\s+)[A-Za-z]\w{1,40}(?: \w{1,20})? is [-+.\deE]{1,30}){1,6}\s*$", re.IGNORECASE)
+"""A whole line that says what is what: ``policy_loss is 0.5 and kl is 0.01``."""
 _SOME = re.compile(r"\b(?:few|some|first|examples?|samples?)\b[^:=|]*$", re.IGNORECASE)
 """What says that a list is of some rewards alone: their spread is not that of the step."""
 _ATTACHED = re.compile(r"(step|iter|iteration|update|epoch)(?=\d)", re.IGNORECASE)
@@ -71,6 +76,8 @@ _PHASE = re.compile(r"\b(Started|Finished): '(\w{1,40})'")
 """What SkyRL prints before and after each part of a step: what stands between those of ``eval`` is held out."""
 _HEADING = re.compile(r"(\s*)[^\w\s]{0,3}\s?(\w[\w /]{0,40}?)\s?:\s*")
 """A line that names what the statistics below it, which stand further to the right, are of."""
+_AROUND, _LONGEST_NAME = " \t*#:|", 40
+"""What may stand around a name that has a line of its own, above its number, and how long such a name is at most."""
 _STATISTICS = frozenset("mean std min max median".split())
 _LONGEST_LINE = 4096
 _RULE = re.compile(r"\W{6,}$")
@@ -170,8 +177,11 @@ class General:
         self._others: Counter[str] = Counter()
         self._evaluates = self._announced = self._follows = False
         self._heading: tuple[int, str] | None = None
+        self._bare = ""
+        self._histories = Histories()
 
     def see(self, line: int, text: str) -> None:
+        self._histories.see(line, text)
         if len(text) > _LONGEST_LINE:
             return
         if _OF_A_SAMPLE.match(text):
@@ -184,9 +194,16 @@ class General:
         if not NUMBER.search(text):
             heading = _HEADING.fullmatch(text) if text.rstrip().endswith(":") else None
             self._heading = (len(heading[1]), heading[2]) if heading and _field(heading[2]) else None
+            bare = text.strip(_AROUND)
+            self._bare = bare if 0 < len(bare) < _LONGEST_NAME and (_field(bare) or is_step(bare)) else ""
             if (not text.strip() or _RULE.match(text)) and (not self._breaks or self._breaks[-1] != self._order):
                 self._breaks.append(self._order)
             return
+        if self._bare and number(text.strip(_AROUND)) is not None:
+            text = f"{self._bare}: {text.strip(_AROUND)}"  # its name stands on a line of its own
+        self._bare = ""
+        if " is " in text and _SAID.match(text):
+            text = _SAYS.sub(r" | \1: ", text)
         text = _ATTACHED.sub(r"\1 ", _LISTED.sub(_of_list, text) if "[" in text else text)
         names, values = pairs(text)
         if not any(names):
@@ -265,6 +282,9 @@ class General:
                     del part.named[name]
             for _, line, step, row in merge(*(part.rows() for part in found), key=itemgetter(0)):
                 self.rows.add(row, line, step)
+        if len(self.rows) < 2:
+            for line, row in self._histories.rows():
+                self.rows.add(row, line)
         often = max(3, 0.5 * len(set(self.rows.steps)))
         self.rows.unread.update({name: count for name, count in self._others.items() if count >= often})
         return self.rows.runs()
@@ -386,9 +406,8 @@ class _Timeline:
 
     def stands_below(self, places: np.ndarray) -> bool:
         """Whether each of these lines is followed by the line that names its step, the first and the last too."""
-        n = len(self.places)
-        own = np.searchsorted(self.places, places)
-        return 1 < n == len(places) and bool((own == np.arange(n)).all())
+        own = np.unique(np.searchsorted(self.places, places))
+        return 1 < len(self.places) == len(own) and int(own[-1]) < len(own)
 
     def below(self, places: np.ndarray) -> np.ndarray:
         """The index of the step that is named next below each place."""

@@ -1,0 +1,43 @@
+"""Whole histories that a program prints at its end, a line a metric: ``rewards: [0.1, 0.2]``, ``loss = [0.9, 0.8]``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ..aliases import resolve
+from ..values import number
+
+_LINE = re.compile(r"\W{0,8}([A-Za-z][\w /.()-]{0,40}?)\s?[:=]\s?\[([-+.\w,\s]*)\]\s*")
+_SHORTEST = 5
+"""Values from which a list is a history, where another metric has one as long: groups of four responses are usual."""
+
+
+class Histories:
+    """The lists of numbers that stand behind the name of a metric on a line of their own."""
+
+    def __init__(self) -> None:
+        self._lists: dict[str, tuple[int, list[float]]] = {}
+        self._again: set[str] = set()
+
+    def see(self, line: int, text: str) -> None:
+        """Takes a line, if it is such a list; one whose name comes again is of each step, and no history."""
+        if text[-1:] not in ("]", " ") or (found := _LINE.fullmatch(text)) is None or not resolve(found[1]):
+            return
+        name = found[1]
+        values = [number(figure) for figure in found[2].split(",")]
+        known = [value for value in values if value is not None]
+        if name in self._lists:
+            self._again.add(name)
+        elif len(known) == len(values) >= _SHORTEST:
+            self._lists[name] = line, known
+
+    def rows(self) -> Iterator[tuple[int, dict[str, float]]]:
+        """The rows of the longest lists that at least two metrics have alike, and the line on which they end."""
+        lists = {name: held for name, held in self._lists.items() if name not in self._again}
+        lengths = [len(values) for _, values in lists.values()]
+        longest = max((length for length in lengths if lengths.count(length) > 1), default=0)
+        own = {name: values for name, (_, values) in lists.items() if len(values) == longest}
+        line = max((line for line, values in lists.values() if len(values) == longest), default=0)
+        for row in range(longest):
+            yield line, {name: values[row] for name, values in own.items()}
