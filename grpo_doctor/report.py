@@ -158,12 +158,13 @@ def sure(finding: Finding) -> str:
 
 
 def since(finding: Finding) -> str:
-    """Since when, in words."""
+    """Since when, in words. What begins at step 0 was there from the start: so was all that is proven of code or told
+    by a configuration, which have no steps."""
     if finding.cleared and finding.onset_step == finding.last_step:
         return f"at step {finding.onset_step}, cleared"
     if finding.cleared:
         return f"steps {finding.onset_step} to {finding.last_step}, cleared"
-    return f"since step {finding.onset_step}"
+    return f"since step {finding.onset_step}" if finding.onset_step else "from the start"
 
 
 def level(finding: Finding) -> str:
@@ -233,7 +234,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def facts(diagnosis: Diagnosis) -> list[tuple[str, str]]:
-    """The header of a run: name and value."""
+    """The header of a run: name and value. What is read of code or of a configuration has no steps."""
     steps = counted(diagnosis.steps, "step")
     if diagnosis.steps > 1:
         steps += f" ({diagnosis.first_step} to {diagnosis.last_step})"
@@ -241,8 +242,9 @@ def facts(diagnosis: Diagnosis) -> list[tuple[str, str]]:
         ("source", diagnosis.source),
         ("format", diagnosis.format),
         ("run type", diagnosis.run_type),
-        ("steps", steps),
     ]
+    if diagnosis.run_type != "probe" and diagnosis.format != "configuration":
+        rows.append(("steps", steps))
     if (times := _clock(diagnosis.run)).size:
         rows.append(("duration", duration(float(times.max()))))
     return rows
