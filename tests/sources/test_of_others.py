@@ -279,3 +279,15 @@ def test_histories_that_are_printed_at_the_end(tmp_path: Path, count: int) -> No
 )
 def test_lists_of_a_group_or_of_other_things_are_no_histories(tmp_path: Path, text: str) -> None:
     assert len(run_of(tmp_path, "a.log", text)) < 2
+
+
+@pytest.mark.parametrize(("more", "name", "rows"), [(0, "a.md", 8), (1, "a.md", 0), (1, "a.log", 8)])
+def test_a_document_that_speaks_of_a_training_is_no_log(tmp_path: Path, more: int, name: str, rows: int) -> None:
+    """More than four lines of text for each of metrics, from the first of these to the last."""
+    said = "The agent sees what it did, and why.\n\n"
+    blocks = [f"step {i} reward: {i / 8}\n" for i in STEPS]
+    text = 9 * said + (3 * said).join(blocks[:-1]) + (6 + more) * said + blocks[-1] + 9 * said
+    run = run_of(tmp_path, name, text)
+    assert len(run) == rows
+    if not rows:
+        assert run.notes[0] == "numbers in the sentences of a document are no log: cut the log out of it"

@@ -25,11 +25,12 @@ from ...run import Run
 from ..aliases import WEAK_STEP_KEYS, resolve, words
 from ..collect import Rows
 from ..fast import CHUNK
-from ..input import Input
+from ..input import Input, NotRead
 from ..kinds import OF_RL
 from ..settings import declared
 from ..steps import excursions
 from ..values import number
+from .essay import Essay
 from .histories import Histories
 from .pairs import NUMBER, pairs
 
@@ -179,9 +180,11 @@ class General:
         self._heading: tuple[int, str] | None = None
         self._bare = ""
         self._histories = Histories()
+        self._essay = Essay(file.path.name)
 
     def see(self, line: int, text: str) -> None:
         self._histories.see(line, text)
+        self._essay.see(line, text)
         if len(text) > _LONGEST_LINE:
             return
         if _OF_A_SAMPLE.match(text):
@@ -271,6 +274,9 @@ class General:
     def finish(self) -> list[Run]:
         """The runs of the shapes that come again and again."""
         shapes = self._regular()
+        if self._essay.holds({line for shape in shapes for line in shape.lines}):
+            shapes = []
+            self.rows.notes.append(NotRead("numbers in the sentences of a document are no log: cut the log out of it"))
         self._declare(shapes)
         timeline = self._timeline(shapes)
         if timeline is not None:
