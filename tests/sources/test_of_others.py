@@ -291,3 +291,29 @@ def test_a_document_that_speaks_of_a_training_is_no_log(tmp_path: Path, more: in
     assert len(run) == rows
     if not rows:
         assert run.notes[0] == "numbers in the sentences of a document are no log: cut the log out of it"
+
+
+VERL = (
+    "step:{0} - actor/entropy:0.5 - critic/score/mean:0.{0}75 - response_length/mean:9.5 - val-core/made/acc/mean@1:0.5"
+)
+
+
+@pytest.mark.parametrize(
+    ("cut", "score", "torn"),
+    [
+        ("75 - resp", None, True),
+        (" - response_length", None, True),
+        (":9.5 - val", 0.875, False),
+        (" - val", 0.875, False),
+    ],
+)
+def test_a_line_of_verl_that_breaks_off_gives_no_cut_number(
+    tmp_path: Path, cut: str, score: float | None, torn: bool
+) -> None:
+    """The score of the last step is 0.875, of which ``0.8`` may be all that was written."""
+    lines = [VERL.format(i) for i in STEPS]
+    text = "\n".join(lines[:-1]) + "\n" + lines[-1].partition(cut)[0]
+    run = run_of(tmp_path, "a.log", text)
+    assert known(run)["reward_mean"][-1] == score
+    said = "line 8 is torn: its last value and what came behind it are not read"
+    assert (said in run.notes) is torn

@@ -12,6 +12,8 @@ import numpy as np
 
 from ..collect import Rows
 from ..fast import Shape, plain_numbers
+from ..input import NotRead
+from ..kinds import is_eval
 from ..values import loaded, number
 
 FORMAT = "verl-console"
@@ -51,11 +53,16 @@ class Lines:
         step = number(first)
         if step is None or not parts:
             return False
-        row = _whole(parts)
+        order = [part.rpartition(":")[0] for part in parts]
+        held = len(order)
+        torn = order == self._order[:held] and not all(map(is_eval, self._order[held:]))
+        row = _whole(parts[:-1] if torn else parts)
         if len(row) < 0.5 * len(parts):
             return False
         self.rows.add(row, line, step)
-        order = [part.rpartition(":")[0] for part in parts]
+        if torn:  # it breaks off, perhaps within its last number
+            self.rows.notes.append(NotRead(f"line {line} is torn: its last value and what came behind it are not read"))
+            return True
         if order == self._order and (self._shape is None or self._shape.order != order):
             self._shape = _Shape(order, row, self.rows.wanted(row, step))
         self._order = order
