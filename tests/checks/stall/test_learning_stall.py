@@ -153,3 +153,34 @@ def test_silent(rewards: list[float]) -> None:
 
 def test_a_held_out_score_that_gains_is_learning() -> None:
     assert run_check("STL001", reward_mean=noisy(0.2), eval_score=noisy(np.linspace(0.1, 0.4, 60))) is None
+
+
+def unscaled(rows: int) -> list[float]:
+    """Rewards about -2, of which one has been -1.7."""
+    return [-1.7 if n == 20 else -2 + 0.1 * (-1) ** n for n in range(rows)]
+
+
+@pytest.mark.parametrize(("share", "fires"), [(1.01, True), (0.99, False)])
+def test_where_no_scale_is_known_a_standard_deviation_of_single_rewards_must_show(share: float, fires: bool) -> None:
+    evidence = find("STL001", reward_mean=unscaled(80), reward_std="0.25x80").evidence
+    gain = evidence["level"] - evidence["first"] + evidence["shown"]
+    assert 0.03 < gain < 0.25  # more than a tenth of the headroom
+    found = run_check("STL001", reward_mean=unscaled(80), reward_std=[share * gain] * 80)
+    assert (found is not None) is fires
+
+
+def test_that_is_judged_from_the_eightieth_step_on() -> None:
+    assert run_check("STL001", reward_mean=unscaled(79), reward_std="0.25x79") is None
+    assert find("STL001", reward_mean=unscaled(80), reward_std="0.25x80").detected_step == 80
+
+
+@pytest.mark.parametrize(("top", "fires"), [(-1.74, True), (-1.76, False)])
+def test_no_stall_where_the_headroom_is_less_than_that(top: float, fires: bool) -> None:
+    rewards = [top if reward == -1.7 else reward for reward in unscaled(90)]
+    assert (run_check("STL001", reward_mean=rewards, reward_std="0.25x90") is not None) is fires
+
+
+def test_on_a_scale_of_0_to_1_the_spread_of_rewards_says_nothing() -> None:
+    rewards = [0.5 + 0.2 * (-1) ** n for n in range(90)]
+    assert run_check("STL001", reward_mean=rewards, reward_std="0.2x90") is None
+    assert run_check("STL001", reward_mean=[reward - 1 for reward in rewards], reward_std="0.2x90") is not None
