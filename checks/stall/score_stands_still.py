@@ -1,8 +1,8 @@
 import math
 from typing import Any
 
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, best, fold, latest, moving_sum, row, where, words
+from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor.columns import Column, best, fold, latest, moving_sum, row, total, where, words
 
 
 def equal(state: tuple[float, float, int], score: Any) -> tuple[tuple[float, float, int], float]:
@@ -12,7 +12,7 @@ def equal(state: tuple[float, float, int], score: Any) -> tuple[tuple[float, flo
         moved, times = (moved, times + 1) if score == last else (abs(float(score) - last), 1)
         last = float(score)
     exact = last != round(last, DIGITS)
-    return (last, moved, times), float(times) if moved >= STEP or (moved == moved and exact) else math.nan
+    return (last, moved, times), float(times) if moved >= STEP or exact else math.nan
 
 
 STEP, DIGITS = 0.02, 3
@@ -43,24 +43,28 @@ right answer more of fifty."""
     invalidates=("checkpoints saved since step {onset}",),
 )
 def score_stands_still(
-    success_rate: Column,
     step: Column,
+    score: Column = any_of("success_rate", "eval_score"),
+    success_rate: Column = None,
     loss: Column = None,
     success_gained: Column = None,
     success_solved: Column = None,
+    eval_gained: Column = None,
+    eval_solved: Column = None,
     *,
     measured: int = 8,
     share: float = 0.5,
     lost_share: float = 0.3,
 ) -> Fires:
-    """The success rate moved, and then came to rest at exactly one number: the policy gives the same answers.
+    """The success rate, or the held-out score, stands at exactly one number: the policy gives the same answers.
 
     ## What it sees
-    A success rate that has been one and the same number, other than 0 and 1, on its last eight values and on half of
-    all, after it had moved there by 0.02 or more at once, or that has more than three digits, so that no rounding made
-    it so. **warning**, and **error** where that number lies 30 % below the highest value. Where the success rate has
-    gained it is told only if the loss has been exactly 0 on its last eight rows: then no update has moved the policy
-    any more, and what it gained is the share of its one answer. It begins at the first of the equal values.
+    A success rate (where none is recorded, a held-out score) that has been one and the same number, other than 0 and 1,
+    on its last eight values and on half of all, after it had moved there by 0.02 or more at once, or that has more than
+    three digits, so that no rounding made it so. **warning**, and **error** where that number lies 30 % below the
+    highest value. Where it has gained it is told only if the loss has been exactly 0 on its last eight rows: then no
+    update has moved the policy any more, and what it gained is the share of its one answer. It begins at the first of
+    the equal values.
 
     ## Thresholds
     - `measured`: equal values in a row.
@@ -83,19 +87,22 @@ def score_stands_still(
     esmaeil-abedi-dev/verifier-as-reward: REINFORCE from an accuracy of 0.99 to one of 0.6, at which it stays for 17
     evaluations while every case is refused; from another start it "gains" 0.55 that way.
     """
-    times, n = fold(equal, lambda: (math.nan, 0.0, 0), success_rate), row(success_rate)
-    at_rest = (times >= measured) & (times >= share * n) & (success_rate > 0)
-    highest = best(success_rate)
+    rate = total(success_rate == success_rate) > 0
+    gained, solved = where(rate, success_gained, eval_gained) > 0, where(rate, success_solved, eval_solved) > 0
+    times, n = fold(equal, lambda: (math.nan, 0.0, 0), score), row(score)
+    at_rest = (times >= measured) & (times >= share * n) & (score > 0)
+    highest = best(score)
     idle = moving_sum(loss == 0, measured) >= measured
     return fires(
-        at_rest & ~success_solved & (~success_gained | idle),
-        "The success rate {fell} on its last {times:.0f} values: the policy gives the same answers.",
-        error=at_rest & ~success_gained & (success_rate <= (1 - lost_share) * highest),
+        at_rest & ~solved & (~gained | idle),
+        "The {what} {fell} on its last {times:.0f} values: the policy gives the same answers.",
+        error=at_rest & ~gained & (score <= (1 - lost_share) * highest),
         hold=(1, 1),
         clear=1,
         onset=where(at_rest, latest(where(times == 1, step, math.nan)), math.nan),
-        fell=words(_fell, success_rate, highest),
-        now=success_rate,
+        what=where(rate, "success rate", "held-out score"),
+        fell=words(_fell, score, highest),
+        now=score,
         times=times,
         highest=highest,
     )

@@ -42,3 +42,28 @@ def test_message() -> None:
 def test_boundary(rate: str, loss: str, severity: str | None) -> None:
     found = run_check("STL007", success_rate=rate, loss=loss)
     assert (found.severity if found else None) == severity
+
+
+@pytest.mark.parametrize(
+    ("scores", "severity"),
+    [
+        ("0.1948x8", "warning"),  # never anything else: no update reaches what is evaluated
+        ("0.1948x7", None),
+        ("0.195x20", None),  # so few digits may be rounding
+        ("0.9 0.6x8", "error"),
+        ("0.2 0.4 0.6 0.71x12", None),  # it has gained
+    ],
+)
+def test_a_held_out_score_counts_where_no_success_rate_is_recorded(scores: str, severity: str | None) -> None:
+    found = run_check("STL007", eval_score=scores)
+    assert (found.severity if found else None) == severity
+
+
+def test_a_success_rate_that_moves_says_that_the_policy_does() -> None:
+    moving = [0.3 + 0.01 * (n % 3) for n in range(20)]
+    assert run_check("STL007", eval_score="0.19482x20", success_rate=moving) is None
+
+
+def test_message_of_a_held_out_score() -> None:
+    told = "The held-out score was exactly 0.195 on its last 20 values: the policy gives the same answers."
+    assert find("STL007", eval_score="0.19482x20").message == told
