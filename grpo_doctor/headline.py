@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .check import Finding
 from .moved import Moved
 from .run import Run, RunType
-from .standing import LEAST, Outcome
+from .standing import HALF, LEAST, Outcome
 from .trajectory import TURNED
 
 if TYPE_CHECKING:
@@ -103,12 +103,13 @@ def together(success: Mapping[str, Outcome]) -> list[str]:
 
     They are measured on other responses, so that what each has gone, as a share of what would show, adds up as the
     quantiles of independent tests do: over the root of their number (Stouffer et al., The American Soldier, 1949).
+    Neither counts for more than a gain, and each must have gone half of one: a reward that has not is told to be flat.
     """
     trained = next((name for name in ("reward_mean", "success_rate") if name in success), None)
     if trained is None or "eval_score" not in success:
         return []
-    lean = success[trained].lean + success["eval_score"].lean
-    return [trained, "eval_score"] if lean > math.sqrt(2) else []
+    leans = [min(success[name].lean, 1.0) for name in (trained, "eval_score")]
+    return [trained, "eval_score"] if sum(leans) > math.sqrt(2) and min(leans) > HALF else []
 
 
 def shown(success: Mapping[str, Outcome], learning: bool, run_type: RunType = "rl") -> str:

@@ -241,7 +241,17 @@ def test_a_rising_reward_is_learning() -> None:
     assert learns.success["reward_mean"].gained
 
 
-@pytest.mark.parametrize(("reward", "score", "verdict"), [(0.7, 0.7142, "unproven"), (0.7, 0.7143, "healthy")])
+@pytest.mark.parametrize(
+    ("reward", "score", "verdict"),
+    [
+        (0.7, 0.7142, "unproven"),
+        (0.7, 0.7143, "healthy"),
+        (0.5, 1.0, "unproven"),
+        (0.51, 1.0, "healthy"),
+        (3.0, 0.5, "unproven"),
+        (3.0, 0.41, "unproven"),  # a gain too small to matter is not made up for by its certainty
+    ],
+)
 def test_what_reward_and_held_out_score_have_gone_adds_up(reward: float, score: float, verdict: str) -> None:
     """Over the root of two."""
     success = {
