@@ -3,7 +3,8 @@
 **Tests.** Means of windows of a quarter, an eighth and a sixteenth of the run, of three bins at least: the last quarter
 against the first window for a gain; the last window, or a third of the run, against the best for a fall, which must
 have lasted or lie far beyond the noise. The critical values are those of Student's t, for few bins know the noise less
-well, and the one for a fall also pays for looking after every row; `benchmarks/trajectory.md` has the error rates.
+well, and the one for a fall also pays for looking after every row; `benchmarks/trajectory.md` has the error rates. A
+fall must also show in the levels that noise which wanders does not explain (`grpo_doctor.levels`).
 
 Few held-out scores have also gained where they go up by rank, as six do that each lie above the one before, and fallen
 where those after the highest go down (`grpo_doctor.ranks`): they are measured far apart, so that the noise of one says
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
+from .levels import ALONG, sunk
 from .noise import Noise, critical, noise_of, split, squares
 from .ranks import climb, sinks
 
@@ -316,13 +318,15 @@ class Standing:
         return next(sharp, self._furthest[0][1])
 
     def _shows(self) -> bool:
-        """Whether the noise does not explain the drop. The lower median of the best window drops by half of what shows
-        too: a few values among zeros are no level to fall from."""
+        """Whether the noise does not explain the drop, nor that it wanders. The lower median of the best window drops
+        by half of what shows too: a few values among zeros are no level to fall from."""
         ratio, (best, end, peak, wide, _) = self._furthest[0]
         if ratio <= 1:
             return False
         usual = float(np.sort(self._means[peak : peak + wide])[(wide - 1) // 2])
-        return 2 * ratio * (usual - end) > best - end
+        if not 2 * ratio * (usual - end) > best - end:
+            return False
+        return _sunk(self._means.tobytes(), 0.0 if self._apart else ALONG)
 
     @cached_property
     def _lowest(self) -> float:
@@ -346,6 +350,12 @@ class Standing:
 def _measured(bins: bytes) -> Noise:
     """The noise of bins, which the rows after it ask for again, and of a reward and a success rate that are one."""
     return noise_of(np.frombuffer(bins))
+
+
+@lru_cache(maxsize=64)
+def _sunk(bins: bytes, along: float) -> bool:
+    """The same of whether the last of their levels lies below another."""
+    return sunk(np.frombuffer(bins), along, WINDOW)
 
 
 @cache

@@ -4,7 +4,7 @@ A `Trajectory` takes the values of one series (reward, success rate, held-out sc
 or block by block, with the same result, in bounded memory: means over bins of equal width, at most `BINS` of them,
 whose width doubles as the run grows. Each time a bin is full the run so far can be judged, so that a live run and a
 whole log say the same at the same row. How a series then stands tells `grpo_doctor.standing`, what is noise
-`grpo_doctor.noise`.
+`grpo_doctor.noise`, what is a change of level `grpo_doctor.levels`.
 """
 
 from __future__ import annotations
