@@ -305,11 +305,17 @@ class Standing:
             both = squares(self._means[peak : peak + wide], best) + squares(self._means[-k:], end)
             own = Noise(both / degrees, noise.along, degrees, noise.least)
             reach = min(reach, math.hypot(own.error(k), own.error(wide)) * critical(FALL, degrees))
-        if k == WINDOW and n - k >= LEAST and self._means[-2:].max() < self._means[:-k].min():
+        if k == WINDOW and self._collapsed:
             before = noise_of(self._means[:-k])
             size = critical(FALL, before.degrees) * further
             reach = min(reach, size * math.hypot(before.error(k), before.error(wide)))
         return reach
+
+    @cached_property
+    def _collapsed(self) -> bool:
+        """Whether the last two values lie below all before the last window."""
+        before = self._means[:-WINDOW]
+        return len(before) >= LEAST and bool(self._means[-2:].max() < before.min())
 
     @cached_property
     def _drop(self) -> Drop:
@@ -319,14 +325,16 @@ class Standing:
 
     def _shows(self) -> bool:
         """Whether the noise does not explain the drop, nor that it wanders. The lower median of the best window drops
-        by half of what shows too: a few values among zeros are no level to fall from."""
+        by half of what shows too: a few values among zeros are no level to fall from. A collapse is too young to have
+        a level.
+        """
         ratio, (best, end, peak, wide, _) = self._furthest[0]
         if ratio <= 1:
             return False
         usual = float(np.sort(self._means[peak : peak + wide])[(wide - 1) // 2])
         if not 2 * ratio * (usual - end) > best - end:
             return False
-        return _sunk(self._means.tobytes(), 0.0 if self._apart else ALONG)
+        return self._collapsed or _sunk(self._means.tobytes(), 0.0 if self._apart else ALONG)
 
     @cached_property
     def _lowest(self) -> float:
