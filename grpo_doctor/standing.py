@@ -64,8 +64,10 @@ SOLVED = 0.9
 UNIT = 0.1
 """What a mean reward must have reached for rewards within 0 and 1 to be taken for rewards whose top is 1: those that
 stay below a tenth may as well be of another scale, of which nothing is known."""
-SHORT = 16
-"""Held-out scores that are few, so that they hardly tell their noise: they are judged by their ranks too."""
+FEW, SHORT = 12, 16
+"""Held-out scores that are few, so that they hardly tell their noise: they are judged by their ranks too, up to so many
+for a gain and for a fall. Of 6,000 flat runs with an autocorrelation of 0.3 are 0.97 % said to have gained with 12
+scores, and 1.6 % would be with 16."""
 UNPAID = 0.85
 """Share of the rows at the very floor from which a series has never paid: seven in eight carry no signal."""
 
@@ -177,7 +179,7 @@ class Standing:
             return 0.0
         first, shown = self._gain
         by_level = (now - first) / shown
-        few = self._apart and self._bins <= SHORT
+        few = self._apart and self._bins <= FEW
         return max(climb(self._means) / RISE, by_level) if few else by_level  # of the two, the one that is no NaN
 
     @cached_property

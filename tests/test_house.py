@@ -16,10 +16,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from benchmarks import live
 from grpo_doctor.catalogue import home, leaves, load, report_names
 from grpo_doctor.cli import app
 from grpo_doctor.cli.common import BROKEN, CLEAN, FINDINGS, UNJUDGED, WRONG
 from grpo_doctor.pages import written
+from grpo_doctor.record import NUMBER_FIELDS
 from grpo_doctor.run import WORDED
 from tests.cli.runs import write_run
 
@@ -34,6 +36,10 @@ def python(code: str, cwd: Path = ROOT) -> str:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=cwd, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_the_benchmark_of_a_live_step_records_every_field() -> None:
+    assert {*live.LEVELS, *live.FIXED, *live.COUNTED, *live.ELSEWHERE} == {*NUMBER_FIELDS} - {"step"}
 
 
 def test_catalogues_hold_no_init_file() -> None:
