@@ -315,9 +315,9 @@ class Standing:
 
     @cached_property
     def _collapsed(self) -> bool:
-        """Whether the last two values lie below all before the last window."""
+        """Whether the last two values of a short run lie below all before the last window."""
         before = self._means[:-WINDOW]
-        return len(before) >= LEAST and bool(self._means[-2:].max() < before.min())
+        return LEAST <= len(before) < SINGLES and bool(self._means[-2:].max() < before.min())
 
     @cached_property
     def _drop(self) -> Drop:

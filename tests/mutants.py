@@ -51,7 +51,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "series.recent > HALF * series.high > 0": "of its two, the second: no mean is above a highest value of 0"
     },
     "REW015": {"eval_first - eval_now > eval_shown": NOISE},
-    "STL001": {"reward_now - reward_first > reward_shown / 2": NOISE},
+    "STL001": {"reward_now - reward_first > reward_shown / 2": NOISE, "gain < spread": NOISE},
     "SUP001": {
         "level - low > sigmas * scatter * math.sqrt(2 / rows)": NOISE,
         "lasting - deep > sigmas * scatter * math.sqrt(1 / mean_rows)": NOISE,

@@ -184,3 +184,10 @@ def test_on_a_scale_of_0_to_1_the_spread_of_rewards_says_nothing() -> None:
     rewards = [0.5 + 0.2 * (-1) ** n for n in range(90)]
     assert run_check("STL001", reward_mean=rewards, reward_std="0.2x90") is None
     assert run_check("STL001", reward_mean=[reward - 1 for reward in rewards], reward_std="0.2x90") is not None
+
+
+@pytest.mark.parametrize(("highest", "fires"), [(-0.5, True), (-0.51, False)])
+def test_the_headroom_must_be_as_large_as_the_spread(highest: float, fires: bool) -> None:
+    rewards = "-1.25 -1.25 -0.75 -0.75 " * 20  # the first quarter's mean is -1
+    found = run_check("STL001", reward_mean=rewards, reward_std="0.5x80", reward_max=[highest] * 80)
+    assert (found is not None) is fires
