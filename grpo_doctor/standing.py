@@ -315,9 +315,11 @@ class Standing:
 
     @cached_property
     def _collapsed(self) -> bool:
-        """Whether the last two values of a short run lie below all before the last window."""
+        """Whether the last two values of a short run lie further below all before the last window than those differ."""
         before = self._means[:-WINDOW]
-        return LEAST <= len(before) < SINGLES and bool(self._means[-2:].max() < before.min())
+        if not LEAST <= len(before) < SINGLES:
+            return False
+        return bool(self._means[-2:].max() < 2 * before.min() - before.max())
 
     @cached_property
     def _drop(self) -> Drop:
