@@ -330,7 +330,7 @@ class Standing:
     def _shows(self) -> bool:
         """Whether the noise does not explain the drop, nor that it wanders. The lower median of the best window drops
         by half of what shows too: a few values among zeros are no level to fall from. A collapse is too young to have
-        a level.
+        a level, and the noise of what is measured far apart does not wander.
         """
         ratio, (best, end, peak, wide, _) = self._furthest[0]
         if ratio <= 1:
@@ -338,7 +338,7 @@ class Standing:
         usual = float(np.sort(self._means[peak : peak + wide])[(wide - 1) // 2])
         if not 2 * ratio * (usual - end) > best - end:
             return False
-        return self._collapsed or _sunk(self._means.tobytes(), 0.0 if self._apart else ALONG)
+        return self._apart or self._collapsed or _sunk(self._means.tobytes())
 
     @cached_property
     def _lowest(self) -> float:
@@ -365,9 +365,9 @@ def _measured(bins: bytes) -> Noise:
 
 
 @lru_cache(maxsize=64)
-def _sunk(bins: bytes, along: float) -> bool:
+def _sunk(bins: bytes) -> bool:
     """The same of whether the last of their levels lies below another."""
-    return sunk(np.frombuffer(bins), along, WINDOW)
+    return sunk(np.frombuffer(bins), ALONG, WINDOW)
 
 
 @cache

@@ -64,7 +64,8 @@ def test_format_that_buys_off_accuracy_at_the_same_total() -> None:
 
 
 def test_it_judges_from_the_twentieth_row_on() -> None:
-    assert find("REW007", reward_mean=UP, reward_components=[{"b": d} for d in DOWN]).onset_step == 20
+    dropped = [{"b": 0.4 if n < 14 else 0.05} for n in range(30)]
+    assert find("REW007", reward_mean=UP, reward_components=dropped).onset_step == 20
 
 
 def test_a_reward_at_its_lowest_is_held_up_by_no_part() -> None:
