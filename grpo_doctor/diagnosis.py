@@ -23,7 +23,7 @@ from .remedies import REMEDIES
 from .run import Run, RunType, Table
 from .standing import Outcome
 from .tables import before_next_run, tables_of
-from .trajectory import MEANT, Trajectory
+from .trajectory import MEANT, VALID, Trajectory
 
 if TYPE_CHECKING:
     from .catalogue import Catalogue
@@ -293,7 +293,7 @@ def diagnosis_of(
     """
     rows = len(run) if rows is None else rows
     first, last = bounds(run)
-    stands = {name: series.outcome for name, series in success.items() if series.rows and name != MEANT}
+    stands = {name: series.outcome for name, series in success.items() if series.rows and name not in (MEANT, VALID)}
     learning = learns(stands, run.run_type)
     _settle(findings, learning)
     fell = min((o.since for o in stands.values() if o.fallen), default=math.inf)

@@ -22,9 +22,10 @@ BINS = 128
 """Bins that are kept: a change is dated to 1/64 of the run at worst."""
 LONGEST = 60
 """Characters of a part's name that are told."""
-MEANT = "reward_meant"
-"""What the reward pays for what was meant, apart from form: whether a gain is more than manners, which checks ask."""
-FOLLOWED = {"reward": "reward_mean", "eval": "eval_score", "success": "success_rate", "meant": MEANT}
+MEANT, VALID = "reward_meant", "valid_rate"
+"""What the reward pays for what was meant, apart from form, and the share of valid responses: they are judged like
+success, for checks ask whether a gain is more than manners or comes at their cost, but are none."""
+FOLLOWED = {"reward": "reward_mean", "success": "success_rate", "eval": "eval_score", "meant": MEANT, "valid": VALID}
 """Series that are judged at every row, by the prefix of what checks ask about them."""
 STANDING = {
     f"{prefix}_{'fallen' if word == 'fell' else word}": (field, word)
@@ -42,7 +43,7 @@ TURNED = ("loss", "eval_loss")
 
 
 def success_of(run_type: str) -> dict[str, Trajectory]:
-    """The series of success of such a run, and `MEANT`, by field, before its first row."""
+    """The series of success of such a run, and those beside it, by field, before its first row."""
     turned = () if run_type == "rl" else TURNED
     pairs = ("reward_margin",) if run_type == "preference" else ()
     chance = CHANCE if run_type == "preference" else {}
@@ -50,7 +51,7 @@ def success_of(run_type: str) -> dict[str, Trajectory]:
         name: Trajectory(
             -1.0 if name in TURNED else 1.0, apart=name == "eval_score", chance=chance.get(name, -math.inf)
         )
-        for name in (*SUCCESS, MEANT, *turned, *pairs)
+        for name in (*FOLLOWED.values(), *turned, *pairs)
     }
 
 

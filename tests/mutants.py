@@ -40,12 +40,6 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "LEN003": {"known < rows": "the mean of so many values is that of the last so many"},
     "RAT002": {"abs(ratio_mean - 1) > 0.001": BINARY},
     "RAT006": {"age > limit": "of the two, that of the message: it is asked only where the age is beyond the limit"},
-    "REW002": {
-        "rise > beyond * scatter": NOISE,
-        "slow_rise > beyond * scatter / 2": NOISE,
-        "now >= slow - beyond / 2 * scatter": NOISE,
-        "peak - level > beyond * noise(metric)": NOISE,
-    },
     "REW006": {"abs(mean - previous(mean, rows)) > 3 * noise(reward_mean)": NOISE},
     "REW007": {
         "series.recent > HALF * series.high > 0": "of its two, the second: no mean is above a highest value of 0"

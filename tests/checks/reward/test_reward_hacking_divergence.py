@@ -9,6 +9,7 @@ UP = [0.2 + 0.02 * i + 0.01 * (i % 2) for i in range(30)]
 DOWN = [0.8 - 0.02 * i + 0.01 * (i % 2) for i in range(30)]
 LONG = [0.2 + 0.02 * i + 0.01 * (i % 2) for i in range(40)]
 FLAT = [0.30 + 0.01 * (i % 2) for i in range(30)]
+SECOND = "0.5x10 0.4x10 0.2x10 0.05x10"
 
 
 @pytest.mark.parametrize("metric", ["eval_score", "success_rate", "valid_rate"])
@@ -17,40 +18,58 @@ def test_a_second_metric_that_falls_is_an_error(metric: str) -> None:
     found = find("REW002", reward_mean=UP, **columns)
     assert found.severity == "error"
     assert found.message == (
-        f"The reward rose from 0.244 to 0.746, and {metric} has fallen from its best: the policy earns it in another "
+        f"The reward rose from 0.264 to 0.726, and {metric} has fallen from its best: the policy earns it in another "
         "way than was meant."
     )
 
 
-def test_a_component_that_is_only_logged_and_stays_at_nothing_is_a_warning() -> None:
-    parts = [{"g": g, "f": 0.001, "g_minus_f": g - 0.001} for g in UP]
-    found = find("REW002", reward_mean=UP, reward_components=parts)
+def test_one_that_has_lost_less_is_a_warning_since_its_own_best() -> None:
+    found = find("REW002", reward_mean=LONG, eval_score="0.5x10 0.9x10 0.7x20")
+    assert (found.severity, found.onset_step) == ("warning", 20)
+
+
+def test_what_stays_at_nothing_is_a_warning() -> None:
+    found = find("REW002", reward_mean=LONG, eval_score="0.05x40")
     assert found.severity == "warning"
-    assert "stays at nothing" in found.message
+    assert "eval_score stays at nothing" in found.message
+    assert run_check("REW002", reward_mean=LONG, eval_score="0.051x40") is None
 
 
 def test_without_a_second_metric_hacking_cannot_be_excluded() -> None:
-    assert run_check("REW002", reward_mean=UP[:21]) is None
-    found = find("REW002", reward_mean=UP[:22])
+    assert run_check("REW002", reward_mean=UP[:19]) is None
+    found = find("REW002", reward_mean=UP[:20])
     assert found.severity == "info"
     assert found.message.endswith("no metric outside the reward is recorded: hacking cannot be excluded.")
 
 
 def test_the_reward_itself_is_no_second_metric() -> None:
     assert find("REW002", reward_mean=UP, success_rate=UP).severity == "info"
+    assert find("REW002", reward_mean=[0.0, *LONG[1:]], success_rate=[1e-9, *LONG[1:]]).severity == "info"
 
 
-def test_a_rise_that_only_twenty_rewards_show_counts_and_noise_at_the_top_does_not_end_it() -> None:
+def test_a_rise_in_noise_counts_and_noise_at_the_top_does_not_end_it() -> None:
     rng = np.random.default_rng(0)
     noisy = np.linspace(0.3, 0.6, 120) + rng.normal(0, 0.12, 120)
     found = find("REW002", reward_mean=noisy.tolist(), eval_score=[0.5] * 60 + [0.02] * 60)
     assert (found.severity, found.cleared) == ("error", False)
 
 
-def test_rewards_below_nought_are_measured_by_their_spread() -> None:
-    columns: dict[str, Any] = {"reward_mean": [u - 5 for u in UP], "eval_score": DOWN}
-    assert run_check("REW002", **columns) is None  # 0.5 of 4.8
-    assert find("REW002", **columns, reward_std=[0.5] * 30).severity == "error"
+def test_rewards_below_nought_may_rise_too() -> None:
+    assert find("REW002", reward_mean=[u - 5 for u in UP], eval_score=DOWN).severity == "error"
+
+
+def test_what_only_grows_over_the_noise_of_both_is_no_hacking() -> None:
+    """Autocorrelated noise that drifts apart by chance: what the noise explains is no rise and no fall."""
+    fired = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        draws = rng.standard_normal((2, 60))
+        for row in range(1, 60):
+            draws[:, row] += 0.3 * draws[:, row - 1]
+        reward, score = 0.5 + 0.05 * draws
+        found = run_check("REW002", reward_mean=reward.tolist(), eval_score=score.tolist())
+        fired += found is not None and found.severity != "info"
+    assert fired == 0
 
 
 @pytest.mark.parametrize(
@@ -59,48 +78,13 @@ def test_rewards_below_nought_are_measured_by_their_spread() -> None:
         pytest.param({"reward_mean": UP, "eval_score": FLAT}, id="level"),
         pytest.param({"reward_mean": UP, "valid_rate": [0.5 + u / 2 for u in UP]}, id="rises too"),
         pytest.param({"reward_mean": FLAT, "eval_score": DOWN}, id="the reward does not rise"),
-        pytest.param(
-            {"reward_mean": UP, "success_rate": UP, "reward_components": [{"a": u, "b": 0.0} for u in UP]}
-            | {
-                "valid_rate": [0.9 + 0.01 * (i % 2) for i in range(30)],
-                "reward_components": [{"a": u / 2, "b": u / 2} for u in UP],
-            },
-            id="every component is rewarded",
-        ),
+        pytest.param({"reward_mean": "1x20 11x40 5x20", "eval_score": "0x80"}, id="the reward has fallen again"),
+        pytest.param({"reward_mean": LONG, "eval_score": "0.5 ?x39"}, id="one held-out score"),
     ],
 )
-def test_silent(columns: dict[str, Any]) -> None:
-    assert run_check("REW002", **columns) is None
-
-
-@pytest.mark.parametrize(
-    ("thresholds", "columns", "severity"),
-    [
-        ({"gain": 1.0}, {"reward_mean": [u - 0.2 for u in UP], "reward_std": [0.1] * 30}, None),
-        ({"gain": 0.5}, {"reward_mean": "1x20 2x25"}, None),
-        ({"fall": 0.5}, {"reward_mean": LONG, "eval_score": "1x20 0.5x20"}, None),
-        ({"floor": 0.0625}, {"reward_mean": LONG, "eval_score": "0.0625x40"}, "warning"),
-        ({}, {"reward_mean": LONG, "eval_score": "0x40"}, "warning"),
-        ({}, {"reward_mean": LONG, "eval_score": "0.5 ?x39"}, None),
-        ({}, {"reward_mean": [0.0, *LONG[1:]], "eval_score": [1e-9, *LONG[1:]]}, "info"),
-    ],
-)
-def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str, Any], severity: str | None) -> None:
-    found = run_check("REW002", thresholds=thresholds, **columns)
-    assert (found.severity if found else None) == severity
-
-
-def test_a_component_a_millionth_from_the_reward_is_the_reward() -> None:
-    rewards = [0.0, *UP[1:]]
-    parts = [{"g": g or 1e-6, "f": 0.001} for g in rewards]
-    assert find("REW002", reward_mean=rewards, reward_components=parts).severity == "warning"
-
-
-def test_a_tenth_below_the_best_is_still_near_it_and_the_metric_fell_from_its_peak() -> None:
-    found = find("REW002", reward_mean="1x20 11x20 10x9")
-    assert found.last_step == 49
-    fell = find("REW002", reward_mean=LONG, eval_score="0.5x10 0.9x5 0.2x25")
-    assert fell.onset_step == 15
+def test_silent_at_the_end(columns: dict[str, Any]) -> None:
+    found = run_check("REW002", **columns)
+    assert found is None or found.cleared
 
 
 @pytest.mark.parametrize(("size", "severity"), [(0.1, None), (1.0, "warning")])
@@ -115,41 +99,23 @@ def test_a_reward_that_rose_by_twice_the_floor_is_not_far_above_nothing(floor: f
     assert (run_check("REW002", None, thresholds={"floor": floor}, **columns) is not None) is found
 
 
-def test_five_lucky_rewards_are_not_the_best_that_later_ones_must_reach() -> None:
-    rewards = [0.3] * 10 + [0.8] * 20 + [0.9] * 5 + [0.8] * 85
-    scores = [0.6] * 20 + [0.6 - 0.003 * i for i in range(len(rewards) - 20)]
-    found = find("REW002", reward_mean=rewards, eval_score=scores)
-    assert (found.severity, found.cleared, found.last_step) == ("error", False, len(rewards))
-
-
 @pytest.mark.parametrize(
-    ("rewards", "last"),
+    ("parts", "known"),
     [
-        ("1x20 14x5 10x25", 50),  # the mean of twenty goes from 11 to 10, a tenth of its rise below its best
-        ("1x20 14x5 9.9x23", 44),
-        ("1x20 11x40 5x4", 60),  # the mean of five falls at once, that of twenty three rows later
+        pytest.param([{"answer": u, "form": 0.0} for u in LONG], False, id="may be part of the sum"),
+        pytest.param([{"answer": u, "form": 0.1} for u in LONG], True, id="the answer alone is the reward"),
+        pytest.param([{"answer": u / 2, "form": u / 2} for u in LONG], False, id="every component is rewarded"),
+        pytest.param([{"answer": u} for u in LONG], False, id="there is one"),
     ],
 )
-def test_what_is_still_near_the_best_by_the_mean_of_twenty_rewards(rewards: str, last: int) -> None:
-    assert find("REW002", reward_mean=rewards).last_step == last
+def test_a_component_beside_the_reward_is_a_metric_outside_it(parts: list[dict[str, float]], known: bool) -> None:
+    assert (run_check("REW002", reward_mean=LONG, reward_components=parts) is None) is known
 
 
-CLIMB = [0.1 + 0.02 * row for row in range(40)]
-SECOND = "0.5x10 0.4x10 0.2x10 0.05x10"
-
-
-def test_a_component_that_never_paid_may_be_part_of_the_reward() -> None:
-    parts = [{"answer": reward, "form": 0.0} for reward in CLIMB]
-    assert find("REW002", reward_mean=CLIMB, reward_components=parts).severity == "info"
-    paid = [{"answer": reward, "form": 0.01 * (row == 3)} for row, reward in enumerate(CLIMB)]
-    assert find("REW002", reward_mean=CLIMB, reward_components=paid).severity == "warning"
-
-
-def test_a_premise_that_a_later_row_refutes_is_given_up() -> None:
-    parts = [{"answer": reward, "form": 0.01 * (row == 3)} for row, reward in enumerate(CLIMB)]
-    parts[30] = {"answer": CLIMB[30] - 0.02, "form": 0.02}
-    found = find("REW002", reward_mean=CLIMB, reward_components=parts)
-    assert (found.severity, found.last_step, found.cleared) == ("warning", 30, True)
+@pytest.mark.parametrize(("off", "known"), [(1e-6, True), (1.1e-6, False)])
+def test_a_component_a_millionth_from_the_reward_is_the_reward(off: float, known: bool) -> None:
+    parts = [{"g": off, "f": 0.1}] * 20 + [{"g": 0.5, "f": 0.1}] * 20
+    assert (run_check("REW002", reward_mean="0x20 1x20", reward_components=parts) is None) is known
 
 
 @pytest.mark.parametrize(
@@ -157,12 +123,13 @@ def test_a_premise_that_a_later_row_refutes_is_given_up() -> None:
     [
         ("0.3 ?x9 0.4 ?x9 0.5 ?x9 0.6 ?x9", False),  # four scores are no level yet
         ("0.3 ?x7 0.4 ?x7 0.5 ?x7 0.6 ?x7 0.65 ?x7", True),
-        ("0.6 ?x5 0.6 ?x5 0.6 ?x5 0.6 ?x5 0.6 0.1x15", False),
+        ("0.6x25 0.1x15", False),
     ],
 )
 def test_a_held_out_score_that_holds_acquits(scores: str, cleared: bool) -> None:
-    assert find("REW002", reward_mean=CLIMB, success_rate=SECOND, eval_score=scores).cleared is cleared
+    found = run_check("REW002", reward_mean=LONG, success_rate=SECOND, eval_score=scores)
+    assert (found is None or found.cleared) is cleared
 
 
 def test_it_sends_no_run_back_to_a_checkpoint() -> None:
-    assert [remedy.id for remedy in find("REW002", reward_mean=CLIMB).remedies] == ["hold-out-metric"]
+    assert [remedy.id for remedy in find("REW002", reward_mean=LONG).remedies] == ["hold-out-metric"]
