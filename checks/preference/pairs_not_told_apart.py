@@ -59,6 +59,7 @@ def pairs_not_told_apart(
     *,
     early_rows: int = 40,
     rows: int = 20,
+    proving_rows: int = 3,
     headroom_share: float = 0.1,
     untouched: float = 0.01,
     warm_up: int = 150,
@@ -72,11 +73,14 @@ def pairs_not_told_apart(
     what was left to gain (`grpo_doctor.trajectory`). **At its start** (warning): the mean of the last 20 margins lies
     within 0.02 of 0, or, where none are recorded, that of the losses within 0.01 of ln 2, which is the loss of a margin
     of 0; not while the learning rate still rises (where it is not recorded, before step 150), nor where that share has
-    gained. **error** where all margins of the run are exactly 0, or the log-probabilities of the chosen responses are.
+    gained. **error** where all margins of the run are exactly 0, or the log-probabilities of the chosen responses are;
+    of margins a **warning** before, from the third row on, where the learning rate falls already: updates were made
+    at its full size, and the policy still is its reference.
 
     ## Thresholds
     - `early_rows`: steps before which nothing is said.
     - `rows`: rows of a mean, and rows before which nothing is said.
+    - `proving_rows`: rows whose margins are all exactly 0 that prove it once the learning rate falls.
     - `headroom_share`: share of what was left to gain for which the noise must leave no room, 0 to 1.
     - `untouched`: distance of the loss from ln 2, nats, and half of that of the margin from 0, within which nothing
       has moved: a margin of m moves the loss by m/2.
@@ -110,9 +114,11 @@ def pairs_not_told_apart(
     rate = latest(learning_rate)
     warm = where(isnan(rate), step - baseline(step, 1) >= warm_up, rate <= previous(rate))
     still = ((abs(level - math.log(2)) < untouched) | (margin == margin)) & ~apart & warm
-    unmoved = (best(abs(reward_margin)) <= 0) | (best(abs(chosen_logp)) <= 0)
+    alike = best(abs(reward_margin)) <= 0
+    unmoved = alike | (best(abs(chosen_logp)) <= 0)
+    proven = alike & (total(reward_margin == reward_margin) >= proving_rows) & (rate < previous(rate))
     return fires(
-        long & ((flat | still) & ~learns | unmoved),
+        long & ((flat | still) & ~learns | unmoved) | proven,
         "The pairs are not told apart: {what}.",
         error=long & unmoved,
         hold=(1, 1),

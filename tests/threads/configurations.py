@@ -130,4 +130,11 @@ args = GRPOConfig(
         names=("CFG017",),
         file="train.sh",
     ),
+    Thread(
+        "jingyaogong/minimind#755",
+        "a learning rate of 1e-8: nothing can be learnt",
+        "torchrun --nproc_per_node=4 train_grpo.py --batch_size=2 --learning_rate=1e-8 --num_generations=12 --beta=0.07\n",
+        names=("CFG031",),
+        file="train.sh",
+    ),
 )

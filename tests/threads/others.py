@@ -434,4 +434,22 @@ FOUND = (
         names=("REW016",),
         says="earned by unlikely text",
     ),
+    Thread(
+        "huggingface/trl#1311",
+        "the policy is its reference a third of an epoch long",
+        trl(
+            {
+                "loss": "0.6932x3",
+                "learning_rate": "1.372e-05 1.367e-05 1.362e-05",
+                "rewards/chosen": "0x3",
+                "rewards/rejected": "0x3",
+                "rewards/accuracies": "0x3",
+                "rewards/margins": "0x3",
+                "logps/chosen": "-76.77 -74.36 -73.86",
+                "logps/rejected": "-93.46 -96.18 -98.59",
+                "epoch": "0.38 0.41 0.45",
+            }
+        ),
+        names=("PRF002",),
+    ),
 )

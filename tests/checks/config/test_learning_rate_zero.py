@@ -16,7 +16,9 @@ def test_message() -> None:
 @pytest.mark.parametrize(
     ("settings", "severity"),
     [
-        ({"learning_rate": 1e-09}, None),
+        ({"learning_rate": 1e-08}, "warning"),
+        ({"learning_rate": 1.1e-08}, None),
+        ({"learning_rate": -1e-08}, None),
         ({}, None),
         ({"learning_rate": 0.0, "group_baseline": True}, "error"),
         ({"learning_rate": 0.0, "group_baseline": False}, "warning"),

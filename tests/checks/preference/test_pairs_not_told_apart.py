@@ -20,6 +20,26 @@ def test_margins_of_exactly_0_prove_that_nothing_has_moved() -> None:
     assert find("PRF002", loss="0.6931x60", reward_margin="0x60").severity == "error"
 
 
+@pytest.mark.parametrize(
+    ("rows", "rate", "severity"),
+    [
+        (3, "1e-5 9e-6 8e-6", "warning"),
+        (2, "1e-5 9e-6", None),
+        (3, "1e-6 2e-6 3e-6", None),  # it still warms up
+        (3, "1e-5x3", None),
+        (40, "1e-5x40", "error"),
+    ],
+)
+def test_few_rows_prove_it_once_the_rate_falls(rows: int, rate: str, severity: str | None) -> None:
+    found = run_check("PRF002", loss=[0.6931] * rows, reward_margin=[0.0] * rows, learning_rate=rate)
+    assert (found.severity if found else None) == severity
+
+
+def test_margins_that_have_moved_are_no_proof() -> None:
+    columns: dict[str, Any] = {"loss": "0.6931x3", "learning_rate": "1e-5 9e-6 8e-6"}
+    assert run_check("PRF002", reward_margin="0 0.0001 0", **columns) is None
+
+
 def test_log_probabilities_of_exactly_0_are_those_of_no_token() -> None:
     finding = find("PRF002", loss="0.6931x60", reward_margin="0.001x60", chosen_logp="0x60")
     assert finding.severity == "error"
