@@ -68,8 +68,8 @@ def grad_norm_spike(
     reward has gained. Error when a second infinity comes within 100 rows, or when the reward has fallen (five standard
     errors, 30 % of its range) within five rows of a leap. The first 20 rows are not judged for leaps. A norm may also
     be huge from the first row on, where no leap can show: a median of 10 rows above 20 is a warning too,
-    and so is a norm above a million on each row so far, two at least. While the reward has gained, these count only
-    where that median is five times that of the first 20 rows: a scale of the loss does not grow.
+    and so is a norm above a million on each row so far, two at least. While the reward has gained, these are an
+    info, unless that median is five times that of the first 20 rows: a scale of the loss does not grow.
 
     ## Thresholds
     - `rows`: rows before that a leap is compared with.
@@ -112,20 +112,21 @@ def grad_norm_spike(
     level = moving_median(grad_norm, level_rows)
     least = where((row(grad_norm) > 1) & (lowest(grad_norm) < np.inf), lowest(grad_norm), np.nan)
     grown = level > times * baseline(grad_norm, rows)
-    tall = ((level > huge) | (least > absurd)) & (grown | ~reward_gained)
+    high = (level > huge) | (least > absurd)
+    tall = high & (grown | ~reward_gained)
     hurt = (moving_sum(spike, after) > 0) & reward_fallen & ~(previous(reward_fallen, after) > 0)
     serious = hurt | again | tall | (spike & ~reward_gained)
     return fires(
         serious,
         "{what}",
-        info=spike,
+        info=spike | high,
         error=again | hurt,
         hold=(1, 1),
         what=words(
             _what,
             latest(where(spike, grad_norm, np.nan)),
             latest(where(spike, middle, np.nan)),
-            where(tall, where(isnan(level), least, level), np.nan),
+            where(high, where(isnan(level), least, level), np.nan),
             row(grad_norm),
             clip,
         ),

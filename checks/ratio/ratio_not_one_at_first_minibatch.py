@@ -46,6 +46,7 @@ def ratio_not_one_at_first_minibatch(
     batch: Column = any_of("settings.train_batch_size", optional=True),
     mini: Column = any_of("settings.mini_batch_size", optional=True),
     passes: Column = any_of("settings.num_iterations", optional=True),
+    turns: Column = any_of("settings.max_turns", optional=True),
     *,
     warn: float = 1e-2,
     bad: float = 5e-2,
@@ -57,6 +58,8 @@ def ratio_not_one_at_first_minibatch(
     The mean of |ratio - 1| on the first minibatch of a rollout, before any optimizer step on it, on 3 of 5 rows:
     warning above 0.01, error above 0.05. Where the settings declare one update per rollout (as many prompts in an
     update as in a step, one pass), every minibatch is a first one: a clip fraction above 0.001 is then a warning too.
+    Not where an environment answers over several turns: there each turn is a sample, and a rollout holds more of them
+    than it has prompts.
 
     ## Thresholds
     - `warn`: mean |ratio - 1| of the first minibatch for a warning.
@@ -78,7 +81,7 @@ def ratio_not_one_at_first_minibatch(
     ## Sources
     Identity; huggingface/trl#3500, verl-project/verl#2996, volcengine/verl PR#2953, modelscope/ms-swift PR#8427.
     """
-    once = (mini >= batch) & ~(passes > 1)
+    once = (mini >= batch) & ~(passes > 1) & ~(turns > 1)
     return fires(
         (ratio_first_minibatch > warn) | (once & (clip_fraction > clipped)),
         "{what}",

@@ -12,7 +12,8 @@ from .values import number
 _SETTINGS = """
 group_size              num_generations actor_rollout_ref.rollout.n n_samples_per_prompt samples_per_prompt
                     num_return_sequences
-                        rollouts_per_prompt k_samples samples_per_question return_sequences_in_group k
+                        rollouts_per_prompt k_samples samples_per_question return_sequences_in_group k env.rollout.n
+max_turns               max_turns env.max_steps env.max_turns agent.max_turns max_assistant_turns
 kl_coef                 beta kl_beta kl_coef kl_coeff init_kl_coef kl_loss_coef algorithm.kl_ctrl.kl_coef
 temperature             temperature actor_rollout_ref.rollout.temperature sampling_temperature
 top_p                   top_p actor_rollout_ref.rollout.top_p
@@ -106,8 +107,8 @@ def _table() -> dict[str, str]:
 
 
 _TABLE = _table()
-_OTHERS = ("critic", "reward_model", "ref", "val_kwargs", "eval", "optim_args")
-"""Parts of a configuration whose settings are not those of the policy."""
+_OTHERS = ("critic", "reward_model", "ref", "val_kwargs", "eval", "optim_args", "env")
+"""Parts of a configuration whose settings are not those of the policy: the steps of an environment are its turns."""
 
 
 @lru_cache(maxsize=4096)

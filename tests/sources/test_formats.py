@@ -598,6 +598,11 @@ def test_names_of_our_own() -> None:
     assert named == {name: [name] for name in named}
 
 
+def test_what_an_environment_is_told_is_no_setting_of_the_policy_but_for_its_groups_and_turns() -> None:
+    names = ("env.max_steps", "env.rollout.n", "env.seed", "trainer.max_steps", "critic.optim.lr")
+    assert [declared(name) for name in names] == ["max_turns", "group_size", None, "max_steps", None]
+
+
 TEXT = '{"step": 1, "reward": 0.5, "loss": NaN}\n{"step": 2, "reward": 0.75, "loss": 1.5}\n'
 
 

@@ -73,7 +73,8 @@ def test_a_norm_that_is_huge_from_the_first_row(norms: str, reward: str, fires: 
 
 
 @pytest.mark.parametrize(
-    ("norms", "severity"), [("30x40", None), ("6x20 30x20", None), ("6x20 30.1x20", "warning"), ("1x20 19x20", None)]
+    ("norms", "severity"),
+    [("30x40", "info"), ("6x20 30x20", "info"), ("6x20 30.1x20", "warning"), ("1x20 19x20", None)],
 )
 def test_a_level_that_has_grown_counts_while_the_reward_gains(norms: str, severity: str | None) -> None:
     rising: dict[str, Any] = {"grad_norm": norms, "reward_mean": "0.1x10 0.5x10 0.7x10 0.9x10"}

@@ -35,6 +35,8 @@ def test_boundary(gap: str, severity: str | None) -> None:
         ({"train_batch_size": 256, "mini_batch_size": 256, "num_iterations": 1}, "0.0011x9", True),
         ({"train_batch_size": 256, "mini_batch_size": 256, "num_iterations": 2}, "0.1x9", False),
         ({"train_batch_size": 256, "mini_batch_size": 128}, "0.1x9", False),
+        ({"train_batch_size": 8, "mini_batch_size": 64, "max_turns": 1}, "0.0011x9", True),
+        ({"train_batch_size": 8, "mini_batch_size": 64, "max_turns": 2}, "0.1x9", False),
         ({}, "0.1x9", False),
     ],
 )
