@@ -18,7 +18,7 @@ import numpy as np
 from .answers import answers_of
 from .check import Confidence, Finding, Fires, Severity, Withheld
 from .headline import ENOUGH, lost, shown, sick, together, unsick
-from .moved import Moved, Recorded, moved_first, moved_table
+from .moved import Before, Moved, Recorded, before
 from .remedies import REMEDIES
 from .run import Run, RunType, Table
 from .standing import Outcome
@@ -305,8 +305,8 @@ def diagnosis_of(
     head, begun = cause or outcome, outcome or cause
     _arrange(run, findings, head, outcome)
     verdict = _verdict(run, active, coverage, stands, rows)
-    moved = moved_first(recorded or Recorded(run.steps, run.column), int(fell)) if fell < math.inf else []
-    headline = sick(outcome, cause, moved) if head else unsick(verdict, run, rows, active, stands, learning)
+    earlier = before(recorded or Recorded(run.steps, run.column), int(fell)) if fell < math.inf else Before([], {})
+    headline = sick(outcome, cause, earlier) if head else unsick(verdict, run, rows, active, stands, learning)
     alone = outcome is None and run.run_type != "probe"
     if head and verdict == "suspect" and (alone or (learning and not headline.startswith("The reward rose"))):
         headline = f"{headline} {shown(stands, learning, run.run_type)}"  # and says by what
@@ -324,11 +324,11 @@ def diagnosis_of(
         onset_step=begun.onset_step if begun is not None else None,
         headline=headline,
         success=stands,
-        moved=moved,
+        moved=earlier.moved,
         findings=findings,
         coverage=coverage,
         notes=run.notes,
-        tables=[*run.tables, *moved_table(moved), *tables_of(run)],
+        tables=[*run.tables, *earlier.tables(), *tables_of(run)],
         answers=answers_of(run),
         next_run=before_next_run(active),
         run=run,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from .check import Finding
-from .moved import Moved
+from .moved import Before
 from .run import Run, RunType
 from .standing import HALF, LEAST, Outcome
 from .trajectory import TURNED
@@ -32,7 +32,7 @@ OF_PAIRS = {"success_rate": "share of pairs told apart", "eval_score": "share of
 """What two of them are in preference training."""
 
 
-def sick(outcome: Finding | None, cause: Finding | None, moved: list[Moved]) -> str:
+def sick(outcome: Finding | None, cause: Finding | None, before: Before) -> str:
     """What happened, and why: the first sentence of a sick run."""
     if outcome is None or cause is outcome:
         assert cause is not None
@@ -40,10 +40,7 @@ def sick(outcome: Finding | None, cause: Finding | None, moved: list[Moved]) -> 
     if cause is not None:
         why = _beyond(outcome.message, cause.message)
         return f"{outcome.message.removesuffix('.')}, because of {cause.code}: {why}"
-    if not moved:
-        return outcome.message
-    first = "; ".join(f"{m.field} {m.start:.2g} → {m.end:.2g} at step {m.step}" for m in moved[:2])
-    return f"{outcome.message} What moved first: {first}."
+    return f"{outcome.message}{before.told()}"
 
 
 def _beyond(told: str, message: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -302,6 +304,20 @@ def test_what_moved_first_before_a_fall() -> None:
     diagnosis = diagnose(make_run(reward_mean=reward.tolist(), grad_norm=gradient.tolist(), entropy_mean="0.5x100"))
     assert [(m.field, m.step, m.lead) for m in diagnosis.moved] == [("grad_norm", 56, 5)]
     assert "What moved first: grad_norm 0.5" in diagnosis.headline or diagnosis.cause == "GRD002"
+
+
+def test_where_nothing_moved_before_a_fall_that_is_said() -> None:
+    rng = np.random.default_rng(0)
+    reward = np.where(np.arange(100) < 60, 0.6, 0.05) + rng.normal(0, 0.01, 100)
+    names = ("entropy_mean", "grad_norm", "response_length_mean")
+    steady: dict[str, Any] = {name: rng.normal(1, 0.1, 100).tolist() for name in names}
+    diagnosis = diagnose(make_run(reward_mean=reward.tolist(), group_size="8x100", **steady))
+    assert diagnosis.headline.endswith("at step 61. None of the 3 other series left its range before.")
+    table = next(table for table in diagnosis.tables if table.title == "What moved first")
+    assert [row[0] for row in table.rows] == ["entropy_mean", "grad_norm", "response_length_mean"]
+    del steady["entropy_mean"]
+    two = diagnose(make_run(reward_mean=reward.tolist(), kl_coef="0.1x100", **steady))
+    assert two.headline.endswith("at step 61.")  # two say little, and what never varies nothing
 
 
 def test_a_critic_that_is_lost_before_a_fall_is_what_moved_first() -> None:
