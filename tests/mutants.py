@@ -27,6 +27,7 @@ NOISE = "a mean meets a standard error by rounding only"
 BINARY = "no binary number lies exactly so far from 1"
 EQUIVALENT: dict[str, dict[str, str]] = {
     "ADV004": {"dead_share < 1": "a row whose groups are all dead is not judged"},
+    "ADV003": {"dead - whole_run > chance_of": NOISE},
     "ADV005": {"abs(advantage_max - 1) < 0.001": BINARY, "abs(advantage_min + 1) < 0.001": BINARY},
     "CFG038": {"parallel > 1": "a size of 1 divides by 1"},
     "ENT004": {"abs(entropy_coef - 1) > 0.1": BINARY},
@@ -34,7 +35,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "GRD005": {"len(set(units)) > others + 1": "one more kind of token leaves none with more than the share"},
     "GRD008": {"dead < 1": "a share of 1 has been answered before"},
     "KL003": {"kl_coef > 0": "a coefficient of 0 is not judged"},
-    "LEN001": {"at_best < first": "where they are equal, either is the other"},
+    "LEN001": {"reward_lean > 0.5": NOISE, "at_best < first": "where they are equal, either is the other"},
     "LEN002": {"now > first * np.exp(chance)": NOISE},
     "GEN009": {"n < 5": "the mean of so many values is that of the last so many"},
     "LEN003": {"known < rows": "the mean of so many values is that of the last so many"},

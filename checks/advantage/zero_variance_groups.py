@@ -12,6 +12,7 @@ from grpo_doctor.columns import (
     moving_mean,
     recent_mean,
     row,
+    sqrt,
     total,
     where,
     words,
@@ -36,6 +37,7 @@ def zero_variance_groups(
     reward_mean: Column = None,
     success_rate: Column = None,
     group_size: Column = None,
+    groups: Column = None,
     reward_max: Column = None,
     reward_unit: Column = None,
     reward_gained: Column = None,
@@ -53,17 +55,17 @@ def zero_variance_groups(
     """Most groups have rewards that are all equal, so they carry no gradient.
 
     ## What it sees
-    The share of groups whose largest and smallest reward are equal, over 10 steps: a warning above 0.5, an error
-    above 0.8, critical when every group of ten steps is dead, both only while the reward has not gained and stands
-    below half of its scale (from 0, or the lowest reward, to the largest single reward recorded, or 1 where rewards
-    are on a scale of 0 to 1, or else the run's best). Silent while the success rate, or a reward above 0.8 of its
-    largest, says that the equal rewards are right ones, and for a reward near the best the run has seen once it has
-    clearly risen. Where the reward has components for form and others, the others must have gained. An info up to 0.8
-    while the reward has gained: the other groups teach. From 0.8 on, over the whole run too or on most of its rows, it
-    is an outcome. Above 0.95 over the whole run it is told of any run that has not risen, at whatever reward: nothing
-    can have been learnt. The expected share for binary rewards, p^K + (1-p)^K at the mean success p, stands beside it
-    where the scale is known: near the actual share K is too small; far below it difficulty is bimodal or responses are
-    alike.
+    The share of groups whose largest and smallest reward are equal, over 10 steps: a warning above 0.5, an error above
+    0.8, critical when every group of ten steps is dead, where that is no chance at the share of the whole run, both
+    only while the reward has not gained and stands below half of its scale (from 0, or the lowest reward, to the
+    largest single reward recorded, or 1 where rewards are on a scale of 0 to 1, or else the run's best). Silent while
+    the success rate, or a reward above 0.8 of its largest, says that the equal rewards are right ones, and for a reward
+    near the best the run has seen once it has clearly risen. Where the reward has components for form and others, the
+    others must have gained. An info up to 0.8 while the reward has gained: the other groups teach. From 0.8 on, over
+    the whole run too or on most of its rows, it is an outcome. Above 0.95 over the whole run it is told of any run that
+    has not risen, at whatever reward: nothing can have been learnt. The expected share for binary rewards, p^K +
+    (1-p)^K at the mean success p, stands beside it where the scale is known: near the actual share K is too small; far
+    below it difficulty is bimodal or responses are alike.
 
     ## Thresholds
     - `rows`: rows over which the share of equal groups is averaged.
@@ -103,14 +105,16 @@ def zero_variance_groups(
     wrong = alarm & ~learns & ~(chance >= 0.5)
     never = (dead > all_but_all) & (whole_run > all_but_all) & ~(reward_risen & genuine)
     lasting = (whole_run >= error_share) | (total(dead >= error_share) > row(dead_share) / 2)
+    chance_of = 3 * sqrt(whole_run * (1 - whole_run) / (rows * where(isnan(groups), 1.0, groups)))
+    grave = wrong & (lasting | (dead - whole_run > chance_of))
     expected = homogeneous(where((right == right) | reward_unit | (chance == 0), chance, np.nan), group_size)
     return fires(
         (alarm & ~(learns & (dead <= error_share))) | never,
         "{share:.1%} of the groups of the last {rows} steps have rewards that are all equal, so they teach nothing "
         "({whole_run:.1%} over the run{chance}).",
         info=alarm,
-        error=wrong & (dead > error_share),
-        critical=wrong & (dead >= 1.0),
+        error=grave & (dead > error_share),
+        critical=grave & (dead >= 1.0),
         clear=3,
         suffered=(dead >= error_share) & lasting,
         share=dead,

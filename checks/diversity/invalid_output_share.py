@@ -47,8 +47,9 @@ def invalid_output_share(
     ## What it sees
     The mean share of invalid or replaced responses over 10 steps: a warning above 0.1, an error above 0.3, critical
     above 0.8, where it is worse than at the run's start (median of 5 rows) by at least 0.1, and by three standard
-    errors of such counts where it is known how many responses a step has. Where it is above 0.3, not worse, but has not
-    become 0.05 better after 40 steps either, the form is only not learnt: a warning, above 0.8 an error.
+    errors of such counts where it is known how many responses a step has; for an error by at least 0.2. Where it is
+    above 0.3, not worse, but has not become 0.05 better after 40 steps either, the form is only not learnt: a warning,
+    above 0.8 an error.
 
     ## Thresholds
     - `rows`: rows over which the share is averaged.
@@ -84,7 +85,8 @@ def invalid_output_share(
         wrong & (share > warning_share),
         "{share:.0%} of the responses of the last {rows} steps are invalid or were replaced by a default "
         "({start:.0%} at the start).",
-        error=unpaid & ((grown & (share > error_share)) | (wrong & (share > critical_share))),
+        error=unpaid
+        & ((grown & (share > error_share) & (share - start >= 2 * rise)) | (wrong & (share > critical_share))),
         critical=grown & (share > critical_share),
         share=share,
         start=start,

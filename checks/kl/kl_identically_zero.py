@@ -13,19 +13,21 @@ def kl_identically_zero(
     *,
     zero: float = 1e-8,
     least_rows: int = 5,
+    proving_rows: int = 15,
 ) -> Fires:
     """The logged KL is zero throughout, or one other number, so it measures nothing.
 
     ## What it sees
     Five or more recorded values of the KL after the first, every one below 1e-8 in size, or every one the same number
     to more than three digits, in a run that does not declare a KL coefficient of 0. An error where it declares one
-    above 0 and the KL is 0; an info where the reward has gained and it declares none: trainers without a KL term log 0
-    for it. Rows whose recorded gradient is exactly 0 are not counted: a policy that does not move stays at its
-    reference.
+    above 0 and the KL is 0 in fifteen: a small one is printed as 0 where three digits are, and grows in time; an info
+    where the reward has gained and it declares none: trainers without a KL term log 0 for it. Rows whose recorded
+    gradient is exactly 0 are not counted: a policy that does not move stays at its reference.
 
     ## Thresholds
     - `zero`: |KL|, nats per token, below which it counts as 0.
     - `least_rows`: recorded values after the first that must all be 0.
+    - `proving_rows`: the same for an error.
 
     ## Why it matters
     A policy that has been updated differs from its reference. A KL of exactly zero is computed against the policy
@@ -47,13 +49,14 @@ def kl_identically_zero(
     """
     seen, nothing = row(kl), total(abs(kl) >= zero) == 0
     alike = nothing | ((lowest(kl) == best(kl)) & (each(_rounded, kl) != kl))
-    found = (total(~(grad_norm == 0)) > least_rows) & alike & ~(kl_coef == 0)
+    moved = total(~(grad_norm == 0))
+    found = (moved > least_rows) & alike & ~(kl_coef == 0)
     return fires(
         found & ~reward_gained,
         "The logged KL was {value} in all {seen} of its values: it measures nothing and protects nothing.",
         hold=(1, 1),
         info=found,
-        error=found & nothing & (kl_coef > 0),
+        error=found & nothing & (kl_coef > 0) & (moved > proving_rows),
         value=words(_value, where(nothing, 0.0, kl)),
         seen=seen,
     )

@@ -3,7 +3,19 @@ import math
 import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.columns import Column, baseline, began, best, fmin, latest, moving_sum, noise, recent_mean, where
+from grpo_doctor.columns import (
+    Column,
+    baseline,
+    began,
+    best,
+    fmin,
+    latest,
+    moving_sum,
+    noise,
+    recent_mean,
+    total,
+    where,
+)
 from grpo_doctor.remedies import remedy
 
 
@@ -58,6 +70,7 @@ def length_collapse(
     length: Column = any_of("response_length_median", "response_length_mean"),
     reward_mean: Column = None,
     reward_gained: Column = None,
+    reward_lean: Column = None,
     reward_fallen: Column = None,
     reward_solved: Column = None,
     *,
@@ -65,23 +78,26 @@ def length_collapse(
     shortest: float = 2.0,
     single: float = 1.5,
     ordinary: float = 8.0,
+    early_rewards: int = 20,
 ) -> Fires:
     """Responses have shrunk to a fraction of what they were.
 
     ## What it sees
     The length (median, else mean) is below a quarter of that of the first row, before any update, on 3 of 5 rows, and
     three standard errors below it by the noise of single rows on a log scale: a warning. It is an error when the reward
-    is known, has not gained and is not near its top on 8 of the last 10 rows, or when the length is at most 2 tokens;
-    at most 1.5 tokens is critical. Where the task was solved while it trained, in more tokens, it is an info. Runs
-    whose first row has fewer than 8 tokens are left out: there short answers are the task. The onset is where the
-    length left 90 % of its first value, or, once the reward has moved, of its value at the best reward: what shrank
-    while the reward held is not where it collapsed.
+    is known, has not gone half of what would show as a gain and is not near its top on 6 of the last 10 rows (from the
+    20th reward on, if it has not fallen and 8 tokens are left), or when the length is at most 2 tokens; at most 1.5
+    tokens is critical. Where the task was solved while it trained, in more tokens, it is an info. Runs whose first row
+    has fewer than 8 tokens are left out: there short answers are the task. The onset is where the length left 90 % of
+    its first value, or, once the reward has moved, of its value at the best reward: what shrank while the reward held
+    is not where it collapsed.
 
     ## Thresholds
     - `collapsed_below_share`: share of the first response length below which it has collapsed.
     - `shortest`: tokens up to which it is an error whatever the reward does.
     - `single`: tokens up to which it is critical.
     - `ordinary`: tokens of the first row below which short answers are the task.
+    - `early_rewards`: rewards before which a reward that has not fallen may still rise.
 
     ## Why it matters
     A policy of two or three tokens has nothing left to explore: its responses are alike, groups tie, and no gradient
@@ -103,10 +119,11 @@ def length_collapse(
     chance = 3 * math.sqrt(2) * noise(np.log1p(length))
     short = (length < first * fmin(collapsed_below_share, np.exp(-chance))) & (first >= ordinary)
     known = reward_mean == reward_mean
-    better = (reward_gained & ~reward_fallen) | reward_solved
+    better = ((reward_lean > 0.5) & ~reward_fallen) | reward_solved
     level = recent_mean(reward_mean)
     at_best = latest(where(level >= best(level), length, np.nan))
-    useless = short & (moving_sum(short & known & ~better, 10) >= 6)
+    tried = reward_fallen | (total(known) >= early_rewards) | (length < ordinary)
+    useless = short & tried & (moving_sum(short & known & ~better, 10) >= 6)
     return fires(
         short & ~(reward_gained & reward_solved),
         "Responses have shrunk from {first:.4g} to {length:.3g} tokens.",

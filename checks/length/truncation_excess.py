@@ -18,10 +18,12 @@ from grpo_doctor.columns import (
     moving_min,
     moving_sum,
     recent_mean,
+    row,
     total,
     where,
     words,
 )
+from grpo_doctor.columns import solved as is_solved
 
 MET, SET_BY = 3, (32, 50)
 """Rows on which the longest mean length must have come to be the limit, for a second time may be chance; and of what
@@ -60,12 +62,14 @@ def truncation_excess(
     cut_share: Column = None,
     reward_mean: Column = None,
     reward_std: Column = None,
+    reward_max: Column = None,
     reward_gained: Column = None,
     reward_fallen: Column = None,
     reward_solved: Column = None,
     reward_unit: Column = None,
     reward_first: Column = None,
     reward_now: Column = None,
+    reward_shown: Column = None,
     meant_gained: Column = None,
     meant_shown: Column = None,
     response_length_mean: Column = None,
@@ -78,22 +82,27 @@ def truncation_excess(
     short_tokens: float = 16,
     limit_share: float = 0.95,
     outcome_share: float = 0.8,
+    nearly: float = 0.8,
+    early_steps: int = 20,
     gain_deviations: float = 0.5,
 ) -> Fires:
     """Too many responses are cut at the length limit.
 
     ## What it sees
-    More than 10 % of the responses of the last 5 rows (or of all, while they are fewer) cut, and on three of them:
-    a warning (one cut response in eight is chance); more than half of them on each row so far is no chance, from the
-    first row on. More than half over the last 10 rows, and from the 10th step
-    on, is an error where the reward is known, has not gained and is not near its top, and truncation is not falling
-    (Kendall's tau over those rows above -0.4). Where over 80 % have been cut, over the whole run and lately, the
-    run suffers from it whatever its reward says: it is an outcome, and a small gain does not soften it. Where the
-    reward has components for form and others, the others must have gained; where only the sum is known, it must
-    have gained half a standard deviation of single rewards (on a scale of 0 to 1 that is at most 0.5, which is
-    taken where it is not recorded; where the scale is another and no spread is recorded, every gain that shows
-    counts). A share that only the mean length tells is softened by every gain. Where the task was solved while it
-    trained, or the reward has gained and no more than half of the responses of the last 10 rows are cut, it is an info.
+    More than 10 % of the responses of the last 5 rows (or of all, while they are fewer) cut, and on three of them: a
+    warning (one cut response in eight is chance); more than half of them on each row so far is no chance, from the
+    first row on. It is an **error** where more than half of the last 10 rows is cut, from the 10th step on, and the
+    reward has fallen or has been one number all along; and from the 20th step on where over 80 % have been cut, over
+    the whole run, over 10 rows and lately, and the mean of rewards that are too few to tell a gain is not above the
+    first: then the run suffers from it whatever its reward says, it is an outcome, and a small gain does not soften it.
+    Half of the responses cut is how many runs begin that learn; a reward that stays flat beside it is STL001's to tell.
+    It is no error where the reward has gained or stands at 80 % of its top, nor where truncation is falling (Kendall's
+    tau over those rows below -0.4). Where the reward has components for form and others, the others must have gained;
+    where only the sum is known, it must have gained half a standard deviation of single rewards (on a scale of 0 to 1
+    that is at most 0.5, which is taken where it is not recorded; where the scale is another and no spread is recorded,
+    every gain that shows counts). A share that only the mean length tells is softened by every gain. Where the task was
+    solved while it trained, or the reward has gained and no more than half of the responses of the last 10 rows are
+    cut, it is an info.
 
     Where no share is recorded, the mean length over 10 rows tells it: from 95 % of the declared limit, of a largest
     length that stands still, or of the longest mean where that is a multiple of 32 or 50, has come three times and
@@ -104,11 +113,13 @@ def truncation_excess(
 
     ## Thresholds
     - `warn`: share of responses cut, 0 to 1, for a warning.
-    - `bad`: share of responses cut, 0 to 1, for an error.
+    - `bad`: share of responses cut, 0 to 1, for an error beside a reward that has fallen or never moved.
     - `rows`: rows over which the error and the half are judged, and a constant length.
     - `short_tokens`: tokens up to which a constant length is no limit.
     - `limit_share`: mean length, as a share of the limit, from which nearly all responses are cut.
     - `outcome_share`: share of responses cut over the whole run, 0 to 1, from which it is an outcome.
+    - `nearly`: reward, as a share of 1 or of the largest single reward, from which it is no error.
+    - `early_steps`: steps before which a run has not been tried.
     - `gain_deviations`: gain, in standard deviations of single rewards, that is more than form (Cohen's medium effect).
 
     ## Why it matters
@@ -145,13 +156,20 @@ def truncation_excess(
     beyond_form = isnan(spread) | (reward_now - reward_first >= gain_deviations * spread)
     grown = where(isnan(meant_shown), beyond_form, meant_gained)
     softened = grown | ~suffered | isnan(cut_share)
-    better = (reward_gained & ~reward_fallen & softened) | reward_solved
-    stays = ~(kendall_tau(share, rows) < -0.4) & (step - baseline(step, 1) >= rows - 1)
+    near = is_solved(reward_mean, reward_max, reward_unit, rows, nearly)
+    better = (reward_gained & ~reward_fallen & softened) | reward_solved | near
+    lasted = step - baseline(step, 1)
+    stays = ~(kendall_tau(share, rows) < -0.4) & (lasted >= rows - 1)
+    one_value = best(reward_mean) <= lowest(reward_mean)
+    mean = total(reward_mean) / row(reward_mean)
+    rises = isnan(reward_shown) & (mean > baseline(reward_mean, 1))
+    tried = (lasted >= early_steps - 1) & suffered & (over_rows > outcome_share) & ~rises
+    hurt = ((reward_fallen | one_value) & (over_rows > bad)) | tried
     return fires(
         often & ~(reward_gained & (reward_solved | (over_rows <= bad) & ~reward_fallen)),
         "{cut:.0%} of the responses are cut at the length limit{by_length}.",
         info=often,
-        error=(over_rows > bad) & often & (reward_mean == reward_mean) & ~better & stays,
+        error=hurt & often & (reward_mean == reward_mean) & ~better & stays,
         hold=(1, 1),
         suffered=suffered,
         onset=began(often, share > warn, step),

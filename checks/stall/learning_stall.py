@@ -4,9 +4,11 @@ from grpo_doctor.columns import (
     baseline,
     best,
     fmax,
+    fmin,
     isnan,
     lowest,
     recent_mean,
+    row,
     total,
     where,
     words,
@@ -87,8 +89,8 @@ def learning_stall(
     0 to 1 it is enough, from the 80th step on, that the noise leaves no room for a gain of one standard deviation of
     single rewards, if the headroom is as large: the best of four responses lies that far above their mean. Where the
     noise would have hidden such a gain it says nothing: the run is unproven. **error** when at the same time over 80 %
-    of the groups are dead or most responses are cut off: then no patience helps. A held-out score that has gained is
-    learning.
+    of the groups are dead, of late and over the whole run, or most responses are cut off: then no patience helps. A
+    held-out score that has gained is learning.
 
     ## Thresholds
     - `early_rows`: steps before which no reward is called flat, and no finding is an error; twice as many where a
@@ -132,7 +134,8 @@ def learning_stall(
     best_of_four = ~reward_unit & (gain < spread) & (spread <= headroom) & (lasted >= 2 * early_rows - 1)
     small = (gain < headroom_share * headroom) | best_of_four
     flat = long & room & small & ~(better | leans | reward_fallen | unpaid | never)
-    none, ended = recent_mean(dead_share, rows), recent_mean(cut_share, rows)
+    none = fmin(recent_mean(dead_share, rows), total(dead_share) / row(dead_share))
+    ended = recent_mean(cut_share, rows)
     return fires(
         flat | unpaid | never,
         "The {what}{more}.",

@@ -33,6 +33,19 @@ def test_a_solved_task_is_left_in_peace(columns: dict[str, Any]) -> None:
     assert run_check("ADV003", zero_variance_share=[0.1] * (n - 30) + [0.95] * 30, **columns) is None
 
 
+@pytest.mark.parametrize(
+    ("share", "groups", "severity"),
+    [
+        pytest.param("0 1 " * 60 + "1x10", 1, "warning", id="ten ties of one group are chance"),
+        pytest.param("0.5x120 1x12", 16, "critical", id="those of 160 groups are none"),
+        pytest.param("0.9x30", 1, "error", id="it has always been so"),
+    ],
+)
+def test_what_ten_steps_show_must_be_more_than_chance(share: str, groups: int, severity: str) -> None:
+    found = find("ADV003", zero_variance_share=share, groups=f"{groups}x{len(series(share))}")
+    assert found.severity == severity
+
+
 def test_unknown_reward_does_not_excuse() -> None:
     assert find("ADV003", zero_variance_share="0.95x20").severity == "error"
 

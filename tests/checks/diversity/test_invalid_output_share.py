@@ -18,10 +18,18 @@ def test_levels_over_ten_steps(rate: str, severity: str | None) -> None:
         )
 
 
-@pytest.mark.parametrize(("groups", "severity"), [(3, None), (32, "error")])
-def test_a_share_of_few_responses_must_be_worse_by_more_than_chance(groups: int, severity: str | None) -> None:
-    found = run_check("DIV004", {"groups": groups, "group_size": 8}, fallback_rate="0.3x5 0.45x20")
+@pytest.mark.parametrize(("groups", "share", "severity"), [(3, 0.45, None), (32, 0.45, "warning"), (32, 0.55, "error")])
+def test_a_share_of_few_responses_must_be_worse_by_more_than_chance(
+    groups: int, share: float, severity: str | None
+) -> None:
+    found = run_check("DIV004", {"groups": groups, "group_size": 8}, fallback_rate=f"0.3x5 {share}x20")
     assert (found.severity if found else None) == severity
+
+
+@pytest.mark.parametrize(("share", "severity"), [(0.5, "error"), (0.49, "warning")])
+def test_an_error_takes_twice_the_rise(share: float, severity: str) -> None:
+    found = find("DIV004", thresholds={"rise": 0.125}, fallback_rate=f"0.25x5 {share}x20")
+    assert found.severity == severity
 
 
 def test_a_policy_that_learns_the_form_is_left_in_peace() -> None:

@@ -81,7 +81,7 @@ def test_low_from_the_start_says_that_no_update_did_it() -> None:
 
 
 def test_groups_that_tie_are_told_as_what_follows_from_it() -> None:
-    columns = {"entropy_mean": "1.0x10 0.04x30", "reward_mean": NOISY, "zero_variance_share": "0.3x10 0.9x30"}
+    columns = {"entropy_mean": "1.0x10 0.04x30", "reward_mean": NOISY, "zero_variance_share": "0.3x5 0.9x35"}
     diagnosis = diagnose(run_of(records_of(1, **columns), "test"))
     assert (diagnosis.verdict, diagnosis.cause) == ("failing", "ENT001")
     assert diagnosis.headline.endswith(

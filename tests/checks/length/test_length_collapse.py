@@ -24,6 +24,10 @@ def test_one_row_before_and_at_the_boundary() -> None:
         ("53x1 5x13", FLAT, "error"),
         ("53x6 5x8", FLAT, "error"),
         ("53x7 5x7", FLAT, "warning"),
+        ("53x1 7.9x13", FLAT, "error"),
+        ("53x1 8x13", FLAT, "warning"),  # such a dip may recover
+        ("53x1 8x20", f"{FLAT} 0.3 0.31 0.29 0.3 0.31 0.3 0.29", "warning"),
+        ("53x1 8x21", f"{FLAT} 0.3 0.31 0.29 0.3 0.31 0.3 0.29 0.3", "error"),
         ("53x1 5x13", RISE, "warning"),
         ("53x1 2x13", RISE, "error"),
         ("53x1 1.5x13", RISE, "critical"),

@@ -44,6 +44,35 @@ def test_levels(columns: dict[str, Any], expected: str | None) -> None:
     assert (found.severity if found else None) == expected
 
 
+NOISY = "0.3 0.32 0.29 0.31 0.3 0.33 0.28 0.3 0.31 0.29 0.3 0.32 0.29 0.31 0.3 0.33 0.28 0.3 0.31"
+"""Nineteen rewards that do not move."""
+
+
+@pytest.mark.parametrize(
+    ("cut", "reward", "expected"),
+    [
+        ("1x19", NOISY, "warning"),  # a run may begin so and learn
+        ("1x20", f"{NOISY} 0.29", "error"),
+        ("0.5x20", f"{NOISY} 0.29", "warning"),
+        ("1x10 0.5x5 1x5", f"{NOISY} 0.29", "warning"),
+        ("1x20", "0.78 0.82 " * 10, "warning"),  # near its top
+        ("0x20 0.6x14", "0.6 0.62 " * 10 + "0x14", "error"),
+        ("0x20 0.4x14", "0.6 0.62 " * 10 + "0x14", "warning"),
+    ],
+)
+def test_an_error_takes_a_run_that_was_tried_or_has_fallen(cut: str, reward: str, expected: str) -> None:
+    found = run_check("LEN003", thresholds={"outcome_share": 0.75}, truncated_rate=cut, reward_mean=reward)
+    assert (found.severity if found else None) == expected
+
+
+@pytest.mark.parametrize(
+    ("reward", "expected"), [("0.5 0.75 0.25", "error"), ("0.5 0.75 0.5", "warning"), ("0.5 0.25 0.5", "error")]
+)
+def test_few_rewards_above_the_first_may_be_a_gain(reward: str, expected: str) -> None:
+    found = run_check("LEN003", step="10 20 30", truncated_rate="1x3", reward_mean=reward)
+    assert (found.severity if found else None) == expected
+
+
 def test_a_start_that_recovers_clears() -> None:
     falling = " ".join(str(round(0.7 - 0.05 * i, 2)) for i in range(14))
     found = run_check("LEN003", truncated_rate=f"{falling} 0.05x8", reward_mean="0.3x22")

@@ -1,0 +1,45 @@
+"""Whoever learns is not accused while it is watched either: a stop for what would have passed costs a whole run."""
+
+from __future__ import annotations
+
+import pytest
+
+from grpo_doctor.check import Severity
+from grpo_doctor.live import LiveDoctor
+from grpo_doctor.run import Run
+
+from .corpus import labels, run_named
+from .corpus_path import CORPUS, needs_corpus
+
+LONGEST = 3000
+"""Rows beyond which a run is left out, for time."""
+SICK_FOR_A_WHILE = {
+    "R073": "its reward stood at 0.5 for forty steps, after 0.97, and came back",
+    "R158": "none of its held-out prompts was solved for a while, after one of 320",
+}
+
+
+def accused(run: Run) -> list[str]:
+    """What is found at error or above while the run is watched, row by row."""
+    doctor = LiveDoctor(run.settings, run_type=run.run_type)
+    return [
+        f"{finding.code} after {row} rows"
+        for row, record in enumerate(run.records(), 1)
+        for finding in doctor.push(record, run.samples.get(row - 1))
+        if finding.level >= Severity.ERROR and not finding.cleared
+    ]
+
+
+WELL = [
+    label["id"]
+    for label in (labels() if CORPUS.is_dir() else ())
+    if "healthy" in label["expect"].split("|") and label["label_confidence"] != "low"
+]
+
+
+@needs_corpus
+@pytest.mark.parametrize("name", WELL)
+def test_a_well_run_is_not_accused_on_the_way(name: str) -> None:
+    run = run_named(name)
+    if len(run) <= LONGEST and run.run_type != "evaluation":
+        assert (accused(run) == []) is (name not in SICK_FOR_A_WHILE)
