@@ -69,7 +69,7 @@ def test_an_error_takes_a_run_that_was_tried_or_has_fallen(cut: str, reward: str
     ("reward", "expected"), [("0.5 0.75 0.25", "error"), ("0.5 0.75 0.5", "warning"), ("0.5 0.25 0.5", "error")]
 )
 def test_few_rewards_above_the_first_may_be_a_gain(reward: str, expected: str) -> None:
-    found = run_check("LEN003", step="10 20 30", truncated_rate="1x3", reward_mean=reward)
+    found = run_check("LEN003", thresholds={"early_steps": 3, "rows": 3}, truncated_rate="1x3", reward_mean=reward)
     assert (found.severity if found else None) == expected
 
 
