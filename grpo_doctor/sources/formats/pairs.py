@@ -40,7 +40,7 @@ _SPREAD = re.compile(r"\s*(?:±|\+/?-).*")
 _STATISTICS = frozenset("mean std min max median".split())
 _LOG_WORDS = frozenset(
     "info debug warning warn error trainer main rank0 logger result results stats metrics "
-    "skip skipped skipping 步 轮 次".split()
+    "skip skipped skipping done finished completed with 步 轮 次".split()
 )
 _LEVEL = re.compile(r"^SUCCESS\s+(?=(?i:step|iter|iteration|update|epoch)\b)")
 """A level of loguru before the counter, as prime-rl prints it; elsewhere that word is a rate."""
@@ -152,8 +152,8 @@ def _name(gap: str, after: str, subject: str) -> tuple[str, str]:
         return counter[1], subject
     if after == ")":  # `reward: (-0.28)`
         text = _OPENED.sub(r"\1", text)
-    separated = text[-1:] in (":", "=", "：", "＝", "|", "│")
-    text = _ARROW.sub(": ", text.rstrip(":=：＝|│ "))
+    separated = text[-1:] in (":", "=", "：", "＝", "|", "│", "→", "⇒") or text.endswith(("->", "=>"))
+    text = _ARROW.sub(": ", text.removesuffix("->").removesuffix("=>").rstrip(":=：＝|│→⇒ "))
     qualifier = ""
     if text.endswith(")") and (open_ := text.rfind("(")) > 0:
         qualifier, text = _SPREAD.sub("", text[open_ + 1 : -1]), text[:open_].rstrip()
