@@ -63,6 +63,9 @@ TEXTS: Callable[[Callable[[object], str]], str] = lambda written: "".join(
         ("arrows_of_ascii.log", lines("step {i} | reward -> {r} | kl -> {k}\n")),
         ("done.log", lines("step {i} done reward {r} kl {k}\n")),
         ("bare.log", lines("[{i}/8] r={r} kl={k}\n")),
+        ("after_step.log", lines("Mean reward after step {i}: {r}\nMean KL after step {i}: {k}\n")),
+        ("logged_after_step.log", lines("2025-01-01 00:00:01 - INFO - Reward of step {i}: {r}\n01 - INFO - KL at step {i} = {k}\n")),
+        ("attached.log", lines("ep0 it{i} rwd:{r} kl:{k}\n")),
         ("turkish.log", lines("Adım {i}/8 | ortalama ödül: {r} | KL: {k}\n")),
         ("polish.log", lines("Krok {i}/8 | średnia nagroda: {r} | KL: {k}\n")),
         ("vietnamese.log", lines("Bước {i}/8 | phần thưởng trung bình: {r} | KL: {k}\n")),
@@ -157,10 +160,11 @@ def test_episodes_that_have_a_seed_each_are_an_evaluation(tmp_path: Path) -> Non
          {"n_trials": 1, "all_trials": 1, "rung_steps": 2}),
         ({"step_400": {"pass@1": 0.25, "pass@4": 0.5, "per_question": [0, 1, 0]}},
          {"step_400/pass@1": 1, "step_400/pass@4": 1, "step_400/per_question": 3}),
+        ({"by_tier": {f"tier_{i}": 0.5 for i in range(30)}, "trials": [1, 2]}, {"by_tier": 30}),
         ({"history": [{"step": i, "reward": r} for i, r in enumerate(REWARDS)], "best": 0.5, "others": [{"a": 1.0}]},
          {"best": 1, "others": 1}),
     ],
-    ids=["lists of trials", "figures beside a list", "beside a history"],
+    ids=["lists of trials", "figures beside a list", "many figures", "beside a history"],
 )  # fmt: skip
 def test_what_a_document_holds_besides_is_told(tmp_path: Path, document: object, left: dict[str, int]) -> None:
     run = run_of(tmp_path, "x.json", json.dumps(document))
@@ -175,6 +179,11 @@ def test_what_a_document_holds_besides_is_told(tmp_path: Path, document: object,
 def test_numbers_that_nothing_names_are_told(tmp_path: Path, content: str) -> None:
     run = run_of(tmp_path, "x.txt", content)
     assert "8 lines from line 1 on hold numbers that nothing names" in " ".join(run.notes)
+
+
+def test_metrics_that_do_not_come_again_are_told(tmp_path: Path) -> None:
+    text = "wandb: Run summary:\nwandb:     train/kl 0.25\nwandb: train/reward 0.5\n"
+    assert "the first 'train/kl' on line 2" in " ".join(run_of(tmp_path, "x.log", text).notes)
 
 
 def test_what_stands_beside_an_unread_step_is_told(tmp_path: Path) -> None:

@@ -106,13 +106,15 @@ def _passed_over(document: dict[str, Any], rows: Rows) -> dict[str, int]:
         of_rows = value[0].keys() if isinstance(value, list) and value and isinstance(value[0], dict) else ()
         if not told.isdisjoint(of_rows) or not (rows.seen - rows.unread.keys()).isdisjoint(inside):
             continue
+        if inside and not (inside := {name: v for name, v in inside.items() if name not in told}):
+            continue
         lists = {name: len(v) for name, v in inside.items() if isinstance(v, list)}
         figures = lists | {name: 1 for name, v in inside.items() if number(v) is not None}
         if inside and len(figures) <= _FEW:
             left.update(figures)
         elif isinstance(value, list | dict) or number(value) is not None:
             left[key] = len(value) if isinstance(value, list | dict) else 1
-    return {key: count for key, count in left.items() if key not in rows.unread}
+    return left
 
 
 _FEW = 20

@@ -32,12 +32,12 @@ from ..values import number
 from . import drawn, table
 from .essay import Essay
 from .histories import Histories
-from .pairs import NUMBER, pairs, plain, said
+from .pairs import NUMBER, counter_first, pairs, plain, said
 from .shape import Shape, backs, counts_as, counts_up, is_metric, is_step, is_weak
 
 FORMAT = "key-value-console"
 
-_ATTACHED = re.compile(r"(step|iter|iteration|update|epoch)(?=\d)", re.IGNORECASE)
+_ATTACHED = re.compile(r"(step|iter|iteration|update|epoch|\b(?:it|ep|upd))(?=\d)", re.IGNORECASE)
 _OF_RL = frozenset("kl kl_loss policy_loss clip_fraction ratio_mean advantage_mean advantage_std success_rate".split())
 """Fields beside which a bare ``R`` is the reward."""
 _BARE = {"R": "reward", "R std": "reward std", "r": "reward", "r std": "reward std"}
@@ -159,7 +159,7 @@ class General:
         if self._bare and number(text.strip(_AROUND)) is not None:
             text = f"{self._bare}: {text.strip(_AROUND)}"  # its name stands on a line of its own
         self._bare = ""
-        text = said(text) if " is " in text else text
+        text = said(text) if " is " in text else counter_first(text)
         return _ATTACHED.sub(r"\1 ", plain(text) if "[" in text or "(" in text else text)
 
     def _named(self, text: str, names: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
@@ -245,14 +245,24 @@ class General:
                 self.rows.add(row, line)
         if metrics and self._essay.document and not len(self.rows):
             self.rows.notes.append(NotRead("numbers in the sentences of a document are no log: cut the log out of it"))
-        elif len(self._nameless) >= _LEAST_NAMELESS and not len(self.rows):
-            told = f"{len(self._nameless)} lines from line {self._nameless[0]} on hold numbers that nothing names"
-            self.rows.notes.append(NotRead(f"{told}: not read; write a line of names above them"))
+        elif not len(self.rows):
+            self._tell_what_was_not_read()
         if self._table.rows > max(len(self.rows), _LEAST_ROWS):
             return self._of_table()
         often = max(3, 0.5 * len(set(self.rows.steps)))
         self.rows.unread.update({name: count for name, count in self._others.items() if count >= often})
         return self.rows.runs()
+
+    def _tell_what_was_not_read(self) -> None:
+        """Lines of numbers without a name, and those that name a metric, where no row came of either."""
+        if len(self._nameless) >= _LEAST_NAMELESS:
+            told = f"{len(self._nameless)} lines from line {self._nameless[0]} on hold numbers that nothing names"
+            self.rows.notes.append(NotRead(f"{told}: not read; write a line of names above them"))
+        named = [(s.names[place], line) for s in self._shapes.values() for place in s.fields for line in s.lines]
+        if len(named) > 1:
+            name, line = named[0]
+            told = f"{len(named)} figures are named as metrics are, the first {name!r} on line {line}"
+            self.rows.notes.append(NotRead(f"{told}, but they do not come again as the steps of a log do: not read"))
 
     def _of_table(self) -> list[Run]:
         """The runs of a table that has more rows than the lines beside it, of which a note tells."""

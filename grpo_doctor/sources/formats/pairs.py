@@ -16,6 +16,12 @@ NUMBER = re.compile(
 )
 _SAYS = re.compile(r"(?:^|\s+and\s+)([A-Za-z]\w{1,40}(?: \w{1,20})?) is (?=[-+.\d])", re.IGNORECASE)
 _SAID = re.compile(r"(?:(?:^|\s+and\s+)[A-Za-z]\w{1,40}(?: \w{1,20})? is [-+.\deE]{1,30}){1,6}\s*$", re.IGNORECASE)
+_COUNTED = re.compile(
+    r"(?:^|\s-\s|[\]|:>]\s)\W{0,4}([A-Za-z][\w /]{1,40}?) (?:after|at|of|for|in|on) "
+    r"(step|iter|iteration|update|epoch)s? #?(\d{1,9})\s?[:=]\s?",
+    re.IGNORECASE,
+)
+"""A name with its counter behind it: ``Mean reward after step 5: 0.25``."""
 _LISTED = re.compile(
     r"(rewards?(?:\s+\w+)?)\s*[:=]?\s*(?:tensor\()?"
     r"\[\s*(['\"]?[-+\d.eE]+['\"]?(?:(?:\s*,\s*|\s+)['\"]?[-+\d.eE]+['\"]?)*)\s*\]",
@@ -98,6 +104,15 @@ def pairs(text: str) -> tuple[tuple[str, ...], list[float]]:
 def said(text: str) -> str:
     """A sentence as pairs, if the whole line says what is what: ``policy_loss is 0.5 and kl is 0.01``."""
     return _SAYS.sub(r" | \1: ", text) if _SAID.match(text) else text
+
+
+def counter_first(text: str) -> str:
+    """A line with its counter before the name that it stands behind: ``step 5 | Mean reward: 0.25``."""
+    return (
+        _COUNTED.sub(r" | \2 \3 | \1: ", text, count=1)
+        if " step " in text or " epoch " in text or "iter" in text
+        else text
+    )
 
 
 def plain(text: str) -> str:
