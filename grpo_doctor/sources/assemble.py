@@ -91,6 +91,11 @@ def _rows_of(rows: Rows, builder: RunBuilder) -> tuple[set[str], int]:
         columns = {name: column[keep] for name, column in columns.items()}
         recorded = {name: place[[r for r in at if keep[r]]].tolist() for name, at in recorded.items()}
         steps, lines, trains = steps[keep], lines[keep], trains[keep]
+    if len(steps) > _ENOUGH and not rows.events and (np.diff(steps) < 0).all():  # the newest row stands first
+        columns = {name: column[::-1] for name, column in columns.items()}
+        recorded = {name: [len(steps) - 1 - row for row in reversed(at)] for name, at in recorded.items()}
+        steps, lines, trains = steps[::-1], lines[::-1], trains[::-1]
+        run.notes.append("its rows stand in reverse, the newest first: read from the last to the first")
     events: dict[int, list[Event]] = {}
     for event in rows.events:
         events.setdefault(min(int(np.searchsorted(lines, event.line or 0)), len(lines) - 1), []).append(event)

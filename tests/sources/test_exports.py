@@ -198,3 +198,12 @@ def test_a_page_whose_tables_hold_no_metric_is_no_notebook(tmp_path: Path) -> No
     notes = " ".join(run_of(tmp_path, "x.html", page).notes)
     assert "none of the 1 tables of the page" in notes
     assert "cells" not in notes
+
+
+def test_a_table_with_the_newest_row_first_is_read_from_its_end(tmp_path: Path) -> None:
+    content = "step,reward,kl\n" + "".join(reversed(lines("{i},{r},{k}\n").splitlines(keepends=True)))
+    run = run_of(tmp_path, "x.csv", content.replace("3,0.1875,", "3,nan,"))
+    columns = known(run)
+    assert (run.steps.tolist(), columns["kl"]) == (list(range(1, N + 1)), KLS)
+    assert columns["reward_mean"] == [*REWARDS[:2], "NaN", *REWARDS[3:]]
+    assert run.lines.tolist() == list(range(9, 1, -1))
