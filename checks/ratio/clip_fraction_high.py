@@ -31,6 +31,7 @@ from grpo_doctor.remedies import remedy
 )
 def clip_fraction_high(
     clip_fraction: Column,
+    advantage_std: Column = None,
     level: Column = any_of("settings.importance_sampling_level", optional=True),
     loss_type: Column = any_of("settings.loss_type", optional=True),
     *,
@@ -42,7 +43,8 @@ def clip_fraction_high(
 
     ## What it sees
     The share of tokens whose ratio is clipped, mean over ten rows: warning above 0.2, error above 0.4. Skipped for
-    sequence-level ratios (GSPO) and for CISPO, which clip by design.
+    sequence-level ratios (GSPO) and for CISPO, which clip by design. Rows on which all advantages are equal do not
+    count: nothing is there that a clip could take away.
 
     ## Thresholds
     - `rows`: rows over which the share is averaged.
@@ -66,9 +68,10 @@ def clip_fraction_high(
     """
     by_design = is_any(level, "sequence") | is_any(loss_type, "gspo", "cispo")
     share = moving_mean(clip_fraction, rows)
+    counts = ~by_design & ~(advantage_std == 0)
     return fires(
-        (share > warn) & ~by_design,
+        (share > warn) & counts,
         "{share:.0%} of the tokens were clipped over ten rows.",
-        error=(share > bad) & ~by_design,
+        error=(share > bad) & counts,
         share=share,
     )

@@ -228,9 +228,10 @@ staleness           staleness | staleness mean | sample staleness | sample stale
 """Field, then names by hand as sets of canonical words."""
 
 _SAME = {
-    "reward": "rew rewards rwd récompense récompenses recompensa recompensas belohnung ricompensa награда",
+    "reward": "rew rewards rwd récompense récompenses recompensa recompensas belohnung ricompensa награда ödül nagroda "
+    "المكافأة مكافأة",
     "mean": "avg average mu moyenne media médio média medio promedio mittel mittlere mittlerer durchschnitt средняя "
-    "среднее средний",
+    "среднее средний ortalama średnia rata متوسط",
     "std": "stddev stdev sd sigma",
     "min": "minimum",
     "max": "maximum",
@@ -239,7 +240,7 @@ _SAME = {
     "response": "resp responses completion completions gen generated generation generations output outputs antwort "
     "réponse respuesta resposta ответа",
     "token": "tokens tok toks",
-    "loss": "losses perte pérdida perda perdita verlust потери лосс",
+    "loss": "losses perte pérdida perda perdita verlust потери лосс kayıp strata kerugian الخسارة خسارة",
     "grad": "gradient gradients gradiente",
     "norm": "norme norma",
     "accuracy": "acc accuracies précision precisión genauigkeit точность acurácia",
@@ -309,6 +310,7 @@ _UNSPACED = {
     "평균": "mean", "보상": "reward", "손실": "loss", "엔트로피": "entropy", "학습률": "learning rate",
     "길이": "length", "응답": "response", "생성": "response",
     "정확도": "accuracy", "기울기": "grad", "그래디언트": "grad", "노름": "norm", "검증": "eval", "정책": "policy",
+    "phần thưởng": "reward", "trung bình": "mean", "mất mát": "loss",
     "성공률": "success rate", "표준편차": "std", "최대": "max", "최소": "min", "발산": "", "토큰": "token",
 }  # fmt: skip
 """Words of languages that put no space between them, longest first where one holds another."""

@@ -14,7 +14,7 @@ from ..record import Event
 from ..run import Run, RunBuilder
 from .aliases import OF_BATCHES, Alias, words
 from .input import NotRead
-from .kinds import SHARES, SINGLE_PROMPT, is_eval, run_type
+from .kinds import SHARES, SINGLE_PROMPT, is_eval, of_whole_runs, run_type
 from .steps import continued, of_rows, repeated
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ _MANY = 1_000_000
 """Values of reward components beyond which they are left out: they are kept as one mapping a row."""
 _EQUAL = 1e-6
 """Rewards closer than this are the same reward."""
+_OWN_SEEDS = 0.7
+"""Share of the rows from which as many seeds say that each row is an episode of an evaluation."""
 _ENOUGH = 5
 """Rows from which a metric that never enters the reward can be told from one that does."""
 _ANY = frozenset({"length", "mean"})
@@ -50,7 +52,9 @@ def assemble(rows: Rows) -> Run:
     run.unread.update(rows.unread)
     run.notes += rows.file.notes + rows.notes
     trained -= {field for key, field in run.mapping.items() if field == "response_length_mean" and words(key) <= _ANY}
-    counted = bool(rows.weak.values) or (rows.numbered and not np.isnan(np.array(rows.steps)).all())
+    episodes = len(rows.seeds) > max(2, _OWN_SEEDS * len(rows))
+    counted = bool(rows.weak.values) and not episodes
+    counted |= rows.numbered and not np.isnan(np.array(rows.steps)).all()
     run.run_type = run_type(trained, rows.seen, counted=counted)
     if len(run) == 1 and not counted:
         run.settings.setdefault("rows", "unnumbered")  # figures that somebody pasted: nothing says they are the first
@@ -58,7 +62,11 @@ def assemble(rows: Rows) -> Run:
         run.run_type = "rl"  # the loss of a supervised run is a cross-entropy, which is never below 0
     if run.run_type == "rl":
         _success_alone(run)
-    if run.run_type == "none":
+    if run.run_type == "none" and len(run) > 1 and of_whole_runs(rows.seen):
+        run.notes.append(
+            NotRead("each of its rows sums up a whole run, and none is a step: compare the runs themselves")
+        )
+    elif run.run_type == "none":
         run.notes.append("no metric was found in it")
     elif (hint := _unread_reward(run)) and run.run_type in ("rl", "supervised"):
         run.notes.insert(0, hint)
@@ -83,6 +91,11 @@ def _rows_of(rows: Rows, builder: RunBuilder) -> tuple[set[str], int]:
         columns = {name: column[keep] for name, column in columns.items()}
         recorded = {name: place[[r for r in at if keep[r]]].tolist() for name, at in recorded.items()}
         steps, lines, trains = steps[keep], lines[keep], trains[keep]
+    if len(steps) > _ENOUGH and not rows.events and (np.diff(steps) < 0).all():  # the newest row stands first
+        columns = {name: column[::-1] for name, column in columns.items()}
+        recorded = {name: [len(steps) - 1 - row for row in reversed(at)] for name, at in recorded.items()}
+        steps, lines, trains = steps[::-1], lines[::-1], trains[::-1]
+        run.notes.append("its rows stand in reverse, the newest first: read from the last to the first")
     events: dict[int, list[Event]] = {}
     for event in rows.events:
         events.setdefault(min(int(np.searchsorted(lines, event.line or 0)), len(lines) - 1), []).append(event)

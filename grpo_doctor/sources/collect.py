@@ -21,7 +21,7 @@ from ..run import Run
 from . import fast, steps
 from .aliases import STEP_KEYS, TRAPS, WEAK_STEP_KEYS, Alias, meant_beside, resolve
 from .input import Input, NotRead
-from .kinds import EVAL, EVALUATED, component, declares, flat, is_eval, melted
+from .kinds import EVAL, EVALUATED, VALUES, component, declares, flat, is_eval, melted, unpacked
 from .series import Values
 from .settings import declared, setting_value
 from .values import number
@@ -65,6 +65,7 @@ class Rows:
         self.lists: dict[str, dict[int, Any]] = {}
         self.extra: dict[str, Values] = {}
         self.seen: set[str] = set()
+        self.seeds: set[str] = set()
         self.meant: str | None = None
         """The key of the reward that is meant, where the one that is optimised is called its proxy."""
         self.origins = array("q")
@@ -91,9 +92,10 @@ class Rows:
         self.flush()
         if not len(self.steps) % SPENT_EVERY:
             spent()
+        row = unpacked(row)
         if any(isinstance(value, Mapping) for value in row.values()):
             row = flat(row)
-        if "value" in row or "Value" in row:
+        if not VALUES.isdisjoint(row):
             row = melted(row)
         label = self._label(row)
         if label in _CONFIGS:
@@ -102,6 +104,8 @@ class Rows:
         if any(str(key).endswith("train_runtime") for key in row):
             self.end()
             row = {key: value for key, value in row.items() if key.rpartition("/")[2] not in (*_SUMMARY, "epoch")}
+        if (seed := row.get("seed")) is not None and len(self.seeds) < SPENT_EVERY:
+            self.seeds.add(str(seed))
         if step is None:
             step = self._step(row)
         index = len(self.steps)
@@ -154,7 +158,8 @@ class Rows:
     def wanted(self, row: Mapping[str, Any], step: float | None = None) -> list[str]:
         """The keys that are kept of rows such as this one; empty where rows must be looked at one by one."""
         keyed = self.step_key(row, step) is not None
-        if self._label(row) or melted(row) is not row or not (step is not None or keyed or self._uncounted(row)):
+        as_it_stands = melted(row) is row and unpacked(row) is row
+        if self._label(row) or not as_it_stands or not (step is not None or keyed or self._uncounted(row)):
             return []
         for key, value in row.items():
             if isinstance(value, list | Mapping) and key not in self.unread:
@@ -385,7 +390,7 @@ class Rows:
             name = f"{name}, lines {lines[0]}-{lines[-1]}"
         part = Rows(replace(self.file, shown=f"{self.file.source} ({name})"), self.format)
         part.by_bar, part.mends, part.seen, part.notes = self.by_bar, self.mends, self.seen, list(self.notes)
-        part.numbered = self.numbered
+        part.numbered, part.seeds = self.numbered, self.seeds
         part.steps, part.lines = array("d", np.array(self.steps)[rows]), array("q", lines)
         part.trains = bytearray(np.frombuffer(self.trains, np.uint8)[rows].tobytes())
         part.origins, part.weak = array("q", np.array(self.origins)[rows]), self.weak.of(rows, n)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeGuard
 
 from .aliases import STEP_KEYS, WEAK_STEP_KEYS, resolve, words
-from .kinds import EVAL, flat, is_eval
+from .kinds import EVAL, flat, is_eval, melted
 from .settings import declared
 from .values import number
 
@@ -59,13 +59,32 @@ def tables(value: Any, name: str = "") -> list[Table]:
         name: its name, which tells what a mere list of numbers is.
     """
     if isinstance(value, list) and len(value) > 1 and all(map(_numeric, value)):
-        return [Table("", [{_curve(name): height} for height in value])]
+        told = not isinstance(value[0], list)
+        return [Table("", [{curve(name): height} for height in value] if told else _scalar(value, name))]
+    if (traces := _traces(value.get("data") if isinstance(value, dict) else value)) and (rows := _curves(traces)):
+        return [Table("", rows, True)]
     if isinstance(value, list):
         return _of_list(value, 0) or [Table("", [])]
     return _of_mapping(_unfolded(value), 0) or [Table("", [value])]
 
 
-def _curve(name: str) -> str:
+def _scalar(points: list[Any], name: str) -> list[Row]:
+    """The rows of one scalar as TensorBoard's page gives it, ``[wall time, step, value]``, or of numbers in lists."""
+    steps = [point[1] for point in points if len(point) == 3 and isinstance(point[1], int)]
+    counted = len(steps) == len(points) and all(a < b for a, b in pairwise(steps))
+    return [{"step": point[1], curve(name): point[2]} if counted else {curve(name): point} for point in points]
+
+
+def _traces(data: Any) -> dict[str, list[list[Any]]]:
+    """The curves of a figure of Plotly, ``[{"name": "reward", "x": […], "y": […]}]``, by their names."""
+    alike = isinstance(data, list) and all(isinstance(trace, dict) and {"x", "y"} <= trace.keys() for trace in data)
+    named = {str(trace.get("name", "")): (trace["x"], trace["y"]) for trace in data} if alike else {}
+    if not all(isinstance(axis, list) for trace in named.values() for axis in trace):
+        return {}
+    return {name: [list(point) for point in zip(x, y, strict=False)] for name, (x, y) in named.items()}
+
+
+def curve(name: str) -> str:
     """What a curve is of: its name without ``_history`` and the like, or the word in it that means a metric."""
     short = _CURVE.sub("", name)
     return short if resolve(short) else next((word for word in ("reward", "loss") if word in name.lower()), name)
@@ -78,17 +97,45 @@ def _metric(name: str) -> str:
 
 
 def _of_list(value: list[Any], depth: int) -> list[Table]:
-    rows = [row for row in value if isinstance(row, dict) and "train_runtime" not in row]
+    rows = widened([row for row in value if isinstance(row, dict) and "train_runtime" not in row])
     if not rows:
         head = value[0] if value else None
         if len(value) > 2 and _header(head) and all(isinstance(row, list) and len(row) == len(head) for row in value):
             return [Table("", [dict(zip(head, row, strict=True)) for row in value[1:]])]
         return []
-    if depth < _DEEPEST and not any(_means(row) for row in rows[:3]):
+    if depth < _DEEPEST and (not any(_means(row) for row in rows[:3]) or all(map(_holds_rows, rows))):
         parts = [(row, _of_mapping(row, depth + 1)) for row in rows]
         if all(len(found) == 1 for _, found in parts):
             return _joined([(row, found[0].rows) for row, found in parts])
     return [Table(name, part) for name, part in runs_of(rows).items()]
+
+
+def _holds_rows(row: Row) -> bool:
+    """Whether what a row tells is the history of a run, beside how it was set: ``{"lr": 1e-5, "history": [{…}]}``."""
+    inside = [v for v in row.values() if isinstance(v, list) and len(v) > 1 and isinstance(v[0], dict)]
+    settings = all(declared(key) for key, v in row.items() if _numeric(v) and _means({key: v}))
+    return len(inside) == 1 and settings and any(_means(inner) for inner in inside[0][:3] if isinstance(inner, dict))
+
+
+def widened(rows: Sequence[Row]) -> Sequence[Row]:
+    """The rows of a long table, ``metric, step, value``, as one for each step of each run, in whatever order they come.
+
+    As they stand where a metric comes twice at a step, and where the table is no long one.
+    """
+    names = {str(key).lower(): key for key in rows[0]} if rows else {}
+    across = next((names[name] for name in STEP_KEYS if name in names), None)
+    owners = [names[name] for name in _RUNS if name in names]
+    found: dict[tuple[str, ...], dict[float, dict[str, Any]]] = {}
+    for row in rows:
+        at = number(row.get(across)) if across else None
+        if at is None or (wide := melted(row)) is row:
+            return rows
+        metric = list(wide)[-1]
+        held = found.setdefault(tuple(str(row.get(key)) for key in owners), {}).setdefault(at, {})
+        if metric in held:
+            return rows
+        held.update(wide)
+    return [steps[at] for steps in found.values() for at in sorted(steps)]
 
 
 def _names_runs(key: str) -> bool:

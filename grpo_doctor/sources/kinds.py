@@ -9,12 +9,16 @@ from typing import Any
 from ..record import FIELDS, TEXT_FIELDS
 from ..run import RunType
 from .aliases import OF_VERL, PREFERENCE_KEYS, STEP_KEYS, WEAK_STEP_KEYS, resolve, words
+from .values import as_json, loaded
 
 EVAL = frozenset("eval evaluation val valid validation test testing dev".split())
 EVALUATED = frozenset("eval_score eval_loss eval_perplexity".split())
 """Fields that the rows of an evaluation may hold."""
 _WRAPPERS = frozenset("data metrics logs log stats scalars values extra fields payload record".split())
-_NAMED = frozenset("metric tag key name metric_name variable scalar".split())
+_NAMED = "metric metric_name metricname metric.name tag key variable scalar name".split()
+"""Columns of a long table that name the metric, the surest first: ``name`` may be the run's."""
+VALUES = frozenset("value Value metric_value metricValue metric.value".split())
+"""Its columns of the numbers, as MLflow, Aim and Comet call them."""
 SINGLE_PROMPT = frozenset("ground_truth prompt question problem gold target".split())
 """Keys that hold one prompt or its answer: the rewards beside them are one group."""
 SHARES = frozenset(name for name, meaning in FIELDS.items() if meaning.endswith("0 to 1"))
@@ -48,12 +52,30 @@ def flat(row: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, 
 def melted(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """A row of a long table, ``{"step": 1, "metric": "reward", "value": 0.5}``, with the metric as its key."""
     low = {str(key).lower(): key for key in row}
-    if "value" not in low or not any(key in low for key in (*STEP_KEYS, *WEAK_STEP_KEYS)):
+    value = next((key for key in row if key in VALUES), None)
+    if value is None or not any(key in low for key in (*STEP_KEYS, *WEAK_STEP_KEYS)):
         return row
-    name = next((row[low[key]] for key in low if key in _NAMED and isinstance(row[low[key]], str)), None)
+    name = next((row[low[key]] for key in _NAMED if key in low and isinstance(row[low[key]], str)), None)
     if not name:
         return row
-    return {**{key: v for key, v in row.items() if str(key).lower() not in (*_NAMED, "value")}, name: row[low["value"]]}
+    return {**{key: v for key, v in row.items() if str(key).lower() not in _NAMED and key != value}, name: row[value]}
+
+
+def unpacked(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A row with the mappings that its texts hold, as ``str(metrics)`` and ``json.dumps(metrics)`` write them."""
+    held = {key: v for key, v in row.items() if isinstance(v, str) and v[:1] == "{" and v[-1:] == "}"}
+    found = {key: inner for key, v in held.items() if isinstance(inner := _mapping(v), dict) and _tells(key, inner)}
+    return {**row, **found} if found else row
+
+
+def _tells(key: str, inner: Mapping[str, Any]) -> bool:
+    """Whether a mapping below a key holds a metric."""
+    return any(resolve(name) or resolve(f"{key}/{name}") for name in inner)
+
+
+def _mapping(text: str) -> Any:
+    """The value of a text that is a mapping of JSON or of Python."""
+    return inner if isinstance(inner := loaded(text), dict) else loaded(as_json(text))
 
 
 def is_eval(key: str) -> bool:
@@ -138,7 +160,8 @@ def of_an_environment(keys: Iterable[str]) -> bool:
 
 
 _OF_ONE = frozenset(
-    "seed task task_id episode_id sample_id example_id trajectory_id policy agent prompt question".split()
+    "seed task task_id episode_id sample_id example_id trajectory_id policy agent prompt question sample_idx prompt_id "
+    "question_id problem_id instance_id completion_id rollout_id code_hash prompt_hash".split()
 )
 """Keys that tell which task a row is of, or who acted in it."""
 
@@ -146,6 +169,21 @@ _OF_ONE = frozenset(
 def of_samples(keys: Iterable[str]) -> bool:
     """Whether rows are tasks, one by one: what an evaluation writes where nothing counts them, or rollouts."""
     return bool({key.lower() for key in keys} & _OF_ONE)
+
+
+_FROM_TO = (("start", "end"), ("initial", "final"), ("first", "last"), ("before", "after"))
+
+
+def of_whole_runs(keys: Iterable[str]) -> bool:
+    """Whether rows sum up whole runs, by a metric at the beginning and at the end: ``reward_start, reward_end``."""
+    parts = [frozenset(re.split(r"[\W_]+", key.lower())) for key in keys]
+    stems = {(part - {word}, word) for part in parts for pair in _FROM_TO for word in pair if word in part}
+    return any(
+        (stem, end) in stems and bool(resolve(" ".join(sorted(stem))))
+        for stem, word in stems
+        for start, end in _FROM_TO
+        if word == start
+    )
 
 
 _OF_TASKS = frozenset("reward success solve solved pass win resolve resolved".split())
@@ -164,7 +202,7 @@ def run_type(fields: Iterable[str], keys: Iterable[str], *, counted: bool = Fals
     known = set(fields)
     if of_an_environment(keys) and not known & _UPDATED:
         return "evaluation"
-    if known <= _OF_SETTINGS:
+    if known <= _OF_SETTINGS or (not counted and of_whole_runs(keys)):
         return "none"
     if not counted and known & _OF_SWEEPS and known & _OF_SCORES and known <= _OF_SWEEPS | _OF_SCORES:
         return "evaluation"

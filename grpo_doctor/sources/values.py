@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 import msgspec
 
 _decoder = msgspec.json.Decoder()
+_OF_PYTHON = re.compile(
+    r"""'(?P<text>(?:[^'\\\n]|\\.)*+)(?P<end>'?)|"(?:[^"\\\n]|\\.)*+"?|\b(?P<word>True|False|None|nan|inf)\b"""
+    r"""|\b(?:(?:np|numpy|torch)\.)?(?:float\d{1,3}|int\d{1,3}|tensor|array)"""
+    r"""\((?P<number>-?[\d.]{1,30}(?:e[-+]?\d{1,3})?|nan|-?inf)"""
+    r"""(?:, \w+=[\w'.:]{1,40})*+\)|(?P<comma>,)(?=\s*+[}\]])"""
+)
+"""What Python prints otherwise than JSON: strings, words, scalars of numpy and torch, a comma behind the last item."""
+_WORDS = {"True": "true", "False": "false", "None": "null", "nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def number(value: Any) -> float | None:
@@ -50,3 +59,21 @@ def loaded(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return math.nan
+
+
+def as_json(text: str) -> str:
+    """A value that Python printed as JSON has it."""
+    return _OF_PYTHON.sub(_spelt, text)
+
+
+def _spelt(match: re.Match[str]) -> str:
+    """A string, a word or a scalar of Python as JSON spells it."""
+    if match["end"] == "":
+        return match[0]  # it never ends, so that nothing on the rest of its line is looked at again
+    if (text := match["text"]) is not None:
+        quoted = text.replace("\\'", "'").replace('"', '\\"')
+        return f'"{quoted}"'
+    if match["comma"]:
+        return ""
+    told = match["word"] or match["number"]
+    return _WORDS.get(told, told) if told else match[0]

@@ -34,7 +34,7 @@ _SPACES = re.compile(r"\s{2,}")
 _COUNTER = re.compile(r"(?:global |train |training )?(?:step|iter|iteration|update|checkpoint|ckpt)s?", re.IGNORECASE)
 """What the column of the steps is called, where it is none of the names by which trainers call it."""
 _STEP = re.compile(
-    rf"(?:{_COUNTER.pattern}[ -]?)?[@#]?(?:\d{{1,12}} ?(?:-|–|…|\.\.|to) ?)?(\d{{1,12}})(k?)", re.IGNORECASE
+    rf"(?:{_COUNTER.pattern}[ _-]?)?[@#]?(?:\d{{1,12}} ?(?:-|–|…|\.\.|to) ?)?(\d{{1,12}})(k?)", re.IGNORECASE
 )
 
 

@@ -9,6 +9,9 @@ from ..aliases import resolve
 from ..values import number
 
 _LINE = re.compile(r"\W{0,8}([A-Za-z][\w /.()-]{0,40}?)\s?[:=]\s?\[([-+.\w,\s]*)\]\s*")
+_ITEM = re.compile(r"\s{0,8}-\s{1,4}([-+.\w]{1,30})\s*")
+"""One number of a list of YAML, below the name of a metric on a line of its own."""
+_NAME = re.compile(r"\s{0,8}([A-Za-z][\w /.]{0,40}):\s*")
 _OF_GROUPS = frozenset(["advantage_mean"])
 """What is listed of the responses to one prompt alone: their rewards stand beside it, and are no history either."""
 _SHORTEST = 5
@@ -21,9 +24,12 @@ class Histories:
     def __init__(self) -> None:
         self._lists: dict[str, tuple[int, list[float]]] = {}
         self._again: set[str] = set()
+        self._below: list[float] | None = None
 
     def see(self, line: int, text: str) -> None:
         """Takes a line, if it is such a list; one whose name comes again is of each step, and no history."""
+        if self._items(line, text):
+            return
         if text[-1:] not in ("]", " ") or (found := _LINE.fullmatch(text)) is None or not resolve(found[1]):
             return
         name = found[1]
@@ -34,12 +40,26 @@ class Histories:
         elif len(known) == len(values) >= _SHORTEST:
             self._lists[name] = line, known
 
+    def _items(self, line: int, text: str) -> bool:
+        """Takes the name of a list of YAML or one of its numbers; whether the line was one of these."""
+        if self._below is not None and (found := _ITEM.fullmatch(text)) and (figure := number(found[1])) is not None:
+            self._below.append(figure)
+            return True
+        self._below = None
+        if text.rstrip()[-1:] == ":" and (name := _NAME.fullmatch(text)) and resolve(name[1]):
+            if name[1] in self._lists:
+                self._again.add(name[1])
+            else:
+                self._below = []
+                self._lists[name[1]] = line, self._below
+        return self._below is not None
+
     def rows(self) -> Iterator[tuple[int, dict[str, float]]]:
         """The rows of the longest lists that at least two metrics have alike, and the line on which they end."""
         if any(alias.field in _OF_GROUPS for name in self._lists for alias in resolve(name)):
             return
         lists = {name: held for name, held in self._lists.items() if name not in self._again}
-        lengths = [len(values) for _, values in lists.values()]
+        lengths = [len(values) for _, values in lists.values() if len(values) >= _SHORTEST]
         longest = max((length for length in lengths if lengths.count(length) > 1), default=0)
         own = {name: values for name, (_, values) in lists.items() if len(values) == longest}
         line = max((line for line, values in lists.values() if len(values) == longest), default=0)

@@ -13,28 +13,22 @@ from ..aliases import resolve
 from ..collect import Rows
 from ..document import Table, left_out, tables
 from ..input import Head, Input, NotRead
-from ..values import loaded, number
+from ..kinds import flat
+from ..settings import declared
+from ..values import as_json, loaded, number
 
 FORMAT = "json"
 TRAINER_STATE = "trainer-state"
 WANDB_SUMMARY = "wandb-summary"
 _CONFIGS = ("config", "args", "hparams", "hyperparameters", "params", "settings")
 _SPACE = re.compile(r"[\ufeff\s,]*")
-_LIST = re.compile(r"""\[\s*(?:\[\s*"[^"\n]*"\s*,|(?:-?\d[\d.eE+-]*\s*,\s*){2})""")
+_LIST = re.compile(r"""\[\s*(?:\[\s*(?:"[^"\n]*"|-?\d[\d.eE+-]*)\s*,|(?:-?\d[\d.eE+-]*\s*,\s*){2})""")
 """A list of numbers, or of rows below a row of names."""
-_OF_PYTHON = re.compile(
-    r"""'(?P<text>(?:[^'\\\n]|\\.)*+)(?P<end>'?)|"(?:[^"\\\n]|\\.)*+"?|\b(?P<word>True|False|None|nan|inf)\b"""
-    r"""|\b(?:(?:np|numpy|torch)\.)?(?:float\d{1,3}|int\d{1,3}|tensor|array)"""
-    r"""\((?P<number>-?[\d.]{1,30}(?:e[-+]?\d{1,3})?|nan|-?inf)"""
-    r"""(?:, \w+=[\w'.:]{1,40})*+\)|(?P<comma>,)(?=\s*+[}\]])"""
-)
-"""What Python prints otherwise than JSON: strings, words, scalars of numpy and torch, a comma behind the last item."""
 _HISTORY = re.compile(r"\[\s*(\{[^{}]{1,4000}\})\s*,\s*\{")
 """A list of rows, as it is pasted below a line or two that say what it is."""
 _END = re.compile(r"\}\s*\]")
 _SAID = 12
 """Lines above such a list at most."""
-_WORDS = {"True": "true", "False": "false", "None": "null", "nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 _whole = json.JSONDecoder()
 
 
@@ -59,7 +53,7 @@ def _history(text: str) -> int:
         return 0
     if (end := _END.search(text, found.end())) is not None and "{" in text[end.end() :]:
         return 0  # one of several, as a trainer prints the responses of each step
-    row = loaded(_OF_PYTHON.sub(_spelt, found[1]))
+    row = loaded(as_json(found[1]))
     told = [key for key, value in row.items() if number(value) is not None and resolve(key)] if row == row else ()
     return found.start() if len(told) > 1 else 0
 
@@ -70,7 +64,7 @@ def read(file: Input) -> list[Run]:
         text = text[at : end.end() if (end := _END.search(text, at)) is not None else None]
     value = loaded(text.strip("\ufeff \t\r\n\0"))
     if not isinstance(value, dict | list):
-        text = _OF_PYTHON.sub(_spelt, text)  # as ``print(trainer.state.log_history)`` has it
+        text = as_json(text)  # as ``print(trainer.state.log_history)`` has it
         value = loaded(text.strip("\ufeff \t\r\n\0"))
     if not isinstance(value, dict | list) and len(documents := _documents(text)) > 1:
         value = documents
@@ -86,19 +80,6 @@ def read(file: Input) -> list[Run]:
     return trained or runs
 
 
-def _spelt(match: re.Match[str]) -> str:
-    """A string, a word or a scalar of Python as JSON spells it."""
-    if match["end"] == "":
-        return match[0]  # it never ends, so that nothing on the rest of its line is looked at again
-    if (text := match["text"]) is not None:
-        quoted = text.replace("\\'", "'").replace('"', '\\"')
-        return f'"{quoted}"'
-    if match["comma"]:
-        return ""
-    told = match["word"] or match["number"]
-    return _WORDS.get(told, told) if told else match[0]
-
-
 def _run(file: Input, format: str, table: Table, value: Any, several: bool) -> Run:
     rows = Rows(replace(file, shown=f"{file.source} ({table.name})") if several else file, format)
     for row in table.rows:
@@ -108,9 +89,36 @@ def _run(file: Input, format: str, table: Table, value: Any, several: bool) -> R
         if any(row is value for row in table.rows):  # what a schedule has come to is not what was declared
             own = {k: v for k, v in own.items() if "learning_rate" not in {alias.field for alias in resolve(k)}}
         rows.declare({k: v for k, v in own.items() if k in _CONFIGS or not (several and isinstance(v, dict))})
-        if table.series and not several:
-            rows.unread.update(left_out(value, table.rows))
+        if not several:
+            rows.unread.update(left_out(value, table.rows) if table.series else {})
+            rows.unread.update(_passed_over(value, rows))
     return rows.run()
+
+
+def _passed_over(document: dict[str, Any], rows: Rows) -> dict[str, int]:
+    """The keys of a document of which no row was made, and how many values each holds."""
+    told = rows.seen | rows.unread.keys()
+    left: dict[str, int] = {}
+    for key, value in document.items():
+        if key in told or key in _CONFIGS or declared(key):
+            continue
+        inside = flat({key: value}) if isinstance(value, dict) else {}
+        of_rows = value[0].keys() if isinstance(value, list) and value and isinstance(value[0], dict) else ()
+        if not told.isdisjoint(of_rows) or not (rows.seen - rows.unread.keys()).isdisjoint(inside):
+            continue
+        if inside and not (inside := {name: v for name, v in inside.items() if name not in told}):
+            continue
+        lists = {name: len(v) for name, v in inside.items() if isinstance(v, list)}
+        figures = lists | {name: 1 for name, v in inside.items() if number(v) is not None}
+        if inside and len(figures) <= _FEW:
+            left.update(figures)
+        elif isinstance(value, list | dict) or number(value) is not None:
+            left[key] = len(value) if isinstance(value, list | dict) else 1
+    return left
+
+
+_FEW = 20
+"""Figures of a part of a document that are told one by one; of a larger one only its name."""
 
 
 def _trainer_state(file: Input, state: dict[str, Any]) -> Run:

@@ -12,7 +12,7 @@ import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from heapq import merge
 from operator import itemgetter
@@ -32,28 +32,38 @@ from ..values import number
 from . import drawn, table
 from .essay import Essay
 from .histories import Histories
-from .pairs import NUMBER, pairs, plain, said
+from .pairs import NUMBER, counter_first, pairs, plain, said
 from .shape import Shape, backs, counts_as, counts_up, is_metric, is_step, is_weak
 
 FORMAT = "key-value-console"
 
-_ATTACHED = re.compile(r"(step|iter|iteration|update|epoch)(?=\d)", re.IGNORECASE)
+_ATTACHED = re.compile(r"(step|iter|iteration|update|epoch|\b(?:it|ep|upd))(?=\d)", re.IGNORECASE)
 _OF_RL = frozenset("kl kl_loss policy_loss clip_fraction ratio_mean advantage_mean advantage_std success_rate".split())
 """Fields beside which a bare ``R`` is the reward."""
+_BARE = {"R": "reward", "R std": "reward std", "r": "reward", "r std": "reward std"}
 _TRAINS = frozenset("reward_mean reward_std grad_norm kl policy_loss".split())
 _LEAST_ROWS = 4
 """Rows that a table has at least which is read in the place of the lines beside it."""
+_LETTERS = re.compile(r"[^\W\deE_]")
+"""What a line of numbers alone does not hold, but for the exponents."""
+_LEAST_NAMELESS = 3
+"""Lines of numbers without a name from which they are told, where nothing else is read."""
+_HELD_OUT_TWICE = 2
+"""Lines of an evaluation that are enough: one before the training and one behind it."""
 _LEAST_METRICS = 4
 """Metrics, one of which only training has, that make lines which come once a row of one step."""
 _HELD_OUT = re.compile(
     r"(?:^\W*|(?:INFO|DEBUG)\W+)(?:eval|evaluation|val|validation|test)\b"
     r"(?:\s*[|\])@]|\s*:(?!\s*[-+.\d])|\s*:\s*\d{1,3}%\||\s+(?:step|iter|iteration|epoch|at|after|results?|metrics)\b)"
-    r"|[\[(](?:eval|evaluation|val|validation|test)[\])]",
+    r"|[\[(](?:eval|evaluation|val|validation|test)[\])]|\bevaluated \S{1,60} in \d",
     re.IGNORECASE,
 )
 """What a line of an evaluation begins with: its metrics are not those of training."""
-_ANNOUNCED = re.compile(r"\b(?:evaluating|validating|running (?:evaluation|validation))\b[^\w:=]*$", re.IGNORECASE)
-"""How a line ends that says that an evaluation begins: the metrics that come next are of it."""
+_ANNOUNCED = re.compile(
+    r"\b(?:evaluating|validating|running (?:evaluation|validation))\b(?:[^\w:=]*$|\s?(?:\.\.\.|…))", re.IGNORECASE
+)
+"""How a line ends, but for what it says behind its dots, that says that an evaluation begins: the metrics that come
+next are of it."""
 _OF_A_SAMPLE = re.compile(
     r"\W*(?:sample|completion|response|candidate|generation|answer)\s?[#(\[]?\s?\d{0,6}(?:/\d{1,6})?[)\]]?\s?[:|]",
     re.IGNORECASE,
@@ -95,6 +105,7 @@ class General:
         self._heads: _Heads = {}
         self._weak_heads: _Heads = {}
         self._order = 0
+        self._nameless = array("q")
         self._breaks = array("q")
         self._others: Counter[str] = Counter()
         self._evaluates = self._announced = self._follows = False
@@ -121,6 +132,8 @@ class General:
         text = self._rewritten(text)
         names, values = pairs(text)
         if not any(names):
+            if not _LETTERS.search(text):
+                self._nameless.append(line)
             return
         names, told = self._named(text, names)
         self._order += 1
@@ -146,16 +159,16 @@ class General:
         if self._bare and number(text.strip(_AROUND)) is not None:
             text = f"{self._bare}: {text.strip(_AROUND)}"  # its name stands on a line of its own
         self._bare = ""
-        text = said(text) if " is " in text else text
+        text = said(text) if " is " in text else counter_first(text)
         return _ATTACHED.sub(r"\1 ", plain(text) if "[" in text or "(" in text else text)
 
     def _named(self, text: str, names: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
         """The names with what the lines before say of them, and whether any tells of training or its evaluation."""
         names = self._below_heading(text, names)
-        if "R" in names and any(_of_rl(name) for name in names):
-            names = tuple({"R": "reward", "R std": "reward std"}.get(name, name) for name in names)
+        if not _BARE.keys().isdisjoint(names) and any(_of_rl(name) for name in names):
+            names = tuple(_BARE.get(name, name) for name in names)
         told = any(name in self.rows.file.mapping or is_metric(name) for name in names if name)
-        self._announced &= told or not self._follows
+        self._announced &= not self._follows or (told and not any(map(is_step, names)))
         self._follows = told
         if self._held_out(text) or (told and self._announced):
             names = tuple(f"eval/{name}" if is_metric(name) and "eval" not in words(name) else name for name in names)
@@ -168,11 +181,18 @@ class General:
                 if counts(name) and not declared(name):
                     epoch = next((v for n, v in zip(names, values, strict=True) if counts_as(n, "epoch")), math.nan)
                     self._head(heads, text, value, epoch)
+                    self._pass_over(name for name in names if not is_step(name) and not is_weak(name))
                     return
         for name, value in zip(names, values, strict=True):
             if (setting := declared(name)) and not self._shapes:
                 self.rows.set(setting, value)
-            elif name and name != "#" and (name in self._others or len(self._others) < _MOST_OTHERS):
+            else:
+                self._pass_over([name])
+
+    def _pass_over(self, names: Iterable[str]) -> None:
+        """Names that nobody reads, which are told where they come again and again."""
+        for name in names:
+            if name and name != "#" and (name in self._others or len(self._others) < _MOST_OTHERS):
                 self._others[name] += 1
 
     def _below_heading(self, text: str, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -225,11 +245,24 @@ class General:
                 self.rows.add(row, line)
         if metrics and self._essay.document and not len(self.rows):
             self.rows.notes.append(NotRead("numbers in the sentences of a document are no log: cut the log out of it"))
+        elif not len(self.rows):
+            self._tell_what_was_not_read()
         if self._table.rows > max(len(self.rows), _LEAST_ROWS):
             return self._of_table()
         often = max(3, 0.5 * len(set(self.rows.steps)))
         self.rows.unread.update({name: count for name, count in self._others.items() if count >= often})
         return self.rows.runs()
+
+    def _tell_what_was_not_read(self) -> None:
+        """Lines of numbers without a name, and those that name a metric, where no row came of either."""
+        if len(self._nameless) >= _LEAST_NAMELESS:
+            told = f"{len(self._nameless)} lines from line {self._nameless[0]} on hold numbers that nothing names"
+            self.rows.notes.append(NotRead(f"{told}: not read; write a line of names above them"))
+        named = [(s.names[place], line) for s in self._shapes.values() for place in s.fields for line in s.lines]
+        if len(named) > 1:
+            name, line = named[0]
+            told = f"{len(named)} figures are named as metrics are, the first {name!r} on line {line}"
+            self.rows.notes.append(NotRead(f"{told}, but they do not come again as the steps of a log do: not read"))
 
     def _of_table(self) -> list[Run]:
         """The runs of a table that has more rows than the lines beside it, of which a note tells."""
@@ -242,7 +275,9 @@ class General:
     def _regular(self) -> list[Shape]:
         """Shapes that come often enough to be printed by a program; a line of a completion comes once."""
         most = max((len(shape.lines) for shape in self._shapes.values()), default=0)
-        return [shape for shape in self._shapes.values() if len(shape.lines) >= min(3, 0.5 * most)]
+        return [
+            s for s in self._shapes.values() if len(s.lines) >= min(_HELD_OUT_TWICE if s.evaluates() else 3, 0.5 * most)
+        ]
 
     def _declare(self, metrics: list[Shape]) -> None:
         """Lines that came once and name nothing but settings, such as ``group_size = 8``, are settings."""

@@ -50,13 +50,19 @@ def _of_steps(table: str) -> bool:
 def read(file: Input) -> list[Run]:
     text = file.text()
     page = not text.lstrip("\ufeff \t\r\n").startswith("{")
-    cells = [(output, None) for output in _of_page(text)] if page else _of_cells(loaded(text.strip("\ufeff \t\r\n")))
+    cells = list(_of_cells(loaded(text.strip("\ufeff \t\r\n")))) if not page else []
+    cells += [(output, None) for output in _of_page(text)] if page else []
     runs = [run for output, code in cells if output.strip() for run in _of_output(file, output, code)]
     told, _ = distinct(_once([run for run in runs if run.run_type != "none"]))
     if told:
         return _courses([run for run in runs if run in told])
     nothing = Run(file.source, FORMAT, "none")
-    nothing.notes.append("no metric was found in the outputs of its cells")
+    if page and len(cells) > 1:
+        nothing.notes.append(
+            NotRead(f"none of the {len(cells) - 1} tables of the page has a column of steps and a metric")
+        )
+    else:
+        nothing.notes.append("no metric was found in " + ("the page" if page else "the outputs of its cells"))
     return [nothing]
 
 

@@ -16,6 +16,12 @@ NUMBER = re.compile(
 )
 _SAYS = re.compile(r"(?:^|\s+and\s+)([A-Za-z]\w{1,40}(?: \w{1,20})?) is (?=[-+.\d])", re.IGNORECASE)
 _SAID = re.compile(r"(?:(?:^|\s+and\s+)[A-Za-z]\w{1,40}(?: \w{1,20})? is [-+.\deE]{1,30}){1,6}\s*$", re.IGNORECASE)
+_COUNTED = re.compile(
+    r"(?:^|\s-\s|[\]|:>]\s)\W{0,4}([A-Za-z][\w /]{1,40}?) (?:after|at|of|for|in|on) "
+    r"(step|iter|iteration|update|epoch)s? #?(\d{1,9})\s?[:=]\s?",
+    re.IGNORECASE,
+)
+"""A name with its counter behind it: ``Mean reward after step 5: 0.25``."""
 _LISTED = re.compile(
     r"(rewards?(?:\s+\w+)?)\s*[:=]?\s*(?:tensor\()?"
     r"\[\s*(['\"]?[-+\d.eE]+['\"]?(?:(?:\s*,\s*|\s+)['\"]?[-+\d.eE]+['\"]?)*)\s*\]",
@@ -40,7 +46,7 @@ _SPREAD = re.compile(r"\s*(?:±|\+/?-).*")
 _STATISTICS = frozenset("mean std min max median".split())
 _LOG_WORDS = frozenset(
     "info debug warning warn error trainer main rank0 logger result results stats metrics "
-    "skip skipped skipping 步 轮 次".split()
+    "skip skipped skipping done finished completed with 步 轮 次".split()
 )
 _LEVEL = re.compile(r"^SUCCESS\s+(?=(?i:step|iter|iteration|update|epoch)\b)")
 """A level of loguru before the counter, as prime-rl prints it; elsewhere that word is a rate."""
@@ -100,6 +106,15 @@ def said(text: str) -> str:
     return _SAYS.sub(r" | \1: ", text) if _SAID.match(text) else text
 
 
+def counter_first(text: str) -> str:
+    """A line with its counter before the name that it stands behind: ``step 5 | Mean reward: 0.25``."""
+    return (
+        _COUNTED.sub(r" | \2 \3 | \1: ", text, count=1)
+        if " step " in text or " epoch " in text or "iter" in text
+        else text
+    )
+
+
 def plain(text: str) -> str:
     """A line with numbers alone where Python prints their types, and the mean and spread of a list of rewards."""
     return _LISTED.sub(_of_list, _TYPED.sub(r"\1", text))
@@ -152,8 +167,8 @@ def _name(gap: str, after: str, subject: str) -> tuple[str, str]:
         return counter[1], subject
     if after == ")":  # `reward: (-0.28)`
         text = _OPENED.sub(r"\1", text)
-    separated = text[-1:] in (":", "=", "：", "＝", "|", "│")
-    text = _ARROW.sub(": ", text.rstrip(":=：＝|│ "))
+    separated = text[-1:] in (":", "=", "：", "＝", "|", "│", "→", "⇒") or text.endswith(("->", "=>"))
+    text = _ARROW.sub(": ", text.removesuffix("->").removesuffix("=>").rstrip(":=：＝|│→⇒ "))
     qualifier = ""
     if text.endswith(")") and (open_ := text.rfind("(")) > 0:
         qualifier, text = _SPREAD.sub("", text[open_ + 1 : -1]), text[:open_].rstrip()

@@ -10,7 +10,8 @@ import numpy as np
 from ..aliases import WEAK_STEP_KEYS, resolve, words
 
 _STEPS = frozenset(
-    "step steps iter iters iteration iterations it update updates rollout 步 步骤 步数 第 ステップ 스텝 단계 轮".split()
+    "step steps iter iters iteration iterations it update updates rollout 步 步骤 步数 第 ステップ 스텝 단계 轮 "
+    "adım krok langkah bước الخطوة".split()
 )
 _BESIDE = frozenset("global train training grpo rl ppo policy num idx index count id".split())
 
@@ -47,6 +48,10 @@ class Shape:
         named = [i for i, name in enumerate(self.names) if is_step(name)]
         weak = [i for word in WEAK_STEP_KEYS for i, name in enumerate(self.names) if counts_as(name, word)]
         return [*named, *self.positions, *weak]
+
+    def evaluates(self) -> bool:
+        """Whether every metric in it is one of an evaluation."""
+        return bool(self.fields) and all("eval" in words(self.names[place]) for place in self.fields)
 
     def weak(self) -> bool:
         """Whether the rows are counted by epochs or the like: such rows sum up those that name their step."""

@@ -10,21 +10,23 @@ import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ...run import Run
 from ..aliases import STEP_KEYS, resolve, words
 from ..collect import Rows
-from ..document import names_runs, runs_of
+from ..document import curve, names_runs, runs_of, widened
 from ..fast import LEARNED_FROM, CellShape
 from ..input import Head, Input
-from ..kinds import melted
+from ..kinds import VALUES, melted
 from ..values import number
 from . import drawn
 
 FORMAT = "csv"
 _DELIMITERS = ",\t;"
 _STATISTICS = frozenset("mean std min max".split())
-_SCALAR = ["wall time", "step", "value"]
+_SCALARS = ({"wall time", "step", "value"}, {"step", "timestamp", "value"})
+"""The columns of the exports of TensorBoard and of Neptune, which hold one scalar."""
 _TAG = re.compile(r"-tag-([^()]+?) ?(?:\(\d+\))?\.csv", re.IGNORECASE)
 _EXPORTED = re.compile(r"(?P<run>.+) - (?P<key>.+?)(?P<extreme>__MIN|__MAX)?")
 
@@ -54,6 +56,10 @@ def read(file: Input) -> list[Run]:
         delimiter, names = found
     else:
         return drawn.by_metric(file, FORMAT)
+    if plain and not VALUES.isdisjoint(names) and (rows := _rows(file, delimiter, names)) != (wide := widened(rows)):
+        parts = runs_of(wide)
+        shown = {name: replace(file, shown=f"{file.source} ({name})") if name else file for name in parts}
+        return [_run(shown[name], part) for name, part in parts.items()]
     tables = _plain(file, delimiter, names) if plain else _drawn(file, delimiter, names)
     if (
         names_runs(names)
@@ -76,7 +82,7 @@ def _plain(file: Input, delimiter: str, names: list[str]) -> list[_Table]:
     tables, below = _tables(file, names), False
     for line, text in file.lines():
         cells = split(text.replace(",", ".") if below and delimiter == ";" else text, delimiter)
-        if cells == names:
+        if cells == names or (not below and text[:1] == "#" and split(text.lstrip("# "), delimiter) == names):
             below = True
         elif below and len(cells) == len(names) and not drawn.RULE.fullmatch(text):
             for table in tables:
@@ -131,7 +137,7 @@ def _rows(file: Input, delimiter: str, names: list[str]) -> list[dict[str, str]]
     return [dict(zip(names, cells, strict=True)) for cells in table if len(cells) == len(names) and cells != names]
 
 
-def _run(file: Input, part: Sequence[Mapping[str, str]]) -> Run:
+def _run(file: Input, part: Sequence[Mapping[str, Any]]) -> Run:
     rows = Rows(file, FORMAT)
     for row in part:
         rows.add({name: cell for name, cell in row.items() if cell})
@@ -139,8 +145,15 @@ def _run(file: Input, part: Sequence[Mapping[str, str]]) -> Run:
 
 
 def _lines(head: Head) -> list[str]:
-    """The lines that are neither empty nor a comment or a headline."""
-    return [line for line in head.lines if line.strip() and not line.startswith("#")]
+    """The lines that are neither empty nor a comment or a headline; names in a comment right above numbers are none."""
+    lines = [line for line in head.lines if line.strip()]
+    kept = [line for line in lines if not line.startswith("#")]
+    at = lines.index(kept[0]) if kept else 0
+    delimiter = _delimiter(kept[0]) if at else ""
+    if not delimiter or any(number(cell) is None for cell in split(kept[0], delimiter)):
+        return kept
+    names = lines[at - 1].lstrip("# ")
+    return [names, *kept] if len(split(names, delimiter)) == len(split(kept[0], delimiter)) else kept
 
 
 def _delimiter(line: str) -> str:
@@ -160,7 +173,12 @@ def _header(lines: list[str], file: str) -> list[str]:
     keys = [key for columns in _columns(file, names).values() for key in columns.values()]
     known = [key for key in keys if _counts(key) or resolve(key)]
     long = any(map(_counts, names)) and melted(dict.fromkeys(names, "x")).keys() != set(names)
-    return names if len(known) > 1 or long or [name.lower() for name in names] == _SCALAR else []
+    return names if len(known) > 1 or long or _holds_a_scalar(names) else []
+
+
+def _holds_a_scalar(names: list[str]) -> bool:
+    """Whether a table holds one scalar, whose name stands in the name of the file."""
+    return len(names) == 3 and {name.lower() for name in names} in _SCALARS
 
 
 def _of_others(head: Head) -> list[str]:
@@ -195,9 +213,11 @@ def _counts(name: str) -> bool:
 
 def _columns(file: str, names: list[str]) -> dict[str, dict[int, str]]:
     """The names of the columns of every run in the table, by place; what they do not say the name of the file does."""
-    if [name.lower() for name in names] == _SCALAR:
-        tag = _TAG.search(file)
-        return {"": {1: names[1], 2: tag[1] if tag else names[2]}}
+    if _holds_a_scalar(names):
+        low, tag = [name.lower() for name in names], _TAG.search(file)
+        told = tag[1] if tag else curve(file.rpartition(".")[0])
+        step, value = low.index("step"), low.index("value")
+        return {"": {step: names[step], value: told if tag or resolve(told) else names[value]}}
     exported = [_EXPORTED.fullmatch(name) for name in names]
     if not names or exported[0] is not None or len(names) < 2 or not all(exported[1:]):
         of_rewards = words(file.partition(".")[0]) & {"reward"}
