@@ -95,13 +95,14 @@ def _owed(taken: Callable[[Tensor], _Gradients], advantages: Tensor) -> tuple[_G
 
     That is what they are more than without advantages. Where the loss adds a critic's to those that it is given, a
     clip stops the sum and not its parts: then louder ones are taken, beside which a critic's are nothing. Where they
-    are whitened with a critic's among them, no part can be taken away, and what a penalty does is let pass as small.
+    are whitened with a critic's among them, or a batch of equal ones is left out, no part can be taken away, and what a
+    penalty does is let pass as small.
     """
     given, without = taken(advantages), taken(0 * advantages)
     if not given:
         raise Unjudged("loss made no forward of the model whose logits have a gradient")
     if [g.shape for _, g in given] != [g.shape for _, g in without]:
-        return given, given, 1e-5  # dead batches are left out
+        return given, given, 0.03  # dead batches are left out
     parts = _less(given, without)
     alone = _largest(without) / max(_largest(parts), 1e-12)
     if alone < 1e-3:
