@@ -120,9 +120,8 @@ def _load(path: Path, trl: str | None, device: str | None) -> Adapter:
 
 def _discover(path: Path) -> None:
     """Lists what looks like a seam, and writes the adapter beside the trainer."""
-    from ..probes.discover import adapter_for
+    from ..probes.discover import adapter_for, imported
     from ..probes.discover import discover as discovered
-    from ..probes.discover import imported
 
     with _refused():
         found, runs = discovered(path)

@@ -305,6 +305,26 @@ def moved_by_anchor(
     return [float(push.towards[0]) for push in _pushes(parts, responses, 1e-4 * _largest(parts))]
 
 
+TOWARDS = (0.5, -0.5, 0.2, -0.2)
+"""By how much the reference finds the tokens of four samples likelier than the policy does."""
+
+
+def pulls(objective: Callable[..., Tensor]) -> tuple[Tensor, Tensor]:
+    """(4,) how much a step on an `objective` raises the log-probability of one token of each sample without advantages:
+    where the reference agrees with the policy, and how much more where it is away by `TOWARDS`."""
+    mask = torch.tensor([[0.0, 1.0, 1.0]] * 4)
+
+    def raised(away: Tensor) -> Tensor:
+        new = torch.tensor([[-2.0, -1.5, -0.5]] * 4, requires_grad=True)
+        reference = new.detach() + torch.nn.functional.pad(away[:, None], (1, 1))
+        value = objective(new, new.detach(), reference, torch.zeros(4), mask, torch.ones(4, 3))
+        found = torch.autograd.grad(value, new, allow_unused=True)[0] if value.requires_grad else None
+        return torch.zeros(4) if found is None else -found[:, 1]
+
+    same = raised(torch.zeros(4))
+    return same, raised(torch.tensor(TOWARDS)) - same
+
+
 def temperature_of(
     loss: Callable[..., Tensor], model: torch.nn.Module, prompts: Sequence[Prompt], responses: Sequence[Ids]
 ) -> float | None:
