@@ -89,10 +89,10 @@ def probe_nan(advantages: Any, settings: Any = None) -> Fires | None:
     """## What this certifies, and what it does not
     The probe gives groups of ties, of nearly equal rewards (1e-9 apart) and, where `settings["group_size"]` is 1 or
     unknown, of one to the trainer's own function, and a batch in which one group holds a NaN reward. Every advantage
-    must be finite; groups of one where the size is unknown are a warning. A NaN reward that spreads over its own group
-    or over others is an info: a reward function that returns NaN once would then end the run.
-    Refusing with a ValueError or an assertion is right as well. It does not certify what the trainer does with a
-    reward function that fails (REW004).
+    must be finite; groups of one where the size is unknown are an info, for torch's own deviation is NaN there. A NaN
+    reward that spreads over its own group or over others is an info: a reward function that returns NaN once would then
+    end the run. Refusing with a ValueError or an assertion is right as well. It does not certify what the trainer does
+    with a reward function that fails (REW004).
     """
     import torch
 
@@ -118,7 +118,6 @@ def probe_nan(advantages: Any, settings: Any = None) -> Fires | None:
         bool(bad),
         "Advantages are NaN or infinite for {cases}.",
         info=bool(bad),
-        warning=bool(set(bad) - set(_FAILED)),
         critical=bool(set(bad) - mild),
         cases=", ".join(bad),
     )

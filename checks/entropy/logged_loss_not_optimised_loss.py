@@ -75,6 +75,8 @@ def logged_loss_not_optimised_loss(
             logged = probes.trials.gradient(model, probes.updates.PlainBackward(loss), made, responses, advantages)
             for way, least in ways:
                 applied = probes.trials.gradient(model, way, made, responses, advantages)
+                if way is not backward and probes.updates.maximises(optimizer):
+                    applied = -applied  # as the optimizer is given it; the loss was turned around
                 # a step that gives its optimizer nothing is for STL004 to tell
                 if float(applied.norm()) > 1e-8 or (way is backward and float(logged.norm()) > 1e-8):
                     cosine = probes.trials.cosine(applied, logged)

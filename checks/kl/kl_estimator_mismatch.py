@@ -1,4 +1,3 @@
-from contextlib import closing
 from typing import Any
 
 from grpo_doctor import Fires, any_of, check, fires, probe, probes
@@ -71,33 +70,53 @@ def kl_estimator_mismatch(
 
 @probe("KL005", severity="warning")
 def probe_estimator(
-    backward: Any,
-    model: Any,
-    render: Any,
-    tokenizer: Any,
-    reference: Any,
+    backward: Any = None,
+    model: Any = None,
+    render: Any = None,
+    tokenizer: Any = None,
+    reference: Any = None,
+    objective: Any = None,
     prompts: Any = None,
     settings: Any = None,
 ) -> Fires | None:
     """## What this certifies, and what it does not
     Only where the settings declare a `kl_coef` and no `entropy_coef`. At advantages of zero the gradient that is left
     is the KL's. Where a reference that is moved away changes nothing of it, and it lies along that of the mean
-    log-probability of the responses (|cosine| above 0.95), the loss holds k1: the reference has no say in the update.
+    log-probability of the responses (|cosine| above 0.95), the loss holds k1, or its opposite: the reference has no say
+    in the update.
+    An `objective` that is given alone is asked for its gradient on log-probabilities of its own.
     It certifies that the term depends on the reference; of which form it is otherwise, it does not tell.
     """
     coefficient = (settings or {}).get("kl_coef")
     if not coefficient or (settings or {}).get("entropy_coef"):
         raise probes.Unjudged("settings declare no kl_coef alone")
     trials = probes.trials
-    if trials.divergence_cosine(backward, model, reference, render, tokenizer, prompts) is not None:
+    if backward is None or render is None or model is None or tokenizer is None or reference is None:
+        found = _of_objective(objective)
+    elif trials.divergence_cosine(backward, model, reference, render, tokenizer, prompts) is not None:
         return None
-    with closing(trials.entropy_cases(backward, model, render, tokenizer, prompts, reference, settings)) as cases:
-        first = next(cases, None)
-    if first is None or first.name.endswith("even part"):
+    else:
+        temperature = float((settings or {}).get("temperature") or 1.0)
+        found = trials.plain_cosine(backward, model, render, tokenizer, prompts, temperature)
+    if found is None:
         raise probes.Unjudged("no gradient is left at zero advantages: the KL is not in the loss, or k1 in the reward")
     return fires(
-        abs(first.surrogate) > 0.95,
-        "The KL term of the loss is k1: its gradient is that of the mean log-probability (cosine {surrogate:.2f}), "
+        abs(found) > 0.95,
+        "The KL term of the loss is {form}: its gradient is that of the mean log-probability (cosine {surrogate:.2f}), "
         "whatever the reference says, so that it pulls nowhere.",
-        surrogate=abs(first.surrogate),
+        form="k1" if found > 0 else "ref - new, k1 of the wrong sign",
+        surrogate=abs(found),
     )
+
+
+def _of_objective(objective: Any) -> float | None:
+    """1 or -1 where the objective lowers or raises all log-probabilities alike without advantages, whatever those of
+    the reference; 0 where it heeds these, None where it moves nothing."""
+    if objective is None:
+        raise probes.Unjudged("needs objective, or backward and reference with render, model and tokenizer")
+    same, more = probes.push.pulls(objective)
+    if bool(more.any()):
+        return 0.0
+    if not bool(same.any()):
+        return None
+    return -float(same.sign().mean())

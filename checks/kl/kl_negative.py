@@ -88,12 +88,13 @@ def kl_negative(
 
 @probe("KL004", severity="critical")
 def probe_sign(
-    backward: Any,
-    model: Any,
-    render: Any,
-    tokenizer: Any,
+    backward: Any = None,
+    model: Any = None,
+    render: Any = None,
+    tokenizer: Any = None,
     reference: Any = None,
     loss: Any = None,
+    objective: Any = None,
     settings: Any = None,
     prompts: Any = None,
     *,
@@ -106,13 +107,16 @@ def probe_sign(
     divergence. Where the adapter names no reference, the forwards that the loss makes without gradient stand for it:
     they give the first token of two samples a lower log-probability and that of two others a higher one, and the
     policy's must be moved the same way. It does not certify the size of the coefficient (KL002), and a KL that is in
-    the reward, or k1 in the loss, leaves no such gradient and is not judged.
+    the reward, or k1 in the loss, leaves no such gradient and is not judged. An `objective` that is given alone is
+    asked for its gradient on four log-probabilities, which the reference finds likelier or less likely.
 
     ## Thresholds of the probe
     - `least_cosine`: cosine with the way back to the reference whose opposite is the wrong sign.
     """
     if (settings or {}).get("kl_coef") == 0:
         raise probes.Unjudged("settings['kl_coef'] is 0: there is no KL term")
+    if backward is None or render is None or model is None or tokenizer is None:
+        return _of_objective(objective)
     if reference is None:
         return _of_anchor(loss, model, *probes.push.four(render, tokenizer, model, prompts, [3, 5, 2, 4]))
     if not any(own is not other for own, other in zip(model.parameters(), reference.parameters(), strict=False)):
@@ -126,6 +130,22 @@ def probe_sign(
         not found >= -least_cosine,
         "One step on the KL term alone leads away from the reference: cosine {cosine:.2f} with the way back.",
         cosine=found,
+    )
+
+
+def _of_objective(objective: Any) -> Fires:
+    """Fires where the objective moves log-probabilities away from those of the reference."""
+    if objective is None:
+        raise probes.Unjudged("needs objective, or backward with render, model and tokenizer")
+    _, more = probes.push.pulls(objective)
+    if not bool(more.any()):
+        raise probes.Unjudged("the reference adds nothing to the gradient of the objective at zero advantages")
+    away = int((more * probes.trials.torch_of(probes.push.TOWARDS, None) < 0).sum())
+    return fires(
+        away > 2,
+        "The KL term of the objective leads away from the reference, for {away} of 4 tokens that it finds likelier or "
+        "less likely than the policy does.",
+        away=away,
     )
 
 

@@ -46,7 +46,7 @@ def ratio_or_clip_reversed(
     acts and `settings` declare `epsilon`, it must be open at 0.8 of the bound and shut at 1.25 of it (error). No sample
     may be without a gradient at a ratio of 1 (error). Old log-probabilities that are given to the `objective` where
     `settings` declare `epsilon` must have a say in the gradient (error), and so must a forward of the policy without
-    gradient on the samples (warning: it may serve a log alone).
+    gradient on the samples (it may serve a log alone: a warning where `epsilon` is declared, else an info).
 
     ## Why it matters
     The minimum of the clipped and the unclipped objective is pessimistic: it forgets gains beyond the bound and keeps
@@ -142,7 +142,8 @@ def _judged(pushed: Any, settings: dict[str, Any], takes_old: bool, sure: bool =
     return fires(
         against > 0 or lost > 0 or bool(wrong) or bool(silent.any()) or ignored,
         "{what}",
-        warning=ignored,
+        info=ignored,
+        warning=ignored and "epsilon" in settings,
         error=lost > 0 or bool(wrong) or bool(silent.any()) or (ignored and sure),
         critical=against > 0,
         what=_words(against, lost, wrong, int(silent.sum()), ignored, sure),

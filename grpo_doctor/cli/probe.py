@@ -120,17 +120,21 @@ def _load(path: Path, trl: str | None, device: str | None) -> Adapter:
 
 def _discover(path: Path) -> None:
     """Lists what looks like a seam, and writes the adapter beside the trainer."""
-    from ..probes.discover import adapter_for
+    from ..probes.discover import adapter_for, imported
     from ..probes.discover import discover as discovered
 
     with _refused():
         found, runs = discovered(path)
+    others = [f"{other} with {seams}" for other in imported(path) if (seams := _seams_in(other))]
     if not found:
-        common.fail(f"{path}: no function looks like a seam; `grpo-doctor new-adapter` lists the seams")
+        where = f"; it imports {', '.join(others)}: discover these" if others else ""
+        common.fail(f"{path}: no function looks like a seam{where}; `grpo-doctor new-adapter` lists the seams")
     for one in found:
         typer.echo(one_line(f"{path}:{one.line}: {one.name}({', '.join(one.parameters)}) looks like {one.seam}"))
     if runs:
         typer.echo(one_line(f"{path}:{runs[0]}: importing it runs {len(runs)} statements, from this line on"))
+    for other in others:
+        typer.echo(one_line(f"{path}: imports {other}: discover it too"))
     target = path.with_name(f"adapter_{path.stem}.py")
     if target.exists():
         common.fail(f"{target} exists; remove it, or fill it in and probe it")
@@ -139,6 +143,17 @@ def _discover(path: Path) -> None:
     except OSError as error:
         common.fail(f"{target}: cannot be written: {error.strerror}")
     typer.echo(one_line(f"wrote {target}; fill in what is marked, then: grpo-doctor probe {target}"))
+
+
+def _seams_in(path: Path) -> str:
+    """What a file that a trainer imports has of seams, by name; nothing where it cannot be read."""
+    from ..probes import AdapterError
+    from ..probes.discover import discover as discovered
+
+    try:
+        return ", ".join(dict.fromkeys(f.seam for f in discovered(path)[0]))
+    except AdapterError:
+        return ""
 
 
 def new_adapter(

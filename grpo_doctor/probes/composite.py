@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ def completed(adapter: Adapter) -> dict[str, Callable[..., Any]]:
     Of a trainer whose optimizer maximises, the loss and its gradient come with the other sign, as probes know them.
     """
     seams: dict[str, Callable[..., Any]] = dict(adapter.seams)
+    seams |= {name: without_dead_batches(seams[name]) for name in ("loss", "backward", "step") if name in seams}
     seams |= given_by_updates(seams, adapter)
     rolls = "rollout" in seams and adapter.model is not None
     if rolls:
@@ -42,6 +44,27 @@ def completed(adapter: Adapter) -> dict[str, Callable[..., Any]]:
         seams["loss"] = _loss_of(seams, adapter)
     seams |= updates(seams, adapter)
     return seams | turned(seams, adapter) if maximises(adapter.optimizer) else seams
+
+
+def without_dead_batches(seam: Callable[..., Any]) -> Callable[..., Any]:
+    """A loss or an update that leaves out a batch of equal advantages which it cannot whiten: their deviation is 0.
+
+    A trainer that draws until the rewards of a group differ never has such a batch, and needs no epsilon.
+    """
+
+    @functools.wraps(seam)
+    def lively(prompts: Any, responses: Any, advantages: Tensor, *more: Any, **named: Any) -> Any:
+        dead = bool((advantages == advantages[0]).all())
+        try:
+            value = seam(prompts, responses, advantages, *more, **named)
+        except ZeroDivisionError:
+            if not dead:
+                raise
+            return torch.zeros(())
+        lost = dead and isinstance(value, Tensor) and not bool(value.isfinite().all())
+        return torch.zeros_like(value) if lost else value
+
+    return lively
 
 
 def _loss_of(seams: dict[str, Callable[..., Any]], adapter: Adapter) -> Callable[..., Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ LIKE: dict[str, tuple[str, str]] = {
     "reference_logprobs": (rf"ref(erence)?_.*{_LOGPS}", rf"{_IDS}|batch"),
     "old_logprobs": (rf"(old|rollout|behaviou?r)_.*{_LOGPS}", rf"{_IDS}|batch"),
     "logprobs": (rf"(.*_)?{_LOGPS}", _IDS),
-    "advantages": (r".*advantages?(_.*)?|normali[sz]e_rewards.*", r"rewards?|scores|group|episodes"),
+    "advantages": (r".*advantages?(_.*)?|normali[sz]e_rewards.*", r"rewards?(_t|_tensor)?|scores|group|episodes"),
     "reward": (r".*reward.*|(compute_)?score(_(response|completion|answer).*)?|(verify|grade|accuracy)(_.*)?", _ANY),
     "env_mask": (r".*(env|environment)_mask.*", _ANY),
     "tool_mask": (r".*tool_mask.*", _ANY),
@@ -33,7 +34,11 @@ LIKE: dict[str, tuple[str, str]] = {
     "render": (r"(render|build|format|make|encode)_(prompt|chat|messages).*", _ASKED),
     "extract": (r"(extract|cut|trim|strip)_(response|completion|prompt).*", r"ids|tokens|outputs?|sequences?"),
     "sync": (r"(sync|push|update|load)_(policy_)?weights.*|sync(_.*)?", _ANY),
-    "step": (r"((grpo|train(ing)?|policy|optimi[sz]er)_)?(update|step)(_(policy|model|microbatch).*)?|.*_epoch", _ANY),
+    "step": (
+        r"((grpo|train(ing)?|policy|optimi[sz]er)_)?(update|step)(_(policy|model|microbatch).*)?|.*_epoch|"
+        r"train_(policy_|model_)?on_.*",
+        _ANY,
+    ),
     "backward": (r"(accumulate|backward)(_.*)?", _ANY),
     "objective": (r"(?!.*(value|critic|sft|dpo|distil)).*(objective|loss).*", r"log_?p.*|ratio|(new|old)_.*"),
     "loss": (r"(.*_)?(loss(_fn|_func.*)?|objective)", _LOSES),
@@ -80,7 +85,7 @@ RETURNED = {
 
 GIVEN: dict[str, tuple[str, dict[str, str]]] = {
     "reward": ("prompts, responses, answers", _JUDGED),
-    "advantages": ("rewards", {r"rewards?|scores": "rewards", _OF_GROUP: "rewards.shape[1]"}),
+    "advantages": ("rewards", {r"rewards?(_t|_tensor)?|scores": "rewards", _OF_GROUP: "rewards.shape[1]"}),
     "logprobs": ("input_ids, attention_mask", _SCORED),
     "reference_logprobs": ("input_ids, attention_mask", _SCORED),
     "old_logprobs": ("input_ids, attention_mask", _SCORED),
@@ -143,6 +148,22 @@ def discover(path: Path) -> tuple[list[Found], list[int]]:
         raise AdapterError(f"{path}: no Python that can be parsed: {one_line(str(error))}") from None
     found = [f for name, node in _functions(tree) if (f := _seam(name, node)) is not None]
     return found, [node.lineno for node in tree.body if _runs(node)]
+
+
+def imported(path: Path) -> list[Path]:
+    """The trainer's own files that a Python file imports: they lie beside it, or in one of the three folders above it,
+    in its ``src`` or not."""
+    names = []
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            names += [base, *(f"{base.rstrip('.')}.{a.name}" for a in node.names)]
+        elif isinstance(node, ast.Import):
+            names += [a.name for a in node.names]
+    above = [path.parent, *list(path.absolute().parents)[1:4]]
+    roots = [root for folder in above for root in (folder, folder / "src")]
+    files = (root / f"{name.strip('.').replace('.', '/')}.py" for name in names for root in roots)
+    return list(dict.fromkeys(f for f in files if os.path.isfile(f)))  # which answers for what it may not read too
 
 
 def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:

@@ -130,8 +130,12 @@ def logits_of(model: Any, ids: Tensor, real: Tensor) -> Tensor:
         rows = [logits_of(model, row[None, r > 0], r[None, r > 0])[0] for row, r in zip(ids, real, strict=True)]
         table = rows[0].new_zeros(*ids.shape, rows[0].shape[-1])
         return table.masked_scatter(real[..., None] > 0, torch.cat(rows))
-    given = {"input_ids": ids, "attention_mask": real, "position_ids": (real.cumsum(-1) - 1).clamp(min=0)}
-    given |= {"targets": ids}  # without them some models give the logits of the last place alone
+    given: dict[str, Any] = {
+        "input_ids": ids,
+        "attention_mask": real,
+        "position_ids": (real.cumsum(-1) - 1).clamp(min=0),
+    }
+    given |= {"targets": ids, "start_pos": 0}  # without targets some models give the logits of the last place alone
     known = {name: value for name, value in given.items() if name in takes}
     output = model(**known) if "input_ids" in takes else model(ids, **known)
     logits = _logits_in(output)
@@ -159,12 +163,21 @@ def _given(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Tensor, Tensor 
         return None
     ids = kwargs.get("input_ids")
     if ids is None:
-        ids = next((a for a in args if isinstance(a, Tensor) and not a.is_floating_point() and a.ndim == 2), None)
+        named = [value for name, value in kwargs.items() if name not in _BESIDE_IDS]
+        ids = next((a for a in (*args, *named) if isinstance(a, Tensor) and not _is_float(a) and a.ndim == 2), None)
     if not isinstance(ids, Tensor) or ids.ndim != 2:
         return None
     at = next((n for n, a in enumerate(args) if a is ids), None)
     real = kwargs.get("attention_mask", args[at + 1] if at is not None and len(args) > at + 1 else None)
     return ids, real if isinstance(real, Tensor) and real.shape == ids.shape and _is_mask(real) else None
+
+
+_BESIDE_IDS = ("attention_mask", "position_ids", "labels", "targets")
+"""Arguments of a forward that are shaped like ids and are none."""
+
+
+def _is_float(given: Tensor) -> bool:
+    return given.is_floating_point() or given.dtype == torch.bool
 
 
 def _is_mask(given: Tensor) -> bool:

@@ -36,8 +36,20 @@ class Lost:
     def mask(self, prompts: Sequence[Ids], responses: Sequence[Ids]) -> Batch:
         """The batch that the loss puts through the policy, one forward or several, and where its gradient is.
 
-        A token is trained where an advantage of either sign has a gradient, or a loud one: where the ratio is off 1, a
-        clip may stop one of them.
+        A lone sample, of whose advantage whitening makes nothing, is put through beside itself.
+        """
+        try:
+            return self._batch(prompts, responses)
+        except Unjudged:
+            if len(prompts) != 1:
+                raise
+        batch = self._batch([*prompts] * 2, [*responses] * 2)
+        self.samples = self.samples[:1]
+        return batch_of([part[:1] for part in batch])
+
+    def _batch(self, prompts: Sequence[Ids], responses: Sequence[Ids]) -> Batch:
+        """A token is trained where an advantage of either sign has a gradient, or a loud one: where the ratio is off 1,
+        a clip may stop one of them.
         """
         self.prompts, self.responses = self.render.back(prompts), [list(r) for r in responses]
         # no advantage is the mean of the others: whitening must leave none without a gradient
@@ -102,18 +114,20 @@ class Lost:
 
     def beside_logprobs(self, role: str) -> dict[int, Tensor]:
         """The same from the forwards without gradient that stand for "old" or "reference": a table for each way to
-        read them, by their place among those that hold a sample.
+        read them, by the place of the first sample's among them.
 
         Forwards of the adapter's own reference stand for it. Else the reference is what the gradient depends on at
         advantages of zero, the old policy what it depends on only with advantages; a KL term that is weighted by the
         ratio makes it depend on both, and then either may be the reference.
         """
-        chosen = {id(self.beside[n]) for n in self.of_role(role) if n < len(self.beside)}
-        ways = zip(*_held(self.samples, self.beside), strict=False)
+        number = {id(self.beside[n]): n for n in self.of_role(role) if n < len(self.beside)}
+        held = _held(self.samples, self.beside)  # a sampling loop's forwards hold what they have said so far
+        ways = zip(*([p for p in places if id(p.forward) in number] for places in held), strict=False)
         return {
-            n: _stacked([_aligned(p, s, self.temperature) for p, s in zip(places, self.samples, strict=True)], 0.0)
-            for n, places in enumerate(ways)
-            if all(id(place.forward) in chosen for place in places)
+            number[id(places[0].forward)]: _stacked(
+                [_aligned(p, s, self.temperature) for p, s in zip(places, self.samples, strict=True)], 0.0
+            )
+            for places in ways
         }
 
     def of_role(self, role: str) -> list[int]:
@@ -122,12 +136,16 @@ class Lost:
         models = [self.adapter.model, self.adapter.reference]
         at_zero = beside(self.loss, models, self.prompts, self.responses, none)
         own = {n for n, forward in enumerate(at_zero) if forward.acts and self._is_reference(forward.module)}
-        if role == "reference":
-            return sorted(own) or [n for n, forward in enumerate(at_zero) if forward.acts]
+        always = {n for n, forward in enumerate(at_zero) if forward.acts}
+        if role == "reference" and always:
+            return sorted(own or always)
         some = spread(len(self.prompts), self.adapter.model) + 0.25  # of both signs: a clip may stop one of them
         otherwise = beside(self.loss, models, self.prompts, self.responses, some)
-        pairs = enumerate(zip(at_zero, otherwise, strict=True))
-        return [n for n, (zero, other) in pairs if other.acts and n not in own and (own or not zero.acts)]
+        if not always:  # a batch of equal advantages was left out
+            own = {n for n, forward in enumerate(otherwise) if forward.acts and self._is_reference(forward.module)}
+        if role == "reference":
+            return sorted(own)
+        return [n for n, other in enumerate(otherwise) if other.acts and n not in own and (own or n not in always)]
 
     def _is_reference(self, module: Any) -> bool:
         other, policy = self.adapter.reference, self.adapter.model
@@ -241,8 +259,8 @@ def is_old(seam: Callable[..., Any]) -> bool:
 def scored(seam: Callable[..., Any], prompts: Sequence[Ids], responses: Sequence[Ids]) -> list[Tensor]:
     """Log-probabilities that a derived seam's loss gives to these responses, at the temperature of its gradient."""
     lost: Lost = seam.__self__  # type: ignore[attr-defined]
-    batch = lost.mask(prompts, responses)
     assert lost.adapter.model is not None
+    batch = lost.mask(prompts, responses)
     lost.temperature = temperature_of(lost.loss, lost.adapter.model, lost.prompts, lost.responses) or 1.0
     try:
         return response_logprobs(lost.logprobs, batch, responses, prompts)

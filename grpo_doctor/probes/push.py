@@ -95,13 +95,14 @@ def _owed(taken: Callable[[Tensor], _Gradients], advantages: Tensor) -> tuple[_G
 
     That is what they are more than without advantages. Where the loss adds a critic's to those that it is given, a
     clip stops the sum and not its parts: then louder ones are taken, beside which a critic's are nothing. Where they
-    are whitened with a critic's among them, no part can be taken away, and what a penalty does is let pass as small.
+    are whitened with a critic's among them, or a batch of equal ones is left out, no part can be taken away, and what a
+    penalty does is let pass as small.
     """
     given, without = taken(advantages), taken(0 * advantages)
     if not given:
         raise Unjudged("loss made no forward of the model whose logits have a gradient")
     if [g.shape for _, g in given] != [g.shape for _, g in without]:
-        return given, given, 1e-5  # dead batches are left out
+        return given, given, 0.03  # dead batches are left out
     parts = _less(given, without)
     alone = _largest(without) / max(_largest(parts), 1e-12)
     if alone < 1e-3:
@@ -302,6 +303,26 @@ def moved_by_anchor(
     if _largest(parts) <= 1e-6 * _largest(after):
         return []
     return [float(push.towards[0]) for push in _pushes(parts, responses, 1e-4 * _largest(parts))]
+
+
+TOWARDS = (0.5, -0.5, 0.2, -0.2)
+"""By how much the reference finds the tokens of four samples likelier than the policy does."""
+
+
+def pulls(objective: Callable[..., Tensor]) -> tuple[Tensor, Tensor]:
+    """(4,) how much a step on an `objective` raises the log-probability of one token of each sample without advantages:
+    where the reference agrees with the policy, and how much more where it is away by `TOWARDS`."""
+    mask = torch.tensor([[0.0, 1.0, 1.0]] * 4)
+
+    def raised(away: Tensor) -> Tensor:
+        new = torch.tensor([[-2.0, -1.5, -0.5]] * 4, requires_grad=True)
+        reference = new.detach() + torch.nn.functional.pad(away[:, None], (1, 1))
+        value = objective(new, new.detach(), reference, torch.zeros(4), mask, torch.ones(4, 3))
+        found = torch.autograd.grad(value, new, allow_unused=True)[0] if value.requires_grad else None
+        return torch.zeros(4) if found is None else -found[:, 1]
+
+    same = raised(torch.zeros(4))
+    return same, raised(torch.tensor(TOWARDS)) - same
 
 
 def temperature_of(

@@ -22,6 +22,8 @@ settings: dict[str, Any] = {
     # "temperature": 1.0,   # as declared; probes of the sampler measure what it really is
     # "entropy_coef": 0.01, # 0 means: there is no entropy term
     # "kl_coef": 0.02,
+    # "epsilon": 0.2,       # of the clip, where there is one; "epsilon_high" beside it where it differs
+    # "group_size": 8,
 }
 
 # --- the rollout. Either one composite function: ------------------------------------------------------------------

@@ -35,6 +35,22 @@ def gradient(model: torch.nn.Module, leave: Callable[..., Any], *args: Any, **kw
     return torch.cat([part.float() for part in parts])
 
 
+def unmoved(
+    model: torch.nn.Module, backward: Callable[..., Any], prompts: Sequence[Prompt], responses: Sequence[Ids]
+) -> Tensor:
+    """The gradient that is left without advantages.
+
+    Equal ones may leave none at all: where they are whitened without an epsilon, or the batch is left out. Then it is
+    the mean of those at advantages and at their opposites, which take each other away at a ratio of 1.
+    """
+    left = gradient(model, backward, prompts, responses, torch.zeros(len(prompts), device=device_of(model)))
+    if bool(left.any()) or len(prompts) < 2:
+        return left
+    some = 1e-3 * spread(len(prompts), model)
+    ahead, back = (gradient(model, backward, prompts, responses, sign * some) for sign in (1, -1))
+    return (ahead + back) / 2
+
+
 def cosine(a: Tensor, b: Tensor) -> float:
     """Cosine of two vectors, 0 where one of them is 0."""
     return float(torch.nn.functional.cosine_similarity(a.double(), b.double(), dim=0))
@@ -64,6 +80,15 @@ def trial(
     words = plain_ids(tokenizer, model, [ids for _, ids in pairs])
     responses = canaries(words, [4, 2, 5, 3][: len(pairs)], special_ids(tokenizer).eos)
     return [prompt for prompt, _ in pairs], responses
+
+
+def alike(
+    render: Callable[[Prompt], Any], tokenizer: Any, model: Any, prompts: Sequence[Prompt] | None
+) -> tuple[list[Prompt], list[Ids]]:
+    """One prompt several times, and canary responses of one length: a batch of them needs no padding."""
+    made, _ = trial(render, tokenizer, model, prompts)
+    words = plain_ids(tokenizer, model, [flat_ids(render(made[0]))])
+    return made[:1] * len(made), canaries(words, [4] * len(made), special_ids(tokenizer).eos)
 
 
 def towards(
@@ -123,7 +148,7 @@ def entropy_cases(
             ones = torch.full((len(chosen),), 1e-3, device=device_of(model))
             plus = gradient(model, backward, some, said, ones)
             minus = gradient(model, backward, some, said, -ones)
-            none = gradient(model, backward, some, said, 0 * ones)
+            none = unmoved(model, backward, some, said)
             least = 1e-5 * max(float(plus.norm()), float(minus.norm()), 1e-3)
             ids = [flat_ids(render(p)) for p in some]
             # losses take the entropy at temperature 1 or at that of the sampler: either is right
@@ -133,7 +158,7 @@ def entropy_cases(
                     raised = max(_beside(-left, *pair) for pair in wanted)
                     surprise = max((cosine(-left, s) for _, s in wanted), key=abs)
                     yield EntropyCase(f"{name}, {kind}", len(chosen), raised, surprise)
-                elif float(none.norm()) > least:  # the branches of either sign cancel each other
+                elif bool(plus.any()) and float(none.norm()) > least:  # the branches of either sign cancel each other
                     yield EntropyCase(f"{name}, {kind}", len(chosen), 0.0, 0.0)
 
 
@@ -156,12 +181,12 @@ def divergence_cosine(
 ) -> float | None:
     """Cosine of what the reference adds to the applied gradient with the gradient of the squared log-ratio.
 
-    Without advantages, at a reference a little away from the policy; None where the reference adds nothing.
+    Without advantages, at a reference a little away from the policy; None where the reference adds nothing. The samples
+    are of one length: a trainer that takes padding for text has other log-ratios than those that are meant.
     """
-    made, responses = trial(render, tokenizer, model, prompts)
+    made, responses = alike(render, tokenizer, model, prompts)
     rows = [[*flat_ids(render(p)), *r] for p, r in zip(made, responses, strict=True)]
     ids, real = pad_left(rows, special_ids(tokenizer).pad, device_of(model))
-    none = torch.zeros(len(made), device=device_of(model))
 
     def scored(scorer: torch.nn.Module) -> Tensor:
         logits = logits_of(scorer, ids, real)[:, :-1]
@@ -170,14 +195,35 @@ def divergence_cosine(
 
     with without_dropout(model):
         align(reference, model)
-        alone = gradient(model, backward, made, responses, none)
+        alone = unmoved(model, backward, made, responses)
         with torch.no_grad():
             for parameter in reference.parameters():
                 parameter.add_(torch.randn_like(parameter), alpha=0.02)
             anchor = scored(reference)
-        added = gradient(model, backward, made, responses, none) - alone
+        added = unmoved(model, backward, made, responses) - alone
         wanted = gradient(model, lambda: torch.autograd.backward((scored(model) - anchor).square().mean()))
     return None if float(added.norm()) <= 1e-6 * max(float(wanted.norm()), 1e-3) else cosine(added, wanted)
+
+
+def plain_cosine(
+    backward: Callable[..., Any],
+    model: torch.nn.Module,
+    render: Callable[[Prompt], Any],
+    tokenizer: Any,
+    prompts: Sequence[Prompt] | None,
+    temperature: float,
+) -> float | None:
+    """Cosine of the gradient that is left without advantages with that of the mean log-probability; None without one.
+
+    The samples are of one length: how a loss weighs tokens and samples makes no difference.
+    """
+    made, responses = alike(render, tokenizer, model, prompts)
+    with without_dropout(model):
+        left = unmoved(model, backward, made, responses)
+        ids = [flat_ids(render(p)) for p in made]
+        ways = [_entropy_gradients(model, ids, responses, tokenizer, t)[1] for t in sorted({1.0, temperature})]
+    found = max((cosine(-left, surprise) for surprise in ways), key=abs)
+    return None if float(left.norm()) <= 1e-6 * float(ways[0].norm()) else found
 
 
 def align(reference: torch.nn.Module, model: torch.nn.Module) -> None:

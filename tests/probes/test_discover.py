@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from grpo_doctor.cli import app
 from grpo_doctor.probes import SEAMS, AdapterError, load_adapter
-from grpo_doctor.probes.discover import GIVEN, LIKE, adapter_for, discover
+from grpo_doctor.probes.discover import GIVEN, LIKE, adapter_for, discover, imported
 
 TRAINER = """
 import torch
@@ -106,6 +106,39 @@ def test_the_command_writes_an_adapter_that_can_be_probed(tmp_path: Path) -> Non
     assert load_adapter(adapter).seams["reward"](["q"], ["5"], ["5"]) == [1.0]
     again = CliRunner().invoke(app, ["probe", "--discover", str(path)])
     assert (again.exit_code, "exists" in again.output) == (2, True)
+
+
+@pytest.mark.parametrize("where", ["", "src/"])
+def test_seams_in_the_files_that_a_trainer_imports_are_named(tmp_path: Path, where: str) -> None:
+    script, losses = tmp_path / "scripts" / "train.py", tmp_path / where / "mine" / "losses.py"
+    for path in (script, losses):
+        path.parent.mkdir(parents=True)
+    losses.write_text("def grpo_loss(logprobs, old_logprobs, advantages): ...\n", encoding="utf-8")
+    losses.with_name("empty.py").write_text("(", encoding="utf-8")
+    script.write_text("import torch\nfrom mine import empty\nfrom mine.losses import grpo_loss\n", encoding="utf-8")
+    assert [p.name for p in imported(script)] == ["empty.py", "losses.py"]
+    alone = CliRunner().invoke(app, ["probe", "--discover", str(script)])
+    assert alone.exit_code == 2
+    assert "losses.py with objective: discover these" in " ".join(alone.output.split())
+    with script.open("a", encoding="utf-8") as file:
+        file.write("def rollout(prompts): ...\n")
+    beside = CliRunner().invoke(app, ["probe", "--discover", str(script)])
+    assert (beside.exit_code, "losses.py with objective: discover it too" in beside.output) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "seam"),
+    [
+        ("def train_policy_on_rollouts(samples, comps):\n    loss.backward()\n    opt.step()", "step"),
+        ("def train_on_batch(batch):\n    return model(batch)", None),
+        ("def compute_group_advantages(rewards_t, group_size): ...", "advantages"),
+        ("def compute_advantages(reward_fn, responses): ...", None),
+    ],
+)
+def test_names_that_say_what_an_update_is_made_on(tmp_path: Path, line: str, seam: str | None) -> None:
+    path = tmp_path / "named.py"
+    path.write_text(line + "\n", encoding="utf-8")
+    assert [f.seam for f in discover(path)[0]] == [seam] * (seam is not None)
 
 
 def test_a_script_that_trains_when_it_is_imported_is_told_so(tmp_path: Path) -> None:

@@ -194,3 +194,38 @@ def test_the_padding_of_a_tokenizer_of_ones_own_is_changed_where_it_is_and_put_b
     run_probes(adapter, catalogue=load().select(["PAD003"]))
     assert own.eos_token_id in seen
     assert own.pad_token_id == native
+
+
+class Anchored(Looping):
+    """Adds the KL to the reference: rows that have ended go on in its loop, whose forwards then hold what they said."""
+
+    kl_coef = 0.1
+
+    def anchor(self) -> Any:
+        return self.reference
+
+    def loss(self, prompts: Any, responses: Any, advantages: Tensor) -> Tensor:
+        value, parts = super().loss(prompts, responses, advantages), []
+        for prompt, response in zip(prompts, responses, strict=True):
+            ids = torch.tensor([[*self.render(prompt), *response]])
+            with torch.no_grad():
+                anchor = self.scores(self.anchor(), ids, torch.ones_like(ids))[0][0, -len(response) :]
+            parts.append(self.divergence(self.scored(self.render(prompt), response), anchor).mean())
+        return value + self.kl_coef * torch.stack(parts).mean()
+
+    def adapter(self, *names: str, **more: Any) -> Adapter:
+        found = super().adapter(*names, **more)
+        found.settings = {"temperature": 1.0, "kl_coef": self.kl_coef, "entropy_coef": 0.0}
+        return found
+
+
+class AnchoredToItself(Anchored):
+    def anchor(self) -> Any:
+        return self.model
+
+
+@pytest.mark.parametrize(("kind", "fires"), [(Anchored, False), (AnchoredToItself, True)])
+def test_the_reference_is_told_from_the_forwards_of_a_sampling_loop(kind: type[Looping], fires: bool) -> None:
+    diagnosis = probed(kind, "KL003")
+    assert [f.code for f in diagnosis.findings] == ["KL003"] * fires
+    assert diagnosis.coverage.passed_codes == ["KL003"] * (not fires)

@@ -106,9 +106,9 @@ def test_filters_that_the_loss_does_not_know_are_a_warning_at_least(name: str) -
     assert [f.code for f in diagnosis.findings if f.severity != "info"] == ["GEN004"], diagnosis.findings
 
 
-def test_nan_for_a_group_of_one_is_a_warning_where_the_group_size_is_unknown() -> None:
+def test_nan_for_a_group_of_one_is_an_info_where_the_group_size_is_unknown() -> None:
     told = [(f.code, f.severity) for f in probed("NanForOne").findings]
-    assert told == [("ADV013", "warning"), ("GRD001", "info")]
+    assert told == [("ADV013", "info"), ("GRD001", "info")]
 
 
 def test_ids_that_are_tokenised_again_are_a_warning() -> None:

@@ -246,11 +246,14 @@ class Trainer:
             found += [row[: row.index(96) + 1] if 96 in row else row for row in out]
         return found
 
+    def scores(self, ids: Tensor, labels: Tensor) -> Tensor:
+        return self.model(ids, labels)[0]  # type: ignore[no-any-return]
+
     def loss(self, prompts: list[str], responses: list[list[int]], advantages: Tensor) -> Tensor:
         rows = [[*self.render(p), *r] for p, r in zip(prompts, responses, strict=True)]
         width = max(map(len, rows))
         ids = torch.tensor([r + [95] * (width - len(r)) for r in rows])
-        logits, _ = self.model(ids[:, :-1], ids[:, 1:])
+        logits = self.scores(ids[:, :-1], ids[:, 1:])
         logp = (logits / self.scored).log_softmax(-1).gather(-1, ids[:, 1:, None]).squeeze(-1)
         gains = [
             a * logp[n, len(row) - len(r) - 1 : len(row) - 1].sum()
@@ -313,6 +316,42 @@ class Sized(Nano):
         return idx[:, prompt.shape[1] :]
 
 
+class Cached(Nano):
+    """As Meta's Llama has it: ids under a name of its own, and the place at which they begin."""
+
+    def forward(self, x: Tensor, start_pos: int) -> Tensor:  # type: ignore[override]
+        return self.head(self.cell(self.embed(x) * 4)[0]) * 4  # type: ignore[no-any-return]
+
+
+class CallsByName(Trainer):
+    """Calls `forward` with names, in its loop and in its loss."""
+
+    cut = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = Cached(self.tok.vocab_size)
+
+    @torch.no_grad()
+    def rollout(self, prompts: list[str]) -> list[list[int]]:
+        model, found = cast("Any", self.model), []
+        for row in map(self.render, prompts):
+            idx = torch.tensor([row])
+            for _ in range(12):
+                logits = model.forward(x=idx, start_pos=0)[:, -1] / self.temperature
+                idx = torch.cat([idx, torch.multinomial(logits.softmax(-1), 1)], 1)
+            said = idx[0, len(row) + self.cut :].tolist()
+            found.append(said[: said.index(96) + 1] if 96 in said else said)
+        return found
+
+    def scores(self, ids: Tensor, labels: Tensor) -> Tensor:
+        return cast("Any", self.model).forward(x=ids, start_pos=0)  # type: ignore[no-any-return]
+
+
+class CutsByName(CallsByName):
+    cut = 1
+
+
 class AsksForALength(Trainer):
     temperature = scored = 1.0
     cut = 0
@@ -351,6 +390,12 @@ def test_a_trainer_whose_parts_are_all_its_own_is_proven() -> None:
 def test_a_sampler_that_calls_the_parts_of_its_model_is_seen() -> None:
     assert passed(probed(ByHand().adapter(), "PAD001", "GEN005")) == {"PAD001", "GEN005"}
     assert [f.code for f in probed(CutsByHand().adapter(), "PAD001").findings] == ["PAD001"]
+
+
+def test_a_forward_with_names_of_its_own_is_seen() -> None:
+    codes = {"PAD001", "PAD002", "GEN004", "GEN005", "RAT007", "SHP001", "TOK006"}
+    assert passed(probed(CallsByName().adapter(), *codes)) == codes
+    assert [f.code for f in probed(CutsByName().adapter(), "PAD001").findings] == ["PAD001"]
 
 
 def test_a_sampler_that_does_not_stop_is_a_warning_where_the_rollout_cuts() -> None:

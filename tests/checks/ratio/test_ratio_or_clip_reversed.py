@@ -115,3 +115,7 @@ def test_a_forward_that_serves_a_log_alone_is_no_error() -> None:
         "log-probabilities, its ratio is 1 always, and its clip never acts.",
     )
     assert run_probes(Logged().adapter("rollout", "loss"), catalogue=load().select(["RAT007"])).findings == []
+    adapter = Logged(old=False).adapter("rollout", "loss")
+    del adapter.settings["epsilon"]  # REINFORCE: there is no clip
+    (found,) = run_probes(adapter, catalogue=load().select(["RAT007"])).findings
+    assert found.severity == "info"
