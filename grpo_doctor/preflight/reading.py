@@ -13,6 +13,7 @@ from .configuration import Configuration, understand
 from .entry import LARGEST_SCRIPT, Command, Entry, Launch
 from .frameworks import FRAMEWORKS, HAND_WRITTEN
 from .readers.document import read_document
+from .readers.follow import documents
 from .readers.makefile import makefile
 from .readers.markdown import blocks
 from .readers.notebook import read_notebook
@@ -93,9 +94,9 @@ def _text(path: Path) -> str:
     return text if fence is None else text[fence.end() :].rstrip().rstrip("`") + "\n"
 
 
-def _of_document(documents: list[Launch]) -> Iterator[Command]:
+def _of_document(found: list[Launch]) -> Iterator[Command]:
     """The commands that a document holds: jobs of SkyPilot, Kubernetes and the like."""
-    for entry in documents[0].entries if documents else ():
+    for entry in found[0].entries if found else ():
         value = entry.value
         if isinstance(value, list) and sum(str(word).startswith("--") for word in value) > 1:
             yield Command([str(word) for word in value], entry.line)
@@ -122,24 +123,12 @@ def _holding(launches: list[Launch]) -> list[Launch]:
     """The launches that hold settings, or an empty one; what was not read of the others is said there."""
     holding = [launch for launch in launches if launch.entries or launch.elsewhere] or [Launch("")]
     unread = [note for launch in launches if not (launch.entries or launch.elsewhere) for note in launch.notes]
+    absent = list(dict.fromkeys(named for launch in launches for named in launch.absent))
     for launch in holding:
         launch.notes += [note for note in dict.fromkeys(unread) if note not in launch.notes]
         launch.complete &= not unread
+        launch.absent = absent
     return holding
-
-
-def _written(written: Mapping[str, str], path: Path) -> list[Launch]:
-    """The documents that a notebook writes; of one that cannot be read, a note."""
-    found: list[Launch] = []
-    for name, text in written.items():
-        if Path(name).suffix in (".yaml", ".yml", ".toml", ".json"):
-            try:
-                found += read_document(text, path.with_name(Path(name).name))
-            except ReadError as error:
-                found.append(Launch("", notes=[f"{name[:80]}, which the notebook writes, was not read: {error}"]))
-    for launch in found:
-        launch.line = 0  # a command that takes it counts before it
-    return found
 
 
 def _head(path: Path) -> str:
@@ -160,17 +149,17 @@ def _launches(path: Path, text: str) -> list[Launch]:
             return _script(text, path)
         case ".ipynb":
             launches, commands, written = read_notebook(text, path)
-            return launches + _commands(commands, path, written) + _written(written, path)
+            return launches + _commands(commands, path, written) + documents(written, path, "notebook")
         case ".yaml" | ".yml" | ".toml" | ".json" | ".jsonc" | ".json5" | ".gin":
             try:
-                documents = read_document(text, path)
+                found = read_document(text, path)
             except ReadError:
                 if not _COMMAND.search(text):
                     raise
-                documents = []
-            if not any(launch.entries for launch in documents):
+                found = []
+            if not any(launch.entries for launch in found):
                 return read_shell(text, path)  # a script of the shell under another name
-            return documents + _commands(_of_document(documents), path)
+            return found + _commands(_of_document(found), path)
         case suffix if suffix in LOGS:
             from .readers.log import read_log
 

@@ -318,6 +318,12 @@ def test_what_the_shell_does_not_pass_is_read_and_named(tmp_path: Path) -> None:
     assert note.startswith("the shell does not pass line 3, 4 to the command above, though it was read: ")
 
 
+def test_the_line_of_a_setting_in_a_document_that_a_script_writes_is_that_of_the_script(tmp_path: Path) -> None:
+    text = "set -e\ncat <<EOF > c.yaml\nnum_generations: 1\nlearning_rate: 1e-6\nEOF\n"
+    (path := tmp_path / "a.sh").write_text(text, encoding="utf-8")
+    assert read(path)[0].lines["group_size"] == 3
+
+
 def test_the_options_of_a_script_are_no_command(tmp_path: Path) -> None:
     path = tmp_path / "a.sh"
     cases = "  -k|--num-generations) K=$2; shift 2 ;;\n  --learning-rate) LR=$2; shift 2 ;;\n  --bf16) shift ;;\n"
@@ -996,6 +1002,55 @@ KINDS = [
         },
         {"group_size": 8, "unknown_settings": None},
     ),
+    # names of loss and limit in single scripts; an algorithm that is called like one of pairs
+    ({"a.py": "p.add_argument('--num_chains', default=6)\nlr = 1e-6\nkl_weight_beta = 0.1"}, {"group_size": 6}),
+    ({"a.yaml": "group_size: 6\nlr: 1e-6\nsampling_max_tokens: 9"}, {"max_new_tokens": 9}),
+    ({"a.yaml": "group_size: 6\nlr: 1e-6\nmax_response_tokens: 9"}, {"max_new_tokens": 9}),
+    ({"a.yaml": "algorithm: ipo\ngroup_size: 6\nlr: 1e-6\nclip_eps: 0.2"}, {"framework": "hand-written trainer"}),
+    ({"a.yaml": "algorithm: ipo\nbeta: 0.1\nlr: 1e-6\n"}, {"framework": None}),
+    # what a case of the shell is called is no argument of the command above it
+    (
+        {"a.sh": "python grpo.py --group_size 6 --lr 1e-6\ncase $1 in\ng.lr=1|g.lr=2)\n;;\nesac"},
+        {"learning_rate": 1e-6},
+    ),
+    # documents and scripts that a script of the shell writes, whether a command names them or not
+    (
+        {"a.sh": "K=6\ncat <<EOF > c.yaml\nnum_generations: $K\nlearning_rate: 1e-6\nbeta: 0.1\nEOF\n./start\n"},
+        {"group_size": 6, "kl_coef": 0.1},
+    ),
+    ({"a.sh": "cat > t.py <<'E'\nGRPOConfig(num_generations=6, beta=0.1)\nE\npython t.py"}, {"group_size": 6}),
+    # a root with a default of its own, and packages below src
+    (
+        {
+            "s/a.sh": 'R="${R:-$(cd ${D}/.. && pwd)}"\n"$R/s/b.sh"\n',
+            "s/b.sh": "python train.py --group_size 6 --lr 1e-6",
+        },
+        {"group_size": 6},
+    ),
+    (
+        {
+            "a.sh": "python -m p.grpo_train --lr 1e-6",
+            "src/p/grpo_train.py": "a('--x')\np.add_argument('--group_size', default=6)",
+        },
+        {"group_size": 6},
+    ),
+    # parameters of what trains count before those of its parts; groups of examples that are held out do not
+    ({"a.py": "def advantages(r, num_generations=32): pass\ngroup_size = 6\nlr = 1e-6"}, {"group_size": 6}),
+    (
+        {
+            "a.py": "class T:\n    def __init__(self, group_size=4): pass\n"
+            "def train(group_size=typer.Option(6), lr=1e-6, kl_coef=0.1): T(group_size=group_size)\n"
+        },
+        {"group_size": 6},
+    ),
+    (
+        {
+            "a.py": "v = [TrajectoryGroup(roll(m) for _ in range(2)) for p in val_puzzles]\n"
+            "t = [TrajectoryGroup(roll(m) for _ in range(6)) for p in puzzles]\n"
+            "m.train(t, TrainConfig(learning_rate=1e-6))"
+        },
+        {"group_size": 6},
+    ),
 ]
 
 
@@ -1015,6 +1070,8 @@ def test_kinds_of_configuration(tmp_path: Path, files: dict[str, str], expected:
         ("a.py", "# GRPO\np.add_argument('--config', required=True)\n", "the document that --config names (line 2)"),
         ("a.sh", "python -m rl.grpo_train\n", "it starts rl/grpo_train.py, which is not beside it"),
         ("b.sh", "python b.py --x\n", "in b.py, line 1 fills in PPOConfig"),
+        ("c.sh", 'R=${R:-/p}\n"$R/run_it.sh" "$@"\n', "it starts /p/run_it.sh, which is not beside it"),
+        ("d.sh", "accelerate launch --num_processes 2 go.py name=x\n", "it starts go.py, which is not beside it"),
     ],
 )
 def test_settings_that_are_left_to_others_are_said_to_be(tmp_path: Path, name: str, text: str, where: str) -> None:

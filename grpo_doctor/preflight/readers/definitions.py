@@ -58,7 +58,7 @@ class Definitions:
         self.dicts: list[tuple[str, ast.Dict]] = []
         self.members: list[tuple[str, ast.expr, int]] = []
         self.set_items: list[tuple[str, str, ast.expr, str]] = []
-        self.defaults: list[tuple[str, ast.expr, int]] = []
+        self.defaults: list[tuple[str, str, ast.expr, int]] = []
         self.lists: list[ast.List] = []
         self.keyed: dict[str, list[ast.expr]] = {}
         self.origins: dict[str, str] = {}
@@ -187,7 +187,7 @@ class Definitions:
             self.parameters.setdefault(argument.arg, []).append((function.name, default))
             nothing = isinstance(default, ast.Constant) and type(default.value) is int and default.value <= 1
             if not ELSEWHERE.search(function.name) and argument.arg != "k" and not nothing:  # k: how many it looks up
-                self.defaults.append((argument.arg, default, value.lineno))
+                self.defaults.append((function.name, argument.arg, default, value.lineno))
 
     def _flag(self, call: ast.Call) -> None:
         """absl's ``DEFINE_integer("k", 8, "…")``."""
