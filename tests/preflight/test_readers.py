@@ -324,6 +324,17 @@ def test_the_line_of_a_setting_in_a_document_that_a_script_writes_is_that_of_the
     assert read(path)[0].lines["group_size"] == 3
 
 
+def test_a_kind_of_file_that_is_not_known_is_told(tmp_path: Path) -> None:
+    (path := tmp_path / "a.jsonnet").write_text("{ trainer: { num_generations: 8 } }\n", encoding="utf-8")
+    assert read(path)[0].notes == ["a file that ends in .jsonnet is read as commands; it holds none"]
+
+
+def test_commands_that_say_nothing_of_a_training_are_left_out_beside_one_that_does(tmp_path: Path) -> None:
+    text = "/opt/areal-2/bin/python watch.py --seconds 3\n/opt/areal-2/bin/python t.py gconfig.n_samples=4 actor.optimizer.lr=1e-6\n"
+    (path := tmp_path / "a.sh").write_text(text, encoding="utf-8")
+    assert [found.settings["group_size"] for found in read(path)] == [4]
+
+
 def test_the_options_of_a_script_are_no_command(tmp_path: Path) -> None:
     path = tmp_path / "a.sh"
     cases = "  -k|--num-generations) K=$2; shift 2 ;;\n  --learning-rate) LR=$2; shift 2 ;;\n  --bf16) shift ;;\n"
@@ -1032,6 +1043,31 @@ KINDS = [
             "a.sh": "python -m p.grpo_train --lr 1e-6",
             "src/p/grpo_train.py": "a('--x')\np.add_argument('--group_size', default=6)",
         },
+        {"group_size": 6},
+    ),
+    # recipes of just, instructions of Docker, bindings of gin, sections of an .ini
+    (
+        {"justfile": 'k-n := "6"\ntrain lr="1e-6" *rest:\n    @uv run grpo.py --group_size {{k-n}} --lr {{ lr }}\n'},
+        {"group_size": 6, "learning_rate": 1e-6},
+    ),
+    ({"Dockerfile": 'FROM x\nCMD ["python", "grpo.py", "--group_size", "6", "--lr", "1e-6"]\n'}, {"group_size": 6}),
+    (
+        {"Dockerfile.b": 'ENV K 6\nENTRYPOINT ["python", "grpo.py"]\nCMD ["--group_size=6", "--lr", "1e-6"]\n'},
+        {"group_size": 6, "learning_rate": 1e-6},
+    ),
+    ({"Dockerfile": "ARG K=6\nRUN x && \\\n  python grpo.py --group_size $K --lr 1e-6\n"}, {"group_size": 6}),
+    ({"a.gin": "import t\nK = 6\na/T.group_size = %K  # k\nT.lr = 1e-6\nT.f = @f\n"}, {"group_size": 6}),
+    ({"a.ini": "[grpo]\ngroup_size = 6\nlr = 1e-6\n"}, {"group_size": 6}),
+    # what a workflow of GitHub fills in, and the documents that a ConfigMap holds
+    (
+        {
+            "a.yml": "on: {workflow_dispatch: {inputs: {k: {default: '6'}}}}\njobs:\n  t:\n    steps:\n    - run: |\n"
+            "        python grpo.py --group_size ${{ inputs.k }} --lr 1e-6\n"
+        },
+        {"group_size": 6},
+    ),
+    (
+        {"a.yaml": "kind: ConfigMap\ndata:\n  c.yaml: |\n    group_size: 6\n    lr: 1e-6\n    beta: 0.1\n"},
         {"group_size": 6},
     ),
     # parameters of what trains count before those of its parts; groups of examples that are held out do not
