@@ -1070,6 +1070,8 @@ KINDS = [
         {"a.yaml": "kind: ConfigMap\ndata:\n  c.yaml: |\n    group_size: 6\n    lr: 1e-6\n    beta: 0.1\n"},
         {"group_size": 6},
     ),
+    ({"a.py": "def advantage(r, epsilon=1e-6): pass\nGRPOTrainer(args=GRPOConfig(beta=0.1))"}, {"epsilon": 0.2}),
+    ({"a.py": "def loss(r, epsilon=3e-4): pass\ngroup_size = 6\nlr = 1e-6\nkl_coef = 0.1"}, {"group_size": 6}),
     # parameters of what trains count before those of its parts; groups of examples that are held out do not
     ({"a.py": "def advantages(r, num_generations=32): pass\ngroup_size = 6\nlr = 1e-6"}, {"group_size": 6}),
     (
