@@ -329,6 +329,11 @@ def test_a_kind_of_file_that_is_not_known_is_told(tmp_path: Path) -> None:
     assert read(path)[0].notes == ["a file that ends in .jsonnet is read as commands; it holds none"]
 
 
+def test_a_cfg_of_another_syntax_is_no_failure(tmp_path: Path) -> None:
+    (path := tmp_path / "a.cfg").write_text("model = dict(type='x')\n", encoding="utf-8")
+    assert read(path)[0].run_type == "none"
+
+
 def test_commands_that_say_nothing_of_a_training_are_left_out_beside_one_that_does(tmp_path: Path) -> None:
     text = "/opt/areal-2/bin/python watch.py --seconds 3\n/opt/areal-2/bin/python t.py gconfig.n_samples=4 actor.optimizer.lr=1e-6\n"
     (path := tmp_path / "a.sh").write_text(text, encoding="utf-8")

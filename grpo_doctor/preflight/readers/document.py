@@ -136,8 +136,8 @@ def _ini(text: str) -> Iterator[tuple[str, Any, int]]:
     parser = configparser.ConfigParser(interpolation=None, strict=False, allow_no_value=True)
     try:
         parser.read_string(text)
-    except configparser.Error as error:
-        raise ValueError(str(error)) from None
+    except configparser.Error:
+        return  # of another syntax, as many a ``.cfg`` is
     lines = _lines_of(text)
     for section in parser.sections():
         for key, value in parser.items(section):
