@@ -9,6 +9,7 @@ def group_size_out_of_range(
     framework: Column = any_of("settings.framework", optional=True),
     estimator: Column = any_of("settings.adv_estimator", optional=True),
     own_group: Column = any_of("settings.own_group", optional=True),
+    steps: Column = any_of("settings.max_steps", optional=True),
     *,
     group_below: int = 4,
 ) -> Fires:
@@ -17,7 +18,7 @@ def group_size_out_of_range(
     ## What it sees
     Responses per prompt: info at 2 or 3, a warning at 1. Silent where the estimator takes no baseline from the group
     (GAE, REINFORCE, ReMax), and where the trainer refuses to start (CFG013), or a fork's own agents may make groups
-    of other responses; info where a configuration does not tell the estimator.
+    of other responses; info where a configuration does not tell the estimator, or makes one step, as to evaluate.
 
     ## Thresholds
     - `group_below`: responses per prompt below which a group is too small.
@@ -45,6 +46,6 @@ def group_size_out_of_range(
         alone | (asked & (group_size > 1) & (group_size < group_below)),
         "A group of {k:.0f}: the mean over the responses to one prompt is a poor baseline.",
         hold=(1, 1),
-        warning=alone & ((grouped == 1) | isnan(framework)),
+        warning=alone & ((grouped == 1) | isnan(framework)) & ~(steps <= 1),
         k=group_size,
     )

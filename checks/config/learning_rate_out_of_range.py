@@ -24,6 +24,7 @@ def learning_rate_out_of_range(
     full_warning_rate: float = 5e-5,
     adapter_rate: float = 2e-6,
     standing_rate: float = 5e-7,
+    highest_adapter_rate: float = 1e-3,
     large_model_billions: float = 0.1,
     warmup_steps: int = 10,
 ) -> Fires:
@@ -32,15 +33,16 @@ def learning_rate_out_of_range(
     ## What it sees
     The highest learning rate so far, or the declared one. Full fine-tuning of a model of at least 0.1 billion
     parameters (by its name) above 1e-5: info, from 5e-5 on, the default of supervised training: warning. LoRA at 2e-6
-    or below: info, at 5e-7 or below: warning; a recorded rate only once ten rows have not raised it. What does not say
-    whether it trains an adapter is skipped, and so is an optimizer whose steps are not Adam's (SGD, Muon, Prodigy,
-    D-Adaptation, Lion, Shampoo, SOAP).
+    or below: info, at 5e-7 or below: warning; a recorded rate only once ten rows have not raised it. LoRA from 1e-3
+    on: warning. What does not say whether it trains an adapter is skipped, and so is an optimizer whose steps are not
+    Adam's (SGD, Muon, Prodigy, D-Adaptation, Lion, Shampoo, SOAP).
 
     ## Thresholds
     - `full_info_rate`: learning rate of full fine-tuning above which it is an info.
     - `full_warning_rate`: learning rate of full fine-tuning from which it is a warning.
     - `adapter_rate`: learning rate of LoRA up to which it is an info.
     - `standing_rate`: learning rate of LoRA up to which it is a warning.
+    - `highest_adapter_rate`: learning rate of LoRA from which it is a warning.
     - `large_model_billions`: billions of parameters from which the first limit holds.
     - `warmup_steps`: rows without a rise after which a warm-up is over.
 
@@ -65,12 +67,13 @@ def learning_rate_out_of_range(
     adam = each(steps_otherwise, optimizer) == 0
     high = adam & (lora == 0) & (peak > full_info_rate) & (each(billions, model) >= large_model_billions)
     settled = (peak == previous(peak, warmup_steps)) | (peak == declared)
+    wild = adam & (lora > 0) & (peak >= highest_adapter_rate)
     low = adam & (lora > 0) & settled & (peak > 0) & (peak <= adapter_rate)
     return fires(
-        high | low,
+        high | low | wild,
         "The learning rate of {peak:.2g} is outside the usual range ({low:g} to {top:g}).",
         hold=(1, 1),
-        warning=(high & (peak >= full_warning_rate)) | (low & (peak <= standing_rate)),
+        warning=wild | (high & (peak >= full_warning_rate)) | (low & (peak <= standing_rate)),
         peak=peak,
         low=5e-7 + (lora > 0) * 4.5e-6,
         top=3e-6 + (lora > 0) * 4.7e-5,

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.columns import Column, is_any
+from grpo_doctor.columns import Column, is_any, isnan, where
 from grpo_doctor.remedies import remedy
 
 
@@ -19,17 +19,21 @@ from grpo_doctor.remedies import remedy
     ),
 )
 def rollout_not_whole_mini_batches(
-    update: Column = any_of("settings.update_prompts"),
-    rollout: Column = any_of("settings.rollout_prompts"),
+    update: Column = any_of("settings.update_prompts", "settings.update_responses"),
+    prompts: Column = any_of("settings.rollout_prompts"),
     framework: Column = any_of("settings.framework"),
+    responses: Column = any_of("settings.rollout_responses", optional=True),
+    in_prompts: Column = any_of("settings.update_prompts", optional=True),
 ) -> Fires:
     """The rollout is no whole number of mini-batches.
 
     ## What it sees
-    Prompts of a rollout that the prompts of a mini-batch do not divide: info; an error for EasyR1 and SkyRL.
+    Prompts, or responses, of a rollout that those of a mini-batch do not divide: info; a warning for slime, an error
+    for EasyR1 and SkyRL.
 
     ## Why it matters
-    The last update rests on the rest alone and has the same step size. EasyR1 and SkyRL refuse to start.
+    The last update rests on the rest alone and has the same step size. slime throws the rest away. EasyR1 and SkyRL
+    refuse to start.
 
     ## Known false alarms
     verl trains on; the uneven last update is rarely felt.
@@ -38,14 +42,19 @@ def rollout_not_whole_mini_batches(
     A multiple.
 
     ## Sources
-    EasyR1 `ray_trainer.py` (`rollout_batch_size % global_batch_size`); SkyRL `train/utils/utils.py`.
+    EasyR1 `ray_trainer.py` (`rollout_batch_size % global_batch_size`); SkyRL `train/utils/utils.py`; slime
+    `ray/rollout.py` (`trim_len`).
     """
+    by_response = isnan(in_prompts)
+    rollout = where(by_response, responses, prompts)
     uneven = (rollout > update) & (rollout % update != 0)
     return fires(
         uneven,
-        "A rollout of {rollout:.0f} prompts is no whole number of mini-batches of {update:.0f}.",
+        "A rollout of {rollout:.0f} {what} is no whole number of mini-batches of {update:.0f}.",
         hold=(1, 1),
+        warning=uneven & is_any(framework, "slime"),
         error=uneven & is_any(framework, "EasyR1", "SkyRL"),
         rollout=rollout,
+        what=where(by_response, "responses", "prompts"),
         update=update,
     )

@@ -101,6 +101,8 @@ def understand(launch: Launch) -> Configuration:
     found.severed = list(launch.severed)
     taken = _take(launch, framework, found)
     found.run_type = kind_of(launch, found)
+    if found.run_type == "none" and not found.elsewhere:
+        found.elsewhere = [f"it starts {named}, which is not beside it" for named in launch.absent]
     name_unknown(launch, found)
     if launch.complete and found.run_type == "rl" and not _only_by_keys(launch, framework, found):
         for name, value in framework.defaults.items():
@@ -157,7 +159,7 @@ def _take(launch: Launch, framework: Framework, found: Configuration) -> set[str
     index = _suffixes(launch, framework.flat)
     names: dict[str, list[str]] = {name: list(keys) for name, keys in framework.names.items()}
     if framework is HAND_WRITTEN:
-        for key in sorted(index, key=lambda key: rank(key, index[key])):
+        for key in sorted(index, key=lambda key: (index[key].line == 0, key in launch.vague, rank(key, index[key]))):
             if (name := usual(key, index)) is not None:
                 names.setdefault(name, []).append(key)
     for name in SWEPT if framework is not HAND_WRITTEN and framework.flat else ():

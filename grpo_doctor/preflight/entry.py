@@ -79,8 +79,10 @@ class Launch:
         complete: whether a key that is absent has the framework's default; not so where a part was not read.
         notes: what was not read, in words.
         elsewhere: where the settings are that this file leaves to others, in words.
+        absent: scripts that it starts and that are not beside it.
         severed: lines of arguments that were read although the shell does not pass them to the command above them.
         forced: keys that a command adds to those that its program has (``+key=value``).
+        vague: keys that are parameters of functions which are called after something else than training.
         folder: where the script that starts it has changed to, as it says.
         followed: whether what it names was added to it.
         firm: how many entries were passed to a program; its script only may mean those behind them. None: all.
@@ -94,8 +96,10 @@ class Launch:
     complete: bool = True
     notes: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
+    absent: list[str] = field(default_factory=list)
     severed: list[int] = field(default_factory=list)
     forced: set[str] = field(default_factory=set)
+    vague: set[str] = field(default_factory=set)
     folder: str = ""
     followed: bool = False
     firm: int | None = None

@@ -54,13 +54,15 @@ _OF_GAMES = frozenset(
 )
 """Keys of Stable-Baselines3 and CleanRL, whose PPO trains small networks to play."""
 _SUPERVISED = re.compile(r"(?i)(?:^|[^a-z])sft(?:[^a-z]|$)|SFTConfig|^TrainingArguments|fsdp_sft|pretrain\b")
+_OF_PAIRS = ("dpo", "kto", "orpo", "simpo", "cpo", "ipo", "rm")
+"""Algorithms that learn from pairs, unless a group and a clip bound say that the name is another's."""
 _PREFERENCE = re.compile(r"(?i)(?:^|[^a-z])(?:dpo|kto|orpo|simpo|cpo|ipo|rm)(?:[^a-z]|$)|(?:DPO|KTO|ORPO|Reward)Config")
 
 
 def kind_of(launch: Launch, found: Configuration) -> RunType:
     """The kind of training, as far as the launch and what was read of it tell."""
     algorithm = str(found.settings.get("algorithm", "")).lower()
-    if algorithm in ("dpo", "kto", "orpo", "simpo", "cpo", "ipo", "rm"):
+    if algorithm in _OF_PAIRS and not {"group_size", "epsilon"} <= found.settings.keys():
         return "preference"
     if algorithm in ("sft", "sft_loss", "pt", "supervised", "gkd") or (
         found.framework.name in ("axolotl", "LLaMA-Factory") and not algorithm

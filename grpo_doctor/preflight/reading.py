@@ -12,7 +12,9 @@ from ..sources.input import Input
 from .configuration import Configuration, understand
 from .entry import LARGEST_SCRIPT, Command, Entry, Launch
 from .frameworks import FRAMEWORKS, HAND_WRITTEN
+from .readers import dockerfile, justfile
 from .readers.document import read_document
+from .readers.follow import documents
 from .readers.makefile import makefile
 from .readers.markdown import blocks
 from .readers.notebook import read_notebook
@@ -38,6 +40,10 @@ _FENCE = re.compile(r"[ \t]{0,9}(?:```[\w+\-]{0,20}(?=[ \t]{0,9}\r?\n)|`)")
 """What begins a block of code in Markdown, as people paste it together with the block."""
 MARKDOWN = (".md", ".markdown")
 _MAKEFILE = re.compile(r"(?:GNU)?[Mm]akefile|.*\.mk")
+_RECIPES = ((_MAKEFILE, makefile), (dockerfile.NAMES, dockerfile.dockerfile), (justfile.NAMES, justfile.justfile))
+"""Files of commands by their names, and what writes each as a script of the shell."""
+_INPUT = re.compile(r"\$\{\{\s*(?:github\.event\.)?inputs\.([\w\-]+)\s*\}\}")
+"""What a workflow of GitHub, or a job of Azure, fills in."""
 COMMANDS = 100
 """Commands of a file of another kind at most."""
 SUFFIXES = (
@@ -68,7 +74,7 @@ def read(path: Path) -> list[Configuration]:
     if of_frameworks and all(c.framework is HAND_WRITTEN for c in told):
         return of_frameworks  # what a script starts trains, whatever else prepares it
     if any("group_size" in c.settings for c in told):
-        return told
+        return [c for c in told if c.keys]
     trained = [c for c in trained if not any(c is other for other in by_variables)] or trained
     others = [c for c in found if c.run_type != "none"] or [c for c in found if c.elsewhere]
     return trained or others[:1] or found[:1]
@@ -93,16 +99,26 @@ def _text(path: Path) -> str:
     return text if fence is None else text[fence.end() :].rstrip().rstrip("`") + "\n"
 
 
-def _of_document(documents: list[Launch]) -> Iterator[Command]:
+def _of_document(found: list[Launch]) -> Iterator[Command]:
     """The commands that a document holds: jobs of SkyPilot, Kubernetes and the like."""
-    for entry in documents[0].entries if documents else ():
+    entries = found[0].entries if found else []
+    given = {e.key.removesuffix(".default").rsplit("inputs.", 1)[-1]: e.value for e in entries if "inputs." in e.key}
+    for entry in entries:
         value = entry.value
         if isinstance(value, list) and sum(str(word).startswith("--") for word in value) > 1:
             yield Command([str(word) for word in value], entry.line)
             continue
         for text in value if isinstance(value, list) else [value]:
             if isinstance(text, str) and _COMMAND.search(text) and _PASSES.search(text):
+                text = _INPUT.sub(lambda said: str(given.get(said[1], said[0])), text)
                 yield Command(text, entry.line - ("\n" not in text))
+
+
+def _inner(found: list[Launch], path: Path) -> list[Launch]:
+    """The documents that a document holds, as the ConfigMap of a job does under the names of files."""
+    held = {e.key: e for launch in found for e in launch.entries if isinstance(e.value, str) and "\n" in e.value}
+    texts = {key: str(entry.value) for key, entry in held.items()}
+    return documents(texts, path, "document", {key: entry.line for key, entry in held.items()})
 
 
 def _commands(held: Iterable[Command], path: Path, written: Mapping[str, str] | None = None) -> list[Launch]:
@@ -122,24 +138,12 @@ def _holding(launches: list[Launch]) -> list[Launch]:
     """The launches that hold settings, or an empty one; what was not read of the others is said there."""
     holding = [launch for launch in launches if launch.entries or launch.elsewhere] or [Launch("")]
     unread = [note for launch in launches if not (launch.entries or launch.elsewhere) for note in launch.notes]
+    absent = list(dict.fromkeys(named for launch in launches for named in launch.absent))
     for launch in holding:
         launch.notes += [note for note in dict.fromkeys(unread) if note not in launch.notes]
         launch.complete &= not unread
+        launch.absent = absent
     return holding
-
-
-def _written(written: Mapping[str, str], path: Path) -> list[Launch]:
-    """The documents that a notebook writes; of one that cannot be read, a note."""
-    found: list[Launch] = []
-    for name, text in written.items():
-        if Path(name).suffix in (".yaml", ".yml", ".toml", ".json"):
-            try:
-                found += read_document(text, path.with_name(Path(name).name))
-            except ReadError as error:
-                found.append(Launch("", notes=[f"{name[:80]}, which the notebook writes, was not read: {error}"]))
-    for launch in found:
-        launch.line = 0  # a command that takes it counts before it
-    return found
 
 
 def _head(path: Path) -> str:
@@ -160,17 +164,17 @@ def _launches(path: Path, text: str) -> list[Launch]:
             return _script(text, path)
         case ".ipynb":
             launches, commands, written = read_notebook(text, path)
-            return launches + _commands(commands, path, written) + _written(written, path)
-        case ".yaml" | ".yml" | ".toml" | ".json" | ".jsonc" | ".json5" | ".gin":
+            return launches + _commands(commands, path, written) + documents(written, path, "notebook")
+        case ".yaml" | ".yml" | ".toml" | ".json" | ".jsonc" | ".json5" | ".gin" | ".ini" | ".cfg":
             try:
-                documents = read_document(text, path)
+                found = read_document(text, path)
             except ReadError:
                 if not _COMMAND.search(text):
                     raise
-                documents = []
-            if not any(launch.entries for launch in documents):
+                found = []
+            if not any(launch.entries for launch in found):
                 return read_shell(text, path)  # a script of the shell under another name
-            return documents + _commands(_of_document(documents), path)
+            return found + _commands(_of_document(found), path) + _inner(found, path)
         case suffix if suffix in LOGS:
             from .readers.log import read_log
 
@@ -181,7 +185,11 @@ def _launches(path: Path, text: str) -> list[Launch]:
             return _markdown(text, path)
     if text.startswith("#!") and "python" in text.split("\n", 1)[0]:
         return _script(text, path)
-    return read_shell(makefile(text) if _MAKEFILE.fullmatch(path.name) else text, path)
+    as_script = next((written for names, written in _RECIPES if names.fullmatch(path.name)), None)
+    launches = read_shell(as_script(text) if as_script else text, path)
+    if path.suffix and not as_script and not any(launch.entries or launch.absent for launch in launches):
+        launches.append(Launch("", notes=[f"a file that ends in {path.suffix} is read as commands; it holds none"]))
+    return launches
 
 
 def _markdown(text: str, path: Path) -> list[Launch]:

@@ -318,6 +318,28 @@ def test_what_the_shell_does_not_pass_is_read_and_named(tmp_path: Path) -> None:
     assert note.startswith("the shell does not pass line 3, 4 to the command above, though it was read: ")
 
 
+def test_the_line_of_a_setting_in_a_document_that_a_script_writes_is_that_of_the_script(tmp_path: Path) -> None:
+    text = "set -e\ncat <<EOF > c.yaml\nnum_generations: 1\nlearning_rate: 1e-6\nEOF\n"
+    (path := tmp_path / "a.sh").write_text(text, encoding="utf-8")
+    assert read(path)[0].lines["group_size"] == 3
+
+
+def test_a_kind_of_file_that_is_not_known_is_told(tmp_path: Path) -> None:
+    (path := tmp_path / "a.jsonnet").write_text("{ trainer: { num_generations: 8 } }\n", encoding="utf-8")
+    assert read(path)[0].notes == ["a file that ends in .jsonnet is read as commands; it holds none"]
+
+
+def test_a_cfg_of_another_syntax_is_no_failure(tmp_path: Path) -> None:
+    (path := tmp_path / "a.cfg").write_text("model = dict(type='x')\n", encoding="utf-8")
+    assert read(path)[0].run_type == "none"
+
+
+def test_commands_that_say_nothing_of_a_training_are_left_out_beside_one_that_does(tmp_path: Path) -> None:
+    text = "/opt/areal-2/bin/python watch.py --seconds 3\n/opt/areal-2/bin/python t.py gconfig.n_samples=4 actor.optimizer.lr=1e-6\n"
+    (path := tmp_path / "a.sh").write_text(text, encoding="utf-8")
+    assert [found.settings["group_size"] for found in read(path)] == [4]
+
+
 def test_the_options_of_a_script_are_no_command(tmp_path: Path) -> None:
     path = tmp_path / "a.sh"
     cases = "  -k|--num-generations) K=$2; shift 2 ;;\n  --learning-rate) LR=$2; shift 2 ;;\n  --bf16) shift ;;\n"
@@ -996,6 +1018,82 @@ KINDS = [
         },
         {"group_size": 8, "unknown_settings": None},
     ),
+    # names of loss and limit in single scripts; an algorithm that is called like one of pairs
+    ({"a.py": "p.add_argument('--num_chains', default=6)\nlr = 1e-6\nkl_weight_beta = 0.1"}, {"group_size": 6}),
+    ({"a.yaml": "group_size: 6\nlr: 1e-6\nsampling_max_tokens: 9"}, {"max_new_tokens": 9}),
+    ({"a.yaml": "group_size: 6\nlr: 1e-6\nmax_response_tokens: 9"}, {"max_new_tokens": 9}),
+    ({"a.yaml": "algorithm: ipo\ngroup_size: 6\nlr: 1e-6\nclip_eps: 0.2"}, {"framework": "hand-written trainer"}),
+    ({"a.yaml": "algorithm: ipo\nbeta: 0.1\nlr: 1e-6\n"}, {"framework": None}),
+    # what a case of the shell is called is no argument of the command above it
+    (
+        {"a.sh": "python grpo.py --group_size 6 --lr 1e-6\ncase $1 in\ng.lr=1|g.lr=2)\n;;\nesac"},
+        {"learning_rate": 1e-6},
+    ),
+    # documents and scripts that a script of the shell writes, whether a command names them or not
+    (
+        {"a.sh": "K=6\ncat <<EOF > c.yaml\nnum_generations: $K\nlearning_rate: 1e-6\nbeta: 0.1\nEOF\n./start\n"},
+        {"group_size": 6, "kl_coef": 0.1},
+    ),
+    ({"a.sh": "cat > t.py <<'E'\nGRPOConfig(num_generations=6, beta=0.1)\nE\npython t.py"}, {"group_size": 6}),
+    # a root with a default of its own, and packages below src
+    (
+        {
+            "s/a.sh": 'R="${R:-$(cd ${D}/.. && pwd)}"\n"$R/s/b.sh"\n',
+            "s/b.sh": "python train.py --group_size 6 --lr 1e-6",
+        },
+        {"group_size": 6},
+    ),
+    (
+        {
+            "a.sh": "python -m p.grpo_train --lr 1e-6",
+            "src/p/grpo_train.py": "a('--x')\np.add_argument('--group_size', default=6)",
+        },
+        {"group_size": 6},
+    ),
+    # recipes of just, instructions of Docker, bindings of gin, sections of an .ini
+    (
+        {"justfile": 'k-n := "6"\ntrain lr="1e-6" *rest:\n    @uv run grpo.py --group_size {{k-n}} --lr {{ lr }}\n'},
+        {"group_size": 6, "learning_rate": 1e-6},
+    ),
+    ({"Dockerfile": 'FROM x\nCMD ["python", "grpo.py", "--group_size", "6", "--lr", "1e-6"]\n'}, {"group_size": 6}),
+    (
+        {"Dockerfile.b": 'ENV K 6\nENTRYPOINT ["python", "grpo.py"]\nCMD ["--group_size=6", "--lr", "1e-6"]\n'},
+        {"group_size": 6, "learning_rate": 1e-6},
+    ),
+    ({"Dockerfile": "ARG K=6\nRUN x && \\\n  python grpo.py --group_size $K --lr 1e-6\n"}, {"group_size": 6}),
+    ({"a.gin": "import t\nK = 6\na/T.group_size = %K  # k\nT.lr = 1e-6\nT.f = @f\n"}, {"group_size": 6}),
+    ({"a.ini": "[grpo]\ngroup_size = 6\nlr = 1e-6\n"}, {"group_size": 6}),
+    # what a workflow of GitHub fills in, and the documents that a ConfigMap holds
+    (
+        {
+            "a.yml": "on: {workflow_dispatch: {inputs: {k: {default: '6'}}}}\njobs:\n  t:\n    steps:\n    - run: |\n"
+            "        python grpo.py --group_size ${{ inputs.k }} --lr 1e-6\n"
+        },
+        {"group_size": 6},
+    ),
+    (
+        {"a.yaml": "kind: ConfigMap\ndata:\n  c.yaml: |\n    group_size: 6\n    lr: 1e-6\n    beta: 0.1\n"},
+        {"group_size": 6},
+    ),
+    ({"a.py": "def advantage(r, epsilon=1e-6): pass\nGRPOTrainer(args=GRPOConfig(beta=0.1))"}, {"epsilon": 0.2}),
+    ({"a.py": "def loss(r, epsilon=3e-4): pass\ngroup_size = 6\nlr = 1e-6\nkl_coef = 0.1"}, {"group_size": 6}),
+    # parameters of what trains count before those of its parts; groups of examples that are held out do not
+    ({"a.py": "def advantages(r, num_generations=32): pass\ngroup_size = 6\nlr = 1e-6"}, {"group_size": 6}),
+    (
+        {
+            "a.py": "class T:\n    def __init__(self, group_size=4): pass\n"
+            "def train(group_size=typer.Option(6), lr=1e-6, kl_coef=0.1): T(group_size=group_size)\n"
+        },
+        {"group_size": 6},
+    ),
+    (
+        {
+            "a.py": "v = [TrajectoryGroup(roll(m) for _ in range(2)) for p in val_puzzles]\n"
+            "t = [TrajectoryGroup(roll(m) for _ in range(6)) for p in puzzles]\n"
+            "m.train(t, TrainConfig(learning_rate=1e-6))"
+        },
+        {"group_size": 6},
+    ),
 ]
 
 
@@ -1015,6 +1113,8 @@ def test_kinds_of_configuration(tmp_path: Path, files: dict[str, str], expected:
         ("a.py", "# GRPO\np.add_argument('--config', required=True)\n", "the document that --config names (line 2)"),
         ("a.sh", "python -m rl.grpo_train\n", "it starts rl/grpo_train.py, which is not beside it"),
         ("b.sh", "python b.py --x\n", "in b.py, line 1 fills in PPOConfig"),
+        ("c.sh", 'R=${R:-/p}\n"$R/run_it.sh" "$@"\n', "it starts /p/run_it.sh, which is not beside it"),
+        ("d.sh", "accelerate launch --num_processes 2 go.py name=x\n", "it starts go.py, which is not beside it"),
     ],
 )
 def test_settings_that_are_left_to_others_are_said_to_be(tmp_path: Path, name: str, text: str, where: str) -> None:

@@ -36,13 +36,15 @@ def _parts(named: str) -> list[str]:
 
 def unrooted(named: str) -> str:
     """A path without the variable, or the program's output, with which it begins; such is where the project lies."""
-    if not named.startswith("$("):
+    if not named.startswith(("$(", "${")):
         return _ROOT.sub("", named, count=1)
+    opening, closing = named[1], ")" if named[1] == "(" else "}"
     depth = 0
     for at, sign in enumerate(named[:500]):
-        depth += (sign == "(") - (sign == ")")
+        depth += (sign == opening) - (sign == closing)
         if at > 1 and not depth:
-            return named[at + 1 :].lstrip("/")
+            rest = named[at + 1 :]
+            return rest.lstrip("/") if opening == "(" or rest[:1] == "/" else named
     return named
 
 

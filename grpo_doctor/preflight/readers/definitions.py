@@ -31,6 +31,8 @@ SETTINGS = re.compile(r"(?i)(?:\w*_)?(?:config|cfg|args|arguments|conf|hparams|p
 """Names of what a script keeps its settings in."""
 LONGEST_PATH = 12
 """Keys of a path into a configuration at most."""
+NUMERICAL = 1e-4
+"""Below this a function's ``epsilon`` keeps a division from 0; bounds of whole sequences begin above it."""
 LINKS = 10
 """Names that stand for each other at most."""
 DOCUMENTS = 4
@@ -58,7 +60,7 @@ class Definitions:
         self.dicts: list[tuple[str, ast.Dict]] = []
         self.members: list[tuple[str, ast.expr, int]] = []
         self.set_items: list[tuple[str, str, ast.expr, str]] = []
-        self.defaults: list[tuple[str, ast.expr, int]] = []
+        self.defaults: list[tuple[str, str, ast.expr, int]] = []
         self.lists: list[ast.List] = []
         self.keyed: dict[str, list[ast.expr]] = {}
         self.origins: dict[str, str] = {}
@@ -185,9 +187,9 @@ class Definitions:
                 continue
             default = _default_of_field(value)
             self.parameters.setdefault(argument.arg, []).append((function.name, default))
-            nothing = isinstance(default, ast.Constant) and type(default.value) is int and default.value <= 1
+            nothing = isinstance(default, ast.Constant) and _says_nothing(argument.arg, default.value)
             if not ELSEWHERE.search(function.name) and argument.arg != "k" and not nothing:  # k: how many it looks up
-                self.defaults.append((argument.arg, default, value.lineno))
+                self.defaults.append((function.name, argument.arg, default, value.lineno))
 
     def _flag(self, call: ast.Call) -> None:
         """absl's ``DEFINE_integer("k", 8, "…")``."""
@@ -437,6 +439,13 @@ def _of_the_name(value: ast.expr, name: str) -> bool:
     """Whether an expression only passes on what something of the same name is."""
     return name_of(value) == name or (
         isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Constant) and value.slice.value == name
+    )
+
+
+def _says_nothing(name: str, value: object) -> bool:
+    """Whether a parameter's default is no setting: a switch or an index, or what keeps a division from 0."""
+    return (type(value) is int and value <= 1) or (
+        name in ("eps", "epsilon") and isinstance(value, float) and value < NUMERICAL
     )
 
 

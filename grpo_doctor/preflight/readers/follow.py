@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ...sources import ReadError
-from ..entry import OF_RL, Launch
+from ..entry import OF_RL, Entry, Launch
 from ..frameworks import FRAMEWORKS
 from .beside import beside, text_of
 from .document import read_document
@@ -40,7 +40,25 @@ def follow(launch: Launch, path: Path, written: Mapping[str, str], scripts: bool
             launch.complete = False
             launch.notes.append(f"the settings of {named[:80]} were not read: {why}")
     if scripts:
-        _options_of_the_script(launch, path)
+        _options_of_the_script(launch, path, written)
+
+
+def documents(written: Mapping[str, str], path: Path, by: str, before: Mapping[str, int] | None = None) -> list[Launch]:
+    """The documents that a notebook or a script writes, each behind so many lines; of one that cannot be read, a
+    note."""
+    found: list[Launch] = []
+    for name, text in written.items():
+        if Path(name).suffix in (".yaml", ".yml", ".toml", ".json"):
+            try:
+                launches = read_document(text, path.with_name(Path(name).name))
+            except ReadError as error:
+                launches = [Launch("", notes=[f"{name[:80]}, which the {by} writes, was not read: {error}"])]
+            above = (before or {}).get(name, 0)
+            for launch in launches:
+                launch.line = 0  # a command that takes it counts before it
+                launch.entries = [Entry(e.key, e.value, e.line and e.line + above) for e in launch.entries]
+            found += launches
+    return found
 
 
 def _named(launch: Launch, said: Mapping[str, object]) -> list[str]:
@@ -74,17 +92,22 @@ def _take(launch: Launch, path: Path, named: str, written: Mapping[str, str], on
     return ""
 
 
-def _options_of_the_script(launch: Launch, path: Path) -> None:
-    """The defaults of the options that a command leaves out, where its script lies beside."""
+def _options_of_the_script(launch: Launch, path: Path, written: Mapping[str, str]) -> None:
+    """The defaults of the options that a command leaves out, where its script lies beside, or was written before."""
     if any(f.program and not f.flat and re.search(f.program, launch.program) for f in FRAMEWORKS):
         return  # the tables hold what it leaves out
     module = _MODULE.search(f" {launch.program}")
-    scripts = [module[1].replace(".", "/") + ".py"] if module else _SCRIPT.findall(launch.program)
+    scripts = [f"{folder}{module[1].replace('.', '/')}.py" for folder in ("", "src/")] if module else []
+    scripts = scripts or _SCRIPT.findall(launch.program)
     at = next((found for word in scripts if (found := beside(path, word)) is not None and found != path), None)
     text = text_of(at) if at is not None else None
+    if named := next((word for word in scripts if word in written), ""):
+        at, text = path.with_name(Path(named).name), written[named]
     if at is None or text is None:
         if scripts and OF_RL.search(launch.program):
             launch.elsewhere.append(f"it starts {scripts[0][:80]}, which is not beside it")
+        elif scripts and at is None:
+            launch.absent.append(scripts[0][:80])
         return
     try:
         script = started(text, at, {entry.key: entry.value for entry in launch.entries})

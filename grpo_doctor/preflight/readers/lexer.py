@@ -12,6 +12,7 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 _REDIRECTION = re.compile(r">>?(?:&\d|\s{0,9}(?:\"[^\"\n]{0,500}\"|[^\s;|&\"]{1,500}))")
 _FUNCTION = re.compile(r"\(\s{0,9}\)")
+_CASE = re.compile(r"(?:\|[^\s|()]{1,200}){0,50}\)")
 _CONTINUED = re.compile(r"\\\r?\n")
 _SPECIAL = frozenset("\\'\"$#<>();&| \t\r\n")
 PIECES = 30_000
@@ -175,8 +176,8 @@ class Lexer:
             self._put(text[at:end], True, end)
             return
         self._end_word()
-        if text[at] in "|)" and len(self.words) == 1 and raw_text(self.words[0])[:1] == "-":
-            self.words = []  # ``--lr)`` or ``-l|--lr)``: what a case of the script's own options is called
+        if text[at] in "|)" and len(self.words) == 1 and self._names_a_case():
+            self.words = []
         if text[at] == ")" if self.array else text[at] in "\n;&|()":
             self._end()
         if text[at] == "\n" and self.document:
@@ -189,6 +190,11 @@ class Lexer:
             self._go(end)
             return
         self._go(at + 1)
+
+    def _names_a_case(self) -> bool:
+        """Whether the only word is what a case is called: ``--lr)``, ``-l|--lr)`` or ``peft.enabled=false|peft=0)``."""
+        word = raw_text(self.words[0])
+        return word[:1] == "-" or ("=" in word and _CASE.match(self.text, self.at) is not None)
 
     def _end_of_document(self, start: int) -> int:
         """Behind the here-document that begins at ``start``; ``start`` where it never ends."""

@@ -37,6 +37,11 @@ BESIDE = {
 """Calls beside a configuration that say something of it, and the prefix of their keys."""
 MANY = 20
 """Configurations of one script that are read."""
+_TRAINS = re.compile(r"(?i)(?:^|_)(?:train|main|run|fit|learn)(?:er|ing)?(?:_|$)|(?:^|_)(?:grpo|ppo|rloo)$")
+"""Functions whose parameters are those of a training rather than of a step of it."""
+_LOOPS = (ast.GeneratorExp, ast.ListComp)
+_HELD_OUT = re.compile(r"(?i)(?:^|_)(?:val|valid|validation|test|eval|dev)(?:_|$)")
+"""Names of examples on which nothing is trained."""
 DEEPEST = 20
 """Levels of a dictionary that is a document at most."""
 LIBRARIES = frozenset("trl unsloth swift verl transformers openrlhf axolotl".split())
@@ -371,7 +376,8 @@ class _Script(Definitions):
                 if plain and not isinstance(item, ast.Dict) and not ELSEWHERE.search(inside):
                     assert isinstance(key, ast.Constant)
                     self.add(launch, str(key.value), item, item.lineno)
-        groups = (_times(call) for name, call in self.calls if name == "TrajectoryGroup")
+        held_out = self._held_out()
+        groups = (_times(call) for name, call in self.calls if name == "TrajectoryGroup" and call not in held_out)
         for turns in islice(filter(None, groups), MANY):
             self.add(launch, "rollouts_per_group", turns, turns.lineno)
         for name, call in self.calls:
@@ -387,8 +393,9 @@ class _Script(Definitions):
                     continue  # of a library for games
                 launch.add("algorithm", (learner[1] or learner[2]).lower(), call.lineno)
                 self._keywords(launch, "", call)
-        for name, value, line in (*self.meant(), *self.defaults):
+        for name, value, line in self.meant():
             self.add(launch, name.lower(), value, line)
+        self._parameters_of_functions(launch)
         for document, line in self.documents:
             for word, entry in document.items():
                 launch.add(word, entry.value, line)
@@ -396,6 +403,27 @@ class _Script(Definitions):
         # what the modules beside it say comes after its own, and what cannot be told after what can
         launch.entries.sort(key=lambda entry: (entry.line == 0, isinstance(entry.value, Unresolved)))
         return launch
+
+    def _parameters_of_functions(self, launch: Launch) -> None:
+        """Defaults of parameters: those of what trains first, then of constructors; the others are vague."""
+        said = {entry.key for entry in launch.entries}
+        for function, name, value, line in sorted(self.defaults, key=lambda default: _standing(default[0])):
+            key = name.lower()
+            if _standing(function) == 2 and key not in said:
+                launch.vague.add(key)
+            said.add(key)
+            self.add(launch, key, value, line)
+
+    def _held_out(self) -> set[ast.AST]:
+        """The calls in loops over examples that are held out: ``(TrajectoryGroup(…) for puzzle in val_puzzles)``."""
+        loops = (node for tree in self.trees for node in ast.walk(tree) if isinstance(node, _LOOPS))
+        apart = (node for node in loops if _HELD_OUT.search(name_of(node.generators[0].iter)))
+        return {inner for node in islice(apart, MANY) for inner in ast.walk(node.elt)}
+
+
+def _standing(function: str) -> int:
+    """How far a parameter of a function is from a setting of the training."""
+    return 0 if _TRAINS.search(function) else 1 if function == "__init__" else 2
 
 
 def _tells(name: str, call: ast.Call) -> bool:

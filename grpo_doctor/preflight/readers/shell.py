@@ -18,7 +18,7 @@ from ...sources import ReadError
 from ..entry import Launch, Several, Unresolved, scalar
 from .beside import beside, text_of, unrooted
 from .branches import Branches
-from .follow import follow
+from .follow import documents, follow
 from .lexer import Lexer, Statement, Word, raw_text
 from .modules import plain
 from .python import read_modules
@@ -72,7 +72,8 @@ def read_shell(text: str, path: Path, written: Mapping[str, str] | None = None) 
     if launches and (torn := _torn(text, launches[-1])):
         launches[-1].complete = False
         launches[-1].notes.append(f"{torn}: what followed it is not here, so no default is read")
-    return [*launches, _environment(context.shared)]
+    own = {name: text for name, text in context.written.items() if name not in (written or {})}
+    return [*launches, *documents(own, path, "script", context.begun), _environment(context.shared)]
 
 
 def _torn(text: str, launch: Launch) -> str:
@@ -108,6 +109,7 @@ class _Context:
     variables: Variables = field(default_factory=Variables)
     shared: dict[str, tuple[Any, int]] = field(default_factory=dict)
     written: dict[str, str] = field(default_factory=dict)
+    begun: dict[str, int] = field(default_factory=dict)
     functions: dict[str, list[Statement]] = field(default_factory=dict)
     taken_in: bool = False
     depth: int = 0
@@ -130,7 +132,7 @@ def _read(text: str, context: _Context) -> list[Launch]:
     for launch in script.launches:
         if not launch.followed:
             follow(launch, context.path, context.written, context.affords(launch.program))
-    return [launch for launch in script.launches if launch.entries or launch.elsewhere]
+    return [launch for launch in script.launches if launch.entries or launch.elsewhere or launch.absent]
 
 
 class _Script:
@@ -262,6 +264,7 @@ def _run(words: Words, context: _Context, launches: list[Launch]) -> None:
         _command(words, launches, context.shared)
         if launches:
             launches[-1].folder = launches[-1].folder or context.folder
+        _missing(words, context, launches)
 
 
 def _other(words: Words, context: _Context, launches: list[Launch]) -> bool:
@@ -284,6 +287,17 @@ def _other(words: Words, context: _Context, launches: list[Launch]) -> bool:
     return True
 
 
+def _missing(words: Words, context: _Context, launches: list[Launch]) -> None:
+    """Keeps the name of a script of the shell that a command starts and that is not beside."""
+    at = next((n for n, (word, _) in enumerate(words) if _SCRIPT.search(word)), 0)
+    named = unrooted(words[at][0])
+    starts = _SCRIPT.search(named) and (
+        not at or (_SHELL.fullmatch(words[0][0]) and words[0][0] not in ("source", "."))
+    )
+    if starts and named not in context.written and beside(context.path, named) is None:
+        launches.append(Launch("", line=words[at][1], absent=[named[:80]], followed=True))
+
+
 def _document(words: Words, statement: Statement, context: _Context, launches: list[Launch]) -> None:
     """A here-document: Python or a script that runs, or a file that ``cat`` or ``tee`` writes."""
     if "python" in words[0][0]:
@@ -292,6 +306,7 @@ def _document(words: Words, statement: Statement, context: _Context, launches: l
         names = (context.variables.fill(statement.target), *(word for word, _ in words[1:]))
         text = statement.document if statement.literal else context.variables.fill(statement.document)
         context.written |= dict.fromkeys(names, text)
+        context.begun |= dict.fromkeys(names, 0 if context.depth else statement.line - 1)
     elif words[0][0] != "cat" and context.depth < SCRIPTS:  # which only prints how the script is used
         launches += _read(statement.document, replace(context, depth=context.depth + 1))
 

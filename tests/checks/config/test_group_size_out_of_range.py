@@ -21,6 +21,8 @@ def test_message() -> None:
         ({"group_size": 4}, None),
         ({"group_size": 1, "group_baseline": False}, None),
         ({"group_size": 1, "group_baseline": True, "framework": "verl"}, "warning"),
+        ({"group_size": 1, "group_baseline": True, "framework": "NeMo-RL", "max_steps": 1}, "info"),
+        ({"group_size": 1, "group_baseline": True, "framework": "NeMo-RL", "max_steps": 2}, "warning"),
         ({"group_size": 1, "framework": "ROLL"}, "info"),
         ({"group_size": 1, "group_baseline": True, "framework": "TRL"}, None),
     ],

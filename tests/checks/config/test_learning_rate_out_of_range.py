@@ -36,6 +36,9 @@ def test_message() -> None:
         ({"lora_r": 16}, 5e-7, "warning"),
         ({"lora_r": 16}, 2.1e-6, None),
         ({"lora_r": 16}, 0.0, None),
+        ({"lora_r": 16}, 9.9e-4, None),
+        ({"lora_r": 16}, 1e-3, "warning"),
+        ({"lora_r": 16, "optimizer": "SGD"}, 1e-3, None),
     ],
 )
 def test_boundary(settings: dict[str, Any], rate: float, severity: str | None) -> None:

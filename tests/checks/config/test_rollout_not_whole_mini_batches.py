@@ -13,6 +13,15 @@ def test_message() -> None:
     )
 
 
+def test_message_of_responses() -> None:
+    settings = {"update_responses": 200, "rollout_prompts": 32, "rollout_responses": 256, "framework": "slime"}
+    found = find("CFG019", settings, loss="0")
+    assert (found.severity, found.message) == (
+        "warning",
+        "A rollout of 256 responses is no whole number of mini-batches of 200.",
+    )
+
+
 @pytest.mark.parametrize(
     ("settings", "severity"),
     [
@@ -20,6 +29,8 @@ def test_message() -> None:
         ({"update_prompts": 48, "rollout_prompts": 128, "framework": "EasyR1"}, "error"),
         ({"update_prompts": 48, "rollout_prompts": 128, "framework": "SkyRL"}, "error"),
         ({"update_prompts": 256, "rollout_prompts": 128, "framework": "verl"}, None),
+        ({"update_responses": 128, "rollout_prompts": 32, "rollout_responses": 256, "framework": "slime"}, None),
+        ({"update_responses": 96, "rollout_prompts": 32, "rollout_responses": 256, "framework": "NeMo-RL"}, "info"),
         (
             {"update_prompts": 0, "rollout_prompts": 0, "framework": "verl"},
             None,
