@@ -205,9 +205,9 @@ def is_dict(node: ast.expr) -> bool:
 
 
 def as_dict(call: ast.Call) -> ast.Dict:
-    """``dict(a=1)`` as ``{"a": 1}``."""
-    named = [k for k in call.keywords if k.arg is not None]
-    return ast.Dict(keys=[ast.Constant(value=k.arg) for k in named], values=[k.value for k in named])
+    """``dict(a=1, **more)`` as ``{"a": 1, **more}``."""
+    keys: list[ast.expr | None] = [ast.Constant(value=k.arg) if k.arg else None for k in call.keywords]
+    return ast.Dict(keys=keys, values=[k.value for k in call.keywords])
 
 
 def called_by(path: Path) -> list[ast.Module]:
