@@ -55,6 +55,13 @@ _OF_GAMES = frozenset(
 """Keys of Stable-Baselines3 and CleanRL, whose PPO trains small networks to play."""
 _SUPERVISED = re.compile(r"(?i)(?:^|[^a-z])sft(?:[^a-z]|$)|SFTConfig|^TrainingArguments|fsdp_sft|pretrain\b")
 _PREFERENCE = re.compile(r"(?i)(?:^|[^a-z])(?:dpo|kto|orpo|simpo|cpo|ipo|rm)(?:[^a-z]|$)|(?:DPO|KTO|ORPO|Reward)Config")
+_METHOD = re.compile(r"(?i)(?:fine_?tun\w*|train\w*|algo\w*|rlhf)_?(?:method|type|name|stage)|algorithm|method|stage")
+"""Keys under which a document names its way of training, whatever section they stand in."""
+_METHODS: dict[str, RunType] = {
+    **dict.fromkeys(("dpo", "kto", "orpo", "simpo", "cpo", "ipo", "rm"), "preference"),
+    **dict.fromkeys(("sft", "gkd", "gold", "distill", "distillation"), "supervised"),
+}
+"""Ways of training that are no reinforcement learning; distillation may sample, and then has a group of one."""
 
 
 def kind_of(launch: Launch, found: Configuration) -> RunType:
@@ -69,6 +76,10 @@ def kind_of(launch: Launch, found: Configuration) -> RunType:
     started = [(word[1] or word[2]).rsplit(".", 1)[-1] for word in _STARTED.finditer(launch.program)]
     if started and _TUNES.fullmatch(started[-1]):
         return "supervised"
+    if not launch.program and (method := _named_otherwise(launch, found)) is not None:
+        return method
+    if _measures_what_another_trains(launch):
+        return "evaluation"
     trained = found.framework.trained
     if trained and not launch.program and not _has_section(launch, trained):
         return "none"
@@ -79,6 +90,22 @@ def kind_of(launch: Launch, found: Configuration) -> RunType:
     if found.framework is not HAND_WRITTEN and found.framework.program and launch.program:
         return "rl" if re.search(found.framework.program, launch.program) else _by_settings(launch, found)
     return _by_settings(launch, found)
+
+
+def _named_otherwise(launch: Launch, found: Configuration) -> RunType | None:
+    """The kind of the way of training that a document names, where it names none of reinforcement learning."""
+    if "algorithm" in found.settings or (found.number("group_size") or 0) > 1:
+        return None
+    named = [str(e.value).lower() for e in launch.entries if _METHOD.fullmatch(e.key.rsplit(".", 1)[-1])]
+    if any(map(OF_RL.search, named)):
+        return None
+    return next((_METHODS[word] for word in named if word in _METHODS), None)
+
+
+def _measures_what_another_trains(launch: Launch) -> bool:
+    """Whether a file is called after looking at a model, and what it configures stands in a module that it imports."""
+    configures = launch.program and not launch.program.startswith("script")
+    return bool(configures) and not launch.line and _MEASURES.match(launch.title) is not None
 
 
 def _only_evaluates(entry: Entry) -> bool:
@@ -95,6 +122,8 @@ def _of_another_model(launch: Launch, found: Configuration) -> bool:
 
 def _by_settings(launch: Launch, found: Configuration) -> RunType:
     said = ONLY_RL.intersection(found.settings)
+    if _PREFERENCE.search(launch.program) and not OF_RL.search(launch.program) and "group_size" not in said:
+        return "preference"
     if launch.program.startswith("script"):
         said = said.intersection(found.lines)  # what only the modules say that it imports is not its own
     of_beta = said == {"kl_coef"} and found.keys["kl_coef"].rsplit(".", 1)[-1] == "beta"
