@@ -4,7 +4,7 @@ from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.columns import Column, best, each, previous
 from grpo_doctor.models import billions
 
-_OTHER_STEPS = re.compile(r"(?i)sgd|muon|prodigy|d-?adapt|lion|shampoo|\bsoap")
+_OTHER_STEPS = re.compile(r"(?i)sgd|muon|prodigy|d-?adapt|lion|shampoo|\bsoap|\bsam\b")
 
 
 def steps_otherwise(optimizer: object) -> float:
@@ -23,6 +23,7 @@ def learning_rate_out_of_range(
     full_info_rate: float = 1e-5,
     full_warning_rate: float = 5e-5,
     adapter_rate: float = 2e-6,
+    adapter_warning_rate: float = 1e-3,
     standing_rate: float = 5e-7,
     large_model_billions: float = 0.1,
     warmup_steps: int = 10,
@@ -32,14 +33,15 @@ def learning_rate_out_of_range(
     ## What it sees
     The highest learning rate so far, or the declared one. Full fine-tuning of a model of at least 0.1 billion
     parameters (by its name) above 1e-5: info, from 5e-5 on, the default of supervised training: warning. LoRA at 2e-6
-    or below: info, at 5e-7 or below: warning; a recorded rate only once ten rows have not raised it. What does not say
-    whether it trains an adapter is skipped, and so is an optimizer whose steps are not Adam's (SGD, Muon, Prodigy,
-    D-Adaptation, Lion, Shampoo, SOAP).
+    or below: info, at 5e-7 or below: warning; a recorded rate only once ten rows have not raised it; of a model of
+    that size from 1e-3 on: warning. What does not say whether it trains an adapter is skipped, and so is an optimizer
+    whose steps are not Adam's (SGD, SAM, Muon, Prodigy, D-Adaptation, Lion, Shampoo, SOAP).
 
     ## Thresholds
     - `full_info_rate`: learning rate of full fine-tuning above which it is an info.
     - `full_warning_rate`: learning rate of full fine-tuning from which it is a warning.
     - `adapter_rate`: learning rate of LoRA up to which it is an info.
+    - `adapter_warning_rate`: learning rate of LoRA from which it is a warning.
     - `standing_rate`: learning rate of LoRA up to which it is a warning.
     - `large_model_billions`: billions of parameters from which the first limit holds.
     - `warmup_steps`: rows without a rise after which a warm-up is over.
@@ -63,14 +65,16 @@ def learning_rate_out_of_range(
     """
     peak = best(learning_rate)
     adam = each(steps_otherwise, optimizer) == 0
-    high = adam & (lora == 0) & (peak > full_info_rate) & (each(billions, model) >= large_model_billions)
+    large = adam & (each(billions, model) >= large_model_billions)
+    high = large & (lora == 0) & (peak > full_info_rate)
+    wild = large & (lora > 0) & (peak >= adapter_warning_rate)
     settled = (peak == previous(peak, warmup_steps)) | (peak == declared)
     low = adam & (lora > 0) & settled & (peak > 0) & (peak <= adapter_rate)
     return fires(
-        high | low,
+        high | wild | low,
         "The learning rate of {peak:.2g} is outside the usual range ({low:g} to {top:g}).",
         hold=(1, 1),
-        warning=(high & (peak >= full_warning_rate)) | (low & (peak <= standing_rate)),
+        warning=wild | (high & (peak >= full_warning_rate)) | (low & (peak <= standing_rate)),
         peak=peak,
         low=5e-7 + (lora > 0) * 4.5e-6,
         top=3e-6 + (lora > 0) * 4.7e-5,

@@ -13,8 +13,8 @@ from grpo_doctor.remedies import remedy
             "Make the rollout a multiple of the mini-batch",
             verl="data.train_batch_size a multiple of actor_rollout_ref.actor.ppo_mini_batch_size",
             by_hand="batch % mini-batch == 0",
-            evidence="EasyR1 and SkyRL refuse to start; verl makes a last update of the rest",
-            source="EasyR1 ray_trainer.py; SkyRL train/utils/utils.py",
+            evidence="EasyR1 and SkyRL refuse to start; verl makes a last update of the rest; slime drops the rest",
+            source="EasyR1 ray_trainer.py; SkyRL train/utils/utils.py; slime ray/rollout.py",
         ),
     ),
 )
@@ -26,10 +26,12 @@ def rollout_not_whole_mini_batches(
     """The rollout is no whole number of mini-batches.
 
     ## What it sees
-    Prompts of a rollout that the prompts of a mini-batch do not divide: info; an error for EasyR1 and SkyRL.
+    Prompts of a rollout that the prompts of a mini-batch do not divide: info; an error for EasyR1 and SkyRL. Of slime,
+    whose batch counts responses, those of that many prompts.
 
     ## Why it matters
-    The last update rests on the rest alone and has the same step size. EasyR1 and SkyRL refuse to start.
+    The last update rests on the rest alone and has the same step size. EasyR1 and SkyRL refuse to start; slime trains
+    on no more than whole batches and drops the responses that are left.
 
     ## Known false alarms
     verl trains on; the uneven last update is rarely felt.
@@ -38,7 +40,8 @@ def rollout_not_whole_mini_batches(
     A multiple.
 
     ## Sources
-    EasyR1 `ray_trainer.py` (`rollout_batch_size % global_batch_size`); SkyRL `train/utils/utils.py`.
+    EasyR1 `ray_trainer.py` (`rollout_batch_size % global_batch_size`); SkyRL `train/utils/utils.py`;
+    slime `ray/rollout.py` (trims to a multiple of `global_batch_size`).
     """
     uneven = (rollout > update) & (rollout % update != 0)
     return fires(

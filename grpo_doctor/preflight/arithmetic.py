@@ -32,6 +32,8 @@ def work_out(found: Configuration) -> None:
     if responses is None and prompts is not None and k:
         responses = settings["rollout_responses"] = prompts * k
     updates = found.number("minibatches")
+    if found.framework.name == "slime" and k and (each := found.number("update_responses")):
+        settings["update_prompts"] = each / k
     if updates is None and prompts and (each := found.number("update_prompts")):
         updates = prompts / each
     if updates is None and responses and (each := found.number("update_responses")):

@@ -54,6 +54,17 @@ MEANT: list[tuple[str, str, dict[str, Any]]] = [
     ("a.yaml", ALIGNER.format(algorithm="ppo", group=""), {"framework": "NeMo-Aligner", "group_size": None}),
     ("a.yaml", NEMO.format(dtensor="true", megatron="false"), {"learning_rate": 5e-6, "use_peft": False}),
     ("a.yaml", NEMO.format(dtensor="false", megatron="true"), {"learning_rate": 1e-5, "use_peft": True, "lora_r": 8}),
+    ("a.yaml", NEMO.format(dtensor="true", megatron="false"), {"importance_sampling_level": None}),
+    (
+        "a.yaml",
+        NEMO.format(dtensor="true", megatron="false") + "loss_fn: {sequence_level_importance_ratios: true}\n",
+        {"importance_sampling_level": "sequence"},
+    ),
+    (
+        "a.sh",
+        "python slime/train.py --n-samples-per-prompt 2 --rollout-batch-size 8 --global-batch-size 6",
+        {"rollout_prompts": 8, "update_prompts": 3},
+    ),
     ("a.sh", EASY.format(loss="true", more=""), {"use_kl_in_reward": None, "group_size": 5}),
     ("a.sh", EASY.format(loss="false", more=""), {"use_kl_in_reward": True}),
     ("a.sh", EASY.format(loss="true", more="algorithm.disable_kl=true"), {"use_kl_loss": False}),
@@ -195,6 +206,13 @@ OTHERS = [
     ("sft_config.yaml", "learning_rate: 1e-4\nnum_generations: 8\nper_device_train_batch_size: 16\n", "supervised"),
     ("grpo_config.yaml", "learning_rate: 1e-4\nnum_generations: 8\nper_device_train_batch_size: 16\n", "rl"),
     ("compare_models.py", "group_size = 4\ntemperature = 0.9\nmodel.generate(num_return_sequences=4)\n", "none"),
+    ("dpo.yaml", "fine_tune_method: dpo\nbeta: 0.1\nlr: 5e-7\ngeneration: {temperature: 0.7}\n", "preference"),
+    ("a.yaml", "algorithm: {algorithm_type: dpo, kl_loss_fn_args: {kl_coef: 0.1}}\nlr: 5e-7\n", "preference"),
+    ("a.yaml", "train_method: gold\nnum_generations: 1\nbeta: 0.5\nlmbda: 0.5\nuse_vllm: true\n", "supervised"),
+    ("a.yaml", "sft: {stage: sft}\nrl: {method: grpo, num_generations: 8, beta: 0.1}\n", "rl"),
+    ("a.yaml", "stages: {sft: {method: sft}}\ngrpo: {num_generations: 8, beta: 0.1, lr: 1e-6}\n", "rl"),
+    ("a.sh", "python run_dpo_with_peft.py --lr 1e-5 --max_response_length 9 --clip_range 0.2", "preference"),
+    ("a.sh", "python rm/train_ppo.py --learning_rate 1e-6 --max_new_tokens 512 --kl_coef 0.1", "rl"),
     ("compare_losses.py", "group_size = 4\nlearning_rate = 1e-6\nkl_coef = 0.1\n", "rl"),
 ]
 
