@@ -122,11 +122,13 @@ def _of_another_model(launch: Launch, found: Configuration) -> bool:
 
 def _by_settings(launch: Launch, found: Configuration) -> RunType:
     said = ONLY_RL.intersection(found.settings)
-    if _PREFERENCE.search(launch.program) and not OF_RL.search(launch.program) and "group_size" not in said:
-        return "preference"
+    if "group_size" not in said and (other := _called_after(launch)) is not None:
+        return other
     if launch.program.startswith("script"):
         said = said.intersection(found.lines)  # what only the modules say that it imports is not its own
     of_beta = said == {"kl_coef"} and found.keys["kl_coef"].rsplit(".", 1)[-1] == "beta"
+    if of_beta and not launch.program and _PREFERENCE.search(launch.title) and not OF_RL.search(launch.title):
+        return "preference"
     if of_beta and not GROUPED.search(launch.program) and "temperature" not in found.settings:
         said = frozenset()  # preference training has a beta too
     if said == {"rollout_prompts"} and found.keys.get("rollout_prompts") == "batch_size":
@@ -163,6 +165,15 @@ def _by_settings(launch: Launch, found: Configuration) -> RunType:
     if training and (_named_after_rl(launch) or (_OF_A_CRITIC & lasts and any(map(_OF_TEXT.search, lasts)))):
         return "rl"
     return "supervised" if _SUPERVISED.search(launch.program) or len(training) >= 2 else "none"
+
+
+def _called_after(launch: Launch) -> RunType | None:
+    """The other kind of training that what is started is called after."""
+    if _PREFERENCE.search(launch.program) and not OF_RL.search(launch.program):
+        return "preference"
+    names = [word[1] or word[2] for word in _STARTED.finditer(launch.program)]
+    supervised = any(map(_SUPERVISED.search, names)) and not any(map(OF_RL.search, names))
+    return "supervised" if supervised else None
 
 
 def _draws_answers(launch: Launch, found: Configuration) -> bool:

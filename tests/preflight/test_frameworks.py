@@ -211,6 +211,13 @@ OTHERS = [
     ("a.yaml", "train_method: gold\nnum_generations: 1\nbeta: 0.5\nlmbda: 0.5\nuse_vllm: true\n", "supervised"),
     ("a.yaml", "sft: {stage: sft}\nrl: {method: grpo, num_generations: 8, beta: 0.1}\n", "rl"),
     ("a.yaml", "stages: {sft: {method: sft}}\ngrpo: {num_generations: 8, beta: 0.1, lr: 1e-6}\n", "rl"),
+    ("dpo.yaml", "model: {temperature: 1.0}\ntraining: {beta: 0.1, learning_rate: 1e-5}\n", "preference"),
+    ("grpo.yaml", "model: {temperature: 1.0}\ntraining: {beta: 0.1, learning_rate: 1e-6}\n", "rl"),
+    (
+        "a.sh",
+        "python run_sft_with_peft.py --lr 1e-4 --clip_range 0.2 --actor_lr 1e-5 --max_response_length 9",
+        "supervised",
+    ),
     ("a.sh", "python run_dpo_with_peft.py --lr 1e-5 --max_response_length 9 --clip_range 0.2", "preference"),
     ("a.sh", "python rm/train_ppo.py --learning_rate 1e-6 --max_new_tokens 512 --kl_coef 0.1", "rl"),
     ("compare_losses.py", "group_size = 4\nlearning_rate = 1e-6\nkl_coef = 0.1\n", "rl"),
