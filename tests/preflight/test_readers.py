@@ -1203,6 +1203,29 @@ def test_a_variable_of_the_shell_makes_no_fork_of_verl(tmp_path: Path) -> None:
     assert settings_of(tmp_path, "b.sh", more)["own_rollout"] is True
 
 
+def test_what_a_script_adds_that_is_not_beside_is_not_assumed(tmp_path: Path) -> None:
+    start = "bash examples/run.sh data.train_batch_size=32 actor_rollout_ref.rollout.n=4"
+    for name, text in (("a.sh", start), ("b.yml", f"steps:\n  - run: |\n      ray stop --force\n      {start}\n")):
+        (path := tmp_path / name).write_text(text)
+        found = read(path)[0]
+        assert (found.settings["group_size"], found.assumed) == (4, {})
+        assert found.notes == ["examples/run.sh, which it starts, was not read"]
+    (at := tmp_path / "examples" / "run.sh").parent.mkdir()
+    at.write_text("python -m verl.trainer.main_ppo algorithm.adv_estimator=grpo $@\n")
+    found = read(tmp_path / "a.sh")[0]
+    assert (found.settings["adv_estimator"], found.settings["update_prompts"]) == ("grpo", 256)
+
+
+def test_the_parameters_of_a_function_are_none_of_what_it_passes_on(tmp_path: Path) -> None:
+    text = (
+        "def build(**kwargs):\n    return GRPOConfig(**{'num_generations': 4, **kwargs})\n"
+        "def train(path, *, only=False, **kwargs):\n    return build(**kwargs)\n"
+        "train(path='a', only=True, beta=0.1)\n"
+    )
+    said = settings_of(tmp_path, "a.py", text)
+    assert (said["group_size"], said["kl_coef"], said.get("unknown_settings")) == (4, 0.1, None)
+
+
 def test_what_a_dictionary_takes_in_and_cannot_be_read_is_noted(tmp_path: Path) -> None:
     text = "from elsewhere import more\nGRPOConfig(**{**more, 'num_generations': 8, 'beta': 0.1})\n"
     (path := tmp_path / "a.py").write_text(text)

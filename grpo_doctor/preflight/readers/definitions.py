@@ -428,7 +428,9 @@ class Definitions:
         if len(calls) != 1:
             return None
         self.at, self.inside = calls[0].lineno, self.within.get(calls[0], "")
-        return as_dict(calls[0])
+        own = {name for name, given in self.parameters.items() if any(function == owner for owner, _ in given)}
+        own.update(self.ordered.get(function, ()))
+        return as_dict(calls[0], apart=own)
 
 
 def _documents_among(named: list[tuple[object, int]]) -> list[tuple[str, int]]:
