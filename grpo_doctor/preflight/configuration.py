@@ -38,6 +38,8 @@ _ROLLS_OUT = re.compile(
 """Words in the keys of a section that may give verl a rollout of another size than ``data.train_batch_size`` x n."""
 _OF_SHELL = re.compile(r"env\.[A-Z_]+")
 """Variables of the shell that a command is started with, which are no section of its settings."""
+_OF_ACTIONS = re.compile(r"(?i)(?<![a-z])(?:open|simple)?vla(?![a-z])")
+"""Names of models and programs whose tokens are the actions of a robot."""
 _MODULE = re.compile(r"\s-m\s+(\w+(?:\.\w+)+)")
 _VERLS = ("verl.", "recipe.")
 """Where modules of verl itself stand; another package's takes verl's settings for a trainer of its own, as rLLM's."""
@@ -253,6 +255,8 @@ def _settle(launch: Launch, found: Configuration) -> None:
         settings["by_command"] = bool(launch.program)
         if found.framework.name == "TRL" and launch.program and not _TRL_ITSELF.search(launch.program):
             settings["own_program"] = True
+        if _OF_ACTIONS.search(f"{launch.program} {settings.get('model', '')}"):
+            settings["of_actions"] = True
         if found.framework.rollouts_apart:
             settings.setdefault("rollout_engine", "the framework's own")
         estimator = settings.get("adv_estimator")

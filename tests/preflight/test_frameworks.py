@@ -55,6 +55,9 @@ MEANT: list[tuple[str, str, dict[str, Any]]] = [
     ("a.yaml", NEMO.format(dtensor="true", megatron="false"), {"learning_rate": 5e-6, "use_peft": False}),
     ("a.yaml", NEMO.format(dtensor="false", megatron="true"), {"learning_rate": 1e-5, "use_peft": True, "lora_r": 8}),
     ("a.yaml", NEMO.format(dtensor="true", megatron="false"), {"importance_sampling_level": None}),
+    ("a.sh", "python -m verl.experimental.vla.main_ppo actor_rollout_ref.rollout.n=8", {"of_actions": True}),
+    ("a.sh", "python -m verl.trainer.main_ppo actor_rollout_ref.model.path=a/Openvla-7B", {"of_actions": True}),
+    ("a.sh", "python -m verl.trainer.main_ppo actor_rollout_ref.model.path=a/Novlang-7B", {"of_actions": None}),
     (
         "a.yaml",
         NEMO.format(dtensor="true", megatron="false") + "loss_fn: {sequence_level_importance_ratios: true}\n",
