@@ -4,7 +4,7 @@ from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.columns import Column, best, each, previous
 from grpo_doctor.models import billions
 
-_OTHER_STEPS = re.compile(r"(?i)sgd|muon|prodigy|d-?adapt|lion|shampoo|\bsoap")
+_OTHER_STEPS = re.compile(r"(?i)sgd|muon|prodigy|d-?adapt|lion|shampoo|\bsoap|\bsam\b")
 
 
 def steps_otherwise(optimizer: object) -> float:
@@ -33,9 +33,9 @@ def learning_rate_out_of_range(
     ## What it sees
     The highest learning rate so far, or the declared one. Full fine-tuning of a model of at least 0.1 billion
     parameters (by its name) above 1e-5: info, from 5e-5 on, the default of supervised training: warning. LoRA at 2e-6
-    or below: info, at 5e-7 or below: warning; a recorded rate only once ten rows have not raised it. LoRA from 1e-3
-    on: warning. What does not say whether it trains an adapter is skipped, and so is an optimizer whose steps are not
-    Adam's (SGD, Muon, Prodigy, D-Adaptation, Lion, Shampoo, SOAP).
+    or below: info, at 5e-7 or below: warning; a recorded rate only once ten rows have not raised it. LoRA from 1e-3 on,
+    unless the model is known to be smaller: warning. What does not say whether it trains an adapter is skipped, and so
+    is an optimizer whose steps are not Adam's (SGD, SAM, Muon, Prodigy, D-Adaptation, Lion, Shampoo, SOAP).
 
     ## Thresholds
     - `full_info_rate`: learning rate of full fine-tuning above which it is an info.
@@ -43,7 +43,7 @@ def learning_rate_out_of_range(
     - `adapter_rate`: learning rate of LoRA up to which it is an info.
     - `standing_rate`: learning rate of LoRA up to which it is a warning.
     - `highest_adapter_rate`: learning rate of LoRA from which it is a warning.
-    - `large_model_billions`: billions of parameters from which the first limit holds.
+    - `large_model_billions`: billions of parameters from which the limits above hold.
     - `warmup_steps`: rows without a rise after which a warm-up is over.
 
     ## Why it matters
@@ -65,9 +65,10 @@ def learning_rate_out_of_range(
     """
     peak = best(learning_rate)
     adam = each(steps_otherwise, optimizer) == 0
-    high = adam & (lora == 0) & (peak > full_info_rate) & (each(billions, model) >= large_model_billions)
+    size = each(billions, model)
+    high = adam & (lora == 0) & (peak > full_info_rate) & (size >= large_model_billions)
     settled = (peak == previous(peak, warmup_steps)) | (peak == declared)
-    wild = adam & (lora > 0) & (peak >= highest_adapter_rate)
+    wild = adam & (lora > 0) & (peak >= highest_adapter_rate) & ~(size < large_model_billions)
     low = adam & (lora > 0) & settled & (peak > 0) & (peak <= adapter_rate)
     return fires(
         high | low | wild,

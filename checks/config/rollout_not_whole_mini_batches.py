@@ -13,8 +13,8 @@ from grpo_doctor.remedies import remedy
             "Make the rollout a multiple of the mini-batch",
             verl="data.train_batch_size a multiple of actor_rollout_ref.actor.ppo_mini_batch_size",
             by_hand="batch % mini-batch == 0",
-            evidence="EasyR1 and SkyRL refuse to start; verl makes a last update of the rest",
-            source="EasyR1 ray_trainer.py; SkyRL train/utils/utils.py",
+            evidence="EasyR1 and SkyRL refuse to start; verl makes a last update of the rest; slime drops the rest",
+            source="EasyR1 ray_trainer.py; SkyRL train/utils/utils.py; slime ray/rollout.py",
         ),
     ),
 )

@@ -7,6 +7,7 @@ def rollout_temperature_out_of_range(
     temperature: Column,
     grouped: Column = any_of("settings.group_baseline", optional=True),
     framework: Column = any_of("settings.framework", optional=True),
+    actions: Column = any_of("settings.of_actions", optional=True),
     *,
     cold_below: float = 0.6,
     hot_above: float = 1.5,
@@ -17,8 +18,8 @@ def rollout_temperature_out_of_range(
 
     ## What it sees
     A sampling temperature below 0.6: info; below 0.4 or above 1.5: a warning (info in a script by hand, whose
-    `generate` may serve something else); an error where it is lowered during the run to below 0.5. Of greedy rollouts
-    CFG014 tells.
+    `generate` may serve something else, and of a model whose tokens are actions); an error where it is lowered during
+    the run to below 0.5. Of greedy rollouts CFG014 tells.
 
     ## Thresholds
     - `cold_below`: sampling temperature below which it is an info.
@@ -32,7 +33,8 @@ def rollout_temperature_out_of_range(
     unless the same temperature is applied there.
 
     ## Known false alarms
-    A high temperature against an instruct model with very low entropy can be deliberate.
+    A high temperature against an instruct model with very low entropy can be deliberate; models of vision, language
+    and action are sampled at 1.6 and above in the recipes of SimpleVLA-RL, of verl and of VLA-RL.
 
     ## Remedy
     Temperature 1.0, and the same temperature in the loss.
@@ -46,7 +48,7 @@ def rollout_temperature_out_of_range(
         ((temperature < cold_below) & ~((temperature == 0) & (grouped == 1))) | (temperature > hot_above),
         "Rollouts are sampled at temperature {temperature:.2g}{before}.",
         hold=(1, 1),
-        warning=far & ~is_any(framework, "hand-written trainer"),
+        warning=far & ~is_any(framework, "hand-written trainer") & ~(actions == 1),
         error=lowered,
         temperature=temperature,
         start=baseline(temperature, 1),

@@ -36,6 +36,10 @@ _ROLLS_OUT = re.compile(
     r"agent|env|rollout|episode|turn|trajector|replica|game|world|simul|search|retriev|tree|generat|harbor|bench"
 )
 """Words in the keys of a section that may give verl a rollout of another size than ``data.train_batch_size`` x n."""
+_OF_SHELL = re.compile(r"env\.[A-Z_]+")
+"""Variables of the shell that a command is started with, which are no section of its settings."""
+_OF_ACTIONS = re.compile(r"(?i)(?<![a-z])(?:open|simple)?vla(?![a-z])")
+"""Names of models and programs whose tokens are the actions of a robot."""
 _MODULE = re.compile(r"\s-m\s+(\w+(?:\.\w+)+)")
 _VERLS = ("verl.", "recipe.")
 """Where modules of verl itself stand; another package's takes verl's settings for a trainer of its own, as rLLM's."""
@@ -253,6 +257,8 @@ def _settle(launch: Launch, found: Configuration) -> None:
         settings["by_command"] = bool(launch.program)
         if found.framework.name == "TRL" and launch.program and not _TRL_ITSELF.search(launch.program):
             settings["own_program"] = True
+        if _OF_ACTIONS.search(f"{launch.program} {settings.get('model', '')}"):
+            settings["of_actions"] = True
         if found.framework.rollouts_apart:
             settings.setdefault("rollout_engine", "the framework's own")
         estimator = settings.get("adv_estimator")
@@ -336,6 +342,8 @@ def _by_key(launch: Launch, found: Configuration) -> None:
         settings["use_kl_loss"] = settings["use_kl_in_reward"] = False
     elif found.framework.name in ("EasyR1", "OpenRLHF") and settings.get("use_kl_loss") is False:
         settings["use_kl_in_reward"] = True  # there the KL is in the reward where it is not in the loss
+    if settings.pop("by_sequence", None) is True:
+        settings["importance_sampling_level"] = "sequence"  # NeMo-RL's switch of GSPO
     megatron = settings.pop("by_megatron", None)
     for name, there in (("learning_rate", "megatron_rate"), ("use_peft", "megatron_peft")):
         value = settings.pop(there, None)
@@ -355,7 +363,7 @@ def _of_a_fork(launch: Launch) -> str:
     if modules and not modules[-1].startswith(_VERLS):
         return str(modules[-1])
     said = (entry.key for entry in launch.entries if entry.line and "." in entry.key and _ROLLS_OUT.search(entry.key))
-    own = {section for key in said if (section := key.split(".", 1)[0]) not in _OF_VERL}
+    own = {key.split(".", 1)[0] for key in said if not _OF_SHELL.fullmatch(key)} - _OF_VERL
     return ", ".join(sorted(own)[:3]) if launch.program else ""
 
 

@@ -492,6 +492,7 @@ max_steps grpo.max_num_steps ppo.max_num_steps
 epochs grpo.max_num_epochs ppo.max_num_epochs
 evaluation grpo.val_period ppo.val_period
 importance_correction loss_fn.use_importance_sampling_correction
+by_sequence loss_fn.sequence_level_importance_ratios
 teacher teacher.model_name
 max_grad_norm policy.max_grad_norm
 gradient_checkpointing policy.dtensor_cfg.activation_checkpointing

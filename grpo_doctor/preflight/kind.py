@@ -57,6 +57,13 @@ _SUPERVISED = re.compile(r"(?i)(?:^|[^a-z])sft(?:[^a-z]|$)|SFTConfig|^TrainingAr
 _OF_PAIRS = ("dpo", "kto", "orpo", "simpo", "cpo", "ipo", "rm")
 """Algorithms that learn from pairs, unless a group and a clip bound say that the name is another's."""
 _PREFERENCE = re.compile(r"(?i)(?:^|[^a-z])(?:dpo|kto|orpo|simpo|cpo|ipo|rm)(?:[^a-z]|$)|(?:DPO|KTO|ORPO|Reward)Config")
+_METHOD = re.compile(r"(?i)(?:fine_?tun\w*|train\w*|algo\w*|rlhf)_?(?:method|type|name|stage)|algorithm|method|stage")
+"""Keys under which a document names its way of training, whatever section they stand in."""
+_METHODS: dict[str, RunType] = {
+    **dict.fromkeys(("dpo", "kto", "orpo", "simpo", "cpo", "ipo", "rm"), "preference"),
+    **dict.fromkeys(("sft", "gkd", "gold", "distill", "distillation"), "supervised"),
+}
+"""Ways of training that are no reinforcement learning; distillation may sample, and then has a group of one."""
 
 
 def kind_of(launch: Launch, found: Configuration) -> RunType:
@@ -71,6 +78,10 @@ def kind_of(launch: Launch, found: Configuration) -> RunType:
     started = [(word[1] or word[2]).rsplit(".", 1)[-1] for word in _STARTED.finditer(launch.program)]
     if started and _TUNES.fullmatch(started[-1]):
         return "supervised"
+    if not launch.program and (method := _named_otherwise(launch, found)) is not None:
+        return method
+    if _measures_what_another_trains(launch):
+        return "evaluation"
     trained = found.framework.trained
     if trained and not launch.program and not _has_section(launch, trained):
         return "none"
@@ -81,6 +92,22 @@ def kind_of(launch: Launch, found: Configuration) -> RunType:
     if found.framework is not HAND_WRITTEN and found.framework.program and launch.program:
         return "rl" if re.search(found.framework.program, launch.program) else _by_settings(launch, found)
     return _by_settings(launch, found)
+
+
+def _named_otherwise(launch: Launch, found: Configuration) -> RunType | None:
+    """The kind of the way of training that a document names, where it names none of reinforcement learning."""
+    if "algorithm" in found.settings or (found.number("group_size") or 0) > 1:
+        return None
+    named = [str(e.value).lower() for e in launch.entries if _METHOD.fullmatch(e.key.rsplit(".", 1)[-1])]
+    if any(map(OF_RL.search, named)):
+        return None
+    return next((_METHODS[word] for word in named if word in _METHODS), None)
+
+
+def _measures_what_another_trains(launch: Launch) -> bool:
+    """Whether a file is called after looking at a model, and what it configures stands in a module that it imports."""
+    configures = launch.program and not launch.program.startswith("script")
+    return bool(configures) and not launch.line and _MEASURES.match(launch.title) is not None
 
 
 def _only_evaluates(entry: Entry) -> bool:
@@ -97,9 +124,13 @@ def _of_another_model(launch: Launch, found: Configuration) -> bool:
 
 def _by_settings(launch: Launch, found: Configuration) -> RunType:
     said = ONLY_RL.intersection(found.settings)
+    if "group_size" not in said and (other := _called_after(launch)) is not None:
+        return other
     if launch.program.startswith("script"):
         said = said.intersection(found.lines)  # what only the modules say that it imports is not its own
     of_beta = said == {"kl_coef"} and found.keys["kl_coef"].rsplit(".", 1)[-1] == "beta"
+    if of_beta and not launch.program and _PREFERENCE.search(launch.title) and not OF_RL.search(launch.title):
+        return "preference"
     if of_beta and not GROUPED.search(launch.program) and "temperature" not in found.settings:
         said = frozenset()  # preference training has a beta too
     if said == {"rollout_prompts"} and found.keys.get("rollout_prompts") == "batch_size":
@@ -136,6 +167,15 @@ def _by_settings(launch: Launch, found: Configuration) -> RunType:
     if training and (_named_after_rl(launch) or (_OF_A_CRITIC & lasts and any(map(_OF_TEXT.search, lasts)))):
         return "rl"
     return "supervised" if _SUPERVISED.search(launch.program) or len(training) >= 2 else "none"
+
+
+def _called_after(launch: Launch) -> RunType | None:
+    """The other kind of training that what is started is called after."""
+    if _PREFERENCE.search(launch.program) and not OF_RL.search(launch.program):
+        return "preference"
+    names = [word[1] or word[2] for word in _STARTED.finditer(launch.program)]
+    supervised = any(map(_SUPERVISED.search, names)) and not any(map(OF_RL.search, names))
+    return "supervised" if supervised else None
 
 
 def _draws_answers(launch: Launch, found: Configuration) -> bool:

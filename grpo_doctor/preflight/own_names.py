@@ -54,6 +54,8 @@ USUAL = {
     "kl_lambda": "kl_coef",
     "kl_weight_beta": "kl_coef",
     "kl_penalty_weight": "kl_coef",
+    "beta_kl": "kl_coef",
+    "kl_penalty_beta": "kl_coef",
     "max_completion_tokens": "max_new_tokens",
     "max_gen_len": "max_new_tokens",
     "max_gen_length": "max_new_tokens",
@@ -102,7 +104,10 @@ _KL = re.compile(r"(?:\w+\.)*(?:kl|kl_loss|kl_penalty)\.(?:coef|coeff|coefficien
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 OF_A_CRITIC = frozenset("vf_coef vf_coeff value_coef value_loss_coef gae_lambda lam".split())
 """Keys of a trainer with a critic, which needs no group; its ``num_rollouts`` are no responses to one prompt."""
-PERHAPS = ("num_samples", "n_samples", "num_outputs", "n_outputs", "num_trajectories", "n_trajectories")
+PERHAPS = (
+    *("num_samples", "n_samples", "num_outputs", "n_outputs", "num_trajectories", "n_trajectories"),
+    *("num_candidates", "n_candidates"),
+)
 """Keys that count the responses to one prompt where nothing else does, and any other samples elsewhere."""
 RATES = ("init_lr", "lr_init", "initial_lr", "base_lr", "max_lr", "lr_max", "peak_lr", "lr_peak", "max_learning_rate")
 """Keys that are the learning rate where nothing else is; a schedule moves away from it."""

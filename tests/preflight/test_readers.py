@@ -926,6 +926,44 @@ KINDS = [
         {"a.py": "def main(group_size=None):\n    group_size = group_size or 32\n    kl_coef = 0.1\n"},
         {"group_size": 32},
     ),
+    # a dictionary that is passed on as a whole, and one beside other arguments
+    (
+        {
+            "a.py": "def build(**kwargs):\n    left = {k: v for k, v in kwargs.items() if k in taken}\n"
+            "    return GRPOConfig(**left)\nkept: dict = dict(num_generations=4, beta=0.1)\nargs = build(**kept)\n",
+        },
+        {"group_size": 4, "kl_coef": 0.1},
+    ),
+    (
+        {
+            "a.py": "def build(**kwargs):\n    return GRPOConfig(**kwargs)\nkept = dict(temperature=0.9)\n"
+            "args = build(num_generations=4, learning_rate=3e-6, **kept)\n",
+        },
+        {"group_size": 4, "learning_rate": 3e-6, "temperature": 0.9},
+    ),
+    # a module beside a script loads a document for it, and another of the same keys
+    (
+        {
+            "train_grpo.py": "from b import RL\nGRPOConfig(num_generations=RL['rl']['k'], learning_rate=RL['train']['lr'])\n",
+            "b.py": "import yaml\nwith open('sft.yml') as f:\n    SFT = yaml.safe_load(f)\n"
+            "with open('rl.yml') as f:\n    RL = yaml.safe_load(f)\n",
+            "rl.yml": "rl: {k: 4}\ntrain: {lr: 3e-6}\n",
+            "sft.yml": "train: {lr: 2e-4}\n",
+        },
+        {"group_size": 4, "learning_rate": 3e-6},
+    ),
+    # constants that a hand-written trainer imports by their names are its own
+    (
+        {
+            "train_grpo.py": "from config import beta, clip_param, num_candidates\nlr = 3e-6\nbatch_size = 2\n",
+            "config.py": "beta = 0.04\nclip_param = 0.2\nnum_candidates = 8\ntrain_batch_size = 2\n",
+        },
+        {"framework": "hand-written trainer", "group_size": 8, "kl_coef": 0.04, "epsilon": 0.2},
+    ),
+    (
+        {"a.py": "group_size = 8\nbeta_kl = 0.1\nsampling_max_tokens = 64\n"},
+        {"group_size": 8, "kl_coef": 0.1, "max_new_tokens": 64},
+    ),
     # what the arguments leave open a document says
     (
         {
@@ -1151,6 +1189,14 @@ def test_a_group_that_cannot_be_worked_out_says_why(tmp_path: Path) -> None:
     assert diagnosis.tables[0].rows[0][2] == "not worked out: num_generations = found()"
 
 
+def test_what_looks_at_a_model_and_imports_its_training_only_evaluates(tmp_path: Path) -> None:
+    (tmp_path / "train_grpo.py").write_text("def args():\n    return GRPOConfig(num_generations=8, beta=0.1)\n")
+    (path := tmp_path / "evaluate.py").write_text("from train_grpo import args\nmodel.generate(max_new_tokens=9)\n")
+    assert read(path)[0].run_type == "evaluation"
+    (path := tmp_path / "run.py").write_text("from train_grpo import args\nGRPOTrainer(args=args())\n")
+    assert read(path)[0].run_type == "rl"
+
+
 def test_what_only_evaluates_is_told_so(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(
         "actor_rollout_ref: {rollout: {n: 5}}\nalgorithm: {adv_estimator: grpo}\n", "utf-8"
@@ -1243,6 +1289,50 @@ def test_the_group_of_a_fork_of_verl_is_told_by_its_own_section(tmp_path: Path) 
     start = "python -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=16 "
     assert settings_of(tmp_path, "a.sh", start + "env.num_rollout_per_trial=6 env.max_steps=20")["group_size"] == 6
     assert "group_size" not in settings_of(tmp_path, "b.sh", start + "env.max_steps=20 env.seed=6")
+
+
+def test_a_variable_of_the_shell_makes_no_fork_of_verl(tmp_path: Path) -> None:
+    command = (
+        "python -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=16 "
+        "actor_rollout_ref.actor.ppo_mini_batch_size=32 actor_rollout_ref.rollout.n={n}"
+    )
+    (path := tmp_path / "a.sh").write_text("export CUDA_VISIBLE_DEVICES=4\n" + command.format(n=1))
+    found = judge(read(path)[0], "a.sh").findings
+    assert {(f.code, f.severity) for f in found} >= {("CFG018", "error"), ("CFG001", "warning")}
+    more = "export CUDA_VISIBLE_DEVICES=4\n" + command.format(n=8) + " env.max_steps=20"
+    assert settings_of(tmp_path, "b.sh", more)["own_rollout"] is True
+
+
+def test_what_a_script_adds_that_is_not_beside_is_not_assumed(tmp_path: Path) -> None:
+    start = "bash examples/run.sh data.train_batch_size=32 actor_rollout_ref.rollout.n=4"
+    for name, text in (("a.sh", start), ("b.yml", f"steps:\n  - run: |\n      ray stop --force\n      {start}\n")):
+        (path := tmp_path / name).write_text(text)
+        found = read(path)[0]
+        assert (found.settings["group_size"], found.assumed) == (4, {})
+        assert found.notes == ["examples/run.sh, which it starts, was not read"]
+    (at := tmp_path / "examples" / "run.sh").parent.mkdir()
+    at.write_text("python -m verl.trainer.main_ppo algorithm.adv_estimator=grpo $@\n")
+    found = read(tmp_path / "a.sh")[0]
+    assert (found.settings["adv_estimator"], found.settings["update_prompts"]) == ("grpo", 256)
+
+
+def test_the_parameters_of_a_function_are_none_of_what_it_passes_on(tmp_path: Path) -> None:
+    text = (
+        "def build(**kwargs):\n    return GRPOConfig(**{'num_generations': 4, **kwargs})\n"
+        "def train(path, *, only=False, **kwargs):\n    return build(**kwargs)\n"
+        "train(path='a', only=True, beta=0.1)\n"
+    )
+    said = settings_of(tmp_path, "a.py", text)
+    assert (said["group_size"], said["kl_coef"], said.get("unknown_settings")) == (4, 0.1, None)
+
+
+def test_what_a_dictionary_takes_in_and_cannot_be_read_is_noted(tmp_path: Path) -> None:
+    text = "from elsewhere import more\nGRPOConfig(**{**more, 'num_generations': 8, 'beta': 0.1})\n"
+    (path := tmp_path / "a.py").write_text(text)
+    found = read(path)[0]
+    assert found.settings["group_size"] == 8
+    assert found.notes == ["line 2: what ** passes on was not read"]
+    assert not found.assumed
 
 
 def test_a_document_refers_to_what_the_command_says(tmp_path: Path) -> None:

@@ -65,6 +65,8 @@ class Definitions:
         self.keyed: dict[str, list[ast.expr]] = {}
         self.origins: dict[str, str] = {}
         self.modules: set[str] = set()
+        self.named: dict[str, int] = {}
+        self.opened: dict[str, ast.expr] = {}
         self.nested: dict[str, list[str]] = {}
         self.classes: dict[str, list[tuple[str, ast.expr, int]]] = {}
         self.within: dict[ast.Call, str] = {}
@@ -98,6 +100,7 @@ class Definitions:
             case ast.ImportFrom(module=module, names=names):
                 self.modules.update(alias.asname or alias.name for alias in names)
                 self.origins.update((alias.asname or alias.name, module or OWN) for alias in names)
+                self.named.update((alias.name, node.lineno) for alias in names if node.lineno)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self._parameters(node)
                 owner = inside.removeprefix("class ") if node.name == "__init__" else node.name
@@ -117,6 +120,8 @@ class Definitions:
                     self._dictionary(inside, as_dict(node))
             case ast.For(target=ast.Name(id=name)):
                 self.loops[name] = node.iter
+            case ast.With(items=[ast.withitem(ast.Call(args=[path, *_]), ast.Name(id=handle))]):
+                self.opened |= dict.fromkeys(_filled_from(handle, node.body), path)
             case ast.List(elts=[_, _, _, *_]):
                 self.lists.append(node)
             case ast.Dict() if not ELSEWHERE.search(inside):
@@ -258,9 +263,10 @@ class Definitions:
         if not self.documents:
             return None
         path = self.path_into(node)
+        holder = self._document_of(node)
         for start in range(len(path) - least + 1):
             key = ".".join(path[start:])
-            for document, _ in self.documents:
+            for document, _ in self.documents if holder is None else [(holder, 0)]:
                 if key in document:
                     return ast.Constant(value=document[key].value)
         return None
@@ -284,6 +290,24 @@ class Definitions:
             node = inner
         return path
 
+    def _document_of(self, node: ast.expr) -> dict[str, Entry] | None:
+        """The document that the name holds of which an expression takes an item, where a file was opened for it."""
+        held: ast.expr | None = node
+        for _ in range(LONGEST_PATH):
+            match held:
+                case ast.Name(id=name) if name in self.opened and self.path is not None:
+                    word = evaluate(self.opened[name])
+                    at = beside(self.path, word) if isinstance(word, str) else None
+                    loaded = self._loads.get(at) if at is not None else None
+                    return _by_key(loaded[1]) if loaded and isinstance(loaded[1], Launch) else None
+                case ast.Name(id=name) if name in self.values:
+                    held = self.values[name][-1][1]
+                case ast.Attribute(value=inner) | ast.Subscript(value=inner) | ast.Call(func=inner):
+                    held = inner
+                case _:
+                    return None
+        return None
+
     @cached_property
     def _loads(self) -> dict[Path, tuple[int, Launch | ReadError]]:
         """The configurations that it loads: the line that names each, and what it holds or why it cannot be read."""
@@ -302,28 +326,27 @@ class Definitions:
     @cached_property
     def documents(self) -> list[tuple[dict[str, Entry], int]]:
         """The configurations beside the script that it loads, by key, and the line that names each."""
-        return [
-            ({entry.key: entry for entry in reversed(read.entries)}, line)  # of two with one key the first counts
-            for line, read in self._loads.values()
-            if isinstance(read, Launch)
-        ]
+        return [(_by_key(read), line) for line, read in self._loads.values() if isinstance(read, Launch)]
 
     def unread_documents(self) -> list[str]:
         """Of each configuration that it loads and that cannot be read, why."""
         return [f"{at.name} was not read: {e}" for at, (_, e) in self._loads.items() if isinstance(e, ReadError)]
 
     def _named_documents(self) -> list[tuple[str, int]]:
-        """Paths of configurations: what options say, else what stands in the text, else what hydra is told."""
+        """Paths of configurations: what options say, else what stands in the text, else what hydra is told, and what a
+        module beside it opens for a name that the script imports."""
+        opened = [(evaluate(self.opened[name]), line) for name, line in self.named.items() if name in self.opened]
+        named: list[tuple[object, int]] = [*opened]
         if not _LOADS.search(self.text):
-            return []
-        named = [(evaluate(value), line) for value, line in self.options.values()]
+            return _documents_among(named)
+        named += [(evaluate(value), line) for value, line in self.options.values()]
         for name, call in self.calls:
             given = {k.arg: evaluate(k.value) for k in call.keywords}
             if name in ("main", "initialize", "compose") and isinstance(given.get("config_name"), str):
                 folder = given.get("config_path")
                 named.append((f"{folder or '.'}/{given['config_name']}".removesuffix(".yaml") + ".yaml", call.lineno))
         named += self._paths
-        return [(word, line) for word, line in named if isinstance(word, str) and _DOCUMENT.fullmatch(word)][:PATIENCE]
+        return _documents_among(named)
 
     @cached_property
     def _paths(self) -> list[tuple[str, int]]:
@@ -404,10 +427,33 @@ class Definitions:
     def _passed_on(self, function: str) -> ast.Dict | None:
         """The keywords with which the script calls a function of its own, where it does so in one place."""
         calls = [call for call in self._calls_of.get(function, ()) if call.keywords]
-        if len(calls) != 1 or any(keyword.arg is None for keyword in calls[0].keywords):
+        if len(calls) != 1:
             return None
         self.at, self.inside = calls[0].lineno, self.within.get(calls[0], "")
-        return as_dict(calls[0])
+        own = {name for name, given in self.parameters.items() if any(function == owner for owner, _ in given)}
+        own.update(self.ordered.get(function, ()))
+        return as_dict(calls[0], apart=own)
+
+
+def _documents_among(named: list[tuple[object, int]]) -> list[tuple[str, int]]:
+    return [(word, line) for word, line in named if isinstance(word, str) and _DOCUMENT.fullmatch(word)][:PATIENCE]
+
+
+def _by_key(document: Launch) -> dict[str, Entry]:
+    """The entries of a document by their keys; of two with one key the first counts."""
+    return {entry.key: entry for entry in reversed(document.entries)}
+
+
+def _filled_from(handle: str, body: list[ast.stmt]) -> list[str]:
+    """The names that a file is loaded into: ``cfg = yaml.safe_load(f)``."""
+    return [
+        target.id
+        for line in body
+        if isinstance(line, ast.Assign) and isinstance(line.value, ast.Call)
+        if any(isinstance(argument, ast.Name) and argument.id == handle for argument in line.value.args)
+        for target in line.targets
+        if isinstance(target, ast.Name)
+    ]
 
 
 def _path(node: ast.Constant | ast.BinOp) -> str:

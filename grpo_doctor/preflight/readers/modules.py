@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -204,10 +204,11 @@ def is_dict(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and name_of(node.func) == "dict"
 
 
-def as_dict(call: ast.Call) -> ast.Dict:
-    """``dict(a=1)`` as ``{"a": 1}``."""
-    named = [k for k in call.keywords if k.arg is not None]
-    return ast.Dict(keys=[ast.Constant(value=k.arg) for k in named], values=[k.value for k in named])
+def as_dict(call: ast.Call, apart: Container[str] = ()) -> ast.Dict:
+    """``dict(a=1, **more)`` as ``{"a": 1, **more}``, some names left out."""
+    keywords = [k for k in call.keywords if k.arg is None or k.arg not in apart]
+    keys: list[ast.expr | None] = [ast.Constant(value=k.arg) if k.arg else None for k in keywords]
+    return ast.Dict(keys=keys, values=[k.value for k in keywords])
 
 
 def called_by(path: Path) -> list[ast.Module]:

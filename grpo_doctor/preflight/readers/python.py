@@ -310,8 +310,9 @@ class _Script(Definitions):
                 self.add(launch, prefix + key.value, value, value.lineno)
             elif key is None and (inner := self.spread(value)) is not None and depth < 5:
                 self._items(launch, prefix, inner, depth + 1)
-            elif key is None and not prefix:
+            elif key is None and not self._section(launch, prefix, value) and not prefix:
                 launch.complete = False
+                launch.notes.append(f"line {value.lineno}: what ** passes on was not read")
 
     def _telling(self, launch: Launch) -> bool:
         """Takes what can only be meant by an unreadable ``**``: the one dictionary of the script with such keys."""
@@ -361,8 +362,8 @@ class _Script(Definitions):
                 self.add(launch, name, value, line)
         of_rl = [fields for owner, fields in self.classes.items() if CONFIGURES.search(owner) or OF_RL.search(owner)]
         for name, value, line in (*chain.from_iterable(of_rl), *self.members):
-            if not isinstance(value, ast.Dict):
-                self.add(launch, name if len(name) == 1 else name.lower(), value, line)
+            if not isinstance(value, ast.Dict):  # what is imported by its name is the script's own
+                self.add(launch, name if len(name) == 1 else name.lower(), value, line or self.named.get(name, 0))
         for owner, attribute, value, line in self.attributes:
             if ELSEWHERE.search(owner):
                 continue
@@ -397,6 +398,8 @@ class _Script(Definitions):
             self.add(launch, name.lower(), value, line)
         self._parameters_of_functions(launch)
         for document, line in self.documents:
+            if line in self.named.values():
+                continue  # a module beside it loads that one, for whoever asks for an item
             for word, entry in document.items():
                 launch.add(word, entry.value, line)
         launch.entries = [e for e in launch.entries if e.value != 0 or not e.key.endswith(GREEDY)]

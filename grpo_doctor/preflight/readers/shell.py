@@ -345,6 +345,10 @@ def _command(words: Words, launches: list[Launch], shared: dict[str, tuple[Any, 
         return
     if _SERVER.search(launch.program) or not (launch.entries or _STARTS.search(f" {launch.program}")):
         return
+    script = next((word for word in rest if _SCRIPT.search(word)), "")
+    if script and (script == rest[0] or _SHELL.fullmatch(rest[0])):
+        launch.complete = False  # it passes settings of its own
+        launch.notes.append(f"{script[:80]}, which it starts, was not read")
     if any(word in ("$@", "${@}", "$*") or word.startswith("$@") for word in rest):
         launch.notes.append("arguments that the script passes on ($@) were not read")
     for name in ("CUDA_VISIBLE_DEVICES", "NPROC_PER_NODE", "NNODES", "ASCEND_RT_VISIBLE_DEVICES"):

@@ -31,6 +31,13 @@ def test_message() -> None:
         (FULL | {"optimizer": "SGD"}, 1e-3, None),  # its steps are not those of Adam
         (FULL | {"optimizer": "adamw_torch_fused"}, 1e-3, "warning"),
         ({"lora_r": 16, "optim": "lion_8bit"}, 5e-7, None),
+        (FULL | {"optimizer": "SAM"}, 1e-3, None),
+        (FULL | {"optimizer": "same_as_before"}, 1e-3, "warning"),
+        ({"lora_r": 16, "model": "Qwen2.5-7B"}, 9.9e-4, None),
+        ({"lora_r": 16, "model": "Qwen2.5-7B"}, 1e-3, "warning"),
+        ({"lora_r": 16, "model": "SmolLM2-90M"}, 1e-3, None),
+        ({"lora_r": 16, "model": "SmolLM2-100M"}, 1e-3, "warning"),
+        ({"lora_r": 0}, 1e-3, None),  # of a model whose size is not known
         ({"lora_r": 16}, 2e-6, "info"),
         ({"lora_r": 16}, 5.1e-7, "info"),
         ({"lora_r": 16}, 5e-7, "warning"),

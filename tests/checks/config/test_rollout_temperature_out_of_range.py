@@ -39,3 +39,10 @@ def test_greedy_rollouts_of_groups_are_told_by_another_check(
 ) -> None:
     found = run_check("CFG004", {"group_baseline": grouped}, temperature=temperature)
     assert (found and found.severity) == severity
+
+
+@pytest.mark.parametrize(("actions", "severity"), [(1, "info"), (None, "warning")])
+def test_models_whose_tokens_are_actions_are_sampled_hot(actions: int | None, severity: str) -> None:
+    found = run_check("CFG004", {"of_actions": actions, "framework": "verl"}, temperature="1.6x9")
+    assert found is not None
+    assert found.severity == severity
