@@ -208,6 +208,16 @@ def test_a_sick_twin_is_caught_by_its_own_probe_alone(
     assert diagnosis.verdict == "failing"
 
 
+def test_an_epsilon_that_leaves_less_of_rounding_than_an_ordinary_advantage_is_a_warning() -> None:
+    def normalised(_: Reference, r: Tensor) -> Tensor:
+        return (r - r.mean(1, keepdim=True)) / (r.std(1, keepdim=True, correction=0) + 1e-8)
+
+    diagnosis = probed(advantages(normalised), "advantages")
+    assert [(f.code, f.severity) for f in diagnosis.findings[:1]] == [("ADV005", "warning")]
+    assert diagnosis.verdict == "suspect"
+    assert "the epsilon is too small to stop it" in diagnosis.findings[0].message
+
+
 class OneByOne(Reference):
     """Sorted by length, one forward a sample."""
 
