@@ -396,6 +396,7 @@ class Rows:
         part.origins, part.weak = array("q", np.array(self.origins)[rows]), self.weak.of(rows, n)
         for kind in ("columns", "components", "extra"):
             getattr(part, kind).update({key: column.of(rows, n) for key, column in getattr(self, kind).items()})
+        part.seen = self.seen - _of_others(part)
         place = {row: at for at, row in enumerate(rows.tolist())}
         part.lists = {
             key: {place[row]: held for row, held in lists.items() if row in place} for key, lists in self.lists.items()
@@ -407,3 +408,12 @@ class Rows:
             part.settings.setdefault(setting, value)
         part.events = [e for e in self.events if e.line is None or lines[0] <= e.line <= lines[-1]]
         return part
+
+
+def _of_others(part: Rows) -> set[str]:
+    """The keys of a file that holds several runs of which this one has no value."""
+    keys: dict[bool, set[str]] = {True: set(), False: set()}
+    for held in (part.columns, part.components, part.extra):
+        for name, column in held.items():
+            keys[column.known > 0].add(name if name in part.seen else name.partition(".")[2])
+    return keys[False] - keys[True]

@@ -751,6 +751,50 @@ KINDS = [
         {"a.py": "d = {'num_generations': 4, 'beta': 0.1}\ne = {**d, 'beta': 0.2}\nGRPOConfig(**e)"},
         {"group_size": 4, "kl_coef": 0.2},
     ),
+    # what is put into a dictionary later counts, and of a branch only where it is taken
+    (
+        {
+            "a.py": "d = dict(num_generations=8)\nd.update({'num_generations': 4}, beta=0.1)\nd |= {'epsilon': 0.3}\n"
+            "d['temperature'] = 0.9\nd.setdefault('beta', 0.5)\nd.setdefault('top_p', 0.9)\nGRPOConfig(**d)\n"
+            "d['epsilon'] = 0.1"
+        },
+        {"group_size": 4, "kl_coef": 0.1, "epsilon": 0.3, "temperature": 0.9, "top_p": 0.9},
+    ),
+    (
+        {
+            "a.py": "given = {'num_generations': 4, 'beta': 0.1}\nkept = {}\nfor k, v in given.items():\n"
+            "    if k in fields:\n        kept[k] = v\nGRPOConfig(**kept)"
+        },
+        {"group_size": 4, "kl_coef": 0.1},
+    ),
+    (
+        {
+            "a.py": "c = {'k': 8, 'lr': 1e-6}\nc['k'] = 4\nc['lr'] = float(c['lr'])\nGRPOConfig(num_generations=c['k'], learning_rate=c['lr'])"
+        },
+        {"group_size": 4, "learning_rate": 1e-6},
+    ),
+    (
+        {
+            "a.py": "p.add_argument('--smoke', action='store_true')\nK = 8\nd = {'beta': 0.1}\nif a.smoke:\n    K = 2\n"
+            "    d['beta'] = 0\nelse:\n    d['epsilon'] = 0.3\nc = GRPOConfig(num_generations=K, **d)\n"
+            "if a.smoke:\n    c.temperature = 0.1"
+        },
+        {"group_size": 8, "kl_coef": 0.1, "epsilon": 0.3, "temperature": None},
+    ),
+    (
+        {
+            "a.py": "K = 8\nif unknown():\n    K = 2\nif other():\n    lr = 1e-6\nelse:\n    lr = 1e-5\n"
+            "c = GRPOConfig(num_generations=K, learning_rate=lr, beta=0.1)\nif other():\n    c.beta = 0"
+        },
+        {"group_size": 8, "learning_rate": None, "kl_coef": 0.1},
+    ),
+    (
+        {
+            "a.py": "if __name__ == '__main__':\n    if mode == 'big':\n        K = 4\n        GRPOConfig(num_generations=K)\n"
+            "K = 8"
+        },
+        {"group_size": 4},
+    ),
     (
         {"a.py": "import easydel as ed\ned.GRPOConfig(num_return_sequences=4, beta=0.1, total_batch_size=8)"},
         {"group_size": 4, "framework": "hand-written trainer", "unknown_settings": None},

@@ -55,6 +55,17 @@ def test_grpo_behind_a_supervised_phase_is_a_run_of_its_own(tmp_path: Path) -> N
     assert rl.source.endswith(f"(run 2 of 2, lines {rl.lines[0]}-{rl.lines[-1]})")
 
 
+def test_stages_of_one_file_are_each_the_kind_of_training_that_their_own_keys_tell(tmp_path: Path) -> None:
+    stages: list[dict[str, Any]] = [
+        {"loss": 2.0, "mean_token_accuracy": 0.4},
+        {"loss": 0.69, "rewards/chosen": 0.5, "rewards/rejected": -0.5, "rewards/margins": 1.0},
+        {"loss": 0.01, "reward": 0.4, "reward_std": 0.3, "kl": 0.02},
+    ]
+    text = "".join(json.dumps({"step": i, **stage}) + "\n" for stage in stages for i in range(1, 21))
+    found = runs(tmp_path, "stages.jsonl", text)
+    assert [(run.run_type, len(run)) for run in found] == [("supervised", 20), ("preference", 20), ("rl", 20)]
+
+
 def test_a_finished_bar_and_a_new_total_are_a_new_phase(tmp_path: Path) -> None:
     text = "".join(f"{bar(i, 17)}\n{row(i)}\n" for i in range(1, 18))
     text += bar(0, 30) + "".join(f"{bar(i, 30)}\n{grpo(i, 300)}\n" for i in range(1, 31))

@@ -13,26 +13,22 @@ from pathlib import Path
 
 from ...sources import ReadError
 from ..entry import Entry, Launch
-from ..expression import evaluate
+from ..expression import evaluate, known
 from .beside import beside, text_of
 from .document import read_document
-from .modules import as_dict, is_dict, name_of, walk
+from .gathered import MAPPINGS, Branch, Change, Gathered
+from .modules import as_dict, is_dict, name_of
 
-CONFIGURES = re.compile(
-    r"(?:(?:GRPO|PPO|RLOO|GSPO|DAPO|OnlineDPO|ReinforcePlusPlus|RL)\w*(?:Config|Args|Arguments))$|RLHFArguments$"
-)
-"""Calls that configure reinforcement learning."""
 PATIENCE = 500
 """Names that are looked up for one setting at most: names can stand for names without end."""
 CALLS = 2_000
 """Calls of a script in which the value of a parameter is looked for."""
-OWN = "own"
 SETTINGS = re.compile(r"(?i)(?:\w*_)?(?:config|cfg|args|arguments|conf|hparams|params|flags)")
 """Names of what a script keeps its settings in."""
 LONGEST_PATH = 12
 """Keys of a path into a configuration at most."""
-NUMERICAL = 1e-4
-"""Below this a function's ``epsilon`` keeps a division from 0; bounds of whole sequences begin above it."""
+VALUES = 50
+"""Values that one name is given, and that are put into one dictionary, at most: the last."""
 LINKS = 10
 """Names that stand for each other at most."""
 DOCUMENTS = 4
@@ -41,112 +37,10 @@ _LOADS = re.compile(r"yaml|OmegaConf|toml|json\.load|hydra|(?i:load_config)")
 _DOCUMENT = re.compile(
     r"(?!.*(?:deepspeed|accelerate|zero\d|tokenizer|dataset|result))[\w./\-]{1,120}\.(?:ya?ml|toml|json)"
 )
-ELSEWHERE = re.compile(r"(?i)eval|valid|test|infer|judge|teacher|sft|dpo|reward_model|critic|demo")
-"""Names of functions, classes and dictionaries whose settings are not those of the training."""
 
 
-class Definitions:
-    """What the trees of a script and of the modules beside it define; lines of the latter are 0."""
-
-    def __init__(self, trees: list[ast.Module], text: str, path: Path | None) -> None:
-        self.text, self.trees, self.path = text, trees, path
-        self.said: dict[str, object] = {}  # by who starts it
-        self.values: dict[str, list[tuple[int, ast.expr]]] = {}
-        self.fields: dict[str, list[ast.expr]] = {}
-        self.options: dict[str, tuple[ast.expr, int]] = {}
-        self.asked: dict[str, int] = {}
-        self.attributes: list[tuple[str, str, ast.expr, int]] = []
-        self.calls: list[tuple[str, ast.Call]] = []
-        self.dicts: list[tuple[str, ast.Dict]] = []
-        self.members: list[tuple[str, ast.expr, int]] = []
-        self.set_items: list[tuple[str, str, ast.expr, str]] = []
-        self.defaults: list[tuple[str, str, ast.expr, int]] = []
-        self.lists: list[ast.List] = []
-        self.keyed: dict[str, list[ast.expr]] = {}
-        self.origins: dict[str, str] = {}
-        self.modules: set[str] = set()
-        self.named: dict[str, int] = {}
-        self.opened: dict[str, ast.expr] = {}
-        self.nested: dict[str, list[str]] = {}
-        self.classes: dict[str, list[tuple[str, ast.expr, int]]] = {}
-        self.within: dict[ast.Call, str] = {}
-        self.parameters: dict[str, list[tuple[str, ast.expr]]] = {}
-        self.returned: dict[str, list[ast.expr]] = {}
-        self.ordered: dict[str, list[str]] = {}
-        self.loops: dict[str, ast.expr] = {}
-        self.takers: dict[str, set[str]] = {}
-        self.at = self.steps = 0
-        self.inside = ""
-        for tree in self.trees:
-            for node, inside in walk(tree):
-                self._take(node, inside)
-
-    def _take(self, node: ast.AST, inside: str) -> None:
-        match node:
-            case ast.Assign():
-                for target in node.targets:  # several as in ``config["lr"] = lr = 1e-6``
-                    self._assigned(target, node, inside)
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                self.values.setdefault(name, []).append((node.lineno, value))
-                if not ELSEWHERE.search(inside):
-                    self._member(name, value, node.lineno, inside)
-            case ast.AnnAssign(annotation=ast.Name(id=name)) if inside.startswith("class "):
-                self.nested.setdefault(inside.removeprefix("class "), []).append(name)
-            case ast.ClassDef(name=name):
-                self.origins[name] = OWN
-            case ast.Import(names=names):
-                self.modules.update((alias.asname or alias.name).split(".")[-1] for alias in names)
-                self.origins.update((alias.asname or alias.name, alias.name) for alias in names)
-            case ast.ImportFrom(module=module, names=names):
-                self.modules.update(alias.asname or alias.name for alias in names)
-                self.origins.update((alias.asname or alias.name, module or OWN) for alias in names)
-                self.named.update((alias.name, node.lineno) for alias in names if node.lineno)
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                self._parameters(node)
-                owner = inside.removeprefix("class ") if node.name == "__init__" else node.name
-                self.ordered[owner] = [a.arg for a in (*node.args.posonlyargs, *node.args.args) if a.arg != "self"]
-            case ast.Return(value=ast.expr() as value) if inside:
-                self.returned.setdefault(inside, []).append(value)
-            case ast.Call():
-                name = name_of(node.func)
-                if name in ("add_argument", "option"):
-                    self._option(node)
-                elif name.startswith("DEFINE_"):
-                    self._flag(node)
-                elif not ELSEWHERE.search(inside) or CONFIGURES.search(name):
-                    self.calls.append((name, node))
-                    self.within[node] = inside
-                if name in _MAPPINGS and not ELSEWHERE.search(inside):
-                    self._dictionary(inside, as_dict(node))
-            case ast.For(target=ast.Name(id=name)):
-                self.loops[name] = node.iter
-            case ast.With(items=[ast.withitem(ast.Call(args=[path, *_]), ast.Name(id=handle))]):
-                self.opened |= dict.fromkeys(_filled_from(handle, node.body), path)
-            case ast.List(elts=[_, _, _, *_]):
-                self.lists.append(node)
-            case ast.Dict() if not ELSEWHERE.search(inside):
-                self._dictionary(inside, node)
-
-    def _assigned(self, target: ast.expr, node: ast.Assign, inside: str) -> None:
-        match target:
-            case ast.Name(id=name):
-                self.values.setdefault(name, []).append((node.lineno, node.value))
-                if not ELSEWHERE.search(name) and not ELSEWHERE.search(inside):
-                    self._member(name, node.value, node.lineno, inside)
-            case ast.Attribute(value=ast.Attribute(value=ast.Name(id=owner), attr=part), attr=last):
-                self.attributes.append((owner, f"{part}.{last}", node.value, node.lineno))
-            case ast.Attribute(value=ast.Name(id=owner), attr=attribute):
-                self.attributes.append((owner, attribute, node.value, node.lineno))
-                if owner == "self" and inside == "__init__":
-                    self.fields.setdefault(attribute, []).append(node.value)
-            case ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value=str(key))):
-                self.set_items.append((owner, key, node.value, inside))
-
-    def _dictionary(self, inside: str, node: ast.Dict) -> None:
-        self.dicts.append((inside, node))
-        for key, value in zip(node.keys, node.values, strict=True):
-            if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                self.keyed.setdefault(key.value, []).append(value)
+class Definitions(Gathered):
+    """What the names of a script and of the modules beside it stand for."""
 
     def meant(self) -> list[tuple[str, ast.expr, int]]:
         """Fields of classes of the modules beside it that the script itself builds, or has a parser fill in."""
@@ -172,55 +66,6 @@ class Definitions:
                 waiting += [(n.id, line) for n in ast.walk(value) if isinstance(n, ast.Name) and n.id in self.classes]
             waiting += [(inner, line) for inner in self.nested.get(name, [])]
         return found
-
-    def _member(self, name: str, value: ast.expr, line: int, inside: str) -> None:
-        value = _default_of_field(value)
-        if inside.startswith("class "):
-            self.fields.setdefault(name, []).append(value)
-            self.classes.setdefault(inside.removeprefix("class "), []).append((name, value, line))
-        self.members.append((name, value, line))
-
-    def _parameters(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        """The defaults of a function's parameters."""
-        given = function.args
-        if given.kwarg is not None:
-            self.takers.setdefault(given.kwarg.arg, set()).add(function.name)
-        every = [*given.posonlyargs, *given.args]
-        plain = list(zip(every[len(every) - len(given.defaults) :], given.defaults, strict=True))
-        for argument, value in (*plain, *zip(given.kwonlyargs, given.kw_defaults, strict=True)):
-            if value is None:
-                continue
-            default = _default_of_field(value)
-            self.parameters.setdefault(argument.arg, []).append((function.name, default))
-            nothing = isinstance(default, ast.Constant) and _says_nothing(argument.arg, default.value)
-            if not ELSEWHERE.search(function.name) and argument.arg != "k" and not nothing:  # k: how many it looks up
-                self.defaults.append((function.name, argument.arg, default, value.lineno))
-
-    def _flag(self, call: ast.Call) -> None:
-        """absl's ``DEFINE_integer("k", 8, "…")``."""
-        match call.args:
-            case [ast.Constant(value=str(name)), value, *_]:
-                self._offer(name, value, call.lineno)
-
-    def _option(self, call: ast.Call) -> None:
-        """``add_argument("--k", default=8)``."""
-        names = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
-        given = {k.arg: k.value for k in call.keywords}
-        named = next((n.lstrip("-").replace("-", "_") for n in names if n.startswith("--")), "")
-        destination = given.get("dest")
-        if isinstance(destination, ast.Constant) and isinstance(destination.value, str):
-            named = destination.value
-        self.asked.setdefault(named, call.lineno)
-        action = given.get("action")
-        if named and "default" in given:
-            self._offer(named, given["default"], call.lineno)
-        elif named and isinstance(action, ast.Constant) and action.value in ("store_true", "store_false"):
-            self._offer(named, ast.Constant(value=action.value == "store_false"), call.lineno)
-
-    def _offer(self, name: str, value: ast.expr, line: int) -> None:
-        """An option; those of the modules beside the script, whose lines are 0, change none of its own."""
-        if line or name not in self.options:
-            self.options[name] = (value, line)
 
     def lookup(self, node: ast.expr) -> ast.expr | None:
         """What a name, ``args.name``, ``CONFIG["name"]`` or ``CONFIG.get("name")`` stands for."""
@@ -251,7 +96,7 @@ class Definitions:
     def _holds_settings(self, name: str) -> bool:
         """Whether a name was made an empty mapping of settings, as ``ppo = ConfigDict()``."""
         return any(
-            isinstance(value, ast.Call) and name_of(value.func) in _MAPPINGS for _, value in self.values.get(name, ())
+            isinstance(value, ast.Call) and name_of(value.func) in MAPPINGS for _, value in self.values.get(name, ())
         )
 
     def _items_named(self, name: str) -> list[ast.expr]:
@@ -356,11 +201,44 @@ class Definitions:
         return [(word, line) for word, line in texts if line and word and _DOCUMENT.fullmatch(word)]
 
     def _latest(self, name: str) -> ast.expr | None:
-        """The value that a name was given last before the line that asks, else the first."""
-        given = self.values.get(name, [])
-        before = [value for line, value in given if line < self.at]
-        found = before[-1] if before else given[0][1] if given else self._passed(name)
+        """The value that a name was given last before the line that asks, else the first.
+
+        A branch that may not be taken changes nothing that was given before, and what branches give differently is
+        unknown.
+        """
+        given = self._values_of(name)
+        before = [each for each in given if each[0] < self.at]
+        sure = [value for _, value, taken in before or given if taken]
+        if sure:
+            found: ast.expr | None = sure[-1 if before else 0]
+        else:
+            found = agreed([value for _, value, _ in before or given]) if given else self._passed(name)
         return None if isinstance(found, ast.Name) and found.id == name else found
+
+    def _values_of(self, name: str) -> list[tuple[int, ast.expr, bool | None]]:
+        """The values that a name is given where a branch may, by line, each with whether it certainly does."""
+        given = [(line, value, self.taken(line)) for line, value in self.values.get(name, [])[-VALUES:]]
+        return [each for each in given if each[2] is not False]
+
+    def taken(self, line: int) -> bool | None:
+        """Whether what stands in a line runs before the line that asks, as far as branches tell; None where unknown.
+
+        An option that nobody is known to pass has its default.
+        """
+        around = [b for b in self.branches if b.first <= line <= b.last and not b.first <= self.at <= b.last]
+        told = [self._decided(branch) for branch in around]
+        return False if False in told else None if None in told else True
+
+    def _decided(self, branch: Branch) -> bool | None:
+        """Whether a branch is taken, where the script itself decides that."""
+        if branch.test is None or len(self.deciding) == LINKS or branch in self.deciding:
+            return None
+        asked, self.at = self.at, branch.first
+        self.deciding.append(branch)
+        told, value = known(branch.test, self.lookup)
+        self.deciding.pop()
+        self.at = asked
+        return bool(value) == branch.wanted if told else None
 
     def _passed(self, name: str) -> ast.expr | None:
         """What the script itself passes as a parameter of this name, else the parameter's default; if all agree."""
@@ -383,6 +261,10 @@ class Definitions:
         return found
 
     def _item(self, owner: ast.expr, name: str, depth: int = 0) -> ast.expr | None:
+        puts = (c for c in self.changes_of(owner) if c.key == name and not c.least and self.taken(c.line))
+        put = next((c.value for c in puts if not _mentions(c.value, owner)), None)
+        if put is not None:
+            return put
         held = owner
         while isinstance(held, ast.Name | ast.Subscript | ast.Attribute) and depth < 10:
             step = self.lookup(held)
@@ -413,16 +295,41 @@ class Definitions:
                 case ast.Name(id=name) if self.inside in self.takers.get(name, ()):
                     return self._passed_on(self.inside)
                 case ast.Name(id=name):
-                    given = [value for line, value in self.values.get(name, []) if line < self.at]
-                    plain = [value for value in given if isinstance(value, ast.Dict) or is_dict(value)]
-                    if not (plain or given):
+                    made = self._made(name)
+                    if made is None:
                         return None
-                    node = (plain or given)[-1]
+                    node = made[1]
                 case ast.Subscript() if (held := self.lookup(node)) is not None:
                     node = held
                 case _:
                     return None
         return None
+
+    def _made(self, name: str) -> tuple[int, ast.expr] | None:
+        """Where a name was last given a dictionary before the line that asks, else anything, and what that is."""
+        given = [(line, value) for line, value, _ in self._values_of(name) if line < self.at]
+        plain = [(line, value) for line, value in given if isinstance(value, ast.Dict) or is_dict(value)]
+        return (plain or given)[-1] if given else None
+
+    def changes_of(self, node: ast.expr) -> list[Change]:
+        """What was put into the dictionary that a name stands for before the line that asks, the last first."""
+        found: list[Change] = []
+        for _ in range(LINKS):
+            if not isinstance(node, ast.Name):
+                break
+            made = self._made(node.id)
+            for change in reversed(self.changes.get(node.id, [])[-VALUES:]):
+                since = made is None or change.line > made[0]
+                if change.inside == self.inside:
+                    since = since and change.line < self.at
+                elif change.inside:
+                    continue
+                if since and self.taken(change.line) is not False:
+                    found.append(change)
+            if made is None:
+                break
+            node = made[1]
+        return found
 
     def _passed_on(self, function: str) -> ast.Dict | None:
         """The keywords with which the script calls a function of its own, where it does so in one place."""
@@ -435,6 +342,11 @@ class Definitions:
         return as_dict(calls[0], apart=own)
 
 
+def _mentions(node: ast.expr, owner: ast.expr) -> bool:
+    """Whether an expression is made of what a name held before, as ``config["lr"] = float(config["lr"])``."""
+    return any(isinstance(n, ast.Name) and isinstance(owner, ast.Name) and n.id == owner.id for n in ast.walk(node))
+
+
 def _documents_among(named: list[tuple[object, int]]) -> list[tuple[str, int]]:
     return [(word, line) for word, line in named if isinstance(word, str) and _DOCUMENT.fullmatch(word)][:PATIENCE]
 
@@ -442,18 +354,6 @@ def _documents_among(named: list[tuple[object, int]]) -> list[tuple[str, int]]:
 def _by_key(document: Launch) -> dict[str, Entry]:
     """The entries of a document by their keys; of two with one key the first counts."""
     return {entry.key: entry for entry in reversed(document.entries)}
-
-
-def _filled_from(handle: str, body: list[ast.stmt]) -> list[str]:
-    """The names that a file is loaded into: ``cfg = yaml.safe_load(f)``."""
-    return [
-        target.id
-        for line in body
-        if isinstance(line, ast.Assign) and isinstance(line.value, ast.Call)
-        if any(isinstance(argument, ast.Name) and argument.id == handle for argument in line.value.args)
-        for target in line.targets
-        if isinstance(target, ast.Name)
-    ]
 
 
 def _path(node: ast.Constant | ast.BinOp) -> str:
@@ -467,31 +367,10 @@ def _path(node: ast.Constant | ast.BinOp) -> str:
     return ""
 
 
-def _default_of_field(value: ast.expr) -> ast.expr:
-    """``field(default=8)`` and ``Option(8)`` as 8."""
-    if isinstance(value, ast.Call) and name_of(value.func) in _FIELDS:
-        first = value.args[0] if value.args else value
-        return next((k.value for k in value.keywords if k.arg == "default"), first)
-    return value
-
-
-_MAPPINGS = frozenset("dict SimpleNamespace Namespace EasyDict DictConfig ConfigDict Munch".split())
-"""Calls whose keywords are items."""
-_FIELDS = frozenset("field Field Option Argument ib attrib Factory HfArg".split())
-"""What stands for the value of a field or an option, in dataclasses, pydantic, attrs and typer."""
-
-
 def _of_the_name(value: ast.expr, name: str) -> bool:
     """Whether an expression only passes on what something of the same name is."""
     return name_of(value) == name or (
         isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Constant) and value.slice.value == name
-    )
-
-
-def _says_nothing(name: str, value: object) -> bool:
-    """Whether a parameter's default is no setting: a switch or an index, or what keeps a division from 0."""
-    return (type(value) is int and value <= 1) or (
-        name in ("eps", "epsilon") and isinstance(value, float) and value < NUMERICAL
     )
 
 

@@ -21,7 +21,8 @@ from ..entry import OF_RL, PER_PROMPT, Command, Entry, Launch, Several, Unresolv
 from ..expression import evaluate, known
 from ..own_names import underscored
 from .commands import commands_of, of_magics
-from .definitions import CONFIGURES, ELSEWHERE, LINKS, OWN, SETTINGS, Definitions
+from .definitions import LINKS, SETTINGS, Definitions
+from .gathered import CONFIGURES, ELSEWHERE, OWN, Change
 from .modules import called_by, magics, name_of, parsed, plain, siblings, statements
 from .trainer_code import code_of
 
@@ -233,10 +234,12 @@ class _Script(Definitions):
         name = name_of(call.func)
         known_as = name if self._library(call) else "script"
         launch = Launch(f"{known_as} {self.imports}", line=call.lineno)
-        for owner, attribute, value, line in self.attributes:
-            if owner in self._names_of(call):
-                self.add(launch, attribute, value, line)
+        set_later = [each for each in self.attributes if each[0] in self._names_of(call)]
+        for _, attribute, value, line in (each for each in set_later if self.taken(each[3])):
+            self.add(launch, attribute, value, line)
         self._keywords(launch, "", call)
+        for _, attribute, value, line in (each for each in set_later if self.taken(each[3]) is None):
+            self.add(launch, attribute, value, line)
         for field, value, line in self.classes.get(name, []):
             self.add(launch, field, value, line)
         for prefix, beside in self.beside:
@@ -272,23 +275,35 @@ class _Script(Definitions):
         return {name for name, given in self.values.items() for _, value in given if value is call}
 
     def _keywords(self, launch: Launch, prefix: str, call: ast.Call) -> None:
+        self.inside = self.within.get(call, self.inside)
         for keyword in call.keywords:
             if keyword.arg is not None:
                 self.add(launch, prefix + keyword.arg, keyword.value, keyword.value.lineno)
-                continue
-            spread = self.spread(keyword.value)
-            if spread is not None:
-                self._items(launch, prefix, spread)
-                for owner, key_set, value, inside in self.set_items:
-                    here = isinstance(keyword.value, ast.Name) and owner == keyword.value.id
-                    if here and inside == self.within.get(call, inside):
-                        self.add(launch, prefix + key_set, value, value.lineno)
-            elif self._section(launch, prefix, keyword.value):
-                continue
-            elif not prefix:
-                launch.complete = False
-                if not self._telling(launch):
-                    launch.notes.append(f"line {call.lineno}: what ** passes on was not read")
+            else:
+                self._passes(launch, prefix, keyword.value, call.lineno)
+
+    def _passes(self, launch: Launch, prefix: str, node: ast.expr, line: int, depth: int = 0) -> None:
+        """The items of ``**node``: those that were put in last count, those that a branch may put in do so last."""
+        changes = self.changes_of(node) if depth < 5 else []
+        sure = [change for change in changes if self.taken(change.line) and not change.least]
+        for change in sure:
+            self._put(launch, prefix, change, depth)
+        spread = self.spread(node) if depth < 5 else None
+        if spread is not None:
+            self._items(launch, prefix, spread, depth)
+        elif not self._section(launch, prefix, node) and not prefix:
+            launch.complete = False
+            if depth or not self._telling(launch):
+                launch.notes.append(f"line {line}: what ** passes on was not read")
+        for change in changes:
+            if change not in sure:
+                self._put(launch, prefix, change, depth)
+
+    def _put(self, launch: Launch, prefix: str, change: Change, depth: int) -> None:
+        if change.key is not None:
+            self.add(launch, prefix + change.key, change.value, change.line)
+        else:
+            self._passes(launch, prefix, change.value, change.line, depth + 1)
 
     def _section(self, launch: Launch, prefix: str, node: ast.expr) -> bool:
         """Takes the part of a configuration that the script loads and passes on by ``**config["part"]``."""
@@ -303,16 +318,13 @@ class _Script(Definitions):
                     return True
         return False
 
-    def _items(self, launch: Launch, prefix: str, spread: ast.Dict, depth: int = 0) -> None:
+    def _items(self, launch: Launch, prefix: str, spread: ast.Dict, depth: int) -> None:
         """The items of a dictionary; of two with one key the last counts, as of ``{**defaults, "k": 8}``."""
         for key, value in reversed(list(zip(spread.keys, spread.values, strict=True))):
             if isinstance(key, ast.Constant) and isinstance(key.value, str):
                 self.add(launch, prefix + key.value, value, value.lineno)
-            elif key is None and (inner := self.spread(value)) is not None and depth < 5:
-                self._items(launch, prefix, inner, depth + 1)
-            elif key is None and not self._section(launch, prefix, value) and not prefix:
-                launch.complete = False
-                launch.notes.append(f"line {value.lineno}: what ** passes on was not read")
+            elif key is None:
+                self._passes(launch, prefix, value, value.lineno, depth + 1)
 
     def _telling(self, launch: Launch) -> bool:
         """Takes what can only be meant by an unreadable ``**``: the one dictionary of the script with such keys."""
