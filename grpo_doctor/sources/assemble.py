@@ -35,6 +35,8 @@ _APART = 1e-3
 share of the reward up to which a metric has no part in it."""
 _MOST_PARTS = 32
 """Reward functions among which one is looked for that is not rewarded; beyond, no trainer has one beside the others."""
+_NAMED = 6
+"""Keys that one note names at most."""
 _LARGEST = 1e100
 """Figures whose squares a float still holds."""
 
@@ -51,6 +53,9 @@ def assemble(rows: Rows) -> Run:
         del run.settings["num_iterations"]  # as many as the run has steps: it counts these, and not passes over each
     run.unread.update(rows.unread)
     run.notes += rows.file.notes + rows.notes
+    if rows.odd:
+        more = f" and {len(rows.odd) - _NAMED} more" if len(rows.odd) > _NAMED else ""
+        run.notes.append(f"not finite where they begin, and not read: {', '.join(rows.odd[:_NAMED])}{more}")
     trained -= {field for key, field in run.mapping.items() if field == "response_length_mean" and words(key) <= _ANY}
     episodes = len(rows.seeds) > max(2, _OWN_SEEDS * len(rows))
     counted = bool(rows.weak.values) and not episodes

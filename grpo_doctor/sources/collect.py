@@ -57,6 +57,8 @@ class Rows:
         self.events: list[Event] = []
         self.notes: list[str] = []
         self.unread: dict[str, int] = {}
+        self.odd: list[str] = []
+        """Keys that are not read and whose first value is not finite."""
         self.steps = array("d")
         self.lines = array("q")
         self.trains = bytearray()
@@ -269,6 +271,8 @@ class Rows:
                 return self.components[name]
             if value not in _NO_LOG:
                 self.unread[name] = 1
+                if (figure := number(value)) is not None and not math.isfinite(figure):
+                    self.odd.append(name)
             return None
         if number(value) is None:
             return None
@@ -401,7 +405,7 @@ class Rows:
         part.lists = {
             key: {place[row]: held for row, held in lists.items() if row in place} for key, lists in self.lists.items()
         }
-        part.unread = dict(self.unread)
+        part.unread, part.odd = dict(self.unread), self.odd
         own = [(setting, value) for at, setting, value in self._declared if first <= at <= last]
         before = [(setting, value) for at, setting, value in reversed(self._declared) if at < first]
         for setting, value in (*own, *before):

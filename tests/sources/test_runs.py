@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,15 @@ def test_stages_of_one_file_are_each_the_kind_of_training_that_their_own_keys_te
     text = "".join(json.dumps({"step": i, **stage}) + "\n" for stage in stages for i in range(1, 21))
     found = runs(tmp_path, "stages.jsonl", text)
     assert [(run.run_type, len(run)) for run in found] == [("supervised", 20), ("preference", 20), ("rl", 20)]
+
+
+def test_what_is_not_read_and_not_finite_from_its_first_row_on_is_named(tmp_path: Path) -> None:
+    rows = [{"step": i, "loss": 0.6, "rewards/margins": 0.1, "logits/chosen": math.nan} for i in range(1, 4)]
+    (run,) = runs(tmp_path, "dpo.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    assert "not finite where they begin, and not read: logits/chosen" in run.notes
+    more = [{"step": i, "loss": 0.6, **{f"made/up{n}": math.inf for n in range(8)}} for i in range(1, 4)]
+    (run,) = runs(tmp_path, "more.jsonl", "".join(json.dumps(row) + "\n" for row in more))
+    assert run.notes[-1].endswith("made/up4, made/up5 and 2 more")
 
 
 def test_a_finished_bar_and_a_new_total_are_a_new_phase(tmp_path: Path) -> None:
