@@ -36,7 +36,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "GRD008": {"dead < 1": "a share of 1 has been answered before"},
     "KL003": {"kl_coef > 0": "a coefficient of 0 is not judged"},
     "LEN001": {"reward_lean > 0.5": NOISE, "at_best < first": "where they are equal, either is the other"},
-    "LEN002": {"now > first * np.exp(chance)": NOISE},
+    "LEN002": {"now > first * np.exp(chance)": NOISE, "reward_lean > 0.5": NOISE},
     "GEN009": {"n < 5": "the mean of so many values is that of the last so many"},
     "LEN003": {"known < rows": "the mean of so many values is that of the last so many"},
     "RAT002": {"abs(ratio_mean - 1) > 0.001": BINARY},

@@ -47,7 +47,7 @@ def zero_variance_groups(
     *,
     rows: int = 10,
     half: float = 0.5,
-    error_share: float = 0.8,
+    most: float = 0.8,
     solved: float = 0.9,
     nearly: float = 0.8,
     all_but_all: float = 0.95,
@@ -55,22 +55,23 @@ def zero_variance_groups(
     """Most groups have rewards that are all equal, so they carry no gradient.
 
     ## What it sees
-    The share of groups whose largest and smallest reward are equal, over 10 steps: a warning above 0.5, an error above
-    0.8, critical when every group of ten steps is dead, where that is no chance at the share of the whole run, both
-    only while the reward has not gained and stands below half of its scale (from 0, or the lowest reward, to the
-    largest single reward recorded, or 1 where rewards are on a scale of 0 to 1, or else the run's best). Silent while
-    the success rate, or a reward above 0.8 of its largest, says that the equal rewards are right ones, and for a reward
-    near the best the run has seen once it has clearly risen. Where the reward has components for form and others, the
-    others must have gained. An info up to 0.8 while the reward has gained: the other groups teach. From 0.8 on, over
-    the whole run too or on most of its rows, it is an outcome. Above 0.95 over the whole run it is told of any run that
-    has not risen, at whatever reward: nothing can have been learnt. The expected share for binary rewards, p^K +
-    (1-p)^K at the mean success p, stands beside it where the scale is known: near the actual share K is too small; far
-    below it difficulty is bimodal or responses are alike.
+    The share of groups whose largest and smallest reward are equal, over 10 steps: an info above 0.5, for the others
+    teach, a warning above 0.8, and there an error, critical when every group of ten steps is dead, where that is no
+    chance at the share of the whole run, both only while the reward has not gained and stands below half of its scale
+    (from 0, or the lowest reward, to the largest single reward recorded, or 1 where rewards are on a scale of 0 to 1,
+    or else the run's best). Silent while the success rate, or a reward above 0.8 of its largest, says that the equal
+    rewards are right ones, and for a reward near the best the run has seen once it has clearly risen, unless that best
+    is 0 or less and most groups were dead all along: then nothing shows that 0 is more than what nobody is paid. Where
+    the reward has components for form and others, the others must have gained. From 0.8 on, over the whole run too or
+    on most of its rows, it is an outcome. Above 0.95 over the whole run it is told of any run that has not risen, at
+    whatever reward: nothing can have been learnt. The expected share for binary rewards, p^K + (1-p)^K at the mean
+    success p, stands beside it where the scale is known: near the actual share K is too small; far below it difficulty
+    is bimodal or responses are alike.
 
     ## Thresholds
     - `rows`: rows over which the share of equal groups is averaged.
-    - `half`: share of equal groups, 0 to 1, for a warning.
-    - `error_share`: share of equal groups, 0 to 1, for an error.
+    - `half`: share of equal groups, 0 to 1, for an info.
+    - `most`: share of equal groups, 0 to 1, for a warning or an error.
     - `solved`: share of the best reward seen from which a run that has gained is at its top.
     - `nearly`: success rate, or share of the largest single reward, from which equal rewards are right ones.
     - `all_but_all`: share of equal groups over the whole run, 0 to 1, from which nothing can have been learnt.
@@ -99,24 +100,26 @@ def zero_variance_groups(
     near = (reward >= floor + solved * (top - floor)) & (reward >= solved * abs(top))
     genuine = isnan(meant_shown) | meant_gained
     clearly = reward_gained & genuine & (top - floor > 0.2 * maximum(abs(top), abs(floor)))
-    done = (clearly & (near | (chance >= nearly))) | is_solved(reward_mean, reward_max, reward_unit, rows, nearly)
+    lasting = (whole_run >= most) | (total(dead >= most) > row(dead_share) / 2)
+    unpaid = lasting & (top <= 0)
+    risen = clearly & ~unpaid & (near | (chance >= nearly))
+    done = risen | is_solved(reward_mean, reward_max, reward_unit, rows, nearly)
     alarm = (dead > half) & ~where(isnan(right), done, right >= nearly)
     learns = reward_gained & genuine
     wrong = alarm & ~learns & ~(chance >= 0.5)
     never = (dead > all_but_all) & (whole_run > all_but_all) & ~(reward_risen & genuine)
-    lasting = (whole_run >= error_share) | (total(dead >= error_share) > row(dead_share) / 2)
     chance_of = 3 * sqrt(whole_run * (1 - whole_run) / (rows * where(isnan(groups), 1.0, groups)))
     grave = wrong & (lasting | (dead - whole_run > chance_of))
     expected = homogeneous(where((right == right) | reward_unit | (chance == 0), chance, np.nan), group_size)
     return fires(
-        (alarm & ~(learns & (dead <= error_share))) | never,
+        (alarm & (dead > most)) | never,
         "{share:.1%} of the groups of the last {rows} steps have rewards that are all equal, so they teach nothing "
         "({whole_run:.1%} over the run{chance}).",
         info=alarm,
-        error=grave & (dead > error_share),
+        error=grave & (dead > most),
         critical=grave & (dead >= 1.0),
         clear=3,
-        suffered=(dead >= error_share) & lasting,
+        suffered=lasting,
         share=dead,
         rows=rows,
         expected=expected,

@@ -1,7 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, check, fires, probe, probes
-from grpo_doctor.columns import Column, best, each, lowest, row, total, where, words
+from grpo_doctor.columns import Column, best, each, isnan, lowest, row, total, where, words
 
 
 @check("KL003", kind="defect", severity="warning")
@@ -21,8 +21,9 @@ def kl_identically_zero(
     Five or more recorded values of the KL after the first, every one below 1e-8 in size, or every one the same number
     to more than three digits, in a run that does not declare a KL coefficient of 0. An error where it declares one
     above 0 and the KL is 0 in fifteen: a small one is printed as 0 where three digits are, and grows in time; an info
-    where the reward has gained and it declares none: trainers without a KL term log 0 for it. Rows whose recorded
-    gradient is exactly 0 are not counted: a policy that does not move stays at its reference.
+    where it is 0 and no coefficient is declared, for trainers without a KL term log 0 for it, and where the reward has
+    gained. Rows whose recorded gradient is exactly 0 are not counted: a policy that does not move stays at its
+    reference.
 
     ## Thresholds
     - `zero`: |KL|, nats per token, below which it counts as 0.
@@ -52,7 +53,7 @@ def kl_identically_zero(
     moved = total(~(grad_norm == 0))
     found = (moved > least_rows) & alike & ~(kl_coef == 0)
     return fires(
-        found & ~reward_gained,
+        found & ~reward_gained & ~(nothing & isnan(kl_coef)),
         "The logged KL was {value} in all {seen} of its values: it measures nothing and protects nothing.",
         hold=(1, 1),
         info=found,

@@ -3,7 +3,7 @@ import math
 import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, baseline, began, best, latest, noise, recent_mean, where
+from grpo_doctor.columns import Column, baseline, began, best, latest, noise, recent_mean, total, where
 from grpo_doctor.remedies import remedy
 
 
@@ -61,6 +61,7 @@ def length_explosion(
     cut_share: Column = None,
     reward_mean: Column = None,
     reward_gained: Column = None,
+    reward_lean: Column = None,
     reward_fallen: Column = None,
     invalid_rate: Column = None,
     max_new_tokens: Column = None,
@@ -70,6 +71,7 @@ def length_explosion(
     cut_rise: float = 0.15,
     limit_share: float = 0.75,
     invalid_rise: float = 0.3,
+    early_rewards: int = 20,
 ) -> Fires:
     """Responses run towards the limit and the reward does not follow.
 
@@ -78,8 +80,9 @@ def length_explosion(
     of single rows on a log scale (one row of a small batch may be short by chance), and either cut responses rose by
     0.15, or the mean length exceeds 75 % of `max_new_tokens`: a warning. Above twice the first length it is an error
     where the reward has fallen from its best, responses are 1.5 times as long as they were there and it is not known
-    that no more of them are cut, where cut responses rose and the reward is known and gained nothing, or where invalid
-    responses rose by 0.3. Held on 3 of 5 rows. The onset is where the mean left 1.25 times the first length.
+    that no more of them are cut, where cut responses rose and the reward is known and has not gone half of what would
+    show as a gain (from the 20th reward on), or where invalid responses rose by 0.3. Held on 3 of 5 rows. The onset is
+    where the mean left 1.25 times the first length.
 
     ## Thresholds
     - `grown_factor`: factor over the first response length.
@@ -87,6 +90,7 @@ def length_explosion(
     - `cut_rise`: rise of the share of cut responses that goes with it.
     - `limit_share`: share of max_new_tokens, 0 to 1, that the mean length must exceed instead.
     - `invalid_rise`: rise of the share of invalid responses for an error.
+    - `early_rewards`: rewards before which a reward that has not fallen may still rise.
 
     ## Why it matters
     Cut responses have no answer, so rewards drop to the floor and all groups tie; generation time grows with the
@@ -113,7 +117,7 @@ def length_explosion(
     cut = recent_mean(cut_share) - baseline(cut_share, 1) >= cut_rise
     full = now > limit_share * max_new_tokens
     known = reward_mean == reward_mean
-    poor = known & ~reward_gained
+    poor = known & ~(reward_lean > 0.5) & (total(known) >= early_rewards)
     broken = invalid_rate - baseline(invalid_rate, 1) >= invalid_rise
     level = recent_mean(reward_mean)
     at_best = latest(where(level >= best(level), now, np.nan))

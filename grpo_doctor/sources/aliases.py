@@ -150,7 +150,8 @@ reward_std          reward std | reward mean std | total reward std | batch rewa
 reward_min          reward min | response reward min | batch reward min | rollout reward min
 reward_max          reward max | response reward max | batch reward max | rollout reward max
 success_rate        answer accuracy | accuracy | accuracy rate | success rate | success | correct rate | correct
-                    pass rate | solve rate | resolve rate | preference accuracy | exact match
+                    pass rate | hard pass rate | strict pass rate | reward pass rate | reward hard pass rate
+                    solve rate | resolve rate | preference accuracy | exact match
                     exact match rate | accuracy mean | train accuracy | train answer accuracy | win rate
                     batch accuracy | correct example rate | pass 1 | pass at 1 | reward rate | solved | resolved
 chosen_reward       chosen reward | train chosen reward | accepted reward

@@ -11,6 +11,7 @@ from array import array
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,8 @@ class Rows:
         self.extra: dict[str, Values] = {}
         self.seen: set[str] = set()
         self.seeds: set[str] = set()
+        self.labels: set[str] = set()
+        """Kinds and phases of rows, but for those of an evaluation."""
         self.meant: str | None = None
         """The key of the reward that is meant, where the one that is optimised is called its proxy."""
         self.origins = array("q")
@@ -211,7 +214,10 @@ class Rows:
             value = row.get(key)
             if isinstance(value, str) and len(value) < 40:
                 low = value.lower()
-                return "eval" if low.split("_")[0] in EVAL else low
+                if low.split("_")[0] in EVAL:
+                    return "eval"
+                self.labels.add(low)
+                return low
         return "eval" if any(row.get(key) is True for key in _FLAGS) else ""
 
     def _step(self, row: Mapping[str, Any]) -> float | None:
@@ -356,11 +362,28 @@ class Rows:
         if steps.misleading(np.delete(known, self.dropped)):
             self.steps = array("d", [math.nan] * len(known))
 
+    def _join_phases(self) -> None:
+        """A key of phases that follow one another, as those of a curriculum, is one; of rows that alternate it is one
+        for each kind of row."""
+        for held in (self.columns, self.components):
+            spans: dict[str, list[tuple[int, int, str]]] = {}
+            for name, column in held.items():
+                known = np.flatnonzero(~np.isnan(np.frombuffer(column.values, float)))
+                label, _, key = name.partition(".")
+                if label in self.labels and len(known):
+                    spans.setdefault(key, []).append((int(known[0]), int(known[-1]), name))
+            for parts in spans.values():
+                parts.sort()
+                if all(later[0] > earlier[1] for earlier, later in pairwise(parts)):
+                    for _, _, name in parts[1:]:
+                        held[parts[0][2]].follow(held.pop(name))
+
     def run(self) -> Run:
         """These rows as one run."""
         from .assemble import assemble
 
         self.flush()
+        self._join_phases()
         if self.by_bar:
             self._spread()
         if self.mends:
@@ -370,6 +393,7 @@ class Rows:
     def runs(self) -> list[Run]:
         """The runs of a log that may hold several, each with the lines in which it stands."""
         self.flush()
+        self._join_phases()
         n = len(self)
         epochs = next((c.full(n) for c in self.columns.values() if any(a.field == "epoch" for a in c.aliases)), None)
         outer = [column.full(n) for key, column in self.extra.items() if key.lower() in _OUTER]

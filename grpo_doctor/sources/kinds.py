@@ -100,7 +100,8 @@ def component(key: str) -> str:
             name = key[len(prefix) :].removesuffix("/mean")
             last = name.rpartition("/")[2]
             summed = "rewards/" not in prefix and set(last.split("_")) & _SUMMARIES
-            return "" if last in _STATISTICS or name in _NOT_FUNCTIONS or summed else name
+            measured = not {"metric", "metrics"}.isdisjoint(last.split("_"))  # a function of weight 0, for the log
+            return "" if last in _STATISTICS or name in _NOT_FUNCTIONS or summed or measured else name
     low = key.rpartition("/")[2]
     for name in (low.removesuffix("_reward"), low.removeprefix("reward_")):
         if name != low and name not in _STATISTICS and not set(name.split("_")) & _NOT_REWARDS:

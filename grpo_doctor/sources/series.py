@@ -58,6 +58,14 @@ class Values:
         odd = np.flatnonzero(~np.isfinite(figures)).tolist()
         self.non_finite += [row + i for i in odd if number(values[i]) is not None]
 
+    def follow(self, later: Values) -> None:
+        """Takes the values of a column that begins behind the last one of this, whose own end there."""
+        first = next((row for row, value in enumerate(later.values) if not math.isnan(value)), len(later.values))
+        del self.values[first:]
+        self.values.extend([math.nan] * (first - len(self.values)))
+        self.values.extend(later.values[first:])
+        self.non_finite += later.non_finite
+
     def of(self, rows: np.ndarray, length: int) -> Values:
         """The values of these rows alone, of a log of this length."""
         part = Values(self.label, self.aliases, counts=self.counts)

@@ -448,3 +448,15 @@ def test_a_table_below_a_console_is_read_where_it_has_more_rows(tmp_path: Path, 
     assert (len(run), len(known(run)["reward_mean"])) == (read, read)
     left = ["8 rows beside the table of line 411 were left out"]
     assert [str(note) for note in run.notes] == (left if rows > len(console) else [])
+
+
+@pytest.mark.parametrize(
+    "said", ["rewards(c/r)={}/{}", "chosen/rejected: {}/{}", "reward (chosen / rejected) = {} / {}"]
+)
+def test_figures_of_both_responses_of_a_pair_are_those_of_a_preference_run(tmp_path: Path, said: str) -> None:
+    lines = [f"[step {i}] loss=0.6{i} " + said.format(-0.1 * i, f"-{0.3 * i:.1e}") for i in range(1, 9)]
+    path = tmp_path / "dpo.log"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    (run,) = read(path)
+    assert (run.run_type, len(run)) == ("preference", 8)
+    assert "reward_mean" not in run.columns

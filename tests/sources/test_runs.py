@@ -76,6 +76,17 @@ def test_what_is_not_read_and_not_finite_from_its_first_row_on_is_named(tmp_path
     assert run.notes[-1].endswith("made/up4, made/up5 and 2 more")
 
 
+def test_phases_that_follow_one_another_are_one_run_and_rows_that_alternate_are_not_one_series(tmp_path: Path) -> None:
+    phases = [{"step": i, "phase": "easy" if i < 9 else "hard", "reward": i / 20, "loss": 0.1} for i in range(1, 21)]
+    (run,) = runs(tmp_path, "phases.jsonl", "".join(json.dumps(row) + "\n" for row in phases))
+    assert run.columns["reward_mean"].tolist() == [i / 20 for i in range(1, 21)]
+    kinds = [
+        {"step": i, "type": kind, "reward": r, "loss": 0.1} for i in range(1, 9) for kind, r in (("a", i), ("b", 0))
+    ]
+    (run,) = runs(tmp_path, "kinds.jsonl", "".join(json.dumps(row) + "\n" for row in kinds))
+    assert run.columns["reward_mean"].tolist() == list(range(1, 9))
+
+
 def test_a_finished_bar_and_a_new_total_are_a_new_phase(tmp_path: Path) -> None:
     text = "".join(f"{bar(i, 17)}\n{row(i)}\n" for i in range(1, 18))
     text += bar(0, 30) + "".join(f"{bar(i, 30)}\n{grpo(i, 300)}\n" for i in range(1, 31))

@@ -32,7 +32,7 @@ from ..values import number
 from . import drawn, table
 from .essay import Essay
 from .histories import Histories
-from .pairs import NUMBER, counter_first, pairs, plain, said
+from .pairs import NUMBER, apart, counter_first, pairs, plain, said
 from .shape import Shape, backs, counts_as, counts_up, is_metric, is_step, is_weak
 
 FORMAT = "key-value-console"
@@ -159,7 +159,7 @@ class General:
         if self._bare and number(text.strip(_AROUND)) is not None:
             text = f"{self._bare}: {text.strip(_AROUND)}"  # its name stands on a line of its own
         self._bare = ""
-        text = said(text) if " is " in text else counter_first(text)
+        text = said(text) if " is " in text else counter_first(apart(text))
         return _ATTACHED.sub(r"\1 ", plain(text) if "[" in text or "(" in text else text)
 
     def _named(self, text: str, names: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:

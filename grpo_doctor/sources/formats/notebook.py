@@ -50,6 +50,8 @@ def _of_steps(table: str) -> bool:
 def read(file: Input) -> list[Run]:
     text = file.text()
     page = not text.lstrip("\ufeff \t\r\n").startswith("{")
+    if page and text.lower().rfind("<table") > text.lower().rfind("</table"):
+        file.notes.append(NotRead("the page is cut off within its last table: what was behind is not read"))
     cells = list(_of_cells(loaded(text.strip("\ufeff \t\r\n")))) if not page else []
     cells += [(output, None) for output in _of_page(text)] if page else []
     runs = [run for output, code in cells if output.strip() for run in _of_output(file, output, code)]
@@ -175,7 +177,10 @@ def _joined(text: Any) -> str:
 
 
 def _of_page(page: str) -> Iterator[str]:
-    """Every table of a page, its cells parted by tabs, and then its preformatted text."""
+    """Every table of a page, its cells parted by tabs, and then its preformatted text.
+
+    Of a table that does not end the rows that do are left.
+    """
     lines: list[str] = []
     cells: list[str] = []
     printed: list[str] = []
@@ -198,4 +203,6 @@ def _of_page(page: str) -> Iterator[str]:
             printed.append(html.unescape(match[0]) if match[0][0] != "<" else "")
         elif inside and cells and match[0][0] != "<":
             cells[-1] += html.unescape(match[0]).replace('"', "'")
+    if len(lines) > 1:
+        yield "\n".join(lines)  # the page is cut off within it
     yield "".join(printed)

@@ -56,6 +56,12 @@ _COUNTER = re.compile(
     r"(?:^|[^\w/])(step|iter|iteration|update|epoch|episode|batch|round)\s?:?\s?[\[(]$", re.IGNORECASE
 )
 """What stands before the position of a counter in brackets: ``Epoch [3/60]``, ``Step (12``."""
+_OF_A_PAIR = re.compile(
+    r"\b([A-Za-z]\w{0,30}?)?[ _/]?[(\[]?\b(?:c/r|chosen\s?/\s?rej(?:ected)?)\b[)\]]?\s?[:=]\s?"
+    r"([-+]?[\d.][\d.eE+-]{0,30})\s?/\s?([-+]?[\d.][\d.eE+-]{0,30})",
+    re.IGNORECASE,
+)
+"""What is said of both responses of a pair at once: ``rewards(c/r)=-0.03/-0.02``, ``chosen/rejected: 0.1/-0.2``."""
 _MOST_NUMBERS = 200
 _LONGEST_GAP = 200
 """Characters before a number that may name it."""
@@ -104,6 +110,16 @@ def pairs(text: str) -> tuple[tuple[str, ...], list[float]]:
 def said(text: str) -> str:
     """A sentence as pairs, if the whole line says what is what: ``policy_loss is 0.5 and kl is 0.01``."""
     return _SAYS.sub(r" | \1: ", text) if _SAID.match(text) else text
+
+
+def apart(text: str) -> str:
+    """A line with the figures of the chosen and of the rejected response named one by one."""
+
+    def named(match: re.Match[str]) -> str:
+        of = match[1] or "rewards"
+        return f"| {of}/chosen: {match[2]} | {of}/rejected: {match[3]}"
+
+    return _OF_A_PAIR.sub(named, text) if "/r" in text or "/ r" in text else text
 
 
 def counter_first(text: str) -> str:

@@ -4,8 +4,8 @@ from grpo_doctor.testing import find, run_check
 
 
 def test_the_first_value_may_be_zero_and_five_more_may_not() -> None:
-    assert run_check("KL003", kl="0x5") is None
-    found = find("KL003", kl="0x6")
+    assert run_check("KL003", {"kl_coef": 0.02}, kl="0x5") is None
+    found = find("KL003", {"kl_coef": 0.02}, kl="0x6")
     assert found.severity == "warning"
     assert found.message == "The logged KL was 0 in all 6 of its values: it measures nothing and protects nothing."
 
@@ -15,10 +15,11 @@ def test_an_error_where_a_coefficient_is_declared() -> None:
     assert find("KL003", {"kl_coef": 0.02}, kl="0x15").severity == "warning"  # it may be small, and printed as 0
 
 
-def test_a_run_that_learns_without_a_term_gets_a_remark() -> None:
+def test_a_run_that_declares_no_coefficient_or_learns_gets_a_remark() -> None:
     rising = [0.1 + 0.02 * row for row in range(30)]
-    assert find("KL003", kl="0x30", reward_mean=rising).severity == "info"
-    assert find("KL003", kl="0x30", reward_mean=[0.5] * 30).severity == "warning"
+    assert find("KL003", kl="0x30").severity == "info"
+    assert find("KL003", kl="0.01873x30").severity == "warning"
+    assert find("KL003", kl="0.01873x30", reward_mean=rising).severity == "info"
     assert find("KL003", {"kl_coef": 0.02}, kl="0x30", reward_mean=rising).severity == "error"
 
 

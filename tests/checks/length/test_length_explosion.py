@@ -47,7 +47,7 @@ def test_a_length_that_had_grown_before_the_reward_fell_is_not_what_it_fell_of(l
         ({"reward_mean": DROP}, "error"),
         ({"reward_mean": RISE}, None),
         ({"reward_mean": RISE, "truncated_rate": "0x4 0.9x11"}, "warning"),
-        ({"reward_mean": "0.3x15", "truncated_rate": "0x4 0.9x11"}, "error"),
+        ({"reward_mean": "0.3x15", "truncated_rate": "0x4 0.9x11"}, "warning"),  # it may still rise
         ({"reward_mean": RISE, "valid_rate": "0.9x4 0.6x11"}, "error"),
         ({"reward_mean": RISE, "valid_rate": "0.9x4 0.61x11"}, None),
     ],
@@ -55,6 +55,27 @@ def test_a_length_that_had_grown_before_the_reward_fell_is_not_what_it_fell_of(l
 def test_levels(columns: dict[str, Any], expected: str | None) -> None:
     found = run_check("LEN002", response_length_mean="100x4 300x11", **columns)
     assert (found.severity if found else None) == expected
+
+
+@pytest.mark.parametrize(
+    ("reward", "rows", "severity"),
+    [
+        pytest.param([0.3], 22, "error", id="on three rows from 20 rewards on"),
+        pytest.param([0.3], 21, "warning", id="it may still rise"),
+        pytest.param([0.3 + 0.001 * row for row in range(23)], 23, "warning", id="it has gone up"),
+    ],
+)
+def test_a_reward_that_does_not_follow_is_an_error_from_the_20th_on(
+    reward: list[float], rows: int, severity: str
+) -> None:
+    found = run_check(
+        "LEN002",
+        response_length_mean=[100.0] * 4 + [300.0] * (rows - 4),
+        truncated_rate=[0.0] * 4 + [0.9] * (rows - 4),
+        reward_mean=(reward * rows)[:rows],
+    )
+    assert found is not None
+    assert found.severity == severity
 
 
 def test_invalid_by_a_quarter_more_and_the_onset_above_a_quarter_more() -> None:
