@@ -141,10 +141,12 @@ def test_settings_that_cannot_be_used(tmp_path: Path, toml: str, said: str) -> N
 def test_settings_change_a_threshold(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
     with RecordWriter(path) as writer:
-        for record in records_of(zero_variance_share="0.4x20", reward_mean="0.3x20"):
+        for record in records_of(zero_variance_share="0.4x20", reward_mean="0.6x20"):
             writer.write(record)
     config = tmp_path / "mine.toml"
-    config.write_text("select = ['ADV003']\nfail-on = 'warning'\n[thresholds.ADV003]\nhalf = 0.3\n", encoding="utf-8")
+    config.write_text(
+        "select = ['ADV003']\nfail-on = 'warning'\n[thresholds.ADV003]\nhalf = 0.3\nmost = 0.35\n", encoding="utf-8"
+    )
     assert run("analyze", str(path), "--select", "ADV003")[0] == 0
     assert run("analyze", str(path), "--config", str(config))[0] == 1
     assert run("analyze", str(path), "--config", str(config), "--fail-on", "error")[0] == 0

@@ -3,6 +3,7 @@ import numpy as np
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.columns import (
     Column,
+    began,
     best,
     fmin,
     homogeneous,
@@ -34,6 +35,7 @@ from grpo_doctor.columns import solved as is_solved
 )
 def zero_variance_groups(
     dead_share: Column,
+    step: Column,
     reward_mean: Column = None,
     success_rate: Column = None,
     group_size: Column = None,
@@ -56,17 +58,17 @@ def zero_variance_groups(
 
     ## What it sees
     The share of groups whose largest and smallest reward are equal, over 10 steps: an info above 0.5, for the others
-    teach, a warning above 0.8, and there an error, critical when every group of ten steps is dead, where that is no
-    chance at the share of the whole run, both only while the reward has not gained and stands below half of its scale
-    (from 0, or the lowest reward, to the largest single reward recorded, or 1 where rewards are on a scale of 0 to 1,
-    or else the run's best). Silent while the success rate, or a reward above 0.8 of its largest, says that the equal
-    rewards are right ones, and for a reward near the best the run has seen once it has clearly risen, unless that best
-    is 0 or less and most groups were dead all along: then nothing shows that 0 is more than what nobody is paid. Where
-    the reward has components for form and others, the others must have gained. From 0.8 on, over the whole run too or
-    on most of its rows, it is an outcome. Above 0.95 over the whole run it is told of any run that has not risen, at
-    whatever reward: nothing can have been learnt. The expected share for binary rewards, p^K + (1-p)^K at the mean
-    success p, stands beside it where the scale is known: near the actual share K is too small; far below it difficulty
-    is bimodal or responses are alike.
+    teach; a warning where it is above 0.8, or has been 0.8 over the whole run or on most of its rows, and is still
+    above 0.5; and above 0.8 an error, critical when every group of ten steps is dead, where that is no chance at the
+    share of the whole run, both only while the reward has not gained and stands below half of its scale (from 0, or the
+    lowest reward, to the largest single reward recorded, or 1 where rewards are on a scale of 0 to 1, or else the run's
+    best). Silent while the success rate, or a reward above 0.8 of its largest, says that the equal rewards are right
+    ones, and for a reward near the best the run has seen once it has clearly risen, unless that best is 0 or less and
+    most groups were dead all along: then nothing shows that 0 is more than what nobody is paid. Where the reward has
+    components for form and others, the others must have gained. Where it lasts it is an outcome. Above 0.95 over the
+    whole run it is told of any run that has not risen, at whatever reward: nothing can have been learnt. The expected
+    share for binary rewards, p^K + (1-p)^K at the mean success p, stands beside it where the scale is known: near the
+    actual share K is too small; far below it difficulty is bimodal or responses are alike.
 
     ## Thresholds
     - `rows`: rows over which the share of equal groups is averaged.
@@ -112,7 +114,7 @@ def zero_variance_groups(
     grave = wrong & (lasting | (dead - whole_run > chance_of))
     expected = homogeneous(where((right == right) | reward_unit | (chance == 0), chance, np.nan), group_size)
     return fires(
-        (alarm & (dead > most)) | never,
+        (alarm & ((dead > most) | lasting)) | never,
         "{share:.1%} of the groups of the last {rows} steps have rewards that are all equal, so they teach nothing "
         "({whole_run:.1%} over the run{chance}).",
         info=alarm,
@@ -120,6 +122,7 @@ def zero_variance_groups(
         critical=grave & (dead >= 1.0),
         clear=3,
         suffered=lasting,
+        onset=began(alarm | never, dead > half, step),
         share=dead,
         rows=rows,
         expected=expected,

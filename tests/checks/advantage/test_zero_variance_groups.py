@@ -5,7 +5,7 @@ import pytest
 from grpo_doctor.testing import find, run_check, series
 
 
-@pytest.mark.parametrize(("dead", "severity"), [(5, None), (6, "info"), (8, "info"), (9, "error"), (10, "critical")])
+@pytest.mark.parametrize(("dead", "severity"), [(5, None), (6, "info"), (8, "warning"), (9, "error"), (10, "critical")])
 def test_levels_over_ten_steps(dead: int, severity: str | None) -> None:
     found = run_check(
         "ADV003", {"group_size": 4}, groups=[10] * 20, zero_variance_groups=[dead] * 20, success_rate=[0.2] * 20
@@ -55,7 +55,7 @@ NEARLY_BEST = {"reward_mean": "0x10 4x10 3x15", "zero_variance_share": "0.1x20 0
 @pytest.mark.parametrize(
     ("thresholds", "columns", "severity"),
     [
-        ({"most": 0.75}, {"zero_variance_share": "0.75x20"}, "info"),
+        ({"most": 0.75}, {"zero_variance_share": "0.75x20"}, "warning"),
         ({}, {"reward_mean": "4x10 5x20", "zero_variance_share": "0.1x10 0.95x20"}, "warning"),  # it learns
         ({}, {"success_rate": "0.5x20", "zero_variance_share": "0.9x20"}, "warning"),
         ({}, {"success_rate": "0.49x20", "zero_variance_share": "0.9x20"}, "error"),
