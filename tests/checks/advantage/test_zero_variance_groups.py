@@ -143,3 +143,8 @@ def test_all_but_all_groups_lately_and_over_the_run(dead: str, fires: bool) -> N
 )
 def test_it_is_an_outcome_where_it_lasts(dead: str, kind: str) -> None:
     assert find("ADV003", zero_variance_share=dead, thresholds={"most": 0.75, "rows": 1}).kind == kind
+
+
+def test_it_began_where_more_than_half_of_the_groups_were_dead() -> None:
+    limits = {"rows": 1, "most": 0.75}
+    assert find("ADV003", zero_variance_share="0.5x4 0.6x4 0.9x8", thresholds=limits).onset_step == 5
