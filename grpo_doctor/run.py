@@ -26,7 +26,7 @@ BESIDE = ("config.json", "samples.jsonl")
 
 CORE = frozenset(
     "loss policy_loss kl_loss value_loss grad_norm kl kl_k1 kl_k3 entropy_mean reward_mean ratio_mean "
-    "advantage_mean advantage_std weight_delta".split()
+    "advantage_mean advantage_std reward_margin weight_delta".split()
 )
 """Fields in which a NaN or an infinity is an event; elsewhere it is a gap in an auxiliary metric."""
 

@@ -68,12 +68,12 @@ def nan_or_inf(
 
     ## What it sees
     Recorded NaN or infinities in the core series only: loss, also of the critic, gradient norm, KL, entropy, reward,
-    ratios, advantages. A NaN is critical at once. Infinite gradients are a warning while they are isolated and an
-    error from the third on.
+    ratios, advantages, the margin of pairs. A NaN is critical at once. Infinite gradients are a warning while they are
+    isolated and an error from the third on.
 
-    A KL or an entropy that is NaN while the gradient norm of the same row (without one, the loss) is a number other
-    than 0 has no part in the loss: **info**. So it is where the coefficient of the KL is 0, and where responses still
-    earn different rewards after a row of NaN: weights that are NaN sample nothing but garbage.
+    A KL, an entropy or a margin that is NaN while the gradient norm of the same row (without one, the loss) is a number
+    other than 0 has no part in the loss: **info**. So it is where the coefficient of the KL is 0, and where responses
+    still earn different rewards after a row of NaN: weights that are NaN sample nothing but garbage.
 
     A gradient norm that was NaN on its own becomes a **warning** once it is a number above 0 again: weights that are
     NaN give no such gradient, so that update was refused. So it is where it is NaN again on no more rows than it came
@@ -127,8 +127,8 @@ def nan_or_inf(
     )
 
 
-_WATCHED = frozenset(("kl", "kl_k1", "kl_k3", "entropy_mean"))
-"""Metrics that may be in the loss or be logged only."""
+_WATCHED = frozenset(("kl", "kl_k1", "kl_k3", "entropy_mean", "reward_margin"))
+"""Metrics that may be in the loss or be logged only: the margin of a batch without rejected responses is 0/0."""
 
 
 def _only_watched(events: Any) -> bool:

@@ -1029,7 +1029,8 @@ pad_token pad_token.content pad_token
 chat_template chat_template chat_template.0.template
 """)
 
-_TRL_ALL = frozenset((_TRL_FIELDS + _TRAINING_ARGUMENTS).split())
+TRL_NAMES = frozenset((_TRL_FIELDS + _TRAINING_ARGUMENTS).split())
+"""Every option of `trl grpo` and of the arguments of Transformers, which ms-swift and others take too."""
 _TRL_DEFAULTS = {
     "group_size": 8,
     "learning_rate": 1e-6,
@@ -1378,7 +1379,7 @@ FRAMEWORKS = (
             "learning_rate": 5e-5,
         },
         flat=True,
-        fields=_TRL_ALL | frozenset(_UNSLOTH_FIELDS.split()),
+        fields=TRL_NAMES | frozenset(_UNSLOTH_FIELDS.split()),
     ),
     Framework("TRL PPO or RLOO", "1.16", "", _ON_POLICY, _TRL),
     Framework(
@@ -1401,7 +1402,7 @@ FRAMEWORKS = (
         _TRL,
         _TRL_DEFAULTS,
         flat=True,
-        fields=_TRL_ALL | frozenset(_UNSLOTH_FIELDS.split()),  # which it takes where another module patched it
+        fields=TRL_NAMES | frozenset(_UNSLOTH_FIELDS.split()),  # which it takes where another module patched it
         removed=_TRL_REMOVED,
         added=_TRL_ADDED,
         library="trl",

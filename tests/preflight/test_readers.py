@@ -288,6 +288,8 @@ VERL = "python -m verl.trainer.main_ppo algorithm.adv_estimator=grpo \\\n data.t
         ("\\\n\n", "line 2 ends in a backslash"),
         ("\\\n# actor_rollout_ref.rollout.n=8 \\\n", "line 2 ends in a backslash"),
         ("\\\n# actor_rollout_ref.rollout.n=8 \\\n data.tra", "line 4 ends within the name of a setting"),
+        ("\\\n --out", "line 3 ends within the name of a setting"),
+        ("\\\n --", "line 3 ends within the name of a setting"),
     ],
 )
 def test_what_an_excerpt_leaves_out_has_no_default(tmp_path: Path, end: str, told_of: str) -> None:

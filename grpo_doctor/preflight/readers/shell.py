@@ -16,6 +16,7 @@ from typing import Any
 
 from ...sources import ReadError
 from ..entry import Launch, Several, Unresolved, scalar
+from ..frameworks import TRL_NAMES
 from .beside import beside, text_of, unrooted
 from .branches import Branches
 from .follow import documents, follow
@@ -83,7 +84,9 @@ def _torn(text: str, launch: Launch) -> str:
     words = lines[last - 1] if last else ""
     if words.endswith("\\"):
         return f"line {last} ends in a backslash"
-    if len(words) > 2 and any(entry.key.startswith(words) for entry in launch.entries):
+    option = words.removeprefix("--")
+    begun = option != words and option not in TRL_NAMES and any(name.startswith(option) for name in TRL_NAMES)
+    if begun or (len(words) > 2 and any(entry.key.startswith(words) for entry in launch.entries)):
         return f"line {last} ends within the name of a setting"
     said = [found[1] for line in lines if line[:1] != "#" for found in _BRANCH.finditer(line)]
     if said.count("then") - said.count("elif") > said.count("fi"):

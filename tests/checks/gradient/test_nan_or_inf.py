@@ -1,3 +1,4 @@
+import math
 from typing import Any
 
 import pytest
@@ -13,6 +14,11 @@ def test_a_nan_is_critical_at_once() -> None:
     found = find("GRD001", loss="0.1 0.1 NaN 0.1x3")
     assert (found.severity, found.confidence, found.onset_step, found.last_step) == ("critical", "high", 3, 3)
     assert found.message == "Not finite: loss; NaN on 1 step(s) so far, infinite on 0."
+
+
+@pytest.mark.parametrize(("loss", "severity"), [(0.0, "critical"), (0.6, "info")])
+def test_a_margin_that_is_nan_is_one_of_the_loss_where_that_is_printed_as_0(loss: float, severity: str) -> None:
+    assert find("GRD001", reward_margin=[math.nan], loss=[loss]).severity == severity
 
 
 @pytest.mark.parametrize(("norms", "severity"), [("1 inf 1 inf 1", "warning"), ("1 inf 1 inf inf", "error")])
