@@ -164,6 +164,7 @@ valid_rate          valid rate | 1-invalid rate | valid | format accuracy | form
                     parse success rate | train format accuracy | format valid rate
 fallback_rate       fallback rate | fallback
 loss                loss | total loss | train loss | loss mean | rl loss | policy loss with kl penalty
+                    train mean nll | train nll
 policy_loss         policy loss | policy grad loss | action loss | grpo loss | ppo loss | surrogate loss
 value_loss          value loss | critic loss | value function loss | vf loss
 value_explained_variance explained variance | value explained variance | critic explained variance

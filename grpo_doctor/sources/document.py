@@ -34,7 +34,10 @@ _TEXTS = frozenset(
     "prompt question completion completions response output generation messages text answer problem query code".split()
 )
 _LOG = re.compile(r"log|hist|metric|step|episode|curve|traject|train|record|epoch|iter|update|row", re.IGNORECASE)
-_CURVE = re.compile(r"[_ ](?:curve|history|log|series|values|per_step|per_episode|per_epoch|per_iteration|over_time)$")
+_CURVE = re.compile(
+    r"[_ ](?:curve|history|log|series|values|trace|trajectory"
+    r"|per_step|per_episode|per_epoch|per_iteration|over_time)$"
+)
 _COUNTED = re.compile(r"(epoch|step|iter|iteration|update|round|episode|checkpoint|ckpt)?[-_ ]?(\d+)", re.IGNORECASE)
 _ACROSS = (*STEP_KEYS, *WEAK_STEP_KEYS, "x", "index", "t")
 _UP = ("value", "y", "mean", "avg", "v")

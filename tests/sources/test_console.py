@@ -460,3 +460,15 @@ def test_figures_of_both_responses_of_a_pair_are_those_of_a_preference_run(tmp_p
     (run,) = read(path)
     assert (run.run_type, len(run)) == ("preference", 8)
     assert "reward_mean" not in run.columns
+
+
+def test_epochs_in_headlines_count_where_a_line_of_another_loop_counts_nothing(tmp_path: Path) -> None:
+    blocks = []
+    for epoch in range(19, 180, 20):
+        blocks.append(f"(Epoch:{epoch - 9} actor iter: {epoch % 3}) Early stopping due to kl of ~ 0.07")
+        blocks.append(f"Completed epoch {epoch}.\nreward_mean: {epoch / 200}\nentropy: {3 - epoch / 100}\n")
+    path = tmp_path / "train.log"
+    path.write_text("\n".join(blocks), encoding="utf-8")
+    (run,) = read(path)
+    assert run.steps.tolist() == list(range(19, 180, 20))
+    assert run.columns["reward_mean"].tolist() == [epoch / 200 for epoch in range(19, 180, 20)]

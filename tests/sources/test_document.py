@@ -167,3 +167,11 @@ def test_a_row_for_each_response_is_a_step_with_their_mean(tmp_path: Path) -> No
 )
 def test_the_columns_of_training_are_the_run(tmp_path: Path, value: Any) -> None:
     assert known(run_of(tmp_path, "x.json", json.dumps(value))) == {"reward_mean": [0.1, 0.2, 0.3]}
+
+
+def test_a_trace_is_the_series_of_what_it_is_called_after(tmp_path: Path) -> None:
+    document = {"model": "a", "reward_trace": [0.1 * i for i in range(9)], "kl_trace": [0.01 * i for i in range(9)]}
+    (tmp_path / "a.json").write_text(json.dumps(document), encoding="utf-8")
+    (run,) = read(tmp_path / "a.json")
+    assert run.columns["kl"].tolist() == document["kl_trace"]
+    assert run.columns["reward_mean"].tolist() == document["reward_trace"]

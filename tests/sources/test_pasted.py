@@ -358,3 +358,13 @@ def test_lists_of_other_mappings_are_left_to_the_console(tmp_path: Path) -> None
         run_of(tmp_path, "y.log", f"sample: {said}step 1 reward 0.5 loss 0.1\nstep 2 reward 0.6 loss 0.1\n").format
         != "json"
     )
+
+
+def test_names_that_one_space_parts_stand_above_their_own_columns(tmp_path: Path) -> None:
+    head = " Step Reward_pct        Loss\n"
+    rows = "".join(f"{i:5d} {3 * i:8.2f}% {100 / (i + 1):11.6f}\n" for i in range(12))
+    path = tmp_path / "table.txt"
+    path.write_text("Rewards of the run\n" + head + rows, encoding="utf-8")
+    (run,) = read(path)
+    assert run.steps.tolist() == list(range(12))
+    assert run.columns["success_rate"].tolist() == pytest.approx([0.03 * i for i in range(12)])

@@ -47,7 +47,9 @@ def found(lines: Sequence[str]) -> tuple[str, list[str]] | None:
             if len(cells) < 2 or (number(cells[0]) is None and _step(cells[0]) is None):
                 continue
             names = _cells(above, delimiter)
-            if delimiter.isspace() and len(cells) == len(names) + 1 and cells[0].isdigit():
+            if delimiter.isspace() and len(above.split()) == len(cells):
+                names = above.split()  # of columns so narrow that one space parts their names
+            elif delimiter.isspace() and len(cells) == len(names) + 1 and cells[0].isdigit():
                 names = [INDEX, *names]
             if len(names) == len(cells) and _heads(names, cells):
                 return delimiter, names
@@ -86,7 +88,8 @@ def rows(
             continue
         if held is not None and len(held[1]) == len(above) > 0:
             yield above, *held
-        above, held = (names, None) if cells == names or [INDEX, *cells] == names else (above, (line, cells))
+        headline = names in (cells, [INDEX, *cells]) or (delimiter.isspace() and text.split() == names)
+        above, held = (names, None) if headline else (above, (line, cells))
 
 
 class Below:

@@ -307,7 +307,7 @@ class General:
                 counts_as(name, "epoch") for shape in shapes if shape.counter is not None for name in shape.names
             )
             return line.without_excursions(None if named else self._epochs)
-        heads = [h for h in (self._heads or self._weak_heads).values() if len(h[1]) > 1 and counts_up(np.array(h[1]))]
+        heads = _counting(self._heads) or _counting(self._weak_heads)
         if heads and shapes:
             places, counted, epochs = max(heads, key=lambda head: len(head[1]))
             self.rows.seen.update(*(words(kind) & OF_RL for kind in (*self._heads, *self._weak_heads)))
@@ -354,6 +354,11 @@ class General:
             table = np.column_stack((table, timeline.epochs[at]))
             named["epoch"] = table.shape[1] - 1
         return _Part(named, table, places, lines, timeline.steps[at])
+
+
+def _counting(heads: _Heads) -> list[tuple[array[int], array[float], array[float]]]:
+    """The headlines that count up."""
+    return [head for head in heads.values() if len(head[1]) > 1 and counts_up(np.array(head[1]))]
 
 
 class _Part(NamedTuple):
