@@ -103,7 +103,7 @@ def zero_variance_groups(
     genuine = isnan(meant_shown) | meant_gained
     clearly = reward_gained & genuine & (top - floor > 0.2 * maximum(abs(top), abs(floor)))
     lasting = (whole_run >= most) | (total(dead >= most) > row(dead_share) / 2)
-    unpaid = lasting & (top <= 0)
+    unpaid = lasting & (best(reward_mean) <= 0)
     risen = clearly & ~unpaid & (near | (chance >= nearly))
     done = risen | is_solved(reward_mean, reward_max, reward_unit, rows, nearly)
     alarm = (dead > half) & ~where(isnan(right), done, right >= nearly)
@@ -116,7 +116,7 @@ def zero_variance_groups(
     return fires(
         (alarm & ((dead > most) | lasting)) | never,
         "{share:.1%} of the groups of the last {rows} steps have rewards that are all equal, so they teach nothing "
-        "({whole_run:.1%} over the run{chance}).",
+        "({whole_run:.1%} over the run{chance}){unpaid}.",
         info=alarm,
         error=grave & (dead > most),
         critical=grave & (dead >= 1.0),
@@ -128,6 +128,7 @@ def zero_variance_groups(
         expected=expected,
         chance=words(_chance, expected),
         whole_run=whole_run,
+        unpaid=where(unpaid & reward_gained, ", and no mean reward was ever above 0", ""),
     )
 
 

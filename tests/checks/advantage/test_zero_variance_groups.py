@@ -114,6 +114,9 @@ def test_a_rise_to_a_reward_of_0_in_groups_that_never_differed(best: float, dead
     reward = [best - 0.5 + row / 100 for row in range(50)] + [best] * 30
     found = run_check("ADV003", reward_mean=reward, zero_variance_share=[dead] * 50 + [0.95] * 30)
     assert (found is not None and found.severity == "warning" and not found.cleared) is holds
+    if holds:
+        assert found is not None
+        assert found.message.endswith(", and no mean reward was ever above 0.")
 
 
 @pytest.mark.parametrize(
