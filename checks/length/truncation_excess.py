@@ -18,7 +18,6 @@ from grpo_doctor.columns import (
     moving_min,
     moving_sum,
     recent_mean,
-    row,
     total,
     where,
     words,
@@ -161,7 +160,7 @@ def truncation_excess(
     lasted = step - baseline(step, 1)
     stays = ~(kendall_tau(share, rows) < -0.4) & (lasted >= rows - 1)
     one_value = best(reward_mean) <= lowest(reward_mean)
-    mean = total(reward_mean) / row(reward_mean)
+    mean = total(reward_mean) / total(reward_mean == reward_mean)
     rises = isnan(reward_shown) & (mean > baseline(reward_mean, 1))
     tried = (lasted >= early_steps - 1) & suffered & (over_rows > outcome_share) & ~rises
     hurt = ((reward_fallen | one_value) & (over_rows > bad)) | tried

@@ -8,7 +8,6 @@ from grpo_doctor.columns import (
     isnan,
     lowest,
     recent_mean,
-    row,
     total,
     where,
     words,
@@ -134,7 +133,7 @@ def learning_stall(
     best_of_four = ~reward_unit & (gain < spread) & (spread <= headroom) & (lasted >= 2 * early_rows - 1)
     small = (gain < headroom_share * headroom) | best_of_four
     flat = long & room & small & ~(better | leans | reward_fallen | unpaid | never)
-    none = fmin(recent_mean(dead_share, rows), total(dead_share) / row(dead_share))
+    none = fmin(recent_mean(dead_share, rows), total(dead_share) / total(dead_share == dead_share))
     ended = recent_mean(cut_share, rows)
     return fires(
         flat | unpaid | never,

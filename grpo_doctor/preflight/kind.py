@@ -60,7 +60,7 @@ _PREFERENCE = re.compile(r"(?i)(?:^|[^a-z])(?:dpo|kto|orpo|simpo|cpo|ipo|rm)(?:[
 _METHOD = re.compile(r"(?i)(?:fine_?tun\w*|train\w*|algo\w*|rlhf)_?(?:method|type|name|stage)|algorithm|method|stage")
 """Keys under which a document names its way of training, whatever section they stand in."""
 _METHODS: dict[str, RunType] = {
-    **dict.fromkeys(("dpo", "kto", "orpo", "simpo", "cpo", "ipo", "rm"), "preference"),
+    **dict.fromkeys(_OF_PAIRS, "preference"),
     **dict.fromkeys(("sft", "gkd", "gold", "distill", "distillation"), "supervised"),
 }
 """Ways of training that are no reinforcement learning; distillation may sample, and then has a group of one."""

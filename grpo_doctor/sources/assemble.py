@@ -67,9 +67,8 @@ def assemble(rows: Rows) -> Run:
         run.run_type = "rl"  # the loss of a supervised run is a cross-entropy, which is never below 0
     if run.run_type == "rl":
         _success_alone(run)
-    pair = [run.columns.get(name) for name in ("chosen_reward", "rejected_reward")]
-    if "reward_margin" not in run.columns and pair[0] is not None and pair[1] is not None:
-        run.columns["reward_margin"] = pair[0] - pair[1]
+    if "reward_margin" not in run.columns and {"chosen_reward", "rejected_reward"} <= run.columns.keys():
+        run.columns["reward_margin"] = run.columns["chosen_reward"] - run.columns["rejected_reward"]
     if run.run_type == "none" and len(run) > 1 and of_whole_runs(rows.seen):
         run.notes.append(
             NotRead("each of its rows sums up a whole run, and none is a step: compare the runs themselves")

@@ -368,9 +368,11 @@ class Rows:
         for held in (self.columns, self.components):
             spans: dict[str, list[tuple[int, int, str]]] = {}
             for name, column in held.items():
-                known = np.flatnonzero(~np.isnan(np.frombuffer(column.values, float)))
                 label, _, key = name.partition(".")
-                if label in self.labels and len(known):
+                if label not in self.labels:
+                    continue
+                known = np.flatnonzero(~np.isnan(np.frombuffer(column.values, float)))
+                if len(known):
                     spans.setdefault(key, []).append((int(known[0]), int(known[-1]), name))
             for parts in spans.values():
                 parts.sort()

@@ -40,7 +40,20 @@ _DOCUMENT = re.compile(
 
 
 class Definitions(Gathered):
-    """What the names of a script and of the modules beside it stand for."""
+    """What the names of a script and of the modules beside it stand for.
+
+    Attributes:
+        at: the line that asks; values that are given behind it do not count.
+        inside: the function in which it stands.
+        steps: names looked up for the setting that is worked out.
+        deciding: branches of which it is being worked out whether they are taken.
+    """
+
+    def __init__(self, trees: list[ast.Module], text: str, path: Path | None) -> None:
+        super().__init__(trees, text, path)
+        self.at = self.steps = 0
+        self.inside = ""
+        self.deciding: list[Branch] = []
 
     def meant(self) -> list[tuple[str, ast.expr, int]]:
         """Fields of classes of the modules beside it that the script itself builds, or has a parser fill in."""

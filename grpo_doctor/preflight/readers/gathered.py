@@ -66,7 +66,6 @@ class Gathered:
         self.members: list[tuple[str, ast.expr, int]] = []
         self.changes: dict[str, list[Change]] = {}
         self.branches: list[Branch] = []
-        self.deciding: list[Branch] = []
         self.defaults: list[tuple[str, str, ast.expr, int]] = []
         self.lists: list[ast.List] = []
         self.keyed: dict[str, list[ast.expr]] = {}
@@ -83,8 +82,6 @@ class Gathered:
         self.loops: dict[str, ast.expr] = {}
         self.pairs: dict[str, tuple[str, ast.expr]] = {}
         self.takers: dict[str, set[str]] = {}
-        self.at = self.steps = 0
-        self.inside = ""
         for tree in self.trees:
             for node, inside in walk(tree):
                 self._take(node, inside)

@@ -270,3 +270,10 @@ def test_two_rows_whose_mean_is_the_longest_are_cut(mean: str, longest: str | No
         assert found.message == (
             "100% of the responses are cut at the length limit (judged by their mean length of 4096 tokens)."
         )
+
+
+def test_rows_without_a_reward_are_none_of_0() -> None:
+    rising = " ".join(f"{0.1 + 0.01 * row:.2f}" if row % 5 == 0 else "?" for row in range(30))
+    found = run_check("LEN003", truncated_rate="0.95x30", reward_mean=rising)
+    assert found is not None
+    assert found.severity == "warning"

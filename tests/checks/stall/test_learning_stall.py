@@ -191,3 +191,8 @@ def test_the_headroom_must_be_as_large_as_the_spread(highest: float, fires: bool
     rewards = "-1.25 -1.25 -0.75 -0.75 " * 20  # the first quarter's mean is -1
     found = run_check("STL001", reward_mean=rewards, reward_std="0.5x80", reward_max=[highest] * 80)
     assert (found is not None) is fires
+
+
+def test_rows_that_do_not_tell_how_many_groups_are_dead_are_no_live_ones() -> None:
+    dead = ["1" if row % 5 == 0 else "?" for row in range(60)]
+    assert find("STL001", reward_mean=noisy(0.2), zero_variance_share=" ".join(dead)).severity == "error"
