@@ -36,7 +36,7 @@ lint: .venv/.installed  ## style, types and the one-way contract
 
 seen: .venv/.installed  ## what each check has been seen on, over ../shared/logs and what the tests plant
 	$(BIN)/python -m tests.seen
-	$(BIN)/python -m grpo_doctor.pages
+	$(BIN)/python -m grpo_doctor.report.check_pages
 
 goldens: .venv/.installed  ## write the snapshots of every answer again; review them as a diff
 	$(BIN)/python -m tests.goldens write
@@ -85,7 +85,7 @@ docs: .venv/.train  ## the site, from docs/ and the code, with strict links, int
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
 pages: .venv/.installed  ## checks/README.md and checks/pages, from the docstrings
-	$(BIN)/python -m grpo_doctor.pages
+	$(BIN)/python -m grpo_doctor.report.check_pages
 
 clean:
 	rm -rf .venv .venv-old-trl .venv-hooks fuzz-failures runs logs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -20,9 +20,9 @@ def checks(
     from rich.console import Console
     from rich.table import Table
 
-    from ..catalogue import load
     from ..config import read as read_config
-    from ..derived import MEANINGS
+    from ..diagnosis.catalogue import load
+    from ..series.derived import MEANINGS
 
     with common.plain_errors():
         chosen = load(tuple(read_config(config).checks)).select(words or [])

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from grpo_doctor.catalogue import load
-from grpo_doctor.diagnosis import Diagnosis
-from grpo_doctor.examine import diagnose
+from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.diagnosis.examine import diagnose
+from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.preflight.judgement import judge
 from grpo_doctor.preflight.reading import read as read_configurations
+from grpo_doctor.readers import ReadError, read
 from grpo_doctor.run import Run
-from grpo_doctor.sources import ReadError, read
 
 from ..corpus_path import CORPUS
 
