@@ -171,7 +171,10 @@ def load(folders: tuple[Path, ...] = (), *, compiled: bool = True) -> Catalogue:
     for folder in folders:
         if not folder.is_dir():
             raise CheckError(f"{folder}: not a folder of checks; see checks in [tool.grpo-doctor]")
-        checks += _load_folder(f"grpo_doctor.user_{abs(hash(folder.resolve())):x}", folder)
+        added = _load_folder(f"grpo_doctor.user_{abs(hash(folder.resolve())):x}", folder)
+        for check in added:
+            _ = check.meanings  # raises where the page explains what is no threshold
+        checks += added
     catalogue = Catalogue(checks, compiled=compiled)
     catalogue.refuse_unknown()
     return catalogue
