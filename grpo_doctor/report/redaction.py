@@ -26,9 +26,12 @@ RANDOM_BITS = 4.2
 stay below 4, random base64 of 32 characters is at 4.4 to 4.9."""
 UNBROKEN = 14
 """Characters without a separator that such a word has somewhere; names of models and files have shorter words."""
-CHANGES = 0.2
+CHANGES = 0.15
 """Share of neighbours in a random word that differ in class (upper case, lower case, digit): 0.3 to 0.6 in base32, hex
-and base64, below 0.15 in names and words with a number at their end."""
+and base64, 0.1 and less in words with a number at their end."""
+LETTERS = 3
+"""Mean length of runs of small letters from which a word is made of words: 3 and more in the names of classes, 1.7 in
+random base64."""
 LINES = 64
 """Lines that are searched for signs of a secret at a time."""
 KNOWN = 100_000
@@ -41,19 +44,21 @@ _BLOCK = re.compile(
 _WORDS = re.compile(r"[A-Za-z_][A-Za-z0-9_\-]+")
 _LONG = re.compile(rf"[A-Za-z0-9+/_=\-]{{{RANDOM_LENGTH},}}")
 _PIECES = re.compile(r"[A-Za-z0-9]+")
+_SMALL = re.compile(r"[a-z]+")
 _CHANGE = re.compile(r"[a-z](?![a-z])|[A-Z](?![A-Z])|\d(?!\d)")
 _URL = re.compile(r"://([^\s'\"<>`\\]+)")
 _PORT = re.compile(r"\d{1,5}(?:/|$)")
 _HEX = re.compile(r"[0-9a-f]+")
 _IDENTIFIER = re.compile(
     r"(?i)(?:@|(?:^|[^a-z])(?:commit|sha\d{0,3}|rev|revision|head|digest|md5|checksum|etag|oid|ref|version|snapshots?"
-    r"|blobs?|tree|objects|runs?|run_?id|id|uuid|trace|span|image|experiment|actor|node|job|task|worker)(?:_?(?:hash|sha|id))?['\"]?[\s:=/(]{1,4}['\"]?"
+    r"|blobs?|tree|objects|runs?|run_?id|id|uuid|trace|span|image|experiment|actor|node|job|task|worker)"
+    r"(?:_?(?:hash|sha|sum|id))?['\"]?[\s:=/(]{1,4}['\"]?"
     r"|hash['\"]?[\s:=/(]{1,4}['\"]?|actor\(\w{1,64}, |mlruns/\d{1,20}/)$"
 )
 """What stands before a hexadecimal identifier that is not a secret: a commit, a digest, a run."""
 _VALUE = re.compile(
-    r"(?P<quote>\\*['\"])(?P<inside>(?:(?!(?P=quote))[^\n]){1,2000})"
-    r"|(?P<plain>(?:\\(?![nrt\"'])|[^\s\"'\\]){1,2000})"
+    r"(?P<quote>\\*['\"])(?P<inside>(?:(?!(?P=quote))[^\n]){1,20000})"
+    r"|(?P<plain>(?:\\(?![nrt\"'])|[^\s\"'\\]){1,20000})"
     r"(?P<more>(?: {1,2}[^\s\"'=:\\|]{1,64}(?![^\s\"'=:\\|]|[=:])){0,16})"
 )
 _NOT_A_NAME = re.compile(r"[^\w.\-]")
@@ -243,7 +248,8 @@ def _looks_random(word: str) -> bool:
         return False
     if not all(any(map(is_class, word)) for is_class in (str.isupper, str.islower, str.isdigit)):
         return _changes(word, RANDOM_LENGTH)
-    if max(map(len, _PIECES.findall(word))) < UNBROKEN:
+    small = _SMALL.findall(word)
+    if max(map(len, _PIECES.findall(word))) < UNBROKEN or sum(map(len, small)) >= LETTERS * len(small):
         return False
     counts = Counter(word).values()
     return -sum(n / len(word) * math.log2(n / len(word)) for n in counts) >= RANDOM_BITS
@@ -316,7 +322,8 @@ def _cleaned_under(name: str, value: Any) -> Any:
     """A value cleaned, as one that has this name."""
     if isinstance(value, str) and _HEX.fullmatch(value) and _IDENTIFIER.search(f"{name}="):
         return value
-    if value and value is not True and _shapes().always.search(name):
+    given = value and value is not True and not (isinstance(value, str) and _PLACEHOLDER.match(value))
+    if given and _shapes().always.search(name):
         return REDACTED
     if isinstance(value, str) and len(value) < CLIP and _without_named(f"{name}={value}") != f"{name}={value}":
         return REDACTED
