@@ -28,9 +28,10 @@ from ..redaction import one_line, redact
 from ..report import Options, leading, presentable, render
 from ..run import Run
 from ..sources import ReadError
-from ..sources.folder import COMPARED, Answer, Survey, survey, survey_files, view_rows
+from ..sources.folder import Answer, Survey, survey, survey_files
 from ..sources.input import Input
 from ..sources.reader import read_input
+from ..sources.views import COMPARED, view_rows
 from ..standing import LEAST, WINDOW
 from ..trajectory import TURNED
 from .declared import Settings, settings_of
@@ -38,7 +39,7 @@ from .places import Stamp, Unit, digest, fetch
 
 DRAWN = 60
 """Points of the curve that is kept of a run at most."""
-FORMAT = 2
+FORMAT = 3
 """The form of what is remembered of a unit; another is judged anew."""
 
 
