@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..run import Run, non_finite
-from ..sources.folder import Answer, is_training
+from ..sources.folder import is_training
 from ..sources.views import Views
+from ..sources.walk import Answer
 from .judge import Judged, Line
 
 SEED = ("seed", "data_seed", "random_seed")

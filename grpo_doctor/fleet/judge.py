@@ -28,10 +28,12 @@ from ..redaction import one_line, redact
 from ..report import Options, leading, presentable, render
 from ..run import Run
 from ..sources import ReadError
-from ..sources.folder import Answer, Survey, survey, survey_files
+from ..sources import survey as survey_input
+from ..sources.folder import Survey, survey, survey_files
 from ..sources.input import Input
 from ..sources.reader import read_input
 from ..sources.views import COMPARED, view_rows
+from ..sources.walk import Answer
 from ..standing import LEAST, WINDOW
 from ..trajectory import TURNED
 from .declared import Settings, settings_of
@@ -196,12 +198,11 @@ def _survey(unit: Unit, job: Job, folder: str) -> Survey:
         paths = paths[:1]
     if len(paths) == 1 and unit.name == str(paths[0]):  # named by the user: what cannot be read is said
         try:
-            runs = read(paths[0])
+            return survey_input(paths[0], job.config.map)
         except ReadError as error:
             why = str(error).removeprefix(f"{paths[0]}: ")
             return Survey([], [Answer(str(paths[0]), "unreadable", why)])
-        return Survey(runs, [Answer(str(paths[0]), "read")])
-    return survey_files([(path, "") for path in paths], read)
+    return survey_files([(path, None) for path in paths], read)
 
 
 def _line(unit: Unit, run: Run, configurations: list[Path], catalogue: Catalogue, job: Job) -> Line:

@@ -3,41 +3,20 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 from ..boundary import bug
-from ..run import BESIDE, Run
-from .input import ReadError
-from .views import TRAINING, distinct, file_of, natural
+from ..run import Run
+from .archive import unpacked
+from .input import ArchiveError, NotRead, ReadError, Torn, UnreadableError
+from .log_names import holds_data, is_surely_a_log, promises_a_log
+from .views import TRAINING, distinct, file_of
+from .walk import Answer, Candidate, Fate, candidates
 
-_SKIPPED_FOLDERS = frozenset("__pycache__ node_modules site-packages .git .venv venv .ipynb_checkpoints".split())
-_LOGS = frozenset(
-    "log txt out err md ipynb jsonl json csv tsv parquet wandb gz zst db sqlite sqlite3 swanlab html".split()
-) | {""}
-_SURELY = frozenset("log out err jsonl ipynb parquet wandb db sqlite sqlite3 swanlab".split())
-"""Endings of logs: where such a file cannot be read, something is lost. Another may be anything."""
-_NO_LOGS = frozenset(
-    "tokenizer.json tokenizer_config.json config.json generation_config.json special_tokens_map.json vocab.json "
-    "added_tokens.json adapter_config.json preprocessor_config.json processor_config.json README.md requirements.txt "
-    "package.json wandb-metadata.json samples.jsonl LICENSE license.txt merges.txt model.safetensors.index.json "
-    "args.json debug.log debug-internal.log debug-core.log all_results.json train_results.json "
-    "eval_results.json".split()
-)
-
-Fate = Literal["read", "part of a run", "second view", "no log", "unreadable", "failed"]
-"""What became of a file; ``failed`` is an error of grpo-doctor itself."""
-
-
-class Answer(NamedTuple):
-    """What became of one file of a folder, and why."""
-
-    source: str
-    fate: Fate
-    why: str = ""
+NO_METRIC = "no training metric in it"
 
 
 class Survey(NamedTuple):
@@ -49,6 +28,10 @@ class Survey(NamedTuple):
     @property
     def unreadable(self) -> list[Answer]:
         return [answer for answer in self.answers if answer.fate == "unreadable"]
+
+    @property
+    def not_read(self) -> list[Answer]:
+        return [answer for answer in self.answers if answer.fate == "not read"]
 
     @property
     def failed(self) -> list[Answer]:
@@ -63,47 +46,89 @@ class Survey(NamedTuple):
                 for said in ((fate if fates[fate] == 1 else _PLURAL.get(fate, fate)),)]  # fmt: skip
         return f"{len(self.answers)} file{'s' if len(self.answers) != 1 else ''}: {', '.join(told)}"
 
+    def named(self) -> list[str]:
+        """A line for every file that may have been a log and of which nothing was read."""
+        lost = [f"{a.source}: {a.fate}: {a.why}" for a in (*self.unreadable, *self.not_read)]
+        silent = [a for a in self.answers if a.fate == "no log" and a.why == NO_METRIC]
+        return lost + [f"{a.source}: {a.why}" for a in silent if is_surely_a_log(os.path.basename(a.source))]
+
 
 _PLURAL = {"part of a run": "parts of a run", "second view": "second views", "no log": "no logs"}
 
 
-def survey(folder: Path, read_file: Callable[[Path], list[Run]]) -> Survey:
+ReadFile = Callable[[Path], list[Run]]
+
+
+def survey(folder: Path, read_file: ReadFile) -> Survey:
     """The runs of a folder, each once, and an answer for every file."""
     return survey_files(candidates(folder), read_file)
 
 
-def survey_files(files: Iterable[tuple[Path, str]], read_file: Callable[[Path], list[Run]]) -> Survey:
-    """The runs of some files, each once; with each file why it is no log, if that is known. What cannot be read costs
-    itself alone."""
+def survey_files(files: Iterable[Candidate], read_file: ReadFile) -> Survey:
+    """The runs of some files, each once; with each file the answer, if it is known without reading it. What cannot be
+    read costs itself alone."""
     found: list[Run] = []
     answers: list[Answer] = []
-    for path, why_not in files:
-        if why_not:
-            answers.append(no_log(path, why_not))
-            continue
-        runs, answer = answered(path, read_file)
+    for path, known in files:
+        runs, told = ([], [known]) if known is not None else answered(path, read_file)
         found += runs
-        answers.append(answer)
+        answers += told
     return _beside(distinct(found), answers)
 
 
-def no_log(path: Path, why: str) -> Answer:
-    """The answer for a file that is not asked whether it is a log: a run's records are read with what lies beside."""
-    if path.name in BESIDE and path.with_name("records.jsonl").is_file():
-        return Answer(str(path), "part of a run", "read with records.jsonl")
-    return Answer(str(path), "no log", why)
-
-
-def answered(path: Path, read_file: Callable[[Path], list[Run]]) -> tuple[list[Run], Answer]:
-    """The runs of one file of a folder and what became of it."""
+def answered(path: Path, read_file: ReadFile) -> tuple[list[Run], list[Answer]]:
+    """The runs of one file of a folder and what became of it, or of the files of an archive."""
     try:
-        runs = [run for run in read_file(path) if run.run_type != "none" or len(run)]
+        return _read(path, read_file)
     except ReadError as error:
-        fate: Fate = "unreadable" if _is_surely_a_log(path) else "no log"
-        return [], Answer(str(path), fate, str(error).removeprefix(f"{path}: "))
+        lost = isinstance(error, UnreadableError) or is_surely_a_log(path.name)
+        not_read = promises_a_log(path.name) or holds_data(path.name)
+        fate: Fate = "unreadable" if lost else "not read" if not_read else "no log"
+        return [], [Answer(str(path), fate, str(error).removeprefix(f"{path}: "))]
     except Exception as error:  # noqa: BLE001 - what breaks the reader costs this file alone
-        return [], Answer(str(path), "failed", bug(error))
-    return runs, Answer(str(path), "read" if runs else "no log", "" if runs else "no training metric in it")
+        return [], [Answer(str(path), "failed", bug(error))]
+
+
+def _read(path: Path, read_file: ReadFile) -> tuple[list[Run], list[Answer]]:
+    """The same. Raises `ReadError`."""
+    try:
+        runs = read_file(path)
+    except ArchiveError:
+        return of_archive(path, read_file)
+    if kept := [run for run in runs if run.run_type != "none" or len(run)]:
+        return kept, [Answer(str(path), "read")]
+    refuse_torn(path, runs)
+    left_out = next((note for run in runs for note in run.notes if isinstance(note, NotRead)), "")
+    not_read = left_out or (holds_data(path.name) and promises_a_log(path.name))
+    return [], [Answer(str(path), "not read" if not_read else "no log", left_out or NO_METRIC)]
+
+
+def refuse_torn(path: Path, runs: Iterable[Run]) -> None:
+    """Refuses a file of which no row was read and some of which is torn. Raises `UnreadableError`."""
+    torn = next((note for run in runs if not len(run) for note in run.notes if isinstance(note, Torn)), None)
+    if torn is not None:
+        raise UnreadableError(f"{path}: {torn}")
+
+
+def of_archive(path: Path, read_file: ReadFile) -> tuple[list[Run], list[Answer]]:
+    """The runs and the answers of the files in an archive, named as if it were a folder. Raises `UnreadableError`."""
+    with unpacked(path) as folder:
+
+        def named(text: str) -> str:
+            return text.replace(str(folder), str(path))
+
+        def read_member(member: Path) -> list[Run]:
+            try:
+                return read_file(member)
+            except ArchiveError as error:
+                raise ReadError(str(error)) from None
+
+        found = survey(folder, read_member)
+        for run in found.runs:
+            run.source, run.path = named(run.source), path
+            run.notes = [type(note)(named(note)) for note in run.notes]
+        answers = [Answer(named(answer.source), answer.fate, named(answer.why)) for answer in found.answers]
+        return found.runs, answers or [Answer(str(path), "no log", "an archive of no file that may be a log")]
 
 
 def _beside(told: tuple[list[Run], dict[str, str]], answers: list[Answer]) -> Survey:
@@ -127,77 +152,3 @@ _DOCUMENTS = ("json", "wandb-summary", "csv", "completions")
 def is_training(run_type: str, format: str, rows: int) -> bool:
     """Whether it is the course of a training: no evaluation, no summary, no results of one row."""
     return run_type in TRAINING and (rows > 1 or format not in _DOCUMENTS)
-
-
-def _is_surely_a_log(path: Path) -> bool:
-    suffixes = [suffix[1:].lower() for suffix in path.suffixes[-2:]]
-    return bool(_SURELY & set(suffixes)) or "tfevents" in path.name
-
-
-def candidates(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Every file of a folder in the order that a reader would give them, and why it is no log, if its name says so."""
-    seen: set[tuple[int, int]] = set()
-    for parent, folders, files in os.walk(folder):
-        if (aim := _aim(Path(parent))) is not None:
-            yield aim, ""
-        if Path(parent).name == _AIM:
-            folders[:], files = [], []
-        folders[:] = sorted((f for f in folders if not is_passed_over(f)), key=natural)
-        if "ranks" in folders and "records.jsonl" in files:
-            folders.remove("ranks")  # each rank's share of the records beside it
-        if _is_mlflow(Path(parent)):
-            yield next(iter(metrics(Path(parent)))), ""
-            folders[:], files = [], []
-        for name in sorted(files, key=natural):
-            path = Path(parent) / name
-            yield path, _no_log(path, seen)
-
-
-def _no_log(path: Path, seen: set[tuple[int, int]]) -> str:
-    """Why a file is not read; empty where it is."""
-    if not has_name_of_log(path.name):
-        return NO_NAME
-    try:
-        known = path.stat()  # of what a link leads to
-    except OSError as error:
-        return f"a link that leads nowhere ({error.strerror})"
-    if not stat.S_ISREG(known.st_mode):
-        return "not a regular file"
-    if (known.st_dev, known.st_ino) in seen:
-        return "the same file as another of this folder"
-    seen.add((known.st_dev, known.st_ino))
-    return ""
-
-
-NO_NAME = "not the name of a log"
-
-
-def has_name_of_log(name: str) -> bool:
-    """Whether a file of this name may be a log."""
-    suffix = name.rpartition(".")[2].lower() if "." in name else ""
-    return name not in _NO_LOGS and (suffix in _LOGS or "tfevents" in name)
-
-
-def is_passed_over(folder: str) -> bool:
-    """Whether a folder of this name holds no logs: hidden ones, packages, caches."""
-    return folder in _SKIPPED_FOLDERS or folder.startswith(".")
-
-
-_AIM = ".aim"
-
-
-def _aim(folder: Path) -> Path | None:
-    """The file that stands for the repository of Aim which this folder is or holds, hidden as it is."""
-    found = (folder if folder.name == _AIM else folder / _AIM) / "run_metadata.sqlite"
-    return found if found.is_file() else None
-
-
-def _is_mlflow(folder: Path) -> bool:
-    """Whether the files of a folder are the metrics of one run."""
-    beside = folder.parent / "meta.yaml"
-    return folder.name == "metrics" and beside.is_file() and bool(metrics(folder))
-
-
-def metrics(folder: Path) -> list[Path]:
-    """The files of a folder of metrics, those of slash keys in folders of their own."""
-    return sorted(path for path in folder.rglob("*") if path.is_file())

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from ..run import Run, RunBuilder, Sample, non_finite
+from .input import NotRead
 
 COMPARED = (
     "reward_mean",
@@ -47,6 +48,7 @@ def distinct(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
         taken = _adopt(same, run)
         read = f"; {', '.join(taken)} was read from it" if taken else ""
         same.notes.append(f"{run.source} is another view of this run and was not counted again{read}")
+        same.notes += [NotRead(f"{run.source}: {note}") for note in run.notes if isinstance(note, NotRead)]
         second[file_of(run.source)] = same.source
         for name, value in run.settings.items():
             same.settings.setdefault(name, value)

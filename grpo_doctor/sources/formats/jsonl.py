@@ -9,7 +9,7 @@ from typing import Any
 from ...run import Run
 from ..collect import Rows
 from ..document import names_runs, runs_of
-from ..input import Head, Input, NotRead
+from ..input import Head, Input, Torn
 from ..values import loaded
 
 FORMAT = "metrics-jsonl"
@@ -42,7 +42,7 @@ def read(file: Input) -> list[Run]:
                 torn = line
                 rows.unreadable(line)
     if torn and torn == last:
-        rows.notes[-1:] = [NotRead(f"line {torn} is torn and was left out: the writer was stopped in the middle of it")]
+        rows.notes[-1:] = [Torn(f"line {torn} is torn and was left out: the writer was stopped in the middle of it")]
     if not len(rows) and (texts := [key for key in _TEXTS if rows.unread.get(key)]):
         from . import console
 
