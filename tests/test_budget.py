@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from grpo_doctor.budget import Budget, OverBudgetError, allow, spending, spent
 from grpo_doctor.cli import app
-from grpo_doctor.sources.formats import jsonl
-from grpo_doctor.sources.input import Input
+from grpo_doctor.limits import Budget, OverBudgetError, allow, spending, spent
+from grpo_doctor.readers.formats import jsonl
+from grpo_doctor.readers.input import Input
 from tests.cli.runs import write_run
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..catalogue import load
-from ..check import Finding
-from ..diagnosis import Diagnosis
-from ..examine import diagnose
-from ..pages import page
-from ..report import (
+from ..diagnosis.catalogue import load
+from ..diagnosis.check import Finding
+from ..diagnosis.examine import diagnose
+from ..diagnosis.verdict import Diagnosis
+from ..readers import survey
+from ..report.check_pages import page
+from ..report.model import (
     first_step_to_take,
     framework,
     level,
@@ -22,7 +23,6 @@ from ..report import (
     story,
     withheld,
 )
-from ..sources import survey
 
 FINDINGS, RUNS = 8, 20
 """Findings of a run and runs of an input that one answer holds; it says how many there are."""
@@ -113,7 +113,7 @@ def compare(base: str, new: str) -> list[dict[str, Any]]:
     """
     from ..compare import arms_of
     from ..compare import compare as compared
-    from ..compare.telling import headline, shown, tables
+    from ..compare.summary import headline, shown, tables
 
     sides = [arms_of([diagnose(run) for run in survey(Path(path), {}).runs]) for path in (base, new)]
     for path, arms in zip((base, new), sides, strict=True):

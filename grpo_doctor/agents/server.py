@@ -14,7 +14,7 @@ from mcp.types import ToolAnnotations
 
 from .. import __version__
 from ..probes import AdapterError
-from ..redaction import one_line
+from ..report.redaction import one_line
 from . import answers
 
 INSTRUCTIONS = """Finds out why a GRPO or RLHF run of a language model collapses, stalls or lies. Ask `analyze` with the

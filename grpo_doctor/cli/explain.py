@@ -18,9 +18,9 @@ def explain(
     from rich.console import Console
     from rich.markdown import Markdown
 
-    from ..catalogue import load
     from ..config import read as read_config
-    from ..pages import page
+    from ..diagnosis.catalogue import load
+    from ..report.check_pages import page
 
     with common.plain_errors():
         catalogue = load(tuple(read_config(config).checks))

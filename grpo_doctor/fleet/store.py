@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..config import ConfigError
-from .gather import Gathered, shortened
-from .judge import Job, Judged, Line, decode
-from .places import Unit, digest
+from .locations import Unit, digest
+from .merge import Gathered, shortened
+from .unit import Job, Judged, Line, decode
 
 ASKED = frozenset({"SELECT", "EXPLAIN"})
 """Kinds of statements that only read."""

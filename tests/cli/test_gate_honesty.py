@@ -23,7 +23,7 @@ import zstandard
 from typer.testing import CliRunner
 
 from grpo_doctor.cli import app
-from grpo_doctor.sources import walk
+from grpo_doctor.readers import walk
 from tests.unprivileged import permissions_hold
 
 PASS, FAIL, UNREADABLE, UNJUDGED = 0, 1, 2, 3

@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
-from ...sources import ReadError
-from ..entry import MOST, Entry, Launch, Several, Unresolved, scalar
-from .beside import beside, text_of
+from ...readers import ReadError
+from ..launch import MOST, Entry, Launch, Several, Unresolved, scalar
+from .nearby_files import beside, text_of
 
 _REFERENCE = re.compile(r"\$\{([\w.\-]+)\}")
 _ENVIRONMENT = re.compile(r"\$\{oc\.env:\s*\w+\s*,\s*([^{}]*)\}")

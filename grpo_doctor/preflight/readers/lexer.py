@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ...sources import ReadError
+from ...readers import ReadError
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")

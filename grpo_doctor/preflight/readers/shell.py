@@ -14,14 +14,14 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from ...sources import ReadError
-from ..entry import Launch, Several, Unresolved, scalar
+from ...readers import ReadError
 from ..frameworks import TRL_NAMES
-from .beside import beside, text_of, unrooted
+from ..launch import Launch, Several, Unresolved, scalar
 from .branches import Branches
-from .follow import documents, follow
+from .includes import documents, follow
 from .lexer import Lexer, Statement, Word, raw_text
 from .modules import plain
+from .nearby_files import beside, text_of, unrooted
 from .python import read_modules
 from .variables import SEVERAL, Variables, Words
 

@@ -1,0 +1,154 @@
+"""A folder of runs: finds the logs in it, and answers for every file of it."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple, get_args
+
+from ..fault_isolation import bug
+from ..run import Run
+from .archive import unpacked
+from .input import ArchiveError, NotRead, ReadError, Torn, UnreadableError
+from .log_names import holds_data, is_surely_a_log, promises_a_log
+from .views import TRAINING, distinct, file_of
+from .walk import Answer, Candidate, Fate, candidates
+
+NO_METRIC = "no training metric in it"
+
+
+class Survey(NamedTuple):
+    """The runs of an input, and an answer for every file of it."""
+
+    runs: list[Run]
+    answers: list[Answer]
+
+    @property
+    def unreadable(self) -> list[Answer]:
+        return [answer for answer in self.answers if answer.fate == "unreadable"]
+
+    @property
+    def not_read(self) -> list[Answer]:
+        return [answer for answer in self.answers if answer.fate == "not read"]
+
+    @property
+    def failed(self) -> list[Answer]:
+        return [answer for answer in self.answers if answer.fate == "failed"]
+
+    def words(self) -> str:
+        """``5 files: 3 read, 1 second view, 1 no log``."""
+        if not self.answers:
+            return "no files"
+        fates = Counter(answer.fate for answer in self.answers)
+        told = [f"{fates[fate]} {said}" for fate in get_args(Fate) if fates[fate]
+                for said in ((fate if fates[fate] == 1 else _PLURAL.get(fate, fate)),)]  # fmt: skip
+        return f"{len(self.answers)} file{'s' if len(self.answers) != 1 else ''}: {', '.join(told)}"
+
+    def named(self) -> list[str]:
+        """A line for every file that may have been a log and of which nothing was read."""
+        lost = [f"{a.source}: {a.fate}: {a.why}" for a in (*self.unreadable, *self.not_read)]
+        silent = [a for a in self.answers if a.fate == "no log" and a.why == NO_METRIC]
+        return lost + [f"{a.source}: {a.why}" for a in silent if is_surely_a_log(os.path.basename(a.source))]
+
+
+_PLURAL = {"part of a run": "parts of a run", "second view": "second views", "no log": "no logs"}
+
+
+ReadFile = Callable[[Path], list[Run]]
+
+
+def survey(folder: Path, read_file: ReadFile) -> Survey:
+    """The runs of a folder, each once, and an answer for every file."""
+    return survey_files(candidates(folder), read_file)
+
+
+def survey_files(files: Iterable[Candidate], read_file: ReadFile) -> Survey:
+    """The runs of some files, each once; with each file the answer, if it is known without reading it. What cannot be
+    read costs itself alone."""
+    found: list[Run] = []
+    answers: list[Answer] = []
+    for path, known in files:
+        runs, told = ([], [known]) if known is not None else answered(path, read_file)
+        found += runs
+        answers += told
+    return _beside(distinct(found), answers)
+
+
+def answered(path: Path, read_file: ReadFile) -> tuple[list[Run], list[Answer]]:
+    """The runs of one file of a folder and what became of it, or of the files of an archive."""
+    try:
+        return _read(path, read_file)
+    except ReadError as error:
+        lost = isinstance(error, UnreadableError) or is_surely_a_log(path.name)
+        not_read = promises_a_log(path.name) or holds_data(path.name)
+        fate: Fate = "unreadable" if lost else "not read" if not_read else "no log"
+        return [], [Answer(str(path), fate, str(error).removeprefix(f"{path}: "))]
+    except Exception as error:  # noqa: BLE001 - what breaks the reader costs this file alone
+        return [], [Answer(str(path), "failed", bug(error))]
+
+
+def _read(path: Path, read_file: ReadFile) -> tuple[list[Run], list[Answer]]:
+    """The same. Raises `ReadError`."""
+    try:
+        runs = read_file(path)
+    except ArchiveError:
+        return of_archive(path, read_file)
+    if kept := [run for run in runs if run.run_type != "none" or len(run)]:
+        return kept, [Answer(str(path), "read")]
+    refuse_torn(path, runs)
+    left_out = next((note for run in runs for note in run.notes if isinstance(note, NotRead)), "")
+    not_read = left_out or (holds_data(path.name) and promises_a_log(path.name))
+    return [], [Answer(str(path), "not read" if not_read else "no log", left_out or NO_METRIC)]
+
+
+def refuse_torn(path: Path, runs: Iterable[Run]) -> None:
+    """Refuses a file of which no row was read and some of which is torn. Raises `UnreadableError`."""
+    torn = next((note for run in runs if not len(run) for note in run.notes if isinstance(note, Torn)), None)
+    if torn is not None:
+        raise UnreadableError(f"{path}: {torn}")
+
+
+def of_archive(path: Path, read_file: ReadFile) -> tuple[list[Run], list[Answer]]:
+    """The runs and the answers of the files in an archive, named as if it were a folder. Raises `UnreadableError`."""
+    with unpacked(path) as folder:
+
+        def named(text: str) -> str:
+            return text.replace(str(folder), str(path))
+
+        def read_member(member: Path) -> list[Run]:
+            try:
+                return read_file(member)
+            except ArchiveError as error:
+                raise ReadError(str(error)) from None
+
+        found = survey(folder, read_member)
+        for run in found.runs:
+            run.source, run.path = named(run.source), path
+            run.notes = [type(note)(named(note)) for note in run.notes]
+        answers = [Answer(named(answer.source), answer.fate, named(answer.why)) for answer in found.answers]
+        return found.runs, answers or [Answer(str(path), "no log", "an archive of no file that may be a log")]
+
+
+def _beside(told: tuple[list[Run], dict[str, str]], answers: list[Answer]) -> Survey:
+    """Leaves out what lies beside runs of training and is none: evaluations, summaries, results of one row."""
+    runs, second = told
+    kept = [run for run in runs if is_training(run.run_type, run.format, len(run))] or runs
+    sources = {file_of(run.source) for run in kept}
+    fates: list[Answer] = []
+    for answer in answers:
+        if answer.fate == "read" and answer.source in second:
+            answer = Answer(answer.source, "second view", f"of {second[answer.source]}")
+        elif answer.fate == "read" and answer.source not in sources:
+            answer = Answer(answer.source, "no log", "an evaluation or a summary, no course of training")
+        fates.append(answer)
+    return Survey(kept, fates)
+
+
+_DOCUMENTS = ("json", "wandb-summary", "csv", "completions")
+
+
+def is_training(run_type: str, format: str, rows: int) -> bool:
+    """Whether it is the course of a training: no evaluation, no summary, no results of one row."""
+    return run_type in TRAINING and (rows > 1 or format not in _DOCUMENTS)
