@@ -168,6 +168,21 @@ class Run:
         return pandas.DataFrame(self.columns, index=pandas.Index(self.steps, name="step"))
 
 
+def not_finite_any_longer(run: Run) -> str:
+    """Names the core fields that were recorded as NaN or infinite from some step to their last value; "" for none."""
+    rows: dict[str, list[int]] = {}
+    for row, name in run.not_finite():
+        rows.setdefault(name, []).append(row)
+    told = []
+    for name, at in sorted(rows.items()):
+        column = run.columns.get(name)
+        known = np.empty(0) if column is None or column.dtype == object else np.flatnonzero(np.isfinite(column))
+        after = [row for row in at if row > (known[-1] if len(known) else -1)]
+        if after:
+            told.append(f"{name} since step {int(run.steps[min(after)])}")
+    return f"not finite: {', '.join(told)}" if told else ""
+
+
 def figure(value: float) -> float:
     """A number as a float; an integer beyond what a float holds is infinite."""
     try:

@@ -36,10 +36,9 @@ def init(
     if not agent:
         common.fail("init writes nothing without --agent")
     target = folder / "grpo-doctor" / "SKILL.md"
-    if target.exists() and not force:
-        common.fail(f"{target} exists; --force writes over it")
+    text = SKILL.read_text(encoding="utf-8")
     with common.plain_errors():
-        common.replace_file(target, SKILL.read_text(encoding="utf-8"))
+        common.replace_file(target, text) if force else common.new_file(target, text, "--force overwrites it")
     typer.echo(
         one_line(f"wrote {target}; agents that read skills will ask grpo-doctor about a run before they change it")
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -56,16 +57,18 @@ def analyze(
     with common.plain_errors():
         settings = common.settings(config, select, ignore, map_, set_, fail_on, seconds, megabytes, preview=preview)
         options = common.options(output_format, output_file, samples, color, verbose, figures, static, full, "--full")
-        options = structs.replace(options, fail_on=settings.fail_on)
+        options = structs.replace(options, fail_on=settings.fail_on, suppressions=settings.suppressions())
         outcome = diagnose_paths(paths, settings, run_)
-        common.write(outcome.diagnoses, output_format, output_file, report or [], options)
+        inputs = [*outcome.files, *common.settings_file(settings)]
+        common.write(outcome.diagnoses, output_format, output_file, report or [], options, inputs)
     raise typer.Exit(exit_code(outcome, Severity.of(settings.fail_on)))
 
 
 class Outcome(NamedTuple):
     """The diagnoses of some runs, and how many inputs could not be read (or took too much) or broke grpo-doctor.
 
-    ``without_run`` names the inputs of which no run came, ``not_read`` counts files that may be logs and were not read.
+    ``without_run`` names the inputs of which no run came, ``not_read`` counts files that may be logs and were not read,
+    and ``files`` are those that were read.
     """
 
     diagnoses: list[Diagnosis]
@@ -73,6 +76,7 @@ class Outcome(NamedTuple):
     broken: int = 0
     without_run: tuple[Path, ...] = ()
     not_read: int = 0
+    files: Sequence[Path] = ()
 
 
 def diagnose_paths(paths: list[Path], config: Config, number: int | None = None) -> Outcome:
@@ -84,6 +88,7 @@ def diagnose_paths(paths: list[Path], config: Config, number: int | None = None)
     unreadable = broken = not_read = 0
     without_run: list[Path] = []
     keys: set[str] = set()
+    files = list(paths)
     for path in paths:
         try:
             found = survey(path, config.map)
@@ -91,6 +96,7 @@ def diagnose_paths(paths: list[Path], config: Config, number: int | None = None)
             common.say(f"grpo-doctor: {error}", err=True)
             unreadable += 1
             continue
+        files += [Path(answer.source) for answer in found.answers if answer.fate != "no log"]
         unreadable += len(found.unreadable)
         broken += len(found.failed)
         not_read += len(found.not_read)
@@ -105,7 +111,7 @@ def diagnose_paths(paths: list[Path], config: Config, number: int | None = None)
         broken += judged.broken
     if diagnoses and not unreadable:
         common.refuse_unknown_keys(config.map, keys)
-    return Outcome(diagnoses, unreadable, broken, tuple(without_run), not_read)
+    return Outcome(diagnoses, unreadable, broken, tuple(without_run), not_read, files)
 
 
 def _say_where_configurations_go(path: Path, runs: list[Run]) -> None:

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 import typer
 from msgspec import structs
 
+from .. import output
 from ..config import Config, ConfigError
 from ..config import read as read_config
 from ..diagnosis.catalogue import Catalogue, load, load_family
@@ -127,6 +128,8 @@ def plain_errors() -> Iterator[None]:
         yield
     except (ReadError, CheckError, ConfigError, UnknownFormatError) as error:
         fail(str(error))
+    except BrokenPipeError:  # nobody reads on: `Commands` ends quietly
+        raise
     except OSError as error:  # a full disk, a folder without permission, a file that became a folder
         if _own_mistake(error):
             raise
@@ -175,9 +178,21 @@ def settings(
             )
     config.settings |= dict(_setting(name, value) for name, value in assigned("--set", declared).items())
     most = Budget()
-    limits = (seconds, config.budget_seconds, most.seconds), (megabytes, config.budget_megabytes, most.megabytes)
-    allow(Budget(*(next(value for value in told if value is not None) for told in limits)))
+    allow(
+        Budget(
+            _limit(config.origin, "budget-seconds", seconds, config.budget_seconds, most.seconds),
+            _limit(config.origin, "budget-megabytes", megabytes, config.budget_megabytes, most.megabytes),
+        )
+    )
     return config
+
+
+def _limit(where: str, name: str, *told: float | None) -> float:
+    """The first limit that is given. Raises `ConfigError` for what is below 0 or NaN, which would limit nothing."""
+    value = next(value for value in told if value is not None)
+    if not value >= 0:
+        raise ConfigError(f"{where}: {name} {value:g}: write a number of 0 or more")
+    return value
 
 
 def _setting(name: str, value: Any) -> tuple[str, Any]:
@@ -190,6 +205,17 @@ def _setting(name: str, value: Any) -> tuple[str, Any]:
     if setting_value(found, value) is None:
         raise ConfigError(f"--set {name}={value}: takes a number, or true or false")
     return found, value
+
+
+def say_suppressions(config: Config) -> None:
+    """Names on stderr what is in force that can hide a finding, for commands whose reports are not those of runs."""
+    for one in config.suppressions():
+        say(f"grpo-doctor: {one.kind}: {one.text}", err=True)
+
+
+def settings_file(config: Config) -> list[Path]:
+    """The file that the settings were read from; none where there is none."""
+    return [] if config.origin == Config().origin else [Path(config.origin)]
 
 
 def tell(path: Path, found: Survey) -> None:
@@ -268,19 +294,32 @@ def options(
     )
 
 
-def write(diagnoses: list[Diagnosis], name: str | None, file: Path | None, more: list[str], options: Options) -> None:
-    """Writes every report that was asked for; a file is replaced whole or not at all."""
+def write(
+    diagnoses: list[Diagnosis],
+    name: str | None,
+    file: Path | None,
+    more: list[str],
+    options: Options,
+    inputs: Iterable[Path] = (),
+) -> None:
+    """Writes every report that was asked for, none of them over an input."""
+    read = [*inputs, *(d.run.path for d in diagnoses if d.run.path is not None)]
+    write_as(lambda kind, path: render(kind, diagnoses, _beside(options, path)), name, file, more, read)
     if options.figures is not None:
         _save_figures(diagnoses, options.figures)
-    write_as(lambda kind, path: render(kind, diagnoses, _beside(options, path)), name, file, more)
 
 
 def write_as(
-    rendering: Callable[[str, Path | None], str], name: str | None, file: Path | None, more: list[str]
+    rendering: Callable[[str, Path | None], str],
+    name: str | None,
+    file: Path | None,
+    more: list[str],
+    inputs: Iterable[Path],
 ) -> None:
     """The same of whatever ``rendering`` makes for a format and the place it is written to."""
     first = [] if name is None else [(name, file)]
     jobs = [*first, *((f, Path(p)) for f, p in (pair("--report", word) for word in more))]
+    refuse_inputs((path for _, path in jobs), inputs)
     rendered = [(kind, path, rendering(kind, path)) for kind, path in jobs]
     for kind, path, text in rendered:
         if path is None:
@@ -308,15 +347,40 @@ def _save_figures(diagnoses: list[Diagnosis], folder: Path) -> None:
         raise ConfigError(f"{folder}: figures cannot be written: {error.strerror}") from None
 
 
-def replace_file(path: Path, text: str) -> None:
-    """Writes a file whole or not at all. Raises `ConfigError`."""
+def replace_file(path: Path, text: str, *, named: bool = True) -> None:
+    """Writes a file as `output.replacing` does. Raises `ConfigError`."""
+    with plain_writing(path):
+        output.replace(path, text, named=named)
+
+
+def new_file(path: Path, text: str, hint: str) -> None:
+    """Writes a file that is not there yet. Raises `ConfigError`, with what to do where it is."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(path.name + ".part")
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
+        with plain_writing(path):
+            output.create(path, text)
+    except ConfigError:
+        if os.path.lexists(path):
+            raise ConfigError(f"{path} exists; {hint}") from None
+        raise
+
+
+@contextmanager
+def plain_writing(path: Path) -> Iterator[None]:
+    """Turns what the system refuses into a `ConfigError` that names the file; a reader that went away is no error."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def refuse_inputs(outputs: Iterable[Path | None], inputs: Iterable[Path]) -> None:
+    """Refuses to write over what was read. Raises `ConfigError`."""
+    inputs = list(inputs)
+    for path in outputs:
+        if path is not None and (found := output.same(path, inputs)) is not None:
+            raise ConfigError(f"{path}: is the input {found}, which is never written over; name another file")
 
 
 def chosen(config: Config, family: str = "") -> Catalogue:

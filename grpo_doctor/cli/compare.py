@@ -59,9 +59,12 @@ def compare(
     with common.plain_errors():
         settings = common.settings(config, select, ignore, map_, set_, fail_on, preview=preview)
         options = common.options(output_format, output_file, samples, color, False)
-        options = structs.replace(options, fail_on=settings.fail_on)
+        options = structs.replace(options, fail_on=settings.fail_on, suppressions=settings.suppressions())
+        common.say_suppressions(settings)
         found, failed = compare_paths([base, *(also or [])], new or [], settings, by, weights)
-        common.write_as(lambda kind, _: render(kind, found, options), output_format, output_file, report or [])
+        read = [Path(word) for word in (base, *(also or []), *(new or []))]
+        read += [d.run.path for c in found for d in (*c.base.diagnoses, *c.new.diagnoses) if d.run.path is not None]
+        common.write_as(lambda kind, _: render(kind, found, options), output_format, output_file, report or [], read)
     raise typer.Exit(common.worst(failed, exit_code(found, Severity.of(settings.fail_on))))
 
 

@@ -89,12 +89,15 @@ def fleet(
     with common.plain_errors():
         settings = common.settings(config, select, ignore, map_, set_, fail_on)
         common.chosen(settings)
+        common.say_suppressions(settings)
         options = common.options(output_format, output_file, samples, color, False, static=static, full=full)
         reports = [(output_format, output_file), *_more(report or [])]
         _refuse_formats(reports)
         with closing(_store(db, places)) as store:
             job = Job(settings, None if out is None else str(out / PAGES), samples)
             whole = _read(store, places or [], job, jobs, ray)
+            read = [Path(answer.source) for answer in whole.answers if answer.fate != "no log"]
+            common.refuse_inputs((path for _, path in reports), read)
             if sql is not None:
                 _write_answer(store.ask(sql), output_format, output_file, options)
                 raise typer.Exit
@@ -102,7 +105,7 @@ def fleet(
             for kind, path in reports:
                 _write(told, store, kind, path, options)
             if out is not None:
-                _put(page.render(told, options, PAGES), out / "index.html")
+                _put(page.render(told, options, PAGES), out / "index.html", named=False)
     empty = _without_run(places or [], whole)
     raise typer.Exit(_exit_code(whole, Severity.of(settings.fail_on), empty))
 
@@ -204,11 +207,11 @@ def _write_answer(asked: Answered, kind: str, path: Path | None, options: Option
     _put(how.get(kind, lambda: document.table(asked))(), path)
 
 
-def _put(text: str, path: Path | None) -> None:
+def _put(text: str, path: Path | None, *, named: bool = True) -> None:
     if path is None:
         typer.echo(inert(text))
     else:
-        common.replace_file(path, text + "\n")
+        common.replace_file(path, text + "\n", named=named)
 
 
 def _exit_code(whole: Gathered, fail_on: Severity, empty: bool) -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import structs
 
 from ..diagnosis.check import Severity
 from ..readers import ReadError
@@ -58,7 +59,8 @@ def settings(
                 typer.echo(f"grpo-doctor: {clean(str(error))}", err=True)
                 unreadable += 1
         options = common.options(output_format or "", None, False, None, False)
-        common.write(diagnoses, output_format, None, report or [], options)
+        options = structs.replace(options, suppressions=chosen.suppressions())
+        common.write(diagnoses, output_format, None, report or [], options, map(Path, _expanded(files)))
     if output_format is None:
         for diagnosis in diagnoses:
             _tell(diagnosis)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import structs
 
 from ..config import ConfigError
 from ..diagnosis.check import Severity
@@ -69,6 +70,7 @@ def probe(
             raise ConfigError(f"probing needs {error.name}: pip install 'grpo-doctor[train]'") from None
         settings = common.settings(config, select, ignore, None, None, fail_on)
         options = common.options(output_format, output_file, False, color, verbose, rest="--verbose")
+        options = structs.replace(options, suppressions=settings.suppressions())
         catalogue = common.chosen(settings)
         with _refused(), redirect_stdout(sys.stderr):  # what trainers print is no part of the report
             subject = _load(adapter, trl, device)
@@ -77,7 +79,7 @@ def probe(
             )
         if keep is not None:
             _keep(keep, diagnosis, adapter, trl)
-        common.write([diagnosis], output_format, output_file, report or [], options)
+        common.write([diagnosis], output_format, output_file, report or [], options, [adapter])
     raise typer.Exit(exit_code(Outcome([diagnosis]), Severity.of(settings.fail_on)))
 
 
@@ -112,9 +114,9 @@ def _load(path: Path, trl: str | None, device: str | None) -> Adapter:
 
             return trl_adapter_from(path, trl, device=device or "cpu")
         return load_adapter(path)
-    except AdapterError:
+    except (AdapterError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:  # noqa: BLE001  (the user's file may raise anything, or leave)
+    except BaseException as error:  # noqa: BLE001  (the user's file may raise anything, or leave)
         raise AdapterError(f"{path} {where(error)}") from None
 
 
@@ -136,12 +138,8 @@ def _discover(path: Path) -> None:
     for other in others:
         typer.echo(one_line(f"{path}: imports {other}: discover it too"))
     target = path.with_name(f"adapter_{path.stem}.py")
-    if target.exists():
-        common.fail(f"{target} exists; remove it, or fill it in and probe it")
-    try:
-        target.write_text(adapter_for(path, found, runs), encoding="utf-8")
-    except OSError as error:
-        common.fail(f"{target}: cannot be written: {error.strerror}")
+    with common.plain_errors():
+        common.new_file(target, adapter_for(path, found, runs), "remove it, or fill it in and probe it")
     typer.echo(one_line(f"wrote {target}; fill in what is marked, then: grpo-doctor probe {target}"))
 
 
@@ -161,11 +159,8 @@ def new_adapter(
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
 ) -> None:
     """Writes an adapter file to fill in: delete what you do not have, point the rest to your trainer."""
-    if path.exists() and not force:
-        common.fail(f"{path} exists; --force overwrites it")
     template = Path(__file__).parent.parent / "probes" / "template.py"
-    try:
-        path.write_text(template.read_text(encoding="utf-8"), encoding="utf-8")
-    except OSError as error:
-        common.fail(f"{path}: cannot be written: {error.strerror}")
+    text = template.read_text(encoding="utf-8")
+    with common.plain_errors():
+        common.replace_file(path, text) if force else common.new_file(path, text, "--force overwrites it")
     typer.echo(one_line(f"wrote {path}; fill it in, then: grpo-doctor probe {path}"))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
+from msgspec import structs
 
 from ..config import Config, ConfigError
 from ..diagnosis.check import Finding, Severity
@@ -82,6 +83,7 @@ class Watcher:
         self.broken = outcome.broken + len(found.failed)
         for diagnosis in self.diagnoses:
             diagnosis.source = diagnosis.source.replace(str(self.reader.copy), str(self.path))
+            diagnosis.run.source = diagnosis.source
             for finding in diagnosis.findings:
                 self._meet(diagnosis.source, finding)
 
@@ -245,7 +247,9 @@ def watch(
         if not watcher.reader.copy.exists():
             raise ConfigError(f"{path}: was never there")
         watcher.examine()
-        common.write(watcher.diagnoses, "text", None, report or [], common.options("text", None, True, None, False))
+        options = common.options("text", None, True, None, False)
+        options = structs.replace(options, suppressions=settings.suppressions())
+        common.write(watcher.diagnoses, "text", None, report or [], options, [path])
     raise typer.Exit(exit_code(watcher.outcome(), Severity.of(settings.fail_on)))
 
 

@@ -8,12 +8,15 @@ Tables: ``runs`` (one line a run, ``runs.settings`` a struct with a field for ea
 from __future__ import annotations
 
 import math
+import shutil
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from .. import output
 from ..config import ConfigError
 from .locations import Unit, digest
 from .merge import Gathered, shortened
@@ -166,10 +169,13 @@ class Store:
 
     def parquet(self, path: Path) -> None:
         """The same as a file of Parquet. Raises `ConfigError`."""
-        target = str(path).replace("'", "''")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._database.execute(f"copy (select * from flat order by run) to '{target}' (format parquet)")
+            with tempfile.TemporaryDirectory() as room, output.replacing(path) as file:
+                made = Path(room, "flat.parquet")
+                target = str(made).replace("'", "''")
+                self._database.execute(f"copy (select * from flat order by run) to '{target}' (format parquet)")
+                with made.open("rb") as whole:
+                    shutil.copyfileobj(whole, file)
         except (self._errors, OSError) as error:
             raise ConfigError(f"{path}: cannot be written: {str(error).splitlines()[0]}") from None
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from .. import __version__
+from .. import __version__, output
 from ..config import Config
 from ..diagnosis.catalogue import Catalogue, load
 from ..diagnosis.check import Finding
@@ -288,11 +288,8 @@ def _report(diagnosis: Diagnosis, job: Job) -> str:
         return ""
     name = page_name(diagnosis.source)
     folder = Path(job.reports)
-    folder.mkdir(parents=True, exist_ok=True)
     text = render("html", [diagnosis], Options(samples=job.samples))
-    draft = folder / f"{name}.part"
-    draft.write_text(text + "\n", encoding="utf-8")
-    draft.replace(folder / name)
+    output.replace(folder / name, text + "\n", named=False)
     return name
 
 

@@ -211,7 +211,9 @@ def _copies(adapter: Adapter, seams: Mapping[str, Any], snapshot: Snapshot) -> l
         return copies_that_generate(
             lambda: roll(prompts) if "rollout" in seams else roll(*given), adapter.model, special.pad
         )
-    except (Exception, SystemExit):  # noqa: BLE001  (user code may raise anything; the probes will tell it)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001  (user code may raise anything; the probes will tell it)
         return []
     finally:
         snapshot.restore()
@@ -227,7 +229,9 @@ def _one(check: Check, given: Mapping[str, Any], thresholds: Mapping[str, Any], 
         return Result(check, why=str(reason), needs=[str(reason)], unseen=isinstance(reason, Unseen))
     except TimeoutError as error:
         return Result(check, why=str(error))
-    except (Exception, SystemExit) as error:  # noqa: BLE001  (user code may raise anything; the other probes must run)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  (user code may raise anything; the other probes must run)
         return Result(check, why=where(error))
     return Result(check, _finding(check, found) if found is not None and bool(found.when) else None)
 
