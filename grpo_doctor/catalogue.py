@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.machinery import ModuleSpec
 from importlib.metadata import entry_points
@@ -163,14 +165,26 @@ class Catalogue:
         return Catalogue((c for c in kept if not self.matches(c, unwanted)), preview or self.preview)
 
 
+@contextmanager
+def _from_source() -> Iterator[None]:
+    """Imports inside the block neither read nor write compiled files: those beside a source may hold anything else."""
+    before = sys.pycache_prefix, sys.dont_write_bytecode
+    sys.pycache_prefix, sys.dont_write_bytecode = os.devnull, True
+    try:
+        yield
+    finally:
+        sys.pycache_prefix, sys.dont_write_bytecode = before
+
+
 @cache
 def load(folders: tuple[Path, ...] = ()) -> Catalogue:
-    """The built-in checks, those of installed entry points, and those of the user's ``folders``."""
+    """The built-in checks, those of installed entry points, and those of the user's ``folders``, which are executed."""
     checks = [*_built_in(), *_load_installed()]
     for folder in folders:
         if not folder.is_dir():
             raise CheckError(f"{folder}: not a folder of checks; see checks in [tool.grpo-doctor]")
-        checks += _load_folder(f"grpo_doctor.user_{abs(hash(folder.resolve())):x}", folder)
+        with _from_source():
+            checks += _load_folder(f"grpo_doctor.user_{abs(hash(folder.resolve())):x}", folder)
     catalogue = Catalogue(checks)
     catalogue.refuse_unknown()
     return catalogue

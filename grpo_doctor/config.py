@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -37,18 +38,42 @@ class Config(msgspec.Struct, kw_only=True):
     budget_megabytes: float | None = None
     thresholds: dict[str, dict[str, Any]] = {}
     origin: str = "command line"
+    trust_checks: bool = False
+    """Whether the folders of ``checks`` may be executed whatever they hold; no file can set it."""
 
 
 def find(start: Path) -> Path | None:
-    """The nearest grpo-doctor.toml, or pyproject.toml with a [tool.grpo-doctor], from ``start`` upwards."""
+    """The nearest grpo-doctor.toml, or pyproject.toml with a [tool.grpo-doctor], from ``start`` upwards.
+
+    The search ends at the root of the repository, at the home directory and at the root of the file system.
+    Raises `ConfigError` where the file found belongs to another user.
+    """
+    ends = Path(os.path.expanduser("~"))
     for folder in (start, *start.parents):
-        own = folder / "grpo-doctor.toml"
+        own, project = folder / "grpo-doctor.toml", folder / "pyproject.toml"
         if own.is_file():
-            return own
-        project = folder / "pyproject.toml"
-        if project.is_file() and "tool" in (table := table_of(project)) and "grpo-doctor" in table["tool"]:
-            return project
+            return _refuse_foreign(own)
+        if project.is_file() and _own_table(table_of(project)) is not None:
+            return _refuse_foreign(project)
+        if folder == ends or (folder / ".git").exists():
+            return None
     return None
+
+
+def _own_table(table: dict[str, Any]) -> Any:
+    """What pyproject.toml holds for grpo-doctor; None where it holds nothing."""
+    tools = table.get("tool")
+    return tools.get("grpo-doctor") if isinstance(tools, dict) else None
+
+
+def _refuse_foreign(path: Path) -> Path:
+    """The path, if it belongs to this user; root is no exception. Raises `ConfigError`."""
+    if os.name == "posix" and (owner := path.stat().st_uid) != os.geteuid():
+        raise ConfigError(
+            f"{path}: belongs to another user (uid {owner}, and you are uid {os.geteuid()}), so it is not used; "
+            f"pass --config {path} to use it all the same"
+        )
+    return path
 
 
 def table_of(path: Path) -> dict[str, Any]:
@@ -68,9 +93,11 @@ def read(path: Path | None) -> Config:
         return Config()
     table = table_of(path)
     if path.name == "pyproject.toml":
-        table = table.get("tool", {}).get("grpo-doctor", {})
+        table = _own_table(table) or {}
+        if not isinstance(table, dict):
+            raise ConfigError(f"{path}: tool.grpo-doctor: write a table, [tool.grpo-doctor]")
     table = {key.replace("-", "_"): value for key, value in table.items()}
-    known = [f for f in Config.__struct_fields__ if f != "origin"]
+    known = [f for f in Config.__struct_fields__ if f not in ("origin", "trust_checks")]
     for key in table:
         if key not in known:
             near = difflib.get_close_matches(key, known, 1)

@@ -25,6 +25,7 @@ from .probe import new_adapter, probe
 from .run import faults, run
 from .settings import settings
 from .share import share
+from .trust import trust
 from .watch import watch
 
 app = typer.Typer(
@@ -62,6 +63,7 @@ app.command()(settings)
 app.command()(explain)
 app.command()(checks)
 app.command("new-check")(new_check)
+app.command()(trust)
 app.command()(run)
 app.command()(faults)
 app.command()(lab)

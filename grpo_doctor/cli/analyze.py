@@ -39,6 +39,7 @@ def analyze(
     map_: common.Mapped = None,
     set_: common.Declared = None,
     config: common.ConfigFile = None,
+    trust_checks: common.TrustChecks = False,
     samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Show texts of responses.")] = True,
     color: Annotated[
         bool | None, typer.Option("--color/--no-color", help="Colours in text.", show_default="on a terminal")
@@ -54,7 +55,9 @@ def analyze(
     4 an error of grpo-doctor itself.
     """
     with common.plain_errors():
-        settings = common.settings(config, select, ignore, map_, set_, fail_on, seconds, megabytes, preview=preview)
+        settings = common.settings(
+            config, select, ignore, map_, set_, fail_on, seconds, megabytes, preview=preview, trust_checks=trust_checks
+        )
         options = common.options(output_format, output_file, samples, color, verbose, figures, static, full, "--full")
         options = structs.replace(options, fail_on=settings.fail_on)
         outcome = diagnose_paths(paths, settings, run_)

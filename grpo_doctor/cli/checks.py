@@ -15,17 +15,16 @@ def checks(
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     fields: Annotated[bool, typer.Option("--fields", help="List the record fields instead.")] = False,
     config: common.ConfigFile = None,
+    trust_checks: common.TrustChecks = False,
 ) -> None:
     """Lists the checks with code, name, severity and what each one says."""
     from rich.console import Console
     from rich.table import Table
 
-    from ..catalogue import load
-    from ..config import read as read_config
     from ..derived import MEANINGS
 
     with common.plain_errors():
-        chosen = load(tuple(read_config(config).checks)).select(words or [])
+        chosen = common.everything(config, trust_checks).select(words or [])
     rows = [
         {"code": c.code, "name": c.name, "family": c.family, "severity": str(c.severity), "title": c.title}
         for c in chosen.checks.values()

@@ -28,6 +28,7 @@ from ..report import Options, UnknownFormatError, render
 from ..sources import ReadError
 from ..sources.settings import declared as setting_name
 from ..sources.settings import known_settings, setting_value
+from ..trust import trusted
 
 if TYPE_CHECKING:
     from ..diagnosis import Diagnosis
@@ -64,6 +65,14 @@ Numbered: TypeAlias = Annotated[
 ]
 ConfigFile: TypeAlias = Annotated[
     Path | None, typer.Option("--config", help="TOML file of settings instead of grpo-doctor.toml or pyproject.toml.")
+]
+TrustChecks: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--trust-checks",
+        help="Execute the folders of checks that the configuration file names.",
+        envvar="GRPO_DOCTOR_TRUST_CHECKS",
+    ),
 ]
 
 
@@ -147,6 +156,7 @@ def settings(
     megabytes: float | None = None,
     *,
     preview: bool = False,
+    trust_checks: bool = False,
 ) -> Config:
     """The settings of the file with those of the command line over them; what each input may take is then allowed.
 
@@ -157,6 +167,7 @@ def settings(
     config.ignore = ignore or config.ignore
     config.fail_on = fail_on or config.fail_on
     config.preview = preview or config.preview
+    config.trust_checks = trust_checks
     if config.fail_on.upper() not in Severity.__members__:
         raise ConfigError(f"--fail-on {config.fail_on}: choose info, warning, error or critical")
     config.map |= dict(pair("--map", word) for word in mapping or [])
@@ -313,11 +324,18 @@ def replace_file(path: Path, text: str) -> None:
         raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
 
 
+def everything(file: Path | None, trust_checks: bool) -> Catalogue:
+    """Every check, those of the user's own folders included."""
+    config = read_config(file)
+    config.trust_checks = trust_checks
+    return load(trusted(config))
+
+
 def chosen(config: Config, family: str = "") -> Catalogue:
     """The checks that the settings select; of one family only, where no other can be meant."""
     if family and not (config.select or config.ignore or config.checks or config.thresholds):
         return load_family(family).select(preview=config.preview)
-    catalogue = load(tuple(config.checks))
+    catalogue = load(trusted(config))
     unknown = [code for code in config.thresholds if code not in catalogue.checks]
     if unknown:
         raise ConfigError(f"{config.origin}: thresholds.{unknown[0]}: no check has this code; see `grpo-doctor checks`")

@@ -73,6 +73,7 @@ def fleet(
     map_: common.Mapped = None,
     set_: common.Declared = None,
     config: common.ConfigFile = None,
+    trust_checks: common.TrustChecks = False,
     samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Texts of responses in the pages.")] = True,
     color: Color = None,
 ) -> None:
@@ -86,7 +87,7 @@ def fleet(
     from ..fleet.overview import overview
 
     with common.plain_errors():
-        settings = common.settings(config, select, ignore, map_, set_, fail_on)
+        settings = common.settings(config, select, ignore, map_, set_, fail_on, trust_checks=trust_checks)
         common.chosen(settings)
         options = common.options(output_format, output_file, samples, color, False, static=static, full=full)
         reports = [(output_format, output_file), *_more(report or [])]

@@ -18,6 +18,7 @@ from ..config import Accepted, Config, ConfigError
 from ..redaction import one_line, redact
 from ..report import counted, relative, render, since
 from ..sources.input import NotRead
+from ..trust import trusted
 from . import common
 from .analyze import Paths, diagnose_paths
 from .compare import compare_with
@@ -74,6 +75,7 @@ def gate(
     map_: common.Mapped = None,
     set_: common.Declared = None,
     config: common.ConfigFile = None,
+    trust_checks: common.TrustChecks = False,
     samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Show texts of responses.")] = False,
     seconds: common.Seconds = None,
     megabytes: common.Megabytes = None,
@@ -84,7 +86,9 @@ def gate(
     3 nothing could be judged, 4 an error of grpo-doctor itself. $GITHUB_STEP_SUMMARY is written when set.
     """
     with common.plain_errors():
-        settings = common.settings(config, select, ignore, map_, set_, fail_on, seconds, megabytes, preview=preview)
+        settings = common.settings(
+            config, select, ignore, map_, set_, fail_on, seconds, megabytes, preview=preview, trust_checks=trust_checks
+        )
         required = _known_codes(require or [], settings)
         if write_baseline and baseline is None:
             raise ConfigError("--write-baseline: name the file with --baseline FILE")
@@ -115,7 +119,7 @@ LEARNING = "LEARNING"
 
 
 def _known_codes(codes: list[str], settings: Config) -> list[str]:
-    catalogue = load(tuple(settings.checks))
+    catalogue = load(trusted(settings))
     for code in codes:
         if code.upper() not in (*catalogue.checks, LEARNING):
             raise ConfigError(f"--require {code}: no check has this code; see `grpo-doctor checks`")

@@ -46,6 +46,7 @@ def probe(
     select: common.Select = None,
     ignore: common.Ignore = None,
     config: common.ConfigFile = None,
+    trust_checks: common.TrustChecks = False,
     color: Annotated[
         bool | None, typer.Option("--color/--no-color", help="Colours in text.", show_default="on a terminal")
     ] = None,
@@ -67,7 +68,7 @@ def probe(
             from ..probes import run_probes
         except ModuleNotFoundError as error:
             raise ConfigError(f"probing needs {error.name}: pip install 'grpo-doctor[train]'") from None
-        settings = common.settings(config, select, ignore, None, None, fail_on)
+        settings = common.settings(config, select, ignore, None, None, fail_on, trust_checks=trust_checks)
         options = common.options(output_format, output_file, False, color, verbose, rest="--verbose")
         catalogue = common.chosen(settings)
         with _refused(), redirect_stdout(sys.stderr):  # what trainers print is no part of the report

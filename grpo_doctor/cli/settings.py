@@ -38,6 +38,7 @@ def settings(
         bool, typer.Option("--skip-others", help="Files without settings of reinforcement learning do not count.")
     ] = False,
     config: common.ConfigFile = None,
+    trust_checks: common.TrustChecks = False,
 ) -> None:
     """Reads training configurations of any framework, does their arithmetic, and names what will not work.
 
@@ -47,7 +48,7 @@ def settings(
     from ..preflight.judgement import FAMILY
 
     with common.plain_errors():
-        chosen = common.settings(config, select, ignore, None, None, fail_on)
+        chosen = common.settings(config, select, ignore, None, None, fail_on, trust_checks=trust_checks)
         catalogue = common.chosen(chosen, FAMILY)
         diagnoses: list[Diagnosis] = []
         unreadable = 0

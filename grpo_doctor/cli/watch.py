@@ -221,6 +221,7 @@ def watch(
     map_: common.Mapped = None,
     set_: common.Declared = None,
     config: common.ConfigFile = None,
+    trust_checks: common.TrustChecks = False,
 ) -> None:
     """Watches a run by what it writes, says each finding once, when it arises or becomes worse, and ends with a report.
 
@@ -229,7 +230,9 @@ def watch(
     _MESSAGE and _LOG; a URL is sent them as JSON. Ctrl-C ends it. Exit codes at the end are those of analyze.
     """
     with common.plain_errors(), tempfile.TemporaryDirectory(prefix="grpo-doctor-") as folder:
-        settings = common.settings(config, select, ignore, map_, set_, fail_on, preview=preview)
+        settings = common.settings(
+            config, select, ignore, map_, set_, fail_on, preview=preview, trust_checks=trust_checks
+        )
         stops, channels = [_stop_of(word) for word in on or []], [channel(word) for word in notify or []]
         if not path.exists():
             common.say(f"grpo-doctor: {path}: not there yet; waiting for it", err=True)
