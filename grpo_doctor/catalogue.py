@@ -11,20 +11,38 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, wraps
 from importlib.machinery import ModuleSpec
 from importlib.metadata import entry_points
 from importlib.util import module_from_spec
 from pathlib import Path
+from threading import RLock
 from types import ModuleType
+from typing import ParamSpec, TypeVar
 
 from .check import Check, CheckError, Remedy
 from .declare import take_loaded
 from .remedies import REMEDIES
 
 _HERE = Path(__file__).parent
+_LOADING = RLock()
+"""Held while checks are loaded: a leaf declares its check into one shared place."""
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _once(function: Callable[P, T]) -> Callable[P, T]:
+    """Caches a function that loads checks, for threads too: the first caller loads and the others wait."""
+    cached = cache(function)
+
+    @wraps(function)
+    def loaded(*args: P.args, **kwargs: P.kwargs) -> T:
+        with _LOADING:
+            return cached(*args, **kwargs)  # type: ignore[arg-type]
+
+    return loaded
 
 
 def home(name: str) -> Path:
@@ -39,7 +57,7 @@ def mount(package: str, folder: Path) -> None:
         return
     spec = ModuleSpec(package, None, is_package=True)
     spec.submodule_search_locations = [str(folder)]
-    sys.modules[package] = module_from_spec(spec)
+    sys.modules.setdefault(package, module_from_spec(spec))
 
 
 def leaves(folder: Path) -> list[Path]:
@@ -176,7 +194,7 @@ def _from_source() -> Iterator[None]:
         sys.pycache_prefix, sys.dont_write_bytecode = before
 
 
-@cache
+@_once
 def load(folders: tuple[Path, ...] = ()) -> Catalogue:
     """The built-in checks, those of installed entry points, and those of the user's ``folders``, which are executed."""
     checks = [*_built_in(), *_load_installed()]
@@ -190,7 +208,7 @@ def load(folders: tuple[Path, ...] = ()) -> Catalogue:
     return catalogue
 
 
-@cache
+@_once
 def load_family(family: str) -> Catalogue:
     """The built-in checks of one family and those of installed entry points, for who asks for nothing else: a third
     of the time that all of them take to load."""

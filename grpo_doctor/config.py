@@ -5,10 +5,13 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from .derived import MEANINGS
 
 
 class ConfigError(ValueError):
@@ -40,6 +43,26 @@ class Config(msgspec.Struct, kw_only=True):
     origin: str = "command line"
     trust_checks: bool = False
     """Whether the folders of ``checks`` may be executed whatever they hold; no file can set it."""
+
+
+def refuse_unknown_fields(mapping: Mapping[str, str]) -> None:
+    """Refuses a mapping of a key to what is not a record field. Raises `ConfigError`."""
+    for key, name in mapping.items():
+        if name not in MEANINGS:
+            closest = difflib.get_close_matches(name, MEANINGS, 1)
+            near = f", {closest[0]!r} is" if closest else ""
+            raise ConfigError(
+                f"--map {key}={name}: {name!r} is no record field{near}; `grpo-doctor checks --fields` lists them"
+            )
+
+
+def refuse_unknown_keys(mapping: Mapping[str, str], known: set[str]) -> None:
+    """Refuses a mapping of a key that no log holds. Raises `ConfigError`."""
+    for key, name in mapping.items():
+        if key not in known:
+            near = difflib.get_close_matches(key, known, 1, 0.5)
+            hint = f"; the nearest is {near[0]!r}" if near else ""
+            raise ConfigError(f"--map {key}={name}: no log holds this key{hint}")
 
 
 def find(start: Path) -> Path | None:

@@ -76,6 +76,7 @@ class Outcome(NamedTuple):
 
 def diagnose_paths(paths: list[Path], config: Config, number: int | None = None) -> Outcome:
     """Reads and diagnoses every run in the paths, or that of a number; a file that fails costs itself, and is named."""
+    from ..config import refuse_unknown_keys
     from ..sources import ReadError, survey
 
     catalogue = common.chosen(config)
@@ -93,14 +94,14 @@ def diagnose_paths(paths: list[Path], config: Config, number: int | None = None)
         broken += len(found.failed)
         common.tell(path, found)
         _say_where_configurations_go(path, found.runs)
-        keys |= {key for run in found.runs for key in (*run.mapping, *run.unread, *run.columns)}
+        keys |= {key for run in found.runs for key in run.keys}
         runs = found.runs if number is None else [common.numbered(found.runs, path, number)]
         judged = diagnose_runs(runs, config, catalogue)
         diagnoses += judged.diagnoses
         unreadable += judged.unreadable
         broken += judged.broken
     if diagnoses and not unreadable:
-        common.refuse_unknown_keys(config.map, keys)
+        refuse_unknown_keys(config.map, keys)
     return Outcome(diagnoses, unreadable, broken)
 
 

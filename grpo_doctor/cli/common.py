@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -20,7 +20,7 @@ from ..boundary import bug
 from ..budget import Budget, allow
 from ..catalogue import Catalogue, load, load_family
 from ..check import CheckError, Severity
-from ..config import Config, ConfigError
+from ..config import Config, ConfigError, refuse_unknown_fields
 from ..config import read as read_config
 from ..derived import MEANINGS
 from ..redaction import one_line
@@ -171,13 +171,7 @@ def settings(
     if config.fail_on.upper() not in Severity.__members__:
         raise ConfigError(f"--fail-on {config.fail_on}: choose info, warning, error or critical")
     config.map |= dict(pair("--map", word) for word in mapping or [])
-    for key, name in config.map.items():
-        if name not in MEANINGS:
-            closest = get_close_matches(name, MEANINGS, 1)
-            near = f", {closest[0]!r} is" if closest else ""
-            raise ConfigError(
-                f"--map {key}={name}: {name!r} is no record field{near}; `grpo-doctor checks --fields` lists them"
-            )
+    refuse_unknown_fields(config.map)
     config.settings |= dict(_setting(name, value) for name, value in assigned("--set", declared).items())
     most = Budget()
     limits = (seconds, config.budget_seconds, most.seconds), (megabytes, config.budget_megabytes, most.megabytes)
@@ -214,15 +208,6 @@ def numbered(runs: list[Run], source: Path, number: int) -> Run:
     if not 1 <= number <= len(runs):
         raise ConfigError(f"{source}: --run {number}: it holds {len(runs)} run{'s' if len(runs) != 1 else ''}")
     return runs[number - 1]
-
-
-def refuse_unknown_keys(mapping: Mapping[str, str], known: set[str]) -> None:
-    """Refuses ``--map`` of a key that no log holds. Raises `ConfigError`."""
-    for key, field in mapping.items():
-        if key not in known:
-            near = get_close_matches(key, known, 1, 0.5)
-            hint = f"; the nearest is {near[0]!r}" if near else ""
-            raise ConfigError(f"--map {key}={field}: no log holds this key{hint}")
 
 
 def pair(option: str, word: str) -> tuple[str, str]:
