@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from .budget import Budget
 from .derived import MEANINGS
 
 
@@ -43,6 +44,14 @@ class Config(msgspec.Struct, kw_only=True):
     origin: str = "command line"
     trust_checks: bool = False
     """Whether the folders of ``checks`` may be executed whatever they hold; no file can set it."""
+
+    def budget(self) -> Budget:
+        """What one input may take."""
+        most = Budget()
+        return Budget(
+            most.seconds if self.budget_seconds is None else self.budget_seconds,
+            most.megabytes if self.budget_megabytes is None else self.budget_megabytes,
+        )
 
 
 def refuse_unknown_fields(mapping: Mapping[str, str]) -> None:

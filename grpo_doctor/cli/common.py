@@ -17,7 +17,7 @@ import typer
 from msgspec import structs
 
 from ..boundary import bug
-from ..budget import Budget, allow
+from ..budget import allow
 from ..catalogue import Catalogue, load, load_family
 from ..check import CheckError, Severity
 from ..config import Config, ConfigError, refuse_unknown_fields
@@ -173,9 +173,9 @@ def settings(
     config.map |= dict(pair("--map", word) for word in mapping or [])
     refuse_unknown_fields(config.map)
     config.settings |= dict(_setting(name, value) for name, value in assigned("--set", declared).items())
-    most = Budget()
-    limits = (seconds, config.budget_seconds, most.seconds), (megabytes, config.budget_megabytes, most.megabytes)
-    allow(Budget(*(next(value for value in told if value is not None) for told in limits)))
+    config.budget_seconds = config.budget_seconds if seconds is None else seconds
+    config.budget_megabytes = config.budget_megabytes if megabytes is None else megabytes
+    allow(config.budget())
     return config
 
 

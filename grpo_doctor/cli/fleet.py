@@ -74,6 +74,8 @@ def fleet(
     set_: common.Declared = None,
     config: common.ConfigFile = None,
     trust_checks: common.TrustChecks = False,
+    seconds: common.Seconds = None,
+    megabytes: common.Megabytes = None,
     samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Texts of responses in the pages.")] = True,
     color: Color = None,
 ) -> None:
@@ -87,7 +89,9 @@ def fleet(
     from ..fleet.overview import overview
 
     with common.plain_errors():
-        settings = common.settings(config, select, ignore, map_, set_, fail_on, trust_checks=trust_checks)
+        settings = common.settings(
+            config, select, ignore, map_, set_, fail_on, seconds, megabytes, trust_checks=trust_checks
+        )
         common.chosen(settings)
         options = common.options(output_format, output_file, samples, color, False, static=static, full=full)
         reports = [(output_format, output_file), *_more(report or [])]

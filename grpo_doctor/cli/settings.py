@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..budget import OverBudgetError
 from ..check import Severity
 from ..redaction import clean
 from ..report import counted, first_step_to_take, missing
@@ -39,6 +40,8 @@ def settings(
     ] = False,
     config: common.ConfigFile = None,
     trust_checks: common.TrustChecks = False,
+    seconds: common.Seconds = None,
+    megabytes: common.Megabytes = None,
 ) -> None:
     """Reads training configurations of any framework, does their arithmetic, and names what will not work.
 
@@ -48,15 +51,18 @@ def settings(
     from ..preflight.judgement import FAMILY
 
     with common.plain_errors():
-        chosen = common.settings(config, select, ignore, None, None, fail_on, trust_checks=trust_checks)
+        chosen = common.settings(
+            config, select, ignore, None, None, fail_on, seconds, megabytes, trust_checks=trust_checks
+        )
         catalogue = common.chosen(chosen, FAMILY)
         diagnoses: list[Diagnosis] = []
         unreadable = 0
         for path in _expanded(files):
             try:
                 diagnoses += _diagnoses(path, catalogue, chosen, fix)
-            except ReadError as error:
-                typer.echo(f"grpo-doctor: {clean(str(error))}", err=True)
+            except (ReadError, OverBudgetError) as error:
+                named = "" if isinstance(error, ReadError) else f"{path}: "
+                typer.echo(f"grpo-doctor: {clean(named + str(error))}", err=True)
                 unreadable += 1
         options = common.options(output_format or "", None, False, None, False)
         common.write(diagnoses, output_format, None, report or [], options)
