@@ -7,7 +7,7 @@ PIP = $(BIN)/python -m pip install --quiet --quiet --no-compile --disable-pip-ve
 # Where it is set, no compiled module is ever kept, and every process would spend a quarter of a minute on torch and TRL.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test lint docs corpus fuzz metamorphic licences lab seen test-old-trl test-hooks pages clean
+.PHONY: run test lint docs goldens goldens-diff corpus fuzz metamorphic licences lab seen test-old-trl test-hooks pages clean
 
 .venv/.train: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -36,7 +36,13 @@ lint: .venv/.installed  ## style, types and the one-way contract
 
 seen: .venv/.installed  ## what each check has been seen on, over ../shared/logs and what the tests plant
 	$(BIN)/python -m tests.seen
-	$(BIN)/python -m grpo_doctor.pages
+	$(BIN)/python -m grpo_doctor.report.check_pages
+
+goldens: .venv/.installed  ## write the snapshots of every answer again; review them as a diff
+	$(BIN)/python -m tests.goldens write
+
+goldens-diff: .venv/.installed  ## what the snapshots change against REV, counted by kind
+	$(BIN)/python -m tests.goldens diff $(or $(REV),HEAD)
 
 corpus: .venv/.installed  ## analyze over ../shared/logs, held against labels.csv
 	$(BIN)/python -m tests.corpus
@@ -79,7 +85,7 @@ docs: .venv/.train  ## the site, from docs/ and the code, with strict links, int
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
 pages: .venv/.installed  ## checks/README.md and checks/pages, from the docstrings
-	$(BIN)/python -m grpo_doctor.pages
+	$(BIN)/python -m grpo_doctor.report.check_pages
 
 clean:
 	rm -rf .venv .venv-old-trl .venv-hooks fuzz-failures runs logs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -15,8 +15,8 @@ import numpy as np
 
 from grpo_doctor.compare.align import Aligned, align
 from grpo_doctor.compare.difference import METRICS, difference_of
-from grpo_doctor.compare.parting import partings
-from grpo_doctor.sources import read
+from grpo_doctor.compare.divergence import partings
+from grpo_doctor.readers import read
 from tests.simulated import noise
 
 HEAD = (

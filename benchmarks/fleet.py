@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 
 from grpo_doctor.config import Config
-from grpo_doctor.fleet.gather import gathered
-from grpo_doctor.fleet.judge import Job, decode
+from grpo_doctor.fleet.locations import Unit, find
+from grpo_doctor.fleet.merge import gathered
 from grpo_doctor.fleet.overview import ordered, overview
-from grpo_doctor.fleet.places import Unit, find
 from grpo_doctor.fleet.store import Store
+from grpo_doctor.fleet.unit import Job, decode
 from grpo_doctor.fleet.workers import mapped, work
 from tests.fleet.sweeps import write_sweep
 

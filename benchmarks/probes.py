@@ -10,7 +10,7 @@ import copy
 import sys
 import time
 
-from grpo_doctor.catalogue import load
+from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.engine.model import load_model
 from grpo_doctor.engine.settings import settings_of
 from grpo_doctor.probes import Adapter, engine_adapter, transformers_adapter

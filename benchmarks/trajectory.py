@@ -10,7 +10,7 @@ import argparse
 
 import numpy as np
 
-from grpo_doctor.standing import SHORT
+from grpo_doctor.series.trend import SHORT
 from tests.simulated import ever_fell, falling, judged, noise, rising
 
 HEAD = (

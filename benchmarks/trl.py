@@ -86,8 +86,8 @@ def measured(steps: int, cuda: bool = False, now: Callable[[], float] = time.pro
     from transformers import TrainerCallback
 
     from grpo_doctor.integrations.trl import Attached, attach
+    from grpo_doctor.integrations.trl_hooks import Seams
     from grpo_doctor.integrations.trl_record import Local
-    from grpo_doctor.integrations.trl_seams import Seams
 
     clock = Clock(now)
 

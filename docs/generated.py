@@ -11,9 +11,9 @@ import typer
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from grpo_doctor import pages
-from grpo_doctor.catalogue import load
 from grpo_doctor.cli import app
+from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.report import check_pages
 
 ROOT = Path(__file__).parents[1]
 ELSEWHERE = {
@@ -80,8 +80,10 @@ def _cells(text: str, *, table: bool = True) -> str:
 
 def _checks() -> dict[str, str]:
     catalogue = load()
-    made = {f"checks/{check.code}.md": _linked(pages.page(catalogue, check)) for check in catalogue.checks.values()}
-    made["checks/index.md"] = "# The checks\n\n" + pages.index(catalogue).replace("](pages/", "](")
+    made = {
+        f"checks/{check.code}.md": _linked(check_pages.page(catalogue, check)) for check in catalogue.checks.values()
+    }
+    made["checks/index.md"] = "# The checks\n\n" + check_pages.index(catalogue).replace("](pages/", "](")
     return made
 
 

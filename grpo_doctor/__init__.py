@@ -6,28 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .check import (
-    Confidence,
-    Finding,
-    Fires,
-    Remedy,
-    Rival,
-    Severity,
-    Withheld,
-    any_of,
-    fires,
-    once_known,
-)
-from .declare import across, check, conclude, probe
-from .diagnosis import Diagnosis
-from .examine import diagnose as _diagnose
-from .live import LiveDoctor
+from .diagnosis.check import Confidence, Finding, Fires, Remedy, Rival, Severity, Withheld, any_of, fires, once_known
+from .diagnosis.declare import across, check, conclude, probe
+from .diagnosis.examine import diagnose as _diagnose
+from .diagnosis.live import LiveDoctor
+from .diagnosis.verdict import Diagnosis
 from .preflight import preflight
 from .record import StepRecord
 from .run import Run
 
 if TYPE_CHECKING:
-    from .catalogue import Catalogue
+    from .diagnosis.catalogue import Catalogue
     from .integrations.trl import Attached
 
 __version__ = "0.1.0"
@@ -49,16 +38,16 @@ def diagnose(
     Raises:
         ReadError: the path cannot be read.
         ValueError: it holds several runs, or none.
-        OverBudgetError: examining it takes more time or memory than `grpo_doctor.budget` allows.
+        OverBudgetError: examining it takes more time or memory than `grpo_doctor.limits` allows.
     """
     if isinstance(target, Run):
         return _diagnose(target, catalogue=catalogue, thresholds=thresholds)
-    from .sources import read
+    from .readers import read
 
     runs = read(Path(target))
     if len(runs) != 1:
         raise ValueError(
-            f"{target}: holds {len(runs)} runs; diagnose each of grpo_doctor.sources.read({str(target)!r})"
+            f"{target}: holds {len(runs)} runs; diagnose each of grpo_doctor.readers.read({str(target)!r})"
         )
     return _diagnose(runs[0], catalogue=catalogue, thresholds=thresholds)
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from .budget import Budget
-from .derived import MEANINGS
+from .limits import Budget
 
 
 class ConfigError(ValueError):
@@ -52,26 +50,6 @@ class Config(msgspec.Struct, kw_only=True):
             most.seconds if self.budget_seconds is None else self.budget_seconds,
             most.megabytes if self.budget_megabytes is None else self.budget_megabytes,
         )
-
-
-def refuse_unknown_fields(mapping: Mapping[str, str]) -> None:
-    """Refuses a mapping of a key to what is not a record field. Raises `ConfigError`."""
-    for key, name in mapping.items():
-        if name not in MEANINGS:
-            closest = difflib.get_close_matches(name, MEANINGS, 1)
-            near = f", {closest[0]!r} is" if closest else ""
-            raise ConfigError(
-                f"--map {key}={name}: {name!r} is no record field{near}; `grpo-doctor checks --fields` lists them"
-            )
-
-
-def refuse_unknown_keys(mapping: Mapping[str, str], known: set[str]) -> None:
-    """Refuses a mapping of a key that no log holds. Raises `ConfigError`."""
-    for key, name in mapping.items():
-        if key not in known:
-            near = difflib.get_close_matches(key, known, 1, 0.5)
-            hint = f"; the nearest is {near[0]!r}" if near else ""
-            raise ConfigError(f"--map {key}={name}: no log holds this key{hint}")
 
 
 def find(start: Path) -> Path | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from .diagnosis import Diagnosis
+    from .diagnosis.verdict import Diagnosis
     from .record import StepRecord
     from .run import Run
 
@@ -38,20 +38,20 @@ def diagnose() -> Callable[[Diagnosable], Diagnosis]:
 
 
 def _diagnose(what: Diagnosable) -> Diagnosis:
-    from .examine import diagnose
+    from .diagnosis.examine import diagnose
     from .run import Run, run_of
 
     if isinstance(what, str | Path):
         found = _read(Path(what))
         if len(found) != 1:
-            raise ValueError(f"{what}: holds {len(found)} runs; diagnose each run of grpo_doctor.sources.read(path)")
+            raise ValueError(f"{what}: holds {len(found)} runs; diagnose each run of grpo_doctor.readers.read(path)")
         return found[0]
     return diagnose(what if isinstance(what, Run) else run_of(what))
 
 
 def _read(path: Path) -> list[Diagnosis]:
-    from .examine import diagnose
-    from .sources import read
+    from .diagnosis.examine import diagnose
+    from .readers import read
 
     return [diagnose(run) for run in read(path)]
 
@@ -70,7 +70,7 @@ class RunItem(pytest.Item):
 
     def runtest(self) -> None:
         """Raises `RunError` with the report."""
-        from .report import Options, render
+        from .report.model import Options, render
 
         bad = [d for d in _read(Path(self.name)) if d.verdict in ("failing", "unjudged")]
         if bad:
@@ -78,7 +78,7 @@ class RunItem(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The report, or for a path that cannot be read the one line that says why."""
-        from .sources import ReadError
+        from .readers import ReadError
 
         if isinstance(excinfo.value, RunError | ReadError):
             return str(excinfo.value)

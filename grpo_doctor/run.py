@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 import numpy as np
 
-from .derived import DERIVED
 from .record import ADDED_UP, LARGEST, NUMBER_FIELDS, OBJECT_FIELDS, TEXT_FIELDS, WHOLE, Event, StepRecord
+from .series.derived import DERIVED
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .catalogue import Catalogue, load
-from .check import Check, Finding
-from .declare import take_loaded
-from .examine import diagnose
-from .live import LiveDoctor
+from .diagnosis.catalogue import Catalogue, load
+from .diagnosis.check import Check, Finding
+from .diagnosis.declare import take_loaded
+from .diagnosis.examine import diagnose
+from .diagnosis.live import LiveDoctor
 from .record import StepRecord
 from .run import Run, Sample, run_of
 

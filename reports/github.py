@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grpo_doctor import Diagnosis, Finding, Severity
-from grpo_doctor.diagnosis import weight
-from grpo_doctor.report import Options, counted, first_step_to_take, location, since
+from grpo_doctor.diagnosis.verdict import weight
+from grpo_doctor.report.model import Options, counted, first_step_to_take, location, since
 
 MOST = 10
 """Annotations of one step that GitHub shows."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from grpo_doctor import Diagnosis, Finding, Severity
-from grpo_doctor.diagnosis import weight
-from grpo_doctor.report import Options, fingerprint, location, since
+from grpo_doctor.diagnosis.verdict import weight
+from grpo_doctor.report.model import Options, fingerprint, location, since
 
 SEVERITY = {Severity.INFO: "info", Severity.WARNING: "minor", Severity.ERROR: "major", Severity.CRITICAL: "critical"}
 

@@ -12,13 +12,13 @@ import numpy as np
 from markupsafe import Markup
 
 from grpo_doctor import Diagnosis, __version__
-from grpo_doctor import report as words
-from grpo_doctor.charts import legend, panels
-from grpo_doctor.drawing import drawings
-from grpo_doctor.markup import digest, embedded, environment
-from grpo_doctor.redaction import clean
-from grpo_doctor.report import Options
-from grpo_doctor.sources.input import Input, ReadError, broken
+from grpo_doctor.readers.input import Input, ReadError, broken
+from grpo_doctor.report import model as words
+from grpo_doctor.report.chart_layout import drawings
+from grpo_doctor.report.charts import legend, panels
+from grpo_doctor.report.markup import digest, embedded, environment
+from grpo_doctor.report.model import Options
+from grpo_doctor.report.redaction import clean
 
 if TYPE_CHECKING:
     from grpo_doctor.compare import Comparison
@@ -39,7 +39,7 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
 
 def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> str:
     """One page for all comparisons, complete without any script."""
-    from grpo_doctor.compare import telling as compared
+    from grpo_doctor.compare import summary as compared
     from grpo_doctor.compare.overlay import overlays
 
     told = [{"found": c, "charts": overlays(c), "seeds": max(c.base.seeds, c.new.seeds) > 1} for c in comparisons]

@@ -11,7 +11,7 @@ import msgspec
 
 from grpo_doctor import Diagnosis, __version__
 from grpo_doctor.record import portable
-from grpo_doctor.report import Options, responses
+from grpo_doctor.report.model import Options, responses
 
 if TYPE_CHECKING:
     from grpo_doctor.compare import Arm, Comparison
@@ -35,7 +35,7 @@ def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> s
 
 
 def _comparison(found: Comparison) -> dict[str, Any]:
-    from grpo_doctor.compare import telling as compared
+    from grpo_doctor.compare import summary as compared
 
     plain: dict[str, Any] = {
         name: msgspec.to_builtins(getattr(found, name))

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from grpo_doctor import Diagnosis, Finding, Severity
-from grpo_doctor.diagnosis import weight
-from grpo_doctor.report import Options, first_step_to_take, when
+from grpo_doctor.diagnosis.verdict import weight
+from grpo_doctor.report.model import Options, first_step_to_take, when
 
 
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:

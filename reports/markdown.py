@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from grpo_doctor import Diagnosis, Finding, Remedy, Withheld
-from grpo_doctor.charts import file_name, panels
-from grpo_doctor.report import (
+from grpo_doctor.report.charts import file_name, panels
+from grpo_doctor.report.model import (  # fmt: skip
     FRAMEWORKS,
     Options,
     authored,
@@ -30,7 +30,7 @@ from grpo_doctor.report import (
     sure,
     when,
     withheld,
-)  # fmt: skip
+)
 from grpo_doctor.run import Table
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> s
 
 
 def _comparison(found: Comparison) -> list[str]:
-    from grpo_doctor.compare import telling as compared
+    from grpo_doctor.compare import summary as compared
 
     parts = [f"# {found.verdict.capitalize()}: {markdown(found.new.name)}", f"**{markdown(compared.headline(found))}**"]
     parts.append(_bullets(f"{name}: {markdown(value)}" for name, value in compared.facts(found)))

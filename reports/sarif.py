@@ -8,10 +8,10 @@ from typing import Any
 from urllib.parse import quote
 
 from grpo_doctor import Diagnosis, Finding, Severity, __version__
-from grpo_doctor.catalogue import load
-from grpo_doctor.diagnosis import weight
+from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.diagnosis.verdict import weight
 from grpo_doctor.record import portable
-from grpo_doctor.report import Options, authored, fingerprint, location, when
+from grpo_doctor.report.model import Options, authored, fingerprint, location, when
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 LEVELS = {Severity.INFO: "note", Severity.WARNING: "warning", Severity.ERROR: "error", Severity.CRITICAL: "error"}

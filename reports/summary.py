@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from grpo_doctor import Diagnosis
-from grpo_doctor.report import (
+from grpo_doctor.report.model import (
     Options,
     authored,
     counted,
@@ -48,7 +48,7 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
 
 def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> str:
     """The same of comparisons: what NEW is against BASE, and what became of BASE's findings."""
-    from grpo_doctor.compare import telling as compared
+    from grpo_doctor.compare import summary as compared
 
     parts = []
     for found in comparisons:

@@ -12,11 +12,10 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from grpo_doctor import Diagnosis, Finding, Remedy, Withheld
-from grpo_doctor.charts import panels
-from grpo_doctor.check import Severity
-from grpo_doctor.diagnosis import weight
-from grpo_doctor.redaction import one_line
-from grpo_doctor.report import (
+from grpo_doctor.diagnosis.check import Severity
+from grpo_doctor.diagnosis.verdict import weight
+from grpo_doctor.report.charts import panels
+from grpo_doctor.report.model import (  # fmt: skip
     FRAMEWORKS,
     Options,
     cost,
@@ -38,7 +37,8 @@ from grpo_doctor.report import (
     sure,
     when,
     withheld,
-)  # fmt: skip
+)
+from grpo_doctor.report.redaction import one_line
 from grpo_doctor.run import Table
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> s
 
 
 def _comparison(found: Comparison, options: Options) -> list[RenderableType]:
-    from grpo_doctor.compare import telling as compared
+    from grpo_doctor.compare import summary as compared
 
     grid = _grid()
     for name, value in compared.facts(found):

@@ -15,12 +15,12 @@ from collections.abc import Iterable
 
 import msgspec
 
-from grpo_doctor.catalogue import load
-from grpo_doctor.check import Severity
-from grpo_doctor.diagnosis import Diagnosis
-from grpo_doctor.examine import diagnose
+from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.diagnosis.check import Severity
+from grpo_doctor.diagnosis.examine import diagnose
+from grpo_doctor.diagnosis.verdict import Diagnosis
+from grpo_doctor.readers import ReadError, read
 from grpo_doctor.run import Run
-from grpo_doctor.sources import ReadError, read
 
 from .corpus_path import CORPUS
 

@@ -32,11 +32,11 @@ from grpo_doctor import diagnose as diagnose_file
 from grpo_doctor.cli import app
 from grpo_doctor.cli.demo import RUN
 from grpo_doctor.cli.fleet import PAGES
-from grpo_doctor.compare import overlay, telling  # noqa: F401
+from grpo_doctor.compare import overlay, summary  # noqa: F401
 from grpo_doctor.config import Config
-from grpo_doctor.fleet.judge import Job
-from grpo_doctor.fleet.places import find
+from grpo_doctor.fleet.locations import find
 from grpo_doctor.fleet.store import Store
+from grpo_doctor.fleet.unit import Job
 from grpo_doctor.record import StepRecord, read_records
 
 COMMAND = [

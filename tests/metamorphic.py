@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 
 from grpo_doctor import LiveDoctor
-from grpo_doctor.catalogue import load
-from grpo_doctor.diagnosis import Diagnosis
-from grpo_doctor.examine import diagnose
+from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.diagnosis.examine import diagnose
+from grpo_doctor.diagnosis.verdict import Diagnosis
+from grpo_doctor.readers import ReadError, read, survey
 from grpo_doctor.run import Run
-from grpo_doctor.sources import ReadError, read, survey
-from grpo_doctor.standing import UNIT
+from grpo_doctor.series.trend import UNIT
 
 from .corpus import labels
 from .corpus_path import CORPUS

@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from grpo_doctor.catalogue import load
-from grpo_doctor.check import Check
+from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.diagnosis.check import Check
 
 NOISE = "a mean meets a standard error by rounding only"
 BINARY = "no binary number lies exactly so far from 1"

@@ -21,8 +21,8 @@ from grpo_doctor.engine.model import load_model
 from grpo_doctor.engine.settings import settings_of
 from grpo_doctor.engine.task import load_task
 from grpo_doctor.engine.trainer import Trainer, TrainingDied
+from grpo_doctor.readers import read
 from grpo_doctor.record import RecordWriter
-from grpo_doctor.sources import read
 
 STEPS = 40
 TWINS: dict[str, dict[str, Any]] = {"train-mode-generation": {**P30, "gradient_checkpointing": True}}

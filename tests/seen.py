@@ -13,11 +13,11 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator
 
-from grpo_doctor.catalogue import home, load
-from grpo_doctor.check import Finding, Severity
+from grpo_doctor.diagnosis.catalogue import home, load
+from grpo_doctor.diagnosis.check import Finding, Severity
+from grpo_doctor.diagnosis.examine import diagnose
 from grpo_doctor.engine.faults import FAULTS
-from grpo_doctor.examine import diagnose
-from grpo_doctor.sources import ReadError, read
+from grpo_doctor.readers import ReadError, read
 
 from .compare.pairs import ACROSS, said_of
 from .corpus import labels

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from grpo_doctor.standing import Outcome
-from grpo_doctor.trajectory import Trajectory
+from grpo_doctor.series.trajectory import Trajectory
+from grpo_doctor.series.trend import Outcome
 
 
 def noise(rows: int, along: float, average: int, rng: np.random.Generator) -> np.ndarray:

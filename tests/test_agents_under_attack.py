@@ -62,7 +62,7 @@ def test_eight_threads_load_the_checks_at_once(tmp_path: Path) -> None:
     log = write_run(tmp_path / "a.jsonl", collapsed=True)
     code = (
         "import sys, threading\nfrom concurrent.futures import ThreadPoolExecutor\nfrom pathlib import Path\n"
-        "from grpo_doctor.examine import diagnose\nfrom grpo_doctor.sources import read\n"
+        "from grpo_doctor.diagnosis.examine import diagnose\nfrom grpo_doctor.readers import read\n"
         "sys.setswitchinterval(1e-5)\nbarrier = threading.Barrier(8)\n"
         "def first(n):\n    run, = read(Path(sys.argv[1]))\n    barrier.wait()\n    return diagnose(run).verdict\n"
         "with ThreadPoolExecutor(8) as pool:\n    print(*pool.map(first, range(8)))"

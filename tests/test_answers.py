@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from grpo_doctor import StepRecord, diagnose
-from grpo_doctor.answers import answers_of
+from grpo_doctor.diagnosis.faq import answers_of
 from grpo_doctor.record import Event
-from grpo_doctor.report import Options, render
+from grpo_doctor.report.model import Options, render
 from grpo_doctor.run import run_of
 from grpo_doctor.testing import make_run
 

@@ -3,7 +3,7 @@
 import pytest
 
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.columns import Column
+from grpo_doctor.series import Column
 from grpo_doctor.testing import run_check
 
 PAGE = """Loss is high.

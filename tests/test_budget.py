@@ -12,12 +12,12 @@ import pytest
 import zstandard
 from typer.testing import CliRunner, Result
 
-from grpo_doctor.budget import Budget, OverBudgetError, allow, spending, spent
 from grpo_doctor.cli import app
+from grpo_doctor.limits import Budget, OverBudgetError, allow, spending, spent
 from grpo_doctor.preflight.readers import shell
-from grpo_doctor.sources import read
-from grpo_doctor.sources.formats import completions, jsonl, notebook
-from grpo_doctor.sources.input import Input
+from grpo_doctor.readers import read
+from grpo_doctor.readers.formats import completions, jsonl, notebook
+from grpo_doctor.readers.input import Input
 from tests.cli.runs import write_run
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from grpo_doctor import Diagnosis, Run, cli, examine
+from grpo_doctor import Diagnosis, Run, cli
 from grpo_doctor.cli import app
+from grpo_doctor.diagnosis import examine
 from grpo_doctor.record import RecordWriter
 from grpo_doctor.testing import records_of
 

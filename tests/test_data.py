@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from grpo_doctor import Diagnosis, diagnose
 from grpo_doctor.cli import app
-from grpo_doctor.sources import read
+from grpo_doctor.readers import read
 from tests import metamorphic, p30
 from tests.compare.pairs import compared
 from tests.data import ENGINE, MADE_ILL, TRL

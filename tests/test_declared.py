@@ -1,9 +1,9 @@
 """What a run declares, asked for as a column: numbers and words, whole and step by step, skipped where unknown."""
 
 from grpo_doctor import Fires, any_of, check, diagnose, fires
-from grpo_doctor.catalogue import Catalogue
-from grpo_doctor.columns import Column, each
+from grpo_doctor.diagnosis.catalogue import Catalogue
 from grpo_doctor.run import Sample
+from grpo_doctor.series import Column, each
 from grpo_doctor.testing import check_of, make_run, run_check
 
 PAGE = "x\n\n## What it sees\n## Why it matters\n## Known false alarms\n## Remedy\n## Sources\n"

@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grpo_doctor.catalogue import load
-from grpo_doctor.check import Finding, Severity
-from grpo_doctor.diagnosis import Coverage, Diagnosis, diagnosis_of, learns
-from grpo_doctor.examine import diagnose
-from grpo_doctor.headline import shown, together
-from grpo_doctor.live import LiveDoctor
+from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.diagnosis.check import Finding, Severity
+from grpo_doctor.diagnosis.examine import diagnose
+from grpo_doctor.diagnosis.headline import shown, together
+from grpo_doctor.diagnosis.live import LiveDoctor
+from grpo_doctor.diagnosis.verdict import Coverage, Diagnosis, diagnosis_of, learns
 from grpo_doctor.record import StepRecord
 from grpo_doctor.run import RunType, run_of
-from grpo_doctor.standing import Outcome
+from grpo_doctor.series.trajectory import Trajectory
+from grpo_doctor.series.trend import Outcome
 from grpo_doctor.testing import make_run, series
-from grpo_doctor.trajectory import Trajectory
 
 COVERAGE = Coverage(ran=9, fired=0, passed=9, skipped=[], unread_keys=[])
 
@@ -336,7 +336,7 @@ def test_a_critic_that_is_lost_before_a_fall_is_what_moved_first() -> None:
 
 def test_a_fall_that_is_seen_live_tells_what_moved_first_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a step has two records, where one looks ahead, and where the run is longer than what is kept."""
-    monkeypatch.setattr("grpo_doctor.live.KEPT", 90)
+    monkeypatch.setattr("grpo_doctor.diagnosis.live.KEPT", 90)
     noise = np.random.default_rng(0).normal(0, 0.01, 120)
     reward = np.where(np.arange(120) < 80, 0.6, 0.05) + noise
     gradient = np.where(np.arange(120) < 70, 0.5, 5.0) + noise

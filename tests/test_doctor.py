@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from grpo_doctor import LiveDoctor, StepRecord, diagnose
-from grpo_doctor.alarms import Alarm
-from grpo_doctor.catalogue import Catalogue, load
-from grpo_doctor.check import CheckError, Finding, Severity
-from grpo_doctor.declare import take_loaded
+from grpo_doctor.diagnosis.catalogue import Catalogue, load
+from grpo_doctor.diagnosis.check import CheckError, Finding, Severity
+from grpo_doctor.diagnosis.declare import take_loaded
+from grpo_doctor.diagnosis.hysteresis import Alarm
 from grpo_doctor.record import NUMBER_FIELDS, Event
 from grpo_doctor.run import RunBuilder, Sample, run_of
 from grpo_doctor.testing import find, records_of
@@ -96,7 +96,7 @@ def test_step_by_step_finds_what_the_whole_finds(declared: dict[str, Any], seed:
             builder.sample(text)
     run = builder.finish()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("grpo_doctor.examine.BLOCK", block)
+        patch.setattr("grpo_doctor.diagnosis.examine.BLOCK", block)
         whole = diagnose(run)
     live = LiveDoctor(declared)
     for record, texts in zip(records, samples, strict=True):
@@ -160,7 +160,7 @@ def test_hold_clear_and_pause(
 def leaf(folder: Path, body: str, name: str = "rate_too_low") -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.py").write_text(
-        "from grpo_doctor import any_of, check, fires\nfrom grpo_doctor.remedies import remedy\n" + body,
+        "from grpo_doctor import any_of, check, fires\nfrom grpo_doctor.diagnosis.remedies import remedy\n" + body,
         encoding="utf-8",
     )
     return folder

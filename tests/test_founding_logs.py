@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from grpo_doctor import Diagnosis, Run, diagnose
-from grpo_doctor.sources import read
+from grpo_doctor.readers import read
 from tests.corpus_path import CORPUS, needs_corpus
 
 DUAL = CORPUS / "seed-dual" / "Logging_6075bf1.txt"

@@ -17,12 +17,12 @@ import typer
 from typer.testing import CliRunner
 
 from benchmarks import live
-from grpo_doctor.catalogue import home, leaves, load, report_names
 from grpo_doctor.cli import app
 from grpo_doctor.cli.common import BROKEN, CLEAN, FINDINGS, UNJUDGED, WRONG
-from grpo_doctor.pages import written
+from grpo_doctor.diagnosis.catalogue import home, leaves, load, report_names
+from grpo_doctor.diagnosis.remedies import REMEDIES
 from grpo_doctor.record import NUMBER_FIELDS
-from grpo_doctor.remedies import REMEDIES
+from grpo_doctor.report.check_pages import written
 from grpo_doctor.run import WORDED
 from tests.cli.runs import write_run
 
@@ -47,7 +47,7 @@ def test_catalogues_hold_no_init_file() -> None:
     assert [p for name in ("checks", "reports") for p in home(name).rglob("__init__.py")] == []
 
 
-@pytest.mark.parametrize("what", ["import grpo_doctor", "from grpo_doctor.catalogue import load; load()"])
+@pytest.mark.parametrize("what", ["import grpo_doctor", "from grpo_doctor.diagnosis.catalogue import load; load()"])
 def test_importing_loads_nothing_heavy(what: str) -> None:
     assert python(f"{what}\nimport sys; print([m for m in {HEAVY} if m in sys.modules])").strip() == "[]"
 
@@ -81,7 +81,7 @@ def test_a_users_own_checks_and_reports_do_no_harm(tmp_path: Path) -> None:
     (tmp_path / "reports" / "__init__.py").write_text("mine = 2\n", encoding="utf-8")
     code = (
         f"import sys; sys.path.append({str(ROOT)!r})\nimport checks, reports, grpo_doctor\n"
-        "from grpo_doctor.catalogue import load, report\nassert load().checks and report('json').render\n"
+        "from grpo_doctor.diagnosis.catalogue import load, report\nassert load().checks and report('json').render\n"
         "print(checks.mine, reports.mine)"
     )
     assert python(code, tmp_path).strip() == "1 2"

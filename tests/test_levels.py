@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from grpo_doctor.levels import ALONG, climbed, sunk
+from grpo_doctor.series.changepoint import ALONG, climbed, sunk
 from tests.simulated import noise
 
 AT = np.arange(40)

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from grpo_doctor.examine import diagnose
-from grpo_doctor.sources import read
+from grpo_doctor.diagnosis.examine import diagnose
+from grpo_doctor.readers import read
 from tests import metamorphic
 from tests.corpus_path import CORPUS, needs_corpus
 from tests.fuzz import seeds

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from grpo_doctor import Diagnosis, diagnose
-from grpo_doctor.check import Finding, Severity
-from grpo_doctor.sources import read
+from grpo_doctor.diagnosis.check import Finding, Severity
+from grpo_doctor.readers import read
 from tests.corpus import run_named
 from tests.corpus_path import P30, needs_corpus
 

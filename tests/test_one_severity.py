@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from grpo_doctor.check import Severity
 from grpo_doctor.cli.analyze import exit_code
-from grpo_doctor.diagnosis import Diagnosis
-from grpo_doctor.examine import diagnose
+from grpo_doctor.diagnosis.check import Severity
+from grpo_doctor.diagnosis.examine import diagnose
+from grpo_doctor.diagnosis.verdict import Diagnosis
+from grpo_doctor.readers import ReadError, read
 from grpo_doctor.record import decode
-from grpo_doctor.report import Options, render
+from grpo_doctor.report.model import Options, render
 from grpo_doctor.run import run_of
-from grpo_doctor.sources import ReadError, read
 from tests.corpus import labels
 from tests.corpus_path import CORPUS, needs_corpus
 

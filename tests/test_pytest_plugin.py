@@ -19,7 +19,17 @@ def test_run(diagnose):
 
 def run_pytest(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "grpo_doctor.pytest_plugin", "-c", "/dev/null", *words]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "grpo_doctor.pytest_plugin",
+        "-c",
+        "/dev/null",
+        *words,
+    ]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 

@@ -6,7 +6,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from grpo_doctor.ranks import climb, sinks
+from grpo_doctor.series.rank_test import climb, sinks
 
 
 @pytest.mark.parametrize(

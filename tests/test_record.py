@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grpo_doctor.readers import read
 from grpo_doctor.record import FIELDS, Event, RecordError, RecordWriter, StepRecord, decode, encode, read_records
 from grpo_doctor.run import RunBuilder, run_of
-from grpo_doctor.sources import read
 
 numbers = st.one_of(st.none(), st.floats(allow_nan=False), st.sampled_from([math.inf, -math.inf]))
 

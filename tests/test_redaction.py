@@ -13,12 +13,12 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from grpo_doctor import pages
 from grpo_doctor.agents import answers
-from grpo_doctor.catalogue import load
 from grpo_doctor.cli import app
+from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.integrations.scalars import LoggedRun
-from grpo_doctor.redaction import clean, cleaned, one_line, redact
+from grpo_doctor.report import check_pages
+from grpo_doctor.report.redaction import clean, cleaned, one_line, redact
 from grpo_doctor.run import Sample
 
 DRAW = random.Random(7)
@@ -251,5 +251,5 @@ def test_no_hook_in_a_trainer_writes_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("code", load().checks)
 def test_nothing_of_a_page_looks_like_a_secret(code: str) -> None:
-    page = pages.page(load(), load().checks[code])
+    page = check_pages.page(load(), load().checks[code])
     assert redact(page) == page

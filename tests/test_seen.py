@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from grpo_doctor.catalogue import Catalogue, home, load
-from grpo_doctor.examine import diagnose
+from grpo_doctor.diagnosis.catalogue import Catalogue, home, load
+from grpo_doctor.diagnosis.examine import diagnose
 from grpo_doctor.testing import make_run
 
 from .seen import planted

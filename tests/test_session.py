@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from grpo_doctor import Finding, LiveDoctor, StepRecord, diagnose
-from grpo_doctor.charts import panels
-from grpo_doctor.check import Severity
 from grpo_doctor.config import ConfigError
+from grpo_doctor.diagnosis.check import Severity
+from grpo_doctor.integrations.session import Folder, Session, actions_of
+from grpo_doctor.readers import read
 from grpo_doctor.record import read_records
+from grpo_doctor.report.charts import panels
 from grpo_doctor.run import Sample
-from grpo_doctor.session import Folder, Session, actions_of
-from grpo_doctor.sources import read
 
 
 class Trainer:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from grpo_doctor import Finding, Rival, Run
-from grpo_doctor.check import Role
-from grpo_doctor.remedies import REMEDIES
+from grpo_doctor.diagnosis.check import Role
+from grpo_doctor.diagnosis.remedies import REMEDIES
+from grpo_doctor.diagnosis.tables import before_next_run, tables_of
 from grpo_doctor.run import Table
-from grpo_doctor.tables import before_next_run, tables_of
 from grpo_doctor.testing import make_run
 
 

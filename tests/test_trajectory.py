@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_doctor.noise import critical
-from grpo_doctor.standing import LEAST, NOTHING, Outcome
-from grpo_doctor.trajectory import BINS, Trajectory
+from grpo_doctor.series.noise_model import critical
+from grpo_doctor.series.trajectory import BINS, Trajectory
+from grpo_doctor.series.trend import LEAST, NOTHING, Outcome
 from tests import simulated
 
 

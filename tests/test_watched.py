@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from grpo_doctor.check import Severity
-from grpo_doctor.live import LiveDoctor
+from grpo_doctor.diagnosis.check import Severity
+from grpo_doctor.diagnosis.live import LiveDoctor
 from grpo_doctor.run import Run
 
 from .corpus import labels, run_named

@@ -62,7 +62,7 @@ def console(path: Path, megabytes: int) -> None:
 
 
 def ours(path: Path) -> int:
-    from grpo_doctor.sources import read
+    from grpo_doctor.readers import read
 
     (run,) = read(path)
     return len(run)

@@ -1,7 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
-from grpo_doctor.columns import Column, fmax, is_any, isnan, sqrt, where
+from grpo_doctor.series import Column, fmax, is_any, isnan, sqrt, where
 
 
 @check(
@@ -91,7 +91,7 @@ def probe_bound(advantages: Any, *, rounding: float = 1e-2) -> Fires | None:
         for groups in (1, 3):
             rewards = torch.zeros(groups, k)
             rewards[:, 0] = 1.0
-            size = float(probes.trials.advantages_of(advantages, rewards).abs().max())
+            size = float(probes.loss_trials.advantages_of(advantages, rewards).abs().max())
             if size / (k - 1) ** 0.5 > worst:
                 worst, at, bound = size / (k - 1) ** 0.5, k, (k - 1) ** 0.5
     return fires(

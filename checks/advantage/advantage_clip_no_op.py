@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.columns import Column, sqrt, where
+from grpo_doctor.series import Column, sqrt, where
 
 
 @check("ADV008", kind="remark", severity="info", confidence="high", remedies=("raise-group-size",))

@@ -1,7 +1,7 @@
 import math
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, latest, maximum, moving_max, moving_min, moving_sum, several, sqrt
+from grpo_doctor.series import Column, latest, maximum, moving_max, moving_min, moving_sum, several, sqrt
 
 
 def moments(groups: list[list[float]]) -> tuple[float, ...]:

@@ -1,7 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
-from grpo_doctor.columns import Column, is_any, maximum, where, words
+from grpo_doctor.series import Column, is_any, maximum, where, words
 
 
 @check(
@@ -102,7 +102,7 @@ def probe_centring(advantages: Any, *, limit: float = 0.05) -> Fires | None:
     import torch
 
     rewards = torch.tensor([[0.0, 0.1, 0.3, 0.2], [0.9, 1.0, 0.7, 0.8], [0.5, 0.5, 0.0, 1.0]])
-    found = probes.trials.advantages_of(advantages, rewards)
+    found = probes.loss_trials.advantages_of(advantages, rewards)
     size = float(found.abs().max())
     if size == 0:
         raise probes.Unjudged("every advantage is zero; see ADV004")

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.columns import Column, is_any, isnan, rms_on_ties, where
+from grpo_doctor.series import Column, is_any, isnan, rms_on_ties, where
 
 
 @check(

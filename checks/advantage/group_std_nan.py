@@ -2,8 +2,8 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires, probe, probes
-from grpo_doctor.columns import Column, each, seen, where
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, each, seen, where
 
 
 def holds_nan(groups: list[list[float]] | None) -> bool:
@@ -107,7 +107,7 @@ def probe_nan(advantages: Any, settings: Any = None) -> Fires | None:
     }
     for name, rewards in cases.items():
         try:
-            found = probes.trials.advantages_of(advantages, rewards)
+            found = probes.loss_trials.advantages_of(advantages, rewards)
         except (ValueError, AssertionError):
             continue
         judged = found[0] if name == _FAILED[1] else found[-1]

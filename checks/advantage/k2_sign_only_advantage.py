@@ -1,7 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, each, total
+from grpo_doctor.series import Column, each, total
 
 
 @check(

@@ -1,7 +1,7 @@
 import math
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.columns import Column, baseline, best, fmax, is_any, isnan, lowest, row, total, where, words
+from grpo_doctor.series import Column, baseline, best, fmax, is_any, isnan, lowest, row, total, where, words
 
 
 @check(

@@ -3,7 +3,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
 
 
 @probe(
@@ -58,7 +58,7 @@ def normaliser_not_as_declared(advantages: Any, settings: Any = None, *, limit: 
         raise probes.Unjudged("settings declare no normaliser: group, batch or none")
     mine = [0.0, 0.2, 0.3, 0.7]
     beside = [0.5, 0.5, 0.4, 0.6], [0.0, 1.0, 0.0, 1.0]
-    near, far = (probes.trials.advantages_of(advantages, torch.tensor([mine, other]))[0] for other in beside)
+    near, far = (probes.loss_trials.advantages_of(advantages, torch.tensor([mine, other]))[0] for other in beside)
     change = float((near - far).abs().max() / near.abs().max().clamp(min=1e-12))
     return fires(
         (change > limit) == (declared != "batch"),

@@ -1,9 +1,9 @@
 from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
-from grpo_doctor.columns import Column, is_any, isnan, rms_on_ties, where
-from grpo_doctor.measured import of_lab
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.lab_results import of_lab
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, is_any, isnan, rms_on_ties, where
 
 
 @check(
@@ -125,7 +125,7 @@ def probe_ties(advantages: Any, *, limit: float = 1e-2, rounded_limit: float = 1
     import torch
 
     def of_equal(value: float, k: int) -> float:
-        found = probes.trials.advantages_of(advantages, torch.full((3, k), value))
+        found = probes.loss_trials.advantages_of(advantages, torch.full((3, k), value))
         return float(found.abs().max())
 
     sizes = (2, 4, 8, 16)
@@ -134,7 +134,7 @@ def probe_ties(advantages: Any, *, limit: float = 1e-2, rounded_limit: float = 1
     partly = 0.0
     for k in sizes:
         rewards = torch.tensor([[0.3] * (k // 2) + [0.7] * (k - k // 2)] * 2)
-        found = probes.trials.advantages_of(advantages, rewards)
+        found = probes.loss_trials.advantages_of(advantages, rewards)
         for half in (found[:, : k // 2], found[:, k // 2 :]):
             partly = max(partly, float((half.amax(1) - half.amin(1)).max()))
     if max(tied, partly) <= limit < rounded <= rounded_limit:

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.columns import Column, moving_mean, moving_median
+from grpo_doctor.series import Column, moving_mean, moving_median
 
 
 @check("ADV012", severity="warning", remedies=("filter-dead-groups",))

@@ -1,7 +1,7 @@
 import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import (
+from grpo_doctor.series import (
     Column,
     began,
     best,
@@ -18,7 +18,7 @@ from grpo_doctor.columns import (
     where,
     words,
 )
-from grpo_doctor.columns import solved as is_solved
+from grpo_doctor.series import solved as is_solved
 
 
 @check(

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.columns import Column, isnan
+from grpo_doctor.series import Column, isnan
 
 
 @check("CFG010", severity="info", remedies=("generate-in-eval-mode",))

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.columns import Column, latest
+from grpo_doctor.series import Column, latest
 
 
 @check("CFG007", severity="info", explains=("ENT003",), remedies=("drop-entropy-bonus",))

@@ -1,8 +1,8 @@
 import math
 
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.columns import Column, isnan, where, words
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, isnan, where, words
 
 
 @check(

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.columns import Column, is_any, isnan
+from grpo_doctor.series import Column, is_any, isnan
 
 
 @check("CFG001", severity="info", explains=("ADV001",), remedies=("raise-group-size",))

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.columns import Column, is_any, total, where
+from grpo_doctor.series import Column, is_any, total, where
 
 
 @check("CFG003", severity="info", remedies=("lower-kl-coefficient",))

@@ -1,8 +1,8 @@
 import re
 
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.columns import Column, best, each, previous
-from grpo_doctor.models import billions
+from grpo_doctor.preflight.model_size import billions
+from grpo_doctor.series import Column, best, each, previous
 
 _OTHER_STEPS = re.compile(r"(?i)sgd|muon|prodigy|d-?adapt|lion|shampoo|\bsoap|\bsam\b")
 

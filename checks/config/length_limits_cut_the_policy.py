@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.columns import Column, baseline, words
+from grpo_doctor.series import Column, baseline, words
 
 
 @check("CFG009", severity="info", remedies=("raise-response-limit", "lower-min-new-tokens"))

@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.columns import Column, is_any
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, is_any
 
 
 @check(

@@ -1,7 +1,7 @@
 import re
 
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.columns import Column, each, where
+from grpo_doctor.series import Column, each, where
 
 _REASONS = re.compile(r"(?i)r1-distill|deepseek-r1|\bqwq|thinking|openthinker|(?:^|/)s1[.\-]")
 

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.columns import Column
+from grpo_doctor.series import Column
 
 
 @check(

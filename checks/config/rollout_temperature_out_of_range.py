@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.columns import Column, baseline, is_any, words
+from grpo_doctor.series import Column, baseline, is_any, words
 
 
 @check("CFG004", severity="info", explains=("DIV001",), remedies=("temperature-one",))

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.columns import Column, is_any, words
+from grpo_doctor.series import Column, is_any, words
 
 WHOLE = 50_000
 """A top_k of this size keeps every token that counts: some frameworks write "off" so."""

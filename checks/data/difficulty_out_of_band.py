@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, homogeneous, moving_mean
+from grpo_doctor.series import Column, homogeneous, moving_mean
 
 
 @check(

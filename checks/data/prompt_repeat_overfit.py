@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column
+from grpo_doctor.series import Column
 
 
 @check(
@@ -31,7 +31,7 @@ def prompt_repeat_overfit(
 
     ## What it sees
     After 10 passes over the prompts: the reward has gained since the start, while the held-out score has not, beyond
-    its noise (`grpo_doctor.trajectory`, from the 6th score on). A held-out score of at least 0.9 of 1 has nothing left
+    its noise (`series.trajectory`, from the 6th score on). A held-out score of at least 0.9 of 1 has nothing left
     to gain, and is not judged.
 
     ## Thresholds

@@ -1,7 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
 
 
 @probe(
@@ -46,7 +46,7 @@ def rl_prompts_seen_in_supervision(
     ## Sources
     BoBaCai/grpo-dual, deep diagnosis item 10: 100 % is a leak, above 80 % severe, below 20 % fine.
     """
-    craft = probes.craft
+    craft = probes.crafted_inputs
     taught = {tuple(craft.flat_ids(render(prompt))) for prompt, _ in supervised}
     seen = sum(tuple(craft.flat_ids(render(prompt))) in taught for prompt in prompts)
     share = seen / len(prompts)

@@ -3,7 +3,7 @@ from itertools import chain, pairwise
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, baseline, recent_mean, several, where
+from grpo_doctor.series import Column, baseline, recent_mean, several, where
 
 ENOUGH = 50
 """Pairs of words below which the share of distinct ones says nothing."""

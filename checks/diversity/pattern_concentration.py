@@ -3,7 +3,7 @@ from collections import Counter
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, baseline, fold, latest, maximum, moving_mean
+from grpo_doctor.series import Column, baseline, fold, latest, maximum, moving_mean
 
 WINDOW = 200
 """Valid responses over which patterns are counted."""

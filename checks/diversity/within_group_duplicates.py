@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, recent_mean
+from grpo_doctor.series import Column, recent_mean
 
 
 @check(

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, moving_mean, noise, previous, where
+from grpo_doctor.series import Column, moving_mean, noise, previous, where
 
 NOW, BEFORE = 10, 20
 """Rows of the present, and of the baseline that ends where the present begins."""

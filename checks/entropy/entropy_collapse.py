@@ -1,9 +1,9 @@
 import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.columns import Column, baseline, began, best, is_any, maximum, recent_mean, row, total, where, words
-from grpo_doctor.columns import solved as is_solved
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, baseline, began, best, is_any, maximum, recent_mean, row, total, where, words
+from grpo_doctor.series import solved as is_solved
 
 
 @check(

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, baseline, kendall_tau, moving_sum, slope
+from grpo_doctor.series import Column, baseline, kendall_tau, moving_sum, slope
 
 AHEAD = 50
 """Rows that the forecast looks ahead."""

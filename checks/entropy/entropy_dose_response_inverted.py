@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from grpo_doctor import Fires, Rival, across, check, fires
-from grpo_doctor.columns import Column, fold
+from grpo_doctor.series import Column, fold
 
 if TYPE_CHECKING:
     from grpo_doctor.compare import Comparison

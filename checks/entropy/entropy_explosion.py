@@ -1,7 +1,7 @@
 import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, baseline, began, fmax, lowest, where
+from grpo_doctor.series import Column, baseline, began, fmax, lowest, where
 
 
 @check(

@@ -1,7 +1,7 @@
 import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.columns import Column, isnan, where
+from grpo_doctor.series import Column, isnan, where
 
 
 @check(

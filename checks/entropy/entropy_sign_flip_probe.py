@@ -1,8 +1,8 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.measured import of_lab
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.lab_results import of_lab
+from grpo_doctor.diagnosis.remedies import remedy
 
 
 @probe(
@@ -71,7 +71,9 @@ def entropy_sign_flip_probe(
     coefficient = (settings or {}).get("entropy_coef")
     if coefficient == 0:
         raise probes.Unjudged("settings['entropy_coef'] is 0: there is no entropy term")
-    cases = list(probes.trials.entropy_cases(backward, model, render, tokenizer, prompts, reference, settings or {}))
+    cases = list(
+        probes.loss_trials.entropy_cases(backward, model, render, tokenizer, prompts, reference, settings or {})
+    )
     if not cases:
         raise probes.Unjudged("no gradient is left at zero advantages: the entropy term is off")
     worst = min(cases, key=lambda case: case.cosine - (least_cosine if case.samples > 1 else alone))

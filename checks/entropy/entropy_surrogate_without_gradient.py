@@ -2,7 +2,7 @@ from contextlib import closing
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
 
 
 @probe(
@@ -61,7 +61,7 @@ def entropy_surrogate_without_gradient(
         raise probes.Unjudged("settings['entropy_coef'] is 0: there is no entropy term")
     if coefficient is None and (settings or {}).get("kl_coef"):
         raise probes.Unjudged("settings declare a kl_coef and no entropy_coef: see KL005")
-    cases = probes.trials.entropy_cases(backward, model, render, tokenizer, prompts, reference, settings or {})
+    cases = probes.loss_trials.entropy_cases(backward, model, render, tokenizer, prompts, reference, settings or {})
     with closing(cases):
         first = next(cases, None)
     if first is not None and first.name.endswith("even part"):

@@ -1,7 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
 
 
 @probe(
@@ -68,18 +68,21 @@ def logged_loss_not_optimised_loss(
         raise probes.Unjudged("the adapter has no backward of its own; loss.backward() is the loss by definition")
     if isinstance(loss, probes.updates.AppliedLoss):
         raise probes.Unjudged("the adapter has no loss of its own to compare with what backward leaves")
-    made, responses = probes.trials.trial(render, tokenizer, model, prompts)
+    made, responses = probes.loss_trials.trial(render, tokenizer, model, prompts)
     worst, parts = 1.0, False
-    with probes.modes.without_dropout(model):
-        for advantages in (probes.trials.spread(len(made), model), probes.trials.spread(len(made), model).abs() * 0):
-            logged = probes.trials.gradient(model, probes.updates.PlainBackward(loss), made, responses, advantages)
+    with probes.model_modes.without_dropout(model):
+        for advantages in (
+            probes.loss_trials.spread(len(made), model),
+            probes.loss_trials.spread(len(made), model).abs() * 0,
+        ):
+            logged = probes.loss_trials.gradient(model, probes.updates.PlainBackward(loss), made, responses, advantages)
             for way, least in ways:
-                applied = probes.trials.gradient(model, way, made, responses, advantages)
+                applied = probes.loss_trials.gradient(model, way, made, responses, advantages)
                 if way is not backward and probes.updates.maximises(optimizer):
                     applied = -applied  # as the optimizer is given it; the loss was turned around
                 # a step that gives its optimizer nothing is for STL004 to tell
                 if float(applied.norm()) > 1e-8 or (way is backward and float(logged.norm()) > 1e-8):
-                    cosine = probes.trials.cosine(applied, logged)
+                    cosine = probes.loss_trials.cosine(applied, logged)
                     worst, parts = min(worst, cosine), parts or not cosine >= least
     return fires(
         parts,

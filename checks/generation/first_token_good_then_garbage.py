@@ -2,7 +2,7 @@ from collections import Counter
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, each, fold, total
+from grpo_doctor.series import Column, each, fold, total
 
 LOOKED_AT = 400
 """Characters of a response that are looked at."""

@@ -2,8 +2,8 @@ import math
 from typing import Any
 
 from grpo_doctor import Finding, Fires, Rival, check, conclude, fires, probe, probes
-from grpo_doctor.columns import COLLAPSED, Column, baseline, each, latest, row, total, where
-from grpo_doctor.measured import of_lab
+from grpo_doctor.diagnosis.lab_results import of_lab
+from grpo_doctor.series import COLLAPSED, Column, baseline, each, latest, row, total, where
 
 _WARNING = "Caching is incompatible with gradient checkpointing"
 _PROOF = "the rollouts are broken by the mode of generation, not by the optimisation"
@@ -167,7 +167,7 @@ def probe_mode(
     ## Thresholds of the probe
     - `limit`: share of equal tokens, 0 to 1, below which generation depends on the mode.
     """
-    craft = probes.craft
+    craft = probes.crafted_inputs
     inner = probes.intercept.language_model(model)
     shown = inner.training
     pairs = craft.rendered(render, prompts)
@@ -177,12 +177,14 @@ def probe_mode(
     update = step if own else loss
     if update is not None:
         words = craft.plain_ids(tokenizer, model, rows)
-        update([p for p, _ in pairs], craft.canaries(words, [3] * len(rows)), probes.trials.spread(len(rows), model))
+        update(
+            [p for p, _ in pairs], craft.canaries(words, [3] * len(rows)), probes.loss_trials.spread(len(rows), model)
+        )
     shown = own or shown or inner.training
     if not own:
         model.train()
     as_is = probes.sampling.sampled(sample, ids, real, model)
-    with probes.modes.held_in_eval(model):
+    with probes.model_modes.held_in_eval(model):
         wanted = probes.sampling.sampled(sample, ids, real, model)
         share = probes.sampling.agreement(as_is, wanted, ids.shape[1])
         again = wanted if share == 1 else probes.sampling.sampled(sample, ids, real, model)
@@ -205,8 +207,8 @@ def probe_mode(
 
 def _of_dropout(sample: Any, model: Any, ids: Any, real: Any) -> float:
     """Share of equal tokens in the mode that the model is in and in eval mode, where nothing is dropped out."""
-    with probes.modes.without_dropout(model):
+    with probes.model_modes.without_dropout(model):
         found = probes.sampling.sampled(sample, ids, real, model)
-        with probes.modes.held_in_eval(model):
+        with probes.model_modes.held_in_eval(model):
             wanted = probes.sampling.sampled(sample, ids, real, model)
     return float(probes.sampling.agreement(found, wanted, ids.shape[1]))

@@ -1,7 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
 
 
 @probe(
@@ -49,10 +49,10 @@ def logits_processor_lowers_entropy(
     """
     import torch
 
-    craft = probes.craft
+    craft = probes.crafted_inputs
     rows = [ids for _, ids in craft.rendered(render, prompts)]
     ids, real = craft.pad_left(rows, craft.special_ids(tokenizer).pad, craft.device_of(model))
-    with probes.modes.held_in_eval(model), torch.no_grad():
+    with probes.model_modes.held_in_eval(model), torch.no_grad():
         logits = probes.intercept.logits_of(model, ids, real)[:, -1].float()
 
     def entropy(of: Any) -> float:

@@ -1,9 +1,9 @@
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires, probe, probes
-from grpo_doctor.columns import Column
-from grpo_doctor.measured import of_lab
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.lab_results import of_lab
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column
 
 
 @check(
@@ -171,11 +171,11 @@ def probe_seams(
     - `shut`: probability, a mean over the steps, above which tokens are shut out behind the loss.
     - `filtered`: the same, from which it is an error.
     """
-    craft = probes.craft
+    craft = probes.crafted_inputs
     rows = [ids for _, ids in craft.rendered(render, prompts)] * 4
     ids, real = craft.pad_left(rows, craft.special_ids(tokenizer).pad, craft.device_of(model))
-    held, precise = probes.modes.held_in_eval(model), probes.intercept.precision()
-    with held, probes.modes.without_dropout(model), precise as precision:
+    held, precise = probes.model_modes.held_in_eval(model), probes.intercept.precision()
+    with held, probes.model_modes.without_dropout(model), precise as precision:
         drawn = probes.sampling.drawn(sample, model, ids, real)
         if drawn.logprobs is None:
             return _of_loop(sample, logprobs, model, tokenizer, rows, shut)
@@ -208,12 +208,12 @@ def probe_seams(
 def _of_loop(sample: Any, logprobs: Any, model: Any, tokenizer: Any, rows: Any, shut: float) -> Fires:
     """Of a sampling loop that tells no log-probabilities: what it never draws of scripted logits, and its temperature
     beside that of the loss."""
-    drawn = probes.draws.measured_temperature(sample, model, tokenizer, rows, 1.0)
+    drawn = probes.sampling_filters.measured_temperature(sample, model, tokenizer, rows, 1.0)
     if not 0.05 < drawn < 20:
         raise probes.Unjudged("the sampler does not draw as its logits have it; see GEN007")
-    scored = probes.lost.loss_temperature(logprobs, rows) if probes.lost.derived(logprobs) else None
+    scored = probes.from_loss.loss_temperature(logprobs, rows) if probes.from_loss.derived(logprobs) else None
     off = scored is not None and not 0.8 < drawn / scored < 1.25
-    mass = probes.draws.shut_out(sample, model, tokenizer, rows, drawn)
+    mass = probes.sampling_filters.shut_out(sample, model, tokenizer, rows, drawn)
     return fires(
         off or mass > shut,
         "The sampler draws at a temperature of {drawn:.2g} and the loss scores at {scored:.2g}."
@@ -239,8 +239,8 @@ def _of_loss(logprobs: Any, tokens: Any, real: Any, rows: Any, responses: list[l
     """The log-probabilities that the loss gives to the responses in these tokens (N, P + R), one after the other."""
     import torch
 
-    if probes.lost.derived(logprobs):
-        return torch.cat(probes.lost.scored(logprobs, rows, responses))
+    if probes.from_loss.derived(logprobs):
+        return torch.cat(probes.from_loss.scored(logprobs, rows, responses))
     ones = torch.zeros_like(tokens[:, real.shape[1] :])
     for n, response in enumerate(responses):
         ones[n, : len(response)] = 1

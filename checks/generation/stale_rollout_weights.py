@@ -1,9 +1,9 @@
 from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
-from grpo_doctor.columns import Column, baseline, isnan, moving_median, previous, where
-from grpo_doctor.measured import of_lab
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.lab_results import of_lab
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, baseline, isnan, moving_median, previous, where
 
 
 @check(
@@ -133,7 +133,7 @@ def probe_seams(
     """
     import torch
 
-    craft = probes.craft
+    craft = probes.crafted_inputs
     pairs = craft.rendered(render, prompts)
     rows = [ids for _, ids in pairs]
     ids, real = craft.pad_left(rows, craft.special_ids(tokenizer).pad, craft.device_of(model))
@@ -146,7 +146,7 @@ def probe_seams(
     with torch.no_grad():
         scored = probes.intercept.logits_of(model, ids, real)[:, -1].argmax(-1)
         generator = torch.Generator().manual_seed(1)
-        for _, parameter in probes.trials.trainable(model):
+        for _, parameter in probes.loss_trials.trainable(model):
             noise = torch.randn(parameter.shape, generator=generator).to(parameter)
             parameter.add_(noise * max(float(parameter.float().std()) if parameter.numel() > 1 else 0.0, 0.05))
         if bool((probes.intercept.logits_of(model, ids, real)[:, -1].argmax(-1) == scored).all()):
@@ -155,7 +155,7 @@ def probe_seams(
         sync()
     elif steps:
         responses = craft.canaries(craft.plain_ids(tokenizer, model, rows), [3] * len(rows))
-        step([p for p, _ in pairs], responses, probes.trials.spread(len(rows), model))
+        step([p for p, _ in pairs], responses, probes.loss_trials.spread(len(rows), model))
     after = probes.sampling.sampled(sample, ids, real, model)
     share = probes.sampling.agreement(before, after, ids.shape[1])
     return fires(

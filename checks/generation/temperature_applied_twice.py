@@ -1,8 +1,8 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.measured import of_lab
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.lab_results import of_lab
+from grpo_doctor.diagnosis.remedies import remedy
 
 
 @probe(
@@ -55,9 +55,9 @@ def temperature_applied_twice(
         raise probes.Unjudged("needs settings['temperature']")
     if abs(declared - 1) < 0.1:
         raise probes.Unjudged("the declared temperature is 1, which is its own square")
-    craft = probes.craft
+    craft = probes.crafted_inputs
     rows = [ids for _, ids in craft.rendered(render, prompts)]
-    measured = probes.draws.measured_temperature(sample, model, tokenizer, rows, declared)
+    measured = probes.sampling_filters.measured_temperature(sample, model, tokenizer, rows, declared)
     return fires(
         abs(measured / declared**2 - 1) < slack and abs(measured / declared - 1) > slack,
         "The sampler draws at temperature {measured:.3g}, the square of the declared {declared:g}.",

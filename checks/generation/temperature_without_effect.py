@@ -1,7 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
 
 
 @probe(
@@ -52,9 +52,9 @@ def temperature_without_effect(
     declared = settings.get("temperature")
     if not isinstance(declared, int | float) or declared <= 0:
         raise probes.Unjudged("needs settings['temperature']")
-    craft = probes.craft
+    craft = probes.crafted_inputs
     rows = [ids for _, ids in craft.rendered(render, prompts)]
-    measured = probes.draws.measured_temperature(sample, model, tokenizer, rows, declared)
+    measured = probes.sampling_filters.measured_temperature(sample, model, tokenizer, rows, declared)
     greedy = measured == 0 and declared > 0.05
     return fires(
         greedy or (abs(declared - 1) > 2 * slack and abs(measured - 1) < slack),

@@ -1,8 +1,8 @@
 import math
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, began, fmax, recent_mean, total, where
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, began, fmax, recent_mean, total, where
 
 
 @check(

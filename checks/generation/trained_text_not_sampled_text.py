@@ -1,9 +1,9 @@
 from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
-from grpo_doctor.columns import Column, baseline, where
-from grpo_doctor.measured import of_lab
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.lab_results import of_lab
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, baseline, where
 
 _OTHER_TEXT = "The score of the sampled ids is not the score that was given: other text was scored"
 _OTHER_INPUT = (
@@ -145,7 +145,7 @@ def probe_trained_ids(mask: Any, render: Any, tokenizer: Any, model: Any = None,
     trainer's batch (or through its loss, on a watched model). Each row's last tokens must be the response. Where the
     batch is made in a sampling loop by hand, what had no EOS was told one to stop the loop, and has it rightly.
     """
-    craft = probes.craft
+    craft = probes.crafted_inputs
     own = [ids for _, ids in craft.rendered(render, prompts)]
     words = craft.plain_ids(tokenizer, model, own)
     pad, eos = craft.special_ids(tokenizer)[:2]

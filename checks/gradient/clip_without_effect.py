@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
 
 LOUD = 1e4
 """By how much the advantages are raised, so that the gradient is beyond any bound in use."""
@@ -70,7 +70,7 @@ def clip_without_effect(
     """
     if isinstance(step, probes.updates.PlainStep):
         raise probes.Unjudged("the adapter has no step of its own")
-    made, responses = probes.trials.trial(render, tokenizer, model, prompts)
+    made, responses = probes.loss_trials.trial(render, tokenizer, model, prompts)
     norms: list[float] = []
     own = set(model.parameters())  # a critic beside it may have a bound of its own, or none
 
@@ -79,8 +79,12 @@ def clip_without_effect(
         held = [p.grad.float().norm() for p in given]
         norms.append(float(sum(n.square() for n in held) ** 0.5) if held else 0.0)
 
-    with probes.modes.without_dropout(model), _clips() as bounds, probes.intercept.replaced(optimizer, "step", caught):
-        step(made, responses, LOUD * probes.trials.spread(len(made), model))
+    with (
+        probes.model_modes.without_dropout(model),
+        _clips() as bounds,
+        probes.intercept.replaced(optimizer, "step", caught),
+    ):
+        step(made, responses, LOUD * probes.loss_trials.spread(len(made), model))
     declared = (settings or {}).get("max_grad_norm")
     bound = declared if isinstance(declared, int | float) and declared > 0 else min(bounds, default=None)
     if bound is None:

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.columns import Column, moving_mean
+from grpo_doctor.series import Column, moving_mean
 
 
 @check("GRD004", kind="remark", severity="info")

@@ -2,8 +2,8 @@ import inspect
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.measured import of_lab
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.lab_results import of_lab
+from grpo_doctor.diagnosis.remedies import remedy
 
 
 @probe(
@@ -71,7 +71,7 @@ def gradient_accumulation_overwrites(
     huggingface/transformers#34191 (token means of unequal micro-batches).
     """
     if step is not None and optimizer is not None and not isinstance(step, probes.updates.PlainStep):
-        kept = _kept(step, optimizer, model, *probes.trials.trial(render, tokenizer, model, prompts))
+        kept = _kept(step, optimizer, model, *probes.loss_trials.trial(render, tokenizer, model, prompts))
         if kept is not None and kept < limit:
             return fires(
                 True,
@@ -82,7 +82,7 @@ def gradient_accumulation_overwrites(
     if "micro_batches" not in inspect.signature(backward).parameters:
         if loss is None or token_mean_meant:
             raise probes.Unjudged("backward takes no micro_batches")
-        return _of_own_parts(loss, model, *probes.push.four(render, tokenizer, model, prompts, [4, 2, 5, 3]))
+        return _of_own_parts(loss, model, *probes.gradient_effect.four(render, tokenizer, model, prompts, [4, 2, 5, 3]))
     cosine, ratio = _split(backward, model, *_made(render, tokenizer, model, prompts, [4] * 4))
     if not (cosine >= limit and abs(ratio - 1) <= slack):
         return fires(
@@ -108,14 +108,16 @@ def gradient_accumulation_overwrites(
 
 def _made(render: Any, tokenizer: Any, model: Any, prompts: Any, lengths: list[int]) -> tuple[Any, Any]:
     """One prompt four times, and responses of these lengths to it."""
-    pairs = probes.craft.rendered(render, prompts)
-    words = probes.craft.plain_ids(tokenizer, model, [ids for _, ids in pairs])
-    return [pairs[0][0]] * 4, probes.craft.canaries(words, lengths, probes.craft.special_ids(tokenizer).eos)
+    pairs = probes.crafted_inputs.rendered(render, prompts)
+    words = probes.crafted_inputs.plain_ids(tokenizer, model, [ids for _, ids in pairs])
+    return [pairs[0][0]] * 4, probes.crafted_inputs.canaries(
+        words, lengths, probes.crafted_inputs.special_ids(tokenizer).eos
+    )
 
 
 def _of_own_parts(loss: Any, model: Any, made: Any, responses: Any) -> Fires:
     """Fires where a loss that splits its batch by itself weighs a response by those that share its part."""
-    push = probes.push
+    push = probes.gradient_effect
 
     def weight(batch: Any, said: Any) -> float:
         return float(push.pushes(loss, model, batch, said)[0].towards.norm())
@@ -152,15 +154,15 @@ def _unequal(times: float, words: str, **evidence: Any) -> Fires:
 
 def _split(backward: Any, model: Any, made: Any, responses: Any) -> tuple[float, float]:
     """The lowest cosine with the gradient of the whole batch, and the ratio of lengths that is farthest from 1."""
-    advantages = probes.trials.torch_of([1.0, -1.0, 0.5, -0.2], model)
+    advantages = probes.loss_trials.torch_of([1.0, -1.0, 0.5, -0.2], model)
     worst, ratio = 1.0, 1.0
-    with probes.modes.without_dropout(model):
-        whole = probes.trials.gradient(model, backward, made, responses, advantages, micro_batches=1)
+    with probes.model_modes.without_dropout(model):
+        whole = probes.loss_trials.gradient(model, backward, made, responses, advantages, micro_batches=1)
         if float(whole.norm()) == 0:
             raise probes.Unjudged("the gradient is zero; see STL004")
         for parts in (2, 4):
-            split = probes.trials.gradient(model, backward, made, responses, advantages, micro_batches=parts)
-            worst = min(worst, probes.trials.cosine(split, whole))
+            split = probes.loss_trials.gradient(model, backward, made, responses, advantages, micro_batches=parts)
+            worst = min(worst, probes.loss_trials.cosine(split, whole))
             length = float(split.norm() / whole.norm())
             ratio = length if abs(length - 1) > abs(ratio - 1) else ratio
     return worst, ratio
@@ -173,7 +175,7 @@ def _kept(step: Any, optimizer: Any, model: Any, prompts: Any, responses: Any) -
     seen: list[Any] = []
 
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
-    own = [p for _, p in probes.trials.trainable(model) if id(p) in held]  # nobody empties what no optimizer holds
+    own = [p for _, p in probes.loss_trials.trainable(model) if id(p) in held]  # nobody empties what no optimizer holds
 
     def caught(*args: Any, **kwargs: Any) -> None:
         gradients = (p.grad for p in own)
@@ -182,14 +184,16 @@ def _kept(step: Any, optimizer: Any, model: Any, prompts: Any, responses: Any) -
     half = len(prompts) // 2
     first, second = (prompts[:half], responses[:half]), (prompts[half:], responses[half:])
     model.zero_grad(set_to_none=True)
-    with probes.intercept.replaced(optimizer, "step", caught), probes.modes.without_dropout(model):
+    with probes.intercept.replaced(optimizer, "step", caught), probes.model_modes.without_dropout(model):
         for made, said in (second, first, second):
-            probes.modes.fixed_chance()
-            step(made, said, probes.trials.torch_of([1.0, -0.5][: len(made)] * len(made), model)[: len(made)])
+            probes.model_modes.fixed_chance()
+            step(made, said, probes.loss_trials.torch_of([1.0, -0.5][: len(made)] * len(made), model)[: len(made)])
     if len(seen) != 3 or len({len(g) for g in seen}) > 1 or not all(bool(g.any()) for g in seen):
         return None
     alone, between, after = seen
     added, other = (g - alone * (g @ alone) / (alone @ alone) for g in (after, between))
-    if probes.trials.cosine(added, other) < 0.5:  # what came to it is not of the step before: a critic has learnt, say
+    if (
+        probes.loss_trials.cosine(added, other) < 0.5
+    ):  # what came to it is not of the step before: a critic has learnt, say
         return 1.0
-    return probes.trials.cosine(alone, after)
+    return probes.loss_trials.cosine(alone, after)

@@ -2,8 +2,8 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires, probe, probes
-from grpo_doctor.columns import Column, best, each, isnan, latest, previous, row, total, where, words
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, best, each, isnan, latest, previous, row, total, where, words
 
 
 @check(
@@ -188,10 +188,10 @@ def probe_extremes(
     padding, are lowered in the forwards with a gradient, in those without one, or in both. A trainer that refuses such
     a batch by an exception is right too.
     """
-    made, responses = probes.push.four(render, tokenizer, model, prompts, [3, 5, 2, 4])
+    made, responses = probes.gradient_effect.four(render, tokenizer, model, prompts, [3, 5, 2, 4])
 
     def breaks(by: float, **where: bool) -> bool:
-        return not probes.extremes.finite(loss, [model, reference], made, responses, by, **where)
+        return not probes.extreme_logprobs.finite(loss, [model, reference], made, responses, by, **where)
 
     if breaks(0.0):
         raise probes.Unjudged("loss or gradient of ordinary samples is not finite; see PAD002")

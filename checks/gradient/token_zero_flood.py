@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, each
+from grpo_doctor.series import Column, each
 
 
 @check(

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.columns import Column, best, kendall_tau, known_median, latest, moving_min, words
+from grpo_doctor.series import Column, best, kendall_tau, known_median, latest, moving_min, words
 
 
 @check(

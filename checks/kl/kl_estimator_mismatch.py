@@ -1,8 +1,8 @@
 from typing import Any
 
 from grpo_doctor import Fires, any_of, check, fires, probe, probes
-from grpo_doctor.columns import Column, is_any, where
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, is_any, where
 
 
 @check(
@@ -90,7 +90,7 @@ def probe_estimator(
     coefficient = (settings or {}).get("kl_coef")
     if not coefficient or (settings or {}).get("entropy_coef"):
         raise probes.Unjudged("settings declare no kl_coef alone")
-    trials = probes.trials
+    trials = probes.loss_trials
     if backward is None or render is None or model is None or tokenizer is None or reference is None:
         found = _of_objective(objective)
     elif trials.divergence_cosine(backward, model, reference, render, tokenizer, prompts) is not None:
@@ -114,7 +114,7 @@ def _of_objective(objective: Any) -> float | None:
     the reference; 0 where it heeds these, None where it moves nothing."""
     if objective is None:
         raise probes.Unjudged("needs objective, or backward and reference with render, model and tokenizer")
-    same, more = probes.push.pulls(objective)
+    same, more = probes.gradient_effect.pulls(objective)
     if bool(more.any()):
         return 0.0
     if not bool(same.any()):

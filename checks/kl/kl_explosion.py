@@ -1,7 +1,7 @@
 import math
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.columns import Column, baseline, began, is_any, lowest, moving_median, previous, where, words
+from grpo_doctor.series import Column, baseline, began, is_any, lowest, moving_median, previous, where, words
 
 
 @check(

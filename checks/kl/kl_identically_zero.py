@@ -1,7 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, check, fires, probe, probes
-from grpo_doctor.columns import Column, best, each, isnan, lowest, row, total, where, words
+from grpo_doctor.series import Column, best, each, isnan, lowest, row, total, where, words
 
 
 @check("KL003", kind="defect", severity="warning")
@@ -91,10 +91,10 @@ def probe_reference_stays(
     """
     import torch
 
-    craft = probes.craft
+    craft = probes.crafted_inputs
     if (settings or {}).get("kl_coef") == 0:
         raise probes.Unjudged("settings['kl_coef'] is 0: there is no KL term")
-    if not probes.trials.trainable(model):
+    if not probes.loss_trials.trainable(model):
         raise probes.Unjudged("no parameter requires a gradient; see STL004")
     own = [ids for _, ids in craft.rendered(render, prompts)]
     words = craft.plain_ids(tokenizer, model, own)
@@ -103,10 +103,10 @@ def probe_reference_stays(
     def scored() -> dict[int, Any]:
         return _scored(reference_logprobs, craft.batch_of(mask(own, responses)), responses, own)
 
-    with probes.modes.without_dropout(model):
+    with probes.model_modes.without_dropout(model):
         before = scored()
         with torch.no_grad():
-            for _, parameter in probes.trials.trainable(model):
+            for _, parameter in probes.loss_trials.trainable(model):
                 parameter.add_(0.02 * torch.randn_like(parameter))
         after = scored()
     both = before.keys() & after.keys()
@@ -114,7 +114,11 @@ def probe_reference_stays(
         raise probes.Unjudged("the forward of the reference cannot be told from that of the old policy")
     # where either may be the reference, it is the one that moves less
     moved = min(float((after[n] - before[n]).abs().max()) for n in both)
-    of_old = not moved < 1e-4 and probes.lost.derived(reference_logprobs) and probes.lost.is_old(reference_logprobs)
+    of_old = (
+        not moved < 1e-4
+        and probes.from_loss.derived(reference_logprobs)
+        and probes.from_loss.is_old(reference_logprobs)
+    )
     return fires(
         not moved < 1e-4,
         "The KL is to the old policy, whose ratio the loss takes: it holds a step back and no drift over many."
@@ -131,11 +135,11 @@ def _scored(reference_logprobs: Any, batch: Any, responses: Any, own: Any) -> di
     """The reference's log-probabilities of the responses, one tensor for each forward that may be the reference's."""
     import torch
 
-    if probes.lost.derived(reference_logprobs):
-        ways = probes.lost.of_reference(reference_logprobs)
+    if probes.from_loss.derived(reference_logprobs):
+        ways = probes.from_loss.of_reference(reference_logprobs)
     else:
         with torch.no_grad():
             ways = {0: reference_logprobs(batch.input_ids, torch.as_tensor(batch.attention_mask))}
     tables = {n: table.detach().clone() for n, table in ways.items()}
-    given = probes.craft.response_logprobs
+    given = probes.crafted_inputs.response_logprobs
     return {n: torch.cat(given(lambda *_, t=t: t, batch, responses, own)) for n, t in tables.items()}

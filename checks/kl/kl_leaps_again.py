@@ -1,8 +1,8 @@
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, best, leaps, total, where, words
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, best, leaps, total, where, words
 
 
 @check(

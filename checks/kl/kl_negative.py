@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
-from grpo_doctor.columns import Column, fmin, is_any, isnan, recent_mean, where
+from grpo_doctor.series import Column, fmin, is_any, isnan, recent_mean, where
 
 
 @check(
@@ -118,10 +118,10 @@ def probe_sign(
     if backward is None or render is None or model is None or tokenizer is None:
         return _of_objective(objective)
     if reference is None:
-        return _of_anchor(loss, model, *probes.push.four(render, tokenizer, model, prompts, [3, 5, 2, 4]))
+        return _of_anchor(loss, model, *probes.gradient_effect.four(render, tokenizer, model, prompts, [3, 5, 2, 4]))
     if not any(own is not other for own, other in zip(model.parameters(), reference.parameters(), strict=False)):
         raise probes.Unjudged("reference and model share their weights")
-    found = probes.trials.divergence_cosine(backward, model, reference, render, tokenizer, prompts)
+    found = probes.loss_trials.divergence_cosine(backward, model, reference, render, tokenizer, prompts)
     if found is None:
         raise probes.Unjudged("the reference adds nothing to the gradient at zero advantages")
     if math.isnan(found):
@@ -137,10 +137,10 @@ def _of_objective(objective: Any) -> Fires:
     """Fires where the objective moves log-probabilities away from those of the reference."""
     if objective is None:
         raise probes.Unjudged("needs objective, or backward with render, model and tokenizer")
-    _, more = probes.push.pulls(objective)
+    _, more = probes.gradient_effect.pulls(objective)
     if not bool(more.any()):
         raise probes.Unjudged("the reference adds nothing to the gradient of the objective at zero advantages")
-    away = int((more * probes.trials.torch_of(probes.push.TOWARDS, None) < 0).sum())
+    away = int((more * probes.loss_trials.torch_of(probes.gradient_effect.TOWARDS, None) < 0).sum())
     return fires(
         away > 2,
         "The KL term of the objective leads away from the reference, for {away} of 4 tokens that it finds likelier or "
@@ -154,7 +154,7 @@ def _of_anchor(loss: Any, model: Any, made: Any, responses: Any) -> Fires:
     if loss is None:
         raise probes.Unjudged("needs reference, or loss")
     lower = [1.0, -1.0, 1.0, -1.0]
-    moved = probes.push.moved_by_anchor(loss, model, made, responses, lower)
+    moved = probes.gradient_effect.moved_by_anchor(loss, model, made, responses, lower)
     if not any(moved):
         raise probes.Unjudged("no forward without gradient acts on the gradient at zero advantages")
     away = sum(m * by > 0 for m, by in zip(moved, lower, strict=True))

@@ -2,9 +2,9 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
-from grpo_doctor.columns import Column, baseline, each, is_any, latest, row, where, words
-from grpo_doctor.measured import of_lab
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.lab_results import of_lab
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, baseline, each, is_any, latest, row, where, words
 
 
 @check(
@@ -170,11 +170,11 @@ def probe_reference(
     ## Thresholds of the probe
     - `limit`: k3 of policy and reference, nats per token, up to which they are equal.
     """
-    craft = probes.craft
+    craft = probes.crafted_inputs
     own = [ids for _, ids in craft.rendered(render, prompts)]
     words = craft.plain_ids(tokenizer, model, own)
     responses = craft.canaries(words, [5, 3, 6, 4][: len(own)], craft.special_ids(tokenizer).eos)
-    with probes.modes.without_dropout(model):
+    with probes.model_modes.without_dropout(model):
         batch = craft.batch_of(mask(own, responses))
     strange = sum(craft.row_ids(batch, n)[: len(prompt)] != prompt for n, prompt in enumerate(own))
     between = [craft.row_ids(batch, n)[len(prompt) : len(prompt) + 1] for n, prompt in enumerate(own)]
@@ -193,11 +193,11 @@ def probe_reference(
         )
     if logprobs is None or reference_logprobs is None:
         raise probes.Unjudged("needs logprobs and reference_logprobs; the prompt ids are the same")
-    with probes.modes.without_dropout(model):
+    with probes.model_modes.without_dropout(model):
         policy = craft.response_logprobs(logprobs, batch, responses, own)
         try:
             reference = craft.response_logprobs(reference_logprobs, batch, responses, own)
-        except probes.lost.OtherTokensError:
+        except probes.from_loss.OtherTokensError:
             return fires(True, "The loss gives the reference other ids than the policy.")
     import torch
 

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, seen, total
+from grpo_doctor.series import Column, seen, total
 
 _WARNING = "KL divergence is starting to become negative"
 

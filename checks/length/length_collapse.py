@@ -3,20 +3,8 @@ import math
 import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.columns import (
-    Column,
-    baseline,
-    began,
-    best,
-    fmin,
-    latest,
-    moving_sum,
-    noise,
-    recent_mean,
-    total,
-    where,
-)
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, baseline, began, best, fmin, latest, moving_sum, noise, recent_mean, total, where
 
 
 @check(

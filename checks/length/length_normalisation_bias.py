@@ -3,8 +3,8 @@ from typing import Any
 import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.columns import Column, baseline, each, kendall_tau, several, where
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, baseline, each, kendall_tau, several, where
 
 
 @check(

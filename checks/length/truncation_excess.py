@@ -4,7 +4,7 @@ from typing import NamedTuple
 import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.columns import (
+from grpo_doctor.series import (
     Column,
     baseline,
     began,
@@ -22,7 +22,7 @@ from grpo_doctor.columns import (
     where,
     words,
 )
-from grpo_doctor.columns import solved as is_solved
+from grpo_doctor.series import solved as is_solved
 
 MET, SET_BY = 3, (32, 50)
 """Rows on which the longest mean length must have come to be the limit, for a second time may be chance; and of what

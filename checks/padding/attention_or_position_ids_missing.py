@@ -1,8 +1,8 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.measured import of_lab
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.lab_results import of_lab
+from grpo_doctor.diagnosis.remedies import remedy
 
 
 @probe(
@@ -68,7 +68,7 @@ def attention_or_position_ids_missing(
     ## Sources
     huggingface/trl#2708 (attention_mask missing), OpenRLHF#217 (position_ids).
     """
-    craft = probes.craft
+    craft = probes.crafted_inputs
     pairs = craft.rendered(render, prompts)
     special = craft.special_ids(tokenizer)
     if model is not None and (sample is not None or rollout is not None):
@@ -79,7 +79,7 @@ def attention_or_position_ids_missing(
         raise probes.Unjudged("needs mask and logprobs, or a loss")
     own = [ids for _, ids in pairs]
     responses = craft.canaries(craft.plain_ids(tokenizer, model, own), [4, 2, 6, 3][: len(own)], special.eos)
-    with probes.modes.without_dropout(model), probes.intercept.precision() as precision:
+    with probes.model_modes.without_dropout(model), probes.intercept.precision() as precision:
         together = _scored(mask, logprobs, own, responses)
         alone = [_scored(mask, logprobs, [p], [r])[0] for p, r in zip(own, responses, strict=True)]
     difference = max(float((a - b).abs().max()) for a, b in zip(together, alone, strict=True))
@@ -91,9 +91,9 @@ def attention_or_position_ids_missing(
             "Log-probabilities change by up to {difference:.3g} nats when the sample is padded in a batch.",
             difference=difference,
         )
-    if not exact or model is None or not probes.lost.derived(logprobs):
+    if not exact or model is None or not probes.from_loss.derived(logprobs):
         return None
-    with probes.modes.without_dropout(model):
+    with probes.model_modes.without_dropout(model):
         difference = max(_from_plain(model, mask, logprobs, p, r) for p, r in zip(own, responses, strict=True))
     return fires(
         difference > limit,
@@ -108,7 +108,7 @@ def _from_plain(model: Any, mask: Any, logprobs: Any, prompt: list[int], respons
     where other ids are scored."""
     import torch
 
-    craft = probes.craft
+    craft = probes.crafted_inputs
     batch = craft.batch_of(mask([prompt], [response]))
     if craft.row_ids(batch, 0) != [*prompt, *response]:
         return 0.0
@@ -122,8 +122,8 @@ def _from_plain(model: Any, mask: Any, logprobs: Any, prompt: list[int], respons
 
 def _scored(mask: Any, logprobs: Any, prompts: list[list[int]], responses: list[list[int]]) -> list[Any]:
     """The log-probabilities of each response in one batch."""
-    batch = probes.craft.batch_of(mask(prompts, responses))
-    return [row.detach() for row in probes.craft.response_logprobs(logprobs, batch, responses, prompts)]
+    batch = probes.crafted_inputs.batch_of(mask(prompts, responses))
+    return [row.detach() for row in probes.crafted_inputs.response_logprobs(logprobs, batch, responses, prompts)]
 
 
 def _read_behind(rollout: Any, model: Any, pairs: Any, special: Any) -> int:
@@ -151,7 +151,7 @@ def _read_behind(rollout: Any, model: Any, pairs: Any, special: Any) -> int:
 
 def _of_generation(sample: Any, rollout: Any, model: Any, pairs: Any, special: Any) -> Fires:
     """Fires where generation is given another mask than the prompts' own, or padding after them."""
-    craft = probes.craft
+    craft = probes.crafted_inputs
     own = [ids for _, ids in pairs]
     ended = [[special.eos if special.eos is not None else special.pad]]
     with probes.generations.scripted_generate(model, ended, special.pad, special.eos) as calls:

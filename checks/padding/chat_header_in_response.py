@@ -1,8 +1,8 @@
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires, probe, probes
-from grpo_doctor.columns import Column, moving_mean
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, moving_mean
 
 
 @check(
@@ -90,13 +90,17 @@ def probe_header(render: Any, tokenizer: Any, prompts: Any = None) -> Fires | No
     The adapter's prompts are rendered. None may end with what the tokenizer's chat template puts after a user's words
     where it puts a generation header behind it; dialogues that end with words of the assistant are left out.
     """
-    closing, header = probes.craft.around_the_turn(tokenizer)
-    if not header or not probes.craft.special_ids(tokenizer).all & set(closing):
+    closing, header = probes.crafted_inputs.around_the_turn(tokenizer)
+    if not header or not probes.crafted_inputs.special_ids(tokenizer).all & set(closing):
         raise probes.Unjudged(
             "the tokenizer has no chat template with a header after a turn that a special token closes"
         )
-    asked = [p for p in list(prompts or probes.craft.PROMPTS)[:8] if isinstance(p, str) or p[-1]["role"] != "assistant"]
-    lacking = sum(probes.craft.flat_ids(render(p))[-len(closing) :] == closing for p in asked)
+    asked = [
+        p
+        for p in list(prompts or probes.crafted_inputs.PROMPTS)[:8]
+        if isinstance(p, str) or p[-1]["role"] != "assistant"
+    ]
+    lacking = sum(probes.crafted_inputs.flat_ids(render(p))[-len(closing) :] == closing for p in asked)
     return fires(
         lacking > 0,
         "{lacking} of {rows} prompts end where the user's turn is closed: the policy has to write the header {header} "

@@ -1,7 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
 
 
 @probe(
@@ -54,8 +54,8 @@ def environment_tokens_trained(
     mask = env_mask if env_mask is not None else tool_mask
     if mask is None:
         raise probes.Unjudged("needs env_mask or tool_mask")
-    end = probes.craft.special_ids(tokenizer).eos
-    count = probes.turns.of_mask(probes.turns.spoken(mask, model, tokenizer, prompts, turns), end)
+    end = probes.crafted_inputs.special_ids(tokenizer).eos
+    count = probes.multi_turn.of_mask(probes.multi_turn.spoken(mask, model, tokenizer, prompts, turns), end)
     return fires(
         count.foreign > 0 or count.missed > 0,
         "Of four scripted conversations the mask marks {foreign} tokens that the policy did not generate, and leaves "

@@ -1,7 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires, probe, probes
-from grpo_doctor.columns import Column
+from grpo_doctor.series import Column
 
 
 @check(
@@ -85,7 +85,7 @@ def probe_extraction(
     lengths, with and without EOS. The trainer's own extraction must return exactly the canaries. Two further prompts
     hold an EOS in their middle, where a count of pad ids is wrong twice when pad equals EOS.
     """
-    craft = probes.craft
+    craft = probes.crafted_inputs
     special = craft.special_ids(tokenizer)
     own = [ids for _, ids in craft.rendered(render, prompts)]
     words = craft.plain_ids(tokenizer, model, own)
@@ -106,7 +106,7 @@ def _of_way(extract: Any, own: Any, words: Any, special: Any, tokenizer: Any, mo
     """How many responses come out wrong, of how many, and how many of the wrong ones are in padded rows."""
     import torch
 
-    craft = probes.craft
+    craft = probes.crafted_inputs
     wrong = rows = padded = 0
     for batch, lengths in _batches(own, words, special.eos):
         for case in craft.endings(lengths, special.eos):

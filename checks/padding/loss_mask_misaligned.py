@@ -1,9 +1,9 @@
 from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
-from grpo_doctor.columns import Column, isnan, where
-from grpo_doctor.measured import of_lab
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.lab_results import of_lab
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, isnan, where
 
 
 @check(
@@ -133,7 +133,7 @@ def probe_mask(
     it returns goes through the loss: exactly what was generated is trained, and nothing that a tool or the environment
     said.
     """
-    craft = probes.craft
+    craft = probes.crafted_inputs
     own = [ids for _, ids in craft.rendered(render, prompts)]
     words = craft.plain_ids(tokenizer, model, own)
     count: dict[str, Any] = {"rows": 0, "first": 0, "last": 0, "missed": 0, "extra": 0, "wrong": 0}
@@ -146,7 +146,12 @@ def probe_mask(
             infinite=infinite,
         )
     found = None
-    if (settings or {}).get("entropy_coef") and count["extra"] and not count["missed"] and probes.lost.derived(mask):
+    if (
+        (settings or {}).get("entropy_coef")
+        and count["extra"]
+        and not count["missed"]
+        and probes.from_loss.derived(mask)
+    ):
         of_loss = dict.fromkeys(count, 0)
         _of_loss(loss, model, reference, render, tokenizer, prompts, of_loss)
         if not of_loss["extra"]:
@@ -155,7 +160,7 @@ def probe_mask(
             )
     if not count["wrong"] and loss is not None and model is not None:
         found = _of_loss(loss, model, reference, render, tokenizer, prompts, count)
-        if found is None and isinstance(rollout, probes.rolled.Rolled):
+        if found is None and isinstance(rollout, probes.from_rollout.Rolled):
             found = _of_turns(loss, model, rollout, tokenizer, prompts, turns)
     return found or fires(
         count["wrong"] > 0,
@@ -167,7 +172,7 @@ def probe_mask(
 
 def _of_masks(mask: Any, own: list[list[int]], words: list[int], eos: int | None, count: dict[str, Any]) -> int:
     """Counts what the masks of batches of canary responses leave out and take in; how many have a gradient of NaN."""
-    craft = probes.craft
+    craft = probes.crafted_inputs
     infinite = 0
     orders = [
         (own, [1, 2, 6, 3], 3),
@@ -203,7 +208,7 @@ def _of_loss(
     loss: Any, model: Any, reference: Any, render: Any, tokenizer: Any, prompts: Any, count: dict[str, Any]
 ) -> Fires | None:
     """Counts what the loss leaves out and takes in; fires where it is shifted, or weighs by the padding."""
-    push = probes.push
+    push = probes.gradient_effect
     made, responses = push.four(render, tokenizer, model, prompts, [4, 2, 5, 3])
     found = [p for p in push.pushes(loss, model, made, responses) if bool(p.trained.any())]
     penalised = push.moved_by_reference(loss, model, reference, made, responses)
@@ -250,7 +255,7 @@ def _of_padding(loss: Any, model: Any, made: Any, responses: Any) -> Fires | Non
     Fewer samples are tried where the longer ones do not go through one forward with it: what that changes is GRD006's
     to say.
     """
-    push = probes.push
+    push = probes.gradient_effect
     for count in (4, 2):
         shorter, longer = ([made[0], *[other] * (count - 1)] for other in (made[0], made[-1]))
         said, signs = responses[:count], push.SIGNS[:: 4 // count]
@@ -271,11 +276,11 @@ def _of_padding(loss: Any, model: Any, made: Any, responses: Any) -> Fires | Non
 
 def _of_width(loss: Any, model: Any, prompt: Any, responses: Any) -> Fires | None:
     """Fires where a response weighs less when another one of its batch is longer, though all are as long together."""
-    push = probes.push
+    push = probes.gradient_effect
     words = [i for r in responses for i in r[:-1]]
 
     def said(lengths: list[int]) -> list[Any]:
-        return [[*row, r[-1]] for row, r in zip(probes.craft.canaries(words, lengths), responses, strict=True)]
+        return [[*row, r[-1]] for row, r in zip(probes.crafted_inputs.canaries(words, lengths), responses, strict=True)]
 
     four = [prompt] * 4
     narrow, wide = said([3, 2, 4, 4]), said([3, 2, 2, 6])
@@ -295,10 +300,10 @@ def _of_width(loss: Any, model: Any, prompt: Any, responses: Any) -> Fires | Non
 def _of_turns(loss: Any, model: Any, rollout: Any, tokenizer: Any, prompts: Any, turns: Any) -> Fires | None:
     """Fires where the loss trains what the environment said between two turns, or not all that was generated."""
     try:
-        said = probes.turns.spoken(rollout, model, tokenizer, prompts, turns)
+        said = probes.multi_turn.spoken(rollout, model, tokenizer, prompts, turns)
     except probes.Unjudged:
         return None  # one turn, or the turns cannot be told apart
-    foreign, missed, _ = probes.turns.of_loss(loss, model, said)
+    foreign, missed, _ = probes.multi_turn.of_loss(loss, model, said)
     if not (foreign or missed):
         return None
     return fires(
@@ -313,11 +318,11 @@ def _of_turns(loss: Any, model: Any, rollout: Any, tokenizer: Any, prompts: Any,
 def _compare(
     batch: Any, prompts: list[list[int]], responses: list[list[int]], eos: int | None, count: dict[str, Any]
 ) -> None:
-    marked = probes.craft.trained_tokens(batch)
+    marked = probes.crafted_inputs.trained_tokens(batch)
     for n, (prompt, response) in enumerate(zip(prompts, responses, strict=True)):
-        if probes.craft.left_out(batch, n, response, eos):
+        if probes.crafted_inputs.left_out(batch, n, response, eos):
             continue  # overlong responses that are filtered on purpose
-        positions = probes.craft.response_positions(batch, n, response, prompt)
+        positions = probes.crafted_inputs.response_positions(batch, n, response, prompt)
         if positions is None and count["wrong"]:
             continue
         if positions is None:

@@ -1,8 +1,8 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.measured import of_lab
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.lab_results import of_lab
+from grpo_doctor.diagnosis.remedies import remedy
 
 
 @probe(
@@ -52,7 +52,7 @@ def mask_from_token_identity(
     huggingface/trl#4970; BoBaCai/grpo-dual, which calls pad == EOT a standard, and grpo-dual 91ee919, which
     reversed it two and a half hours later.
     """
-    craft = probes.craft
+    craft = probes.crafted_inputs
     eos = craft.special_ids(tokenizer).eos
     if eos is None:
         raise probes.Unjudged("the tokenizer has no EOS")

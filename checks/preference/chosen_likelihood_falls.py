@@ -2,8 +2,8 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.columns import Column, baseline, latest, lowest, maximum, noise, recent_mean, total, words
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, baseline, latest, lowest, maximum, noise, recent_mean, total, words
 
 
 @check(

@@ -2,8 +2,8 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.columns import Column, baseline, best, isnan, latest, noise, previous, recent_mean, total, where, words
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, baseline, best, isnan, latest, noise, previous, recent_mean, total, where, words
 
 
 @check(
@@ -70,7 +70,7 @@ def pairs_not_told_apart(
     ## What it sees
     From the 40th step and the 20th row on, while the loss has not fallen beyond its noise. **Flat** (warning): the
     share of pairs told apart has neither gained nor is it near 1, and its noise leaves no room for a gain of a tenth of
-    what was left to gain (`grpo_doctor.trajectory`). **At its start** (warning): the mean of the last 20 margins lies
+    what was left to gain (`series.trajectory`). **At its start** (warning): the mean of the last 20 margins lies
     within 0.02 of 0, or, where none are recorded, that of the losses within 0.01 of ln 2, which is the loss of a margin
     of 0; not while the learning rate still rises (where it is not recorded, before step 150), nor where that share has
     gained. **error** where all margins of the run are exactly 0, or the log-probabilities of the chosen responses are;

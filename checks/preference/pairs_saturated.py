@@ -1,8 +1,8 @@
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, baseline, latest, moving_mean, row, total, words
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, baseline, latest, moving_mean, row, total, words
 
 
 @check(

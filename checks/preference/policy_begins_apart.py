@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.columns import Column, baseline, is_any, maximum
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, baseline, is_any, maximum
 
 
 @check(

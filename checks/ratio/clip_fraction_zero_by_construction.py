@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.columns import Column, row, total
+from grpo_doctor.series import Column, row, total
 
 
 @check(

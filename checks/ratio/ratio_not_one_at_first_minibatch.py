@@ -1,8 +1,8 @@
 from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
-from grpo_doctor.columns import Column, words
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, words
 
 
 @check(
@@ -129,13 +129,13 @@ def probe_ratio(
     - `limit`: mean |ratio - 1| without an update, up to which scoring is the same.
     - `low_precision`: the same where a module computed in half precision.
     """
-    craft = probes.craft
+    craft = probes.crafted_inputs
     pairs = craft.rendered(render, prompts)
     own = [ids for _, ids in pairs]
     words = craft.plain_ids(tokenizer, model, own)
     responses = craft.canaries(words, [5, 3, 6, 4][: len(own)], craft.special_ids(tokenizer).eos)
     mode = _mode_of_update(model, step, loss, [p for p, _ in pairs], responses)
-    composite = old_logprobs is None and probes.lost.derived(logprobs)
+    composite = old_logprobs is None and probes.from_loss.derived(logprobs)
     with probes.intercept.precision() as precision:
         if composite:
             model.train(mode is not False)
@@ -168,10 +168,12 @@ Rows = list[list[int]]
 
 def _of_forwards(mask: Any, logprobs: Any, prompts: Rows, responses: Rows) -> tuple[list[Any], list[Any]]:
     """Old and new log-probabilities of a loss that is one function, from its own forwards."""
-    batch = probes.craft.batch_of(mask(prompts, responses))
-    old = probes.lost.of_old(logprobs)
+    batch = probes.crafted_inputs.batch_of(mask(prompts, responses))
+    old = probes.from_loss.of_old(logprobs)
     new = logprobs(batch.input_ids, batch.attention_mask)
-    one, other = (probes.craft.response_logprobs(lambda *_, t=t: t, batch, responses, prompts) for t in (old, new))
+    one, other = (
+        probes.crafted_inputs.response_logprobs(lambda *_, t=t: t, batch, responses, prompts) for t in (old, new)
+    )
     return one, other
 
 
@@ -182,8 +184,8 @@ def _of_seams(
     found: list[list[Any]] = []
     model.eval()
     for score in (old, new):
-        batch = probes.craft.batch_of(mask(prompts, responses))
-        rows = probes.craft.response_logprobs(score, batch, responses, prompts)
+        batch = probes.crafted_inputs.batch_of(mask(prompts, responses))
+        rows = probes.crafted_inputs.response_logprobs(score, batch, responses, prompts)
         found.append([row.detach() for row in rows])
         model.train(training)
     return found[0], found[1]
@@ -194,16 +196,16 @@ def _mode_of_update(model: Any, step: Any, loss: Any, prompts: Any, responses: A
     model.eval()
     own = step is not None and not isinstance(step, probes.updates.PlainStep)
     if own:
-        step(prompts, responses, probes.trials.spread(len(prompts), model))
+        step(prompts, responses, probes.loss_trials.spread(len(prompts), model))
     elif loss is not None:
-        loss(prompts, responses, probes.trials.spread(len(prompts), model))
+        loss(prompts, responses, probes.loss_trials.spread(len(prompts), model))
     return True if model.training else (False if own else None)
 
 
 def _stopped(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) -> tuple[int, int]:
     """How many tokens of how many are pushed down by a negative advantage and not up by a positive one, which only a
     ratio above the clip's bound explains; or the other way round, in samples of which others are pushed both ways."""
-    push = probes.push
+    push = probes.gradient_effect
     made, responses = push.four(render, tokenizer, model, prompts, [4, 3, 5, 4])
     up, down = ([s * sign for s in push.SIGNS] for sign in (1.0, -1.0))
     one, other = (push.pushes(loss, model, made, responses, signs=signs) for signs in (up, down))

@@ -2,7 +2,7 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
 
 FAR = 0.5
 """Log-ratio at which the clip is tried: a ratio of 1.65 or 0.61, beyond usual bounds and within a dual clip of 3."""
@@ -80,19 +80,23 @@ def ratio_or_clip_reversed(
     if loss is None or render is None or model is None or tokenizer is None:
         raise probes.Unjudged("needs objective, or loss with render, model and tokenizer")
     temperature = float(declared.get("temperature") or 1.0)
-    made, responses = probes.push.four(render, tokenizer, model, prompts, [3, 5, 2, 4])  # a sort would change the order
+    made, responses = probes.gradient_effect.four(
+        render, tokenizer, model, prompts, [3, 5, 2, 4]
+    )  # a sort would change the order
 
     def pushed(log_ratios: Any) -> Any:
         import torch
 
-        found = probes.push.pushes(loss, model, made, responses, log_ratios=log_ratios, temperature=temperature)
+        found = probes.gradient_effect.pushes(
+            loss, model, made, responses, log_ratios=log_ratios, temperature=temperature
+        )
         return torch.stack([p.towards[:2] for p in found])
 
     # without a KL, an adapter's forward that acts on nothing may be the reference's
     reference = not declared.get("kl_coef") and hasattr(model, "disable_adapter")
-    signs = probes.trials.torch_of(probes.push.SIGNS, model)
+    signs = probes.loss_trials.torch_of(probes.gradient_effect.SIGNS, model)
     own = probes.intercept.language_model(model)
-    beside = probes.push.beside(loss, [model], made, responses, signs)
+    beside = probes.gradient_effect.beside(loss, [model], made, responses, signs)
     idle = any(b.module is own and b.scores and not b.acts for b in beside)
     with probes.generations.scripted_loops() as loops:
         found = _judged(pushed, declared, takes_old=idle and not reference, sure=False)
@@ -110,7 +114,7 @@ def _of_objective(objective: Any, log_ratios: list[float]) -> Any:
     shift = torch.zeros(4, 3)
     shift[:, 1] = torch.tensor(log_ratios)
     gradients = []
-    for advantages in (torch.tensor(probes.push.SIGNS), torch.zeros(4)):
+    for advantages in (torch.tensor(probes.gradient_effect.SIGNS), torch.zeros(4)):
         new = torch.tensor([[-2.0, -1.5, -0.5]] * 4, requires_grad=True)
         value = objective(new, new.detach() - shift, new.detach(), advantages, mask, torch.ones(4, 3))
         gradients.append(torch.autograd.grad(value, new, allow_unused=True)[0] if value.requires_grad else None)
@@ -122,7 +126,7 @@ def _judged(pushed: Any, settings: dict[str, Any], takes_old: bool, sure: bool =
     """``takes_old``: the loss has old log-probabilities; not ``sure``: it makes a forward that may be theirs."""
     import torch
 
-    signs = torch.tensor(probes.push.SIGNS)
+    signs = torch.tensor(probes.gradient_effect.SIGNS)
     on = pushed([0.0] * 4).cpu() * signs[:, None]
     least = 1e-4 * float(on.abs().max())
     if least == 0:

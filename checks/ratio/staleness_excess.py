@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.columns import Column, isnan, previous, where, words
+from grpo_doctor.series import Column, isnan, previous, where, words
 
 
 @check(

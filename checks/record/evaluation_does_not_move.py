@@ -2,8 +2,8 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, fold
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, fold
 
 
 def same(state: tuple[float, int], score: Any) -> tuple[tuple[float, int], float]:

@@ -1,7 +1,7 @@
 from functools import reduce
 
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.columns import Column, best, isnan, lowest, maximum, total, where, words
+from grpo_doctor.series import Column, best, isnan, lowest, maximum, total, where, words
 
 WATCHED = ("eos_suppressed_rate", "advantage_mean", "judge_failure_rate", "top1_prob")
 

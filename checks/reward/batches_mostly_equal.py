@@ -1,7 +1,7 @@
 import math
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, baseline, isnan, latest, moving_mean, previous, row, total, where
+from grpo_doctor.series import Column, baseline, isnan, latest, moving_mean, previous, row, total, where
 
 
 @check(
@@ -44,7 +44,7 @@ def batches_mostly_equal(
     ## What it sees
     No spread within the batch (reward_std, or reward_max less reward_min, at most 1e-6) on 80 % of 20 rewards or more
     and of the last ten, in a log that counts no equal groups (ADV003 judges those), while the
-    reward has neither gained nor is near its top (`grpo_doctor.trajectory`). Half of the rewards are enough where the
+    reward has neither gained nor is near its top (`series.trajectory`). Half of the rewards are enough where the
     batches without spread have all the same reward and the same mean length too: prompts differ from step to step, so
     that is one answer to all of them.
 

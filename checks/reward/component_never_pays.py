@@ -3,9 +3,9 @@ from functools import partial
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, fold, row, where, words
-from grpo_doctor.meant import of_form, of_success
-from grpo_doctor.trajectory import Parts, named
+from grpo_doctor.series import Column, fold, row, where, words
+from grpo_doctor.series.reward_components import of_form, of_success
+from grpo_doctor.series.trajectory import Parts, named
 
 
 def least_paid(state: Parts, components: Any, step: float, now: float, *, share: float) -> tuple[Parts, float]:
@@ -70,7 +70,7 @@ def component_never_pays(
     """A component of the reward has hardly ever paid, while the reward rises, or is the one for being right.
 
     ## What it sees
-    From the 20th row on: the reward has gained (`grpo_doctor.trajectory`), and a component has never been further
+    From the 20th row on: the reward has gained (`series.trajectory`), and a component has never been further
     above its floor (its lowest value, at most 0) than a tenth of the reward now, or has stood at its floor on 85 % of
     its rows and has not gained. Components whose names say that they reward form, or punish, are passed over, and so is
     one that moves and is below 0 on every row, unless it is named after being right: it is a cost.

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, baseline, latest, moving_min, words
+from grpo_doctor.series import Column, baseline, latest, moving_min, words
 
 
 @check(
@@ -37,7 +37,7 @@ def evaluated_text_unlikely(
 
     ## What it sees
     Each of the last three perplexities of an evaluation is at least twice the first one. Where the reward has gained
-    meanwhile (`grpo_doctor.trajectory`) the sentence says so: that is what over-optimisation looks like.
+    meanwhile (`series.trajectory`) the sentence says so: that is what over-optimisation looks like.
 
     ## Thresholds
     - `grown_factor`: factor over the first perplexity; 2 is 0.7 nats per token.

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, words
+from grpo_doctor.series import Column, words
 
 
 @check(
@@ -36,7 +36,7 @@ def held_out_score_falls(
     """The held-out score has fallen from the level that it had reached.
 
     ## What it sees
-    The trajectory of the held-out score (`grpo_doctor.trajectory`): its last window lies below its best by more than
+    The trajectory of the held-out score (`series.trajectory`): its last window lies below its best by more than
     the noise explains, or, with few evaluations, they go down by rank since the highest. **warning** when it has lost
     15 % of its best level and a quarter of the range that it has moved in, **error** from 30 % and half of that range.
     A **warning** too where its last quarter lies below its first by more than a gain would have needed to show: less is

@@ -1,9 +1,9 @@
 import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.columns import Column, baseline, best, gained, moving_mean, previous, row, sqrt, total, where, words
-from grpo_doctor.measured import of_lab
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.lab_results import of_lab
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, baseline, best, gained, moving_mean, previous, row, sqrt, total, where, words
 
 
 @check(
@@ -63,7 +63,7 @@ def length_or_format_driven_reward(
     """The reward follows the length of the responses, or their form alone.
 
     ## What it sees
-    **Form**: the reward has gained (`grpo_doctor.trajectory`), and of its gain less than a third can be of the
+    **Form**: the reward has gained (`series.trajectory`), and of its gain less than a third can be of the
     components that are not named after form (format, tags, length, penalties): those have not gained, and their noise
     leaves no room for more. They must have room above: what stands at 80 % of its own best row is no failure. It is
     an outcome: nothing shows that the task is learnt.

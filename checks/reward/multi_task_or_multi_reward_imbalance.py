@@ -2,10 +2,10 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.columns import Column, best, fold, lowest, maximum, recent_mean, row, words
-from grpo_doctor.meant import of_form
-from grpo_doctor.remedies import remedy
-from grpo_doctor.trajectory import Parts, named
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, best, fold, lowest, maximum, recent_mean, row, words
+from grpo_doctor.series.reward_components import of_form
+from grpo_doctor.series.trajectory import Parts, named
 
 HALF = 0.5
 """Share of its best level that a part must have lost."""
@@ -95,7 +95,7 @@ def multi_task_or_multi_reward_imbalance(
 
     ## What it sees
     From the 20th reward on: a component of the reward, or the mean reward of a task, has fallen beyond its noise
-    (`grpo_doctor.trajectory`) and lost half of its best level and a fiftieth of the whole reward, while the reward as a
+    (`series.trajectory`) and lost half of its best level and a fiftieth of the whole reward, while the reward as a
     whole has not fallen, or has moved by no more than a fifth of its level all along. A part that is named after form
     or a penalty and was never above 0 is passed over: it is the price of the others.
 

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, lowest
+from grpo_doctor.series import Column, lowest
 
 
 @check(
@@ -42,7 +42,7 @@ def reward_collapse(
     """The reward has fallen from the level that it had reached.
 
     ## What it sees
-    The trajectory of the reward (`grpo_doctor.trajectory`): its last window lies below its best by more than the noise
+    The trajectory of the reward (`series.trajectory`): its last window lies below its best by more than the noise
     explains, however often one looks. **warning** when it has lost 15 % of its best level and a quarter of the range
     that it has moved in, **error** from 30 % and half of that range, **critical** when it is back within a tenth of the
     lowest reward of the run. For rewards below 0 the range alone counts: -5 to -4 is as wide as 0 to 1. The onset is

@@ -1,7 +1,8 @@
 import math
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import (
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import (
     Column,
     baseline,
     best,
@@ -17,7 +18,6 @@ from grpo_doctor.columns import (
     where,
     words,
 )
-from grpo_doctor.remedies import remedy
 
 
 @check(

@@ -1,7 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
 
 
 @probe(
@@ -49,7 +49,7 @@ def reward_function_breaks(reward: Any, graded: Any, tokenizer: Any = None, rend
     huggingface/trl documentation of custom reward functions; the template of DeepSeek-R1's distilled models, which
     opens `<think>` in the prompt.
     """
-    verifier = probes.verifier
+    verifier = probes.reward_function
     if verifier.in_trl_form(reward) and not verifier.takes_columns(reward):
         return fires(
             True, "The reward function has TRL's form and takes no **kwargs: any other column of the data set raises."
@@ -74,7 +74,7 @@ def _broken(what: str, text: str) -> Fires:
 
 def _order(reward: Any, graded: Any) -> Fires | None:
     """Fires where a response gets another reward in a batch than alone."""
-    verifier = probes.verifier
+    verifier = probes.reward_function
     batch = [(example, text) for example in graded for text in (example[3], example[2])]
     alone = [verifier.score(reward, *one) for one in batch]
     if alone != [verifier.score(reward, *one) for one in batch]:
@@ -96,10 +96,10 @@ def _order(reward: Any, graded: Any) -> Fires | None:
 
 def _prefilled(reward: Any, graded: Any, tokenizer: Any, render: Any) -> Fires | None:
     """Fires where a tag that the prompt has already opened is asked of the response as well."""
-    verifier = probes.verifier
+    verifier = probes.reward_function
     for example in graded:
         prompt, _, right, _ = example
-        ids = probes.craft.flat_ids(render(prompt))
+        ids = probes.crafted_inputs.flat_ids(render(prompt))
         opened = tokenizer is not None and str(tokenizer.decode(ids)).rstrip().endswith("<think>")
         if not opened or not right.lstrip().startswith("<think>"):
             continue

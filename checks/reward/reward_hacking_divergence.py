@@ -4,8 +4,8 @@ from typing import Any
 import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, best, each, latest, lowest, recent_mean, row, total, where
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, best, each, latest, lowest, recent_mean, row, total, where
 
 
 def beside(components: Any, reward: Any) -> float:
@@ -76,7 +76,7 @@ def reward_hacking_divergence(
     """The reward rises while a metric that is not rewarded falls or stays at nothing.
 
     ## What it sees
-    From the 20th reward on: the reward has gained and has not fallen (`grpo_doctor.trajectory`). Beside it the
+    From the 20th reward on: the reward has gained and has not fallen (`series.trajectory`). Beside it the
     trajectories of three second metrics, each only where it is not the reward itself: the held-out score, the success
     rate and the share of valid responses. **error**: one of them has lost most of what it had reached (30 % of its best
     level and half of its range); **warning**: it has fallen by less, beyond its noise, or the mean of 5 of its values

@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, moving_median, noise, previous
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, moving_median, noise, previous
 
 
 @check(

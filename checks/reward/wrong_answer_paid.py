@@ -1,7 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
 
 
 @probe(
@@ -52,7 +52,7 @@ def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
     One token deceives a judge: https://arxiv.org/abs/2507.08794. A maximum for an unparsable gold answer:
     huggingface/open-r1, accuracy_reward of its first versions.
     """
-    verifier = probes.verifier
+    verifier = probes.reward_function
     others = [str(gold) for _, gold, *_ in graded]
     doubtful: Fires | None = None
     for n, example in enumerate(graded):
@@ -82,7 +82,7 @@ def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
 
 def _of(reward: Any, example: Any, response: str, gold: Any) -> float | None:
     try:
-        return probes.verifier.score(reward, example, response, gold)
+        return probes.reward_function.score(reward, example, response, gold)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         return None  # which is REW013's to say
 

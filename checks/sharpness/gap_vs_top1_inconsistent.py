@@ -1,7 +1,7 @@
 import numpy as np
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column
+from grpo_doctor.series import Column
 
 
 @check(

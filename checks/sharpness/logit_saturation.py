@@ -1,7 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires, probe, probes
-from grpo_doctor.columns import Column
+from grpo_doctor.series import Column
 
 
 @check(
@@ -111,12 +111,12 @@ def probe_sharpness(
     """
     import torch
 
-    craft = probes.craft
+    craft = probes.crafted_inputs
     rows = [ids for _, ids in craft.rendered(render, prompts)]
     ids, real = craft.pad_left(rows, craft.special_ids(tokenizer).pad, craft.device_of(model))
 
     def sharpness(of: Any) -> tuple[float, float]:
-        with probes.modes.held_in_eval(of), torch.no_grad():
+        with probes.model_modes.held_in_eval(of), torch.no_grad():
             two = probes.intercept.logits_of(of, ids, real)[:, -1].float()
         high = two.topk(2).values
         return float((high[:, 0] - high[:, 1]).mean()), float(two.softmax(-1).amax(-1).mean())

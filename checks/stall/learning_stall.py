@@ -1,17 +1,5 @@
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import (
-    Column,
-    baseline,
-    best,
-    fmax,
-    fmin,
-    isnan,
-    lowest,
-    recent_mean,
-    total,
-    where,
-    words,
-)
+from grpo_doctor.series import Column, baseline, best, fmax, fmin, isnan, lowest, recent_mean, total, where, words
 
 
 @check(
@@ -74,7 +62,7 @@ def learning_stall(
     """The policy does not learn: the reward has not moved.
 
     ## What it sees
-    The trajectory of the reward (`grpo_doctor.trajectory`), from the 12th reward on.
+    The trajectory of the reward (`series.trajectory`), from the 12th reward on.
 
     **Never paid** (error): at least 85 % of the rewards are the lowest of the run, which is 0 or less, and the reward
     has not gained; before the 40th step it is a **warning**. The same as a warning from the 3rd reward on where not one

@@ -1,7 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
 
 
 @probe(
@@ -45,9 +45,9 @@ def lora_b_zero(model: Any, render: Any, tokenizer: Any, step: Any, prompts: Any
     matrices = [(name, p) for name, p in model.named_parameters() if "lora_B" in name]
     if not matrices:
         raise probes.Unjudged("the model has no LoRA")
-    made, responses = probes.trials.trial(render, tokenizer, model, prompts)
+    made, responses = probes.loss_trials.trial(render, tokenizer, model, prompts)
     for _ in range(2):
-        step(made, responses, probes.trials.spread(len(made), model))
+        step(made, responses, probes.loss_trials.spread(len(made), model))
     zero = sum(not bool(p.detach().any()) for _, p in matrices)
     return fires(
         zero == len(matrices),

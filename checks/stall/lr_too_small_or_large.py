@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.columns import Column, moving_max, moving_median, previous, recent_mean, where
+from grpo_doctor.series import Column, moving_max, moving_median, previous, recent_mean, where
 
 
 @check(

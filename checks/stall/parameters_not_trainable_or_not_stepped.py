@@ -5,9 +5,9 @@ from math import nan
 from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
-from grpo_doctor.columns import Column, fmax, isnan, latest, row, where, words
-from grpo_doctor.measured import of_lab
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.lab_results import of_lab
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, fmax, isnan, latest, row, where, words
 
 
 @check(
@@ -141,7 +141,7 @@ def probe_step(
     right way (RAT007) nor that a step is large enough (STL001, STL003), nor sharded optimizers (ZeRO-3, FSDP), whose
     parameters are other objects by design.
     """
-    named = probes.trials.trainable(model)
+    named = probes.loss_trials.trainable(model)
     if not named:
         return fires(True, "No parameter requires a gradient.")
     missing = _not_held(optimizer, named)
@@ -153,14 +153,14 @@ def probe_step(
             trainable=len(named),
             first=missing[0],
         )
-    made, responses = probes.trials.trial(render, tokenizer, model, prompts)
-    samples = made, responses, probes.trials.spread(len(made), model)
+    made, responses = probes.loss_trials.trial(render, tokenizer, model, prompts)
+    samples = made, responses, probes.loss_trials.spread(len(made), model)
     down = None
     if backward is not None:
-        with probes.modes.without_dropout(model):
-            down = probes.trials.gradient(model, backward, *samples)
-            without = probes.trials.gradient(model, backward, made, responses, 0 * samples[2])
-            meant = functools.partial(probes.trials.towards, model, render, tokenizer, *samples)
+        with probes.model_modes.without_dropout(model):
+            down = probes.loss_trials.gradient(model, backward, *samples)
+            without = probes.loss_trials.gradient(model, backward, made, responses, 0 * samples[2])
+            meant = functools.partial(probes.loss_trials.towards, model, render, tokenizer, *samples)
             if (found := _of_gradient(model, named, down, without, meant)) is not None:
                 return found
     if step is None:
@@ -173,9 +173,9 @@ def probe_step(
             "Two updates on samples with advantages of both signs changed none of {trainable} trainable tensors.",
             trainable=len(named),
         )
-    up = down is not None and probes.trials.cosine(moved, down) > 0.1
+    up = down is not None and probes.loss_trials.cosine(moved, down) > 0.1
     if probes.updates.maximises(optimizer):  # then the loss was turned around, and only the samples can tell
-        up = probes.trials.cosine(moved, probes.trials.towards(model, render, tokenizer, *samples)) < -0.02
+        up = probes.loss_trials.cosine(moved, probes.loss_trials.towards(model, render, tokenizer, *samples)) < -0.02
     # several steps of an optimizer that scales each one need not go down the gradient of their sum
     if fresh and up and len(steps) < 2:
         return fires(True, "An update moves the weights up the gradient of the loss.")

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.columns import Column, baseline, is_any, latest, total, where
+from grpo_doctor.series import Column, baseline, is_any, latest, total, where
 
 
 @check(

@@ -2,7 +2,7 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.columns import Column, best, fold, latest, moving_sum, row, total, where, words
+from grpo_doctor.series import Column, best, fold, latest, moving_sum, row, total, where, words
 
 
 def equal(state: tuple[float, float, int], score: Any) -> tuple[tuple[float, float, int], float]:

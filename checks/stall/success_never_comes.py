@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import Column, baseline, best, lowest, total, words
+from grpo_doctor.series import Column, baseline, best, lowest, total, words
 
 
 @check(
@@ -39,7 +39,7 @@ def success_never_comes(
 
     ## What it sees
     A success rate that has been 0 in all of 40 values or more. From the 12th value on also one that is 0 on 85 % of its
-    rows (`grpo_doctor.trajectory`) beside three or more held-out scores of which none has been above 0.05: two
+    rows (`series.trajectory`) beside three or more held-out scores of which none has been above 0.05: two
     measurements on different prompts then say the same. Where the reward has never paid either, STL001 says so.
 
     ## Thresholds

@@ -2,7 +2,8 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import (
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import (
     Column,
     baseline,
     latest,
@@ -18,7 +19,6 @@ from grpo_doctor.columns import (
     where,
     words,
 )
-from grpo_doctor.remedies import remedy
 
 
 @check(

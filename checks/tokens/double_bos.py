@@ -1,7 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
 
 
 @probe(
@@ -47,7 +47,7 @@ def double_bos(
     ## Sources
     vllm#27486, OpenRLHF#393, open-r1#462.
     """
-    craft = probes.craft
+    craft = probes.crafted_inputs
     bos = craft.special_ids(tokenizer).bos
     if bos is None:
         raise probes.Unjudged("the tokenizer has no BOS token")

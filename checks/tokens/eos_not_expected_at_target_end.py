@@ -1,7 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
 
 
 @probe(
@@ -49,12 +49,12 @@ def eos_not_expected_at_target_end(
     """
     import torch
 
-    craft = probes.craft
+    craft = probes.crafted_inputs
     ends = sorted(probes.sampling.end_ids(tokenizer, model))
     if not ends:
         raise probes.Unjudged("the tokenizer has no EOS")
     found = []
-    with probes.modes.held_in_eval(model), torch.no_grad():
+    with probes.model_modes.held_in_eval(model), torch.no_grad():
         for prompt, answer in list(supervised)[:16]:
             ids = craft.flat_ids(render(prompt)) + craft.flat_ids(tokenizer(answer, add_special_tokens=False))
             given = torch.tensor([ids], device=craft.device_of(model))

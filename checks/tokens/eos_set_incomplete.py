@@ -2,8 +2,8 @@ import itertools
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires, probe, probes
-from grpo_doctor.columns import Column
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column
 
 
 @check(
@@ -99,7 +99,7 @@ def probe_terminator(
     warning. It certifies that one terminator stops the sampler. It does not certify that the
     policy emits it (TOK007), nor stop strings, nor an inference server with settings of its own.
     """
-    craft = probes.craft
+    craft = probes.crafted_inputs
     special = craft.special_ids(tokenizer)
     terminator = _terminator(tokenizer, settings or {}, special)
     if sample is None or model is None or render is None:
@@ -129,8 +129,10 @@ def _terminator(tokenizer: Any, settings: Any, special: Any) -> int:
             raise probes.Unjudged("the tokenizer has neither a chat template nor an EOS")
         return int(special.eos)
     turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
-    whole = probes.craft.flat_ids(tokenizer.apply_chat_template(turns, tokenize=True))
-    open_ = probes.craft.flat_ids(tokenizer.apply_chat_template(turns[:1], tokenize=True, add_generation_prompt=True))
+    whole = probes.crafted_inputs.flat_ids(tokenizer.apply_chat_template(turns, tokenize=True))
+    open_ = probes.crafted_inputs.flat_ids(
+        tokenizer.apply_chat_template(turns[:1], tokenize=True, add_generation_prompt=True)
+    )
     closing = [i for i in whole[len(open_) :] if i in special.all]
     if not closing:
         raise probes.Unjudged("the chat template closes a turn with no special token; say settings['turn_terminator']")
@@ -143,7 +145,7 @@ def _goes_on(
     """Whether words come after the terminator, and whether the rollout cuts them off."""
     import torch
 
-    craft = probes.craft
+    craft = probes.crafted_inputs
     special = craft.special_ids(tokenizer)
     pairs = craft.rendered(render, prompts)
     word = craft.plain_ids(tokenizer, model, [ids for _, ids in pairs])[0]

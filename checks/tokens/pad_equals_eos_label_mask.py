@@ -1,8 +1,8 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.measured import of_lab
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.lab_results import of_lab
+from grpo_doctor.diagnosis.remedies import remedy
 
 
 @probe(
@@ -51,7 +51,7 @@ def pad_equals_eos_label_mask(
     ## Sources
     huggingface/transformers#23530, huggingface/trl#976; BoBaCai/grpo-dual.
     """
-    craft = probes.craft
+    craft = probes.crafted_inputs
     special = craft.special_ids(tokenizer)
     if special.eos is None:
         raise probes.Unjudged("the tokenizer has no EOS")

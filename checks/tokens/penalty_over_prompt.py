@@ -1,7 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
 
 
 @probe(
@@ -50,7 +50,7 @@ def penalty_over_prompt(
     ## Sources
     BoBaCai/grpo-dual (bug 2), grpo-dual be52b55; transformers#36642 and PR #37625.
     """
-    craft = probes.craft
+    craft = probes.crafted_inputs
     rows = [ids for _, ids in craft.rendered(render, prompts)]
     words = craft.plain_ids(tokenizer, model, rows)
     eos = craft.special_ids(tokenizer).eos
@@ -89,7 +89,7 @@ def _of_processor(penalize: Any, tokenizer: Any, model: Any, words: list[int], e
     worst, gain = 0.0, 0.0
     for response in ([], [words[0]], [words[0], words[-1], words[0]]):
         for sign in (1.0, -1.0):
-            logits = sign * torch.linspace(0.5, 2.0, size)[None].to(probes.craft.device_of(model))
+            logits = sign * torch.linspace(0.5, 2.0, size)[None].to(probes.crafted_inputs.device_of(model))
             outs = []
             for prompt in (one * 3, two * 3, [*one, *one, *two]):
                 tokens = torch.tensor([[*prompt, *response]], device=logits.device)
@@ -107,7 +107,7 @@ def _of_earlier(penalize: Any, tokenizer: Any, model: Any, words: list[int]) -> 
     import torch
 
     size = getattr(getattr(model, "config", None), "vocab_size", None) or len(tokenizer)
-    device = probes.craft.device_of(model)
+    device = probes.crafted_inputs.device_of(model)
     logits = torch.linspace(0.5, 2.0, size, device=device)[None]
     prompt = words[:4]
     outs = []
@@ -120,10 +120,10 @@ def _of_earlier(penalize: Any, tokenizer: Any, model: Any, words: list[int]) -> 
 def _of_sampler(sample: Any, model: Any, tokenizer: Any, words: list[int], own: list[list[int]]) -> float:
     import torch
 
-    device = probes.craft.device_of(model)
-    if isinstance(getattr(sample, "__self__", None), probes.rolled.Rolled):  # takes the adapter's prompts alone
+    device = probes.crafted_inputs.device_of(model)
+    if isinstance(getattr(sample, "__self__", None), probes.from_rollout.Rolled):  # takes the adapter's prompts alone
         prompts = [own[0], own[-1]]
-        special = probes.craft.special_ids(tokenizer).all
+        special = probes.crafted_inputs.special_ids(tokenizer).all
         words = [*words[:4], *(i for i in dict.fromkeys(own[0] + own[-1]) if i not in special)][:48]
     else:
         half = max(2, min(8, len(words) // 2))
@@ -133,7 +133,7 @@ def _of_sampler(sample: Any, model: Any, tokenizer: Any, words: list[int], own: 
         size = probes.intercept.logits_of(model, rows[0][:1], torch.ones_like(rows[0][:1])).shape[-1]
     flat = torch.full((size,), -20.0)
     flat[words] = torch.linspace(1.0, 1.2, len(words))
-    end = probes.craft.special_ids(tokenizer).eos
+    end = probes.crafted_inputs.special_ids(tokenizer).eos
     over = flat if end is None else torch.full((size,), -1e4).index_fill(0, torch.tensor([end]), 0.0)
     drawn = []
     for ids in rows:
@@ -143,7 +143,7 @@ def _of_sampler(sample: Any, model: Any, tokenizer: Any, words: list[int], own: 
             return flat if forward.input_ids.shape[1] <= width else over  # only a row's first token counts
 
         # dropout draws too, and more for a longer prompt
-        with probes.modes.without_dropout(model), probes.intercept.scripted_logits(model, logits):
+        with probes.model_modes.without_dropout(model), probes.intercept.scripted_logits(model, logits):
             drawn.append(probes.sampling.sampled(sample, ids, torch.ones_like(ids), model, most=1)[:, ids.shape[1]])
         if not set(drawn[-1].tolist()) <= set(words):
             raise probes.Unjudged("the sampler does not draw from the adapter's model; see GEN002")

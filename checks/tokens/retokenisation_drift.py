@@ -1,8 +1,8 @@
 from typing import Any
 
 from grpo_doctor import Fires, check, fires, probe, probes
-from grpo_doctor.columns import Column, seen, total
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, seen, total
 
 _WARNING = "Inconsistent training and inference tokenization"
 
@@ -92,7 +92,7 @@ def probe_fragile_ids(
             pass  # one turn, or the turns cannot be told apart
     if mask is None:
         raise unseen or probes.Unjudged("needs mask, or a rollout in turns that returns ids")
-    craft = probes.craft
+    craft = probes.crafted_inputs
     own = [ids for _, ids in craft.rendered(render, prompts)]
     words = craft.plain_ids(tokenizer, model, own)
     fragile = _fragile(tokenizer, words, craft.special_ids(tokenizer).all)
@@ -118,11 +118,11 @@ _REASONING = ("<think>one</think>two", "<think>three</think>four", "<think>five<
 
 def _of_turns(speaks: Any, model: Any, tokenizer: Any, prompts: Any, turns: Any) -> Fires | None:
     """Fires where turns are generated after other ids than the trained conversation holds before them."""
-    plain = probes.turns.spoken(speaks, model, tokenizer, prompts, turns)
+    plain = probes.multi_turn.spoken(speaks, model, tokenizer, prompts, turns)
     elsewhere, lost = sum(s.elsewhere for s in plain), False
     if not elsewhere and turns is None:
         try:
-            reasoned = probes.turns.spoken(speaks, model, tokenizer, prompts, _REASONING)
+            reasoned = probes.multi_turn.spoken(speaks, model, tokenizer, prompts, _REASONING)
             elsewhere = sum(s.elsewhere for s in reasoned)
         except probes.Unjudged:
             lost = True

@@ -1,9 +1,9 @@
 from typing import Any
 
 from grpo_doctor import Fires, Rival, check, fires, probe, probes
-from grpo_doctor.columns import Column, baseline, moving_mean
-from grpo_doctor.measured import of_lab
-from grpo_doctor.remedies import remedy
+from grpo_doctor.diagnosis.lab_results import of_lab
+from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor.series import Column, baseline, moving_mean
 
 
 @check(
@@ -115,7 +115,7 @@ def probe_templates(
     RL ids, and neither a line break nor the chat template's generation header may stand between them and the answer:
     then RL's prompt lacks it. The finding names the first token at which they part.
     """
-    craft = probes.craft
+    craft = probes.crafted_inputs
     answers = ["Custom -> Programmer : done", "12", "ok"]
     pairs = [(p, answers[n % 3]) for n, p in enumerate(prompts or craft.PROMPTS)] + list(supervised or ())[:4]
     differing, first = 0, ""
@@ -144,7 +144,9 @@ def _header(tokenizer: Any, prompt: Any) -> list[int | None]:
         return [None]
     messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
     without, with_ = (
-        probes.craft.flat_ids(tokenizer.apply_chat_template(messages, tokenize=True, add_generation_prompt=wanted))
+        probes.crafted_inputs.flat_ids(
+            tokenizer.apply_chat_template(messages, tokenize=True, add_generation_prompt=wanted)
+        )
         for wanted in (False, True)
     )
     return list(with_[len(without) :]) or [None]

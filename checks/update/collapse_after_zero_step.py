@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, check, fires, once_known
-from grpo_doctor.columns import COLLAPSED, HEALTHY, Column, previous, total
+from grpo_doctor.series import COLLAPSED, HEALTHY, Column, previous, total
 
 _WHY = "a rollout collapsed after an update that moved no weight"
 

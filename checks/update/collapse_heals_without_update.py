@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.columns import COLLAPSED, Column, previous, total
+from grpo_doctor.series import COLLAPSED, Column, previous, total
 
 _WHY = "the collapse goes away without any change of the weights"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from grpo_doctor import Fires, Run, across, fires
-from grpo_doctor.columns import collapse, computed
+from grpo_doctor.series import collapse, computed
 
 if TYPE_CHECKING:
     from grpo_doctor.compare import Comparison

@@ -1,7 +1,7 @@
 import math
 
 from grpo_doctor import Fires, Rival, check, fires, once_known
-from grpo_doctor.columns import Column, fmax, previous, total, where
+from grpo_doctor.series import Column, fmax, previous, total, where
 
 _WHY = "the policy has hardly moved between the healthy and the collapsed rollout"
 

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.columns import COLLAPSED, Column, isnan, previous, row, total, where
+from grpo_doctor.series import COLLAPSED, Column, isnan, previous, row, total, where
 
 
 @check("UPD006", kind="defect", severity="warning")

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.columns import Column, Pairs, collapse, each, fisher, fold, isnan, maximum, previous, row, total, where
+from grpo_doctor.series import Column, Pairs, collapse, each, fisher, fold, isnan, maximum, previous, row, total, where
 
 
 @check(

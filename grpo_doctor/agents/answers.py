@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..catalogue import load
-from ..check import Finding
-from ..config import refuse_unknown_fields, refuse_unknown_keys
-from ..diagnosis import Diagnosis
-from ..examine import diagnose
-from ..pages import page
-from ..report import (
+from ..diagnosis.catalogue import load
+from ..diagnosis.check import Finding
+from ..diagnosis.examine import diagnose
+from ..diagnosis.verdict import Diagnosis
+from ..readers import survey
+from ..readers.mapping import refuse_unknown_fields, refuse_unknown_keys
+from ..report.check_pages import page
+from ..report.model import (
     first_step_to_take,
     framework,
     level,
@@ -23,7 +24,6 @@ from ..report import (
     story,
     withheld,
 )
-from ..sources import survey
 
 FINDINGS, RUNS = 8, 20
 """Findings of a run and runs of an input that one answer holds; it says how many there are."""
@@ -117,7 +117,7 @@ def compare(base: str, new: str) -> list[dict[str, Any]]:
     """
     from ..compare import arms_of
     from ..compare import compare as compared
-    from ..compare.telling import headline, shown, tables
+    from ..compare.summary import headline, shown, tables
 
     sides = [arms_of([diagnose(run) for run in survey(Path(path), {}).runs]) for path in (base, new)]
     for path, arms in zip((base, new), sides, strict=True):

@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-from ..boundary import bug, words_of
+from ..fault_isolation import bug, words_of
 from ..probes import AdapterError
-from ..redaction import one_line
+from ..report.redaction import one_line
 from . import answers
 
 PATHS = frozenset({"path", "base", "new", "adapter"})

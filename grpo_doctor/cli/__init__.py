@@ -21,9 +21,9 @@ from .fleet import fleet
 from .gate import gate
 from .lab import lab
 from .new_check import new_check
+from .preflight import settings
 from .probe import new_adapter, probe
 from .run import faults, run
-from .settings import settings
 from .share import share
 from .trust import trust
 from .watch import watch

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..redaction import one_line
+from ..report.redaction import one_line
 from . import common
 
 SKILL = Path(__file__).parents[1] / "agents" / "SKILL.md"

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from msgspec import structs
 
-from ..check import Severity
+from ..diagnosis.check import Severity
 from . import common
 
 if TYPE_CHECKING:
-    from ..catalogue import Catalogue
     from ..config import Config
-    from ..diagnosis import Diagnosis
+    from ..diagnosis.catalogue import Catalogue
+    from ..diagnosis.verdict import Diagnosis
     from ..run import Run
 
 Paths = Annotated[
@@ -76,8 +76,8 @@ class Outcome(NamedTuple):
 
 def diagnose_paths(paths: list[Path], config: Config, number: int | None = None) -> Outcome:
     """Reads and diagnoses every run in the paths, or that of a number; a file that fails costs itself, and is named."""
-    from ..config import refuse_unknown_keys
-    from ..sources import ReadError, survey
+    from ..readers import ReadError, survey
+    from ..readers.mapping import refuse_unknown_keys
 
     catalogue = common.chosen(config)
     diagnoses: list[Diagnosis] = []
@@ -118,7 +118,7 @@ def _say_where_configurations_go(path: Path, runs: list[Run]) -> None:
 def _configures(path: Path) -> bool:
     """Whether a training is configured in a document."""
     from ..preflight.reading import read
-    from ..sources import ReadError
+    from ..readers import ReadError
 
     try:
         return any(found.run_type == "rl" for found in read(path))
@@ -128,8 +128,8 @@ def _configures(path: Path) -> bool:
 
 def diagnose_runs(runs: list[Run], config: Config, catalogue: Catalogue) -> Outcome:
     """The diagnoses of runs with the settings and thresholds of the command; one that cannot be judged is told."""
-    from ..budget import OverBudgetError
-    from ..examine import diagnose
+    from ..diagnosis.examine import diagnose
+    from ..limits import OverBudgetError
 
     diagnoses = []
     unreadable = broken = 0

@@ -21,7 +21,7 @@ def checks(
     from rich.console import Console
     from rich.table import Table
 
-    from ..derived import MEANINGS
+    from ..series.derived import MEANINGS
 
     with common.plain_errors():
         chosen = common.everything(config, trust_checks).select(words or [])

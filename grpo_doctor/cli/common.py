@@ -16,24 +16,25 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 import typer
 from msgspec import structs
 
-from ..boundary import bug
-from ..budget import allow
-from ..catalogue import Catalogue, load, load_family
-from ..check import CheckError, Severity
-from ..config import Config, ConfigError, refuse_unknown_fields
+from ..config import Config, ConfigError
 from ..config import read as read_config
-from ..derived import MEANINGS
-from ..redaction import one_line
-from ..report import Options, UnknownFormatError, render
-from ..sources import ReadError
-from ..sources.settings import declared as setting_name
-from ..sources.settings import known_settings, setting_value
+from ..diagnosis.catalogue import Catalogue, load, load_family
+from ..diagnosis.check import CheckError, Severity
+from ..fault_isolation import bug
+from ..limits import allow
+from ..readers import ReadError
+from ..readers.mapping import refuse_unknown_fields
+from ..readers.settings import declared as setting_name
+from ..readers.settings import known_settings, setting_value
+from ..report.model import Options, UnknownFormatError, render
+from ..report.redaction import one_line
+from ..series.derived import MEANINGS
 from ..trust import trusted
 
 if TYPE_CHECKING:
-    from ..diagnosis import Diagnosis
+    from ..diagnosis.verdict import Diagnosis
+    from ..readers.folder import Survey
     from ..run import Run
-    from ..sources.folder import Survey
 
 CLEAN, FINDINGS, WRONG, UNJUDGED, BROKEN = 0, 1, 2, 3, 4
 """Exit codes: nothing at or above --fail-on; findings; wrong use or unreadable input; nothing could be judged; an error
@@ -115,7 +116,7 @@ def report_bug(error: Exception, where: str) -> None:
 
 
 def say_bug(what: str, where: str) -> None:
-    """The same, for what `grpo_doctor.boundary.bug` says of it."""
+    """The same, for what `grpo_doctor.fault_isolation.bug` says of it."""
     say(
         f"grpo-doctor: {where}: this is a bug in grpo-doctor, not in your run: {what}; please report it with what "
         "`grpo-doctor share` makes of it",
@@ -287,7 +288,7 @@ def _beside(options: Options, path: Path | None) -> Options:
 
 
 def _save_figures(diagnoses: list[Diagnosis], folder: Path) -> None:
-    from ..figures import save
+    from ..report.figures import save
 
     try:
         for _ in save(diagnoses, folder):

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 import typer
 from msgspec import structs
 
-from ..check import Severity
 from ..config import Config, ConfigError
+from ..diagnosis.check import Severity
 from . import common
 from .analyze import diagnose_paths
 
 if TYPE_CHECKING:
     from ..compare import Arm, Comparison
-    from ..diagnosis import Diagnosis
+    from ..diagnosis.verdict import Diagnosis
 
 By: TypeAlias = Literal["step", "tokens"]
 
@@ -55,7 +55,7 @@ def compare(
     Exit codes: 0 NEW is no worse, 1 it is worse or has new findings at --fail-on, 2 wrong use or unreadable input,
     3 nothing could be compared, 4 an error of grpo-doctor itself.
     """
-    from ..compare.telling import render
+    from ..compare.summary import render
 
     with common.plain_errors():
         settings = common.settings(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..redaction import cleaned, redact
+from ..report.redaction import cleaned, redact
 from . import common
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def convert(
 
     Records in JSONL keep NaN and infinity as strings, and the settings of the log stand beside them in config.json.
     """
-    from ..sources import read
+    from ..readers import read
 
     kind = to or target.suffix.lstrip(".").lower() or "jsonl"
     if kind not in FORMATS:

@@ -19,7 +19,7 @@ def explain(
     from rich.console import Console
     from rich.markdown import Markdown
 
-    from ..pages import page
+    from ..report.check_pages import page
 
     with common.plain_errors():
         catalogue = common.everything(config, trust_checks)

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from ..check import Severity
 from ..config import ConfigError
-from ..sources.folder import Survey
+from ..diagnosis.check import Severity
+from ..readers.folder import Survey
 from . import common
 
 if TYPE_CHECKING:
-    from ..fleet.gather import Gathered
-    from ..fleet.judge import Job, Judged, Line
+    from ..fleet.merge import Gathered
     from ..fleet.overview import Overview
     from ..fleet.store import Answered, Store
-    from ..report import Options
+    from ..fleet.unit import Job, Judged, Line
+    from ..report.model import Options
 
 FORMATS = ("text", "html", "json", "csv", "parquet")
 PAGES = "runs"
@@ -85,8 +85,8 @@ def fleet(
     judged, 4 an error of grpo-doctor itself. With --sql: 0 where the question was answered.
     """
     from ..fleet import page
-    from ..fleet.judge import Job
     from ..fleet.overview import overview
+    from ..fleet.unit import Job
 
     with common.plain_errors():
         settings = common.settings(
@@ -120,7 +120,7 @@ def _store(db: Path | None, places: list[str] | None) -> Store:
 
 def _read(store: Store, places: list[str], job: Job, jobs: int | None, ray: str | None) -> Gathered:
     """The fleet, its tables made and its files answered for on stderr. Raises `ReadError`."""
-    from ..fleet.gather import gathered
+    from ..fleet.merge import gathered
     from ..fleet.overview import ordered
 
     whole = ordered(gathered(_judged(store, places, job, jobs, ray)))
@@ -137,8 +137,8 @@ def _judged(store: Store, places: list[str], job: Job, jobs: int | None, ray: st
     from rich.console import Console
     from rich.progress import track
 
-    from ..fleet.judge import Judged, decode
-    from ..fleet.places import find
+    from ..fleet.locations import find
+    from ..fleet.unit import Judged, decode
     from ..fleet.workers import mapped
 
     units, answers = find(places)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 import typer
 from msgspec import structs
 
-from ..catalogue import load
-from ..check import Finding, Severity
 from ..config import Accepted, Config, ConfigError
-from ..redaction import one_line, redact
-from ..report import counted, relative, render, since
-from ..sources.input import NotRead
+from ..diagnosis.catalogue import load
+from ..diagnosis.check import Finding, Severity
+from ..readers.input import NotRead
+from ..report.model import counted, relative, render, since
+from ..report.redaction import one_line, redact
 from ..trust import trusted
 from . import common
 from .analyze import Paths, diagnose_paths
@@ -25,7 +25,7 @@ from .compare import compare_with
 
 if TYPE_CHECKING:
     from ..compare import Comparison
-    from ..diagnosis import Diagnosis
+    from ..diagnosis.verdict import Diagnosis
 
 BASELINE = "grpo-doctor/baseline/1"
 Key = tuple[str, str]
@@ -129,7 +129,7 @@ def _known_codes(codes: list[str], settings: Config) -> list[str]:
 def _judge(
     diagnosis: Diagnosis, excused: Mapping[Key, str], fail_on: str, required: Iterable[str], min_steps: int
 ) -> Judged:
-    from ..diagnosis import weight
+    from ..diagnosis.verdict import weight
 
     failing = [
         f for f in diagnosis.findings if weight(f) >= Severity.of(fail_on) and (diagnosis.source, f.code) not in excused
@@ -154,7 +154,7 @@ def _judge(
 
 def _beside(compared: list[Comparison], diagnoses: list[Diagnosis]) -> tuple[list[Diagnosis], dict[Key, str]]:
     """The runs with what the checks across runs found, and which of their findings the other run has too."""
-    from ..compare.telling import judged
+    from ..compare.summary import judged
 
     if not compared:
         return diagnoses, {}
@@ -165,7 +165,7 @@ def _beside(compared: list[Comparison], diagnoses: list[Diagnosis]) -> tuple[lis
 
 def _against(one: Judged, compared: list[Comparison]) -> Judged:
     """What the gate makes of a run beside the one that it is compared with."""
-    from ..compare.telling import headline
+    from ..compare.summary import headline
 
     found = next((c for c in compared if one.source in {one_line(d.source) for d in c.new.diagnoses}), None)
     if found is None or one.status != "pass":

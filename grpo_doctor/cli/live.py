@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ..redaction import clean, one_line
+from ..report.redaction import clean, one_line
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
 
-    from ..check import Finding
-    from ..diagnosis import Diagnosis
+    from ..diagnosis.check import Finding
+    from ..diagnosis.verdict import Diagnosis
+    from ..integrations.session import Action, Session, Stopped
     from ..record import StepRecord
-    from ..session import Action, Session, Stopped
 
 SHOWN = {
     "reward_mean": "reward",

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ..redaction import one_line
+from ..report.redaction import one_line
 from . import common
 
 LEAF = '''from grpo_doctor import Fires, check, fires
@@ -76,7 +76,7 @@ def new_check(
     tests: Annotated[Path, typer.Option(help="Folder of their tests.")] = Path("tests/checks"),
 ) -> None:
     """Writes a new check and its test, ready to run and to be changed."""
-    from ..catalogue import load
+    from ..diagnosis.catalogue import load
 
     function = name.lower().replace("-", "_")
     if not (re.fullmatch(r"[A-Z]{2,3}\d{3}", code) and function.isidentifier() and family.isidentifier()):

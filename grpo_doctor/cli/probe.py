@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..check import Severity
 from ..config import ConfigError
-from ..redaction import one_line
+from ..diagnosis.check import Severity
+from ..report.redaction import one_line
 from . import common
 from .analyze import exit_code
 
 if TYPE_CHECKING:
-    from ..diagnosis import Diagnosis
+    from ..diagnosis.verdict import Diagnosis
     from ..probes import Adapter
 
 
@@ -97,7 +97,7 @@ def _refused() -> Iterator[None]:
 
 def _keep(path: Path, diagnosis: Diagnosis, adapter: Path, trl: str | None) -> None:
     """Writes the findings as tests, and says how many."""
-    from ..probes.keep import keep
+    from ..probes.saved_cases import keep
 
     with _refused():
         kept = keep(path, diagnosis.findings, adapter, trl)

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from ..check import Severity
 from ..config import ConfigError, table_of
+from ..diagnosis.check import Severity
 from ..preflight import words_before
-from ..redaction import one_line
+from ..report.redaction import one_line
 from . import common
 
 if TYPE_CHECKING:
     from ..config import Config
-    from ..diagnosis import Diagnosis
+    from ..diagnosis.verdict import Diagnosis
     from ..engine.settings import Settings
     from ..engine.trainer import Trainer
-    from ..session import Session
+    from ..integrations.session import Session
     from .live import View
 
 RUNS = Path("runs")
@@ -178,10 +178,10 @@ def _begin(
 ) -> tuple[Session, Trainer]:
     """Loads what is trained and opens the folder."""
     _needs_torch()
+    from ..diagnosis.live import LiveDoctor
     from ..engine.faults import sick_engine
     from ..engine.settings import Settings, settings_of
-    from ..live import LiveDoctor
-    from ..session import Folder, Session, actions_of
+    from ..integrations.session import Folder, Session, actions_of
 
     actions = actions_of(on)
     stored: dict[str, Any] = {}
@@ -254,7 +254,7 @@ def _prove(trainer: Trainer, examined: Config) -> None:
 
 def _fresh(settings: Settings, faults: list[str]) -> Path:
     """A folder that is not there yet, named after what is trained."""
-    from ..session import unused
+    from ..integrations.session import unused
 
     return unused(RUNS / "-".join([Path(settings.model).name, *faults, f"seed{settings.seed}"]))
 
@@ -274,9 +274,9 @@ def _view(trainer: Trainer, session: Session) -> View:
 
 def _train(session: Session, trainer: Trainer, view: View) -> Diagnosis:
     """The steps, whatever ends them; then the reports. What fails in watching or showing them does not end them."""
-    from ..boundary import Boundary, tell, unwatched
     from ..engine.trainer import TrainingDied
-    from ..session import Stopped
+    from ..fault_isolation import Boundary, tell, unwatched
+    from ..integrations.session import Stopped
 
     watched, shown = Boundary(), Boundary()
     session.on_finding = lambda finding, action: shown(view.finding, finding, action)

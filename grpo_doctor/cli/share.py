@@ -17,7 +17,7 @@ def share(
     ] = None,
 ) -> None:
     """Writes a log without its texts: keys and numbers stay, words and secrets go. Read it before you share it."""
-    from ..sharing import shared
+    from ..report.anonymize import shared
 
     target = out or log.with_name(log.name + ".shared")
     with common.plain_errors():

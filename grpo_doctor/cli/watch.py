@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from ..check import Finding, Severity
 from ..config import Config, ConfigError
-from ..redaction import clean, one_line
-from ..report import first_step_to_take, when
+from ..diagnosis.check import Finding, Severity
+from ..report.model import first_step_to_take, when
+from ..report.redaction import clean, one_line
 from ..run import BESIDE
 from . import common
 from .analyze import diagnose_runs, exit_code
@@ -25,7 +25,7 @@ from .live import SHOWN, Pace, Sight, screen
 from .notify import Channel, channel
 
 if TYPE_CHECKING:
-    from ..diagnosis import Diagnosis
+    from ..diagnosis.verdict import Diagnosis
 
 
 class Stop(NamedTuple):
@@ -79,7 +79,7 @@ class Watcher:
 
     def examine(self) -> None:
         """Diagnoses all that was read so far."""
-        from ..sources import ReadError, survey
+        from ..readers import ReadError, survey
 
         if self.reader.copy != self.path:
             self._link_beside()
@@ -131,7 +131,7 @@ class Watcher:
             common.say(f"grpo-doctor: {words}", err=True)
 
     def _meet(self, run: str, finding: Finding) -> None:
-        from ..diagnosis import weight
+        from ..diagnosis.verdict import weight
 
         level = weight(finding)
         before = self._known.get((run, finding.code))

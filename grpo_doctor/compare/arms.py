@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ..diagnosis import Diagnosis
+from ..diagnosis.verdict import Diagnosis
+from ..readers.settings import declared
 from ..run import BROADCAST, Run
-from ..sources.settings import declared
 
 SEEDS = frozenset("seed data_seed random_seed".split())
 """Settings in which the runs of one setting may differ."""

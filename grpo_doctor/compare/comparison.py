@@ -10,16 +10,16 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ..catalogue import Catalogue, load
-from ..check import Check, Finding, Fires, Severity
-from ..diagnosis import learns
+from ..diagnosis.catalogue import Catalogue, load
+from ..diagnosis.check import Check, Finding, Fires, Severity
+from ..diagnosis.remedies import REMEDIES
+from ..diagnosis.verdict import learns
 from ..record import NUMBER_FIELDS
-from ..remedies import REMEDIES
 from ..run import BROADCAST
 from .align import Aligned, By, align, timeline
 from .arms import SEEDS, Arm, Change, changes
 from .difference import LEAST, Difference, difference_of, metrics_of
-from .parting import Parting, first_not_finite, first_unequal, partings
+from .divergence import Parting, first_not_finite, first_unequal, partings
 from .samples import Alike, alike
 from .verdict import Fared, Verdict, fared, success_of, verdict_of
 from .weights import Moved, weights_apart

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..drawing import HEIGHT, Scale, Tick, path_of, round_numbers, scale_of, share, smoothed, ticks_up
+from ..report.chart_layout import HEIGHT, Scale, Tick, path_of, round_numbers, scale_of, share, smoothed, ticks_up
 from .align import Aligned
 from .comparison import Comparison
 

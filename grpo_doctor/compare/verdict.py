@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from ..check import Finding, Severity
-from ..diagnosis import Diagnosis, weight
+from ..diagnosis.check import Finding, Severity
+from ..diagnosis.verdict import Diagnosis, weight
 from .arms import Arm
 from .difference import Difference
 

@@ -1,4 +1,4 @@
-"""The seams of the trainer: short functions, in the words of `grpo_doctor.probes.seams`.
+"""The seams of the trainer: short functions, in the words of `grpo_doctor.probes.entry_points`.
 
 N responses, G groups of K; prompts of width P, responses of width R, T = P + R. A fault (`faults/`) is a
 subclass that replaces one of these methods by its sick twin.
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..probes.seams import Batch, Ids
+from ..probes.entry_points import Batch, Ids
 from .generation import Generated, enable_checkpointing, generate, generation_state
 from .logits import LogitStatistics, logit_statistics
 from .losses import Terms, advantages, objective_terms

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..probes.seams import Ids
+from ..probes.entry_points import Ids
 from .engine import Engine, Prepared
 from .generation import Generated
 from .losses import kl_tokens, live_groups

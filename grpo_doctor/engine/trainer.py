@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..probes.seams import Ids
+from ..probes.entry_points import Ids
 from ..record import StepRecord
 from ..run import Sample
 from . import measure

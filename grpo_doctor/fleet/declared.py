@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..redaction import cleaned
-from ..sources import ReadError
-from ..sources.settings import declared, setting_value
+from ..readers import ReadError
+from ..readers.settings import declared, setting_value
+from ..report.redaction import cleaned
 
 MOST = 400
 """Settings of one run that are kept."""

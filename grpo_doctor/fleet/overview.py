@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..report import counted
-from .gather import Gathered, shortened
-from .judge import Line
+from ..report.model import counted
+from .merge import Gathered, shortened
 from .planning import Plan, plan
-from .separate import SURE, Effect, separate
+from .separating_settings import SURE, Effect, separate
 from .store import Store
+from .unit import Line
 
 WORST = ("failing", "broken", "unreadable", "suspect", "unjudged", "unproven", "healthy")
 """The order in which runs are told."""

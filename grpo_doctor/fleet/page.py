@@ -9,14 +9,14 @@ import numpy as np
 from markupsafe import Markup
 
 from .. import __version__
-from ..catalogue import home
-from ..drawing import Small, multiples
-from ..markup import digest, environment
-from ..redaction import one_line
-from ..report import Options, counted
-from .judge import Line
+from ..diagnosis.catalogue import home
+from ..report.chart_layout import Small, multiples
+from ..report.markup import digest, environment
+from ..report.model import Options, counted
+from ..report.redaction import one_line
 from .overview import Overview, effect_words, effects_words, unit_of, verdict_words
 from .text import cells
+from .unit import Line
 
 FOLDER = Path(__file__).parent
 COLUMNS = 4

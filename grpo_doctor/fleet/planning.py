@@ -15,9 +15,9 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from ..report import counted
-from .gather import SEED, by_setting
-from .judge import Level, Line
+from ..report.model import counted
+from .merge import SEED, by_setting
+from .unit import Level, Line
 
 LEVEL, POWER = 0.05, 0.8
 """Chance of seeing a gain that is not there, and of seeing one that is."""

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ..budget import OverBudgetError, allowed, spending, spent
 from ..config import ConfigError
-from .gather import Gathered, shortened
-from .judge import Job, Judged, Line, decode
-from .places import Unit, digest
+from ..limits import OverBudgetError, allowed, spending, spent
+from .locations import Unit, digest
+from .merge import Gathered, shortened
+from .unit import Job, Judged, Line, decode
 
 _LEAST = 64.0
 """Megabytes without which DuckDB answers nothing."""

@@ -9,11 +9,11 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from ..redaction import one_line
-from ..report import Options, counted
+from ..report.model import Options, counted
+from ..report.redaction import one_line
 from .overview import Cause, Overview, effects_words, unit_of, verdict_words
 from .planning import Plan
-from .separate import Effect, Value
+from .separating_settings import Effect, Value
 from .store import Answered
 
 STYLE = {

@@ -17,8 +17,8 @@ from itertools import islice
 from typing import Any
 
 from ..config import ConfigError
-from .judge import Job, encode, failed, judge
-from .places import Unit
+from .locations import Unit
+from .unit import Job, encode, failed, judge
 
 FEW = 1 << 20
 """Bytes of logs below which starting a worker takes longer than the work."""
@@ -95,7 +95,7 @@ def _alone(unit: Unit, job: Job) -> bytes:
 def _pool(workers: int) -> ProcessPoolExecutor:
     """Processes forked from one that has loaded the modules and started no thread."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["grpo_doctor.fleet.judge", "grpo_doctor.sources.formats.keyvalue"])
+    context.set_forkserver_preload(["grpo_doctor.fleet.unit", "grpo_doctor.readers.formats.keyvalue"])
     return ProcessPoolExecutor(workers, mp_context=context, initializer=_begin)
 
 

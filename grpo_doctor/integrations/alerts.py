@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from ..boundary import Boundary, tell
-from ..check import Finding, Severity
+from ..diagnosis.check import Finding, Severity
+from ..fault_isolation import Boundary, tell
 
 
 def alert(finding: Finding) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from ..diagnosis import Diagnosis
+from ..diagnosis.verdict import Diagnosis
 from .scalars import LoggedRun, Told, actions_from_outside, say
 
 

@@ -13,19 +13,19 @@ from typing import Any
 
 import msgspec
 
-from ..boundary import Boundary, tell, unwatched
-from ..check import Finding, Severity
 from ..config import ConfigError
-from ..diagnosis import Diagnosis
-from ..live import LiveDoctor
+from ..diagnosis.check import Finding, Severity
+from ..diagnosis.live import LiveDoctor
+from ..diagnosis.verdict import Diagnosis
+from ..fault_isolation import Boundary, tell, unwatched
 from ..preflight import words_before
+from ..readers import ReadError, read
+from ..readers.input import Input
+from ..readers.row_buffer import Rows
 from ..record import StepRecord
 from ..run import Run, Sample
-from ..session import Action, Folder, Session, Stopped, actions_of, unused
-from ..sources import ReadError, read
-from ..sources.collect import Rows
-from ..sources.input import Input
 from .alerts import alert
+from .session import Action, Folder, Session, Stopped, actions_of, unused
 
 SHOWN = 4
 """Responses of a step that become samples."""

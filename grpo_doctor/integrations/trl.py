@@ -20,18 +20,18 @@ from typing import Any
 from accelerate.utils import broadcast_object_list, gather_object
 from transformers import TrainerCallback
 
-from ..boundary import Boundary, tell, unwatched
-from ..catalogue import Catalogue
-from ..check import Finding, Severity
 from ..config import ConfigError
-from ..diagnosis import Diagnosis
-from ..live import LiveDoctor
+from ..diagnosis.catalogue import Catalogue
+from ..diagnosis.check import Finding, Severity
+from ..diagnosis.live import LiveDoctor
+from ..diagnosis.verdict import Diagnosis
+from ..fault_isolation import Boundary, tell, unwatched
 from ..preflight import words_before
 from ..record import RecordWriter, portable
-from ..session import Folder, Session, Stopped, actions_of, holds_a_run, unused
 from .alerts import alert
+from .session import Folder, Session, Stopped, actions_of, holds_a_run, unused
+from .trl_hooks import Seams
 from .trl_record import Local, merged
-from .trl_seams import Seams
 
 
 def attach(

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from ..catalogue import Catalogue
 from ..config import ConfigError
+from ..diagnosis.catalogue import Catalogue
 from ..engine.model import EMBEDDED, load_model
 from ..engine.settings import Settings
 from ..engine.task import Task, load_task

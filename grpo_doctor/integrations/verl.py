@@ -17,8 +17,8 @@ from typing import Any
 
 from verl.utils.tracking import Tracking
 
-from ..boundary import Boundary
-from ..check import Finding
+from ..diagnosis.check import Finding
+from ..fault_isolation import Boundary
 from .scalars import LoggedRun, say
 
 NAME = "grpo_doctor"

@@ -21,7 +21,7 @@ SMALL: Mapping[str, Any] = {
 """The smallest settings at which the healthy engine learns within 40 steps; a step costs a tenth of a second."""
 SCALE: Mapping[str, Any] = {
     "model": "smollm2",
-    "task": "grpo_doctor.lab.kingdoms:KingdomTask",
+    "task": "grpo_doctor.lab.task:KingdomTask",
     "generation_batch_size": 8,
     "num_generations": 4,
     "max_completion_length": 5,

@@ -9,12 +9,12 @@ from math import sqrt
 from pathlib import Path
 from typing import NamedTuple
 
-from ..catalogue import load
 from ..config import ConfigError
+from ..diagnosis.catalogue import load
+from ..diagnosis.examine import diagnose
+from ..diagnosis.lab_results import Share
 from ..engine.faults import FAULTS
-from ..examine import diagnose
-from ..measured import Share
-from ..sources import ReadError, read
+from ..readers import ReadError, read
 from .arms import ALONE, HEALTHY, TWIN
 from .judge import Row, cause
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..readers import read
 from ..run import Run
-from ..sources import read
 from .arms import ALONE, HEALTHY, SEEDS, TWIN, Job
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..check import Finding, Severity
-from ..diagnosis import Diagnosis
+from ..diagnosis.check import Finding, Severity
+from ..diagnosis.examine import diagnose
+from ..diagnosis.live import LiveDoctor
+from ..diagnosis.verdict import Diagnosis
 from ..engine.faults import FAULTS
-from ..examine import diagnose
-from ..live import LiveDoctor
 from ..record import StepRecord, read_records
 from ..run import run_of
 from .arms import ALONE, FOLK, HEALTHY, MENDED, MODELS, ROLLED_BACK, TWIN, Job, begins, since, twin_of

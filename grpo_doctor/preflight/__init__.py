@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..catalogue import Catalogue
-    from ..diagnosis import Diagnosis
+    from ..diagnosis.catalogue import Catalogue
+    from ..diagnosis.verdict import Diagnosis
 
 
 def preflight(target: Any, *, catalogue: Catalogue | None = None) -> Diagnosis:
@@ -31,7 +31,7 @@ def preflight(target: Any, *, catalogue: Catalogue | None = None) -> Diagnosis:
         ReadError: the file cannot be read, or holds no settings.
     """
     from .judgement import judge
-    from .live import read_object
+    from .live_objects import read_object
     from .reading import read
 
     if isinstance(target, str | Path):
@@ -47,7 +47,7 @@ def words_before(target: Any) -> list[str]:
     The arithmetic of a step comes first, then each finding from warning on. Empty where nothing of reinforcement
     learning is set.
     """
-    from ..check import Severity
+    from ..diagnosis.check import Severity
 
     diagnosis = preflight(target)
     if not diagnosis.tables:

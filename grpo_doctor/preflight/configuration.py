@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..readers.values import number
 from ..run import RunType
-from ..sources.values import number
-from .entry import PER_PROMPT, Entry, Launch, Several, Unresolved
+from .custom_names import PERHAPS, RATES, few, rank, usual
 from .frameworks import END_OF_TURN, FILES_OF_MODELS, FRAMEWORKS, HAND_WRITTEN, Framework, needs_group
-from .keys import name_unknown
-from .kind import kind_of
-from .own_names import PERHAPS, RATES, few, rank, usual
+from .launch import PER_PROMPT, Entry, Launch, Several, Unresolved
+from .training_kind import kind_of
+from .unknown_keys import name_unknown
 
 OTHERS = re.compile(
     r"(?i)critic|value_\w+|vf_\w+|reward\w*|ref|reference|val|val_\w+|valid\w*|eval\w*|test\w*|teacher\w*|judge\w*|sft\w*|dpo\w*|optim_args"

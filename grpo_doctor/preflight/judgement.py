@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..catalogue import Catalogue, load_family
-from ..check import DECLARED, Check, Severity
-from ..diagnosis import Diagnosis
-from ..examine import diagnose
+from ..diagnosis.catalogue import Catalogue, load_family
+from ..diagnosis.check import DECLARED, Check, Severity
+from ..diagnosis.examine import diagnose
+from ..diagnosis.verdict import Diagnosis
 from ..run import BROADCAST, RunBuilder
-from .arithmetic import table, work_out
+from .batch_arithmetic import table, work_out
 from .configuration import Configuration
 from .frameworks import FILES_OF_MODELS
 from .memory import memory

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..models import billions
 from ..run import Table
 from .configuration import Configuration
+from .model_size import billions
 
 WEIGHT = 2
 """Bytes of a weight in bfloat16."""

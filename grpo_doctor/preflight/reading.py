@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
-from ..budget import OverBudgetError, spending
-from ..sources import ReadError
-from ..sources.input import Input
+from ..limits import OverBudgetError, spending
+from ..readers import ReadError
+from ..readers.input import Input
 from .configuration import Configuration, understand
-from .entry import LARGEST_SCRIPT, Command, Entry, Launch
 from .frameworks import FRAMEWORKS, HAND_WRITTEN
+from .launch import LARGEST_SCRIPT, Command, Entry, Launch
 from .readers import dockerfile, justfile
 from .readers.document import read_document
-from .readers.follow import documents
+from .readers.includes import documents
 from .readers.makefile import makefile
 from .readers.markdown import blocks
 from .readers.notebook import read_notebook

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from .readers.beside import beside, text_of
+from .readers.nearby_files import beside, text_of
 
 FILES = ("requirements.txt", "pyproject.toml", "environment.yml", "environment.yaml", "setup.py")
 LONGEST = 2_000

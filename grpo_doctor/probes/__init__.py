@@ -4,29 +4,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .seams import RESOURCES, SEAMS, Adapter, AdapterError, Batch, NotFinite, Seams, Unjudged, Unseen, load_adapter
+from .entry_points import (
+    RESOURCES,
+    SEAMS,
+    Adapter,
+    AdapterError,
+    Batch,
+    NotFinite,
+    Seams,
+    Unjudged,
+    Unseen,
+    load_adapter,
+)
 
 if TYPE_CHECKING:
     from . import composite as composite
-    from . import craft as craft
-    from . import draws as draws
-    from . import extremes as extremes
+    from . import crafted_inputs as crafted_inputs
+    from . import extreme_logprobs as extreme_logprobs
     from . import generations as generations
+    from . import gradient_effect as gradient_effect
     from . import intercept as intercept
-    from . import modes as modes
-    from . import push as push
+    from . import loss_trials as loss_trials
+    from . import model_modes as model_modes
+    from . import multi_turn as multi_turn
+    from . import reward_function as reward_function
     from . import sampling as sampling
-    from . import trials as trials
-    from . import turns as turns
+    from . import sampling_filters as sampling_filters
     from . import updates as updates
-    from . import verifier as verifier
     from .adapters import engine_adapter, transformers_adapter, trl_adapter, trl_adapter_from
     from .runner import holds, run_probes, suite
-    from .scripted import ScriptedSampler
+    from .scripted_sampler import ScriptedSampler
 
 _LATER = {
     "engine_adapter": "adapters",
-    "ScriptedSampler": "scripted",
+    "ScriptedSampler": "scripted_sampler",
     "holds": "runner",
     "run_probes": "runner",
     "suite": "runner",
@@ -37,20 +48,20 @@ _LATER = {
 
 _ROOMS = (
     "composite",
-    "craft",
-    "draws",
-    "extremes",
+    "crafted_inputs",
+    "extreme_logprobs",
+    "from_loss",
+    "from_rollout",
     "generations",
+    "gradient_effect",
     "intercept",
-    "lost",
-    "modes",
-    "push",
-    "rolled",
+    "loss_trials",
+    "model_modes",
+    "multi_turn",
+    "reward_function",
     "sampling",
-    "trials",
-    "turns",
+    "sampling_filters",
     "updates",
-    "verifier",
 )
 """Modules that most need torch, which reading a log does not."""
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from .craft import flat_ids, pad_left, pad_right, special_ids
+from .crafted_inputs import flat_ids, pad_left, pad_right, special_ids
+from .entry_points import SEAMS, Adapter, AdapterError, Batch, Ids, Prompt
 from .generations import scripted_generate
 from .intercept import replaced
-from .seams import SEAMS, Adapter, AdapterError, Batch, Ids, Prompt
 
 if TYPE_CHECKING:
     from ..engine.engine import Engine

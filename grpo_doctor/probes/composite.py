@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .craft import batch_of
+from .crafted_inputs import batch_of
+from .entry_points import Adapter, Ids, Prompt
+from .from_loss import Lost
+from .from_rollout import Remembering, Rolled
 from .intercept import logits_of
-from .lost import Lost
-from .rolled import Remembering, Rolled
-from .seams import Adapter, Ids, Prompt
 from .updates import given_by_updates, maximises, turned, updates
 
 

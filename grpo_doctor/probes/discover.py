@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ..redaction import one_line
-from .seams import AdapterError
+from ..report.redaction import one_line
+from .entry_points import AdapterError
 
 _LOGPS = r"(log_?p(rob)?s?|log_?probabilit(y|ies))(_.*)?"
 

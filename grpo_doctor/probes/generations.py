@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .craft import batch_of, pad_left, pad_right, row_ids
+from .crafted_inputs import batch_of, pad_left, pad_right, row_ids
+from .entry_points import Ids, Unjudged
 from .intercept import Forward, around, forwards, language_model, logits_of
-from .seams import Ids, Unjudged
 
 
 class Call(NamedTuple):

@@ -18,8 +18,8 @@ from torch import Tensor
 from torch._functorch import eager_transforms
 from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
-from .heads import PRODUCTS, Heads
-from .seams import Unjudged
+from .entry_points import Unjudged
+from .output_heads import PRODUCTS, Heads
 
 
 def language_model(model: Any) -> Any:

@@ -16,19 +16,19 @@ from typing import Any
 
 import torch
 
-from ..boundary import words_of
-from ..catalogue import Catalogue, home, load
-from ..check import Check, Finding, Fires, Severity
-from ..diagnosis import Coverage, Diagnosis, diagnosis_of
+from ..diagnosis.catalogue import Catalogue, home, load
+from ..diagnosis.check import Check, Finding, Fires, Severity
+from ..diagnosis.verdict import Coverage, Diagnosis, diagnosis_of
+from ..fault_isolation import words_of
 from ..run import Run
-from . import seams as seams_module
+from . import entry_points as seams_module
 from .composite import completed
-from .craft import PROMPTS, device_of, pad_left, special_ids
+from .crafted_inputs import PROMPTS, device_of, pad_left, special_ids
+from .entry_points import RESOURCES, Adapter, AdapterError, Unjudged, Unseen
 from .generations import copies_that_generate
-from .hygiene import Snapshot
-from .keep import crafted
-from .seams import RESOURCES, Adapter, AdapterError, Unjudged, Unseen
-from .vocabulary import readable
+from .saved_cases import crafted
+from .state_guard import Snapshot
+from .tokenizers import readable
 
 TIME_LIMIT = 60.0
 """Seconds that one probe may take."""

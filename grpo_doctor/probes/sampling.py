@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .craft import special_ids
+from .crafted_inputs import special_ids
+from .entry_points import Ids, Unjudged
 from .generations import asked, generations
 from .intercept import language_model
-from .modes import fixed_chance
-from .seams import Ids, Unjudged
+from .model_modes import fixed_chance
 
 LONGEST = 24
 """Tokens that a probe lets a sampler generate."""

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .entry_points import Adapter, Ids, Prompt
 from .intercept import replaced
-from .seams import Adapter, Ids, Prompt
 
 _FINE = {"render", "mask", "logprobs", "objective"}
 """Seams that make a loss together."""

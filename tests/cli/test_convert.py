@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from grpo_doctor.cli import app
-from grpo_doctor.sources import read
-from tests.sources.make import known
+from grpo_doctor.readers import read
+from tests.readers.make import known
 
 LOG = "".join(f"step {i} loss {'nan' if i == 2 else i} reward 0.{i}\n" for i in (1, 2, 3, 4))
 

@@ -20,7 +20,7 @@ from grpo_doctor.cli import app, common
 from grpo_doctor.cli.follow import Follower
 from grpo_doctor.config import ConfigError
 from grpo_doctor.engine.trainer import Trainer
-from grpo_doctor.session import Folder
+from grpo_doctor.integrations.session import Folder
 from tests.cli.runs import write_run
 from tests.corpus_path import CORPUS
 

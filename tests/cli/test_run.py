@@ -13,8 +13,8 @@ from typer.testing import CliRunner, Result
 
 from grpo_doctor import LiveDoctor, diagnose
 from grpo_doctor.cli import app
+from grpo_doctor.readers import read
 from grpo_doctor.record import read_records
-from grpo_doctor.sources import read
 from tests.cli.children import begun
 
 CHANGES = ("generation_batch_size=16", "num_generations=4", "save_steps=3")

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from grpo_doctor.cli import app
-from grpo_doctor.sharing import shared
-from grpo_doctor.sources import read
+from grpo_doctor.readers import read
+from grpo_doctor.report.anonymize import shared
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,12 @@ import psutil
 import pytest
 from typer.testing import CliRunner, Result
 
-from grpo_doctor.check import Severity
 from grpo_doctor.cli import app
 from grpo_doctor.cli.follow import Follower, InPlace, follow
 from grpo_doctor.cli.live import Pace
 from grpo_doctor.cli.watch import Heartbeat, Stop, Watcher
 from grpo_doctor.config import Config, ConfigError
+from grpo_doctor.diagnosis.check import Severity
 from tests import p30
 from tests.cli.runs import write_run
 

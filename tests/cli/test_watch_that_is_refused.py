@@ -17,12 +17,12 @@ import psutil
 import pytest
 from typer.testing import CliRunner, Result
 
-from grpo_doctor.check import Severity
 from grpo_doctor.cli import app
 from grpo_doctor.cli.follow import Follower
 from grpo_doctor.cli.notify import _post
 from grpo_doctor.cli.watch import Stop, Watcher
 from grpo_doctor.config import Config
+from grpo_doctor.diagnosis.check import Severity
 from tests.cli.runs import write_run
 
 WATCH = import_module("grpo_doctor.cli.watch")

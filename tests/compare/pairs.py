@@ -9,9 +9,9 @@ import numpy as np
 
 from grpo_doctor import diagnose
 from grpo_doctor.compare import Arm, Comparison, arms_of, compare
+from grpo_doctor.readers import read
 from grpo_doctor.record import StepRecord
 from grpo_doctor.run import Run, Sample, run_of
-from grpo_doctor.sources import read
 from tests.corpus_path import CORPUS
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from grpo_doctor.compare import Comparison, compare
 from grpo_doctor.compare.arms import changes, settings_of
-from grpo_doctor.compare.telling import headline
+from grpo_doctor.compare.summary import headline
+from grpo_doctor.readers import read
 from grpo_doctor.record import StepRecord
 from grpo_doctor.run import run_of
-from grpo_doctor.sources import read
 from tests.compare.pairs import ACROSS, answers, arm, compared, reward, run, said_of
 from tests.corpus_path import CORPUS, needs_corpus
 

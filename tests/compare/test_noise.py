@@ -6,7 +6,7 @@ import pytest
 from benchmarks.compare import pair
 from grpo_doctor.compare.align import Aligned
 from grpo_doctor.compare.difference import METRICS, PRIOR, SEED, difference_of, seed_error
-from grpo_doctor.compare.parting import partings
+from grpo_doctor.compare.divergence import partings
 from tests.compare.pairs import reward
 
 PAIRS = 40

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from grpo_doctor import LiveDoctor
-from grpo_doctor.check import Severity
+from grpo_doctor.diagnosis.check import Severity
 from grpo_doctor.engine.engine import Engine
 from grpo_doctor.engine.model import load_model
 from grpo_doctor.engine.settings import settings_of

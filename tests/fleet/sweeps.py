@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from grpo_doctor.fleet.judge import Level, Line
+from grpo_doctor.fleet.unit import Level, Line
 from grpo_doctor.record import RecordWriter, StepRecord
 
 PLANTED = "learning_rate"

@@ -17,9 +17,9 @@ from typer.testing import CliRunner, Result
 
 from grpo_doctor.cli import app
 from grpo_doctor.cli.common import CLEAN, FINDINGS, UNJUDGED, WRONG
-from grpo_doctor.examine import diagnose
-from grpo_doctor.fleet import document, judge
-from grpo_doctor.fleet.places import Unit
+from grpo_doctor.diagnosis.examine import diagnose
+from grpo_doctor.fleet import document, unit
+from grpo_doctor.fleet.locations import Unit
 from tests.cli.runs import write_run as write_records
 from tests.fleet.sweeps import PLANTED, write_run, write_sweep
 
@@ -127,9 +127,9 @@ def test_a_second_call_reads_only_what_changed(
     for name in ("run-0000", "run-0001", "run-0002"):
         shutil.copytree(sweep / name, here / name)
     read: list[str] = []
-    whole = judge.judge
+    whole = unit.judge
 
-    def counted(unit: Unit, job: judge.Job) -> judge.Judged:
+    def counted(unit: Unit, job: unit.Job) -> unit.Judged:
         read.append(unit.name)
         return whole(unit, job)
 
@@ -182,7 +182,7 @@ def test_what_fails_is_a_line_and_costs_nothing_else(tmp_path: Path, monkeypatch
             raise ZeroDivisionError("division by zero")
         return diagnose(run, **how)
 
-    monkeypatch.setattr(judge, "diagnose", failing)
+    monkeypatch.setattr(unit, "diagnose", failing)
     report = told(str(tmp_path), "-j", "1")
     assert {Path(run["source"]).parent.name: run["verdict"] for run in report["runs"]} == {
         "good": "healthy", "breaks": "broken", "torn": "unreadable",

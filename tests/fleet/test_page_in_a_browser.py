@@ -8,9 +8,9 @@ import pytest
 from msgspec import structs
 
 from grpo_doctor.fleet import page
-from grpo_doctor.fleet.gather import Gathered
+from grpo_doctor.fleet.merge import Gathered
 from grpo_doctor.fleet.overview import Overview, ordered, overview
-from grpo_doctor.report import Options
+from grpo_doctor.report.model import Options
 from tests.browser import well_seen
 from tests.fleet.sweeps import drawn_lines
 

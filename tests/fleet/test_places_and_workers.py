@@ -11,10 +11,10 @@ import pytest
 from grpo_doctor.config import Config
 from grpo_doctor.fleet import workers
 from grpo_doctor.fleet.declared import settings_of
-from grpo_doctor.fleet.judge import Job, decode, encode, judge
-from grpo_doctor.fleet.places import Unit, find, stamp
+from grpo_doctor.fleet.locations import Unit, find, stamp
+from grpo_doctor.fleet.unit import Job, decode, encode, judge
 from grpo_doctor.fleet.workers import mapped
-from grpo_doctor.sources import ReadError
+from grpo_doctor.readers import ReadError
 from tests.fleet.sweeps import write_run
 
 LAYOUTS = {

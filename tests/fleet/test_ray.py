@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 from grpo_doctor.cli import app
 from grpo_doctor.config import Config
 from grpo_doctor.fleet import workers
-from grpo_doctor.fleet.judge import Job, decode, encode, judge
-from grpo_doctor.fleet.places import Unit, stamp
+from grpo_doctor.fleet.locations import Unit, stamp
+from grpo_doctor.fleet.unit import Job, decode, encode, judge
 from tests.fleet.sweeps import write_run
 
 pytest.importorskip("ray", reason="ray is not installed; make test-hooks installs it")

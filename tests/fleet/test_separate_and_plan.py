@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grpo_doctor.fleet.gather import Gathered
-from grpo_doctor.fleet.judge import Level, Line
+from grpo_doctor.fleet.merge import Gathered
 from grpo_doctor.fleet.planning import plan, power, seeds_needed
-from grpo_doctor.fleet.separate import Tried, holm, separate
+from grpo_doctor.fleet.separating_settings import Tried, holm, separate
+from grpo_doctor.fleet.unit import Level, Line
 from tests.fleet.sweeps import PLANTED, drawn_lines
 
 pytest.importorskip("duckdb", reason="duckdb is not installed; it is in the extra fleet")

@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 
-from grpo_doctor.budget import OverBudgetError
-from grpo_doctor.catalogue import load
+from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.limits import OverBudgetError
 from grpo_doctor.probes import Adapter, AdapterError, run_probes
-from grpo_doctor.probes.seams import RESOURCES
-from grpo_doctor.report import Options, render
+from grpo_doctor.probes.entry_points import RESOURCES
+from grpo_doctor.report.model import Options, render
 from tests.probes.reference import Reference
 
 PROBES = 3

@@ -18,9 +18,9 @@ import zstandard
 from grpo_doctor.cli.gate import BASELINE
 from grpo_doctor.record import StepRecord, encode
 from tests import p30
-from tests.sources.make import tfevents, wandb
-from tests.sources.test_dual import BOUNDARY, GENERATION_A, GENERATION_B, LOGITS
-from tests.sources.test_lever import TABLE
+from tests.readers.make import tfevents, wandb
+from tests.readers.test_dual import BOUNDARY, GENERATION_A, GENERATION_B, LOGITS
+from tests.readers.test_lever import TABLE
 
 Row = dict[str, Any]
 

@@ -18,25 +18,25 @@ import typer.main
 from click.testing import CliRunner
 
 from grpo_doctor import LiveDoctor, StepRecord
-from grpo_doctor.budget import OverBudgetError
-from grpo_doctor.catalogue import load
-from grpo_doctor.check import CheckError
 from grpo_doctor.cli import app
 from grpo_doctor.cli.common import BROKEN, chosen
 from grpo_doctor.config import ConfigError
 from grpo_doctor.config import read as read_options
-from grpo_doctor.examine import diagnose
+from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.diagnosis.check import CheckError
+from grpo_doctor.diagnosis.examine import diagnose
+from grpo_doctor.limits import OverBudgetError
 from grpo_doctor.preflight.judgement import judge
 from grpo_doctor.preflight.reading import read as read_configuration
 from grpo_doctor.probes.discover import adapter_for
 from grpo_doctor.probes.discover import discover as functions
-from grpo_doctor.probes.seams import AdapterError
+from grpo_doctor.probes.entry_points import AdapterError
+from grpo_doctor.readers import ReadError
+from grpo_doctor.readers.input import Input
+from grpo_doctor.readers.reader import read_input
 from grpo_doctor.record import NUMBER_FIELDS, OBJECT_FIELDS, TEXT_FIELDS
-from grpo_doctor.report import Options, render
+from grpo_doctor.report.model import Options, render
 from grpo_doctor.run import Sample
-from grpo_doctor.sources import ReadError
-from grpo_doctor.sources.input import Input
-from grpo_doctor.sources.reader import read_input
 from tests.fuzz import seeds
 
 FORMATS = ("text", "json", "html", "markdown", "sarif", "junit", "github", "gitlab")

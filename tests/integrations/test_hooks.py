@@ -18,8 +18,8 @@ from grpo_doctor.integrations.nemo_rl import DoctorLogger
 from grpo_doctor.integrations.scalars import LoggedRun, TrainingStopped
 from grpo_doctor.integrations.skyrl import watched
 from grpo_doctor.integrations.slime import Hook
+from grpo_doctor.readers import read
 from grpo_doctor.record import read_records
-from grpo_doctor.sources import read
 from tests.integrations.course import STEPS, in_trls_words, in_verls_words, step
 from tests.integrations.tiny_trl import fails_at
 
@@ -75,7 +75,7 @@ def test_an_evaluation_before_the_first_step_does_not_decide_what_is_trained() -
 def test_a_fault_of_the_doctor_is_said_once_and_nothing_is_raised(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("grpo_doctor.live.LiveDoctor.push", fails_at(3, lambda *a: []))
+    monkeypatch.setattr("grpo_doctor.diagnosis.live.LiveDoctor.push", fails_at(3, lambda *a: []))
     run = LoggedRun({}, framework="own", out="runs/a", on="error=stop")
     for n in range(1, 6):
         run.log(n, in_trls_words(n))

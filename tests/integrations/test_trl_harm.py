@@ -14,7 +14,7 @@ pytest.importorskip("trl", reason="the extra trl is not installed")
 
 from grpo_doctor import LiveDoctor, attach
 from grpo_doctor.config import ConfigError
-from grpo_doctor.integrations.trl_seams import Seams
+from grpo_doctor.integrations.trl_hooks import Seams
 from grpo_doctor.record import read_records
 from tests.integrations.test_trl import history
 from tests.integrations.tiny_trl import fails_at, make_trainer, reward

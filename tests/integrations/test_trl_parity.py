@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("trl", reason="the extra trl is not installed")
 
 from grpo_doctor import Diagnosis, LiveDoctor
-from grpo_doctor.catalogue import load
+from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.engine.engine import Engine
 from grpo_doctor.engine.model import load_model
 from grpo_doctor.engine.settings import Settings, settings_of

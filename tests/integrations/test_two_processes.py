@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("trl", reason="the extra trl is not installed")
 
+from grpo_doctor.readers import read
 from grpo_doctor.record import read_records
-from grpo_doctor.sources import read
 from tests.integrations.tiny_trl import in_two_processes
 
 pytestmark = pytest.mark.slow

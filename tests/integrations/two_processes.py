@@ -20,8 +20,8 @@ import trl.trainer.grpo_trainer  # noqa: F401 - loaded before there are two
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from grpo_doctor import attach
+from grpo_doctor.diagnosis.live import LiveDoctor
 from grpo_doctor.integrations.trl_record import Local
-from grpo_doctor.live import LiveDoctor
 from tests.integrations.tiny_trl import fails_at, make_trainer, poisoned
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from grpo_doctor.catalogue import load
-from grpo_doctor.check import Confidence, Remedy
+from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.diagnosis.check import Confidence, Remedy
+from grpo_doctor.diagnosis.lab_results import UNMEASURED, stored
+from grpo_doctor.diagnosis.remedies import REMEDIES
 from grpo_doctor.engine.faults import FAULTS
 from grpo_doctor.lab.arms import GRAVEST
 from grpo_doctor.lab.evidence import PARQUET, REAL, read_rows, texts
-from grpo_doctor.measured import UNMEASURED, stored
-from grpo_doctor.pages import page
-from grpo_doctor.remedies import REMEDIES
+from grpo_doctor.report.check_pages import page
 
 EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence"
 CATALOGUE = load()

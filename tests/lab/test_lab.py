@@ -21,7 +21,7 @@ from grpo_doctor.lab.arms import ALONE, FOLK, MENDED, ROLLED_BACK, TWIN, Job
 from grpo_doctor.lab.calibration import Case, calibrated, cases_of_lab, share
 from grpo_doctor.lab.evidence import measured_of, tables
 from grpo_doctor.lab.judge import Row
-from grpo_doctor.lab.kingdoms import KingdomTask
+from grpo_doctor.lab.task import KingdomTask
 
 PAIR = ("kl-dominates", "length-bonus")
 SIZE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from grpo_doctor.catalogue import load
+from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.preflight.judgement import judge, judges_settings
 from grpo_doctor.preflight.reading import read
 

@@ -13,7 +13,7 @@ import grpo_doctor
 from grpo_doctor.preflight import words_before
 from grpo_doctor.preflight.judgement import judge
 from grpo_doctor.preflight.reading import read
-from grpo_doctor.sources import ReadError
+from grpo_doctor.readers import ReadError
 
 
 def settings_of(folder: Path, name: str, text: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from grpo_doctor.catalogue import Catalogue, load
+from grpo_doctor.diagnosis.catalogue import Catalogue, load
 from grpo_doctor.probes import Adapter
 from grpo_doctor.probes.runner import examine
 

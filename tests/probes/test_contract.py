@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from grpo_doctor.catalogue import load
-from grpo_doctor.diagnosis import Diagnosis
+from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.probes import Adapter, ScriptedSampler, Unjudged, run_probes
 from grpo_doctor.probes.generations import scripted_generate
 from tests.probes.reference import PROMPTS

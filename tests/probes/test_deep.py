@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from grpo_doctor.catalogue import load
-from grpo_doctor.check import Finding
+from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.diagnosis.check import Finding
 from grpo_doctor.probes import Adapter, run_probes
 from tests.probes.reference import PROMPTS, Reference
 

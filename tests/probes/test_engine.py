@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from grpo_doctor.diagnosis import Diagnosis
+from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.engine.engine import Engine
 from grpo_doctor.engine.faults import sick_engine
 from grpo_doctor.engine.settings import settings_of

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import grpo_doctor.probes as probes
 from grpo_doctor.cli import app
-from grpo_doctor.probes.keep import MARK, crafted
+from grpo_doctor.probes.saved_cases import MARK, crafted
 from tests.probes import sick
 from tests.probes.reference import Reference
 
@@ -63,7 +63,7 @@ def test_a_property_holds_or_it_is_said_why_not() -> None:
 
 
 def test_a_finding_shows_its_tokens() -> None:
-    from grpo_doctor.catalogue import load
+    from grpo_doctor.diagnosis.catalogue import load
 
     trainer = sick.EosMissing()
     (finding,) = probes.run_probes(trainer.adapter(), catalogue=load().select(["PAD002"])).findings

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from grpo_doctor.diagnosis import Diagnosis
+from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.probes import Adapter, run_probes
 from tests.probes import sick
 from tests.probes.reach import reached

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from grpo_doctor.catalogue import load
-from grpo_doctor.diagnosis import Diagnosis
+from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.probes import Adapter, ScriptedSampler, run_probes
 from grpo_doctor.probes.intercept import logits_of
-from grpo_doctor.probes.vocabulary import readable
+from grpo_doctor.probes.tokenizers import readable
 from tests.probes.styles import Left, Scores
 
 

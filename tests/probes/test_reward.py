@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from grpo_doctor.catalogue import load
+from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.probes import Adapter, run_probes
-from grpo_doctor.probes.verifier import attacks
+from grpo_doctor.probes.reward_function import attacks
 from tests.probes.reference import make_tokenizer
 
 ASKED = "<think>2 and 10</think><answer>{}</answer>"

@@ -18,9 +18,9 @@ import torch
 from typer.testing import CliRunner
 
 import grpo_doctor.probes as probes
-from grpo_doctor.catalogue import load
-from grpo_doctor.check import PROVES
 from grpo_doctor.cli import app
+from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.diagnosis.check import PROVES
 from grpo_doctor.probes import Adapter, AdapterError, load_adapter, run_probes
 from tests.fuzz.adapters import Wordless
 from tests.probes import sick

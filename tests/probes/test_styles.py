@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from grpo_doctor.diagnosis import Diagnosis
+from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.probes import run_probes
 from tests.probes.reference import PROMPTS
 from tests.probes.styles import Left, Packed, Shifted, Turns, plain_logprobs

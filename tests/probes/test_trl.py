@@ -13,8 +13,8 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from grpo_doctor.catalogue import load
-from grpo_doctor.diagnosis import Diagnosis
+from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.probes import run_probes, trl_adapter
 from tests.probes.reference import PROMPTS, make_model, make_tokenizer
 from tests.quick import QuickLlama

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from grpo_doctor.catalogue import load
-from grpo_doctor.check import Severity
+from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.diagnosis.check import Severity
 from tests.probes.twins import CASES, FAULTS, Case, finding
 
 FEWEST = [c for c in CASES if c.seams == "two" or not c.fault.two]

@@ -13,11 +13,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from grpo_doctor.catalogue import load
+from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.probes import Adapter
 from grpo_doctor.probes.composite import completed
-from grpo_doctor.probes.hygiene import Snapshot
 from grpo_doctor.probes.runner import examine
+from grpo_doctor.probes.state_guard import Snapshot
 from tests.probes.reference import ANSWERS, PROMPTS, Reference
 from tests.probes.styles import Left, Packed, Shifted, Turns
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from grpo_doctor.catalogue import load
-from grpo_doctor.diagnosis import Diagnosis
+from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.probes import run_probes
 from tests.probes.styles import Left, Shifted
 from tests.probes.twins import given

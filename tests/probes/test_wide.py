@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from grpo_doctor.diagnosis import Diagnosis
+from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.probes import Adapter, Batch, run_probes
 from tests.probes.reach import reached
 from tests.probes.reference import Reference

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from grpo_doctor.catalogue import load
-from grpo_doctor.check import Finding, Severity
-from grpo_doctor.diagnosis import Diagnosis
+from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.diagnosis.check import Finding, Severity
+from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.probes import run_probes
 from tests.probes.styles import Left, Packed, Scores, Shifted, Turns
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from grpo_doctor import report
-from grpo_doctor.measured import Measured, Share
+from grpo_doctor.diagnosis.lab_results import Measured, Share
+from grpo_doctor.report import model
 
 CALIBRATION = {
     "high": Share(41, 43, 0.85, 0.99),
@@ -16,4 +16,4 @@ CALIBRATION = {
 
 @pytest.fixture(autouse=True)
 def _calibrated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "stored", lambda: Measured(calibration=CALIBRATION))
+    monkeypatch.setattr(model, "stored", lambda: Measured(calibration=CALIBRATION))

@@ -7,10 +7,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from grpo_doctor import Diagnosis, Finding, Rival, Run
-from grpo_doctor.check import Role, Withheld
-from grpo_doctor.diagnosis import Coverage
+from grpo_doctor.diagnosis.check import Role, Withheld
+from grpo_doctor.diagnosis.remedies import REMEDIES
+from grpo_doctor.diagnosis.verdict import Coverage
 from grpo_doctor.record import Event
-from grpo_doctor.remedies import REMEDIES
 from grpo_doctor.run import Sample, Table
 
 HOSTILE = (

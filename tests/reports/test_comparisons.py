@@ -9,12 +9,12 @@ import pytest
 from jsonschema import Draft202012Validator
 from syrupy.assertion import SnapshotAssertion
 
-from grpo_doctor.catalogue import home, report_names
 from grpo_doctor.compare import Arm, Comparison, compare
 from grpo_doctor.compare.arms import Change
-from grpo_doctor.compare.telling import render
+from grpo_doctor.compare.summary import render
 from grpo_doctor.compare.weights import Moved
-from grpo_doctor.report import Options
+from grpo_doctor.diagnosis.catalogue import home, report_names
+from grpo_doctor.report.model import Options
 from tests.browser import well_seen
 from tests.compare.pairs import answers, compared, reward, run
 from tests.reports import example

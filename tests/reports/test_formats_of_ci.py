@@ -12,7 +12,7 @@ from jsonschema.validators import validator_for
 from syrupy.assertion import SnapshotAssertion
 from xmlschema import XMLSchema
 
-from grpo_doctor.report import Options, render
+from grpo_doctor.report.model import Options, render
 from tests.reports import example
 
 CASES = ("diagnosis", "healthy", "unjudged")

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from grpo_doctor import Diagnosis, charts, diagnose, drawing, figures
-from grpo_doctor.catalogue import load
-from grpo_doctor.derived import DERIVED, MEANINGS
-from grpo_doctor.report import Options, render
+from grpo_doctor import Diagnosis, diagnose
+from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.report import chart_layout, charts, figures
+from grpo_doctor.report.model import Options, render
+from grpo_doctor.series.derived import DERIVED, MEANINGS
 from grpo_doctor.testing import make_run
 from tests.reports import example
 
@@ -113,8 +114,8 @@ def test_the_legend_names_what_occurs() -> None:
     assert charts.legend([]) == ""
 
 
-def drawn(diagnosis: Diagnosis) -> list[drawing.Drawing]:
-    return drawing.drawings(charts.panels(diagnosis))[0]
+def drawn(diagnosis: Diagnosis) -> list[chart_layout.Drawing]:
+    return chart_layout.drawings(charts.panels(diagnosis))[0]
 
 
 def test_a_log_that_restarts_is_drawn_over_rows() -> None:
@@ -155,7 +156,7 @@ def test_extreme_and_constant_values_are_drawn(value: str) -> None:
     [(0, 1, [0, 0.2, 0.4, 0.6, 0.8, 1.0]), (-3, 7, [-2, 0, 2, 4, 6]), (1, 95, [20, 40, 60, 80])],
 )
 def test_round_numbers(low: float, high: float, expected: list[float]) -> None:
-    assert drawing.round_numbers(low, high, 5) == pytest.approx(expected)
+    assert chart_layout.round_numbers(low, high, 5) == pytest.approx(expected)
 
 
 def test_texts_cannot_end_the_script_in_which_they_stand() -> None:

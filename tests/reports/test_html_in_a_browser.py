@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from grpo_doctor import Diagnosis, diagnose
-from grpo_doctor.report import Options, render
+from grpo_doctor.report.model import Options, render
 from tests.browser import VIEWS, well_seen
 from tests.reports import example
 

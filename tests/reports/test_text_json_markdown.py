@@ -9,9 +9,9 @@ import pytest
 from jsonschema import Draft202012Validator
 from syrupy.assertion import SnapshotAssertion
 
-from grpo_doctor.catalogue import home, report
-from grpo_doctor.redaction import clean, redact
-from grpo_doctor.report import Options, cost, fenced, framework, markdown, render
+from grpo_doctor.diagnosis.catalogue import home, report
+from grpo_doctor.report.model import Options, cost, fenced, framework, markdown, render
+from grpo_doctor.report.redaction import clean, redact
 from tests.reports import example
 
 SCHEMA = json.loads((home("reports") / "report.schema.json").read_text(encoding="utf-8"))

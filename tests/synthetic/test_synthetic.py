@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from grpo_doctor.check import Severity
-from grpo_doctor.examine import diagnose
+from grpo_doctor.diagnosis.check import Severity
+from grpo_doctor.diagnosis.examine import diagnose
 from tests.synthetic import runs
 from tests.synthetic.runs import Columns
 

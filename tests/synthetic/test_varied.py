@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from grpo_doctor.examine import diagnose
+from grpo_doctor.diagnosis.examine import diagnose
 from grpo_doctor.run import Run
 from tests.synthetic import varied
 

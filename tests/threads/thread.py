@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from grpo_doctor.check import Finding, Severity
-from grpo_doctor.diagnosis import Diagnosis
-from grpo_doctor.examine import diagnose
+from grpo_doctor.diagnosis.check import Finding, Severity
+from grpo_doctor.diagnosis.examine import diagnose
+from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.preflight import preflight
-from grpo_doctor.sources import read
+from grpo_doctor.readers import read
 from grpo_doctor.testing import series
 
 Outcome = Literal["caught", "symptom", "silent", "wrong"]

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ...probes.seams import Batch, Ids
+from ...probes.entry_points import Batch, Ids
 from ..task import Dialogue
 from .fault import Fault
 

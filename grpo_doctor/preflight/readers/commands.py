@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from ..entry import Command
 from ..expression import known
+from ..launch import Command
 from .definitions import CALLS, Definitions
 from .modules import name_of
 

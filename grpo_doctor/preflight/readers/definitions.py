@@ -11,14 +11,14 @@ import re
 from functools import cached_property
 from pathlib import Path
 
-from ...budget import spent
-from ...sources import ReadError
-from ..entry import Entry, Launch
+from ...limits import spent
+from ...readers import ReadError
 from ..expression import evaluate, known
-from .beside import beside, text_of
+from ..launch import Entry, Launch
 from .document import read_document
-from .gathered import MAPPINGS, Branch, Change, Gathered
 from .modules import as_dict, is_dict, name_of
+from .nearby_files import beside, text_of
+from .symbols import MAPPINGS, Branch, Change, Gathered
 
 PATIENCE = 500
 """Names that are looked up for one setting at most: names can stand for names without end."""

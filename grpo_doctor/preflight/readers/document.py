@@ -12,10 +12,10 @@ from typing import Any
 
 import yaml
 
-from ...budget import OverBudgetError, spent
-from ...sources import ReadError
-from ..entry import MOST, Entry, Launch, Several, Unresolved, scalar
-from .beside import beside, text_of
+from ...limits import OverBudgetError, spent
+from ...readers import ReadError
+from ..launch import MOST, Entry, Launch, Several, Unresolved, scalar
+from .nearby_files import beside, text_of
 
 _REFERENCE = re.compile(r"\$\{([\w.\-]+)\}")
 _ENVIRONMENT = re.compile(r"\$\{oc\.env:\s*\w+\s*,\s*([^{}]*)\}")

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ...budget import spent
-from ...sources import ReadError
+from ...limits import spent
+from ...readers import ReadError
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")

@@ -12,8 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ...sources.formats.verl_console import Config
-from ..entry import Launch, scalar
+from ...readers.formats.verl_console import Config
+from ..launch import Launch, scalar
 from .document import flat
 from .shell import read_shell
 

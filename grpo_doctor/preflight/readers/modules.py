@@ -9,8 +9,8 @@ from collections.abc import Container, Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from ...sources import ReadError
-from .beside import around, beside, text_of
+from ...readers import ReadError
+from .nearby_files import around, beside, text_of
 
 TOKENS = 60_000
 """Words and signs of a script at most; parsing more takes longer than a configuration is worth."""

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ...sources import ReadError
-from ..entry import LARGEST_SCRIPT, Command, Launch
+from ...readers import ReadError
+from ..launch import LARGEST_SCRIPT, Command, Launch
 from .modules import magics, plain
 from .python import read_modules
 

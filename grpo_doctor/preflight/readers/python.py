@@ -16,14 +16,14 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from ...sources import ReadError
-from ..entry import OF_RL, PER_PROMPT, Command, Entry, Launch, Several, Unresolved, scalar
+from ...readers import ReadError
+from ..custom_names import underscored
 from ..expression import evaluate, known
-from ..own_names import underscored
+from ..launch import OF_RL, PER_PROMPT, Command, Entry, Launch, Several, Unresolved, scalar
 from .commands import commands_of, of_magics
 from .definitions import LINKS, SETTINGS, Definitions
-from .gathered import CONFIGURES, ELSEWHERE, OWN, Change
 from .modules import called_by, magics, name_of, parsed, plain, siblings, statements
+from .symbols import CONFIGURES, ELSEWHERE, OWN, Change
 from .trainer_code import code_of
 
 SUPERVISED = re.compile(r"(?:SFT|DPO|KTO|ORPO|Reward|CPO|GKD)Config$|^(?:Seq2Seq)?TrainingArguments$")

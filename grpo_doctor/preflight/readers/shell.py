@@ -14,15 +14,15 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from ...budget import spent
-from ...sources import ReadError
-from ..entry import Launch, Several, Unresolved, scalar
+from ...limits import spent
+from ...readers import ReadError
 from ..frameworks import TRL_NAMES
-from .beside import beside, text_of, unrooted
+from ..launch import Launch, Several, Unresolved, scalar
 from .branches import Branches
-from .follow import documents, follow
+from .includes import documents, follow
 from .lexer import Lexer, Statement, Word, raw_text
 from .modules import plain
+from .nearby_files import beside, text_of, unrooted
 from .python import read_modules
 from .variables import SEVERAL, Variables, Words
 

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Sequence
 
-from ..entry import Entry
+from ..launch import Entry
 from .dataset import Datasets, Form, Function, reads_as
 from .modules import name_of, statements
 

@@ -8,8 +8,8 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ..entry import scalar
 from ..expression import evaluate
+from ..launch import scalar
 from .lexer import Lexer, Word, raw_text
 
 _VARIABLE = re.compile(

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from grpo_doctor.examine import diagnose
+from grpo_doctor.diagnosis.examine import diagnose
 from grpo_doctor.testing import find, make_run, run_check
 
 NOTHING = {"advantage_min": "0", "advantage_max": "0"}

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from grpo_doctor.catalogue import load
-from grpo_doctor.diagnosis import Diagnosis
+from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.probes import Adapter, run_probes
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from grpo_doctor.catalogue import load
+from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.run import Run
 from grpo_doctor.testing import run_check
 from tests.compare.pairs import compared, run

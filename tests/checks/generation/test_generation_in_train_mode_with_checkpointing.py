@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from grpo_doctor.columns import COLLAPSED
 from grpo_doctor.record import Event
+from grpo_doctor.series import COLLAPSED
 from grpo_doctor.testing import find, run_check
 
 LINE = "Caching is incompatible with gradient checkpointing in Qwen2DecoderLayer. Setting `past_key_values=None`."

@@ -1,7 +1,7 @@
 import pytest
 
 from grpo_doctor import Finding, StepRecord, diagnose
-from grpo_doctor.catalogue import Catalogue
+from grpo_doctor.diagnosis.catalogue import Catalogue
 from grpo_doctor.run import run_of
 from grpo_doctor.testing import check_of
 

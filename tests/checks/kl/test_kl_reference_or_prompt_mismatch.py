@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from grpo_doctor import Finding, StepRecord, diagnose
-from grpo_doctor.catalogue import Catalogue
+from grpo_doctor.diagnosis.catalogue import Catalogue
 from grpo_doctor.run import run_of
 from grpo_doctor.testing import check_of, find, run_check
 

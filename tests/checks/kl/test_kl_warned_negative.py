@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from grpo_doctor.examine import diagnose
+from grpo_doctor.diagnosis.examine import diagnose
+from grpo_doctor.readers import read
+from grpo_doctor.readers.known_warnings import sign
 from grpo_doctor.record import Event
-from grpo_doctor.sources import read
-from grpo_doctor.sources.signs import sign
 from grpo_doctor.testing import find, run_check
 
 SAID = (

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from grpo_doctor.catalogue import load
+from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.probes import Adapter, run_probes
 from grpo_doctor.testing import find, run_check
 from tests.probes.reference import PROMPTS

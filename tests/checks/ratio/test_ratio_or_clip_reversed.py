@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from grpo_doctor.catalogue import load
+from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.probes import Adapter, run_probes
 from tests.probes.styles import Left
 

@@ -1,4 +1,4 @@
-from grpo_doctor.examine import diagnose
+from grpo_doctor.diagnosis.examine import diagnose
 from grpo_doctor.record import StepRecord
 from grpo_doctor.run import run_of
 from grpo_doctor.testing import run_check

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from grpo_doctor.examine import diagnose
+from grpo_doctor.diagnosis.examine import diagnose
 from grpo_doctor.testing import find, make_run, run_check, series
 
 UP = [0.5 + 0.02 * i for i in range(30)]

@@ -34,7 +34,7 @@ def test_silent_where_no_setting_differs() -> None:
 
 @pytest.mark.parametrize(("change", "count"), [(9e-5, 1), (1e-4, 0)])
 def test_weights_that_did_not_move(change: float, count: int) -> None:
-    from grpo_doctor.catalogue import load
+    from grpo_doctor.diagnosis.catalogue import load
 
     base = arm(run(reward_mean=reward(0)))
     found = Comparison(base=base, new=base, weights=[Moved(name=n, change=change, norm=1.0) for n in "ab"])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from grpo_doctor import diagnose
-from grpo_doctor.diagnosis import Diagnosis
+from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.record import StepRecord
 from grpo_doctor.run import Run, run_of
 from grpo_doctor.testing import find, make_run, run_check

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from grpo_doctor.catalogue import load
+from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.probes import run_probes
+from grpo_doctor.readers.known_warnings import sign
 from grpo_doctor.record import Event
-from grpo_doctor.sources.signs import sign
 from grpo_doctor.testing import find, run_check
 from tests.probes.styles import Turns
 from tests.probes.twins import finding

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from grpo_doctor.columns import COLLAPSED, HEALTHY
+from grpo_doctor.series import COLLAPSED, HEALTHY
 from grpo_doctor.testing import find, run_check
 
 

@@ -1,6 +1,6 @@
 from typing import Any
 
-from grpo_doctor.columns import COLLAPSED
+from grpo_doctor.series import COLLAPSED
 from grpo_doctor.testing import find, run_check
 
 

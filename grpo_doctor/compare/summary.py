@@ -1,0 +1,250 @@
+"""A comparison in words and tables, the same for every report format, and the way to the formats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ..diagnosis.catalogue import report, report_names
+from ..diagnosis.check import Severity
+from ..diagnosis.verdict import Diagnosis
+from ..report.model import Options, UnknownFormatError, counted, presentable
+from ..report.model import render as render_diagnoses
+from ..report.redaction import cleaned, one_line
+from ..run import Table
+from .arms import Change
+from .comparison import Comparison
+from .difference import SEED
+from .divergence import Parting
+from .verdict import Fared
+
+NEAR = 1e-4
+"""Relative change of a tensor below which it has hardly moved."""
+SHOWN = 20
+"""Tensors of two checkpoints that a table shows, those that moved most."""
+
+
+def render(name: str, comparisons: Sequence[Comparison], options: Options) -> str:
+    """The report of comparisons in one format. Raises `UnknownFormatError`.
+
+    Formats for people tell the comparison; those for machines, which know findings alone, get the runs of NEW with what
+    the checks across runs found, and what BASE has too as accepted.
+    """
+    if name not in report_names():
+        raise UnknownFormatError(f"no report format is called {name!r}; there are {', '.join(report_names())}")
+    leaf = report(name)
+    if hasattr(leaf, "render_comparisons"):
+        text: str = leaf.render_comparisons([shown(c, samples=options.samples) for c in comparisons], options)
+        return text
+    pairs = [judged(c) for c in comparisons]
+    excused = {**options.excused, **{key: why for _, known in pairs for key, why in known.items()}}
+    told = msgspec.structs.replace(options, excused=excused)
+    return render_diagnoses(name, [d for diagnoses, _ in pairs for d in diagnoses], told)
+
+
+def shown(found: Comparison, *, samples: bool) -> Comparison:
+    """A copy in which every text is cleaned."""
+    names = [n for n in found.__struct_fields__ if n not in ("base", "new", "settings", "x")]
+    texts = {name: cleaned(getattr(found, name)) for name in names}
+    for side in ("base", "new"):
+        arm = getattr(found, side)
+        texts[side] = msgspec.structs.replace(
+            arm, name=one_line(arm.name), diagnoses=[presentable(d, samples=samples) for d in arm.diagnoses]
+        )
+    return Comparison(**texts, settings=[_clean(c) for c in found.settings], x=found.x)
+
+
+def judged(found: Comparison) -> tuple[list[Diagnosis], dict[tuple[str, str], str]]:
+    """The runs of NEW as a gate sees them, with the findings of the checks across runs; and what BASE has too."""
+    diagnoses = []
+    excused: dict[tuple[str, str], str] = {}
+    for diagnosis in found.new.diagnoses:
+        grave = [f for f in found.findings if f.level >= Severity.ERROR]
+        told = msgspec.structs.replace(diagnosis, findings=[*found.findings, *diagnosis.findings])
+        if grave:
+            told.verdict, told.cause, told.headline = "failing", grave[0].code, headline(found)
+        diagnoses.append(told)
+        for one in found.fared:
+            if one.fate in ("stayed", "eased"):
+                excused[diagnosis.source, one.code] = f"{found.base.name} has it too"
+    return diagnoses, excused
+
+
+def _clean(change: Change) -> Change:
+    """A setting without what is secret in its value, or under its name."""
+    ((name, values),) = cleaned({change.name: [change.base, change.new]}).items()
+    return Change(name, *(values if isinstance(values, list) else (values, values)))
+
+
+def headline(found: Comparison) -> str:
+    """The first sentences: what NEW is against BASE, by which figures, and where they part."""
+    if found.because:
+        return f"Cannot compare, because {found.because}."
+    grave = [f for f in found.findings if f.level >= Severity.ERROR and f.code != "CMP001"]
+    if grave:
+        return grave[0].message
+    if found.recorded and found.unequal is None and not found.acting:
+        return "NEW is a copy of BASE: every metric is the same number at every shared place."
+    return " ".join(filter(None, (_verdict(found), _parted(found))))
+
+
+def _verdict(found: Comparison) -> str:
+    reasons = [_told(d) for d in found.differences if d.better]
+    for fate, words in (("vanished", "vanished"), ("appeared", "appeared"), ("worsened", "got graver")):
+        these = [f for f in found.fared if f.fate == fate]
+        named = [f"{f.code} {f.name}" for f in these if f.level >= Severity.ERROR] or [f.code for f in these]
+        if named:
+            reasons.append(f"{', '.join(named[:3])}{f' and {len(named) - 3} more' if len(named) > 3 else ''} {words}")
+    said = {"better": "NEW is better", "worse": "NEW is worse", "mixed": "NEW is better in part and worse in part"}
+    if found.verdict in said:
+        return f"{said[found.verdict]}: {'; '.join(reasons)}."
+    if found.verdict == "cannot tell":
+        return "Whether NEW is better cannot be told: too little is shared for noise to be known."
+    judged = [d for d in found.differences if d.known]
+    first = judged[0]
+    return (
+        f"No difference beyond noise: the {first.label} went from {number(first.base)} to {number(first.new)}, "
+        f"and a difference of less than {number(first.detectable)} may well not show."
+    )
+
+
+def _told(d: Any) -> str:
+    return f"the {d.label} is {d.words} ({number(d.base)} → {number(d.new)})"
+
+
+def _parted(found: Comparison) -> str:
+    if found.parting is None:
+        return ""
+    first = found.parting
+    where = f"{found.by if found.by == 'step' else 'token'} {first.at:.0f}"
+    if first.broken is not None:
+        return f"They part at {where}, where {first.metric} of {first.broken} is not finite."
+    return f"They part at {where} in {first.metric} ({number(first.base)} against {number(first.new)})."
+
+
+def number(value: float) -> str:
+    """A figure, short."""
+    return "unknown" if math.isnan(value) else f"{value:.4g}"
+
+
+def setting(value: Any) -> str:
+    """The value of a setting with every digit that it has, since it may differ in the last."""
+    return "not declared" if value is None else str(value)
+
+
+def facts(found: Comparison) -> list[tuple[str, str]]:
+    """The header: both sides with their verdicts, and what is shared."""
+    rows = []
+    for side, arm in (("BASE", found.base), ("NEW", found.new)):
+        verdicts = ", ".join(dict.fromkeys(d.verdict for d in arm.diagnoses))
+        runs = "" if arm.seeds == 1 else f", {counted(arm.seeds, 'run')}"
+        rows.append((side, f"{arm.name} ({verdicts}, {counted(arm.diagnoses[0].steps, 'step')}{runs})"))
+    if found.x is not None:
+        unit = "steps" if found.by == "step" else "tokens"
+        rows.append(("compared", f"{unit} {found.x[0]:.0f} to {found.x[1]:.0f}"))
+    return rows
+
+
+def tables(found: Comparison) -> list[Table]:
+    """Everything that is known, as tables; those that would be empty are left out."""
+    made = (
+        _settings(found), _differences(found), _partings(found), _findings(found), _remedies(found), _equal(found),
+        _samples(found), _weights(found),
+    )  # fmt: skip
+    return [table for table in made if table is not None and table.rows]
+
+
+def _settings(found: Comparison) -> Table:
+    rows = [[c.name, setting(c.base), setting(c.new)] for c in found.settings]
+    return Table(title="Settings that differ", head=["setting", "BASE", "NEW"], rows=rows)
+
+
+def _differences(found: Comparison) -> Table:
+    rows = [
+        [
+            d.label, number(d.base), number(d.new), f"{d.difference:+.3g}",
+            f"{d.low:+.3g} to {d.high:+.3g}" if d.known else "unknown", number(d.detectable), d.words,
+        ]
+        for d in found.differences
+    ]  # fmt: skip
+    seeds = f"guessed as {SEED:.0%} of how far the metric moved"
+    if found.base.seeds + found.new.seeds > 2:
+        seeds = f"measured on {found.base.seeds} and {found.new.seeds} runs, and moderated by a guess"
+    note = (
+        "Means over the last half of the shared places. The intervals hold together at 95 %; they count the noise "
+        f"along the run (paired block bootstrap) and between seeds ({seeds}). Detectable is the smallest true "
+        "difference that shows in at least 80 % of such pairs."
+    )
+    head = ["metric", "BASE", "NEW", "difference", "interval", "detectable", "verdict"]
+    return Table(title="Differences", head=head, rows=rows, note=note)
+
+
+def _partings(found: Comparison) -> Table:
+    rows = [
+        [f"{p.at:.0f}", p.metric, *(_level(p, side) for side in ("BASE", "NEW")), f"{p.known:.0f}"]
+        for p in found.partings
+    ]
+    note = "The first place at which a metric differs beyond noise, its levels from there, and where it could be known."
+    if found.unequal is not None:
+        note += f" The first number that is not the same on both sides stands at {found.unequal:.0f}."
+    head = [found.by, "metric", "BASE", "NEW", "known at"]
+    return Table(title="Where they part", head=head, rows=rows, note=note)
+
+
+def _level(parting: Parting, side: str) -> str:
+    if parting.broken is not None:
+        return "not finite" if parting.broken == side else "finite"
+    return number(parting.base if side == "BASE" else parting.new)
+
+
+def _findings(found: Comparison) -> Table:
+    rows = [[f.code, f.name, f.severity, f.fate, f.why] for f in found.fared]
+    note = "The findings that hold at warning or above on either side, BASE's headline first."
+    return Table(title="Findings", head=["code", "finding", "severity", "fate", "because"], rows=rows, note=note)
+
+
+def _remedies(found: Comparison) -> Table:
+    """One row for each remedy of BASE's findings; where it is one for several, the verdicts must agree."""
+    by_title: dict[str, list[Fared]] = {}
+    for fared in found.fared:
+        for title in fared.remedies:
+            by_title.setdefault(title, []).append(fared)
+    rows = []
+    for title, these in by_title.items():
+        verdicts = list(dict.fromkeys(f.judgement or "cannot tell" for f in these))
+        why = "; ".join(dict.fromkeys(f"{f.code}: {f.why}" for f in these))
+        rows.append([title, verdicts[0] if len(verdicts) == 1 else "partly", why])
+    note = (
+        "What became of what each remedy is for. Confirmed: the check ran in NEW and is silent, and success is no "
+        "worse. Which of them was applied is not in the logs."
+    )
+    return Table(title="Remedies", head=["remedy", "verdict", "because"], rows=rows, note=note)
+
+
+def _equal(found: Comparison) -> Table:
+    rows = [[name, str(places)] for name, places in found.equal.items()]
+    if rows and len(rows) == found.recorded:
+        rows = [["all of them", rows[0][1]]]
+    note = f"Of {found.recorded} metrics that vary, these are the same number on both sides at every shared place."
+    return Table(title="Equal to the last digit", head=["metric", "places"], rows=rows, note=note)
+
+
+def _samples(found: Comparison) -> Table | None:
+    if (s := found.samples) is None:
+        return None
+    parted = "never" if s.parted is None else f"step {s.parted}"
+    rows = [[str(s.compared), f"{s.share:.1%}", parted]]
+    return Table(
+        title="Responses to the same prompt at the same step", head=["compared", "identical", "first other"], rows=rows
+    )
+
+
+def _weights(found: Comparison) -> Table:
+    order = sorted(found.weights, key=lambda m: -m.change)
+    rows = [[m.name, f"{m.change:.3g}", f"{m.norm:.4g}"] for m in order[:SHOWN]]
+    still = sum(m.change < NEAR for m in order)
+    note = f"Norm of the change by the norm of BASE, of {len(order)} tensors; {still} moved by less than {NEAR:g}."
+    return Table(title="Weights", head=["tensor", "relative change", "norm of BASE"], rows=rows, note=note)

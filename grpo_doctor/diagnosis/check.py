@@ -1,0 +1,446 @@
+"""What a check is, and what it finds.
+
+A leaf file describes one illness by its code. It holds at most one ``@check`` (a predicate over columns), one
+``@conclude`` (over other findings), one ``@probe`` (over the seams of a trainer) and one ``@across`` (over two sides of
+a comparison); the docstring of the first of them is the illness's page.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from string import Formatter
+from types import TracebackType
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from ..probes.entry_points import RESOURCES, SEAMS
+from ..run import RunType
+from ..series import ColumnError, Plan, columns
+from ..series.derived import MEANINGS
+from ..series.trajectory import STANDING
+
+Role = Literal["cause", "outcome", "symptom", "note"]
+
+HEADINGS = ("What it sees", "Why it matters", "Known false alarms", "Remedy", "Sources")
+THRESHOLDS = re.compile(r"^## Thresholds[^\n]*\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+"""The sections of a page that say what its thresholds mean, one line of a list for each."""
+PROVES = "What this certifies, and what it does not"
+"""Heading of the page of every illness that has a probe."""
+ACROSS = "Across runs"
+"""Heading, on the page of an illness with a @check, of what a comparison of two settings asks."""
+
+Kind = Literal["outcome", "defect", "risk", "remark"]
+"""What an illness is: an outcome (what the run suffers), a defect (what was computed is wrong, whatever the curve
+shows), a risk (a setting or state that often hurts: at most a warning where the run learns in spite of it), or a
+remark (worth knowing: info)."""
+SPECIAL = ("events", "samples", "step", *STANDING)
+"""Parameter names that are no record field: the row's events, samples and step, and how success stands.
+
+``samples`` without a default is a need like any field: the check sees only rows that have some. The names of
+`STANDING` ask how the run's reward stands by this row; without a default each needs the series.
+"""
+DECLARED = "settings."
+"""Prefix, among the alternatives of `any_of`, of what a run declares: ``settings.learning_rate``."""
+
+
+class Severity(IntEnum):
+    """How bad it is if true."""
+
+    INFO = 0
+    WARNING = 1
+    ERROR = 2
+    CRITICAL = 3
+
+    @classmethod
+    def of(cls, name: str) -> Severity:
+        return cls[name.upper()]
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+class Confidence(IntEnum):
+    """How sure: high is proven (log line, probe, identity), medium a test and the order in time, low a threshold."""
+
+    LOW = 0
+    MEDIUM = 1
+    HIGH = 2
+
+    @classmethod
+    def of(cls, name: str) -> Confidence:
+        return cls[name.upper()]
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+class Rival(msgspec.Struct, frozen=True):
+    """Another explanation of the same records, and the test that would tell."""
+
+    name: str
+    why: str
+    separated_by: str
+
+
+class Step(msgspec.Struct, frozen=True, rename={"who": "for"}):
+    """What to do in one framework; ``for`` is trl, verl, openrlhf or by-hand."""
+
+    who: str
+    do: str
+
+
+class Remedy(msgspec.Struct, frozen=True):
+    """What to change. ``evidence`` is what it did elsewhere (before → after), ``source`` says where."""
+
+    id: str
+    title: str
+    steps: tuple[Step, ...]
+    evidence: str
+    source: str
+
+
+class Withheld(msgspec.Struct, frozen=True):
+    """A remedy that makes no sense while another finding holds."""
+
+    id: str
+    title: str
+    because: str
+
+
+class Finding(msgspec.Struct, kw_only=True):
+    """What a check found in a run."""
+
+    code: str
+    name: str
+    kind: Kind
+    severity: str
+    confidence: str
+    role: Role = "note"
+    onset_step: int
+    detected_step: int
+    last_step: int
+    cleared: bool = False
+    message: str
+    evidence: dict[str, Any] = {}
+    lines: list[int] = []
+    explained_by: list[str] = []
+    invalidates: list[str] = []
+    rivals: list[Rival] = []
+    remedies: list[Remedy] = []
+    withheld: list[Withheld] = []
+    columns: list[str] = []
+    preview: bool = False
+
+    @property
+    def level(self) -> Severity:
+        return Severity.of(self.severity)
+
+    @property
+    def sureness(self) -> Confidence:
+        return Confidence.of(self.confidence)
+
+
+class Fires(msgspec.Struct, frozen=True):
+    """A condition over rows with the words for it; see `fires`."""
+
+    when: Any
+    message: str
+    hold: tuple[int, int]
+    clear: int
+    levels: tuple[tuple[Severity, Any], ...]
+    confidence: Any
+    suffered: Any
+    onset: Any
+    evidence: dict[str, Any]
+
+
+_INFO, _WARNING, _ERROR, _CRITICAL = Severity  # an enumeration's own look-up costs as much as a check's comparison
+
+
+def fires(
+    when: Any,
+    message: str,
+    /,
+    *,
+    hold: tuple[int, int] = (3, 5),
+    clear: int = 5,
+    info: Any = None,
+    warning: Any = None,
+    error: Any = None,
+    critical: Any = None,
+    confidence: Any = None,
+    suffered: Any = None,
+    onset: Any = None,
+    **evidence: Any,
+) -> Fires:
+    """What a check returns: the condition, and the sentence with its numbers.
+
+    Args:
+        when: condition over rows at the check's own severity.
+        message: one sentence; ``{name:.3g}`` takes the evidence at the last row on which the condition held.
+        hold: ``(m, n)``: fires when the condition held on m of the last n rows that the check saw.
+        clear: clears after so many rows in a row without it.
+        info, warning, error, critical: conditions for another severity, with the same hold; the highest wins.
+        confidence: other than the check's own, or a column of such words.
+        suffered: condition on which the finding is an outcome, whatever the kind of the check: a vital sign has been
+            off for most of the run.
+        onset: column of the step at which it began; by default the first row of the hold.
+        evidence: columns or numbers, named.
+    """
+    levels: tuple[tuple[Severity, Any], ...] = ()
+    if info is not None:
+        levels += ((_INFO, info),)
+    if warning is not None:
+        levels += ((_WARNING, warning),)
+    if error is not None:
+        levels += ((_ERROR, error),)
+    if critical is not None:
+        levels += ((_CRITICAL, critical),)
+    sure = Confidence.of(confidence) if isinstance(confidence, str) else confidence
+    return Fires(when, message, hold, clear, levels, sure, suffered, onset, evidence)
+
+
+class Traced(NamedTuple):
+    """A check called with symbolic columns: what it returned, and how to compute it.
+
+    The plan shows the conditions, of the check's own severity first, and tells onset, confidence, what is suffered and
+    the evidence.
+    """
+
+    fires: Fires
+    plan: Plan
+
+
+class AnyOf(msgspec.Struct, frozen=True):
+    """Alternatives for one parameter: the first field that is known on a row."""
+
+    fields: tuple[str, ...]
+    optional: bool = False
+    sparse: bool = False
+
+
+def any_of(*fields: str, optional: bool = False) -> Any:
+    """Default of a parameter that any of these fields can fill; they must mean the same in the same unit.
+
+    ``settings.name`` stands for what the run declares under that name: its number or words on every row.
+    """
+    return AnyOf(fields, optional)
+
+
+def once_known(*fields: str) -> Any:
+    """Default of a parameter that is recorded on some rows only: the check sees every row from the first on which
+    one of these fields is known, and NaN where none is."""
+    return AnyOf(fields, sparse=True)
+
+
+class CheckError(ValueError):
+    """A leaf that cannot be loaded; the message names file, code and the mend."""
+
+
+class Check:
+    """One illness: what is known about it, and the functions that look for it."""
+
+    def __init__(self, code: str, function: Callable[..., Any], **meta: Any) -> None:
+        self.code = code
+        self.name = function.__name__.replace("_", "-")
+        self.file = function.__code__.co_filename
+        self.page = inspect.cleandoc(function.__doc__ or "")
+        self.family = ""
+        self.severity = Severity.of(meta.pop("severity"))
+        self.confidence = Confidence.of(meta.pop("confidence"))
+        self.kind: Kind = meta.pop("kind")
+        self.explains: tuple[str, ...] = tuple(meta.pop("explains"))
+        self.explains_from = Severity.of(meta.pop("explains_from"))
+        self.withholds: Mapping[str, str] = dict(meta.pop("withholds"))
+        self.rivals: tuple[Rival, ...] = tuple(meta.pop("rivals"))
+        self.remedies: tuple[str | Remedy, ...] = tuple(meta.pop("remedies"))
+        self.invalidates: tuple[str, ...] = tuple(meta.pop("invalidates"))
+        self.run_types: tuple[RunType, ...] = tuple(meta.pop("run_types"))
+        self.predicate: Callable[..., Any] | None = None
+        self._traced: Traced | None = None
+        self.conclusion: Callable[..., Any] | None = None
+        self.probe: Callable[..., Any] | None = None
+        self.seen: Mapping[str, int] | None = None
+        """On how many pieces of evidence it has spoken rightly, by kind; None for a check of the user's own."""
+        self.across: Callable[..., Any] | None = None
+        self.needs: tuple[AnyOf, ...] = ()
+        self.arguments: tuple[tuple[str, ...], ...] = ()
+        self.thresholds: dict[str, Any] = {}
+        self.meanings: dict[str, str] = {}
+        """What each threshold means, and its unit."""
+        self.premises: dict[str, bool] = {}
+        self.probe_arguments: dict[str, bool] = {}
+        self.probe_thresholds: dict[str, Any] = {}
+        self.probe_severity = self.severity
+        self.probe_remedies: tuple[str | Remedy, ...] = ()
+        """The remedies of what is proven on the code, which come first there."""
+        self.across_thresholds: dict[str, Any] = {}
+        self._validate_page()
+
+    @property
+    def title(self) -> str:
+        """First line of the page."""
+        return self.page.split("\n", 1)[0]
+
+    def _fail(self, why: str, line: int | None = None) -> CheckError:
+        return CheckError(f"{self.file}{f':{line}' if line else ''}: {self.code}: {why}")
+
+    def _validate_page(self) -> None:
+        if not re.fullmatch(r"[A-Z]{2,3}\d{3}", self.code):
+            raise self._fail("a code is two or three capitals and three digits, such as ENT001")
+        found = [h for h in HEADINGS if f"## {h}" in self.page]
+        if missing := [h for h in HEADINGS if h not in found]:
+            raise self._fail(f"the docstring lacks the heading '## {missing[0]}'; see .github/CONTRIBUTING.md")
+
+    def take_predicate(self, function: Callable[..., Any]) -> None:
+        """Reads needs and thresholds off the signature: required fields, optional ones, keyword-only numbers."""
+        needs, arguments = [], []
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                self.thresholds[parameter.name] = parameter.default
+                continue
+            default = parameter.default
+            named = default if isinstance(default, AnyOf) else AnyOf((parameter.name,), default is not parameter.empty)
+            fields = named.fields
+            if parameter.name == "settings":
+                raise self._fail('settings is no column; write name: Column = any_of("settings.NAME", optional=True)')
+            if unknown := [f for f in fields if f not in (*MEANINGS, *SPECIAL) and not f.startswith(DECLARED)]:
+                raise self._fail(f"{unknown[0]!r} is no record field; fields stand in grpo_doctor/record.py")
+            arguments.append(fields)
+            if len(fields) > 1 and not STANDING.keys().isdisjoint(fields):
+                raise self._fail(f"how success stands has no alternative: ask {fields[0]!r} alone")
+            if fields[0] in STANDING:
+                field = STANDING[fields[0]][0]
+                named = AnyOf((field,), named.optional, sparse=field != "reward_mean")
+            if not named.optional and fields[0] not in ("events", "step"):
+                needs.append(named)
+        self._take_meanings(function, self.thresholds)
+        self.predicate, self.arguments = function, tuple(arguments)
+        self.needs = tuple(dict.fromkeys(needs))
+
+    def traced(self, thresholds: Mapping[str, Any]) -> Traced:
+        """The predicate as a plan, with these thresholds in place of their defaults. Raises `CheckError`."""
+        if thresholds:
+            return self._trace(thresholds)
+        if self._traced is None:
+            self._traced = self._trace({})
+        return self._traced
+
+    def _trace(self, thresholds: Mapping[str, Any]) -> Traced:
+        assert self.predicate is not None
+        try:
+            late = {
+                place: STANDING[fields[0]][1] for place, fields in enumerate(self.arguments) if fields[0] in STANDING
+            }
+            found = self.predicate(*columns(len(self.arguments), late), **thresholds)
+        except Exception as error:  # whatever a leaf does wrong, it is the leaf that cannot be loaded
+            raise self._fail(f"{_said(error)}", _line_in(error.__traceback__, self.file)) from error
+        if not isinstance(found, Fires):
+            raise self._fail("a @check returns fires(...)")
+        named = {name for _, name, _, _ in Formatter().parse(found.message) if name is not None}
+        if unknown := named - found.evidence.keys():
+            raise self._fail(f"its message names {{{min(unknown)}}}, which is not handed to fires as evidence")
+        shown = [found.when, *(condition for _, condition in found.levels)]
+        return Traced(found, Plan(shown, [found.onset, found.confidence, found.suffered, *found.evidence.values()]))
+
+    def _take_meanings(self, function: Callable[..., Any], thresholds: Mapping[str, Any]) -> None:
+        """Reads what the thresholds mean off the page of the function; refuses what is no threshold of it."""
+        for section in THRESHOLDS.findall(inspect.cleandoc(function.__doc__ or "")):
+            for name, meaning in re.findall(r"^- `(\w+)`: (.*?)(?=^- |^$|\Z)", section, re.MULTILINE | re.DOTALL):
+                if name not in thresholds:
+                    raise self._fail(f"its page explains a threshold {name!r}, and the function has none of that name")
+                self.meanings[name] = " ".join(meaning.split())
+
+    def refuse_threshold(self, name: str, value: object) -> None:
+        """Raises ValueError where a user sets what is no threshold, or to what it does not take."""
+        limits = self.limits
+        if name not in limits:
+            raise ValueError(f"there is no such threshold; it has {', '.join(limits) or 'none'}")
+        count = isinstance(limits[name], int)
+        if isinstance(value, bool) or not isinstance(value, int if count else int | float) or not math.isfinite(value):
+            raise ValueError(f"takes {'a whole number' if count else 'a number'}, not {value!r}")
+        if count and value < 1:
+            raise ValueError(f"takes a whole number of at least 1, not {value}")
+
+    def take_conclusion(self, function: Callable[..., Any]) -> None:
+        """Reads the premises off the signature: codes, required unless they have a default."""
+        parameters = inspect.signature(function).parameters
+        self.conclusion = function
+        self.premises = {name: p.default is p.empty for name, p in parameters.items()}
+
+    def take_probe(self, function: Callable[..., Any], meta: Mapping[str, Any]) -> None:
+        """Reads the seams off the signature, required unless defaulted; beside a @check, adds to page and meta."""
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                self.probe_thresholds[parameter.name] = parameter.default
+            elif parameter.name in SEAMS or parameter.name in RESOURCES:
+                self.probe_arguments[parameter.name] = parameter.default is parameter.empty
+            else:
+                raise self._fail(f"{parameter.name!r} is no seam; seams stand in grpo_doctor/probes/entry_points.py")
+        if twice := self.thresholds.keys() & self.probe_thresholds.keys():
+            raise self._fail(f"{min(twice)!r} is a threshold of its @check; the probe's needs another name")
+        self._take_meanings(function, self.probe_thresholds)
+        own = inspect.cleandoc(function.__doc__ or "")
+        if own != self.page:
+            self.page += f"\n\n{own}"
+        if f"## {PROVES}" not in self.page:
+            raise self._fail(f"the docstring of its probe lacks the heading '## {PROVES}'")
+        self.probe = function
+        self.probe_severity = Severity.of(meta["severity"])
+        self.explains = tuple(dict.fromkeys((*self.explains, *meta["explains"])))
+        self.probe_remedies = tuple(meta["remedies"])
+        self.remedies = tuple(dict.fromkeys((*self.remedies, *self.probe_remedies)))
+
+    def take_across(self, function: Callable[..., Any], meta: Mapping[str, Any]) -> None:
+        """Reads the thresholds of what is asked of two sides of a comparison; beside a @check, adds to the page."""
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                self.across_thresholds[parameter.name] = parameter.default
+        if twice := (self.thresholds | self.probe_thresholds).keys() & self.across_thresholds.keys():
+            raise self._fail(
+                f"{min(twice)!r} is a threshold of its @check or @probe; that of @across needs another name"
+            )
+        self._take_meanings(function, self.across_thresholds)
+        own = inspect.cleandoc(function.__doc__ or "")
+        if own != self.page:
+            self.page += f"\n\n{own}"
+            if f"## {ACROSS}" not in own:
+                raise self._fail(f"the docstring of its @across lacks the heading '## {ACROSS}'")
+        self.across = function
+        self.remedies = tuple(dict.fromkeys((*self.remedies, *meta["remedies"])))
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """Every threshold of the illness with its default."""
+        return self.thresholds | self.probe_thresholds | self.across_thresholds
+
+    @property
+    def preview(self) -> bool:
+        """Whether only made-up columns have ever set it off, and no probe proves it: then it is a remark, unless
+        previews are asked for."""
+        return self.seen is not None and not self.seen and self.probe is None
+
+    @property
+    def columns(self) -> list[str]:
+        """Fields worth drawing beside a finding of this check."""
+        fields = [STANDING[f][0] if f in STANDING else f for alternatives in self.arguments for f in alternatives]
+        return [f for f in dict.fromkeys(fields) if f not in SPECIAL and not f.startswith(DECLARED)]
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, ColumnError) else f"{type(error).__name__}: {error}"
+
+
+def _line_in(traceback: TracebackType | None, file: str) -> int | None:
+    """The innermost line of this file that led to an error."""
+    line = None
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == file:
+            line = traceback.tb_lineno
+        traceback = traceback.tb_next
+    return line

@@ -1,0 +1,419 @@
+"""Runs the checks over a run, all at once or row by row, with the same findings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ..limits import spending, spent
+from ..record import OBJECT_FIELDS
+from ..run import WORDED, Run, figure
+from ..series import Memory, Words, steady
+from ..series.trajectory import FOLLOWED, STANDING, Trajectory, success_of
+from ..series.trend import Standing
+from .catalogue import Catalogue, load
+from .check import DECLARED, Check, Finding, Severity
+from .hysteresis import RECENT, Alarm, Episode
+from .verdict import Coverage, Diagnosis, bounds, conclude_all, diagnosis_of
+
+BLOCK = 8192
+"""Rows that are held at once: bounded memory, and small enough for the cache."""
+PLANS = 64
+"""Sets of known fields for which a live run remembers which checks see such a row."""
+
+Arguments: TypeAlias = Callable[[Mapping[str, Any]], Sequence[Any]]
+
+
+class Examined:
+    """One check as a run asks it: what it computes of the rows, and what that does to its alarms."""
+
+    def __init__(self, check: Check, thresholds: Mapping[str, Any], averaged: bool) -> None:
+        self.check = check
+        other = {name: value for name, value in thresholds.items() if name in check.thresholds}
+        self.fires, self.plan = check.traced(other)
+        self.levels = (check.severity, *(level for level, _ in self.fires.levels))
+        self.hold, self.clear = ((1, 1), 1) if averaged else (self.fires.hold, self.fires.clear)
+
+    def begin(self) -> list[Alarm]:
+        """Its alarms before the first row."""
+        return [Alarm(level, self.hold, self.clear) for level in self.levels]
+
+    def take(self, alarms: list[Alarm], found: Any, at: int, row: int, step: int) -> tuple[list[Alarm], bool]:
+        """The alarms after what the plan finds on one row, the check's ``at``-th; and whether any began to ring."""
+        told: Any
+        flags, told = found or ((False,) * len(alarms), ())
+        after, rang = [], False
+        for alarm, flag in zip(alarms, flags, strict=True):
+            if flag or not alarm.calm:
+                alarm = alarm.copy()  # a snapshot may have that one
+                rang |= alarm.push(bool(flag), at, row, step)
+                if flag and alarm.active and alarm.episode is not None:
+                    onset, alarm.episode.confidence, alarm.episode.suffered, *evidence = told
+                    alarm.episode.evidence = dict(zip(self.fires.evidence, evidence, strict=True))
+                    alarm.episode.backdate(onset)
+            after.append(alarm)
+        return after, rang
+
+    def block(self, alarms: list[Alarm], found: Any, at: int, rows: np.ndarray, steps: np.ndarray) -> None:
+        """Shows the alarms what the plan finds on many rows, from the check's ``at``-th."""
+        if found is None and all(alarm.calm for alarm in alarms):
+            return
+        told: Any
+        shown, told = found or ([np.zeros(len(rows), bool)] * len(alarms), ())
+        for alarm, flags in zip(alarms, shown, strict=True):
+            last: dict[int, int] = {}
+            for i in alarm.block(np.asarray(flags, bool), at, rows, steps):
+                assert alarm.episode is not None
+                alarm.episode.backdate(_at(told[0], i))
+                last[id(alarm.episode)] = i
+            for episode in (alarm.episode, alarm.longest):
+                if episode is not None and id(episode) in last:
+                    _, episode.confidence, episode.suffered, *evidence = (_at(x, last[id(episode)]) for x in told)
+                    episode.evidence = dict(zip(self.fires.evidence, evidence, strict=True))
+
+    def finding(self, alarms: list[Alarm], known: frozenset[str], since: float) -> Finding | None:
+        """What the check has found so far, in a run that has recorded these fields; where nothing rings, what lasted
+        to the step ``since`` still holds: a warning that ended long before does not come back with a later remark.
+        """
+        rung = [(a, a.main) for a in alarms if a.main is not None]
+        if not rung:
+            return None
+        active = [(a, main) for a, main in rung if a.active]
+        active = active or [(a, main) for a, main in rung if main.last_step >= since]
+        main = (active or rung)[0][1]
+        evidence = {name: _plain(value) for name, value in main.evidence.items()}
+        last = max((main for _, main in rung), key=lambda e: e.last_row)
+        needed = {field for need in self.check.needs for field in need.fields}
+        return Finding(
+            code=self.check.code,
+            name=self.check.name,
+            kind="outcome" if main.suffered else self.check.kind,
+            severity=str(max(a.level for a, _ in active or rung)),
+            confidence=self._confidence(main),
+            onset_step=main.onset_step,
+            detected_step=main.detected_step,
+            last_step=last.last_step,
+            cleared=not active,
+            message=self.fires.message.format(**evidence),
+            evidence=evidence,
+            columns=[c for c in self.check.columns if c in needed and c in known],
+        )
+
+    def _confidence(self, episode: Episode) -> str:
+        return str(self.check.confidence if episode.confidence is None else episode.confidence)
+
+
+def _at(value: Any, row: int) -> Any:
+    """The value on one row of a column, or of what holds on every row."""
+    if isinstance(value, Words):
+        return Words(value.function, tuple(_at(column, row) for column in value.columns))
+    return value[row] if isinstance(value, np.ndarray) and value.ndim else value
+
+
+def _plain(value: Any) -> Any:
+    """Evidence as Python's numbers and words."""
+    if isinstance(value, Words):
+        return value.function(*value.columns)
+    value = value[()] if isinstance(value, np.ndarray) else value
+    value = value.item() if isinstance(value, np.generic) else value
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
+    return int(value) if whole else value
+
+
+class _Rows:
+    """The columns of some rows of a run, as checks ask for them."""
+
+    def __init__(self, run: Run, start: int, stop: int, settings: Mapping[str, Any], stands: Mapping[str, Any]) -> None:
+        self.run, self.start, self.stop, self.settings = run, start, stop, settings
+        self._columns = dict(stands)
+        self._known: dict[str, np.ndarray] = {}
+
+    def field(self, name: str) -> Any:
+        """The field's column, all unknown where the run has none."""
+        if name not in self._columns:
+            value = self._column(name)
+            if value is None:
+                value = self._all(None if name in OBJECT_FIELDS else math.nan)
+            self._columns[name] = value
+        return self._columns[name]
+
+    def _all(self, value: Any) -> np.ndarray:
+        """A column with one value on all rows."""
+        one = np.empty(1, float if isinstance(value, float) else object)
+        one[0] = value
+        return np.broadcast_to(one, self.stop - self.start)
+
+    def _column(self, name: str) -> Any:
+        if name.startswith(DECLARED):
+            return self._all(declared(self.settings, name))
+        if name == "step":
+            return self.run.steps[self.start : self.stop].astype(float)
+        if name in ("events", "samples"):
+            happened: Mapping[int, list[Any]] = self.run.events if name == "events" else self.run.samples
+            rows = [row for row in happened if self.start <= row < self.stop]
+            column = self._all(() if name == "events" else None)
+            column = column.copy() if rows else column
+            for row in rows:
+                column[row - self.start] = happened[row]
+            return column
+        return self.run.column(name, self.start, self.stop)
+
+    def known(self, name: str) -> np.ndarray:
+        """On which rows the field is known."""
+        if name not in self._known:
+            column = self.field(name)
+            values = column[:1] if steady(column) else column
+            known = np.array([v is not None for v in values], bool) if column.dtype == object else ~np.isnan(values)
+            self._known[name] = np.broadcast_to(known, len(column))
+        return self._known[name]
+
+    def argument(self, fields: tuple[str, ...]) -> Any:
+        """The first known of some alternatives, row by row."""
+        out, known = self.field(fields[0]), self.known(fields[0])
+        for name in fields[1:]:
+            if known.all():
+                break
+            out, known = np.where(known, out, self.field(name)), known | self.known(name)
+        return out
+
+
+def declared(settings: Mapping[str, Any], name: str) -> Any:
+    """The number that a run declares under ``settings.name``, or the word where words are asked for; else NaN."""
+    value = settings.get(name.removeprefix(DECLARED))
+    if isinstance(value, str):
+        return value if name.removeprefix(DECLARED) in WORDED else math.nan
+    return figure(value) if isinstance(value, int | float) else math.nan
+
+
+_STANDING_OF = {field: f"standing of {field}" for field in FOLLOWED.values()}
+"""Where the standing of a series lies among what is known of a row."""
+
+
+def _picking(arguments: Iterable[tuple[str, ...]], known: frozenset[str]) -> Arguments:
+    """What picks a check's arguments from a row: of every alternatives the first that is known, else the last; of what
+    is asked about a series of success its standing."""
+    names = [next((name for name in fields if name in known), fields[-1]) for fields in arguments]
+    names = [_STANDING_OF[STANDING[name][0]] if name in STANDING else name for name in names]
+    if len(names) < 2:
+        return lambda values: [values[name] for name in names]
+    return itemgetter(*names)
+
+
+_Seen: TypeAlias = tuple[int, Callable[[Memory, Sequence[Any]], tuple[Memory, Any]], Arguments]
+"""A check that sees a row by its place, with what computes the row and what picks its arguments from it."""
+
+
+class Snapshot(NamedTuple):
+    """Series of success, each check's memory, its alarms and whether they are calm, and the fields known by then."""
+
+    success: dict[str, Trajectory]
+    memories: list[Memory]
+    alarms: list[list[Alarm]]
+    calm: list[bool]
+    ever: frozenset[str]
+
+
+class Examination:
+    """Every check of a catalogue on one run."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        settings: Mapping[str, Any],
+        thresholds: Mapping[str, Mapping[str, Any]],
+        run_type: str = "rl",
+    ) -> None:
+        self.catalogue, self.settings = catalogue, settings
+        averaged = settings.get("rows") == "epochs"  # a row is a mean over many steps: no need to wait for more
+        self.examined = [
+            Examined(check, thresholds.get(check.code, {}), averaged)
+            for check in catalogue.checks.values()
+            if check.predicate is not None and run_type in check.run_types
+        ]
+        self.memories, self.alarms = [e.plan.begin() for e in self.examined], [e.begin() for e in self.examined]
+        self.calm = [True] * len(self.examined)
+        """What each check remembers, its alarms, and whether none of them rings or is about to: the lists of one row
+        stay as they are on the next, so that a snapshot has them."""
+        fields = {f for e in self.examined for alternatives in e.check.arguments for f in alternatives}
+        self.asked = sorted(f for f in fields if f.startswith(DECLARED))
+        self.declared: dict[str, Any] = {}
+        self.settings_before: dict[str, Any] | None = None
+        self.blank = {**dict.fromkeys(fields, math.nan), **dict.fromkeys((*OBJECT_FIELDS, "samples"))}
+        """What checks may ask of a row on which nothing is known."""
+        self.known: frozenset[str] = frozenset()
+        self.full: dict[str, Any] = {}
+        """What is known of the newest row, and `blank` for the rest."""
+        self.plans: dict[frozenset[str], list[_Seen]] = {}
+        self.ever: frozenset[str] = frozenset()
+        """Fields that were known on any row so far."""
+        self.success = success_of(run_type)
+
+    def block(self, run: Run, start: int, stop: int) -> None:
+        """Rows ``start:stop`` of a run."""
+        columns = _Rows(run, start, stop, self.settings, self._stand(run, start, stop))
+        numbers, before, steps = np.arange(start, stop), self.ever, run.steps[start:stop]
+        for place in range(len(self.examined)):
+            spent()
+            self._block(place, columns, numbers, steps, before)
+
+    def _stand(self, run: Run, start: int, stop: int) -> dict[str, np.ndarray]:
+        """Takes the values of success; how they stand after each row, as the columns that checks ask for."""
+        tops = run.column("reward_max", start, stop)
+        tops = np.full(stop - start, math.nan) if tops is None else tops
+        stood = {name: self._followed(run, name, start, stop, tops) for name in self.success}
+        return {
+            name: np.repeat([getattr(standing, word) for standing in stood[field][0]], stood[field][1])
+            for name, (field, word) in STANDING.items()
+        }
+
+    def _followed(
+        self, run: Run, name: str, start: int, stop: int, tops: np.ndarray
+    ) -> tuple[list[Standing], list[int]]:
+        """How one series stands, and on how many rows in turn."""
+        trajectory, values = self.success[name], run.column(name, start, stop)
+        standings, begins = [trajectory.standing], [0]
+        if values is not None:
+            for taken in trajectory.block(values, run.steps[start:stop], tops):
+                if name in FOLLOWED.values():
+                    standings.append(trajectory.standing)
+                    begins.append(taken - 1)
+        return standings, np.diff([*begins, stop - start]).tolist()
+
+    def _block(
+        self, place: int, columns: _Rows, numbers: np.ndarray, steps: np.ndarray, before: frozenset[str]
+    ) -> None:
+        """The same for one check, which sees only the rows on which its needs are met."""
+        examined = self.examined[place]
+        keep = np.ones(len(numbers), bool)
+        for need in examined.check.needs:
+            known = np.logical_or.reduce([columns.known(field) for field in need.fields])
+            self.ever |= {field for field in need.fields if columns.known(field).any()}
+            if need.sparse:
+                known = np.logical_or.accumulate(known) | (not before.isdisjoint(need.fields))
+            keep &= known
+        if not keep.any():
+            return
+        arguments = [columns.argument(fields) for fields in examined.check.arguments]
+        if not keep.all():
+            arguments = [a[: np.count_nonzero(keep)] if steady(a) else a[keep] for a in arguments]
+            numbers, steps = numbers[keep], steps[keep]
+        at = self.memories[place][0] + 1
+        self.memories[place], found = examined.plan.block(self.memories[place], arguments, len(numbers))
+        examined.block(self.alarms[place], found, at, numbers, steps)
+
+    def row(self, values: dict[str, Any], row: int, step: int) -> list[Examined]:
+        """One row of a training run, by what is known of it; the checks whose alarm began to ring on it."""
+        self.memories, self.alarms, self.calm = self.memories.copy(), self.alarms.copy(), self.calm.copy()
+        if self.settings != self.settings_before:
+            self.settings_before = dict(self.settings)
+            said = {name: declared(self.settings, name) for name in self.asked}
+            self.declared = {name: value for name, value in said.items() if value == value}
+        values.update(self.declared)
+        top = values.get("reward_max", math.nan)
+        for name, trajectory in self.success.items():
+            if name in values:
+                trajectory.push(values[name], step, top)
+        if values.keys() != self.known:
+            self.known, self.full = frozenset(values), dict(self.blank)
+        self.full.update(values)
+        self.full.update((key, self.success[field].standing) for field, key in _STANDING_OF.items())
+        rang = []
+        memories, calm, full = self.memories, self.calm, self.full
+        for place, compute, arguments_of in self._seeing():
+            memory, found = compute(memories[place], arguments_of(full))
+            memories[place] = memory
+            if found is not None or not calm[place]:
+                examined = self.examined[place]
+                alarms, rings = examined.take(self.alarms[place], found, memory[0], row, step)
+                self.alarms[place], calm[place] = alarms, all(alarm.calm for alarm in alarms)
+                rang += [examined] * rings
+        return rang
+
+    def _seeing(self) -> list[_Seen]:
+        """The checks that see the newest row."""
+        known = self.known
+        if known not in self.plans:
+            if not known <= self.ever or len(self.plans) == PLANS:
+                self.ever |= known
+                self.plans.clear()
+            seen = [(place, e) for place, e in enumerate(self.examined) if self._sees(e, known)]
+            self.plans[known] = [
+                (place, e.plan.row, _picking([e.check.arguments[k] for k in e.plan.places], known)) for place, e in seen
+            ]
+        return self.plans[known]
+
+    def _sees(self, examined: Examined, known: frozenset[str]) -> bool:
+        return not any((self.ever if need.sparse else known).isdisjoint(need.fields) for need in examined.check.needs)
+
+    def snapshot(self) -> Snapshot:
+        """The examination as it is now, to come back to with `restore`."""
+        success = {name: trajectory.copy() for name, trajectory in self.success.items()}
+        return Snapshot(success, self.memories, self.alarms, self.calm, self.ever)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Goes back to a snapshot, as often as wanted."""
+        self.success = {name: trajectory.copy() for name, trajectory in snapshot.success.items()}
+        self.memories, self.alarms, self.calm = snapshot.memories, snapshot.alarms, snapshot.calm
+        if self.ever != snapshot.ever:
+            self.ever, self.known = snapshot.ever, frozenset()
+            self.plans.clear()
+
+    def findings(self, run: Run) -> list[Finding]:
+        """What the checks have found in the run, of which the steps are asked; conclusions from them included."""
+        first, last = bounds(run)
+        since = -math.inf if first is None or last is None else last - RECENT * (last - first)
+        told = (e.finding(alarms, self.ever, since) for e, alarms in zip(self.examined, self.alarms, strict=True))
+        found = {finding.code: finding for finding in told if finding is not None}
+        conclude_all(self.catalogue, found)
+        for finding in found.values():
+            if self.catalogue.checks[finding.code].preview and not self.catalogue.preview:
+                finding.severity, finding.preview = str(Severity.INFO), True
+        return list(found.values())
+
+    def coverage(self, found: list[Finding], unread: Mapping[str, int]) -> Coverage:
+        """What ran, fired, passed and was skipped, and what nobody read."""
+        fired = {f.code for f in found}
+        seen = {e.check.code for e, (rows, *_) in zip(self.examined, self.memories, strict=True) if rows}
+        ran = [e.check.code for e in self.examined if e.check.code in seen]
+        skipped = [
+            {"code": e.check.code, "needs": self._missing(e.check)}
+            for e in self.examined
+            if e.check.code not in seen and e.check.code not in fired
+        ]
+        passed = [c for c in ran if c not in fired]
+        return Coverage(
+            ran=len(ran),
+            fired=len(fired),
+            passed=len(passed),
+            skipped=skipped,
+            unread_keys=list(unread),
+            passed_codes=passed,
+        )
+
+    def _missing(self, check: Check) -> list[str]:
+        """The fields without which a check could not run."""
+        return [" or ".join(need.fields) for need in check.needs if self.ever.isdisjoint(need.fields)]
+
+
+@np.errstate(all="ignore")
+def diagnose(
+    run: Run,
+    *,
+    catalogue: Catalogue | None = None,
+    thresholds: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Diagnosis:
+    """Examines a whole run and says what is wrong with it, since when, how sure, and what to change.
+
+    Raises `OverBudgetError` where that takes more than `grpo_doctor.limits` allows.
+    """
+    catalogue = catalogue or load()
+    examination = Examination(catalogue, run.settings, thresholds or {}, run.run_type)
+    with spending():
+        for start in range(0, len(run), BLOCK):
+            examination.block(run, start, min(start + BLOCK, len(run)))
+    found = examination.findings(run)
+    return diagnosis_of(run, catalogue, found, examination.coverage(found, run.unread), examination.success)

@@ -1,0 +1,151 @@
+"""The first sentence of a diagnosis: what happened and why, or what is shown where nothing is wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ..run import Run, RunType
+from ..series.trajectory import TURNED
+from ..series.trend import HALF, LEAST, Outcome
+from .check import Finding
+from .early_indicators import Before
+
+if TYPE_CHECKING:
+    from .verdict import Verdict
+
+ENOUGH = 8
+"""Rows below which silence is no health: no rule about trends can have spoken."""
+SAME = 5
+"""Words of two messages that make them one observation, as in "The reward has been 0 in all …"."""
+PROVEN = "Every property that could be probed holds."
+NAMES = {
+    "reward_mean": "reward",
+    "success_rate": "success rate",
+    "eval_score": "held-out score",
+    "loss": "loss",
+    "eval_loss": "held-out loss",
+    "reward_margin": "margin",
+}
+OF_PAIRS = {"success_rate": "share of pairs told apart", "eval_score": "share of held-out pairs told apart"}
+"""What two of them are in preference training."""
+
+
+def sick(outcome: Finding | None, cause: Finding | None, before: Before) -> str:
+    """What happened, and why: the first sentence of a sick run."""
+    if outcome is None or cause is outcome:
+        assert cause is not None
+        return cause.message
+    if cause is not None:
+        why = _beyond(outcome.message, cause.message)
+        return f"{outcome.message.removesuffix('.')}, because of {cause.code}: {why}"
+    return f"{outcome.message}{before.told()}"
+
+
+def _beyond(told: str, message: str) -> str:
+    """What a message says beyond what was told: what follows its first colon where both begin with the same words."""
+    _, _, meaning = message.partition(": ")
+    same = message.split()[:SAME] == told.split()[:SAME]
+    return meaning if meaning and same else message
+
+
+def unsick(
+    verdict: Verdict,
+    run: Run,
+    rows: int,
+    active: list[Finding],
+    success: Mapping[str, Outcome],
+    learning: bool,
+) -> str:
+    """The first sentence of a run that suffers from nothing known."""
+    if run.run_type == "probe":
+        if active and verdict in ("suspect", "failing"):
+            return f"Nothing worse than this was proven: {max(active, key=lambda f: f.level).message}"
+        return PROVEN if verdict == "healthy" else "No probe found the seams that it needs, so nothing was proven."
+    if verdict in ("suspect", "failing"):
+        note = max(active, key=lambda f: (f.level, f.sureness, -f.onset_step))
+        return f"{note.message} {shown(success, learning, run.run_type)}"
+    if verdict == "unjudged":
+        if run.run_type == "evaluation":
+            return "This is an evaluation or the transcript of rollouts: no update is in it, so no training to judge."
+        if run.run_type == "none" or not rows:
+            return "No training metrics were found, so nothing could be judged."
+        if rows < ENOUGH:
+            apart = rows > 1 and int(run.steps[-1]) - int(run.steps[0]) >= rows
+            few = f"{rows} {'row' if apart else 'step'}{'s' * (rows != 1)}, too few to judge."
+            # an identity needs no more rows
+            plain = [f.message for f in active if f.kind == "outcome" and not f.explained_by]
+            return " ".join([few, *plain])
+        return "None of the checks found the metrics that it needs, so nothing could be judged."
+    if verdict == "unproven":
+        return f"No sign of illness was found. {shown(success, learning, run.run_type)}"
+    found = "No sign of collapse, stall or broken plumbing was found in what was recorded."
+    return f"{shown(success, learning, run.run_type)} {found}"
+
+
+CONSTANT = 1e-12
+"""A gain that would have shown below this is that of a series without any noise."""
+
+
+def lost(success: Mapping[str, Outcome]) -> list[str]:
+    """The series that have lost what they had reached; a held-out loss is none where the held-out score has risen."""
+    score = success.get("eval_score")
+    rose = score is not None and score.risen
+    return [name for name, o in success.items() if o.fallen and not (rose and name == "eval_loss")]
+
+
+def together(success: Mapping[str, Outcome]) -> list[str]:
+    """The reward (or the success rate) and the held-out score, where both together have gained, if neither has alone.
+
+    They are measured on other responses, so that what each has gone, as a share of what would show, adds up as the
+    quantiles of independent tests do: over the root of their number (Stouffer et al., The American Soldier, 1949).
+    Neither counts for more than a gain, and each must have gone half of one: a reward that has not is told to be flat.
+    """
+    trained = next((name for name in ("reward_mean", "success_rate") if name in success), None)
+    if trained is None or "eval_score" not in success:
+        return []
+    leans = [min(success[name].lean, 1.0) for name in (trained, "eval_score")]
+    return [trained, "eval_score"] if sum(leans) > math.sqrt(2) and min(leans) > HALF else []
+
+
+def shown(success: Mapping[str, Outcome], learning: bool, run_type: RunType = "rl") -> str:
+    """One sentence on what the series of success show."""
+    names = NAMES | OF_PAIRS if run_type == "preference" else NAMES
+    for name, o in success.items():
+        if o.gained and not o.fallen:
+            first, now = _levels(name, o)
+            moved = f"the {names[name]} {'fell' if name in TURNED else 'rose'} from {first:.3g} to {now:.3g}"
+            if fell := lost(success):
+                return f"Nothing shows that it learns: {moved}, but the {names[fell[0]]} has lost what it had reached."
+            return f"It learns: {moved}."
+    for name, o in success.items():
+        if o.risen and not o.fallen:
+            return f"The task is solved: the {names[name]} stands at {o.now:.3g}."
+    if learning and (pair := together(success)):
+        went = " and the ".join(f"{names[n]} from {success[n].first:.3g} to {success[n].now:.3g}" for n in pair)
+        return f"It learns: the {went} have gone up, further than both do by chance."
+    loss = success.get("loss")
+    if loss is not None and learning:
+        return f"It learns: the loss stands at {-loss.now:.3g}, below the ln 2 at which a preference run begins."
+    for name, o in success.items():
+        if o.solved and not o.fallen and o.rows >= LEAST:
+            return (
+                f"Nothing shows that it learns: the {names[name]} stood near its top from the start "
+                f"({o.first:.3g}, {o.now:.3g} now)."
+            )
+    for name, o in success.items():
+        if not math.isnan(o.shown):
+            first, now = _levels(name, o)
+            if first == now and o.shown < CONSTANT:
+                return f"Nothing shows that it learns: the {names[name]} has been {now:.3g} in all {o.rows} rows."
+            return (
+                f"Nothing shows that it learns: the {names[name]} went from {first:.3g} to {now:.3g}, "
+                f"and a change of less than {o.shown:.2g} would not have shown in its noise."
+            )
+    return "Nothing shows that it learns: too few values of a reward, a success rate or a held-out score are recorded."
+
+
+def _levels(name: str, o: Outcome) -> tuple[float, float]:
+    """The first and the last level, as recorded; 0 less a level, for -0.0 is printed with its sign."""
+    return (0 - o.first, 0 - o.now) if name in TURNED else (o.first, o.now)

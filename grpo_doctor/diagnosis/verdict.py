@@ -1,0 +1,397 @@
+"""From findings to a diagnosis: what happened, why, what to change, the verdict, and what it rests on.
+
+**What happened** is told by the outcomes, those of success (`series.trajectory`) first; **why** by what explains
+them. A kind decides what a finding may weigh. An *outcome* and a *defect* keep their severity. A *risk* is at most a
+warning in a run that learns in spite of it. A *remark* is info. What is over is past: it is printed as such and weighs
+nothing. So whatever is printed at error or above and still holds makes the run failing, and nothing else does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import numpy as np
+
+from ..run import Run, RunType, Table
+from ..series.trajectory import MEANT, VALID, Trajectory
+from ..series.trend import Outcome
+from .check import Confidence, Finding, Fires, Severity, Withheld
+from .early_indicators import Before, Moved, Recorded, before
+from .faq import answers_of
+from .headline import ENOUGH, lost, shown, sick, together, unsick
+from .remedies import REMEDIES
+from .tables import before_next_run, tables_of
+
+if TYPE_CHECKING:
+    from .catalogue import Catalogue
+
+Verdict = Literal["failing", "suspect", "healthy", "unproven", "unjudged"]
+
+SLACK = 10
+"""Rows by which the onset of a cause may come after that of its effect: both are blurred by their holds."""
+REACH = 2 / 3
+"""Share of the time before a fall within which its cause began: what held while the run did well did not end it."""
+TOLD_FIRST = ("LEN003", "REW001", "STL006", "STL008", "STL001", "REW015", "REW016", "REW002", "REW009", "SUP001")
+"""Of equally severe outcomes these head the report, the last first: those that say what became of success, and before
+the others that nothing was ever finished, for then nothing that was measured is of a whole response."""
+
+
+class Coverage(msgspec.Struct, kw_only=True):
+    """What the verdict rests on."""
+
+    ran: int
+    fired: int
+    passed: int
+    skipped: list[dict[str, Any]]
+    unread_keys: list[str]
+    passed_codes: list[str] = []
+
+
+class Diagnosis(msgspec.Struct, kw_only=True):
+    """What is wrong with one run.
+
+    ``outcome`` is the code of what the run suffers from and ``cause`` of why, as the headline tells them; where no
+    cause is known ``cause`` is the outcome itself, and both are None where nothing is wrong. ``onset_step`` is when it
+    began. ``success`` says how every series of success stands, and ``moved`` what left its range before a fall.
+    """
+
+    source: str
+    format: str
+    run_type: RunType
+    steps: int
+    first_step: int | None
+    last_step: int | None
+    settings: dict[str, Any]
+    verdict: Verdict
+    outcome: str | None = None
+    cause: str | None
+    onset_step: int | None = None
+    headline: str
+    success: dict[str, Outcome] = {}
+    moved: list[Moved] = []
+    findings: list[Finding]
+    coverage: Coverage
+    notes: list[str]
+    tables: list[Table]
+    next_run: list[str] = []
+    answers: list[str] = []
+    run: Run
+
+    @property
+    def worst(self) -> Severity | None:
+        """Highest severity of what still holds."""
+        return max(map(weight, self.findings), default=None)
+
+    @property
+    def learns(self) -> bool:
+        """Whether learning or a solved task is shown."""
+        return learns(self.success, self.run_type)
+
+    def finding(self, code: str) -> Finding | None:
+        """The finding with this code."""
+        return next((f for f in self.findings if f.code == code), None)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the HTML report in a frame, apart from the notebook's own style."""
+        from .catalogue import report
+
+        frame: str = report("html").notebook(self)
+        return frame
+
+    def __repr__(self) -> str:
+        return f"<Diagnosis of {self.source}: {self.verdict}. {self.headline}>"
+
+
+def weight(finding: Finding) -> Severity:
+    """How much a finding weighs: nothing once it is past."""
+    return Severity.INFO if finding.cleared else finding.level
+
+
+def learns(success: Mapping[str, Outcome], run_type: RunType = "rl") -> bool:
+    """Whether a series of success shows learning or a solved task, and none that was reached is lost.
+
+    The loss of a preference run begins at ln 2, where policy and reference are one (arXiv 2305.18290, equation 7), so
+    that one below it has learnt whenever the log begins: if it is that loss. By its convexity (Jensen) it is never
+    smaller than the loss of the mean margin, so that one which is belongs to another method, and begins elsewhere.
+    """
+    if lost(success):
+        return False
+    loss, margin = success.get("loss"), success.get("reward_margin")
+    below = run_type == "preference" and loss is not None and -loss.now + loss.shown < math.log(2)
+    if below and loss is not None and margin is not None and not math.isnan(margin.now):
+        below = -loss.now + loss.shown >= np.logaddexp(0.0, -margin.now)
+    return below or any(o.risen for o in success.values()) or bool(together(success))
+
+
+def _settle(findings: list[Finding], learning: bool) -> None:
+    """What each finding weighs in this run; what is proven and critical is never past."""
+    for finding in findings:
+        if finding.kind == "remark":
+            finding.severity = str(Severity.INFO)
+        elif finding.kind == "risk" and learning:
+            finding.severity = str(min(finding.level, Severity.WARNING))
+        if finding.level is Severity.CRITICAL and finding.sureness is Confidence.HIGH:
+            finding.cleared = False
+
+
+def conclude_all(catalogue: Catalogue, found: dict[str, Finding]) -> None:
+    """Adds what can be concluded from the findings, and from conclusions, until nothing is added."""
+    waiting = [c for c in catalogue.checks.values() if c.conclusion is not None and c.code not in found]
+    grown = True
+    while grown:
+        grown = False
+        for check in list(waiting):
+            if any(required and code not in found for code, required in check.premises.items()):
+                continue
+            assert check.conclusion is not None
+            fires: Fires | None = check.conclusion(*(found.get(code) for code in check.premises))
+            if fires is None or not fires.when:
+                continue
+            premises = [found[code] for code in check.premises if code in found]
+            confidence = check.confidence if fires.confidence is None else fires.confidence
+            levels = [level for level, condition in fires.levels if condition]
+            found[check.code] = Finding(
+                code=check.code,
+                name=check.name,
+                kind=check.kind,
+                severity=str(max(levels, default=check.severity)),
+                confidence=str(confidence),
+                onset_step=min(p.onset_step for p in premises),
+                detected_step=max(p.detected_step for p in premises),
+                last_step=max(p.last_step for p in premises),
+                cleared=all(p.cleared for p in premises),
+                message=fires.message.format(**fires.evidence),
+                evidence=fires.evidence,
+                columns=list(dict.fromkeys(c for p in premises for c in p.columns)),
+            )
+            waiting.remove(check)
+            grown = True
+
+
+def _link(catalogue: Catalogue, findings: list[Finding], slack: float, well: tuple[float, float]) -> None:
+    """Fills ``explained_by``: a finding explains another that its check names, that does not begin before it, and
+    that began while it lasted. One that is over explains nothing that a surer one, which still holds, accounts for.
+
+    ``well`` are the first step and that at which success began to fall: no threshold that was passed early in that
+    time explains what came at its end; a proven mechanism may.
+    """
+    began, fell = well
+    for finding in findings:
+        able = [
+            other
+            for other in findings
+            if finding.code in catalogue.checks[other.code].explains
+            and other.onset_step <= finding.onset_step + slack
+            and other.last_step >= finding.onset_step - slack
+            and other.level >= _needed(other, finding)
+            and (other.level >= catalogue.checks[other.code].explains_from or other.kind == "outcome")
+            and not (
+                finding.onset_step >= fell - slack
+                and other.onset_step < fell - max(REACH * (fell - began), slack)
+                and other.sureness < Confidence.HIGH
+            )
+        ]
+        holds = max((other.sureness for other in able if not other.cleared), default=Confidence.LOW)
+        finding.explained_by = [other.code for other in able if not other.cleared or other.sureness >= holds]
+
+
+def _needed(cause: Finding, effect: Finding) -> Severity:
+    """How severe a finding must be to explain another: an outcome no less than the outcome that it explains.
+
+    Critical counts as error there: it says that an outcome has lasted, not that another one came first.
+    """
+    both_suffered = "outcome" == cause.kind == effect.kind
+    return min(effect.level, Severity.ERROR) if both_suffered else min(effect.level, Severity.WARNING)
+
+
+def _roots(finding: Finding, by_code: Mapping[str, Finding]) -> list[Finding]:
+    """The findings at the start of every chain of explanations that ends in this one."""
+    seen: dict[str, Finding] = {}
+    waiting = [finding]
+    while waiting:
+        current = waiting.pop()
+        if current.code in seen:
+            continue
+        seen[current.code] = current
+        waiting += [by_code[code] for code in current.explained_by]
+    return [f for f in seen.values() if not f.explained_by and f is not finding]
+
+
+def _strength(finding: Finding) -> tuple[Confidence, Severity, int]:
+    return finding.sureness, finding.level, -finding.onset_step
+
+
+def _assign_roles(findings: list[Finding], active: list[Finding]) -> tuple[Finding | None, Finding | None]:
+    """Gives every finding its role; returns the outcome and the cause to head the report with."""
+    by_code = {f.code: f for f in findings}
+    outcomes = [f for f in active if f.kind == "outcome" and f.level >= Severity.WARNING]
+    defects = [f for f in active if f.kind == "defect" and f.level >= Severity.ERROR]
+    ends = {f.code: f for f in (*outcomes, *defects)}  # what must be accounted for
+    roots = {end.code: _roots(end, by_code) for end in ends.values()}
+    causes = {f.code: f for f in (*(r for rs in roots.values() for r in rs), *defects) if not f.explained_by}
+    suffered = {f.code for f in outcomes}
+    explaining = set(causes) | suffered
+    for finding in findings:
+        if finding.code in causes and finding.code not in suffered:
+            finding.role = "cause"
+        elif finding.code in suffered:
+            finding.role = "outcome"
+        elif finding.explained_by and any(r.code in explaining for r in _roots(finding, by_code)):
+            finding.role = "symptom"
+        else:
+            finding.role = "note"
+    worst = max((min(end.level, Severity.ERROR) for end in ends.values()), default=None)
+    heads = [f for f in outcomes if min(f.level, Severity.ERROR) == worst]
+    told = {code: rank for rank, code in enumerate(TOLD_FIRST, 1)}
+    outcome = max(heads, key=lambda f: (told.get(f.code, 0), *_strength(f)), default=None)
+    able = {r.code: r for r in roots[outcome.code]} if outcome else {}
+    if not able or any(f.sureness is Confidence.HIGH for f in defects):
+        able |= {f.code: f for f in defects if not f.explained_by}
+    mechanisms = [f for f in able.values() if f.role == "cause"]
+    return outcome, max(mechanisms or able.values(), key=_strength, default=None)
+
+
+def _treat(catalogue: Catalogue, findings: list[Finding], active: list[Finding], proven: bool) -> None:
+    """Attaches rivals and remedies; a remedy that an active finding makes senseless is withheld with the reason.
+
+    Of what is ``proven`` on the code the probe's own remedies come first.
+    """
+    withheld: dict[str, str] = {}
+    for finding in sorted(active, key=_strength, reverse=True):
+        for remedy_id, because in catalogue.checks[finding.code].withholds.items():
+            withheld.setdefault(remedy_id, f"{finding.code} {finding.name}: {because}")
+    for finding in findings:
+        check = catalogue.checks[finding.code]
+        offered = dict.fromkeys((*check.probe_remedies, *check.remedies)) if proven else check.remedies
+        remedies = [REMEDIES[r] if isinstance(r, str) else r for r in offered]
+        finding.rivals = list(check.rivals)
+        if finding.level >= Severity.WARNING:
+            finding.invalidates = [text.format(onset=finding.onset_step) for text in check.invalidates]
+        finding.remedies = [r for r in remedies if r.id not in withheld]
+        finding.withheld = [Withheld(r.id, r.title, withheld[r.id]) for r in remedies if r.id in withheld]
+
+
+_ORDER = {"cause": 0, "outcome": 1, "symptom": 2, "note": 3}
+
+
+def diagnosis_of(
+    run: Run,
+    catalogue: Catalogue,
+    findings: list[Finding],
+    coverage: Coverage,
+    success: Mapping[str, Trajectory],
+    *,
+    rows: int | None = None,
+    recorded: Recorded | None = None,
+) -> Diagnosis:
+    """The diagnosis that follows from the findings of a run and from what became of its series of success.
+
+    ``rows`` and what was ``recorded`` on them lately are those of a run that trains and does not keep its rows.
+    """
+    rows = len(run) if rows is None else rows
+    first, last = bounds(run)
+    stands = {name: series.outcome for name, series in success.items() if series.rows and name not in (MEANT, VALID)}
+    learning = learns(stands, run.run_type)
+    _settle(findings, learning)
+    fell = min((o.since for o in stands.values() if o.fallen), default=math.inf)
+    slack = SLACK * (last - first) / max(rows - 1, 1) if first is not None and last is not None else 0.0
+    _link(catalogue, findings, slack, (math.inf if first is None else first, fell))
+    active = [f for f in findings if not f.cleared]
+    outcome, cause = _headed(*_assign_roles(findings, active), active, learning)
+    _treat(catalogue, findings, active, proven=run.run_type == "probe")
+    head, begun = cause or outcome, outcome or cause
+    _arrange(run, findings, head, outcome)
+    verdict = _verdict(run, active, coverage, stands, rows)
+    earlier = before(recorded or Recorded(run.steps, run.column), int(fell)) if fell < math.inf else Before([], {})
+    headline = sick(outcome, cause, earlier) if head else unsick(verdict, run, rows, active, stands, learning)
+    alone = outcome is None and run.run_type != "probe"
+    if head and verdict == "suspect" and (alone or (learning and not headline.startswith("The reward rose"))):
+        headline = f"{headline} {shown(stands, learning, run.run_type)}"  # and says by what
+    return Diagnosis(
+        source=run.source,
+        format=run.format,
+        run_type=run.run_type,
+        steps=rows,
+        first_step=first,
+        last_step=last,
+        settings=run.settings,
+        verdict=verdict,
+        outcome=outcome.code if outcome is not None else None,
+        cause=head.code if head is not None else None,
+        onset_step=begun.onset_step if begun is not None else None,
+        headline=headline,
+        success=stands,
+        moved=earlier.moved,
+        findings=findings,
+        coverage=coverage,
+        notes=run.notes,
+        tables=[*run.tables, *earlier.tables(), *tables_of(run)],
+        answers=answers_of(run),
+        next_run=before_next_run(active),
+        run=run,
+    )
+
+
+def bounds(run: Run) -> tuple[int | None, int | None]:
+    """The first and the last step; the smallest and the largest where the log restarts."""
+    if not len(run.steps):
+        return None, None
+    first, last = int(run.steps[0]), int(run.steps[-1])
+    return (first, last) if first <= last else (int(run.steps.min()), int(run.steps.max()))
+
+
+def _headed(
+    outcome: Finding | None, cause: Finding | None, active: list[Finding], learning: bool
+) -> tuple[Finding | None, Finding | None]:
+    """The outcome and the cause that head the report: what makes the verdict does, whatever its kind.
+
+    A warning about nothing that is suffered stays a note. It heads the report where there is nothing worse, but for
+    that of a run that learns: there success comes first.
+    """
+    grave = [f for f in active if f.level >= Severity.ERROR]
+    if any(f is outcome or f is cause for f in grave) or (not grave and (outcome or cause)):
+        return outcome, cause
+    if grave:
+        cause = max(grave, key=_strength)
+        cause.role = "cause"
+        return None, cause
+    warnings = [f for f in active if f.level is Severity.WARNING and not learning]
+    return None, max(warnings, key=_strength, default=None)
+
+
+def _arrange(run: Run, findings: list[Finding], head: Finding | None, outcome: Finding | None) -> None:
+    """Gives findings their source lines, and sorts them: what holds before what is past, what heads the report first,
+    then by role, severity, sureness and onset."""
+
+    def place(f: Finding) -> tuple[Any, ...]:
+        return f.cleared, f is not head, f is not outcome, _ORDER[f.role], -f.level, -f.sureness, f.onset_step, f.code
+
+    _locate(run, findings)
+    findings.sort(key=place)
+
+
+def _verdict(run: Run, active: list[Finding], coverage: Coverage, success: Mapping[str, Outcome], rows: int) -> Verdict:
+    worst = max((f.level for f in active), default=Severity.INFO)
+    if worst >= Severity.ERROR:
+        return "failing"
+    if worst >= Severity.WARNING:
+        return "suspect"
+    if run.run_type in ("none", "evaluation") or coverage.ran == 0:
+        return "unjudged"
+    if run.run_type == "probe" or learns(success, run.run_type):
+        return "healthy"
+    return "unproven" if rows >= ENOUGH else "unjudged"
+
+
+def _locate(run: Run, findings: list[Finding]) -> None:
+    """Source lines of onset and detection, where the log has lines."""
+    if not len(run.lines):
+        return
+    for finding in findings:
+        for step in dict.fromkeys((finding.onset_step, finding.detected_step)):
+            rows = (run.steps == step).nonzero()[0]
+            if len(rows) and run.lines[rows[0]]:
+                finding.lines.append(int(run.lines[rows[0]]))

@@ -1,0 +1,231 @@
+"""Where the runs of a fleet lie: folders and files here, or wherever fsspec reaches, parted into units of work.
+
+A unit holds every file that may be a view of one run: the files of a folder, with those of the parts that trainers
+keep beside it (checkpoints, completions, TensorBoard). It is read, judged and remembered as a whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import posixpath
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ..config import ConfigError
+from ..readers import ReadError
+from ..readers.folder import NO_NAME, Answer, candidates, has_name_of_log, is_passed_over, metrics, no_log
+
+PART = re.compile(
+    r"(?i)checkpoints?|(?:checkpoint|global_step|ckpt|version|rank)[-_]?\d+|runs|completions|tensorboard|tb|tb_logs|events"
+    r"|logs?|wandb|files|ranks|metrics|params|swanlog|lightning_logs|train|eval|val|hydra"
+)
+"""Folders that are parts of the run whose folder they lie in."""
+CONFIGURATIONS = frozenset(
+    "config.json config.yaml config.yml config.toml args.json params.json hparams.yaml hparams.json training_args.json "
+    "flags.json".split()
+)
+"""Files beside a log that hold the settings of its run, wherever trainers and sweepers write them."""
+BESIDE = ("", "files", ".hydra")
+"""Folders in which they lie, from that of the run."""
+CROWD = 12
+"""Logs beside each other from which on each is a run of its own: no trainer writes as many of one run."""
+
+
+class Stamp(msgspec.Struct, frozen=True):
+    """A file as the file system names it, and what changes when it changes; ``digest`` is its content's, once read."""
+
+    path: str
+    size: int
+    changed: str
+    digest: str = ""
+
+
+class Unit(msgspec.Struct, frozen=True):
+    """What is read as a whole: logs, the configurations beside them, and where fsspec finds them (empty: here)."""
+
+    name: str
+    logs: list[Stamp]
+    configurations: list[Stamp]
+    remote: str = ""
+
+    @property
+    def files(self) -> list[Stamp]:
+        return [*self.logs, *self.configurations]
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files)
+
+
+class Found(NamedTuple):
+    """The units of some inputs, and an answer for every file that belongs to none of them."""
+
+    units: list[Unit]
+    answers: list[Answer]
+
+
+def is_remote(place: str) -> bool:
+    """Whether a place is an address for fsspec rather than a path."""
+    return "://" in place
+
+
+def find(places: list[str]) -> Found:
+    """The units of these places, in their order. Raises `ReadError` for a place that is not there."""
+    units: dict[str, Unit] = {}
+    answers: list[Answer] = []
+    for place in places:
+        found = _remote(place) if is_remote(place) else _local(Path(place))
+        units |= {unit.name: unit for unit in found.units}
+        answers += found.answers
+    return Found(list(units.values()), answers)
+
+
+def _local(place: Path) -> Found:
+    if not place.exists():
+        raise ReadError(f"{place}: No such file or directory")
+    if not place.is_dir():
+        return Found([Unit(str(place), [stamp(place)], _configurations(place.parent))], [])
+    answers: list[Answer] = []
+    homes: dict[str, list[Path]] = {}
+    for path, why_not in candidates(place):
+        if why_not:
+            if path.name not in CONFIGURATIONS:
+                answers.append(no_log(path, why_not))
+            continue
+        homes.setdefault(_home(str(path), str(place)), []).append(path)
+    units: list[Unit] = []
+    for home, logs in homes.items():
+        beside = _configurations(Path(home))
+        for name, paths in _crowds(home, [str(path) for path in logs]).items():
+            units.append(Unit(name, [s for path in paths for s in _stamps(Path(path))], beside))
+    return Found(units, answers)
+
+
+def _home(path: str, place: str) -> str:
+    """The folder of the run that a file belongs to: parts of a run belong to the folder that they lie in."""
+    home = posixpath.dirname(path)
+    while home != place and PART.fullmatch(posixpath.basename(home)):
+        home = posixpath.dirname(home)
+    return home
+
+
+def _crowds(home: str, paths: list[str]) -> dict[str, list[str]]:
+    """The logs of a folder as units: one, or where many lie beside each other one for each name.
+
+    Files of TensorBoard and of completions stay together: many of them are one run.
+    """
+    alone = [path for path in paths if posixpath.dirname(path) == home and not _is_shard(path)]
+    if len(alone) < CROWD:
+        return {home: paths}
+    units: dict[str, list[str]] = {}
+    for path in paths:
+        units.setdefault(os.path.splitext(path)[0] if path in alone else home, []).append(path)
+    return units
+
+
+def _is_shard(path: str) -> bool:
+    name = posixpath.basename(path)
+    return "tfevents" in name or name.startswith("completions")
+
+
+def stamp(path: Path) -> Stamp:
+    """A file of this machine as it is now. Raises `ReadError`."""
+    try:
+        known = path.stat()
+    except OSError as error:
+        raise ReadError(f"{path}: {error.strerror}") from None
+    return Stamp(str(path), known.st_size, str(known.st_mtime_ns))
+
+
+def _stamps(log: Path) -> list[Stamp]:
+    """A log, or where it is one metric of MLflow all those beside it; what is gone by now is passed over."""
+    files = metrics(log.parent) if log.parent.name == "metrics" else [log]
+    return [stamp(file) for file in files if file.is_file()]
+
+
+def _configurations(home: Path) -> list[Stamp]:
+    paths = (home / folder / name for folder in BESIDE for name in sorted(CONFIGURATIONS))
+    return [stamp(path) for path in paths if path.is_file()]
+
+
+def digest(path: Path) -> str:
+    """What the content of a file comes to; empty where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    except OSError:
+        return ""
+
+
+# -- wherever fsspec reaches -------------------------------------------------------------------------------------
+
+
+def file_system(address: str) -> tuple[Any, str]:
+    """The file system of an address, and the path in it. Raises `ConfigError` where a library is missing."""
+    try:
+        import fsspec
+
+        system, path = fsspec.core.url_to_fs(address)
+    except (ImportError, ValueError) as error:
+        protocol = address.split("://")[0]
+        raise ConfigError(f"{address}: {error}; pip install 'fsspec[{protocol}]'") from None
+    return system, path
+
+
+def prefix_of(address: str, root: str) -> str:
+    """What stands before the paths of a file system to make addresses of them: ``s3://``."""
+    return address.removesuffix(root) if root and address.endswith(root) else address.split("://")[0] + "://"
+
+
+def _remote(address: str) -> Found:
+    system, root = file_system(address)
+    try:
+        listed = system.find(root, detail=True)
+    except Exception as error:  # noqa: BLE001 - every file system has errors of its own, and all of them mean this
+        raise ReadError(f"{address}: cannot be listed: {type(error).__name__}: {error}") from None
+    if not listed:
+        raise ReadError(f"{address}: no such file or folder, or nothing in it")
+    place = posixpath.dirname(root) if root in listed else root
+    prefix = prefix_of(address, root)
+    homes: dict[str, list[Stamp]] = {}
+    settings: dict[str, list[Stamp]] = {}
+    answers = []
+    for path, known in listed.items():
+        inside = posixpath.dirname(posixpath.relpath(path, place))
+        name = posixpath.basename(path)
+        if name in CONFIGURATIONS:
+            home = posixpath.dirname(path)
+            home = posixpath.dirname(home) if posixpath.basename(home) in BESIDE else home
+            settings.setdefault(home, []).append(_remote_stamp(path, known))
+        elif not has_name_of_log(name) or any(is_passed_over(part) for part in inside.split("/") if part):
+            answers.append(Answer(prefix + path, "no log", NO_NAME))
+        else:
+            homes.setdefault(_home(path, place), []).append(_remote_stamp(path, known))
+    units = []
+    for home, logs in homes.items():
+        stamps = {log.path: log for log in logs}
+        for name, paths in _crowds(home, list(stamps)).items():
+            units.append(Unit(prefix + name, [stamps[p] for p in paths], settings.get(home, []), address))
+    return Found(units, answers)
+
+
+def _remote_stamp(path: str, known: dict[str, Any]) -> Stamp:
+    """What a store says of a file: its tag or checksum where it has one, else when it was changed."""
+    said = ("ETag", "etag", "md5Hash", "sha256", "oid", "LastModified", "last_modified", "updated", "mtime", "created")
+    changed = next((str(known[key]) for key in said if known.get(key)), "")
+    return Stamp(path, int(known.get("size") or 0), changed)
+
+
+def fetch(unit: Unit, folder: Path) -> str:
+    """Copies the files of a remote unit below a folder; returns what to replace the folder by in names."""
+    system, root = file_system(unit.remote)
+    for file in unit.files:
+        target = folder / file.path.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        system.get_file(file.path, str(target))
+    prefix = prefix_of(unit.remote, root)
+    return prefix + "/" if unit.files[0].path.startswith("/") else prefix

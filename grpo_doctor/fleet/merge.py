@@ -1,0 +1,110 @@
+"""What came of all units as one fleet: no run twice, nothing beside the trainings, names as short as can be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+import numpy as np
+
+from ..readers.folder import Alike, Answer, is_training, same_run
+from ..run import Run, non_finite
+from .unit import Judged, Line
+
+SEED = ("seed", "data_seed", "random_seed")
+"""Settings by which runs of one setting differ, and nothing else."""
+
+
+class Gathered(NamedTuple):
+    """The lines of a fleet, and an answer for every file."""
+
+    lines: list[Line]
+    answers: list[Answer]
+
+
+def gathered(units: Iterable[Judged]) -> Gathered:
+    """The runs of all units, each once. Evaluations and summaries beside trainings are answered for, but no line."""
+    judged = list(units)
+    answers = [answer for unit in judged for answer in unit.answers]
+    lines = [line for unit in judged for line in unit.lines]
+    runs = [line for line in lines if line.verdict not in UNTOLD]
+    kept = [line for line in runs if is_training(line.run_type, line.format, line.steps)] or runs
+    told, second = _distinct(kept)
+    beside = {line.source for line in runs} - {line.source for line in kept}
+    answers = [_answer(answer, second, beside, {line.source for line in told}) for answer in answers]
+    return Gathered(told + [line for line in lines if line.verdict in UNTOLD], answers)
+
+
+UNTOLD = ("unreadable", "broken")
+"""Verdicts of lines that tell of no run."""
+
+
+def _answer(answer: Answer, second: dict[str, str], beside: set[str], told: set[str]) -> Answer:
+    """What became of a file whose run lies in another unit too, or beside trainings of other units."""
+    if answer.fate != "read" or answer.source in told:
+        return answer
+    if answer.source in second:
+        return Answer(answer.source, "second view", f"of {second[answer.source]}")
+    if answer.source in beside:
+        return Answer(answer.source, "no log", "an evaluation or a summary, no course of training")
+    return answer
+
+
+def _distinct(lines: list[Line]) -> tuple[list[Line], dict[str, str]]:
+    """The lines without views of a run that another unit holds; and view to what it shows.
+
+    Two runs whose figures are equal while their settings differ are two runs: what was changed is not wired.
+    """
+    kept: list[tuple[Line, Run]] = []
+    second: dict[str, str] = {}
+    alike = Alike()
+    for line in sorted(lines, key=lambda line: (line.steps, len(line.levels), len(line.view)), reverse=True):
+        run = _as_run(line)
+        same = next((kept[i][0] for i in alike.of(run) if same_run(kept[i][1], run)), None)
+        differing = [] if same is None else _differing(same, line)
+        if same is not None and not differing:
+            second[line.source] = same.source
+            same.settings = {**line.settings, **same.settings}
+            continue
+        if same is not None:
+            line.twin = f"equal to {same.source} in every figure although {', '.join(differing[:3])} differs"
+        alike.add(run, len(kept))
+        kept.append((line, run))
+    return [line for line, _ in kept], second
+
+
+def _differing(one: Line, other: Line) -> list[str]:
+    """Settings that both runs declare, and otherwise."""
+    return [name for name in one.settings.keys() & other.settings.keys() if one.settings[name] != other.settings[name]]
+
+
+def _as_run(line: Line) -> Run:
+    """As much of the run as tells its views apart."""
+    run = Run(line.source)
+    run.steps = np.array(line.view_steps, np.int64)
+    run.columns = {name: np.array(values, float) for name, values in line.view.items()}
+    for row, name in line.broken:
+        run.events.setdefault(row, []).append(non_finite(name, run.columns[name][row]))
+    return run
+
+
+def shortened(lines: list[Line]) -> list[str]:
+    """The sources without the folders that all of them share."""
+    paths = [PurePosixPath(line.source) for line in lines]
+    shared = 0
+    for parts in zip(*(path.parts[:-1] for path in paths), strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared += 1
+    return [str(PurePosixPath(*path.parts[shared:])) for path in paths] if len(paths) > 1 else [*map(str, paths)]
+
+
+def by_setting(lines: list[Line]) -> list[list[Line]]:
+    """Runs that declare the same of everything but the seed, together; runs that declare nothing are left out."""
+    groups: dict[str, list[Line]] = {}
+    for line in lines:
+        told = {name: value for name, value in line.settings.items() if name.rsplit(".", 1)[-1] not in SEED}
+        if told:
+            groups.setdefault(repr(sorted(told.items())), []).append(line)
+    return list(groups.values())

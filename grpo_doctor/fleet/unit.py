@@ -1,0 +1,312 @@
+"""One unit of a fleet as lines: its runs are read, diagnosed and told in a few hundred bytes each.
+
+This is what a worker does, in another process or on another machine, so everything that goes in and comes out is
+plain data. Whatever fails costs its own run or file and becomes a line that says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import tempfile
+import traceback
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from .. import __version__
+from ..config import Config
+from ..diagnosis.catalogue import Catalogue, load
+from ..diagnosis.check import Finding
+from ..diagnosis.examine import diagnose
+from ..diagnosis.verdict import Diagnosis, weight
+from ..limits import allow
+from ..readers import ReadError
+from ..readers.folder import COMPARED, Answer, Survey, survey, survey_files, view_rows
+from ..readers.input import Input
+from ..readers.reader import read_input
+from ..report.charts import decimated
+from ..report.model import Options, leading, presentable, render
+from ..report.redaction import one_line, redact
+from ..run import Run
+from ..series.noise_model import noise_of
+from ..series.trajectory import TURNED
+from ..series.trend import LEAST, WINDOW
+from .declared import Settings, settings_of
+from .locations import Stamp, Unit, digest, fetch
+
+DRAWN = 60
+"""Points of the curve that is kept of a run at most."""
+FORMAT = 2
+"""The form of what is remembered of a unit; another is judged anew."""
+
+
+class Job(msgspec.Struct, frozen=True):
+    """What holds for every unit: the settings of the command, and where the report of each run goes."""
+
+    config: Config
+    reports: str | None = None
+    samples: bool = True
+
+    @property
+    def key(self) -> str:
+        """What else than its files decides what is said of a unit."""
+        told = msgspec.structs.replace(self.config, fail_on="", accept=[], origin="", trust_checks=False)
+        rules = msgspec.json.encode(told, enc_hook=str) + f"{FORMAT} {__version__}".encode()
+        return hashlib.blake2b(rules, digest_size=16).hexdigest()
+
+
+class Level(msgspec.Struct, frozen=True, array_like=True):
+    """How a series of success ends: the mean of its last quarter, the highest level, and how sure the mean is.
+
+    Attributes:
+        now: mean of the last ``rows`` values, the last quarter of the run.
+        best: the highest mean of as many values in a row.
+        error: standard error of ``now``, for values that follow each other (AR(1)); NaN below `LEAST` values.
+        rows: values that ``now`` is the mean of.
+    """
+
+    now: float
+    best: float
+    error: float
+    rows: int
+
+
+class Found(msgspec.Struct, frozen=True, array_like=True):
+    """A finding in a line."""
+
+    code: str
+    name: str
+    kind: str
+    severity: str
+    confidence: str
+    role: str
+    onset_step: int
+    last_step: int
+    cleared: bool
+    message: str
+
+
+class Line(msgspec.Struct, kw_only=True):
+    """One run of a fleet, or an input of which none came.
+
+    ``verdict`` is that of the diagnosis, or ``unreadable`` for an input that could not be read and ``broken`` where
+    grpo-doctor itself failed, with the reason as the headline. ``view`` is what tells views of one run apart, and
+    ``broken`` the rows and fields of it that were recorded and are no numbers.
+    """
+
+    source: str
+    verdict: str
+    headline: str
+    unit: str = ""
+    format: str = ""
+    run_type: str = "none"
+    steps: int = 0
+    first_step: int | None = None
+    last_step: int | None = None
+    cause: str | None = None
+    cause_name: str = ""
+    severity: str = ""
+    confidence: str = ""
+    onset_step: int | None = None
+    worst: str = ""
+    settings: Settings = {}
+    levels: dict[str, Level] = {}
+    findings: list[Found] = []
+    curve: str = ""
+    curve_steps: list[float] = []
+    curve_values: list[float] = []
+    view_steps: list[int] = []
+    view: dict[str, list[float]] = {}
+    broken: list[tuple[int, str]] = []
+    report: str = ""
+    twin: str = ""
+
+
+class Judged(msgspec.Struct):
+    """What came of a unit: its lines, an answer for every file, and the files as they were read."""
+
+    lines: list[Line]
+    answers: list[Answer]
+    files: list[Stamp]
+
+
+def judge(unit: Unit, job: Job) -> Judged:
+    """Reads and diagnoses a unit; nothing that happens in it is raised."""
+    allow(job.config.budget())
+    try:
+        if not unit.remote:
+            files = [msgspec.structs.replace(file, digest=digest(Path(file.path))) for file in unit.files]
+            return Judged(*_lines(unit, job, "", ""), files)
+        with tempfile.TemporaryDirectory(prefix="grpo-doctor-") as folder:
+            prefix = fetch(unit, Path(folder))
+            return Judged(*_lines(unit, job, folder + "/", prefix), unit.files)
+    except Exception as error:  # noqa: BLE001 - what fails on one unit costs no other its judgement
+        return failed(unit, _words(error))
+
+
+def failed(unit: Unit, why: str, verdict: str = "broken") -> Judged:
+    """The line and the answers of a unit of which nothing came."""
+    answers = [Answer(_address(unit, file.path), "unreadable", why) for file in unit.logs]
+    return Judged([Line(source=unit.name, unit=unit.name, verdict=verdict, headline=why)], answers, unit.files)
+
+
+def _address(unit: Unit, path: str) -> str:
+    return unit.name.split("://")[0] + "://" + path.lstrip("/") if unit.remote else path
+
+
+def _words(error: Exception) -> str:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return one_line(f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})")
+
+
+def _lines(unit: Unit, job: Job, folder: str, prefix: str) -> tuple[list[Line], list[Answer]]:
+    """The lines of a unit whose files lie below ``folder``, and what became of each file, under their own names."""
+    found = _survey(unit, job, folder)
+    catalogue = load(tuple(job.config.checks)).select(job.config.select, job.config.ignore)
+    configurations = [Path(folder + file.path.lstrip("/") if folder else file.path) for file in unit.configurations]
+    answers = [
+        Answer(_renamed(a.source, folder, prefix), a.fate, _renamed(a.why, folder, prefix)) for a in found.answers
+    ]
+    lines = [Line(source=a.source, unit=unit.name, verdict="unreadable", headline=one_line(a.why))
+             for a in answers if a.fate == "unreadable"]  # fmt: skip
+    for run in found.runs:
+        run.source = _renamed(run.source, folder, prefix)
+        run.notes = [_renamed(note, folder, prefix) for note in run.notes]
+        try:
+            lines.append(_line(unit, run, configurations, catalogue, job))
+        except Exception as error:  # noqa: BLE001 - what fails on one run costs no other its judgement
+            lines.append(Line(source=run.source, unit=unit.name, verdict="broken", headline=_words(error)))
+    return lines, answers
+
+
+def _renamed(text: str, folder: str, prefix: str) -> str:
+    return text.replace(folder, prefix) if folder else text
+
+
+def _survey(unit: Unit, job: Job, folder: str) -> Survey:
+    def read(path: Path) -> list[Run]:
+        return read_input(Input(path, job.config.map))
+
+    if folder:
+        return survey(Path(folder), read)
+    paths = [Path(file.path) for file in unit.logs]
+    if len(paths) > 1 and all(path.parent.name == "metrics" for path in paths):  # of MLflow, read as one
+        paths = paths[:1]
+    if len(paths) == 1 and unit.name == str(paths[0]):  # named by the user: what cannot be read is said
+        try:
+            runs = read(paths[0])
+        except ReadError as error:
+            why = str(error).removeprefix(f"{paths[0]}: ")
+            return Survey([], [Answer(str(paths[0]), "unreadable", why)])
+        return Survey(runs, [Answer(str(paths[0]), "read")])
+    return survey_files([(path, "") for path in paths], read)
+
+
+def _line(unit: Unit, run: Run, configurations: list[Path], catalogue: Catalogue, job: Job) -> Line:
+    own = dict(run.settings)
+    run.settings.update(job.config.settings)
+    diagnosis = diagnose(run, catalogue=catalogue, thresholds=job.config.thresholds)
+    shown = presentable(diagnosis, samples=False)
+    head = leading(shown) if diagnosis.verdict in ("failing", "suspect") else None
+    curve = next((name for name in ("reward_mean", "success_rate", "eval_score", "loss") if name in run.columns), "")
+    steps, values = _curve(run, curve)
+    rows = view_rows(run)
+    not_finite = run.not_finite()
+    return Line(
+        source=shown.source,
+        unit=unit.name,
+        verdict=diagnosis.verdict,
+        headline=shown.headline,
+        format=run.format,
+        run_type=run.run_type,
+        steps=diagnosis.steps,
+        first_step=diagnosis.first_step,
+        last_step=diagnosis.last_step,
+        cause=head.code if head else None,
+        cause_name=head.name if head else "",
+        severity=head.severity if head else "",
+        confidence=head.confidence if head else "",
+        onset_step=head.onset_step if head else None,
+        worst=str(worst) if (worst := diagnosis.worst) is not None else "",
+        settings=settings_of(own | job.config.settings, configurations, _name(unit, run)),
+        levels=_levels(diagnosis),
+        findings=[_found(finding) for finding in shown.findings],
+        curve=curve,
+        curve_steps=steps,
+        curve_values=values,
+        view_steps=run.steps[rows].tolist(),
+        view={name: run.columns[name][rows].tolist() for name in COMPARED if name in run.columns},
+        broken=[(at, name) for at, row in enumerate(rows) for name in COMPARED if (row, name) in not_finite],
+        report=_report(diagnosis, job),
+    )
+
+
+def _found(f: Finding) -> Found:
+    told = (f.code, f.name, f.kind, str(weight(f)), f.confidence, f.role)
+    return Found(*told, f.onset_step, f.last_step, f.cleared, f.message)
+
+
+def _name(unit: Unit, run: Run) -> str:
+    """The part of a run's name that may say what it is: its unit's folder, and what lies below it."""
+    within = run.source.removeprefix(unit.name)
+    return f"{Path(unit.name).name}{within}"
+
+
+def _levels(diagnosis: Diagnosis) -> dict[str, Level]:
+    found = {}
+    for name in diagnosis.success:
+        column = diagnosis.run.column(name)
+        values = column[np.isfinite(column)] if column is not None else np.empty(0)
+        if not len(values):
+            continue
+        rows = min(max(len(values) // 4, WINDOW), len(values))
+        error = noise_of(values).error(rows) if len(values) >= LEAST else math.nan
+        sums = np.concatenate(([0.0], np.cumsum(values)))
+        means = (sums[rows:] - sums[:-rows]) / rows
+        best = means.min() if name in TURNED else means.max()
+        found[name] = Level(float(means[-1]), float(best), error, rows)
+    return found
+
+
+def _curve(run: Run, field: str) -> tuple[list[float], list[float]]:
+    """The series by which a run is drawn, thinned; steps or, where they go back, rows."""
+    if not field:
+        return [], []
+    column = run.columns[field]
+    known = np.isfinite(column)
+    x = run.steps if (np.diff(run.steps) >= 0).all() else np.arange(len(run))
+    steps, values = decimated(x[known], column[known], DRAWN // 2)
+    return [float(step) for step in steps], [float(f"{value:.5g}") for value in values]
+
+
+def _report(diagnosis: Diagnosis, job: Job) -> str:
+    """Writes the run's own page; returns its name."""
+    if job.reports is None:
+        return ""
+    name = page_name(diagnosis.source)
+    folder = Path(job.reports)
+    folder.mkdir(parents=True, exist_ok=True)
+    text = render("html", [diagnosis], Options(samples=job.samples))
+    draft = folder / f"{name}.part"
+    draft.write_text(text + "\n", encoding="utf-8")
+    draft.replace(folder / name)
+    return name
+
+
+def page_name(source: str) -> str:
+    """A name for the page of a run that no other run of any fleet has; without keys, as whatever is shown."""
+    words = re.sub(r"[^A-Za-z0-9.]+", "-", redact(source))[-60:].strip("-.")
+    return f"{words}-{hashlib.blake2b(source.encode(), digest_size=4).hexdigest()}.html"
+
+
+def encode(judged: Judged) -> bytes:
+    """What came of a unit, as it is sent and remembered."""
+    return msgspec.msgpack.encode(judged)
+
+
+def decode(document: bytes) -> Judged:
+    """The same, read back. Raises `msgspec.DecodeError`."""
+    return msgspec.msgpack.decode(document, type=Judged)

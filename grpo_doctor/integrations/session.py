@@ -1,0 +1,311 @@
+"""A training run that the doctor watches: its folder, what happens on a finding, and its reports."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
+
+import msgspec
+from filelock import FileLock, Timeout
+
+from ..config import ConfigError
+from ..diagnosis.catalogue import report_names
+from ..diagnosis.check import Finding, Severity
+from ..diagnosis.examine import diagnose
+from ..diagnosis.live import LiveDoctor
+from ..diagnosis.verdict import Diagnosis
+from ..readers import read
+from ..record import StepRecord, encode, portable, read_records
+from ..report.model import Options, render
+from ..run import Sample
+
+Action = Literal["warn", "skip-update", "stop", "rollback"]
+
+REPORTS = {"html": "report.html", "markdown": "report.md"}
+"""Report formats that a run folder holds, and their files."""
+
+
+def actions_of(words: str) -> dict[Severity, Action]:
+    """``warning=warn,error=stop`` as what to do from each severity on. Raises `ConfigError`."""
+    chosen: dict[Severity, Action] = {}
+    for word in words.split(","):
+        level, equals, action = word.strip().partition("=")
+        if not equals or level.upper() not in Severity.__members__ or action not in get_args(Action):
+            raise ConfigError(
+                f"--on {word}: write SEVERITY=ACTION with info, warning, error or critical "
+                f"and {', '.join(get_args(Action))}"
+            )
+        chosen[Severity.of(level)] = cast(Action, action)
+    return chosen
+
+
+LOCK = ".lock"
+
+
+def holds_a_run(path: Path) -> bool:
+    """Whether a run has written into a folder, or has begun to keep it."""
+    return any((path / name).exists() for name in ("records.jsonl", LOCK))
+
+
+def unused(path: Path, taken: Callable[[Path], bool] = Path.exists) -> Path:
+    """The path, with a number behind it where it is taken already: by anything, or by what ``taken`` says."""
+    free, n = path, 1
+    while taken(free):
+        n += 1
+        free = path.with_name(f"{path.name}-{n}")
+    return free
+
+
+class Checkpointed(Protocol):
+    """What a session asks of a trainer."""
+
+    def save(self, path: Path) -> None: ...
+    def load(self, path: Path) -> None: ...
+
+
+class Resumed(NamedTuple):
+    """Where a run goes on: its newest checkpoint, the steps up to it, and how many later ones are trained again."""
+
+    checkpoint: Path | None
+    steps: list[tuple[StepRecord, list[Sample]]]
+    again: int
+
+    def words(self) -> str:
+        """What is about to happen."""
+        again = f"; {self.again} later steps are trained again" if self.again else ""
+        if self.checkpoint is None:
+            return f"no checkpoint: it starts at step 1{again.replace('later', 'recorded')}"
+        return f"goes on behind {self.checkpoint.name}{again}"
+
+
+class Folder:
+    """``runs/<name>/``: records and samples, one flushed line each; settings; checkpoints; reports."""
+
+    elsewhere = "name another folder with --out"
+    onward = f"add --resume, or {elsewhere}"
+    """What to do where another run writes here, and where one has written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.checkpoints = path / "checkpoints"
+        self._lock = FileLock(path / LOCK)
+
+    def begin(self, settings: Mapping[str, Any]) -> None:
+        """Makes the folder, keeps it for this process, and writes the settings.
+
+        Raises:
+            ConfigError: a run is there already, another process writes here, or the folder cannot be written.
+        """
+        self.claim()
+        if (self.path / "records.jsonl").exists():
+            self.release()
+            raise ConfigError(f"{self.path}: holds a run already; {self.onward}")
+        try:
+            self.declare(settings)
+        except OSError as error:
+            raise ConfigError(f"{self.path}: cannot be written: {error.strerror}") from None
+
+    def declare(self, settings: Mapping[str, Any]) -> None:
+        """Writes the settings. Raises OSError."""
+        text = json.dumps(portable(dict(settings)), indent=1, ensure_ascii=False)
+        (self.path / "config.json").write_text(text + "\n", encoding="utf-8")
+
+    def claim(self) -> None:
+        """Makes the folder and keeps other runs out of it until `release` or the end of the process.
+
+        Raises:
+            ConfigError: another run writes here, or the folder cannot be made.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(blocking=False)
+        except Timeout:
+            raise ConfigError(
+                f"{self.path}: another run is writing here; wait for its end, or {self.elsewhere}"
+            ) from None
+        except NotImplementedError:  # a file system without locks
+            pass
+        except OSError as error:
+            raise ConfigError(f"{self.path}: cannot be written: {error.strerror}") from None
+
+    def release(self) -> None:
+        """Lets other runs in."""
+        self._lock.release(force=True)
+
+    def resume(self) -> Resumed:
+        """The newest checkpoint and the steps up to it; later lines are cut off, for they will be written again.
+
+        Raises:
+            ConfigError: another run writes here.
+        """
+        self.claim()
+        newest = max(self._numbered(), default=None)
+        last = newest or 0
+        path = self.path / "records.jsonl"
+        written = path.read_bytes().count(b"\n") if path.exists() else 0
+        steps = self._truncate("records.jsonl", last)
+        samples = self._truncate("samples.jsonl", last)
+        by_step: dict[int, list[Sample]] = {}
+        for line in samples:
+            sample = msgspec.json.decode(line, type=Sample)
+            by_step.setdefault(sample.step, []).append(sample)
+        records = list(read_records(path)) if steps else []
+        return Resumed(
+            self.checkpoint(newest) if newest is not None else None,
+            [(r, by_step.get(r.step, [])) for r in records],
+            written - len(steps),
+        )
+
+    def _truncate(self, name: str, last: int) -> list[bytes]:
+        """Keeps the whole lines of steps up to ``last``; returns them."""
+        path = self.path / name
+        if not path.exists():
+            return []
+        lines = path.read_bytes().split(b"\n")[:-1]  # behind the last newline there is nothing, or a torn line
+        kept = [line for line in lines if line and msgspec.json.decode(line)["step"] <= last]
+        draft = path.with_suffix(".part")
+        draft.write_bytes(b"".join(line + b"\n" for line in kept))
+        draft.replace(path)
+        return kept
+
+    def checkpoint(self, step: int) -> Path:
+        return self.checkpoints / f"step-{step:06d}.pt"
+
+    def _numbered(self) -> list[int]:
+        return [int(path.stem.removeprefix("step-")) for path in self.checkpoints.glob("step-*.pt")]
+
+    def last_before(self, step: int) -> int | None:
+        """The newest checkpoint that was taken before a step."""
+        return max((n for n in self._numbered() if n < step), default=None)
+
+    def keep(self, limit: int) -> None:
+        """Removes old checkpoints beyond the limit; the first, which is always healthy, stays."""
+        for step in sorted(self._numbered())[1:-limit]:
+            self.checkpoint(step).unlink()
+
+    def drop_after(self, step: int) -> None:
+        """Removes checkpoints that are later than the one that a run went back to."""
+        for later in self._numbered():
+            if later > step:
+                self.checkpoint(later).unlink()
+
+    def settings(self) -> dict[str, Any]:
+        """What the run was started with. Raises `ConfigError`."""
+        try:
+            loaded = json.loads((self.path / "config.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            raise ConfigError(f"{self.path}: no run to resume: config.json: {why}") from None
+        return dict(loaded)
+
+    def write_reports(self, diagnosis: Diagnosis) -> list[Path]:
+        """The reports of the run; a file is replaced whole or not at all."""
+        written = []
+        for kind, name in REPORTS.items():
+            if kind in report_names():
+                draft, path = self.path / f"{name}.part", self.path / name
+                draft.write_text(render(kind, [diagnosis], Options()) + "\n", encoding="utf-8")
+                draft.replace(path)
+                written.append(path)
+        return written
+
+
+@dataclass
+class Stopped:
+    """Why a run ended before its last step."""
+
+    why: str
+    finding: Finding | None = None
+
+
+@dataclass
+class Session:
+    """Pushes every step to the doctor and the folder, and does what ``--on`` says."""
+
+    folder: Folder
+    doctor: LiveDoctor
+    trainer: Checkpointed | None
+    """None where the training can be told nothing but to stop."""
+    actions: Mapping[Severity, Action] = field(default_factory=dict)
+    save_steps: int = 20
+    save_total_limit: int = 3
+    on_finding: Callable[[Finding, Action], None] = lambda finding, action: None
+    stopped: Stopped | None = None
+
+    def replay(self, steps: Sequence[tuple[StepRecord, list[Sample]]]) -> None:
+        """Shows the doctor the steps of a run that is resumed."""
+        for record, samples in steps:
+            self.doctor.push(record, samples)
+
+    def action(self, finding: Finding) -> Action:
+        """What to do on a finding: the action of the highest severity that it reaches."""
+        reached = [s for s in self.actions if s <= finding.level]
+        return self.actions[max(reached)] if reached else "warn"
+
+    def veto(self, record: StepRecord) -> str | None:
+        """Why the update of this step is to be skipped: an active finding whose action is ``skip-update``.
+
+        The record is not complete before the update, and the doctor must see every step once and whole, so it looks
+        ahead and comes back.
+        """
+        if "skip-update" not in self.actions.values():
+            return None
+        for finding in self.doctor.ahead(record):
+            if finding.last_step == record.step and self.action(finding) == "skip-update":
+                return f"{finding.code} {finding.name}"
+        return None
+
+    def push(self, record: StepRecord, samples: list[Sample]) -> list[Finding]:
+        """Writes a step, examines it and acts; returns the findings that are new or have become worse."""
+        self._append("samples.jsonl", [msgspec.json.encode(sample) for sample in samples])
+        self._append("records.jsonl", [encode(record)])
+        fresh = self.doctor.push(record, samples)
+        for finding in fresh:
+            action = self.action(finding)
+            self.on_finding(finding, action)
+            if action in ("stop", "rollback") and self.stopped is None:
+                self.stopped = Stopped(f"{finding.code} {finding.name} at step {record.step}", finding)
+                if action == "rollback":
+                    self._rollback(finding)
+        if self.stopped is None and record.step % self.save_steps == 0:
+            self.checkpoint(record.step)
+        return fresh
+
+    def diagnosis(self) -> Diagnosis:
+        """The diagnosis of the records in the folder, which are read as `analyze` reads them.
+
+        What only the doctor beside the training knows comes with it: its notes, what it could not read, and a stop.
+        """
+        path, live = self.folder.path / "records.jsonl", self.doctor
+        if not path.exists():
+            return live.diagnosis()
+        (run,) = read(path)
+        run.run_type = live.summary.run_type
+        run.notes += live.summary.notes
+        run.unread.update(live.summary.unread)
+        if self.stopped is not None:
+            run.notes.append(f"The training was stopped: {self.stopped.why}.")
+        return diagnose(run, catalogue=live.catalogue, thresholds=live.thresholds)
+
+    def checkpoint(self, step: int) -> None:
+        """Saves the trainer's state."""
+        if self.trainer is not None:
+            self.trainer.save(self.folder.checkpoint(step))
+            self.folder.keep(self.save_total_limit)
+
+    def _rollback(self, finding: Finding) -> None:
+        assert self.stopped is not None
+        step = self.folder.last_before(finding.onset_step)
+        if step is None or self.trainer is None:
+            self.stopped.why += "; there is no checkpoint from before it"
+            return
+        self.trainer.load(self.folder.checkpoint(step))
+        self.stopped.why += f"; rolled back to the checkpoint of step {step}"
+        self.folder.drop_after(step)
+
+    def _append(self, name: str, lines: list[bytes]) -> None:
+        with open(self.folder.path / name, "ab") as file:
+            file.write(b"".join(line + b"\n" for line in lines))

@@ -1,0 +1,316 @@
+"""What is seen of a ``GRPOTrainer`` while it trains: its methods, wrapped on the instance.
+
+Every wrapper calls the trainer's own function outside the boundary and with what it was given, and returns what it
+returned; only then, and only within the boundary, does it look.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..engine.logits import logit_statistics
+from ..fault_isolation import Boundary
+from .trl_record import Ids, Local, trained_mask
+
+WEIGHTS = 4096
+"""Weights whose movement is measured, spread over the trainable tensors."""
+
+
+class Seams:
+    """The wrapped methods of one trainer, and what they saw of the step under way."""
+
+    def __init__(self, trainer: Any, record_tokens: int, boundary: Boundary) -> None:
+        self.trainer, self.record_tokens, self.boundary = trainer, record_tokens, boundary
+        self.local = Local()
+        self.alerts: dict[str, float] = {}
+        # a private generator: the look at some positions must not change what the trainer samples
+        self._generator = torch.Generator().manual_seed(0)
+        self._hidden: Tensor | None = None
+        self._logprobs: Tensor | None = None
+        self._listening = False
+        self._sampled: tuple[list[Tensor], Tensor] | None = None
+        self._before = torch.empty(0)
+        self._metrics_seen: dict[str, int] = {}
+
+    def connect(self) -> None:
+        """Wraps the methods on the instance."""
+        trainer = self.trainer
+        trainer.compute_loss = self._around_loss(trainer.compute_loss)
+        trainer.log = self._around_log(trainer.log)
+        trainer.accelerator.clip_grad_norm_ = self._around_clip(trainer.accelerator.clip_grad_norm_)
+        trainer.reward_funcs = [
+            self._around_reward(i, function) if plain_function(function) else function
+            for i, function in enumerate(trainer.reward_funcs)
+        ]
+        trainer.model.generate = self._around_generate(trainer.model.generate)
+        for name, around in (
+            ("_get_per_token_logps_and_entropies", self._around_logprobs),
+            ("_generate_and_score_completions", self._around_rollout),
+        ):
+            if hasattr(trainer, name):
+                setattr(trainer, name, around(getattr(trainer, name)))
+        self.backbone().register_forward_hook(self._keep_hidden)
+
+    @functools.cached_property
+    def base(self) -> Any:
+        """The causal language model, without accelerate's and peft's wrappers."""
+        model = self.trainer.accelerator.unwrap_model(self.trainer.model)
+        return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+    def backbone(self) -> Any:
+        """The model below its head; its output is the last hidden state [B, L, H]."""
+        return self.base.base_model
+
+    def _keep_hidden(self, module: Any, arguments: Any, output: Any) -> None:
+        if self._listening and self.record_tokens:
+            states = output[0] if isinstance(output, tuple) else getattr(output, "last_hidden_state", None)
+            self._hidden = None if states is None else states.detach()
+
+    # -- the wrappers
+
+    def _around_logprobs(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def per_token(*arguments: Any, **named: Any) -> Any:
+            found = original(*arguments, **named)
+            if self._listening:
+                self._logprobs = self.boundary(lambda: found[0].detach())
+            return found
+
+        return per_token
+
+    def _around_loss(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def compute_loss(model: Any, inputs: dict[str, Any], *arguments: Any, **named: Any) -> Any:
+            if not model.training or self.boundary.failure is not None:
+                return original(model, inputs, *arguments, **named)
+            self._listening = True
+            try:
+                loss = original(model, inputs, *arguments, **named)
+            finally:
+                self._listening = False
+            self.boundary(self.after_loss, inputs, loss)
+            return loss
+
+        return compute_loss
+
+    def _around_reward(self, index: int, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def rewards(*arguments: Any, **named: Any) -> Any:
+            given = function(*arguments, **named)
+            if isinstance(given, Iterator):  # a function that yields: what is looked at is gone for the trainer
+                given = list(given)
+            if self.trainer.model.training:
+                self.boundary(self.saw_rewards, index, function, given, named)
+            return given
+
+        return rewards
+
+    def _around_rollout(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def generate_and_score(*arguments: Any, **named: Any) -> Any:
+            batch = original(*arguments, **named)
+            if self.trainer.model.training:
+                self.boundary(lambda: self.local.counted(batch.get("tool_mask"), self.ids))
+            return batch
+
+        return generate_and_score
+
+    def _around_generate(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        model = weakref.ref(self.trainer.model)
+
+        def look() -> None:
+            if (seen := model()) is not None:
+                self.local.generation_training_mode = bool(seen.training)
+                self.local.generation_checkpointing = _checkpointing(seen)
+
+        @functools.wraps(original)
+        def generate(*arguments: Any, **named: Any) -> Any:
+            self.boundary(look)
+            return original(*arguments, **named)
+
+        return generate
+
+    def _around_clip(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def keep(norm: Any) -> None:
+            self.local.grad_norm = None if norm is None else float(norm)
+
+        @functools.wraps(original)
+        def clip_grad_norm_(parameters: Any, *arguments: Any, **named: Any) -> Any:
+            norm = original(parameters, *arguments, **named)
+            self.boundary(keep, norm)
+            return norm
+
+        return clip_grad_norm_
+
+    def _around_log(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def log(logs: dict[str, float], *arguments: Any, **named: Any) -> Any:
+            logs.update(self.alerts)
+            self.alerts.clear()
+            logged = original(logs, *arguments, **named)
+            self._metrics_seen = {}  # TRL begins its lists anew
+            return logged
+
+        return log
+
+    # -- what they see
+
+    @torch.no_grad()
+    def after_loss(self, inputs: Mapping[str, Any], loss: Tensor) -> None:
+        """A micro-batch and its loss."""
+        logprobs, self._logprobs = self._logprobs, None
+        self.local.batch(inputs, loss, self.ids.ends, logprobs)
+        self._sharpness(inputs)
+
+    def saw_rewards(self, index: int, function: Any, given: Any, named: Mapping[str, Any]) -> None:
+        """What a reward function gave."""
+        name = getattr(function, "__name__", type(function).__name__)
+        self.local.rollout(name, float(self.trainer.reward_weights[index]), list(given), named, self.ids)
+
+    @functools.cached_property
+    def ids(self) -> Ids:
+        """Ids that end a response, pad it, or belong to the chat template."""
+        trainer = self.trainer
+        tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)  # also of a processor
+        known = getattr(trainer, "eos_token_ids", None) or getattr(trainer, "eos_token_id", None)
+        known = known if known is not None else tokenizer.eos_token_id
+        ends = frozenset(int(i) for i in (known if isinstance(known, list | tuple | set) else [known]))
+        pad = tokenizer.pad_token_id
+        special = set(tokenizer.all_special_ids) - {pad, tokenizer.unk_token_id}
+        return Ids(ends, pad, frozenset(special - ends))
+
+    def _sharpness(self, inputs: Mapping[str, Any]) -> None:
+        """Statistics of the logits at some response positions; a sharded head is left out (`unseen` says so)."""
+        hidden, self._hidden = self._hidden, None
+        head = self.base.get_output_embeddings()
+        if hidden is None or head is None or sharded(head.weight):
+            return
+        mask = trained_mask(inputs)  # [B, T]
+        rows = hidden[:, -mask.size(1) - 1 : -1][mask]  # states that predict a response token
+        if not len(rows):
+            return
+        chosen = torch.randperm(len(rows), generator=self._generator)[: self.record_tokens].to(rows.device)
+        logits = torch.nn.functional.linear(rows[chosen].to(head.weight.dtype), head.weight, head.bias)
+        measured = logit_statistics(logits)
+        ends = (logits[:, sorted(self.ids.ends)].float() - measured.normaliser[:, None]).exp().sum(1)
+        self.local.sharpness(measured, ends)
+
+    def before_update(self, optimizer: Any) -> None:
+        """The last moment before the weights move: the rate, the gradients, a sample of the weights."""
+        groups = getattr(optimizer, "param_groups", None)
+        self.local.learning_rate = float(groups[0]["lr"]) if groups else None
+        # a norm is finite only where every gradient is, so that a second look at them would tell nothing
+        norm = self.local.grad_norm if self.local.grad_norm is not None else _sum_of_gradients(self.trainer.model)
+        if not math.isfinite(norm):
+            self.local.not_finite = "NaN" if math.isnan(norm) else "infinite"
+        self._sampled = _sampled_weights(self.trainer.model)
+        if self._sampled is not None:
+            self._before = _weights_at(self._sampled[0])
+
+    def after_update(self) -> None:
+        """Whether the update was applied, how far it moved the weights, and how far the training is."""
+        trainer, local = self.trainer, self.local
+        local.applied = local.skipped is None and not trainer.accelerator.optimizer_step_was_skipped
+        if self._sampled is not None:  # 0 only where none of them moved
+            places, stands_for = self._sampled
+            local.moved = float(((_weights_at(places) - self._before).square() * stands_for).sum().sqrt())
+        local.progress |= {
+            "epoch": trainer.state.epoch,
+            "tokens_seen": trainer.state.num_input_tokens_seen or None,
+        }
+
+    def take_metrics(self) -> None:
+        """Means of what TRL has measured exactly in this step, over all ranks."""
+        self.local.metrics = {}
+        for key, values in self._metrics().items():
+            seen = self._metrics_seen.get(key, 0)
+            fresh = [v for v in values[seen if seen <= len(values) else 0 :] if v is not None and v == v]
+            if fresh:
+                self.local.metrics[key] = sum(fresh) / len(fresh)
+
+    def begin_step(self) -> None:
+        """Forgets the step that is over."""
+        self._metrics_seen = {key: len(values) for key, values in self._metrics().items()}
+        self.local = Local()
+
+    def _metrics(self) -> dict[str, list[float]]:
+        metrics: dict[str, list[float]] = getattr(self.trainer, "_metrics", {}).get("train", {})
+        return metrics
+
+    def unseen(self) -> list[str]:
+        """What this set-up keeps out of sight, in words for the report."""
+        trainer, said = self.trainer, []
+        head = self.base.get_output_embeddings()
+        if self.record_tokens and (head is None or sharded(head.weight)):
+            said.append("logit statistics were not recorded: the output head is sharded over ranks")
+        if any(sharded(p, matrix=False) for p in trainer.model.parameters()):
+            said.append("weight_delta is of the shard of rank 0: the weights are sharded")
+        if getattr(trainer, "is_deepspeed_enabled", False):
+            said.append(
+                "DeepSpeed updates within backward: gradients were not examined and an update cannot be skipped; "
+                "grad_norm is DeepSpeed's own"
+            )
+        if getattr(trainer, "use_vllm", False):
+            said.append("vLLM generates: the mode of the model during generation was not recorded")
+        if getattr(trainer, "use_liger_kernel", False) or getattr(trainer.args, "use_liger_kernel", False):
+            said.append("the Liger loss shows no log-probabilities: ratio and logp_advantage_cov were not recorded")
+        unwrapped = len(trainer.reward_funcs) - sum(map(plain_function, trainer.reward_funcs))
+        if unwrapped:
+            said.append(
+                f"{unwrapped} of {len(trainer.reward_funcs)} rewards come from a model or a coroutine: rewards are the "
+                "means that TRL logs, and rewards of single groups were not recorded"
+            )
+        return said
+
+
+def plain_function(function: Any) -> bool:
+    """Models and coroutines are rewarded in other ways and are left as they are."""
+    call = getattr(function, "__call__", function)  # noqa: B004 - an object's own method tells whether it is async
+    awaited = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+    return not isinstance(function, torch.nn.Module) and not awaited
+
+
+def _checkpointing(model: Any) -> bool:
+    return any(getattr(module, "gradient_checkpointing", False) for module in model.modules())
+
+
+def sharded(weight: Any, matrix: bool = True) -> bool:
+    """Whether a rank holds only a part: ZeRO-3 empties the tensor, FSDP2 makes it a DTensor, FSDP1 flattens it."""
+    return hasattr(weight, "ds_id") or hasattr(weight, "device_mesh") or (matrix and weight.ndim != 2)
+
+
+def _own_part(tensor: Any) -> Any:
+    """What this rank holds of a tensor: a look at a DTensor would be a collective."""
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
+def _sum_of_gradients(model: Any) -> float:
+    """Not finite where any gradient that this rank holds is not. For trainers that take no norm."""
+    grads = [p.grad.detach() for p in model.parameters() if p.grad is not None]
+    return sum(float(_own_part(grad).float().sum()) for grad in grads)
+
+
+def _sampled_weights(model: Any) -> tuple[list[Tensor], Tensor] | None:
+    """Views of some weights of every trainable tensor, whole tensors where they are small, and for how many weights
+    each of the M stands, [M]; None where this rank holds nothing that is trained."""
+    tensors = [t for p in model.parameters() if p.requires_grad and (t := _own_part(p.detach())).numel()]
+    if not tensors:
+        return None
+    each = max(1, WEIGHTS // len(tensors))
+    strides = [max(1, t.numel() // each) for t in tensors]
+    places = [t.flatten()[::stride] for t, stride in zip(tensors, strides, strict=True)]
+    lengths = torch.tensor([len(place) for place in places])
+    return places, torch.tensor(strides).repeat_interleave(lengths).to(tensors[0].device)
+
+
+def _weights_at(places: list[Tensor]) -> Tensor:
+    """What stands there now, [M] in float32, on the device of the first."""
+    return torch.cat([place.to(places[0].device) for place in places]).float()

@@ -1,0 +1,133 @@
+"""What a configuration says, before any framework is asked what it means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ..readers import ReadError
+from .versions import Pin
+
+LARGEST_SCRIPT = 1 << 18
+"""Bytes of a script at most."""
+MOST = 10_000
+"""Settings of one configuration at most: aliases of YAML can multiply without end."""
+
+PER_PROMPT = re.compile(
+    r"(?:num_|n_|number_of_)?(?:unique_)?"
+    r"(?:rollout|generation|inference|gen|completion|response|resp|sample|answer|output|out|o|trajector|candidate|attempt|return)"
+    r"(?:s|y|ies)?_per_(?:prompt|question|query|q|problem|task|example|instance|group|input|item)(?:_rollout)?"
+    r"|(?:num_|n_)?(?:rollout|generation|gen|completion|response)s?_per_(?:sample|trial)"
+    r"|(?:num_|n_)?(?:rollouts|completions|generations|trajectories)_per_"
+    r"(?!(?:[a-z]+_)?(?:step|batch|epoch|iter|update|round|phase|stage|cycle|turn|episode|run|rollout|collect|call|request"
+    r"|gpu|device|worker|node|rank|process|host|server|engine|replica|thread|actor|learner|agent|player|policy|model|env"
+    r"|eval|val|test|checkpoint|log|save|file|shard|split|class|level|sec|min|hour|day|dataset))\w{1,20}"
+)
+"""How hand-written trainers call the responses to one prompt: a count of something per prompt or the like."""
+
+
+OF_RL = re.compile(
+    r"(?i)grpo|ppo|rloo|rlvr|rlhf|dapo|gspo|cispo|reinforce|policy_?gradient|verl\b|(?:^|[^a-z])rl(?:[^a-z]|$)"
+)
+"""What names reinforcement learning in a program or a class."""
+
+
+class Unresolved(str):
+    """A value that stands in the file as an expression nobody could work out; its text."""
+
+
+class Several(Unresolved):
+    """One of several numbers, as a sweep gives them one after the other; its text names them."""
+
+    values: tuple[float, ...]
+
+    def __new__(cls, values: Sequence[float]) -> Several:
+        made = super().__new__(cls, f"one of {', '.join(map(str, values))}")
+        made.values = tuple(values)
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One setting: the key as written, dotted where it is nested, its value, and the line where it stands.
+
+    ``value`` is a number, a word, None, a list of such, or `Unresolved`. ``line`` is 0 where the file is another one.
+    """
+
+    key: str
+    value: Any
+    line: int
+
+
+class Command(NamedTuple):
+    """A command that a file holds: a text as for a shell, and the lines before it; or its words, and their line."""
+
+    said: str | list[str]
+    line: int
+
+
+@dataclass
+class Launch:
+    """One training that a file describes.
+
+    Attributes:
+        program: what is called: the words of a command, the name of a Python call; empty for a document.
+        entries: its settings; of two with one key the first counts.
+        line: where it stands.
+        complete: whether a key that is absent has the framework's default; not so where a part was not read.
+        notes: what was not read, in words.
+        elsewhere: where the settings are that this file leaves to others, in words.
+        absent: scripts that it starts and that are not beside it.
+        severed: lines of arguments that were read although the shell does not pass them to the command above them.
+        forced: keys that a command adds to those that its program has (``+key=value``).
+        vague: keys that are parameters of functions which are called after something else than training.
+        folder: where the script that starts it has changed to, as it says.
+        followed: whether what it names was added to it.
+        firm: how many entries were passed to a program; its script only may mean those behind them. None: all.
+        title: name of the file in which it stands, without its suffix.
+        versions: the libraries of trainers that the file, or one beside it, pins to one version.
+    """
+
+    program: str
+    entries: list[Entry] = field(default_factory=list)
+    line: int = 1
+    complete: bool = True
+    notes: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
+    absent: list[str] = field(default_factory=list)
+    severed: list[int] = field(default_factory=list)
+    forced: set[str] = field(default_factory=set)
+    vague: set[str] = field(default_factory=set)
+    folder: str = ""
+    followed: bool = False
+    firm: int | None = None
+    title: str = ""
+    versions: dict[str, Pin] = field(default_factory=dict)
+
+    def add(self, key: str, value: Any, line: int) -> None:
+        """One more setting. Raises `ReadError` beyond `MOST`."""
+        if len(self.entries) >= MOST:
+            raise ReadError(f"more than {MOST} settings, so no configuration")
+        self.entries.append(Entry(key, value, line))
+
+
+def scalar(text: str) -> Any:
+    """A word as what it says: a number, a truth value, None, else the word itself."""
+    word = text.strip()
+    if word.lower() in _WORDS:
+        return _WORDS[word.lower()]
+    if len(word) > 40 or (not word[:1].lstrip("+-.").isdigit() and not word[1:2].isdigit()):
+        return word
+    try:
+        return int(word.replace("_", ""))
+    except ValueError:
+        pass
+    try:
+        return float(word)
+    except ValueError:
+        return word
+
+
+_WORDS = {"true": True, "false": False, "null": None, "none": None, "~": None, "": None}

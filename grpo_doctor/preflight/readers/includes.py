@@ -1,0 +1,124 @@
+"""What a command names instead of passing it: configuration files, and the script that it starts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from ...readers import ReadError
+from ..frameworks import FRAMEWORKS
+from ..launch import OF_RL, Entry, Launch
+from .document import read_document
+from .nearby_files import beside, text_of
+from .python import started
+
+CONFIGURATIONS = ("config", "cfg", "config_path", "cfg_path", "train_config", "grpo_config", "yaml", "yaml_path")
+"""Flags that name the file of the settings."""
+_FILE = re.compile(r"(?:^|\s)@?\s?(\S+\.(?:ya?ml|toml|json))(?=\s|$)")
+_SCRIPT = re.compile(r"(?:^|\s)(\S+\.py)(?=\s|$)")
+_MODULE = re.compile(r"\s-m\s+([\w.]+)")
+_PROCESSES = ("num_processes", "num_machines")
+_SUFFIXES = ("", ".yaml", ".yml", ".toml", ".json")
+
+
+def follow(launch: Launch, path: Path, written: Mapping[str, str], scripts: bool) -> None:
+    """Adds what the files say that a command names; what the command says itself counts first.
+
+    Args:
+        launch: the command.
+        path: the script in which it stands.
+        written: text of the files that the script writes itself.
+        scripts: whether the defaults of the program that it starts are read too.
+    """
+    launch.followed = True
+    said = {entry.key: entry.value for entry in launch.entries}
+    if isinstance(said.get("config_file"), str) and "launch" in launch.program:
+        _take(launch, path, str(said["config_file"]), written, only=_PROCESSES)
+    for named in _named(launch, said):
+        if why := _take(launch, path, named, written):
+            launch.complete = False
+            launch.notes.append(f"the settings of {named[:80]} were not read: {why}")
+    if scripts:
+        _options_of_the_script(launch, path, written)
+
+
+def documents(written: Mapping[str, str], path: Path, by: str, before: Mapping[str, int] | None = None) -> list[Launch]:
+    """The documents that a notebook or a script writes, each behind so many lines; of one that cannot be read, a
+    note."""
+    found: list[Launch] = []
+    for name, text in written.items():
+        if Path(name).suffix in (".yaml", ".yml", ".toml", ".json"):
+            try:
+                launches = read_document(text, path.with_name(Path(name).name))
+            except ReadError as error:
+                launches = [Launch("", notes=[f"{name[:80]}, which the {by} writes, was not read: {error}"])]
+            above = (before or {}).get(name, 0)
+            for launch in launches:
+                launch.line = 0  # a command that takes it counts before it
+                launch.entries = [Entry(e.key, e.value, e.line and e.line + above) for e in launch.entries]
+            found += launches
+    return found
+
+
+def _named(launch: Launch, said: Mapping[str, object]) -> list[str]:
+    """The configuration files that a command names."""
+    folder, name = said.get("config_path") or said.get("config_dir"), said.get("config_name")
+    if isinstance(name, str):
+        if "verl" in launch.program and not isinstance(folder, str):
+            return []  # a configuration of verl's own, whose defaults the tables hold
+        return [f"{folder}/{name}" if isinstance(folder, str) else name]
+    found = [value for key, value in said.items() if key in CONFIGURATIONS and isinstance(value, str)]
+    return [str(word) for word in found or _FILE.findall(launch.program)]
+
+
+def _take(launch: Launch, path: Path, named: str, written: Mapping[str, str], only: tuple[str, ...] = ()) -> str:
+    """Adds the settings of a file to those of a command; why it cannot be read, in words, or nothing."""
+    at = beside(path, named, _SUFFIXES) or beside(path, f"{launch.folder}/{named}", _SUFFIXES)
+    text = written.get(named) or (text_of(at) if at is not None else None)
+    if text is None:
+        return "it is not beside this script"
+    at = at or path.with_name(Path(named).name)
+    said = {entry.key: entry.value for entry in launch.entries}
+    try:
+        base = started(text, at, {}) if at.suffix == ".py" else read_document(text, at, said=said)[0]
+    except ReadError as error:
+        return str(error)
+    for entry in base.entries:
+        if entry.key in only if only else entry.key not in _PROCESSES:
+            launch.add(entry.key, entry.value, 0)
+    launch.complete &= base.complete
+    launch.notes += base.notes
+    return ""
+
+
+def _options_of_the_script(launch: Launch, path: Path, written: Mapping[str, str]) -> None:
+    """The defaults of the options that a command leaves out, where its script lies beside, or was written before."""
+    if any(f.program and not f.flat and re.search(f.program, launch.program) for f in FRAMEWORKS):
+        return  # the tables hold what it leaves out
+    module = _MODULE.search(f" {launch.program}")
+    scripts = [f"{folder}{module[1].replace('.', '/')}.py" for folder in ("", "src/")] if module else []
+    scripts = scripts or _SCRIPT.findall(launch.program)
+    at = next((found for word in scripts if (found := beside(path, word)) is not None and found != path), None)
+    text = text_of(at) if at is not None else None
+    if named := next((word for word in scripts if word in written), ""):
+        at, text = path.with_name(Path(named).name), written[named]
+    if at is None or text is None:
+        if scripts and OF_RL.search(launch.program):
+            launch.elsewhere.append(f"it starts {scripts[0][:80]}, which is not beside it")
+        elif scripts and at is None:
+            launch.absent.append(scripts[0][:80])
+        return
+    try:
+        script = started(text, at, {entry.key: entry.value for entry in launch.entries})
+    except ReadError as error:
+        launch.complete = False
+        launch.notes.append(f"{at.name} beside it was not read: {error}")
+        return
+    launch.program = f"{launch.program} {script.program}"
+    launch.firm = len(launch.entries) if script.firm is not None else None
+    for entry in script.entries:
+        launch.add(entry.key, entry.value, 0)
+    launch.complete &= script.complete
+    launch.notes += script.notes
+    launch.elsewhere += [f"in {at.name}, {where}" for where in script.elsewhere]

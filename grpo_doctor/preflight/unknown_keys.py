@@ -1,0 +1,77 @@
+"""Keys that a framework does not take: those that it never had, and those that its version has no longer or not yet."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+from typing import TYPE_CHECKING
+
+from .frameworks import RENAMED, Framework
+from .launch import Launch
+from .versions import numbers
+
+if TYPE_CHECKING:
+    from .configuration import Configuration
+
+SPELT = 50
+"""Unknown keys of one configuration for which one that is spelt alike is looked for."""
+TOLD = 8
+"""Keys that one finding names at most."""
+_CALL = re.compile(r"\w*GRPO\w*Config ")
+"""Launches that are a call of TRL's configuration, which takes the fields of its class and no other."""
+
+
+def name_unknown(launch: Launch, found: Configuration) -> None:
+    """Adds the keys that the framework does not take, in the version that is pinned, or in any and today's."""
+    framework = found.framework
+    pin = launch.versions.get(framework.library)
+    version = pin.version if pin else ""
+    if version:
+        found.framework = framework = dataclasses.replace(framework, version=version)
+        if framework.library == "trl":
+            found.settings["trl_version"] = version
+    call = bool(framework.fields) and _CALL.match(launch.program) is not None
+    if not call and not _refuses(launch, framework):
+        return
+    for entry in launch.entries:
+        if not entry.line or entry.key in launch.forced or (call and "." in entry.key):
+            continue
+        if (why := _refused(entry.key, framework, version)) is not None:
+            found.removed.append((entry, why))
+            if entry.key in RENAMED and "before" not in why:
+                found.renames.append((entry.line, entry.key, RENAMED[entry.key]))
+        elif call and entry.key not in framework.fields:
+            near = difflib.get_close_matches(entry.key, framework.fields, 1, 0.85) if len(found.unknown) < SPELT else []
+            found.unknown.append((entry, f"did you mean {near[0]}?" if near else ""))
+            found.renames += [(entry.line, entry.key, name) for name in near]
+    for name, told in (("unknown_settings", found.unknown), ("removed_settings", found.removed)):
+        if told:
+            more = f" and {len(told) - TOLD} more" if len(told) > TOLD else ""
+            found.settings[name] = ", ".join(f"{e.key}{f' ({why})' if why else ''}" for e, why in told[:TOLD]) + more
+            found.lines[name] = told[0][0].line
+            found.keys[name] = told[0][0].key
+    if pin and found.removed:
+        found.settings |= {"pinned_version": f"{framework.name} {version}", "pinned_beside": pin.beside}
+
+
+def _refuses(launch: Launch, framework: Framework) -> bool:
+    """Whether a command starts the framework's own program, which ends where a key is none of its own.
+
+    Not so where it brings a document of its own for hydra, which may have any key.
+    """
+    own = any(entry.key in ("config_name", "config_path") for entry in launch.entries)
+    return bool(framework.removed) and not framework.fields and launch.program != "" and not own
+
+
+def _refused(key: str, framework: Framework, version: str) -> str | None:
+    """Why the version, or today's where none is pinned, does not take a key; None where it does or nobody knows."""
+    if version and key in framework.added and numbers(version) < numbers(framework.added[key]):
+        return f"unknown before {framework.name} {framework.added[key]}"
+    if key == "evaluation_strategy" and framework.fields:
+        return None if version else "removed in transformers 4.46: eval_strategy"
+    if key in framework.removed:
+        since, instead = framework.removed[key]
+        if not version or numbers(version) >= numbers(since):
+            return f"removed in {framework.name} {since}{f': {instead}' if instead else ''}"
+    return None

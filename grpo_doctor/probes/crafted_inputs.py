@@ -1,0 +1,274 @@
+"""What probes are made of: prompts, canary ids, and the batch of the loss.
+
+Shapes as in `grpo_doctor.probes.entry_points`.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .entry_points import Batch, Ids, Prompt, Unjudged
+
+PROMPTS: tuple[Prompt, ...] = (
+    [{"role": "user", "content": "What is 7 plus 5?"}],
+    [
+        {"role": "system", "content": "You answer in one line."},
+        {"role": "user", "content": "Name the operators of the workflow, the first one first.\nThen stop."},
+    ],
+    [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hello."},
+        {"role": "user", "content": "Say it again, please, and a little louder."},
+    ],
+)
+"""Dialogues of unequal length, with a system turn, a line break and an earlier answer among them."""
+
+
+class Special(NamedTuple):
+    """Ids that a tokenizer gives a meaning."""
+
+    pad: int
+    eos: int | None
+    bos: int | None
+    all: frozenset[int]
+
+
+def special_ids(tokenizer: Any) -> Special:
+    """Special ids of a tokenizer; without a pad token EOS stands in, and 0 without either."""
+    eos = getattr(tokenizer, "eos_token_id", None)
+    pad = getattr(tokenizer, "pad_token_id", None)
+    listed = frozenset(getattr(tokenizer, "all_special_ids", ())) | {i for i in (pad, eos) if i is not None}
+    fallback = eos if eos is not None else 0
+    return Special(fallback if pad is None else pad, eos, getattr(tokenizer, "bos_token_id", None), listed)
+
+
+def device_of(model: Any) -> torch.device:
+    """Where the model's parameters are; the CPU without a model."""
+    parameter = next(model.parameters(), None) if model is not None else None
+    return torch.device("cpu") if parameter is None else parameter.device
+
+
+def flat_ids(value: Any) -> Ids:
+    """Ids from a list, a list of one list, a tensor or a tokenizer's encoding."""
+    value = value["input_ids"] if hasattr(value, "keys") else value
+    value = value.tolist() if hasattr(value, "tolist") else list(value)
+    while value and isinstance(value[0], list | tuple):
+        value = [i for row in value for i in row]
+    return [int(i) for i in value]
+
+
+def rendered(render: Callable[[Prompt], Any], prompts: Sequence[Prompt] | None) -> list[tuple[Prompt, Ids]]:
+    """Prompts with their ids, the shortest first. Raises `Unjudged` where all are of one length."""
+    pairs = [(prompt, flat_ids(render(prompt))) for prompt in (list(prompts or PROMPTS)[:8])]
+    pairs.sort(key=lambda pair: len(pair[1]))
+    if len(pairs[0][1]) == len(pairs[-1][1]):
+        raise Unjudged("the adapter's prompts are all equally long; give it two of different length")
+    return [pairs[0], *pairs[1:-1][:2], pairs[-1]]
+
+
+def around_the_turn(tokenizer: Any) -> tuple[Ids, Ids]:
+    """What the chat template of a tokenizer puts after a user's words: what closes the turn, and the header with which
+    generation begins. Both are empty where there is no template."""
+    if not getattr(tokenizer, "chat_template", None):
+        return [], []
+
+    def ids(words: str, header: bool) -> Ids:
+        messages = [{"role": "user", "content": words}]
+        return flat_ids(tokenizer.apply_chat_template(messages, tokenize=True, add_generation_prompt=header))
+
+    one, other = ids("one", False), ids("2", False)
+    shared = next((n for n, (a, b) in enumerate(zip(one[::-1], other[::-1], strict=False)) if a != b), 0)
+    return one[len(one) - shared :], ids("one", True)[len(one) :]
+
+
+def pad_left(rows: Sequence[Ids], pad: int, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
+    """Ids (N, P) and attention mask (N, P), padding on the left."""
+    width = max(map(len, rows))
+    ids = torch.tensor([[pad] * (width - len(r)) + list(r) for r in rows], device=device)
+    real = torch.tensor([[0] * (width - len(r)) + [1] * len(r) for r in rows], device=device)
+    return ids, real
+
+
+def pad_right(rows: Sequence[Ids], pad: int, device: torch.device | None = None) -> Tensor:
+    """Ids (N, R), padding on the right."""
+    width = max(map(len, rows))
+    return torch.tensor([list(r) + [pad] * (width - len(r)) for r in rows], device=device)
+
+
+def plain_ids(tokenizer: Any, model: Any = None, avoid: Sequence[Ids] = (), count: int = 48) -> Ids:
+    """Ordinary ids that stand in none of the rows to avoid and, where text is decoded, come back as themselves."""
+    size = len(tokenizer) if tokenizer is not None else 0
+    size = min(size or 10**9, getattr(getattr(model, "config", None), "vocab_size", None) or 10**9)
+    if size == 10**9:
+        raise Unjudged("needs a tokenizer or a model, to know the vocabulary")
+    taken = special_ids(tokenizer).all | {i for row in avoid for i in row}
+    return list(_plain_ids(tokenizer, size, taken, count))
+
+
+@functools.lru_cache(maxsize=64)
+def _plain_ids(tokenizer: Any, size: int, taken: frozenset[int], count: int) -> Ids:
+    """The same of a vocabulary of this size without the ids that are taken: dozens of probes ask for the same ones."""
+    order = [i for i in range(size) if i not in taken]
+    random.Random(0).shuffle(order)
+    found: Ids = []
+    for i in order:
+        if len(found) == count:
+            break
+        if tokenizer is None or _survives(tokenizer, [i, *found[:1]]):
+            found.append(i)
+    if len(found) < 4:
+        found += [i for i in order if i not in found][: count - len(found)]
+    if len(found) < 4:
+        raise Unjudged("the vocabulary has no four ordinary tokens outside the prompts")
+    return found
+
+
+def _survives(tokenizer: Any, ids: Ids) -> bool:
+    return list(tokenizer.encode(tokenizer.decode(ids), add_special_tokens=False)) == list(ids)
+
+
+def canaries(words: Ids, lengths: Sequence[int], eos: int | None = None) -> list[Ids]:
+    """Responses of these lengths from ordinary ids, none a part of another; with ``eos`` that is each one's last id."""
+    rows: list[Ids] = []
+    for n, length in enumerate(lengths):
+        row = [words[(n * max(lengths) + i) % len(words)] for i in range(length)]
+        rows.append(row if eos is None else [*row[: length - 1], eos])
+    return rows
+
+
+def endings(lengths: Sequence[int], eos: int | None, limit: int | None = None) -> list[list[tuple[int, bool]]]:
+    """Lengths of responses with whether each ends with EOS, as generation returns them.
+
+    What has no EOS was cut at the limit, so it is as long as the longest: all ended, the longest cut, all cut.
+    """
+    longest = max([*lengths, limit or 0])
+    cut = [(longest, False)] * len(lengths)
+    if eos is None:
+        return [cut]
+    ended = [(n, True) for n in lengths]
+    return [ended, [(longest, False) if n == max(lengths) else (n, True) for n in lengths], cut]
+
+
+def said(words: Ids, lengths: Sequence[tuple[int, bool]], eos: int | None) -> list[Ids]:
+    """Canary responses of these lengths, those that end with EOS and those that were cut."""
+    rows = canaries(words, [n for n, _ in lengths])
+    return [[*row[:-1], eos] if ends and eos is not None else row for row, (_, ends) in zip(rows, lengths, strict=True)]
+
+
+def agrees(found: Any, canary: Ids, tokenizer: Any) -> bool:
+    """Whether an extracted response is the canary, as ids or text; a last EOS and padding may be missing."""
+    special = special_ids(tokenizer)
+    end = {special.pad, special.eos}
+    if not isinstance(found, str):
+        return _stripped(flat_ids(found), end) == _stripped(canary, end)
+    words = _stripped(canary, end)
+    names = [tokenizer.decode([i]).strip() for i in end if i is not None]
+    text = found.strip()
+    while (name := next((n for n in names if n and text.endswith(n)), None)) is not None:
+        text = text[: -len(name)].rstrip()
+    return text in {tokenizer.decode(words, skip_special_tokens=skip).strip() for skip in (True, False)}
+
+
+def _stripped(ids: Ids, end: set[int | None]) -> Ids:
+    ids = list(ids)
+    while ids and ids[-1] in end:
+        ids.pop()
+    return ids
+
+
+def split_rows(found: Any, lengths: Sequence[int]) -> list[Any]:
+    """What `extract` or `rollout` returned, one entry a row; ids may also come as one flat list."""
+    rows = list(found)
+    if len(rows) != len(lengths) and len(rows) == sum(lengths):
+        starts = [sum(lengths[:n]) for n in range(len(lengths))]
+        return [rows[s : s + n] for s, n in zip(starts, lengths, strict=True)]
+    if len(rows) != len(lengths):
+        raise Unjudged(f"{len(lengths)} responses were generated and {len(rows)} came back")
+    return rows
+
+
+# the batch of the loss ------------------------------------------------------------------------------------------
+
+
+def trained_tokens(batch: Batch) -> Tensor:
+    """The mask of a batch as bool (N, T) over the tokens themselves, whatever its own form."""
+    ids, _, mask = batch
+    marked = torch.as_tensor(mask).reshape(ids.shape[0], -1) > 0
+    width, total = marked.shape[1], ids.shape[1]
+    if width > total:
+        raise Unjudged(f"the mask is {width} wide and the tokens are {total}")
+    return torch.cat([marked.new_zeros(ids.shape[0], total - width), marked], 1)
+
+
+def real_positions(batch: Batch, row: int) -> list[int]:
+    """Positions of a row that hold tokens, not padding."""
+    return [int(i) for i in torch.as_tensor(batch[1])[row].nonzero().flatten()]
+
+
+def row_ids(batch: Batch, row: int) -> Ids:
+    """The tokens of a row without padding."""
+    ids = batch[0][row].tolist()
+    return [int(ids[i]) for i in real_positions(batch, row)]
+
+
+def padding_of(batch: Batch) -> int | None:
+    """The id that a batch is padded with; None where it has no padding."""
+    padded = batch.input_ids[batch.attention_mask == 0]
+    return int(padded[0]) if len(padded) else None
+
+
+def response_positions(batch: Batch, row: int, response: Ids, prompt: Ids | None = None) -> list[int] | None:
+    """Where a row holds the response: as its last tokens, or after its prompt where nothing attends to its end."""
+    positions, size = real_positions(batch, row), len(response)
+    if row_ids(batch, row)[-size:] == list(response):
+        return positions[-size:]
+    ids = [int(i) for i in batch.input_ids[row].tolist()]
+    before = list(prompt or ())
+    wanted = [*before, *response]
+    if len(wanted) < 3:
+        return None
+    starts = [n for n in range(len(ids) - len(wanted) + 1) if ids[n : n + len(wanted)] == wanted]
+    return [starts[-1] + len(before) + n for n in range(size)] if starts else None
+
+
+def left_out(batch: Batch, row: int, response: Ids, eos: int | None) -> bool:
+    """Whether a response that was cut at the limit is left out of the loss, as a filter of overlong ones does."""
+    if eos is not None and response[-1] == eos:
+        return False
+    return not bool(trained_tokens(batch)[row].any())
+
+
+def batch_of(value: Any) -> Batch:
+    """What `mask` returned, a tuple or a mapping with the names of `Batch`, with rows of one length."""
+    ids, real, mask = (value[name] for name in Batch._fields) if hasattr(value, "keys") else value
+    return Batch(torch.as_tensor(ids), torch.as_tensor(real), torch.as_tensor(mask))
+
+
+def response_logprobs(
+    logprobs: Callable[[Tensor, Tensor], Tensor],
+    batch: Batch,
+    responses: Sequence[Ids],
+    prompts: Sequence[Ids] | None = None,
+) -> list[Tensor]:
+    """Log-probabilities of each response's tokens. Raises `Unjudged` where the batch does not hold the responses."""
+    found = logprobs(batch.input_ids, batch.attention_mask)
+    offset = batch.input_ids.shape[1] - found.shape[1]
+    out = []
+    for row, response in enumerate(responses):
+        positions = response_positions(batch, row, response, None if prompts is None else prompts[row])
+        if positions is None:
+            raise Unjudged("the batch of the loss does not hold the sampled ids; see GEN005")
+        out.append(found[row, [p - offset for p in positions]])
+    return out
+
+
+def k3(new: Tensor, old: Tensor) -> float:
+    """Mean of exp(d) - d - 1 with d = old - new, in nats per token."""
+    d = (old - new).detach().double()
+    return float((d.exp() - d - 1).mean())

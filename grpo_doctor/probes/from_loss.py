@@ -1,0 +1,292 @@
+"""What follows from a trainer's `loss`: it is called on a watched model.
+
+The ids of its forward are the batch, the positions at which its gradient on the logits is not zero are the mask, and
+the logits give the log-probabilities.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .crafted_inputs import batch_of, canaries, device_of, plain_ids, response_logprobs, special_ids
+from .entry_points import Adapter, Batch, Ids, NotFinite, Prompt, Unjudged, Unseen
+from .from_rollout import Remembering
+from .gradient_effect import LOUD, beside, in_ratio, temperature_of
+from .intercept import Forward, language_model, watched
+from .loss_trials import spread
+from .sample_layout import Sample, located
+
+
+class Lost:
+    """The adapter's `loss`, and the fine seams that follow from it."""
+
+    def __init__(self, adapter: Adapter, render: Remembering, loss: Callable[..., Tensor]) -> None:
+        self.adapter, self.render, self.loss = adapter, render, loss
+        self.samples: list[Sample] = []
+        self.beside: list[Forward] = []
+        self.prompts: list[Prompt] = []
+        self.responses: list[Ids] = []
+        self.temperature = 1.0
+
+    def mask(self, prompts: Sequence[Ids], responses: Sequence[Ids]) -> Batch:
+        """The batch that the loss puts through the policy, one forward or several, and where its gradient is.
+
+        A lone sample, of whose advantage whitening makes nothing, is put through beside itself.
+        """
+        try:
+            return self._batch(prompts, responses)
+        except Unjudged:
+            if len(prompts) != 1:
+                raise
+        batch = self._batch([*prompts] * 2, [*responses] * 2)
+        self.samples = self.samples[:1]
+        return batch_of([part[:1] for part in batch])
+
+    def _batch(self, prompts: Sequence[Ids], responses: Sequence[Ids]) -> Batch:
+        """A token is trained where an advantage of either sign has a gradient, or a loud one: where the ratio is off 1,
+        a clip may stop one of them.
+        """
+        self.prompts, self.responses = self.render.back(prompts), [list(r) for r in responses]
+        # no advantage is the mean of the others: whitening must leave none without a gradient
+        advantages = 1 + torch.arange(len(prompts), device=device_of(self.adapter.model)) ** 2 / 4
+        try:
+            self.samples = _in_order(self._forwards(advantages), prompts, responses)
+        except NoGradientError:
+            self.samples = _in_order(self._forwards(-advantages), prompts, responses)
+        marked = [s.trained() for s in self.samples]
+        for factor in (-1.0, LOUD, -LOUD):  # the loud ones where a critic's hide those that are given
+            if all(s.holds(m) for s, m in zip(self.samples, marked, strict=True)):
+                break
+            try:
+                others = _in_order(self._forwards(factor * advantages), prompts, responses)
+            except (NoGradientError, NotFinite):
+                continue
+            marked = [_either(m, o.trained()) for m, o in zip(marked, others, strict=True)]
+        ids, real = zip(*((s.ids(), s.real()) for s in self.samples), strict=True)
+        pad = special_ids(self.adapter.tokenizer).pad
+        return batch_of((_stacked(ids, pad), _stacked(real, 0), _stacked(marked, 0)))
+
+    def _forwards(self, advantages: Tensor) -> list[Forward]:
+        """The policy's forwards of a loss at these advantages, with their gradients; those without stand beside."""
+        with watched(self.adapter.model, self.adapter.reference) as seen:
+            value = self.loss(self.prompts, self.responses, advantages)
+            if value.requires_grad:
+                torch.autograd.backward(value)
+        policy = [f for f in seen if f.logits.requires_grad]
+        if not policy:
+            raise Unseen("loss makes no forward of the adapter's model whose ids and logits can be seen")
+        if not any(f.logits.grad is not None and bool(f.logits.grad.any()) for f in policy):
+            raise NoGradientError("the loss has no gradient on the logits of these samples; see STL004")
+        if any(f.logits.grad is not None and not bool(f.logits.grad.isfinite().all()) for f in policy):
+            raise NotFinite("the gradient of the loss is not finite: it divides by a deviation or a count of 0")
+        self.beside = [f for f in seen if f.logits.grad is None]
+        return [f for f in policy if f.logits.grad is not None]
+
+    def logprobs(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """From the logits of the last loss, for the batch that `mask` returned."""
+        return _stacked([s.logprobs(self.temperature) for s in self.samples], 0.0)
+
+    def reference_logprobs(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """The same from the forwards of the reference.
+
+        Where one model stands for both (an adapter that is switched off), its forwards without gradient may be the
+        old policy's as well: those count that are farthest from the policy.
+        """
+        other = self.adapter.reference
+        own = [f for f in self.beside if other is not None and f.module is language_model(other)] or self.beside
+        if not own:
+            raise Unjudged("loss makes no forward of the reference")
+        return _stacked(self._farthest(own), 0.0)
+
+    def _farthest(self, forwards: Sequence[Forward]) -> list[Tensor]:
+        found = []
+        for sample, same in zip(self.samples, _held(self.samples, forwards), strict=True):
+            if not same:
+                raise OtherTokensError
+            mine = sample.logprobs()
+            found.append(max((_aligned(s, sample) for s in same), key=lambda o: float((o - mine).abs().max())))
+        return found
+
+    def beside_logprobs(self, role: str) -> dict[int, Tensor]:
+        """The same from the forwards without gradient that stand for "old" or "reference": a table for each way to
+        read them, by the place of the first sample's among them.
+
+        Forwards of the adapter's own reference stand for it. Else the reference is what the gradient depends on at
+        advantages of zero, the old policy what it depends on only with advantages; a KL term that is weighted by the
+        ratio makes it depend on both, and then either may be the reference.
+        """
+        number = {id(self.beside[n]): n for n in self.of_role(role) if n < len(self.beside)}
+        held = _held(self.samples, self.beside)  # a sampling loop's forwards hold what they have said so far
+        ways = zip(*([p for p in places if id(p.forward) in number] for places in held), strict=False)
+        return {
+            number[id(places[0].forward)]: _stacked(
+                [_aligned(p, s, self.temperature) for p, s in zip(places, self.samples, strict=True)], 0.0
+            )
+            for places in ways
+        }
+
+    def of_role(self, role: str) -> list[int]:
+        """The places, among the forwards without gradient, of those that stand for "old" or "reference"."""
+        none = torch.zeros(len(self.prompts), device=device_of(self.adapter.model))
+        models = [self.adapter.model, self.adapter.reference]
+        at_zero = beside(self.loss, models, self.prompts, self.responses, none)
+        own = {n for n, forward in enumerate(at_zero) if forward.acts and self._is_reference(forward.module)}
+        always = {n for n, forward in enumerate(at_zero) if forward.acts}
+        if role == "reference" and always:
+            return sorted(own or always)
+        some = spread(len(self.prompts), self.adapter.model) + 0.25  # of both signs: a clip may stop one of them
+        otherwise = beside(self.loss, models, self.prompts, self.responses, some)
+        if not always:  # a batch of equal advantages was left out
+            own = {n for n, forward in enumerate(otherwise) if forward.acts and self._is_reference(forward.module)}
+        if role == "reference":
+            return sorted(own)
+        return [n for n, other in enumerate(otherwise) if other.acts and n not in own and (own or n not in always)]
+
+    def _is_reference(self, module: Any) -> bool:
+        other, policy = self.adapter.reference, self.adapter.model
+        return other is not None and module is language_model(other) and module is not language_model(policy)
+
+
+def _held(samples: Sequence[Sample], others: Sequence[Forward]) -> list[list[Sample]]:
+    """For each sample, where other forwards hold the same tokens."""
+    tokens = [_tokens(s) for s in samples]
+    found: list[list[Sample]] = [[] for _ in samples]
+    for forward in others:
+        known = [n for n, s in enumerate(samples) if s.response]
+        prompts = [tokens[n][: len(tokens[n]) - len(samples[n].response)] for n in known]
+        places = located([forward], prompts, [samples[n].response for n in known])
+        for n, place in zip(known, places, strict=True):
+            if place is not None and _tokens(place) == tokens[n]:
+                found[n].append(place)
+        for n in set(range(len(samples))) - set(known):
+            rows = forward.input_ids.tolist()
+            found[n] += [_row(forward, row) for row, ids in enumerate(rows) if ids == samples[n].ids().tolist()]
+    return found
+
+
+def _aligned(other: Sample, own: Sample, temperature: float = 1.0) -> Tensor:
+    """(T-1,) the log-probabilities of another forward at the places of one's own, whatever the padding of either."""
+    values = other.logprobs(temperature)
+    out = values.new_zeros(len(own.ids()) - 1)
+    shift = (own.start - own.low) - (other.start - other.low)
+    first, end = max(0, -shift), min(len(values), len(out) - shift)
+    out[first + shift : end + shift] = values[first:end]
+    return out
+
+
+def _tokens(sample: Sample) -> Ids:
+    """The prompt as the forward holds it, and the response."""
+    return [*sample.forward.input_ids[sample.row, sample.start : sample.said].tolist(), *sample.response]
+
+
+def _either(one: Tensor, other: Tensor) -> Tensor:
+    """What is trained in one pass or in the other; where their rows differ, in the first."""
+    return one | other if one.shape == other.shape else one
+
+
+def _in_order(forwards: Sequence[Forward], prompts: Sequence[Ids], responses: Sequence[Ids]) -> list[Sample]:
+    """The samples in the order of the prompts; for one that is not found a row that is no sample's own stands, of those
+    that are left the one that holds most of it.
+
+    Where all samples are packed into one row, that row does.
+    """
+    found = located(forwards, prompts, responses)
+    held = {(id(s.forward), s.row) for s in found if s is not None}
+    width = forwards[0].input_ids.shape[1]
+    packed = sum(len(f.input_ids) for f in forwards) == 1 < len(prompts) and width > sum(map(len, prompts))
+    left = [(f, n) for f in forwards for n in range(len(f.input_ids)) if (id(f), n) not in held]
+    out = list(found)
+    while lacking := [n for n, sample in enumerate(out) if sample is None]:
+        if not left and not packed:
+            raise Unjudged("the forwards of the loss hold fewer rows than there are samples")
+        pairs = [(_shared(*row, [*prompts[n], *responses[n]]), n, row) for n in lacking for row in left]
+        _, n, row = max(pairs, key=lambda pair: pair[0], default=(0, lacking[0], (forwards[0], 0)))
+        out[n] = _row(*row)
+        left = [other for other in left if other is not row]
+    return [sample for sample in out if sample is not None]
+
+
+def _shared(forward: Forward, row: int, sample: Ids) -> int:
+    """How much of a sample, from its first token on, a row holds in one piece."""
+    ids = forward.input_ids[row].tolist()
+    pairs = (zip(ids[begin:], sample, strict=False) for begin in range(len(ids)))
+    return max(sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], each)) for each in pairs)
+
+
+def _row(forward: Forward, row: int) -> Sample:
+    """A whole row in which no response is found."""
+    width = forward.input_ids.shape[1]
+    mask = forward.attention_mask
+    start = 0 if mask is None else int(mask[row].long().argmax())
+    return Sample(forward, row, start, width, [], 0, width)
+
+
+def derived(seam: Callable[..., Any]) -> bool:
+    """Whether a seam was made out of `loss`, and so tells only what its last forwards were."""
+    return isinstance(getattr(seam, "__self__", None), Lost)
+
+
+def of_old(seam: Callable[..., Any]) -> Tensor:
+    """(N, T-1) what the last loss of a derived seam's trainer took for the old policy."""
+    found: dict[int, Tensor] = seam.__self__.beside_logprobs("old")  # type: ignore[attr-defined]
+    if not found:
+        raise Unjudged("no forward without gradient acts on the loss as the old policy does: its ratio is 1")
+    return next(iter(found.values()))
+
+
+def of_reference(seam: Callable[..., Any]) -> dict[int, Tensor]:
+    """(N, T-1) what the last loss of a derived seam's trainer may have taken for the reference; mostly one table."""
+    found: dict[int, Tensor] = seam.__self__.beside_logprobs("reference")  # type: ignore[attr-defined]
+    if not found:
+        raise Unjudged("no forward without gradient acts on the loss as a reference does")
+    return found
+
+
+def is_old(seam: Callable[..., Any]) -> bool:
+    """Whether what a derived seam's last loss took for the reference is the old policy: it acts on what the advantages
+    add to the gradient, as only a ratio does."""
+    lost: Lost = seam.__self__  # type: ignore[attr-defined]
+    models = [lost.adapter.model, lost.adapter.reference]
+    some = spread(len(lost.prompts), lost.adapter.model) + 0.25
+    return any(in_ratio(lost.loss, models, lost.prompts, lost.responses, some, n) for n in lost.of_role("reference"))
+
+
+def scored(seam: Callable[..., Any], prompts: Sequence[Ids], responses: Sequence[Ids]) -> list[Tensor]:
+    """Log-probabilities that a derived seam's loss gives to these responses, at the temperature of its gradient."""
+    lost: Lost = seam.__self__  # type: ignore[attr-defined]
+    assert lost.adapter.model is not None
+    batch = lost.mask(prompts, responses)
+    lost.temperature = temperature_of(lost.loss, lost.adapter.model, lost.prompts, lost.responses) or 1.0
+    try:
+        return response_logprobs(lost.logprobs, batch, responses, prompts)
+    finally:
+        lost.temperature = 1.0
+
+
+def loss_temperature(seam: Callable[..., Any], prompts: Sequence[Ids]) -> float | None:
+    """The temperature at which a derived seam's loss scores; None where its gradient does not show a single one."""
+    lost: Lost = seam.__self__  # type: ignore[attr-defined]
+    adapter = lost.adapter
+    assert adapter.model is not None
+    words, end = plain_ids(adapter.tokenizer, adapter.model, prompts), special_ids(adapter.tokenizer).eos
+    some = prompts[:4]
+    return temperature_of(lost.loss, adapter.model, lost.render.back(some), canaries(words, [4] * len(some), end))
+
+
+class NoGradientError(Unjudged):
+    """The loss has no gradient at the advantages that were tried."""
+
+
+class OtherTokensError(Exception):
+    """The reference was given other ids than the policy."""
+
+
+def _stacked(parts: Sequence[Tensor], fill: float) -> Tensor:
+    """(N, T) of N rows, padded on the right."""
+    width = max(len(p) for p in parts)
+    return torch.stack([torch.nn.functional.pad(p, (0, width - len(p)), value=fill) for p in parts])

@@ -1,0 +1,201 @@
+"""What follows from a trainer's `rollout`: it is called with a scripted ``generate``.
+
+What it gave to generate is what it renders, and what it makes of canary ids is what it extracts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .crafted_inputs import agrees, flat_ids, pad_right, special_ids, split_rows
+from .entry_points import Adapter, Ids, Prompt, Unjudged, Unseen
+from .generations import Call, recorded_generate, scripted_generate
+from .intercept import watched
+
+
+class Remembering:
+    """Renders, and remembers which prompt gave which ids: composite seams take prompts where fine ones take ids."""
+
+    def __init__(self, render: Callable[[Prompt], Any]) -> None:
+        self.render = render
+        self.prompts: dict[tuple[int, ...], Prompt] = {}
+
+    def __call__(self, prompt: Prompt) -> Ids:
+        ids = flat_ids(self.render(prompt))
+        self.prompts[tuple(ids)] = prompt
+        return ids
+
+    def back(self, rows: Sequence[Ids]) -> list[Prompt]:
+        """The prompts of these ids."""
+        try:
+            return [self.prompts[tuple(row)] for row in rows]
+        except KeyError:
+            raise Unjudged("a composite seam takes only the adapter's own prompts") from None
+
+
+class Trajectory(NamedTuple):
+    """What a rollout in turns returns for one prompt."""
+
+    ids: Ids
+    generated: list[bool]
+    """Which of the ids the policy generated."""
+    elsewhere: int
+    """How many turns were generated after other ids than the prompt and what stands before them."""
+    endless: int
+    """How many turns stand there without the end token with which they were generated."""
+
+
+class Rolled:
+    """The adapter's `rollout`, and the fine seams that follow from it."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        self.adapter, self.rollout = adapter, adapter.seams["rollout"]
+        self.special = special_ids(adapter.tokenizer)
+        self.prompts: dict[tuple[int, ...], Prompt] = {}
+        self.rows: dict[str, Ids] = {}
+        """What was rendered before: a whole rollout is dear."""
+
+    def __call__(self, prompts: Sequence[Prompt]) -> Any:
+        return self.rollout(prompts)
+
+    def _scripted(self, responses: Sequence[Ids]) -> Any:
+        return scripted_generate(self.adapter.model, responses, self.special.pad, self.special.eos)
+
+    def _asked(self, rows: Sequence[Ids]) -> list[Prompt]:
+        if any(tuple(row) not in self.prompts for row in rows):
+            raise Unjudged("rollout takes only the adapter's own prompts")
+        return [self.prompts[tuple(row)] for row in rows]
+
+    def render(self, prompt: Prompt) -> Ids:
+        """What `rollout` gives to generate for this prompt."""
+        if (known := self.rows.get(repr(prompt))) is not None:
+            return known
+        end = self.special.eos if self.special.eos is not None else self.special.pad
+        with self._scripted([[end]]) as calls:
+            self.rollout([prompt])
+        if not calls:
+            raise Unseen(NEVER)
+        ids = self.rows[repr(prompt)] = _attended(calls[0], 0)
+        self.prompts[tuple(ids)] = prompt
+        return ids
+
+    def extract(self, tokens: Tensor, input_ids: Tensor, attention_mask: Tensor) -> Any:
+        """What `rollout` returns when generate answers with the right part of these tokens.
+
+        Where it speaks in turns, a row that holds what was generated, with or without what was said in between, counts
+        as the canary.
+        """
+        rows = [r[m > 0].tolist() for r, m in zip(input_ids, attention_mask, strict=True)]
+        prompts = self._asked(rows)
+        answers = [r.tolist() for r in tokens[:, input_ids.shape[1] :]]
+        with self._scripted(answers) as calls:
+            found = self.rollout(prompts)
+        if not calls:
+            raise Unseen(NEVER)
+        turns = _turns(calls, rows)
+        if all(len(t) < 2 for t in turns):
+            return found
+        spoken = split_rows(found, [len(a) for a in answers])
+        return [
+            answer if any(agrees(said, c, self.adapter.tokenizer) for c in _candidates(row, turn)) else said
+            for said, answer, row, turn in zip(spoken, answers, rows, turns, strict=True)
+        ]
+
+    def trajectories(self, prompts: Sequence[Prompt], answers: Sequence[Ids]) -> list[Trajectory]:
+        """What `rollout` returns for these answers, served in order. Raises `Unjudged` where there is one turn, or what
+        was generated cannot be told."""
+        rows = [self.render(p) for p in prompts]
+        with self._scripted(answers) as calls:
+            found = self.rollout(prompts)
+        turns = _turns(calls, rows)
+        if all(len(turn) < 2 for turn in turns):
+            raise Unjudged("rollout makes one turn")
+        out = []
+        for said, turn, row in zip(split_rows(found, [1] * len(prompts)), turns, rows, strict=True):
+            ids = None if isinstance(said, str) else flat_ids(said)
+            places = None if ids is None else _places(ids, turn, len(row), self.special.eos)
+            if ids is None or places is None:
+                raise Unjudged("rollout returns no ids in which each turn stands as it was generated")
+            own = {n for place in places for n in place}
+            elsewhere = sum(given != [*row, *ids[: at.start]] for at, (given, _) in zip(places, turn, strict=True))
+            endless = sum(len(at) < len(answer) for at, (_, answer) in zip(places, turn, strict=True))
+            out.append(Trajectory(ids, [n in own for n in range(len(ids))], elsewhere, endless))
+        return out
+
+    def sample(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """The tokens that the first turn of `rollout` generates for these prompts."""
+        rows = [r[m > 0].tolist() for r, m in zip(input_ids, attention_mask, strict=True)]
+        prompts = self._asked(rows)
+        called = watched(self.adapter.model)
+        with recorded_generate(self.adapter.model, self.special.pad) as calls, called as forwards_seen:
+            found = self.rollout(prompts)
+        if not calls and not forwards_seen:
+            raise Unseen(NEVER)
+        if calls:
+            first = [turn[0][1] if turn else None for turn in _turns(calls, rows)]
+        else:
+            first = [None if isinstance(r, str) else flat_ids(r) for r in split_rows(found, [1] * len(rows))]
+        said = [r for r in first if r]
+        if len(said) != len(rows):
+            raise Unjudged("what rollout generates cannot be told row by row")
+        return torch.cat([input_ids, pad_right(said, self.special.pad, input_ids.device)], 1)
+
+
+NEVER = "rollout makes no use of the adapter's model that a probe can see: no generate, no forward"
+
+
+def _attended(call: Call, row: int) -> Ids:
+    return [int(i) for i, real in zip(call.input_ids[row], call.attention_mask[row], strict=True) if real]
+
+
+def _turns(calls: Sequence[Call], rows: Sequence[Ids]) -> list[list[tuple[Ids, Ids]]]:
+    """For each prompt, what generation was given and what it answered, turn by turn."""
+    found: list[list[tuple[Ids, Ids]]] = [[] for _ in rows]
+    for call in calls:
+        taken: set[int] = set()
+        for n, answer in enumerate(call.served):
+            given = _attended(call, n)
+            ends = [k for k, row in enumerate(rows) if list(row) in (given[: len(row)], given[-len(row) :])]
+            fits = [k for k in ends if k not in taken]
+            if fits:
+                # the same prompt may stand there twice, and only go on where it was
+                best = max(fits, key=lambda k: (_said(found[k], given), -len(found[k]), -k))
+                taken.add(best)
+                found[best].append((given, answer))
+    return found
+
+
+def _said(turns: Sequence[tuple[Ids, Ids]], given: Ids) -> bool:
+    """Whether what generation is given begins as what it answered the turn before."""
+    if not turns:
+        return False
+    before = [*turns[-1][0], *turns[-1][1]]
+    return given[: len(before)] == before
+
+
+def _candidates(row: Ids, turns: Sequence[tuple[Ids, Ids]]) -> list[Ids]:
+    """What a rollout may return of several turns: all of it, what was generated, or the last answer."""
+    given, last = turns[-1]
+    return [[*given[len(row) :], *last], [i for _, answer in turns for i in answer], last]
+
+
+def _places(said: Ids, turns: Sequence[tuple[Ids, Ids]], prompt: int, end: int | None) -> list[range] | None:
+    """Where each answer stands, one after the other, with its end token or without it; None where one is not there.
+
+    Where what generation was given ends, its answer begins, though the environment may have said the same before.
+    """
+    places: list[range] = []
+    at = 0
+    for given, answer in turns:
+        words = answer[:-1] if len(answer) > 1 and answer[-1] == end else answer
+        tried = [len(given) - prompt, *range(at, len(said) - len(words) + 1)]
+        n = next((n for n in tried if n >= at and said[n : n + len(words)] == words), None)
+        if n is None:
+            return None
+        at = n + (len(answer) if said[n : n + len(answer)] == answer else len(words))
+        places.append(range(n, at))
+    return places

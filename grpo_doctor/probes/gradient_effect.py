@@ -1,0 +1,422 @@
+"""Which way a loss pushes the tokens of each sample: what its gradient on the logits owes to the advantages.
+
+The gradient at advantages of zero is taken away, so that entropy and KL do not count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .crafted_inputs import canaries, plain_ids, rendered, special_ids
+from .entry_points import Ids, Prompt, Unjudged
+from .intercept import Forward, forwards, language_model, watched
+from .loss_trials import spread, torch_of
+from .model_modes import fixed_chance, without_dropout
+from .sample_layout import Sample, located
+
+SIGNS = (1.0, 1.0, -1.0, -1.0)
+"""Advantages of four samples: centred, and changed by every shift, reversal and interleaving of the rows."""
+
+LOUD = 1e6
+"""By so much advantages are raised where the loss has others of its own, a critic's, that would hide them."""
+
+
+class Push(NamedTuple):
+    """What the policy gradient does to one sample."""
+
+    towards: Tensor
+    """(R,) how much a step raises the logit of each response token."""
+    trained: Tensor
+    """(R,) bool: the advantage reaches the logits that predict the token."""
+    aimed: Tensor
+    """(R,) bool: of these logits the token's own is moved most, up or down."""
+    outside: int
+    """Positions beside the response that are moved."""
+
+
+def four(
+    render: Callable[[Prompt], Any],
+    tokenizer: Any,
+    model: Any,
+    prompts: Sequence[Prompt] | None,
+    lengths: Sequence[int],
+) -> tuple[list[Prompt], list[Ids]]:
+    """Four prompts, the last one the longest, and canary responses of these lengths, EOS included, no two alike."""
+    pairs = rendered(render, prompts)
+    words = plain_ids(tokenizer, model, [ids for _, ids in pairs])
+    responses = canaries(words, lengths, special_ids(tokenizer).eos)
+    return [pairs[n * (len(pairs) - 1) // 3][0] for n in range(4)], responses
+
+
+def pushes(
+    loss: Callable[..., Tensor],
+    model: torch.nn.Module,
+    prompts: Sequence[Prompt],
+    responses: Sequence[Ids],
+    *,
+    signs: Sequence[float] = SIGNS,
+    log_ratios: Sequence[float] | None = None,
+    temperature: float = 1.0,
+) -> list[Push]:
+    """One `Push` a sample.
+
+    Args:
+        signs: the advantages.
+        log_ratios: by how much the policy's log-probability of each sample's first token exceeds the old one, where
+            the loss takes old log-probabilities from a forward without gradient.
+    """
+    some = torch_of(signs, model)
+
+    def taken(advantages: Tensor) -> _Gradients:
+        with _older(model, responses, log_ratios, temperature, places):
+            return _gradients(loss, model, prompts, responses, advantages)
+
+    if not any(log_ratios or ()):
+        log_ratios = None
+    with without_dropout(model):
+        places = detached(loss, [model], prompts, responses, some) if log_ratios is not None else frozenset()
+        given, parts, share = _owed(taken, some)
+    whole, largest = (max(float(g.abs().max()) for _, g in each) for each in (given, parts))
+    return _pushes(parts, responses, max(share * largest, 1e-6 * whole))
+
+
+_Gradients = list[tuple[Forward, Tensor]]
+
+
+def _owed(taken: Callable[[Tensor], _Gradients], advantages: Tensor) -> tuple[_Gradients, _Gradients, float]:
+    """The gradients on the logits at these advantages, what of them is owed to the advantages, and the share of its
+    largest below which it is nothing.
+
+    That is what they are more than without advantages. Where the loss adds a critic's to those that it is given, a
+    clip stops the sum and not its parts: then louder ones are taken, beside which a critic's are nothing. Where they
+    are whitened with a critic's among them, or a batch of equal ones is left out, no part can be taken away, and what a
+    penalty does is let pass as small.
+    """
+    given, without = taken(advantages), taken(0 * advantages)
+    if not given:
+        raise Unjudged("loss made no forward of the model whose logits have a gradient")
+    if [g.shape for _, g in given] != [g.shape for _, g in without]:
+        return given, given, 0.03  # dead batches are left out
+    parts = _less(given, without)
+    alone = _largest(without) / max(_largest(parts), 1e-12)
+    if alone < 1e-3:
+        return given, parts, 1e-5
+    louder = taken(LOUD * advantages)
+    if [g.shape for _, g in given] != [g.shape for _, g in louder] or not math.isfinite(_largest(louder)):
+        return given, parts, 1e-5
+    if _largest(louder) > LOUD / 3 * _largest(parts):
+        return given, [(f, g / LOUD) for f, g in _less(louder, without)], 1e-5
+    return (given, parts, 1e-5) if alone < 0.1 else (louder, louder, 0.03)
+
+
+def _less(one: _Gradients, other: _Gradients) -> _Gradients:
+    return [(f, a - b) for (f, a), (_, b) in zip(one, other, strict=True)]
+
+
+def _largest(gradients: _Gradients) -> float:
+    return max(float(g.abs().max()) for _, g in gradients)
+
+
+def together(
+    loss: Callable[..., Tensor], model: torch.nn.Module, prompts: Sequence[Prompt], responses: Sequence[Ids]
+) -> frozenset[int]:
+    """The samples that a loss puts through one forward with the first one; empty where that is not found."""
+    fixed_chance()
+    with without_dropout(model), watched(model) as seen:
+        loss(prompts, responses, spread(len(responses), model))
+    found = located([f for f in seen if f.logits.requires_grad], [[]] * len(responses), responses)
+    first = found[0]
+    return frozenset(
+        n for n, s in enumerate(found) if first is not None and s is not None and s.forward is first.forward
+    )
+
+
+def detached(loss: Callable[..., Tensor], models: Sequence[Any], *samples: Any) -> frozenset[int]:
+    """The places, among all forwards of a loss, of those that are made with a gradient and then detached."""
+    with watched(*models) as seen:
+        value = loss(*samples)
+        if value.requires_grad:
+            torch.autograd.backward(value)
+    if all(f.logits.grad is None for f in seen):
+        return frozenset()
+    return frozenset(n for n, f in enumerate(seen) if f.logits.requires_grad and f.logits.grad is None)
+
+
+class Apart:
+    """Tells, forward by forward of a loss, whether it stands beside the policy's: for the old policy or the reference.
+
+    It is made without a gradient, or its place is among the ``detached``.
+    """
+
+    def __init__(self, places: frozenset[int]) -> None:
+        self.places, self.count = places, 0
+
+    def __call__(self, forward: Forward) -> bool:
+        self.count += 1
+        return not forward.logits.requires_grad or self.count - 1 in self.places
+
+
+class Beside(NamedTuple):
+    """A forward that a loss makes without gradient."""
+
+    module: Any
+    acts: bool
+    """Whether the gradient on the policy's logits depends on its own."""
+    scores: bool
+    """Whether it holds one of the samples."""
+
+
+def beside(
+    loss: Callable[..., Tensor],
+    models: Sequence[Any],
+    prompts: Sequence[Prompt],
+    responses: Sequence[Ids],
+    advantages: Tensor,
+) -> list[Beside]:
+    """The forwards that a loss makes without gradient, in order: for the old policy, the reference, or for nothing."""
+    samples = prompts, responses, advantages
+    with without_dropout(models[0]):
+        some = advantages if bool(advantages.any()) else spread(len(responses), models[0]) + 0.25
+        apart = detached(loss, models, prompts, responses, some)
+    before, others = _changed(loss, models, samples, None, apart)
+    least = max(1e-6 * max([float(g.abs().max()) for g in before], default=0.0), 1e-9)
+    out = []
+    for n, other in enumerate(others):
+        after, _ = _changed(loss, models, samples, n, apart)
+        same = len(after) == len(before) and all(
+            a.shape == b.shape and float((a - b).abs().max()) <= least for a, b in zip(after, before, strict=True)
+        )
+        held = located([other], [[]] * len(responses), responses)
+        out.append(Beside(other.module, not same, any(s is not None for s in held)))
+    return out
+
+
+def in_ratio(
+    loss: Callable[..., Tensor],
+    models: Sequence[Any],
+    prompts: Sequence[Prompt],
+    responses: Sequence[Ids],
+    advantages: Tensor,
+    place: int,
+) -> bool:
+    """Whether what the advantages add to the gradient depends on the forward at this place among those beside."""
+    with without_dropout(models[0]):
+        apart = detached(loss, models, prompts, responses, advantages)
+
+    def added(changed: int | None) -> list[Tensor]:
+        given, _ = _changed(loss, models, (prompts, responses, advantages), changed, apart)
+        without, _ = _changed(loss, models, (prompts, responses, 0 * advantages), changed, apart)
+        return [a - b for a, b in zip(given, without, strict=False)]
+
+    pairs = list(zip(added(None), added(place), strict=False))
+    return any(float((one - other).abs().max()) > 1e-3 * float(one.abs().max()) for one, other in pairs)
+
+
+def _changed(
+    loss: Callable[..., Tensor],
+    models: Sequence[Any],
+    samples: tuple[Any, ...],
+    changed: int | None,
+    places: frozenset[int],
+) -> tuple[list[Tensor], list[Forward]]:
+    """The gradients on the policy's logits where one forward without gradient gives other logits, and these forwards
+    as they were."""
+    policy: list[Tensor] = []
+    others: list[Forward] = []
+    apart = Apart(places)
+
+    def handle(forward: Forward) -> Tensor | None:
+        if not apart(forward):
+            forward.logits.retain_grad()
+            policy.append(forward.logits)
+            return None
+        others.append(forward)
+        noise = torch.randn(forward.logits.shape, generator=torch.Generator().manual_seed(1))
+        return forward.logits + noise.to(forward.logits) if len(others) - 1 == changed else None
+
+    fixed_chance()
+    with without_dropout(models[0]), forwards(models, handle):
+        value = loss(*samples)
+        if value.requires_grad:
+            torch.autograd.backward(value)
+    return [logits.grad.float() for logits in policy if logits.grad is not None], others
+
+
+def moved_by_reference(
+    loss: Callable[..., Tensor],
+    model: torch.nn.Module,
+    reference: torch.nn.Module | None,
+    prompts: Sequence[Prompt],
+    responses: Sequence[Ids],
+) -> list[Push]:
+    """What the penalty to the reference does to each sample: what its log-probabilities move at advantages of zero.
+
+    Empty where they move nothing. Where the reference is no module of its own, every forward without gradient counts
+    as its: without advantages the old policy moves nothing.
+    """
+    own = None if reference is None else language_model(reference)
+    models = [model, reference]
+    with without_dropout(model):
+        places = detached(loss, models, prompts, responses, spread(len(responses), model) + 0.25)
+    apart = Apart(places)
+
+    def other(forward: Forward) -> Tensor | None:
+        if not apart(forward) or (own is not None and forward.module is not own):
+            return None
+        noise = torch.randn(forward.logits.shape, generator=torch.Generator().manual_seed(1))
+        return forward.logits + 0.3 * noise.to(forward.logits)
+
+    none = torch_of([0.0] * len(responses), model)
+    with without_dropout(model):
+        before = _gradients(loss, model, prompts, responses, none)
+        with forwards(models, other):
+            after = _gradients(loss, model, prompts, responses, none)
+    parts = [(f, first - second) for (f, first), (_, second) in zip(after, before, strict=False)]
+    largest = max((float(g.abs().max()) for _, g in parts), default=0.0)
+    return _pushes(parts, responses, 1e-4 * largest) if largest else []
+
+
+def moved_by_anchor(
+    loss: Callable[..., Tensor],
+    model: torch.nn.Module,
+    prompts: Sequence[Prompt],
+    responses: Sequence[Ids],
+    log_ratios: Sequence[float],
+) -> list[float]:
+    """For each sample how much more a step raises the logit of its first token, without advantages, where the forwards
+    without gradient give it a log-probability lower by the log-ratio; none where that moves nothing."""
+    none = torch_of([0.0] * len(responses), model)
+    with without_dropout(model):
+        places = detached(loss, [model], prompts, responses, spread(len(responses), model) + 0.25)
+        before = _gradients(loss, model, prompts, responses, none)
+        with _older(model, responses, log_ratios, 1.0, places):
+            after = _gradients(loss, model, prompts, responses, none)
+    if not before or [g.shape for _, g in before] != [g.shape for _, g in after]:
+        return []
+    parts = _less(after, before)
+    if _largest(parts) <= 1e-6 * _largest(after):
+        return []
+    return [float(push.towards[0]) for push in _pushes(parts, responses, 1e-4 * _largest(parts))]
+
+
+TOWARDS = (0.5, -0.5, 0.2, -0.2)
+"""By how much the reference finds the tokens of four samples likelier than the policy does."""
+
+
+def pulls(objective: Callable[..., Tensor]) -> tuple[Tensor, Tensor]:
+    """(4,) how much a step on an `objective` raises the log-probability of one token of each sample without advantages:
+    where the reference agrees with the policy, and how much more where it is away by `TOWARDS`."""
+    mask = torch.tensor([[0.0, 1.0, 1.0]] * 4)
+
+    def raised(away: Tensor) -> Tensor:
+        new = torch.tensor([[-2.0, -1.5, -0.5]] * 4, requires_grad=True)
+        reference = new.detach() + torch.nn.functional.pad(away[:, None], (1, 1))
+        value = objective(new, new.detach(), reference, torch.zeros(4), mask, torch.ones(4, 3))
+        found = torch.autograd.grad(value, new, allow_unused=True)[0] if value.requires_grad else None
+        return torch.zeros(4) if found is None else -found[:, 1]
+
+    same = raised(torch.zeros(4))
+    return same, raised(torch.tensor(TOWARDS)) - same
+
+
+def temperature_of(
+    loss: Callable[..., Tensor], model: torch.nn.Module, prompts: Sequence[Prompt], responses: Sequence[Ids]
+) -> float | None:
+    """The temperature at which a loss scores, from its gradient; None where no single one explains it.
+
+    What the policy gradient adds at tokens that were not sampled is as large as their probability.
+    """
+    with without_dropout(model):
+        signs = torch_of([1.0, -1.0] * len(responses), model)[: len(responses)]
+        given = _gradients(loss, model, prompts, responses, signs)
+        without = _gradients(loss, model, prompts, responses, 0 * signs)
+    if not given or [g.shape for _, g in given] != [g.shape for _, g in without]:
+        return None
+    slopes = []
+    parts = [(f, first - second) for (f, first), (_, second) in zip(given, without, strict=True)]
+    gradient = {id(f): g for f, g in parts}
+    for sample in located([f for f, _ in parts], [[]] * len(responses), responses):
+        if sample is None:
+            continue
+        for place, token in zip(sample.predicting(), sample.response, strict=True):
+            size = gradient[id(sample.forward)][sample.row, place].abs().double()
+            logits = sample.forward.logits[sample.row, place].detach().double()
+            size[token] = 0.0
+            often = size > 1e-3 * size.max()
+            if int(often.sum()) > 3 and float(size.max()) > 0:
+                x, y = logits[often], size[often].log()
+                x, y = x - x.mean(), y - y.mean()
+                slope = float((x * y).sum() / (x * x).sum().clamp(min=1e-12))
+                if float((y - slope * x).abs().max()) < 0.05 * max(1.0, float(y.abs().max())):
+                    slopes.append(slope)
+    return 1 / float(torch.tensor(slopes).median()) if len(slopes) > 2 and min(slopes) > 1e-3 else None
+
+
+def _gradients(loss: Callable[..., Tensor], model: torch.nn.Module, *samples: Any) -> list[tuple[Forward, Tensor]]:
+    """What moves the logits, each time with the same chance: a trainer may shuffle its rows."""
+    fixed_chance()
+    with watched(model) as seen:
+        value = loss(*samples)
+        if value.requires_grad:
+            torch.autograd.backward(value)
+    return [(f, f.logits.grad.float()) for f in seen if f.logits.grad is not None]
+
+
+def _pushes(parts: Sequence[tuple[Forward, Tensor]], responses: Sequence[Ids], least: float) -> list[Push]:
+    found = located([f for f, _ in parts], [[]] * len(responses), responses)
+    gradient = {id(f): g for f, g in parts}
+    out = []
+    for sample in found:
+        if sample is None:
+            raise Unjudged("the batch of the loss does not hold the sampled ids; see GEN005")
+        out.append(_push(sample, gradient[id(sample.forward)][sample.row], least))
+    return out
+
+
+def _push(sample: Sample, gradient: Tensor, least: float) -> Push:
+    at = gradient[sample.predicting()]
+    size, target = at.abs(), torch.tensor(sample.response, device=at.device)
+    trained = size.amax(-1) > least
+    towards = -at.gather(-1, target[:, None]).squeeze(-1) * trained
+    moved = int(sample.of_logits((gradient.abs().amax(-1) > least).float(), 0.0).sum())
+    return Push(towards, trained, size.argmax(-1) == target, moved - int(trained.sum()))
+
+
+@contextmanager
+def _older(
+    model: torch.nn.Module,
+    responses: Sequence[Ids],
+    log_ratios: Sequence[float] | None,
+    temperature: float,
+    places: frozenset[int],
+) -> Iterator[None]:
+    """Forwards beside the policy's give the first token of each response a log-probability lower by its log-ratio.
+
+    The block is one loss; ``places`` are those of the `detached` among its forwards.
+    """
+    apart = Apart(places)
+
+    def older(forward: Forward) -> Tensor | None:
+        if log_ratios is None or not apart(forward):
+            return None
+        logits = forward.logits.clone()
+        for sample, log_ratio in zip(located([forward], [[]] * len(responses), responses), log_ratios, strict=True):
+            if sample is not None and sample.predicting()[0] >= 0:  # else a sampler's, of the last place alone
+                _shift(logits[sample.row, sample.predicting()[0]], sample.response[0], log_ratio, temperature)
+        return logits
+
+    with forwards([model], older):
+        yield
+
+
+def _shift(logits: Tensor, token: int, log_ratio: float, temperature: float) -> None:
+    """Changes one logit (V,) so that its log-probability at the temperature falls by the log-ratio."""
+    now = (logits.double() / temperature).log_softmax(-1)[token].exp()
+    wanted = (now * torch.exp(torch.tensor(-log_ratio, dtype=now.dtype))).clamp(max=0.99)
+    logits[token] += (temperature * (torch.logit(wanted) - torch.logit(now))).to(logits)

@@ -1,0 +1,257 @@
+"""Trials of a loss: the gradient that it leaves, and what its terms owe to entropy and to the reference.
+
+Shapes as in `grpo_doctor.probes.entry_points`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .crafted_inputs import canaries, device_of, flat_ids, pad_left, plain_ids, rendered, special_ids
+from .entry_points import Ids, Prompt, Unjudged
+from .intercept import logits_of
+from .model_modes import fixed_chance, without_dropout
+
+
+def trainable(model: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
+    """The parameters that require a gradient, by name."""
+    return [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+
+
+def gradient(model: torch.nn.Module, leave: Callable[..., Any], *args: Any, **kwargs: Any) -> Tensor:
+    """What a call with these arguments leaves in ``p.grad``, as one vector; before and after they are empty."""
+    parameters = [p for _, p in trainable(model)]
+    if not parameters:
+        raise Unjudged("no parameter requires a gradient; see STL004")
+    model.zero_grad(set_to_none=True)
+    fixed_chance()
+    leave(*args, **kwargs)
+    parts = [torch.zeros_like(p).flatten() if p.grad is None else p.grad.detach().flatten() for p in parameters]
+    model.zero_grad(set_to_none=True)
+    return torch.cat([part.float() for part in parts])
+
+
+def unmoved(
+    model: torch.nn.Module, backward: Callable[..., Any], prompts: Sequence[Prompt], responses: Sequence[Ids]
+) -> Tensor:
+    """The gradient that is left without advantages.
+
+    Equal ones may leave none at all: where they are whitened without an epsilon, or the batch is left out. Then it is
+    the mean of those at advantages and at their opposites, which take each other away at a ratio of 1.
+    """
+    left = gradient(model, backward, prompts, responses, torch.zeros(len(prompts), device=device_of(model)))
+    if bool(left.any()) or len(prompts) < 2:
+        return left
+    some = 1e-3 * spread(len(prompts), model)
+    ahead, back = (gradient(model, backward, prompts, responses, sign * some) for sign in (1, -1))
+    return (ahead + back) / 2
+
+
+def cosine(a: Tensor, b: Tensor) -> float:
+    """Cosine of two vectors, 0 where one of them is 0."""
+    return float(torch.nn.functional.cosine_similarity(a.double(), b.double(), dim=0))
+
+
+def spread(count: int, model: Any) -> Tensor:
+    """Advantages (N,) of both signs with mean 0."""
+    return torch.linspace(-1.0, 1.0, count, device=device_of(model))
+
+
+def torch_of(values: Sequence[float], model: Any) -> Tensor:
+    """A tensor on the model's device."""
+    return torch.tensor(values, device=device_of(model))
+
+
+def advantages_of(advantages: Callable[[Tensor], Any], rewards: Tensor) -> Tensor:
+    """Advantages (G, K) of rewards (G, K), also where the function returns them flat or as numpy."""
+    found = advantages(rewards.clone())
+    return torch.as_tensor(found).detach().double().reshape(rewards.shape)
+
+
+def trial(
+    render: Callable[[Prompt], Any], tokenizer: Any, model: Any, prompts: Sequence[Prompt] | None
+) -> tuple[list[Prompt], list[Ids]]:
+    """Prompts and canary responses of unequal length."""
+    pairs = rendered(render, prompts)
+    words = plain_ids(tokenizer, model, [ids for _, ids in pairs])
+    responses = canaries(words, [4, 2, 5, 3][: len(pairs)], special_ids(tokenizer).eos)
+    return [prompt for prompt, _ in pairs], responses
+
+
+def alike(
+    render: Callable[[Prompt], Any], tokenizer: Any, model: Any, prompts: Sequence[Prompt] | None
+) -> tuple[list[Prompt], list[Ids]]:
+    """One prompt several times, and canary responses of one length: a batch of them needs no padding."""
+    made, _ = trial(render, tokenizer, model, prompts)
+    words = plain_ids(tokenizer, model, [flat_ids(render(made[0]))])
+    return made[:1] * len(made), canaries(words, [4] * len(made), special_ids(tokenizer).eos)
+
+
+def towards(
+    model: torch.nn.Module,
+    render: Callable[[Prompt], Any],
+    tokenizer: Any,
+    prompts: Sequence[Prompt],
+    responses: Sequence[Ids],
+    advantages: Tensor,
+) -> Tensor:
+    """The gradient of the advantage-weighted mean log-probability: the way in which an update is meant to move."""
+    rows = [[*flat_ids(render(p)), *r] for p, r in zip(prompts, responses, strict=True)]
+    ids, real = pad_left(rows, special_ids(tokenizer).pad, device_of(model))
+
+    def meant() -> None:
+        table = logits_of(model, ids, real)[:, :-1].float().log_softmax(-1).gather(-1, ids[:, 1:, None]).squeeze(-1)
+        parts = [a * table[n, -len(r) :].sum() for n, (a, r) in enumerate(zip(advantages, responses, strict=True))]
+        torch.autograd.backward(torch.stack(parts).sum())
+
+    return gradient(model, meant)
+
+
+class EntropyCase(NamedTuple):
+    """What is left of the applied gradient without advantages, for some samples."""
+
+    name: str
+    samples: int
+    cosine: float
+    """Of the descent direction with the gradient of the responses' mean entropy, beside what lies along the gradient of
+    their log-probability (a k1 KL term)."""
+    surrogate: float
+    """Of the descent direction with the gradient of their mean negative log-probability."""
+
+
+def entropy_cases(
+    backward: Callable[..., Any],
+    model: torch.nn.Module,
+    render: Callable[[Prompt], Any],
+    tokenizer: Any,
+    prompts: Sequence[Prompt] | None,
+    reference: torch.nn.Module | None,
+    settings: Mapping[str, Any],
+) -> Generator[EntropyCase]:
+    """One case for all samples and for each alone: at advantages of zero, and the part even in the advantages.
+
+    They are made one after the other, for each takes gradients of its own.
+    """
+    made, responses = trial(render, tokenizer, model, prompts)
+    temperature = float(settings.get("temperature") or 1.0)
+    if reference is not None and reference is not model:
+        align(reference, model)
+    groups = [("all samples", list(range(len(made))))] + [(f"sample {n + 1} alone", [n]) for n in range(len(made))]
+    with without_dropout(model):
+        for name, chosen in groups:
+            some, said = [made[n] for n in chosen], [responses[n] for n in chosen]
+            # small, so that both signs are seen and no policy gradient outweighs the entropy's
+            ones = torch.full((len(chosen),), 1e-3, device=device_of(model))
+            plus = gradient(model, backward, some, said, ones)
+            minus = gradient(model, backward, some, said, -ones)
+            none = unmoved(model, backward, some, said)
+            least = 1e-5 * max(float(plus.norm()), float(minus.norm()), 1e-3)
+            ids = [flat_ids(render(p)) for p in some]
+            # losses take the entropy at temperature 1 or at that of the sampler: either is right
+            wanted = [_entropy_gradients(model, ids, said, tokenizer, t) for t in sorted({1.0, temperature})]
+            for kind, left in (("zero advantages", none), ("even part", (plus + minus) / 2)):
+                if float(left.norm()) > least:
+                    raised = max(_beside(-left, *pair) for pair in wanted)
+                    surprise = max((cosine(-left, s) for _, s in wanted), key=abs)
+                    yield EntropyCase(f"{name}, {kind}", len(chosen), raised, surprise)
+                elif bool(plus.any()) and float(none.norm()) > least:  # the branches of either sign cancel each other
+                    yield EntropyCase(f"{name}, {kind}", len(chosen), 0.0, 0.0)
+
+
+def _beside(left: Tensor, entropy: Tensor, surprise: Tensor) -> float:
+    """The larger cosine of two vectors: as they are, and after what lies along the third is taken from both."""
+    whole, along = cosine(left, entropy), surprise / surprise.norm().clamp(min=1e-12)
+    rest, wanted = left - (left @ along) * along, entropy - (entropy @ along) * along
+    if float(rest.norm()) < 0.05 * float(left.norm()):
+        return whole
+    return max(whole, cosine(rest, wanted))
+
+
+def divergence_cosine(
+    backward: Callable[..., Any],
+    model: torch.nn.Module,
+    reference: torch.nn.Module,
+    render: Callable[[Prompt], Any],
+    tokenizer: Any,
+    prompts: Sequence[Prompt] | None,
+) -> float | None:
+    """Cosine of what the reference adds to the applied gradient with the gradient of the squared log-ratio.
+
+    Without advantages, at a reference a little away from the policy; None where the reference adds nothing. The samples
+    are of one length: a trainer that takes padding for text has other log-ratios than those that are meant.
+    """
+    made, responses = alike(render, tokenizer, model, prompts)
+    rows = [[*flat_ids(render(p)), *r] for p, r in zip(made, responses, strict=True)]
+    ids, real = pad_left(rows, special_ids(tokenizer).pad, device_of(model))
+
+    def scored(scorer: torch.nn.Module) -> Tensor:
+        logits = logits_of(scorer, ids, real)[:, :-1]
+        table = logits.float().log_softmax(-1).gather(-1, ids[:, 1:, None]).squeeze(-1)
+        return torch.cat([table[n, -len(r) :] for n, r in enumerate(responses)])
+
+    with without_dropout(model):
+        align(reference, model)
+        alone = unmoved(model, backward, made, responses)
+        with torch.no_grad():
+            for parameter in reference.parameters():
+                parameter.add_(torch.randn_like(parameter), alpha=0.02)
+            anchor = scored(reference)
+        added = unmoved(model, backward, made, responses) - alone
+        wanted = gradient(model, lambda: torch.autograd.backward((scored(model) - anchor).square().mean()))
+    return None if float(added.norm()) <= 1e-6 * max(float(wanted.norm()), 1e-3) else cosine(added, wanted)
+
+
+def plain_cosine(
+    backward: Callable[..., Any],
+    model: torch.nn.Module,
+    render: Callable[[Prompt], Any],
+    tokenizer: Any,
+    prompts: Sequence[Prompt] | None,
+    temperature: float,
+) -> float | None:
+    """Cosine of the gradient that is left without advantages with that of the mean log-probability; None without one.
+
+    The samples are of one length: how a loss weighs tokens and samples makes no difference.
+    """
+    made, responses = alike(render, tokenizer, model, prompts)
+    with without_dropout(model):
+        left = unmoved(model, backward, made, responses)
+        ids = [flat_ids(render(p)) for p in made]
+        ways = [_entropy_gradients(model, ids, responses, tokenizer, t)[1] for t in sorted({1.0, temperature})]
+    found = max((cosine(-left, surprise) for surprise in ways), key=abs)
+    return None if float(left.norm()) <= 1e-6 * float(ways[0].norm()) else found
+
+
+def align(reference: torch.nn.Module, model: torch.nn.Module) -> None:
+    """Gives the reference the policy's weights, so that KL has neither value nor gradient."""
+    own = dict(model.named_parameters())
+    with torch.no_grad():
+        for name, parameter in reference.named_parameters():
+            if name in own and own[name].shape == parameter.shape:
+                parameter.copy_(own[name])
+
+
+def _entropy_gradients(
+    model: torch.nn.Module, prompts: Sequence[Ids], responses: Sequence[Ids], tokenizer: Any, temperature: float
+) -> tuple[Tensor, Tensor]:
+    """Gradients of the mean entropy and of the mean negative log-probability over the tokens of the responses."""
+    rows = [[*p, *r] for p, r in zip(prompts, responses, strict=True)]
+    ids, real = pad_left(rows, special_ids(tokenizer).pad, device_of(model))
+
+    def mean(surprise: bool) -> None:
+        logits = logits_of(model, ids, real)
+        table = (logits / temperature).float().log_softmax(-1)
+        parts = []
+        for n, response in enumerate(responses):
+            where = slice(ids.shape[1] - len(response) - 1, ids.shape[1] - 1)
+            if surprise:
+                parts.append(-table[n, where].gather(-1, ids[n, -len(response) :, None]).squeeze(-1))
+            else:
+                parts.append(-(table[n, where].exp() * table[n, where]).sum(-1))
+        torch.autograd.backward(torch.cat(parts).mean())
+
+    return gradient(model, mean, False), gradient(model, mean, True)

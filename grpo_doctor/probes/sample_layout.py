@@ -1,0 +1,197 @@
+"""Where the samples of a loss lie in the forwards of its model: padded on either side, shifted, packed or repacked.
+
+Nothing is assumed of the layout: a sample is found by its ids. A row may hold one sample or several; the last token of
+a response may be missing where the trainer gives the model all tokens but the last one: cut off by the row's end, or
+with padding in its place where each sample was cut before it was padded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from .entry_points import Ids
+from .intercept import Forward
+
+
+class Sample(NamedTuple):
+    """One sample in one forward. Positions are those of the forward's ids."""
+
+    forward: Forward
+    row: int
+    start: int
+    """Of its first token, the prompt's."""
+    said: int
+    """Of the first token of its response; where that is cut off, one past the row's last."""
+    response: Ids
+    low: int
+    """Of the first token that belongs to it: its first one, or 0 for the first sample of a row."""
+    high: int
+    """One past what belongs to it: the next sample's first token, or the row's end."""
+
+    def predicting(self) -> list[int]:
+        """The places of the logits that predict the response."""
+        kept = self.forward.input_ids.shape[1] - self.forward.logits.shape[1]
+        return [self.said - 1 - kept + n for n in range(len(self.response))]
+
+    def lacks_last(self) -> bool:
+        """Whether the model was not given the response's last token."""
+        return _lacks_last(self.forward.input_ids[self.row].tolist(), self.said, self.response)
+
+    def ids(self) -> Tensor:
+        """(T,) everything between its neighbours, padding included, and the last token where the model lacks it."""
+        return self._with_last(self.forward.input_ids[self.row, self.low : self.high], self.response[-1:])
+
+    def _with_last(self, values: Tensor, last: Sequence[int]) -> Tensor:
+        """(T,) values between its neighbours, with that of the last token where the model lacks it."""
+        if not self.lacks_last():
+            return values
+        at = self.said + len(self.response) - 1 - self.low
+        return torch.cat([values[:at], values.new_tensor(last), values[at + 1 :]])
+
+    def real(self) -> Tensor:
+        """(T,) 1 on the tokens that are attended to; without a mask on the sample's own, and on what is trained."""
+        end = self.said + len(self.response)
+        mask = self.forward.attention_mask
+        if mask is None:
+            trained = self.trained()
+            position = torch.arange(self.low, self.low + len(trained), device=self.forward.input_ids.device)
+            if not self.response and bool(trained.any()):  # none is found: padding follows what is trained
+                end = int(position[trained][-1]) + 1
+            return ((position >= self.start) & (position < end) | trained).long()
+        return self._with_last(mask[self.row, self.low : self.high].long(), [1])
+
+    def of_logits(self, values: Tensor, fill: float) -> Tensor:
+        """(T,) of a value per place of the logits: that of the place that predicts each token."""
+        kept = self.forward.input_ids.shape[1] - self.forward.logits.shape[1]
+        places = torch.arange(self.low, self.low + len(self.ids()), device=values.device) - 1 - kept
+        inside = (places >= 0) & (places < len(values))
+        return torch.where(inside, values[places.clamp(0, len(values) - 1)], torch.full_like(values[:1], fill))
+
+    def trained(self) -> Tensor:
+        """(T,) bool: the tokens whose predicting logits have a gradient."""
+        gradient = self.forward.logits.grad
+        if gradient is None:
+            return torch.zeros(len(self.ids()), dtype=torch.bool, device=self.forward.logits.device)
+        return self.of_logits((gradient[self.row].abs().amax(-1) > 0).float(), 0.0) > 0
+
+    def holds(self, marked: Tensor) -> bool:
+        """Whether every token of the response is marked (T,)."""
+        first = self.said - self.low
+        return bool(marked[first : first + len(self.response)].all())
+
+    def logprobs(self, temperature: float = 1.0) -> Tensor:
+        """(T-1,) of every token but the first, 0 where no logits predict it."""
+        ids = self.ids()
+        kept = self.forward.input_ids.shape[1] - self.forward.logits.shape[1]
+        table = (self.forward.logits[self.row].detach().float() / temperature).log_softmax(-1)
+        places = torch.arange(self.low, self.low + len(ids) - 1, device=ids.device) - kept
+        inside = (places >= 0) & (places < len(table))
+        found = table[places.clamp(0, len(table) - 1)].gather(-1, ids[1:, None]).squeeze(-1)
+        return torch.where(inside, found, torch.zeros_like(found))
+
+
+def located(forwards: Sequence[Forward], prompts: Sequence[Ids], responses: Sequence[Ids]) -> list[Sample | None]:
+    """Where each sample lies: in the first forward that holds it, or that has a gradient on it; None where none does.
+
+    A response that follows its own prompt is preferred to one that follows other ids. Whether a row lacks a response's
+    last token because the model is given all tokens but the last one, or because it was lost on the way, is told by
+    the gradient there; without one, by whether shorter rows of the batch hold theirs.
+    """
+    rows = [(f, n, f.input_ids[n].tolist()) for f in forwards for n in range(len(f.input_ids))]
+    known = [list(p) for p in prompts if p]
+    pairs = [(list(p), list(r)) for p, r in zip(prompts, responses, strict=True)]
+    found = [_best(rows, p, r, known) for p, r in pairs]
+    if None in found and any(at is not None and _whole(at) for at in found):
+        found = [at or _best(rows, p, r, known, cut=True) for at, (p, r) in zip(found, pairs, strict=True)]
+    return [None if at is None else _bounded(at, found) for at in found]
+
+
+_Place = tuple[Forward, int, int, int, Ids]
+
+
+def _whole(at: _Place) -> bool:
+    """Whether a row goes on after the response, so that padding and not the end of the row follows it."""
+    forward, row, _, said, response = at
+    whole = not _lacks_last(forward.input_ids[row].tolist(), said, response)
+    return whole and said + len(response) < forward.input_ids.shape[1]
+
+
+def _lacks_last(ids: Ids, said: int, response: Ids) -> bool:
+    """Whether a row holds all of a response but its last token."""
+    last = said + len(response) - 1
+    return bool(response) and (last >= len(ids) or ids[last] != response[-1])
+
+
+def _best(
+    rows: Sequence[tuple[Forward, int, Ids]], prompt: Ids, response: Ids, known: Sequence[Ids], cut: bool = False
+) -> _Place | None:
+    """Forward, row, start, place of the response, and the response; with ``cut`` its last token may be untrained."""
+    best: tuple[tuple[bool, bool, bool], _Place] | None = None
+    for forward, n, ids in rows:
+        for said in (*_places(ids, response), *_before_padding(forward, n, ids, response)):
+            own = ids[max(0, said - len(prompt)) : said] == prompt
+            others = any(ids[max(0, said - len(p)) : said] == p for p in known)
+            lacks = _lacks_last(ids, said, response)
+            if not own and (others or not _unmistakable(response, lacks)):
+                continue
+            start = said - len(prompt) if own else _first(forward, n, said)
+            grad = forward.logits.grad
+            if not cut and said + len(response) > len(ids) and grad is not None and not bool(grad[n, -1].any()):
+                continue  # the token is not cut off: nothing predicts it
+            rank = own, grad is not None and bool(grad[n].any()), not lacks
+            if best is None or rank > best[0]:
+                best = rank, (forward, n, start, said, response)
+    return None if best is None else best[1]
+
+
+def _places(ids: Ids, response: Ids) -> list[int]:
+    """Where a row holds the response, or all of it but a last token that is cut off by the row's end."""
+    size = len(response)
+    whole = [n for n in range(1, len(ids) - size + 1) if ids[n] == response[0] and ids[n : n + size] == response]
+    cut = len(ids) - size + 1
+    return [*whole, cut] if cut >= 1 and ids[cut:] == response[:-1] else whole
+
+
+def _before_padding(forward: Forward, row: int, ids: Ids, response: Ids) -> list[int]:
+    """Where a row holds all of a response but its last token, and padding after it, and the loss trains that token:
+    its logit has the largest gradient of those that predict it. Without a gradient nothing is known of that."""
+    size, mask, grad = len(response) - 1, forward.attention_mask, forward.logits.grad
+    kept = len(ids) - forward.logits.shape[1]
+    found = []
+    for said in range(1, len(ids) - size):
+        end = said + size
+        padding = mask[row, end] == 0 if mask is not None else len(set(ids[end:])) == 1
+        if ids[said:end] != response[:-1] or ids[end] == response[-1] or not padding or end - 1 < kept:
+            continue
+        there = None if grad is None else grad[row, end - 1 - kept]
+        if there is None or (bool(there.any()) and int(there.abs().argmax()) == response[-1]):
+            found.append(said)
+    return found
+
+
+def _unmistakable(response: Ids, lacks: bool) -> bool:
+    """Whether a response after other ids than its prompt's is meant: a lone end token stands in many rows."""
+    return len(response) > 2 if lacks else len(set(response)) > 1
+
+
+def _first(forward: Forward, row: int, said: int) -> int:
+    """The first position that is attended to, without a gap before the response."""
+    mask = forward.attention_mask
+    if mask is None:
+        return 0
+    real = mask[row, :said].tolist()
+    return said - next((n for n, r in enumerate(reversed(real)) if not r), said)
+
+
+def _bounded(at: _Place, everything: Sequence[_Place | None]) -> Sample:
+    forward, row, start, said, response = at
+    beside = [o for o in everything if o is not None and o[0] is forward and o[1] == row and o is not at]
+    low = max((o[3] + len(o[4]) for o in beside if o[3] < said), default=0)
+    end = min(said + len(response), forward.input_ids.shape[1])
+    after = [max(o[2], end) for o in beside if o[3] > said]  # what stands before the next prompt belongs to this one
+    high = min(after, default=forward.input_ids.shape[1])
+    return Sample(forward, row, max(start, low), said, response, max(start, low) if low else 0, high)

@@ -1,0 +1,131 @@
+"""How a sampler draws where the logits are scripted: its temperature, and what its filters leave no chance.
+
+Where torch draws, the probabilities that it is handed say it at once; else draws are counted.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .crafted_inputs import device_of, plain_ids, special_ids
+from .entry_points import Ids
+from .intercept import logits_of, replaced, scripted_logits
+from .sampling import sampled
+
+
+class Scripted:
+    """A sampler whose model gives some words these logits after a prompt, and all other tokens no chance."""
+
+    def __init__(self, sample: Callable[..., Any], model: Any, row: Ids, words: Ids, logits: Tensor, end: int | None):
+        self.sample, self.model, self.row, self.words = sample, model, row, words
+        with torch.no_grad():
+            ids = torch.tensor([row], device=device_of(model))
+            size = logits_of(model, ids, torch.ones_like(ids)).shape[-1]
+        self.script = torch.full((size,), -1e4)
+        self.script[words] = logits
+        self.over = self.script if end is None else torch.full((size,), -1e4).index_fill(0, torch.tensor([end]), 0.0)
+        self.scripted = False
+        """Whether the last forward gave the words' logits, and not those that end a row."""
+
+    def _drawn(self, rows: int, most: int, seed: int) -> Tensor:
+        """The new tokens of so many rows; after so many forwards, which a sampler that goes row by row comes to, each
+        row ends at once."""
+
+        def logits(n: int, _: Any) -> Tensor:
+            self.scripted = n < most
+            return self.script if self.scripted else self.over
+
+        ids = torch.tensor([self.row] * rows, device=device_of(self.model))
+        with scripted_logits(self.model, logits):
+            return sampled(self.sample, ids, torch.ones_like(ids), self.model, seed)[:, ids.shape[1] :]
+
+    def handed(self) -> list[Tensor]:
+        """The probabilities from which torch draws, the largest first; none where the sampler draws by other means."""
+        seen: list[Tensor] = []
+
+        def keep(table: Tensor) -> None:
+            if self.scripted and table.shape[-1] > 1:
+                seen.extend((table / table.sum(-1, keepdim=True)).reshape(-1, table.shape[-1]).double().cpu())
+
+        with _watched_draws(keep):
+            self._drawn(4, 8, 0)
+        return [row.sort(descending=True).values for row in seen]
+
+    def counted(self, least: int, most: int) -> Tensor:
+        """How often each word is drawn: eight times of 48 rows at most, until there are ``least`` of them."""
+        counts = torch.zeros(len(self.words))
+        for seed in range(8):
+            new = self._drawn(48, most, seed)
+            counts += torch.tensor([float((new == w).sum()) for w in self.words])
+            if float(counts.sum()) >= least:
+                break
+        return counts
+
+
+@contextmanager
+def _watched_draws(keep: Callable[[Tensor], None]) -> Iterator[None]:
+    """What `torch.multinomial` is given inside the block; distributions of torch draw with it too."""
+
+    def watched(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        @functools.wraps(function)
+        def multinomial(probabilities: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+            keep(probabilities.detach())
+            return function(probabilities, *args, **kwargs)
+
+        return multinomial
+
+    with ExitStack() as stack:
+        for place in (torch, torch.Tensor):
+            stack.enter_context(replaced(place, "multinomial", watched(place.multinomial)))
+        yield
+
+
+def shut_out(sample: Callable[..., Any], model: Any, tokenizer: Any, rows: Sequence[Ids], temperature: float) -> float:
+    """The probability of the words that a sampler never draws.
+
+    Of 64 words 8 share 0.85 of the probability at the sampler's temperature, as a trained policy's do. Where they are
+    counted, each should have come five times or more; chance leaves out a word in 150, so up to five are let pass.
+    """
+    words = plain_ids(tokenizer, model, rows, count=64)
+    likely = len(words) // 8
+    # no two are alike: a top-k may keep all that are as likely as its last one
+    shares = torch.linspace(1.05, 0.95, len(words)) * 0.15 / (len(words) - likely)
+    shares[:likely] = torch.linspace(1.05, 0.95, likely) * 0.85 / likely
+    shares /= shares.sum()
+    scripted = Scripted(sample, model, rows[0], words, temperature * shares.log(), special_ids(tokenizer).eos)
+    if handed := scripted.handed():
+        kept = [int((row > 1e-6 * row[0]).sum()) for row in handed]
+        return float(shares[sorted(kept)[len(kept) // 2] :].sum())
+    counts = scripted.counted(2200, 2400)
+    never = (counts == 0) & (shares * counts.sum() >= 5)
+    return float(shares[never].sum()) if int(never.sum()) > 5 else 0.0
+
+
+def measured_temperature(
+    sample: Callable[..., Any], model: Any, tokenizer: Any, rows: Sequence[Ids], declared: float
+) -> float:
+    """The temperature at which a sampler draws tokens of scripted logits; 0 is greedy.
+
+    Six tokens whose logits lie half a declared temperature apart: filters leave the odds of those they keep alone.
+    """
+    words = plain_ids(tokenizer, model, rows)[:6]
+    steps = torch.arange(len(words)) * 0.5 * declared
+    scripted = Scripted(sample, model, rows[0], words, -steps, special_ids(tokenizer).eos)
+    if handed := scripted.handed():
+        odds = torch.stack([row[:2] for row in handed]).log()
+        return float((0.5 * declared / (odds[:, 0] - odds[:, 1]).clamp(min=1e-6)).median())
+    counts = scripted.counted(1, 800)
+    often = counts >= 8
+    if int(often.sum()) < 2:
+        return 0.0
+    weight, x, y = counts[often], steps[often], counts[often].log()
+    mx, my = (weight * x).sum() / weight.sum(), (weight * y).sum() / weight.sum()
+    slope = float((weight * (x - mx) * (y - my)).sum() / (weight * (x - mx) ** 2).sum())
+    return -1 / slope if slope < -1e-3 else math.inf

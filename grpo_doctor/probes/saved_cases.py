@@ -1,0 +1,97 @@
+"""The crafted input behind a finding, as one can read it, and findings of probes as unit tests to keep."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..diagnosis.check import Finding, Severity
+from .entry_points import AdapterError, Seams
+
+MARK = "# written by `grpo-doctor probe --keep`"
+
+_ROWS, _WIDE = 4, 12
+
+
+def crafted(called: Mapping[str, Sequence[Any]]) -> str:
+    """The last call of a seam, as code: ids are lists of int. ``called`` holds the arguments of each seam's last call,
+    the most recent one last; empty where none was called."""
+    for name, given in reversed(list(called.items())):
+        names = list(inspect.signature(getattr(Seams, name)).parameters)[1:]
+        parts = [f"{n}={_shown(value)}" for n, value in zip(names, given, strict=False)]
+        return f"{name}({', '.join(parts)})"
+    return ""
+
+
+def _shown(value: Any) -> str:
+    if hasattr(value, "tolist") and hasattr(value, "shape"):
+        short = value.ndim < 2 or (value.ndim == 2 and not value.is_floating_point())
+        return _shown(value.tolist()) if short else f"<{' x '.join(map(str, value.shape))}>"
+    if isinstance(value, list | tuple):
+        limit = _ROWS if any(isinstance(v, list | tuple | str | dict) for v in value) else _WIDE
+        parts = [_shown(v) for v in value[:limit]]
+        return f"[{', '.join(parts)}{', …' if len(value) > limit else ''}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k!r}: {_shown(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:56]}…{text[-1]}"
+
+
+def keep(path: Path, findings: Sequence[Finding], adapter: Path, trl: str | None = None) -> int:
+    """Writes one pytest case a finding above info into ``path``; how many. Nothing is written where there is none.
+
+    Raises `AdapterError` where the file holds something else than kept tests, or cannot be written.
+    """
+    kept = [f for f in findings if f.level > Severity.INFO]
+    try:
+        if path.exists() and MARK not in path.read_text(encoding="utf-8", errors="replace")[:200]:
+            raise AdapterError(f"{path}: holds something else than kept tests; --keep another file")
+        if kept:
+            path.write_text(_module(path, kept, adapter, trl), encoding="utf-8")
+    except OSError as error:
+        raise AdapterError(f"{path}: cannot be written: {error.strerror}") from None
+    return len(kept)
+
+
+def _module(path: Path, findings: Sequence[Finding], adapter: Path, trl: str | None) -> str:
+    place = os.path.relpath(adapter.resolve(), path.resolve().parent)
+    file = f"Path(__file__).parent / {place!r}"
+    made = f"probes.load_adapter({file})" if trl is None else f"probes.trl_adapter_from({file}, {trl!r})"
+    head = f'''{MARK}
+"""What the probes found in {_line(str(place))}: each case fails until the trainer is right."""
+
+from pathlib import Path
+
+import pytest
+
+from grpo_doctor import probes
+
+
+@pytest.fixture(scope="module")
+def adapter():
+    return {made}
+'''
+    return head + "".join(_case(f) for f in findings)
+
+
+def _case(finding: Finding) -> str:
+    name = re.sub(r"\W", "_", finding.name.lower())
+    shown = finding.evidence.get("crafted") or finding.evidence.get("response") or ""
+    lines = [f"    # {_line(finding.message)}", *([f"    # shown by {_line(str(shown))}"] if shown else [])]
+    return (
+        f"\n\ndef test_{finding.code.lower()}_{name}(adapter):\n"
+        + "\n".join(lines)
+        + (f'\n    probes.holds(adapter, "{finding.code}")\n')
+    )
+
+
+def _line(text: str) -> str:
+    """Text that ends neither a comment nor a docstring."""
+    plain = "".join(c if c.isprintable() else " " for c in text).replace("\\", "/")
+    return re.sub(r"\s+", " ", plain).replace('"""', "'''")

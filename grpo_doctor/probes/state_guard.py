@@ -1,0 +1,160 @@
+"""What a probe may disturb, taken once and put back after every probe."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch.nn import Parameter
+
+from .entry_points import Adapter
+from .trainer_objects import held
+
+_TOKENIZER = ("padding_side", "truncation_side", "pad_token", "pad_token_id")
+
+
+class Snapshot:
+    """The state of an adapter's models, optimizer and tokenizer, of what else its seams hold that is trained, and of
+    every random generator."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        self.tokenizer, self.settings = adapter.tokenizer, adapter.settings
+        self.saved: list[dict[str, Any]] = []
+        self.known: set[int] = set()
+        """Parameters, buffers and modules that are saved."""
+        found = held([*adapter.seams.values()])
+        self.whole = found.whole
+        """Whether everything that the seams hold was looked at."""
+        self.add([adapter.model, adapter.reference, adapter.base])
+        self.add([m for m in found.modules if any(id(p) not in self.known for p in m.parameters())])
+        optimizers = {id(o): o for o in (adapter.optimizer, *found.optimizers) if o is not None}
+        self.optimizers = [(o, *_of_optimizer(o)) for o in optimizers.values()]
+        trained = {id(p): p for o in optimizers.values() for g in o.param_groups for p in g["params"]}
+        self.beside = [(p, p.detach().clone(), _copy_of(p.grad)) for n, p in trained.items() if n not in self.known]
+        """What the optimizers train outside the models, such as the head of a critic."""
+        self.schedulers = [(s, _values(s)) for s in found.schedulers]
+        self.saved_tokenizer = {n: getattr(self.tokenizer, n, None) for n in _TOKENIZER}
+        self.saved_settings = copy.deepcopy(self.settings)
+        self.random = self._of_random()
+
+    def add(self, models: Sequence[torch.nn.Module | None]) -> None:
+        """Saves these models too, as they are now."""
+        for model in models:
+            if model is not None:
+                self.saved.append(self._of_model(model))
+
+    def _of_model(self, model: torch.nn.Module) -> dict[str, Any]:
+        tensors = self._new([*model.parameters(), *model.buffers()])
+        return {
+            "tensors": [(t, t.detach().clone()) for t in tensors],
+            "parameters": [(t, t.requires_grad, _copy_of(t.grad)) for t in tensors if isinstance(t, Parameter)],
+            "modules": [(m, _flags(m)) for m in self._new([*model.modules()])],
+            "configs": [(c, copy.deepcopy(vars(c))) for c in _configs(model)],
+        }
+
+    def _new(self, some: list[Any]) -> list[Any]:
+        new = [one for one in some if id(one) not in self.known]
+        self.known.update(map(id, new))
+        return new
+
+    @staticmethod
+    def _of_random() -> Any:
+        cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+        return random.getstate(), np.random.get_state(), torch.get_rng_state(), cuda
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """Puts everything back; tensors are written only where they changed."""
+        for saved in self.saved:
+            for tensor, value in saved["tensors"]:
+                if tensor.shape != value.shape or not torch.equal(tensor, value):
+                    tensor.data.copy_(value)
+            for parameter, required, gradient in saved["parameters"]:
+                parameter.requires_grad_(required)
+                parameter.grad = _copy_of(gradient)
+            for module, flags in saved["modules"]:
+                _put_back(module, flags)
+            for config, values in saved["configs"]:
+                if not _equal(vars(config), values):
+                    vars(config).clear()
+                    vars(config).update(copy.deepcopy(values))
+        for parameter, value, gradient in self.beside:
+            parameter.data.copy_(value)
+            parameter.grad = _copy_of(gradient)
+        for optimizer, groups, state in self.optimizers:
+            for group, values in zip(optimizer.param_groups, groups, strict=True):
+                group.update({k: copy.copy(v) for k, v in values.items()})
+            optimizer.state.clear()
+            optimizer.state.update({p: copy.deepcopy(s) for p, s in state.items()})
+        for scheduler, values in self.schedulers:
+            vars(scheduler).update({k: copy.copy(v) for k, v in values.items()})
+        for name, value in self.saved_tokenizer.items():
+            if value is not None and getattr(self.tokenizer, name, None) != value:
+                setattr(self.tokenizer, name, value)
+        if not _equal(self.settings, self.saved_settings):
+            self.settings.clear()
+            self.settings.update(copy.deepcopy(self.saved_settings))
+        python, numpy, torch_state, cuda = self.random
+        random.setstate(python)
+        np.random.set_state(numpy)
+        torch.set_rng_state(torch_state)
+        if cuda:
+            torch.cuda.set_rng_state_all(cuda)
+
+
+def _of_optimizer(optimizer: torch.optim.Optimizer) -> tuple[list[dict[str, Any]], dict[torch.Tensor, Any]]:
+    """The settings of its groups, and its state."""
+    groups = [{k: copy.copy(v) for k, v in g.items() if k != "params"} for g in optimizer.param_groups]
+    return groups, {p: copy.deepcopy(s) for p, s in optimizer.state.items()}
+
+
+def _values(scheduler: torch.optim.lr_scheduler.LRScheduler) -> dict[str, Any]:
+    return {name: copy.copy(value) for name, value in vars(scheduler).items() if name != "optimizer"}
+
+
+def _copy_of(gradient: torch.Tensor | None) -> torch.Tensor | None:
+    return None if gradient is None else gradient.clone()
+
+
+def _configs(model: torch.nn.Module) -> list[Any]:
+    found = (getattr(model, "config", None), getattr(model, "generation_config", None))
+    return [c for c in found if c is not None and hasattr(c, "__dict__")]
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two configurations are equal; False where a tensor in them has no truth value."""
+    try:
+        return bool(one == other)
+    except (RuntimeError, ValueError):
+        return False
+
+
+class _Flags(NamedTuple):
+    """A module's attributes, and copies of those that may be changed in place: hooks, buffers, lists of adapters.
+
+    Tensors are kept apart; what a library notes beside its hooks (that they are installed) must go with them.
+    """
+
+    attributes: dict[str, Any]
+    copies: list[tuple[Any, Any]]
+
+
+def _flags(module: torch.nn.Module) -> _Flags:
+    own = vars(module)
+    return _Flags(dict(own), [(v, copy.copy(v)) for v in own.values() if isinstance(v, dict | list | set)])
+
+
+def _put_back(module: torch.nn.Module, flags: _Flags) -> None:
+    own = vars(module)
+    own.clear()
+    own.update(flags.attributes)
+    for value, items in flags.copies:
+        if isinstance(value, list):
+            value[:] = items
+        elif value or items:  # nearly all are empty
+            value.clear()
+            value.update(items)

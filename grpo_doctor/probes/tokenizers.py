@@ -1,0 +1,66 @@
+"""Tokenizers of a trainer's own, read as probes read those of transformers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Hashable
+from typing import Any
+
+from .entry_points import Ids, Unjudged
+
+
+def readable(tokenizer: Any, model: Any = None) -> Any:
+    """The tokenizer itself where it is one of transformers', or else as probes read one, which can be hashed."""
+    if tokenizer is None or (hasattr(tokenizer, "all_special_ids") and isinstance(tokenizer, Hashable)):
+        return tokenizer
+    return OwnTokenizer(tokenizer, model)
+
+
+class OwnTokenizer:
+    """A tokenizer that has `encode` and `decode` and little else, with the arguments and the length that transformers
+    give to its own. Everything else is the tokenizer's."""
+
+    def __init__(self, tokenizer: Any, model: Any = None) -> None:
+        vars(self).update(_own=tokenizer, _model=model)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        try:
+            setattr(self._own, name, value)
+        except AttributeError:
+            raise Unjudged(f"the tokenizer's {name} cannot be changed") from None
+
+    def __len__(self) -> int:
+        """The number of ids, or 0 where neither the tokenizer nor the model tells it."""
+        if hasattr(self._own, "__len__"):
+            return len(self._own)
+        for name in ("vocab_size", "n_vocab", "get_vocab_size"):  # tiktoken's, and that of tokenizers
+            found = getattr(self._own, name, None)
+            found = found() if callable(found) else found
+            if isinstance(found, int):
+                return found
+        tables = [m for m in self._model.modules() if hasattr(m, "num_embeddings")] if self._model is not None else []
+        return int(tables[0].num_embeddings) if tables else 0
+
+    def convert_ids_to_tokens(self, one: int) -> str:
+        """A single id as text."""
+        return self.decode([one]) or str(one)
+
+    def encode(self, text: str, **how: Any) -> Ids:
+        """The ids of a text; of ``how`` what the tokenizer takes."""
+        found = self._own.encode(text, **_taken(self._own.encode, how))
+        return [int(i) for i in getattr(found, "ids", found)]
+
+    def decode(self, ids: Any, **how: Any) -> str:
+        """The text of ids; of ``how`` what the tokenizer takes."""
+        return str(self._own.decode([int(i) for i in ids], **_taken(self._own.decode, how)))
+
+
+def _taken(function: Any, given: dict[str, Any]) -> dict[str, Any]:
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # a function of C
+        return {}
+    return {name: value for name, value in given.items() if name in parameters}

@@ -1,0 +1,51 @@
+"""Reads whatever log there is into a `Run`: `read` for the runs, `survey` for what became of every file as well."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..fault_isolation import bug
+from ..run import Run
+from .folder import Answer, Survey
+from .folder import survey as of_folder
+from .input import Input, ReadError
+from .reader import read_input
+
+__all__ = ["ReadError", "read", "survey"]
+
+
+def read(path: Path, mapping: Mapping[str, str] | None = None) -> list[Run]:
+    """The runs in a file or a folder. Raises `ReadError` for what cannot be read at all.
+
+    Text in which no format recognises a metric gives one empty run of type ``none``, which is unjudged.
+    """
+    found = survey(path, mapping)
+    if found.failed and not found.runs:
+        raise RuntimeError(f"{found.failed[0].source}: {found.failed[0].why}")
+    if not found.runs:
+        why = next((f"{answer.source}: {answer.why}" for answer in found.unreadable), None)
+        raise ReadError(why or f"{path}: no training log was found in this folder ({found.words()}); name the file")
+    return found.runs
+
+
+def survey(path: Path, mapping: Mapping[str, str] | None = None) -> Survey:
+    """The runs in a file or a folder, and what became of every file. Raises `ReadError` for a file alone."""
+    if path.is_dir():
+        return of_folder(path, lambda log: read_input(Input(log, mapping or {})))
+    if str(path) == "-":
+        with tempfile.NamedTemporaryFile() as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+            copy.flush()
+            runs = read_input(Input(Path(copy.name), mapping or {}, shown="standard input"))
+    else:
+        try:
+            runs = read_input(Input(path, mapping or {}))
+        except ReadError:
+            raise
+        except Exception as error:  # noqa: BLE001 - what breaks the reader costs this input alone
+            return Survey([], [Answer(str(path), "failed", bug(error))])
+    return Survey(runs, [Answer(str(path), "read")])

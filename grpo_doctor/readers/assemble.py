@@ -1,0 +1,434 @@
+"""From gathered rows to a `Run`: which key a field takes, which rows are one step, what the run is."""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..record import Event
+from ..run import Run, RunBuilder
+from ..series.reward_components import of_form
+from .aliases import OF_BATCHES, Alias, words
+from .input import NotRead
+from .row_kinds import SHARES, SINGLE_PROMPT, is_eval, of_whole_runs, run_type
+from .steps import continued, of_rows, repeated
+
+if TYPE_CHECKING:
+    from .row_buffer import Rows
+
+_MANY = 1_000_000
+"""Values of reward components beyond which they are left out: they are kept as one mapping a row."""
+_EQUAL = 1e-6
+"""Rewards closer than this are the same reward."""
+_OWN_SEEDS = 0.7
+"""Share of the rows from which as many seeds say that each row is an episode of an evaluation."""
+_ENOUGH = 5
+"""Rows from which a metric that never enters the reward can be told from one that does."""
+_ANY = frozenset({"length", "mean"})
+"""Words of a length that may be that of any sequence: it makes no run RL."""
+_APART = 1e-3
+"""Smallest singular value, as a share of the largest, of metrics whose weights in the reward can be told apart; and the
+share of the reward up to which a metric has no part in it."""
+_MOST_PARTS = 32
+"""Reward functions among which one is looked for that is not rewarded; beyond, no trainer has one beside the others."""
+_NAMED = 6
+"""Keys that one note names at most."""
+_LARGEST = 1e100
+"""Figures whose squares a float still holds."""
+
+Columns = dict[str, np.ndarray]
+
+
+def assemble(rows: Rows) -> Run:
+    """The run of these rows."""
+    builder = RunBuilder(rows.file.source, rows.format)
+    trained, merged = _rows_of(rows, builder) if len(rows) else (set(), 0)
+    run = builder.finish()
+    run.settings.update(rows.settings)
+    if len(run) > _ENOUGH and run.settings.get("num_iterations") in (len(run), int(run.steps[-1])):
+        del run.settings["num_iterations"]  # as many as the run has steps: it counts these, and not passes over each
+    run.unread.update(rows.unread)
+    run.notes += rows.file.notes + rows.notes
+    if rows.odd:
+        more = f" and {len(rows.odd) - _NAMED} more" if len(rows.odd) > _NAMED else ""
+        run.notes.append(f"not finite where they begin, and not read: {', '.join(rows.odd[:_NAMED])}{more}")
+    trained -= {field for key, field in run.mapping.items() if field == "response_length_mean" and words(key) <= _ANY}
+    episodes = len(rows.seeds) > max(2, _OWN_SEEDS * len(rows))
+    counted = bool(rows.weak.values) and not episodes
+    counted |= rows.numbered and not np.isnan(np.array(rows.steps)).all()
+    run.run_type = run_type(trained, rows.seen, counted=counted)
+    if len(run) == 1 and not counted:
+        run.settings.setdefault("rows", "unnumbered")  # figures that somebody pasted: nothing says they are the first
+    if run.run_type == "supervised" and (run.columns.get("loss", np.empty(0)) < 0).any():
+        run.run_type = "rl"  # the loss of a supervised run is a cross-entropy, which is never below 0
+    if run.run_type == "rl":
+        _success_alone(run)
+    if "reward_margin" not in run.columns and {"chosen_reward", "rejected_reward"} <= run.columns.keys():
+        run.columns["reward_margin"] = run.columns["chosen_reward"] - run.columns["rejected_reward"]
+    if run.run_type == "none" and len(run) > 1 and of_whole_runs(rows.seen):
+        run.notes.append(
+            NotRead("each of its rows sums up a whole run, and none is a step: compare the runs themselves")
+        )
+    elif run.run_type == "none":
+        run.notes.append("no metric was found in it")
+    elif (hint := _unread_reward(run)) and run.run_type in ("rl", "supervised"):
+        run.notes.insert(0, hint)
+    if merged:
+        run.notes.append(f"{len(rows)} rows seen, {len(run)} steps: {merged} rows tell a step that was told before")
+    return run
+
+
+def _rows_of(rows: Rows, builder: RunBuilder) -> tuple[set[str], int]:
+    """Puts the rows into the run; the fields that were recorded in training, and how many rows tell a step again."""
+    run, n = builder.run, len(rows)
+    columns, recorded = _metrics(rows, run)
+    trains = np.frombuffer(rows.trains, np.uint8).astype(bool)
+    trained = {name for name, c in columns.items() if _holds(c, trains, recorded.get(name, ()))}
+    trained |= {"eval_score"} & columns.keys()
+    steps = of_rows(np.frombuffer(rows.steps, float), trains, rows.weak.full(n), columns.get("epoch"))
+    steps, lines = continued(steps, columns.get("epoch")), np.frombuffer(rows.lines, np.int64)
+    if rows.dropped:
+        keep = np.ones(n, bool)
+        keep[rows.dropped] = False
+        place = np.cumsum(keep) - 1
+        columns = {name: column[keep] for name, column in columns.items()}
+        recorded = {name: place[[r for r in at if keep[r]]].tolist() for name, at in recorded.items()}
+        steps, lines, trains = steps[keep], lines[keep], trains[keep]
+    if len(steps) > _ENOUGH and not rows.events and (np.diff(steps) < 0).all():  # the newest row stands first
+        columns = {name: column[::-1] for name, column in columns.items()}
+        recorded = {name: [len(steps) - 1 - row for row in reversed(at)] for name, at in recorded.items()}
+        steps, lines, trains = steps[::-1], lines[::-1], trains[::-1]
+        run.notes.append("its rows stand in reverse, the newest first: read from the last to the first")
+    events: dict[int, list[Event]] = {}
+    for event in rows.events:
+        events.setdefault(min(int(np.searchsorted(lines, event.line or 0)), len(lines) - 1), []).append(event)
+    _averaged(steps, columns)
+    _shares(columns, run)
+    again = repeated(steps, columns, trains)
+    merged = _told_again(steps, columns, again)
+    builder.extend(steps, columns, lines, recorded, events, again)
+    return trained, merged
+
+
+def _metrics(rows: Rows, run: Run) -> tuple[Columns, dict[str, list[int]]]:
+    """A column for each field, without those that only look like a metric, and the rows on which each is recorded."""
+    n = len(rows)
+    columns, recorded = _fields(rows, run, n)
+    if run.mapping.get(_UNUSED) == "kl" and not np.nan_to_num(columns["kl"]).any():
+        del columns["kl"], run.mapping[_UNUSED]
+    if _has_no_critic(columns, recorded):
+        del columns["value_loss"], recorded["value_loss"]
+        run.notes.append("the critic's loss is NaN on every row beside an ordinary gradient: there is none")
+    _listed(rows, columns, n)
+    _components(rows, run, columns, n)
+    _eos_of_counts(rows, run, columns)
+    _cut_of_counts(rows, run, columns)
+    _uncompared(rows, columns)
+    return columns, recorded
+
+
+def _told_again(steps: np.ndarray, columns: Columns, again: list[int]) -> int:
+    """Rows that are merged into the one before although both hold the same metric."""
+    both = np.zeros(max(len(steps) - 1, 0), bool)
+    for column in columns.values():
+        if column.dtype != object:
+            both |= ~np.isnan(column[1:]) & ~np.isnan(column[:-1])
+    return int(np.count_nonzero(both & (np.diff(steps) == 0))) - len(again)
+
+
+_LIKE_A_REWARD = re.compile(r"rew|rwd|score|return|acc|correct|succ|pass|win|solve", re.IGNORECASE)
+_HOW_OFTEN = re.compile(r"(?<![a-z])(rate|ratio|share|count|num|tokens|turns|calls)(?![a-z])")
+_PAYS = ("reward_mean", "success_rate", "valid_rate", "reward_components", "eval_score")
+
+
+def _unread_reward(run: Run) -> str:
+    """Which key may be the reward where none is read, and how to say so; empty where one is or nothing is like it."""
+    if any(name in run.columns for name in _PAYS):
+        return ""
+    like = [key for key, count in run.unread.items() if count > 1 and _LIKE_A_REWARD.search(key)]
+    if not like:
+        return ""
+    nearest = max(like, key=lambda key: (bool(re.search("rew|rwd", key, re.IGNORECASE)), run.unread[key], -len(key)))
+    return NotRead(f"no reward is read; if {nearest!r} is it, say --map '{nearest}=reward_mean'")
+
+
+def _success_alone(run: Run) -> None:
+    """Where no reward is recorded the success rate stands for it: of rewards that are 0 or 1 it is the mean."""
+    if "success_rate" not in run.columns or {"reward_mean", "reward_components"} & run.columns.keys():
+        return
+    run.columns["reward_mean"] = run.columns["success_rate"].copy()
+    key = next((key for key, field in run.mapping.items() if "success_rate" in field.split(", ")), "")
+    run.mapping[key] = f"{run.mapping[key]}, reward_mean"
+    run.notes.append(f"no reward is recorded: the success rate, {key!r}, is taken for it")
+
+
+_UNUSED = "rollout/kl"
+"""slime fills its KL with zeros where no KL is part of the reward."""
+
+
+def _has_no_critic(columns: Columns, recorded: dict[str, list[int]]) -> bool:
+    """Whether the loss of a critic is NaN on each of two rows or more, with a gradient or a loss beside the last that
+    is a number: the values of a critic that is NaN would have made the next update NaN."""
+    held = recorded.get("value_loss", [])
+    if len(held) < 2 or not np.isnan(columns["value_loss"]).all():
+        return False
+    beside = (columns[name][held[-1]] for name in ("grad_norm", "loss", "policy_loss") if name in columns)
+    return next((bool(np.isfinite(x) and x) for x in beside if not np.isnan(x)), False)
+
+
+def _holds(column: np.ndarray, trains: np.ndarray, recorded: list[int] | tuple[()]) -> bool:
+    if column.dtype == object:
+        return True
+    return bool((~np.isnan(column) & trains).any()) or any(trains[row] for row in recorded)
+
+
+def _shares(columns: Columns, run: Run) -> None:
+    """Dead groups that are no whole numbers are a share."""
+    dead = columns.get("zero_variance_groups")
+    if dead is None or "zero_variance_share" in columns:
+        return
+    known = dead[~np.isnan(dead)]
+    if (known != np.floor(known)).any() and known.min() >= 0 and known.max() <= 1:
+        columns["zero_variance_share"] = columns.pop("zero_variance_groups")
+        run.mapping.update({k: "zero_variance_share" for k, f in run.mapping.items() if f == "zero_variance_groups"})
+
+
+_SAMPLED = ("reward_mean", "success_rate", "response_length_mean", "valid_rate", "truncated_rate", "fallback_rate")
+"""Fields that a log with a row for each response or batch of a step holds in parts, of which the step has the mean."""
+
+
+def _averaged(steps: np.ndarray, columns: Columns) -> None:
+    """Gives rows of one step its mean, where that is how the log is: otherwise the last row of a step is its value.
+
+    How the log is shows in the steps before the last one, whose rows may not have been written yet.
+    """
+    begins = np.flatnonzero(np.diff(steps, prepend=steps[0] - 1))
+    if len(begins) > 0.67 * len(steps):
+        return
+    counts = np.diff(np.append(begins, len(steps)))
+    for name in _SAMPLED:
+        if name in columns:
+            known = ~np.isnan(columns[name])
+            parts = np.add.reduceat(known.astype(int), begins)
+            ended = parts[:-1] if len(parts) > 1 else parts
+            if (ended > 1).sum() > 0.67 * (ended > 0).sum():
+                sums = np.add.reduceat(np.where(known, columns[name], 0.0), begins)
+                means = np.repeat(sums / np.maximum(parts, 1), counts)
+                columns[name] = np.where(known, means, columns[name])
+
+
+def _fields(rows: Rows, run: Run, n: int) -> tuple[Columns, dict[str, list[int]]]:
+    """The best key of every field; the others are unread."""
+    columns: Columns = {}
+    recorded: dict[str, list[int]] = {}
+    for field, name in _keys(rows).items():
+        column = rows.columns[name]
+        alias = next(a for a in column.aliases if a.field == field)
+        values = column.full(n)
+        if alias.scale != 1.0 or alias.offset:
+            values = alias.offset + alias.scale * values
+        known = values[np.isfinite(values)]
+        if field == "entropy_mean" and name.endswith("entropy_loss") and len(known) and known.min() < 0:
+            field = "entropy_loss"  # the term of the loss, -coefficient * entropy
+        if field in SHARES and len(known) and 1.5 < known.max() <= 100 and known.min() >= 0:
+            values = values / 100
+            run.notes.append(f"{name} is read as percent: it goes up to {known.max():g}")
+        if field == "eval_score" and (filled := _filled(values)).any():
+            values = np.where(filled, math.nan, values)
+            run.notes.append(f"{name} is 0 on {filled.sum()} rows between its evaluations: none was made there")
+        columns[field] = values
+        if column.non_finite:
+            recorded[field] = column.non_finite
+        run.mapping[name] = f"{run.mapping[name]}, {field}" if name in run.mapping else field
+    for name, column in rows.columns.items():
+        if name not in run.mapping and column.values:
+            rows.unread[name] = int(np.count_nonzero(~np.isnan(column.full(n))))
+    return columns, recorded
+
+
+_REGULAR = 6
+"""Values other than 0 from which it is no chance that a number of rows, the same for all, lies between them: five gaps
+of which a number above 1 divides each are met by chance once in twenty-eight times at most."""
+
+
+def _filled(scores: np.ndarray) -> np.ndarray:
+    """The rows on which a held-out score is 0 because none was taken: between others that come every so many rows."""
+    taken = np.flatnonzero(np.nan_to_num(scores))
+    apart = int(np.gcd.reduce(np.diff(taken))) if len(taken) >= _REGULAR else 0
+    places = np.arange(len(scores))
+    return (scores == 0) & ((places - taken[0]) % apart != 0) if apart > 1 else np.zeros(len(scores), bool)
+
+
+def _keys(rows: Rows) -> dict[str, str]:
+    """The key that each field takes: of those that are known on half as many rows as any other, the preferred one."""
+    able: dict[str, list[tuple[int, str, int]]] = {}
+    of_batches = bool(rows.seen & OF_BATCHES)
+    for name, column in rows.columns.items():
+        known = column.known if not (of_batches and name.startswith("val/") and is_eval(name)) else 0
+        for alias in column.aliases if known else ():
+            if alias.field in SHARES and not _may_be_share(column.values, alias):
+                rows.notes.append(NotRead(f"{name} is no share, for it holds values below 0: not read"))
+                continue
+            able.setdefault(alias.field, []).append((alias.rank, name, known))
+    found = {}
+    for field, keys in able.items():
+        most = max(known for _, _, known in keys)
+        found[field] = min((key for key in keys if 2 * key[2] >= most), key=lambda key: key[0])[1]
+    return found
+
+
+def _may_be_share(values: array[float], alias: Alias) -> bool:
+    """Whether values may be those of a share: a reward of +1 and -1 is called ``correct`` too."""
+    figures = np.frombuffer(values, float)
+    known = figures[np.isfinite(figures)]
+    return alias.scale < 0 or not len(known) or float(known.min()) >= -_EQUAL
+
+
+def _listed(rows: Rows, columns: Columns, n: int) -> None:
+    """Statistics of rewards and advantages that are logged one by one."""
+    one_prompt = bool(rows.seen & SINGLE_PROMPT)
+    derived: dict[str, dict[int, float]] = {}
+    groups: dict[int, list[list[float]]] = {}
+    for row, (values, grouped) in rows.lists.get("rewards", {}).items():
+        whole = [v for group in values for v in group] if grouped else values
+        _summarise(derived, "reward", row, whole)
+        if grouped or one_prompt:
+            groups[row] = values if grouped else [values]
+    for row, held in groups.items():
+        dead = sum(max(group) - min(group) < _EQUAL for group in held)
+        counts = {"groups": len(held), "zero_variance_groups": dead, "live_groups": len(held) - dead}
+        sizes = {len(group) for group in held}
+        for name, value in (*counts.items(), *([("group_size", max(sizes))] if len(sizes) == 1 else [])):
+            derived.setdefault(name, {})[row] = value
+    distinct: dict[int, list[float]] = {}
+    for row, (values, grouped) in rows.lists.get("advantages", {}).items():
+        whole = [v for group in values for v in group] if grouped else values
+        _summarise(derived, "advantage", row, whole)
+        distinct[row] = sorted({round(abs(v), 6) for v in whole if abs(v) > _EQUAL})[:8]
+    for name, known in derived.items():
+        if name not in columns:
+            columns[name] = np.full(n, math.nan)
+            columns[name][list(known)] = list(known.values())
+    objects: dict[str, dict[int, Any]] = {"group_rewards": groups, "advantage_abs_values": distinct}
+    for name, held_at in objects.items():
+        if held_at:
+            columns[name] = np.full(n, None, object)
+            for row, figures in held_at.items():
+                columns[name][row] = figures
+
+
+def _summarise(derived: dict[str, dict[int, float]], name: str, row: int, values: list[float]) -> None:
+    figures = np.asarray(values, float)
+    with np.errstate(all="ignore"):
+        found = {"mean": figures.mean(), "std": figures.std(), "min": figures.min(), "max": figures.max()}
+    for statistic, value in found.items():
+        derived.setdefault(f"{name}_{statistic}", {})[row] = float(value)
+
+
+def _components(rows: Rows, run: Run, columns: Columns, n: int) -> None:
+    """The reward functions, and which metric among them is logged beside the reward without being rewarded."""
+    held = len(rows.components) * n
+    if held > _MANY:
+        rows.unread.update(dict.fromkeys(rows.components, n))
+        run.notes.append(
+            NotRead(f"{len(rows.components)} reward components on {n} rows are too many to be held: not read")
+        )
+    if not 0 < held <= _MANY:
+        return
+    names = [column.label for column in rows.components.values()]
+    if "reward_mean" not in columns and len(names) == 1:
+        (key,) = rows.components
+        columns["reward_mean"] = rows.components[key].full(n)
+        run.mapping[key] = "reward_mean"
+        run.notes.append(f"{key} is the only reward in it and is taken for the reward")
+        return
+    table = np.column_stack([column.full(n) for column in rows.components.values()])
+    column = np.full(n, None, object)
+    for row in np.flatnonzero(~np.isnan(table).all(axis=1)).tolist():
+        column[row] = {name: v for name, v in zip(names, table[row].tolist(), strict=True) if not math.isnan(v)}
+    columns["reward_components"] = column
+    for key, name in zip(rows.components, names, strict=True):
+        run.mapping[key] = f"reward_components.{name}"
+    if "reward_mean" in columns and "eval_score" not in columns:
+        beside = _unrewarded(table, columns["reward_mean"])
+        if beside is not None and _may_be_success(names[beside]):
+            columns["eval_score"] = table[:, beside]
+            run.mapping[list(rows.components)[beside]] = "eval_score"
+            run.notes.append(f"{names[beside]} is logged but not rewarded: the reward is made of the others alone")
+
+
+def _may_be_success(name: str) -> bool:
+    """Whether a metric of this name may measure success: how often a policy thinks or calls a tool does not."""
+    behaviour = _HOW_OFTEN.search(name.lower()) and not _LIKE_A_REWARD.search(name)
+    return not (of_form(name) or behaviour)
+
+
+def _unrewarded(table: np.ndarray, reward: np.ndarray) -> int | None:
+    """The one metric that has no part in the reward; None where there is none, several, or it cannot be told.
+
+    A linear fit that is exact, and that no other fit equals, gives each component its weight. Metrics that are
+    differences of others say nothing new and are left out first.
+    """
+    known = np.isfinite(table).all(axis=1) & np.isfinite(reward)
+    table, reward = table[known], reward[known]
+    if table.shape[1] > _MOST_PARTS or (len(reward) and max(np.abs(table).max(), np.abs(reward).max()) > _LARGEST):
+        return None
+    kept = [i for i in range(table.shape[1]) if np.ptp(table[:, i]) > _EQUAL] if len(reward) >= _ENOUGH else []
+    equal = [i for i in kept if np.abs(table[:, i] - reward).max() < _EQUAL]
+    parts = [i for i in kept if i not in equal[1:] and not _is_difference(table, i, kept)]
+    if len(parts) < 2 or len(reward) <= len(parts):
+        return None
+    given = table[:, parts] / np.abs(table[:, parts]).max(axis=0)
+    weights, _, rank, _ = np.linalg.lstsq(given, reward, rcond=_APART)
+    exact = np.abs(given @ weights - reward).max() < _EQUAL * max(1.0, np.abs(reward).max())
+    if rank < len(parts) or not exact:
+        return None
+    idle = [i for i, weight in zip(parts, weights, strict=True) if abs(weight) < _APART * np.abs(reward).max()]
+    return idle[0] if len(idle) == 1 else None
+
+
+def _is_difference(table: np.ndarray, column: int, kept: list[int]) -> bool:
+    others = [i for i in kept if i != column]
+    return any(
+        np.abs(table[:, a] - table[:, b] - table[:, column]).max() < _EQUAL
+        for a in others
+        for b in others
+        if a != b and a < column and b < column
+    )
+
+
+def _eos_of_counts(rows: Rows, run: Run, columns: Columns) -> None:
+    """TRL's PPO logs how many EOS tokens a batch held; the episodes since the last row say how many there could be."""
+    count, episode = rows.extra.get("val/num_eos_tokens"), rows.extra.get("episode")
+    if count is None or episode is None or "eos_rate" in columns:
+        return
+    eos, seen = count.full(len(rows)), episode.full(len(rows))
+    batch = np.diff(seen, prepend=0.0)
+    with np.errstate(all="ignore"):
+        columns["eos_rate"] = np.where(batch > 0, np.minimum(eos / batch, 1.0), math.nan)
+    run.mapping["val/num_eos_tokens"] = "eos_rate"
+
+
+def _cut_of_counts(rows: Rows, run: Run, columns: Columns) -> None:
+    """How many responses were cut, of how many."""
+    cut, all_ = rows.extra.get("truncated_count"), rows.extra.get("rollout_count")
+    if cut is None or all_ is None or "truncated_rate" in columns:
+        return
+    with np.errstate(all="ignore"):
+        columns["truncated_rate"] = cut.full(len(rows)) / all_.full(len(rows))
+    run.mapping["truncated_count"] = "truncated_rate"
+
+
+def _uncompared(rows: Rows, columns: Columns) -> None:
+    """verl fills the differences of generator and trainer with zeros where it had nothing to compare."""
+    valid = rows.extra.get("training/rollout_probs_diff_valid")
+    if valid is None:
+        return
+    nothing = valid.full(len(rows)) == 0
+    for name in ("rollout_prob_diff", "rollout_prob_diff_max", "rollout_prob_correlation"):
+        if name in columns:
+            columns[name][nothing] = math.nan

@@ -1,0 +1,439 @@
+"""Where a JSON document holds its rows: under any key, as columns, as points of curves; for one run or for several."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeGuard
+
+from .aliases import STEP_KEYS, WEAK_STEP_KEYS, resolve, words
+from .row_kinds import EVAL, flat, is_eval, melted
+from .settings import declared
+from .values import number
+
+Row = Mapping[str, Any]
+
+_HISTORIES = ("log_history", "history", "metrics", "logs", "steps", "records", "trajectory", "rows", "data")
+_RUNS = tuple(
+    "run run_id run_name experiment exp variant method algo algorithm "
+    "arm condition model trajectory trial fold seed".split()
+)
+"""Columns that may tell one run from another."""
+_VARIED = frozenset(
+    "lambda alpha gamma beta rho sweep variant ablation trial seed fold config setting lr weight coef coefficient arm "
+    "condition".split()
+)
+"""Words of columns that hold what a sweep varies."""
+_CLOCKED = frozenset("lr learning_rate".split())
+"""What a schedule moves within one run."""
+_NAMES = ("name", "id", "label", *_RUNS)
+"""Keys that may name the part of a document beside its rows."""
+_TRAIN = frozenset(("train", "training", "trainer"))
+_TEXTS = frozenset(
+    "prompt question completion completions response output generation messages text answer problem query code".split()
+)
+_LOG = re.compile(r"log|hist|metric|step|episode|curve|traject|train|record|epoch|iter|update|row", re.IGNORECASE)
+_CURVE = re.compile(
+    r"[_ ](?:curve|history|log|series|values|trace|trajectory"
+    r"|per_step|per_episode|per_epoch|per_iteration|over_time)$"
+)
+_COUNTED = re.compile(r"(epoch|step|iter|iteration|update|round|episode|checkpoint|ckpt)?[-_ ]?(\d+)", re.IGNORECASE)
+_ACROSS = (*STEP_KEYS, *WEAK_STEP_KEYS, "x", "index", "t")
+_UP = ("value", "y", "mean", "avg", "v")
+_DEEPEST = 5
+_MOST_RUNS = 50
+
+
+class Table(NamedTuple):
+    """The rows of one run, and what tells it from the others of the document."""
+
+    name: str
+    rows: Sequence[Row]
+    series: bool = False
+    """Whether its form says that the rows follow each other in time: columns, curves, a history."""
+
+
+def tables(value: Any, name: str = "") -> list[Table]:
+    """The tables of a document; the document itself as one row where it holds none.
+
+    Args:
+        value: the document.
+        name: its name, which tells what a mere list of numbers is.
+    """
+    if isinstance(value, list) and len(value) > 1 and all(map(_numeric, value)):
+        told = not isinstance(value[0], list)
+        return [Table("", [{curve(name): height} for height in value] if told else _scalar(value, name))]
+    if (traces := _traces(value.get("data") if isinstance(value, dict) else value)) and (rows := _curves(traces)):
+        return [Table("", rows, True)]
+    if isinstance(value, list):
+        return _of_list(value, 0) or [Table("", [])]
+    return _of_mapping(_unfolded(value), 0) or [Table("", [value])]
+
+
+def _scalar(points: list[Any], name: str) -> list[Row]:
+    """The rows of one scalar as TensorBoard's page gives it, ``[wall time, step, value]``, or of numbers in lists."""
+    steps = [point[1] for point in points if len(point) == 3 and isinstance(point[1], int)]
+    counted = len(steps) == len(points) and all(a < b for a, b in pairwise(steps))
+    return [{"step": point[1], curve(name): point[2]} if counted else {curve(name): point} for point in points]
+
+
+def _traces(data: Any) -> dict[str, list[list[Any]]]:
+    """The curves of a figure of Plotly, ``[{"name": "reward", "x": […], "y": […]}]``, by their names."""
+    alike = isinstance(data, list) and all(isinstance(trace, dict) and {"x", "y"} <= trace.keys() for trace in data)
+    named = {str(trace.get("name", "")): (trace["x"], trace["y"]) for trace in data} if alike else {}
+    if not all(isinstance(axis, list) for trace in named.values() for axis in trace):
+        return {}
+    return {name: [list(point) for point in zip(x, y, strict=False)] for name, (x, y) in named.items()}
+
+
+def curve(name: str) -> str:
+    """What a curve is of: its name without ``_history`` and the like, or the word in it that means a metric."""
+    short = _CURVE.sub("", name)
+    return short if resolve(short) else next((word for word in ("reward", "loss") if word in name.lower()), name)
+
+
+def _metric(name: str) -> str:
+    """The name of a column, without ``_history`` and the like where it is a metric's only so."""
+    short = _CURVE.sub("", name)
+    return short if resolve(short) and not resolve(name) else name
+
+
+def _of_list(value: list[Any], depth: int) -> list[Table]:
+    rows = widened([row for row in value if isinstance(row, dict) and "train_runtime" not in row])
+    if not rows:
+        head = value[0] if value else None
+        if len(value) > 2 and _header(head) and all(isinstance(row, list) and len(row) == len(head) for row in value):
+            return [Table("", [dict(zip(head, row, strict=True)) for row in value[1:]])]
+        return []
+    if depth < _DEEPEST and (not any(_means(row) for row in rows[:3]) or all(map(_holds_rows, rows))):
+        parts = [(row, _of_mapping(row, depth + 1)) for row in rows]
+        if all(len(found) == 1 for _, found in parts):
+            return _joined([(row, found[0].rows) for row, found in parts])
+    return [Table(name, part) for name, part in runs_of(rows).items()]
+
+
+def _holds_rows(row: Row) -> bool:
+    """Whether what a row tells is the history of a run, beside how it was set: ``{"lr": 1e-5, "history": [{…}]}``."""
+    inside = [v for v in row.values() if isinstance(v, list) and len(v) > 1 and isinstance(v[0], dict)]
+    settings = all(declared(key) for key, v in row.items() if _numeric(v) and _means({key: v}))
+    return len(inside) == 1 and settings and any(_means(inner) for inner in inside[0][:3] if isinstance(inner, dict))
+
+
+def widened(rows: Sequence[Row]) -> Sequence[Row]:
+    """The rows of a long table, ``metric, step, value``, as one for each step of each run, in whatever order they come.
+
+    As they stand where a metric comes twice at a step, and where the table is no long one.
+    """
+    names = {str(key).lower(): key for key in rows[0]} if rows else {}
+    across = next((names[name] for name in STEP_KEYS if name in names), None)
+    owners = [names[name] for name in _RUNS if name in names]
+    found: dict[tuple[str, ...], dict[float, dict[str, Any]]] = {}
+    for row in rows:
+        at = number(row.get(across)) if across else None
+        if at is None or (wide := melted(row)) is row:
+            return rows
+        metric = list(wide)[-1]
+        held = found.setdefault(tuple(str(row.get(key)) for key in owners), {}).setdefault(at, {})
+        if metric in held:
+            return rows
+        held.update(wide)
+    return [steps[at] for steps in found.values() for at in sorted(steps)]
+
+
+def _names_runs(key: str) -> bool:
+    """Whether a column of this name may tell one run from another: ``seed``, ``kl_lambda``, ``learning_rate``."""
+    low = key.lower()
+    return low in _RUNS or (not set(re.split(r"[\W_]+", low)).isdisjoint(_VARIED) and low not in _CLOCKED)
+
+
+def names_runs(keys: Iterable[str]) -> bool:
+    """Whether any column of a table may tell one run from another."""
+    return any(_names_runs(str(key)) for key in keys)
+
+
+def runs_of(rows: Sequence[Row]) -> dict[str, Sequence[Row]]:
+    """The rows of each run of a table that names its runs in a column; all under "" where it holds one."""
+    names = {str(key).lower(): key for key in rows[0]} if rows else {}
+    columns = [names[name] for name in _RUNS if name in names] or _varied(rows, names)
+    across = next((names[name] for name in _ACROSS if name in names), None)
+    if not columns or across is None:
+        return {"": rows}
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(" ".join(str(row.get(key, "")) for key in columns), []).append(row)
+        if len(found) > _MOST_RUNS:
+            return {"": rows}
+    steps = [{number(row.get(across)) for row in part} for part in found.values()]
+    shared = len(set().union(*steps)) < 0.7 * sum(map(len, steps))
+    return dict(found) if len(found) > 1 and shared and min(map(len, found.values())) > 1 else {"": rows}
+
+
+def _varied(rows: Sequence[Row], names: Mapping[str, str]) -> list[str]:
+    """The column of what a sweep varies: few values, each on many rows, that come again after others."""
+    for name, key in names.items():
+        values = [str(row.get(key, "")) for row in rows]
+        turns = sum(a != b for a, b in pairwise(values)) + 1
+        distinct = len(set(values))
+        if _names_runs(name) and 1 < distinct <= _MOST_RUNS and (turns > distinct or 3 * distinct <= len(values)):
+            return [key]
+    return []
+
+
+def _joined(parts: Sequence[tuple[Row, Sequence[Row]]]) -> list[Table]:
+    """Rows that lie in rows: the parts of one run, if an epoch numbers them, else a run each."""
+    segment = next(
+        (key for key in ("epoch", "iteration", "round") if all(number(p.get(key)) is not None for p, _ in parts)), ""
+    )
+    if segment:
+        return [Table("", [{segment: part[segment], **row} for part, rows in parts for row in rows])]
+    names = [next((str(part[key]) for key in _NAMES if isinstance(part.get(key), str | int)), "") for part, _ in parts]
+    if len(set(names)) < len(names):
+        names = [str(i + 1) for i in range(len(parts))]
+    return [Table(name, rows) for name, (_, rows) in zip(names, parts, strict=True)]
+
+
+def _of_mapping(value: Mapping[str, Any], depth: int) -> list[Table]:
+    names, data = value.get("columns"), value.get("data")
+    if _header(names) and isinstance(data, list):  # what pandas calls "split"
+        return _of_list([names, *data], depth)
+    for key in _HISTORIES:
+        inner = value.get(key)
+        if (
+            isinstance(inner, list)
+            and any(isinstance(row, dict) for row in inner)
+            and (found := _of_list(inner, depth + 1))
+        ):
+            return found
+        if isinstance(inner, dict) and (rows := columns(inner)) and not _runs_of_columns(inner):
+            return [Table("", rows, True)]
+    held = columns(value)
+    told = bool(held) and _means(held[0])
+    return (
+        _counted(value)
+        or _runs_of_columns(value)
+        or _runs_by_name(value)
+        or [Table("", rows, True) for rows in (held if told else [], _curves(value)) if rows][:1]
+        or _pivoted(value)
+        or (_within(value, depth) if depth < _DEEPEST else [])
+        or ([Table("", held)] if held and not _means(value) else [])  # else histograms beside the numbers of a summary
+    )
+
+
+def _counted(value: Mapping[str, Any]) -> list[Table]:
+    """Rows by number, ``{"1": {…}}`` or ``{"epoch_1": {…}}``; or columns of values by number, as pandas writes them."""
+    if not value or not all(isinstance(inner, dict) for inner in value.values()):
+        return []
+    found = [_COUNTED.fullmatch(str(key).lstrip("-")) for key in value]
+    if all(found) and len({m[1] for m in found if m}) == 1:
+        kind = (found[0][1] or "step").lower() if found[0] else "step"
+        return [Table("", [{kind: int(m[2]), **row} for m, row in zip(found, value.values(), strict=True) if m])]
+    first = next(iter(value.values()))
+    numbered = len(first) > 1 and all(str(key).isdigit() and number(v) is not None for key, v in first.items())
+    if not numbered or any(inner.keys() != first.keys() for inner in value.values()):
+        return []
+    return [Table("", [{"index": int(i), **{key: inner[i] for key, inner in value.items()}} for i in first])]
+
+
+def _runs_of_columns(value: Mapping[str, Any]) -> list[Table]:
+    """Several runs side by side, each a mapping of the same columns."""
+    held = {str(key): inner for key, inner in value.items() if isinstance(inner, dict)}
+    if len(held) < 2 or _sides(held):
+        return []
+    found = {key: rows for key, inner in held.items() if (rows := columns(inner)) and _means(rows[0])}
+    alike = {frozenset(rows[0]) for rows in found.values()}
+    return [Table(key, rows, True) for key, rows in found.items()] if len(found) > 1 and len(alike) == 1 else []
+
+
+def _runs_by_name(value: Mapping[str, Any]) -> list[Table]:
+    """Several runs side by side, each under the first part of its keys: ``{"small/loss": […], "large/loss": […]}``."""
+    parts: dict[str, dict[str, Any]] = {}
+    for key, inner in value.items():
+        head, slash, tail = str(key).partition("/")
+        if not slash or not isinstance(inner, list) or not resolve(tail) or resolve(str(key)):
+            return []
+        parts.setdefault(head, {})[tail] = inner
+    if len(parts) < 2 or len({frozenset(part) for part in parts.values()}) > 1:
+        return []
+    found = [(name, columns(part) or _curves(part)) for name, part in parts.items()]
+    return [Table(name, rows, True) for name, rows in found if rows]
+
+
+def _pivoted(value: Mapping[str, Any]) -> list[Table]:
+    """Several runs side by side within each metric: ``{"rewards_per_episode": {"easy": […], "hard": […]}}``."""
+    held = {_CURVE.sub("", str(key)): inner for key, inner in value.items() if isinstance(inner, dict) and inner}
+    held = {
+        key: inner for key, inner in held.items() if all(isinstance(v, list) and len(v) > 1 for v in inner.values())
+    }
+    names = next((list(inner) for key, inner in held.items() if resolve(key)), [])
+    found = [Table(name, columns({key: v[name] for key, v in held.items() if name in v}), True) for name in names]
+    return [table for table in found if table.rows and _means(table.rows[0])]
+
+
+def columns(value: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of columns by name: lists of numbers, or of the numbers of each step, as long as one another."""
+    held = flat(value).items()
+    lists = {_metric(key): v for key, v in held if isinstance(v, list) and v and not isinstance(v[0], dict)}
+    lists = {key: v for key, v in lists.items() if not isinstance(v[0], list) or not _points(v)}
+    lengths = [len(v) for v in lists.values() if any(_numeric(x) for x in v[:5])]
+    if not lengths:
+        return []
+
+    def tells(length: int) -> tuple[int, int, int, int]:
+        names = [key for key, v in lists.items() if len(v) == length]
+        known = [key for key in names if resolve(key)]
+        return len([key for key in known if not is_eval(key)]), len(known), len(names), length
+
+    longest = max(set(lengths), key=tells)
+    if longest < 2:
+        return []
+    table = {"step" if _is_counter(key, v) else key: v for key, v in lists.items() if len(v) == longest}
+    rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+    for key, v in lists.items():
+        if is_eval(key) and 1 < len(v) < longest and _numeric(v):
+            for at, height in zip(_evaluated(key, len(v), lists, rows), v, strict=False):
+                rows[at][key] = height
+    return rows
+
+
+def _evaluated(key: str, count: int, lists: Mapping[str, list[Any]], rows: Sequence[Row]) -> list[int]:
+    """The rows on which a score was taken that is held beside longer lists: those that a list of its steps names.
+
+    Without such a list they were taken every so many rows, if their number divides that of the rows; else nobody knows.
+    """
+    own = next((v for name, v in lists.items() if len(v) == count and _is_counter(name, v, "eval")), None)
+    if own is not None:
+        places = {row.get("step", i): i - 1 for i, row in enumerate(rows, 1)}
+        return [places[at] for at in own] if all(at in places for at in own) else []
+    apart, rest = divmod(len(rows), count)
+    return [] if rest else list(range(apart - 1, len(rows), apart))
+
+
+_COUNTERS = frozenset("step steps iteration iterations iter iters".split())
+
+
+def _is_counter(key: str, values: list[Any], beside: str = "train") -> bool:
+    """Whether a list counts the rows of others: ``steps``, ``train_iterations``, which only goes up."""
+    found = words(key)
+    if not found & _COUNTERS or found - _COUNTERS - {beside, "global"}:
+        return False
+    counts = [at if isinstance(at, int) else None for at in values]
+    return all(a is not None and b is not None and a < b for a, b in pairwise(counts))
+
+
+def _unfolded(value: Mapping[str, Any], depth: int = 0) -> Mapping[str, Any]:
+    """Metrics whose values lie a level deeper, ``{"reward": {"values": […], "steps": […]}}``, as lists or curves."""
+    inside = {key: inner for key, inner in value.items() if isinstance(inner, dict)}
+    found = {key: curve for key, inner in inside.items() if (curve := _folded(inner))}
+    if any(resolve(key) and not declared(key) for key in found):
+        return {**value, **found}
+    return {**value, **{k: _unfolded(inner, depth + 1) for k, inner in inside.items()}} if depth < _DEEPEST else value
+
+
+def _folded(inner: Mapping[str, Any]) -> list[Any]:
+    """The values of one metric, each with its step where these lie beside them; nothing where it is something else."""
+    lists = {key.lower().removesuffix("s"): v for key, v in inner.items() if isinstance(v, list)}
+    heights = next((lists.pop(key) for key in ("value", "y") if key in lists), [])
+    if len(lists) > 1 or not all(map(_numeric, heights)) or any(isinstance(v, dict) for v in inner.values()):
+        return []
+    (across, steps), *_ = *lists.items(), ("", [])
+    if not across:
+        return heights
+    alike = across.lstrip("_") in _ACROSS and len(steps) == len(heights)
+    return [list(point) for point in zip(steps, heights, strict=True)] if alike else []
+
+
+def _curves(value: Mapping[str, Any]) -> list[Row]:
+    """The rows of curves by name: lists of ``[step, value]`` or of ``{"step": …, "value": …}``."""
+    rows: dict[float, dict[str, Any]] = {}
+    for key, curve in flat(value).items():
+        name = _CURVE.sub("", key)
+        for at, height in _points(curve) if isinstance(curve, list) and resolve(name) else ():
+            rows.setdefault(at, {"step": at})[name] = height
+    return [rows[at] for at in sorted(rows)] if len(rows) > 1 else []
+
+
+def left_out(value: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, int]:
+    """The lists of numbers in a document that none of the rows which were made of it holds, and how long they are."""
+    held = {str(key).rpartition("/")[2] for row in rows for key in row}
+    whole = flat(_unfolded(value))
+    lists = {key: v for key, v in whole.items() if isinstance(v, list) and len(v) > 1 and all(map(_numeric, v))}
+    names = {key: key.rpartition("/")[2] for key, v in lists.items() if not _is_counter(key, v)}
+    return {key: len(lists[key]) for key, name in names.items() if not {name, _CURVE.sub("", name)} & held}
+
+
+def _points(curve: list[Any]) -> list[tuple[float, Any]]:
+    """The points of a curve; none where a list is something else."""
+    found = []
+    for point in curve:
+        if isinstance(point, dict):
+            named = {str(key).lower(): v for key, v in point.items()}
+            point = [next((named[key] for key in keys if key in named), None) for keys in (_ACROSS, _UP)]
+        if (
+            not isinstance(point, list | tuple)
+            or len(point) != 2
+            or (at := number(point[0])) is None
+            or not _numeric(point[1])
+        ):
+            return []
+        found.append((at, point[1]))
+    steps = [at for at, _ in found]
+    return found if all(at.is_integer() for at in steps) and all(a < b for a, b in pairwise(steps)) else []
+
+
+def _within(value: Mapping[str, Any], depth: int) -> list[Table]:
+    """The tables under the keys of a mapping: of one run where they are training and evaluation, else a run each."""
+    found: dict[str, list[Table]] = {}
+    for key, inner in value.items():
+        inside = _of_list(inner, depth + 1) if isinstance(inner, list) else []
+        inside = _of_mapping(inner, depth + 1) if isinstance(inner, dict) else inside
+        if inside := [table for table in inside if _is_log(table, str(key))]:
+            found[str(key)] = inside
+    if _sides(found) and all(len(inside) == 1 for inside in found.values()):
+        rows = [row for key, (table,) in found.items() for row in _of_side(key, table.rows)]
+        steps = [next((at for key in _ACROSS if (at := number(row.get(key))) is not None), None) for row in rows]
+        known = [at for at in steps if at is not None]
+        order = sorted(range(len(rows)), key=known.__getitem__) if len(known) == len(rows) else range(len(rows))
+        return [Table("", [rows[i] for i in order])]
+    if len(found) == 1:
+        return next(iter(found.values()))
+    return [Table(f"{key} {t.name}".strip(), t.rows, t.series) for key, inside in found.items() for t in inside]
+
+
+def _sides(held: Mapping[str, Any]) -> bool:
+    """Whether keys are those of training and its evaluation."""
+    heads = {key.lower().split("_")[0] for key in held}
+    return bool(heads & _TRAIN) and heads <= _TRAIN | EVAL
+
+
+def _of_side(key: str, rows: Sequence[Row]) -> Iterator[Row]:
+    for row in rows:
+        yield row if key.lower().split("_")[0] in _TRAIN else {"split": "eval", **row}
+
+
+def _is_log(table: Table, key: str) -> bool:
+    """Whether rows under a key are metrics over time, not answers of a model or results of several."""
+    rows = table.rows
+    if len(rows) < 2 or not any(_means(row) for row in rows[:3]):
+        return False
+    names = {str(name).lower() for row in rows[:3] for name in row}
+    counted = table.series or names & {*STEP_KEYS, *WEAK_STEP_KEYS} or _LOG.search(key)
+    return not names & _TEXTS and bool(counted)
+
+
+def _means(row: Row) -> bool:
+    """Whether a row tells a metric; a number of its own is none."""
+    return any(
+        _numeric(v) and any(alias.field not in ("epoch", "wall_time") for alias in resolve(key))
+        for key, v in flat(row).items()
+    )
+
+
+def _numeric(value: Any) -> bool:
+    if isinstance(value, list):
+        return bool(value) and all(number(x) is not None for x in value)
+    return not isinstance(value, bool) and number(value) is not None
+
+
+def _header(value: Any) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and len(value) > 1 and all(isinstance(name, str) for name in value)

@@ -1,0 +1,84 @@
+"""A repository of Aim: the runs that its index holds, read by Aim's own library, since its store is RocksDB's.
+
+The library is asked for only here. What has not been indexed yet (Aim does it when its interface is open, or by
+``aim storage reindex``) the library does not show, and the answer then says so.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from ...run import Run
+from ..input import Head, Input, NotRead, ReadError
+from ..row_buffer import Rows
+from ..row_kinds import EVAL
+
+FORMAT = "aim"
+_SYSTEM = "__system__"
+
+
+def sniff(head: Head) -> int:
+    """The repository's SQLite file of names, which stands for all of it."""
+    return 3 if head.raw.startswith(b"SQLite format 3\0") and b"CREATE TABLE run_tag" in head.raw else 0
+
+
+def read(file: Input) -> list[Run]:
+    try:
+        library: Any = importlib.import_module("aim")
+    except ImportError as error:
+        raise ReadError(
+            f"{file.source}: a repository of Aim, which its own library reads: pip install aim ({error})"
+        ) from None
+    told, waiting = _told(file, library)
+    if not told:
+        why = f"none of whose runs ({waiting}) is indexed yet: aim storage reindex" if waiting else "without a run"
+        raise ReadError(f"{file.source}: a repository of Aim {why}")
+    found = [_run(file, run) for run in told]
+    if waiting:
+        why = f"of this repository {waiting} more are not indexed, and not read: aim storage reindex"
+        found[0].notes.append(NotRead(why))
+    return found
+
+
+class Told(NamedTuple):
+    """What the library tells of a run."""
+
+    name: str
+    settings: Any
+    points: list[tuple[str, int, Any]]
+
+
+def _told(file: Input, library: Any) -> tuple[list[Told], int]:
+    """The runs of a repository that are indexed, and how many are not. Raises `ReadError` where it is damaged."""
+    try:
+        repository = library.Repo(str(file.path.parent.parent))
+        found = [Told(run.hash, run[...], list(_points(run))) for run in repository.iter_runs()]
+        return found, len(repository.list_all_runs()) - len(found)
+    except Exception as error:  # noqa: BLE001 - those of RocksDB, SQLite and the library itself have no other root
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ReadError(f"{file.source}: a repository of Aim that its library cannot read: {why}") from None
+
+
+def _run(file: Input, told: Told) -> Run:
+    rows = Rows(replace(file, shown=f"{file.source} ({told.name})"), FORMAT)
+    table: dict[int, dict[str, Any]] = {}
+    for key, step, value in told.points:
+        table.setdefault(step, {})[key] = value
+    for step in sorted(table):
+        rows.add(table[step], step=step)
+    rows.declare(told.settings)
+    return rows.run()
+
+
+def _points(run: Any) -> Iterator[tuple[str, int, Any]]:
+    """Key, step and value of each metric; of the contexts only what tells an evaluation from the training."""
+    for metric in run.metrics():
+        if metric.name.startswith(_SYSTEM):
+            continue
+        subset = str(metric.context.to_dict().get("subset", ""))
+        key = f"{subset}/{metric.name}" if subset in EVAL else metric.name
+        for step, (value, *_) in metric.data.items():
+            yield key, int(step), value

@@ -1,0 +1,317 @@
+"""The console of a trainer: each line goes to the format that knows it, and the surest format wins.
+
+Lines of known trainers are read first; while none has shown up, the general reader looks at every line that has a
+number in it. Completions are printed between the metrics, so a line must look like its neighbours to count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ...run import Run
+from ..aliases import resolve
+from ..endings import TAIL, ending
+from ..input import Head, Input, NotRead
+from ..known_warnings import metric, refused, sign
+from ..row_buffer import Rows
+from ..settings import declared
+from ..values import number
+from . import keyvalue, pairs, trl_console, verl_console
+from .indented import Indented
+
+FORMAT = "console"
+_LONGEST = 1 << 16
+"""Characters of a metrics line at most; longer ones are texts."""
+
+_BRACE, _PERCENT = b"{%"
+"""Bytes as numbers: Python finds them several times as fast as texts."""
+_OPENS = re.compile(r"\{(['\"])[\w/ .-]{1,80}\1: -?\d[^{}]*$")
+"""The first line of a row that a terminal has wrapped: its first value is a number, and it does not end."""
+_WRAPPED, _LOST = 40, 2
+"""Lines of such a row at most, and blanks at the end of one that a copy of the terminal may have lost."""
+_AGREE = "rollout_"
+"""How the fields begin that hold sampler against trainer."""
+_FAILS = b"tensor contains"
+"""What the error of a policy that has become NaN says."""
+_AVERAGES = b" - avg_final_rewards: "
+"""What SkyRL's line of rewards begins with; the mapping of the same step's update follows it."""
+_PRINTED_BY = re.compile(rb"\([\w./:-]{1,80},? ?pid=\d{1,10}")
+"""What Ray puts before the lines of each process."""
+_RANK = re.compile(r"\[(?:rank|default|trainer)[ :]?(\d{1,5})(?:\|\d{1,5})?\]", re.IGNORECASE)
+"""What torchrun and accelerate put before the lines of each process."""
+
+
+_NAMES = re.compile(r"[A-Za-z]\w*\s?[:=] ?[-+.\d]")
+"""A name and its number, as they may stand before a mapping on the same line."""
+
+
+def sniff(head: Head) -> int:
+    return 0 if head.binary else 1
+
+
+def read(file: Input) -> list[Run]:
+    console, settled = _Console(file), False
+    tail: list[tuple[int, bytes]] = []
+    for first, lines in file.blocks():
+        tail = [*tail, *enumerate(lines[-TAIL:], first + max(len(lines) - TAIL, 0))][-TAIL:]
+        for line, raw in enumerate(lines, first):
+            if raw[:1] == b"(":
+                console.printed(raw)
+            if raw.find(b"step:") >= 0:
+                console.unwrap()
+                if console.steps.quick(line, raw):
+                    continue
+            elif settled and _BRACE not in raw and _PERCENT not in raw and not _speaks(raw):
+                continue
+            for text in file.texts(raw):
+                if len(text) <= _LONGEST:
+                    console.see(line, text)
+            settled = console.settled
+    runs = console.best()
+    console.tell_the_open(runs[-1])
+    _tell_the_end(runs, ((line, text) for line, raw in tail for text in file.texts(raw)))
+    return runs
+
+
+def _speaks(raw: bytes) -> bool:
+    """Whether a line without a mapping holds what is read although the trainer is known."""
+    return raw.find(_AVERAGES) >= 0 or raw.find(_FAILS) >= 0
+
+
+def _said(text: str) -> dict[str, float]:
+    """The metrics of a line before its mapping: ``rl_loss: 0.2, entropy: 0.8, rewards: {…}``."""
+    before = text[: max(text.find("{"), 0)]
+    return pairs.metrics(before) if _NAMES.search(before) else {}
+
+
+def _tell_the_end(runs: list[Run], tail: Iterable[tuple[int, str]]) -> None:
+    """Notes how the log ends on the run that it ends with."""
+    last = max(runs, key=lambda run: int(run.lines[-1]) if len(run) else 0)
+    if (end := ending(tail, int(last.lines[-1]) if len(last) else 0)) is not None:
+        last.notes.insert(0, end.words(len(last)))
+
+
+def of_texts(file: Input, texts: Iterable[tuple[int, str]]) -> list[Run]:
+    """The run of a console whose lines lie in another format."""
+    console = _Console(file)
+    for line, text in texts:
+        if len(text) <= _LONGEST:
+            console.see(line, text)
+    return console.best()
+
+
+class _Console:
+    def __init__(self, file: Input) -> None:
+        self.trl = Rows(file, trl_console.FORMAT)
+        self.verl = Rows(file, verl_console.FORMAT)
+        self.steps = verl_console.Lines(self.verl)
+        self.wrapped = verl_console.Wrapped()
+        self.indented = Indented()
+        self.general = keyvalue.General(file)
+        self.warned, self.refused = Rows(file, trl_console.FORMAT), Rows(file, verl_console.FORMAT)
+        """What warnings alone tell, of TRL and of verl, where the metrics went to a tracker."""
+        self.config = verl_console.Config()
+        self.bars = trl_console.Bars()
+        self.last = self._rank = ""
+        self._known = self._by_bar = False
+        self._origins: dict[bytes, int] = {}
+        self._open: list[str] = []
+        self._opened = 0
+        self._averages: dict[str, str] = {}
+        self._averaged = 0
+        self.epochs = False
+        self.rollouts: list[int] = []
+
+    @property
+    def settled(self) -> bool:
+        """Whether a known trainer prints here, so that other lines need no look."""
+        looked = self.config.open or self._open or self.wrapped.open or self.indented.open or self.indented.used
+        return bool(self._known) and not looked
+
+    def see(self, line: int, text: str) -> None:
+        if self._of_another_process(text):
+            return
+        if self.wrapped.open and self.wrapped.goes_on(text):
+            return
+        self.unwrap()
+        if self.wrapped.begins(line, text):
+            return
+        if self._open or _OPENS.match(text):
+            for whole in self._unwrapped(line, text):
+                self._see(line, whole)
+        else:
+            self._see(line, text)
+
+    def _see(self, line: int, text: str) -> None:
+        if self.indented.see(text):
+            if not self._known:
+                self.general.see(line, text)  # it may be another trainer's
+            return
+        if self.indented.ends(text):
+            self._take_indented()
+        if "Step " in text and self.indented.begins(line, text) and self._known:
+            return
+        if "step:" in text and " - " in text and self.steps.see(line, text):
+            self._known = True
+            return
+        if averages := trl_console.averages(text):
+            self._take_averages()
+            self._averages, self._averaged = averages, line
+            return
+        if "% " in text:
+            text = trl_console.drawn(text)
+        if "%|" in text:
+            if self.bars.see(text):
+                self.trl.end()
+            if self._known and "{" not in text:
+                return
+        if "{" in text or self.config.open or text[:1] in ("'", '"'):
+            if (found := trl_console.mapping(text)) is not None and self._mapping(line, text, *found):
+                return
+            if config := self.config.see(text):
+                self._printed(line, config)
+            if self.config.took:
+                return
+        if (message := sign(text)) is not None:
+            for rows in (self.trl, self.verl, self.general.rows, self.warned):
+                rows.event("log-warning", message, line)
+        if not self._known and (told := metric(text)):
+            self.warned.add(told, line)
+        if not self._known and (told := refused(text)):
+            self.refused.add(told, line)
+        if "actor_rollout_ref." in text:
+            self.declare(verl_console.overrides(text))
+        if not self._known:
+            self.general.see(line, text)
+
+    def _take_indented(self) -> None:
+        """Adds the row of an indented mapping that has ended."""
+        if (row := self.indented.whole()) is not None:
+            self._known |= self.verl.add(row.metrics, row.line, row.step)
+
+    def _take_averages(self) -> None:
+        """Adds the rewards of a step that no mapping of its update has followed."""
+        if self._averages:
+            self._known |= self.trl.add(self._averages, self._averaged)
+            self._averages = {}
+
+    def unwrap(self) -> None:
+        """Reads the line of verl's metrics that was held for more of it."""
+        if self.wrapped.open:
+            self._see(*self.wrapped.whole())
+
+    def _unwrapped(self, line: int, text: str) -> list[str]:
+        """The lines to be read now: a row once it is whole; what was held for one, where this line ends none."""
+        held = self._open
+        if "%|" in text:
+            return [text]
+        if held and "{" not in text and len(held) < _WRAPPED and abs(len(held[-1]) - len(held[0])) <= _LOST:
+            held.append(text)
+            self._open = [] if "}" in text else held
+            return [] if self._open else ["".join(held)]
+        self._open, self._opened = [text] if _OPENS.match(text) else [], line
+        return held if self._open else [*held, text]
+
+    def tell_the_open(self, run: Run) -> None:
+        """Notes a row of a known trainer that the log breaks off in."""
+        if self._open and self._known:
+            run.notes.append(NotRead(f"line {self._opened} begins a row that never ends, and was left out"))
+
+    def printed(self, raw: bytes) -> None:
+        """The rows that follow are those of the process that a line names."""
+        found = _PRINTED_BY.match(raw)
+        if found is None:
+            return
+        process = found[0]
+        origin = self._origins.setdefault(process, len(self._origins) + 1)
+        if origin != self.trl.origin:
+            self.unwrap()
+            self.trl.flush()
+            self.verl.flush()
+            self.trl.origin = self.verl.origin = origin
+
+    def _of_another_process(self, text: str) -> bool:
+        """Whether a line is that of a second process of the job, which prints what the first one prints."""
+        rank = _RANK.match(text) if text[:1] == "[" else None
+        if rank is None:
+            return False
+        self._rank = self._rank or rank[1]
+        return rank[1] != self._rank
+
+    def _mapping(self, line: int, text: str, body: str, before: str) -> bool:
+        """Takes a row of metrics; False for a mapping that is none."""
+        step, of_rollout = trl_console.counted(before)
+        if text == self.last or ("epoch" in body and self.last.endswith(body)):
+            return True  # every process of a job prints the same row, some behind its number
+        said = _said(text)
+        at = step if step is not None else self.bars.position
+        self._by_bar |= at is not None and step is None
+        raw = trl_console.json(body).encode()
+        if not of_rollout and not self._averages and not said and self.trl.quick(raw, line, at):
+            self.last = text
+            return True
+        row = trl_console.row(body)
+        if row is None:
+            return False
+        row = {**said, **row}
+        if "train_runtime" in row:
+            self.trl.end()
+            self.bars = trl_console.Bars()
+            return True
+        self.last = text
+        if not any(resolve(key) and not declared(key) for key in row) and any(map(declared, row)):
+            self.declare(row)
+            return True
+        if step is None and (not trl_console.tells(row) or (self.epochs and "epoch" not in row)):
+            return True  # a mapping in a completion, or of one
+        row, self._averages = {**self._averages, **row}, {}
+        if self.trl.add(row, line, at):
+            if of_rollout:
+                self.rollouts.append(len(self.trl) - 1)
+            else:
+                self.trl.learn(row, raw, at, strict=False)
+            self._known |= trl_console.updates(row)
+            self.epochs |= "epoch" in row
+            self.bars.settle()
+        else:
+            self.declare(row)
+        return True
+
+    def _printed(self, line: int, mapping: dict[str, Any]) -> None:
+        """A mapping over many lines: a row of metrics where it holds nothing but numbers, else the configuration.
+
+        One that tells nothing but how sampler and trainer agree stands beside lines that hold the metrics.
+        """
+        metrics = [key for key in mapping if resolve(key) and not declared(key)]
+        if metrics and all(resolve(key)[0].field.startswith(_AGREE) for key in metrics) and not self._known:
+            for key, value in mapping.items():
+                self.general.see(line, f"{key}: {value}")
+        elif len(metrics) > 1 and all(number(value) is not None for value in mapping.values()):
+            self._known |= self.trl.add(mapping, line, trl_console.counted(self.config.before)[0])
+        else:
+            self.declare(mapping)
+
+    def declare(self, config: Mapping[str, object]) -> None:
+        for rows in (self.trl, self.verl, self.general.rows):
+            rows.declare(config)
+
+    def best(self) -> list[Run]:
+        """The runs of the format that understood most."""
+        self.unwrap()
+        self._take_averages()
+        self._take_indented()
+        self.trl.flush()
+        self.verl.flush()
+        alone = max((self.warned, self.refused), key=len)
+        alone.flush()
+        if self.rollouts:
+            self.trl.join(self.rollouts)
+        self.trl.by_bar = self._by_bar
+        known = max((self.verl, self.trl), key=lambda rows: len(rows) * len(rows.columns))
+        if len(known) and (len(known.columns) > 1 or known is self.verl):  # one held-out score alone may be all of it
+            known.mends = True
+            return known.runs()
+        runs = self.general.finish()
+        return runs if any(len(run) for run in runs) else alone.runs() if len(alone) else runs

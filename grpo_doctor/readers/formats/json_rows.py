@@ -1,0 +1,160 @@
+"""One JSON document: ``trainer_state.json`` with its ``log_history``, or the tables that it holds."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+from ...limits import spent
+from ...run import Run
+from ..aliases import resolve
+from ..document import Table, left_out, tables
+from ..input import Head, Input, NotRead
+from ..row_buffer import Rows
+from ..row_kinds import flat
+from ..settings import declared
+from ..values import as_json, loaded, number
+
+FORMAT = "json"
+TRAINER_STATE = "trainer-state"
+WANDB_SUMMARY = "wandb-summary"
+_CONFIGS = ("config", "args", "hparams", "hyperparameters", "params", "settings")
+_SPACE = re.compile(r"[\ufeff\s,]*")
+_LIST = re.compile(r"""\[\s*(?:\[\s*(?:"[^"\n]*"|-?\d[\d.eE+-]*)\s*,|(?:-?\d[\d.eE+-]*\s*,\s*){2})""")
+"""A list of numbers, or of rows below a row of names."""
+_HISTORY = re.compile(r"\[\s*(\{[^{}]{1,4000}\})\s*,\s*\{")
+"""A list of rows, as it is pasted below a line or two that say what it is."""
+_END = re.compile(r"\}\s*\]")
+_SAID = 12
+"""Lines above such a list at most."""
+_whole = json.JSONDecoder()
+
+
+def sniff(head: Head) -> int:
+    text = head.text.lstrip("\ufeff \t\r\n\0")
+    if text[:1] not in ("{", "["):
+        return 3 if _history(text) else 0
+    if text[:1] == "[":
+        return 3 if text[1:].lstrip()[:1] == "{" else 2 if _LIST.match(text) else 0
+    if '"log_history"' in text:
+        return 3
+    first = text.split("\n", 1)[0].strip()
+    if first == "{" or (len(head.lines) == 1 and isinstance(loaded(first), dict)):
+        return 3
+    return 1 if text[1:].lstrip()[:1] == '"' else 0
+
+
+def _history(text: str) -> int:
+    """Where a pasted list of rows begins, 0 where there is none."""
+    found = _HISTORY.search(text)
+    if found is None or "{" in (said := text[: found.start()]) or said.count("\n") > _SAID:
+        return 0
+    if (end := _END.search(text, found.end())) is not None and "{" in text[end.end() :]:
+        return 0  # one of several, as a trainer prints the responses of each step
+    row = loaded(as_json(found[1]))
+    told = [key for key, value in row.items() if number(value) is not None and resolve(key)] if row == row else ()
+    return found.start() if len(told) > 1 else 0
+
+
+def read(file: Input) -> list[Run]:
+    text = file.text()
+    if at := _history(text):
+        text = text[at : end.end() if (end := _END.search(text, at)) is not None else None]
+    value = loaded(text.strip("\ufeff \t\r\n\0"))
+    if not isinstance(value, dict | list):
+        text = as_json(text)  # as ``print(trainer.state.log_history)`` has it
+        value = loaded(text.strip("\ufeff \t\r\n\0"))
+    if not isinstance(value, dict | list) and len(documents := _documents(text)) > 1:
+        value = documents
+    elif not isinstance(value, dict | list):
+        value = _salvaged(text)
+        file.notes.append(NotRead("the JSON is torn; the rows before the tear were read"))
+    if isinstance(value, dict) and "log_history" in value:
+        return [_trainer_state(file, value)]
+    format = WANDB_SUMMARY if file.path.name == "wandb-summary.json" else FORMAT
+    found = tables(value, file.path.stem)
+    runs = [_run(file, format, table, value, len(found) > 1) for table in found]
+    trained = [run for run in runs if run.run_type not in ("evaluation", "none")]
+    return trained or runs
+
+
+def _run(file: Input, format: str, table: Table, value: Any, several: bool) -> Run:
+    rows = Rows(replace(file, shown=f"{file.source} ({table.name})") if several else file, format)
+    for row in table.rows:
+        rows.add(row)
+    if isinstance(value, dict):
+        own = {k: v for k, v in value.items() if not isinstance(v, list)}
+        if any(row is value for row in table.rows):  # what a schedule has come to is not what was declared
+            own = {k: v for k, v in own.items() if "learning_rate" not in {alias.field for alias in resolve(k)}}
+        rows.declare({k: v for k, v in own.items() if k in _CONFIGS or not (several and isinstance(v, dict))})
+        if not several:
+            rows.unread.update(left_out(value, table.rows) if table.series else {})
+            rows.unread.update(_passed_over(value, rows))
+    return rows.run()
+
+
+def _passed_over(document: dict[str, Any], rows: Rows) -> dict[str, int]:
+    """The keys of a document of which no row was made, and how many values each holds."""
+    told = rows.seen | rows.unread.keys()
+    left: dict[str, int] = {}
+    for key, value in document.items():
+        if key in told or key in _CONFIGS or declared(key):
+            continue
+        inside = flat({key: value}) if isinstance(value, dict) else {}
+        of_rows = value[0].keys() if isinstance(value, list) and value and isinstance(value[0], dict) else ()
+        if not told.isdisjoint(of_rows) or not (rows.seen - rows.unread.keys()).isdisjoint(inside):
+            continue
+        if inside and not (inside := {name: v for name, v in inside.items() if name not in told}):
+            continue
+        lists = {name: len(v) for name, v in inside.items() if isinstance(v, list)}
+        figures = lists | {name: 1 for name, v in inside.items() if number(v) is not None}
+        if inside and len(figures) <= _FEW:
+            left.update(figures)
+        elif isinstance(value, list | dict) or number(value) is not None:
+            left[key] = len(value) if isinstance(value, list | dict) else 1
+    return left
+
+
+_FEW = 20
+"""Figures of a part of a document that are told one by one; of a larger one only its name."""
+
+
+def _trainer_state(file: Input, state: dict[str, Any]) -> Run:
+    rows = Rows(file, TRAINER_STATE)
+    history = state["log_history"]
+    for row in history if isinstance(history, list) else ():
+        if isinstance(row, dict) and "train_runtime" not in row:
+            rows.add(row)
+    rows.declare({key: state[key] for key in ("max_steps", "train_batch_size") if key in state})
+    return rows.run()
+
+
+def _documents(text: str) -> list[Any]:
+    """Documents that follow each other, such as rows that are printed over several lines; a torn last one is left."""
+    found: list[Any] = []
+    at = 0
+    while (between := _SPACE.match(text, at)) and between.end() < len(text):
+        spent()
+        try:
+            value, at = _whole.raw_decode(text, between.end())
+        except (ValueError, RecursionError):
+            break
+        found.append(value)
+    return found
+
+
+def _salvaged(text: str) -> Any:
+    """The whole objects of a list whose writer was stopped: everything up to the last row that ends."""
+    cut = len(text)
+    for _ in range(64):
+        cut = text.rfind("}", 0, cut)
+        if cut < 0:
+            return {}
+        for closing in ("]", "]}", "", "}"):
+            spent()
+            value = loaded(text[: cut + 1].lstrip("\ufeff \t\r\n") + closing)
+            if isinstance(value, dict | list):
+                return value
+    return {}

@@ -1,0 +1,449 @@
+"""The general reader: metrics that a trainer written by hand prints as ``key: value``, ``key=value`` or ``key value``.
+
+It knows no trainer. A line with numbers has a shape: the names before its numbers. Shapes that come again and again
+and whose names mean record fields are metrics; names are understood in any language of the alias table. The step
+stands in the line itself (``iter 12``, ``[12/500]``, ``第12步``) or in a headline above it. Headlines must count up,
+which ``Step 1: … Step 2: …`` in the answers of a model do not.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from heapq import merge
+from operator import itemgetter
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from ...run import Run
+from ..aliases import resolve, words
+from ..fast import CHUNK
+from ..input import Input, NotRead
+from ..row_buffer import Rows
+from ..row_kinds import OF_RL
+from ..settings import declared
+from ..steps import excursions
+from ..values import number
+from . import table, text_tables
+from .histories import Histories
+from .pairs import NUMBER, apart, counter_first, pairs, plain, said
+from .prose_filter import Essay
+from .repeated_lines import Shape, backs, counts_as, counts_up, is_metric, is_step, is_weak
+
+FORMAT = "key-value-console"
+
+_ATTACHED = re.compile(r"(step|iter|iteration|update|epoch|\b(?:it|ep|upd))(?=\d)", re.IGNORECASE)
+_OF_RL = frozenset("kl kl_loss policy_loss clip_fraction ratio_mean advantage_mean advantage_std success_rate".split())
+"""Fields beside which a bare ``R`` is the reward."""
+_BARE = {"R": "reward", "R std": "reward std", "r": "reward", "r std": "reward std"}
+_TRAINS = frozenset("reward_mean reward_std grad_norm kl policy_loss".split())
+_LEAST_ROWS = 4
+"""Rows that a table has at least which is read in the place of the lines beside it."""
+_LETTERS = re.compile(r"[^\W\deE_]")
+"""What a line of numbers alone does not hold, but for the exponents."""
+_LEAST_NAMELESS = 3
+"""Lines of numbers without a name from which they are told, where nothing else is read."""
+_HELD_OUT_TWICE = 2
+"""Lines of an evaluation that are enough: one before the training and one behind it."""
+_LEAST_METRICS = 4
+"""Metrics, one of which only training has, that make lines which come once a row of one step."""
+_HELD_OUT = re.compile(
+    r"(?:^\W*|(?:INFO|DEBUG)\W+)(?:eval|evaluation|val|validation|test)\b"
+    r"(?:\s*[|\])@]|\s*:(?!\s*[-+.\d])|\s*:\s*\d{1,3}%\||\s+(?:step|iter|iteration|epoch|at|after|results?|metrics)\b)"
+    r"|[\[(](?:eval|evaluation|val|validation|test)[\])]|\bevaluated \S{1,60} in \d",
+    re.IGNORECASE,
+)
+"""What a line of an evaluation begins with: its metrics are not those of training."""
+_ANNOUNCED = re.compile(
+    r"\b(?:evaluating|validating|running (?:evaluation|validation))\b(?:[^\w:=]*$|\s?(?:\.\.\.|…))", re.IGNORECASE
+)
+"""How a line ends, but for what it says behind its dots, that says that an evaluation begins: the metrics that come
+next are of it."""
+_OF_A_SAMPLE = re.compile(
+    r"\W*(?:sample|completion|response|candidate|generation|answer)\s?[#(\[]?\s?\d{0,6}(?:/\d{1,6})?[)\]]?\s?[:|]",
+    re.IGNORECASE,
+)
+"""What a line of one response begins with: its reward is not that of a step."""
+_OF_AN_ENVIRONMENT = re.compile(r"\b(action)\b.{1,400}\b(done|terminated)\s?[:=]\s?(?:true|false)\b", re.IGNORECASE)
+"""A step of an environment, as OpenEnv's transcripts print it: its reward is that of one action, and no update's."""
+_PHASE = re.compile(r"\b(Started|Finished): '(\w{1,40})'")
+"""What SkyRL prints before and after each part of a step: what stands between those of ``eval`` is held out."""
+_HEADING = re.compile(r"(\s*)[^\w\s]{0,3}\s?(\w[\w /]{0,40}?)\s?:\s*")
+"""A line that names what the statistics below it, which stand further to the right, are of."""
+_AROUND, _LONGEST_NAME = " \t*#:|", 40
+"""What may stand around a name that has a line of its own, above its number, and how long such a name is at most."""
+_STATISTICS = frozenset("mean std min max median".split())
+_LONGEST_LINE = 4096
+_RULE = re.compile(r"\W{6,}$")
+_ASTRAY = 0.2
+"""Share of the rows of a shape that may stand at a step before that of the row above them."""
+_MOST_SHAPES = 20_000
+_MOST_OTHERS = 1000
+
+
+@lru_cache(maxsize=4096)
+def _of_rl(name: str) -> bool:
+    """Whether a name means a field that supervised training has not."""
+    return any(alias.field in _OF_RL for alias in resolve(name))
+
+
+_Heads: TypeAlias = "dict[str, tuple[array[int], array[float], array[float]]]"
+"""By how they begin: the places of headlines, the steps that they name, and the epochs."""
+
+
+class General:
+    """Collects the lines of a console that no known trainer printed."""
+
+    def __init__(self, file: Input) -> None:
+        self.rows = Rows(file, FORMAT)
+        self._shapes: dict[tuple[str, ...], Shape] = {}
+        self._heads: _Heads = {}
+        self._weak_heads: _Heads = {}
+        self._order = 0
+        self._nameless = array("q")
+        self._breaks = array("q")
+        self._others: Counter[str] = Counter()
+        self._evaluates = self._announced = self._follows = False
+        self._heading: tuple[int, str] | None = None
+        self._bare = ""
+        self._histories = Histories()
+        self._essay = Essay(file.path.name)
+        self._table = text_tables.Below()
+
+    def see(self, line: int, text: str) -> None:
+        self._histories.see(line, text)
+        self._essay.see(line, text)
+        self._table.see(line, text)
+        if len(text) > _LONGEST_LINE or _OF_A_SAMPLE.match(text):
+            return
+        if (step := _OF_AN_ENVIRONMENT.search(text)) is not None:
+            self.rows.seen.update(step.groups())
+            return
+        if "ating" in text and _ANNOUNCED.search(text):
+            self._announced, self._follows = True, False
+        if not NUMBER.search(text):
+            self._without_numbers(text)
+            return
+        text = self._rewritten(text)
+        names, values = pairs(text)
+        if not any(names):
+            if not _LETTERS.search(text):
+                self._nameless.append(line)
+            return
+        names, told = self._named(text, names)
+        self._order += 1
+        if not told:
+            self._headline(text, names, values)
+        elif (shape := self._shape(names)) is not None:
+            shape.bar = "%|" in text
+            shape.order.append(self._order)
+            shape.lines.append(line)
+            shape.values.extend(values)
+
+    def _without_numbers(self, text: str) -> None:
+        """A line that may be the heading of statistics, a name above its number, or a rule between two blocks."""
+        heading = _HEADING.fullmatch(text) if text.rstrip().endswith(":") else None
+        self._heading = (len(heading[1]), heading[2]) if heading and is_metric(heading[2]) else None
+        bare = text.strip(_AROUND)
+        self._bare = bare if 0 < len(bare) < _LONGEST_NAME and (is_metric(bare) or is_step(bare)) else ""
+        if (not text.strip() or _RULE.match(text)) and (not self._breaks or self._breaks[-1] != self._order):
+            self._breaks.append(self._order)
+
+    def _rewritten(self, text: str) -> str:
+        """A line as pairs of names and numbers: with the name above it, without its sentence, its lists as means."""
+        if self._bare and number(text.strip(_AROUND)) is not None:
+            text = f"{self._bare}: {text.strip(_AROUND)}"  # its name stands on a line of its own
+        self._bare = ""
+        text = said(text) if " is " in text else counter_first(apart(text))
+        return _ATTACHED.sub(r"\1 ", plain(text) if "[" in text or "(" in text else text)
+
+    def _named(self, text: str, names: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
+        """The names with what the lines before say of them, and whether any tells of training or its evaluation."""
+        names = self._below_heading(text, names)
+        if not _BARE.keys().isdisjoint(names) and any(_of_rl(name) for name in names):
+            names = tuple(_BARE.get(name, name) for name in names)
+        told = any(name in self.rows.file.mapping or is_metric(name) for name in names if name)
+        self._announced &= not self._follows or (told and not any(map(is_step, names)))
+        self._follows = told
+        if self._held_out(text) or (told and self._announced):
+            names = tuple(f"eval/{name}" if is_metric(name) and "eval" not in words(name) else name for name in names)
+        return names, told
+
+    def _headline(self, text: str, names: tuple[str, ...], values: Sequence[float]) -> None:
+        """A line without a metric: it names the step of those below it, declares settings, or holds what is unread."""
+        for heads, counts in ((self._heads, is_step), (self._weak_heads, is_weak)):
+            for name, value in zip(names, values, strict=True):
+                if counts(name) and not declared(name):
+                    epoch = next((v for n, v in zip(names, values, strict=True) if counts_as(n, "epoch")), math.nan)
+                    self._head(heads, text, value, epoch)
+                    self._pass_over(name for name in names if not is_step(name) and not is_weak(name))
+                    return
+        for name, value in zip(names, values, strict=True):
+            if (setting := declared(name)) and not self._shapes:
+                self.rows.set(setting, value)
+            else:
+                self._pass_over([name])
+
+    def _pass_over(self, names: Iterable[str]) -> None:
+        """Names that nobody reads, which are told where they come again and again."""
+        for name in names:
+            if name and name != "#" and (name in self._others or len(self._others) < _MOST_OTHERS):
+                self._others[name] += 1
+
+    def _below_heading(self, text: str, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The names of a line with what the heading above says of bare statistics."""
+        if self._heading is not None and len(text) - len(text.lstrip()) > self._heading[0]:
+            return tuple(f"{self._heading[1]} {n}" if n and words(n) <= _STATISTICS else n for n in names)
+        self._heading = None
+        return names
+
+    def _held_out(self, text: str) -> bool:
+        """Whether a line is one of an evaluation, by what it begins with or by the part of a step that it stands in."""
+        if (phase := _PHASE.search(text)) is not None and "eval" in words(phase[2]):
+            self._evaluates = phase[1] == "Started"
+        return self._evaluates or _HELD_OUT.search(text, 0, 120) is not None
+
+    def _shape(self, names: tuple[str, ...]) -> Shape | None:
+        shape = self._shapes.get(names)
+        if shape is None and len(self._shapes) < _MOST_SHAPES:
+            shape = self._shapes[names] = Shape(names)
+        return shape
+
+    def _head(self, heads: _Heads, text: str, step: float, epoch: float) -> None:
+        match = NUMBER.search(_ATTACHED.sub(r"\1 ", text))
+        kind = " ".join(text[: match.start() if match else 24].split())[-24:]
+        if kind in heads or len(heads) < _MOST_SHAPES:
+            order, steps, epochs = heads.setdefault(kind, (array("q"), array("d"), array("d")))
+            order.append(self._order)
+            steps.append(step)
+            epochs.append(epoch)
+
+    def finish(self) -> list[Run]:
+        """The runs of the shapes that come again and again."""
+        shapes = self._regular()
+        metrics = {line for shape in shapes for line in shape.lines}
+        if said := self._essay.sentences(metrics):
+            shapes = [kept for shape in shapes if len((kept := shape.without(said)).lines)]
+        self._declare(shapes)
+        timeline = self._timeline(shapes)
+        if timeline is not None:
+            found = [self._part(shape, timeline) for shape in shapes]
+            whole = {name for shape, part in zip(shapes, found, strict=True) if not shape.averaged and len(part.places)
+                     for name in map(_means, shape.names) if name}  # fmt: skip
+            for shape, part in zip(shapes, found, strict=True):
+                for name in [name for name in part.named if shape.averaged and _means(name) in whole]:
+                    del part.named[name]
+            for _, line, step, row in merge(*(part.rows() for part in found), key=itemgetter(0)):
+                self.rows.add(row, line, step)
+        if len(self.rows) < 2:
+            for line, row in self._histories.rows():
+                self.rows.add(row, line)
+        if metrics and self._essay.document and not len(self.rows):
+            self.rows.notes.append(NotRead("numbers in the sentences of a document are no log: cut the log out of it"))
+        elif not len(self.rows):
+            self._tell_what_was_not_read()
+        if self._table.rows > max(len(self.rows), _LEAST_ROWS):
+            return self._of_table()
+        often = max(3, 0.5 * len(set(self.rows.steps)))
+        self.rows.unread.update({name: count for name, count in self._others.items() if count >= often})
+        return self.rows.runs()
+
+    def _tell_what_was_not_read(self) -> None:
+        """Lines of numbers without a name, and those that name a metric, where no row came of either."""
+        if len(self._nameless) >= _LEAST_NAMELESS:
+            told = f"{len(self._nameless)} lines from line {self._nameless[0]} on hold numbers that nothing names"
+            self.rows.notes.append(NotRead(f"{told}: not read; write a line of names above them"))
+        named = [(s.names[place], line) for s in self._shapes.values() for place in s.fields for line in s.lines]
+        if len(named) > 1:
+            name, line = named[0]
+            told = f"{len(named)} figures are named as metrics are, the first {name!r} on line {line}"
+            self.rows.notes.append(NotRead(f"{told}, but they do not come again as the steps of a log do: not read"))
+
+    def _of_table(self) -> list[Run]:
+        """The runs of a table that has more rows than the lines beside it, of which a note tells."""
+        runs = table.below(self.rows.file, self._table.names)
+        left = f"{len(self.rows)} rows beside the table of line {self._table.line} were left out"
+        for run in runs if len(self.rows) else ():
+            run.notes.append(NotRead(left))
+        return runs
+
+    def _regular(self) -> list[Shape]:
+        """Shapes that come often enough to be printed by a program; a line of a completion comes once."""
+        most = max((len(shape.lines) for shape in self._shapes.values()), default=0)
+        return [
+            s for s in self._shapes.values() if len(s.lines) >= min(_HELD_OUT_TWICE if s.evaluates() else 3, 0.5 * most)
+        ]
+
+    def _declare(self, metrics: list[Shape]) -> None:
+        """Lines that came once and name nothing but settings, such as ``group_size = 8``, are settings."""
+        for shape in self._shapes.values():
+            if len(shape.lines) == 1 and shape not in metrics:
+                known = [declared(name) for name in shape.names]
+                if all(known):
+                    for setting, value in zip(known, shape.values, strict=True):
+                        self.rows.set(str(setting), int(value) if value.is_integer() else value)
+
+    def _timeline(self, shapes: list[Shape]) -> _Timeline | None:
+        """Which step it is from which line on; None where the lines are no log of training."""
+        breaks = np.array(self._breaks, np.int64)
+        counting = [s for s in shapes if s.count() is not None]
+        if any(not s.bar and s.counter not in s.positions and len(s.lines) > 1 for s in counting):
+            # lines name their step, so the progress bars count something else: groups of a step, questions of a test
+            shapes[:] = [s for s in shapes if not s.bar]
+            counting = [s for s in counting if not s.bar]
+        own = sorted(counting, key=Shape.weight, reverse=True)
+        line = _Timeline.of(own[0], breaks) if own else None
+        for shape in own[1:]:
+            line = line and line.joined(shape, own[0].weak())
+        if line is not None or self._heads:  # a line that names a step and does not count with the others is a text
+            shapes[:] = [s for s in shapes if s.counter is not None or not any(map(is_step, s.names))]
+        if line is not None:
+            named = any(
+                counts_as(name, "epoch") for shape in shapes if shape.counter is not None for name in shape.names
+            )
+            return line.without_excursions(None if named else self._epochs)
+        heads = _counting(self._heads) or _counting(self._weak_heads)
+        if heads and shapes:
+            places, counted, epochs = max(heads, key=lambda head: len(head[1]))
+            self.rows.seen.update(*(words(kind) & OF_RL for kind in (*self._heads, *self._weak_heads)))
+            return _Timeline(np.array(places), np.array(counted), breaks, np.array(epochs))
+        main = max(shapes, key=Shape.weight, default=None)
+        if main is None or len(main.lines) < (2 if len(main.fields) > 1 else max(10, 0.3 * self._order)):
+            step = next((steps[0] for _, steps, _ in self._heads.values()), None)
+            pasted = _pasted(shapes, breaks, 1.0 if step is None else step)
+            if pasted is not None and step is None:
+                self.rows.set("rows", "unnumbered")
+            return pasted
+        self.rows.numbered = False
+        return _Timeline(np.array(main.order), np.arange(1.0, len(main.order) + 1), breaks)
+
+    def _epochs(self, places: np.ndarray) -> np.ndarray | None:
+        """The epoch that the headline above each place names, as Keras prints them; None where there are none."""
+        for kind, (heads, epochs, _) in self._weak_heads.items():
+            if "epoch" in words(kind) and len(heads) > 1 and counts_up(np.array(epochs)):
+                above = np.searchsorted(np.array(heads), places, side="right") - 1
+                return np.where(above >= 0, np.array(epochs)[above], math.nan)
+        return None
+
+    @staticmethod
+    def _part(shape: Shape, timeline: _Timeline) -> _Part:
+        """The rows of a shape with the step of each; several lines a step without a step are averaged."""
+        table, places, lines = shape.table(), np.array(shape.order), np.array(shape.lines)
+        at = timeline.below(places) if timeline.stands_below(places) else timeline.at(places)
+        if shape.counter is not None:
+            inside = np.isin(places, timeline.places)
+            table, places, lines, at = table[inside], places[inside], lines[inside], at[inside]
+        else:
+            turns = np.flatnonzero(np.diff(at, prepend=-1))
+            if len(turns) < 0.67 * len(at):
+                shape.averaged = True
+                counts = np.diff(np.append(turns, len(at)))[:, None]
+                table = np.add.reduceat(table, turns, axis=0) / counts
+                places, lines, at = places[turns], lines[turns], at[turns]
+        skipped = {shape.counter, *shape.positions}
+        named: dict[str, int] = {}
+        for i, name in enumerate(shape.names):
+            if name and i not in skipped:
+                named.setdefault(name, i)
+        if timeline.epochs is not None and not np.isnan(timeline.epochs[at]).any() and "epoch" not in named:
+            table = np.column_stack((table, timeline.epochs[at]))
+            named["epoch"] = table.shape[1] - 1
+        return _Part(named, table, places, lines, timeline.steps[at])
+
+
+def _counting(heads: _Heads) -> list[tuple[array[int], array[float], array[float]]]:
+    """The headlines that count up."""
+    return [head for head in heads.values() if len(head[1]) > 1 and counts_up(np.array(head[1]))]
+
+
+class _Part(NamedTuple):
+    """Rows of one shape: names of metrics to the columns of ``table``, and of each row the place, line and step."""
+
+    named: dict[str, int]
+    table: np.ndarray
+    places: np.ndarray
+    lines: np.ndarray
+    steps: np.ndarray
+
+    def rows(self) -> Iterator[tuple[int, int, float, dict[str, float]]]:
+        """Place, line, step and metrics, made as they are asked for: a long log would not fit as mappings."""
+        for start in range(0, len(self.places), CHUNK):
+            part = slice(start, start + CHUNK)
+            columns = (self.places[part], self.lines[part], self.steps[part], self.table[part])
+            for place, line, step, values in zip(*(column.tolist() for column in columns), strict=True):
+                yield place, line, step, {name: values[i] for name, i in self.named.items()}
+
+
+class _Timeline:
+    """Places of a log and the step that begins there; ``breaks`` are the lines that part one block from the next."""
+
+    def __init__(
+        self, places: np.ndarray, steps: np.ndarray, breaks: np.ndarray, epochs: np.ndarray | None = None
+    ) -> None:
+        self.places, self.steps, self.breaks, self.epochs = places, steps, breaks, epochs
+
+    @classmethod
+    def of(cls, shape: Shape, breaks: np.ndarray) -> _Timeline:
+        return cls(np.array(shape.order), shape.table()[:, shape.counter or 0], breaks)
+
+    def joined(self, shape: Shape, weak: bool) -> _Timeline:
+        """This one with the rows of another shape between, where one of its columns counts with the rows around them.
+
+        Else that shape has another counter than the main lines, as the updates that a progress bar does not count.
+        """
+        for column in shape.counters():
+            shape.counter = column
+            merged = self._with(shape)
+            astray = backs(merged.steps) - backs(self.steps)
+            if counts_up(merged.steps) and shape.weak() <= weak and astray <= _ASTRAY * len(shape.lines):
+                return merged
+        shape.counter = None
+        return self
+
+    def _with(self, shape: Shape) -> _Timeline:
+        other = _Timeline.of(shape, self.breaks)
+        places = np.concatenate((self.places, other.places))
+        order = np.argsort(places, kind="stable")
+        return _Timeline(places[order], np.concatenate((self.steps, other.steps))[order], self.breaks)
+
+    def without_excursions(self, epochs: Callable[[np.ndarray], np.ndarray | None] | None) -> _Timeline:
+        keep = ~excursions(self.steps)
+        places = self.places[keep]
+        return _Timeline(places, self.steps[keep], self.breaks, epochs(places) if epochs else None)
+
+    def stands_below(self, places: np.ndarray) -> bool:
+        """Whether each of these lines is followed by the line that names its step, the first and the last too."""
+        own = np.unique(np.searchsorted(self.places, places))
+        return 1 < len(self.places) == len(own) and int(own[-1]) < len(own)
+
+    def below(self, places: np.ndarray) -> np.ndarray:
+        """The index of the step that is named next below each place."""
+        return np.minimum(np.searchsorted(self.places, places), len(self.places) - 1)
+
+    def at(self, places: np.ndarray) -> np.ndarray:
+        """The index of the step of each place: the last that began, or the one that its own block still names."""
+        last = np.searchsorted(self.places, places, side="right") - 1
+        block = np.searchsorted(self.breaks, places)
+        blocks = np.searchsorted(self.breaks, self.places)
+        after = np.minimum(last + 1, len(self.places) - 1)
+        named_below = (blocks[after] == block) & ((last < 0) | (blocks[np.maximum(last, 0)] != block))
+        return np.asarray(np.where(named_below, after, np.maximum(last, 0)))
+
+
+def _pasted(shapes: list[Shape], breaks: np.ndarray, step: float) -> _Timeline | None:
+    """The one step of a row that somebody pasted, over some lines that each came once; None where it is no such row."""
+    means = {_means(name) for shape in shapes for name in shape.names if not declared(name)} - {""}
+    if any(len(shape.lines) > 1 for shape in shapes) or len(means) < _LEAST_METRICS or not means & _TRAINS:
+        return None
+    return _Timeline(np.array([shapes[0].order[0]]), np.array([step]), breaks)
+
+
+def _means(name: str) -> str:
+    """The field that a name means, empty if none."""
+    found = resolve(name)
+    return found[0].field if found else ""

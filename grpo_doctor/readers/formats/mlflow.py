@@ -1,0 +1,43 @@
+"""Metrics as MLflow keeps them in files: one file a metric below ``metrics``, a line ``timestamp value step`` each.
+
+Any of these files stands for the whole run: all that lie below the same ``metrics`` are read, and the parameters
+beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from ...run import Run
+from ..folder import metrics
+from ..input import Head, Input
+from ..row_buffer import Rows
+from ..values import number
+
+FORMAT = "mlflow"
+_LINE = re.compile(r"\d{10,13} \S{1,40} -?\d{1,15}")
+
+
+def sniff(head: Head) -> int:
+    return 3 if head.lines and all(map(_LINE.fullmatch, head.lines[:3])) else 0
+
+
+def read(file: Input) -> list[Run]:
+    folder = next((parent for parent in file.path.parents if parent.name == "metrics"), None)
+    rows = Rows(replace(file, shown=str(folder)) if folder else file, FORMAT)
+    table: dict[int, dict[str, float]] = {}
+    for path in metrics(folder) if folder else [file.path]:
+        key = path.relative_to(folder).as_posix() if folder else path.name
+        for _, text in Input(path).lines():
+            if _LINE.fullmatch(text):
+                _, value, at = text.split()
+                figure = number(value)
+                if figure is not None:
+                    table.setdefault(int(at), {})[key] = figure
+    for step in sorted(table):
+        rows.add(table[step], step=step)
+    parameters = folder.parent / "params" if folder else None
+    if parameters and parameters.is_dir():
+        rows.declare({path.name: Input(path).text().strip() for path in metrics(parameters)})
+    return [rows.run()]

@@ -1,0 +1,211 @@
+"""The names and numbers of one printed line, whoever printed it."""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import lru_cache
+from statistics import pstdev
+
+from ...series.derived import MEANINGS
+from ..aliases import resolve, words
+
+NUMBER = re.compile(
+    r"(?<![A-Za-z0-9_.@])([-+]?(?>\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan\b|inf\b))([A-Za-z]*)",
+    re.IGNORECASE,
+)
+_SAYS = re.compile(r"(?:^|\s+and\s+)([A-Za-z]\w{1,40}(?: \w{1,20})?) is (?=[-+.\d])", re.IGNORECASE)
+_SAID = re.compile(r"(?:(?:^|\s+and\s+)[A-Za-z]\w{1,40}(?: \w{1,20})? is [-+.\deE]{1,30}){1,6}\s*$", re.IGNORECASE)
+_COUNTED = re.compile(
+    r"(?:^|\s-\s|[\]|:>]\s)\W{0,4}([A-Za-z][\w /]{1,40}?) (?:after|at|of|for|in|on) "
+    r"(step|iter|iteration|update|epoch)s? #?(\d{1,9})\s?[:=]\s?",
+    re.IGNORECASE,
+)
+"""A name with its counter behind it: ``Mean reward after step 5: 0.25``."""
+_LISTED = re.compile(
+    r"(rewards?(?:\s+\w+)?)\s*[:=]?\s*(?:tensor\()?"
+    r"\[\s*(['\"]?[-+\d.eE]+['\"]?(?:(?:\s*,\s*|\s+)['\"]?[-+\d.eE]+['\"]?)*)\s*\]",
+    re.IGNORECASE,
+)
+"""Rewards one by one: ``Rewards: [0.5, 0.0, 1.0]``, ``rewards=['0.50', '0.00']``."""
+_TYPED = re.compile(
+    r"\b(?:np\.float\d\d|(?:torch\.)?tensor|Array)"
+    r"\(\[?([-+]?[\d.][\d.eE+-]{0,30}|-?inf|nan)\]?(?:, ?[a-z]\w{0,20}=[^()]{0,80})?\)"
+)
+"""A number as numpy, torch and jax print it: ``np.float32(0.5)``, ``tensor(0.5000, device='cuda:0')``."""
+_SOME = re.compile(r"\b(?:few|some|first|examples?|samples?)\b[^:=|]*$", re.IGNORECASE)
+"""What says that a list is of some rewards alone: their spread is not that of the step."""
+_EDGES = re.compile(r"^[\W_]+|[^\w%)]+$")
+_CUTS = re.compile(r"[,|;\t()\[\]{}<>·•→│┃║*#、，；。]|\s-\s|\s{2,}")
+_ARROW = re.compile(r"\s*(?:→|⇒|[-=]>|(?<=\s)-(?=\s))\s*(?=(?:mean|avg|average|std|min|max|median)\b)", re.IGNORECASE)
+"""What stands between a subject and its statistics, as a colon does: ``reward → mean``, ``rewards - Avg``."""
+_OPENED = re.compile(r"([:=])\s*\($")
+_REACHED = re.compile(r"'?\s(?:reached|is now)$")
+"""What Lightning says between a metric and its value: ``'val_loss' reached 2.28``."""
+_SPREAD = re.compile(r"\s*(?:±|\+/?-).*")
+_STATISTICS = frozenset("mean std min max median".split())
+_LOG_WORDS = frozenset(
+    "info debug warning warn error trainer main rank0 logger result results stats metrics "
+    "skip skipped skipping done finished completed with 步 轮 次".split()
+)
+_LEVEL = re.compile(r"^SUCCESS\s+(?=(?i:step|iter|iteration|update|epoch)\b)")
+"""A level of loguru before the counter, as prime-rl prints it; elsewhere that word is a rate."""
+_JOINED = re.compile(r"(?:^|\s)[A-Za-z][\w/]*:[A-Za-z][\w/]*$")
+"""A name with a colon in it, as tinker writes ``loss:sum``."""
+_COUNTER = re.compile(
+    r"(?:^|[^\w/])(step|iter|iteration|update|epoch|episode|batch|round)\s?:?\s?[\[(]$", re.IGNORECASE
+)
+"""What stands before the position of a counter in brackets: ``Epoch [3/60]``, ``Step (12``."""
+_OF_A_PAIR = re.compile(
+    r"\b([A-Za-z]\w{0,30}?)?[ _/]?[(\[]?\b(?:c/r|chosen\s?/\s?rej(?:ected)?)\b[)\]]?\s?[:=]\s?"
+    r"([-+]?[\d.][\d.eE+-]{0,30})\s?/\s?([-+]?[\d.][\d.eE+-]{0,30})",
+    re.IGNORECASE,
+)
+"""What is said of both responses of a pair at once: ``rewards(c/r)=-0.03/-0.02``, ``chosen/rejected: 0.1/-0.2``."""
+_MOST_NUMBERS = 200
+_LONGEST_GAP = 200
+"""Characters before a number that may name it."""
+
+
+@lru_cache(maxsize=4096)
+def _share(name: str) -> bool:
+    """Whether a name means a share, which may be printed as ``12/32``."""
+    return any("0 to 1" in MEANINGS[alias.field] for alias in resolve(name))
+
+
+def pairs(text: str) -> tuple[tuple[str, ...], list[float]]:
+    """The names and numbers of a line; ``#`` is a position such as ``12/500`` that has no name."""
+    names: list[str] = []
+    values: list[float] = []
+    subject, end, total = "", 0, False
+    for match in NUMBER.finditer(text):
+        if match.start() < end:
+            continue
+        gap, end_before = text[end : match.start()], end
+        value, end = _decimal(text, match)
+        if match[2] and not math.isfinite(value):
+            continue
+        if text[end : end + 1] == "%":
+            value, end = value / 100, end + 1
+        bare = gap.strip()
+        if bare == "/" and end_before:
+            if names and not total:
+                if value > 0 and _share(names[-1]):
+                    values[-1] /= value
+                names[-1] = names[-1] or "#"
+            total = True
+            continue
+        total = False
+        if bare in ("±", "+/-", "+-", "(±") and names:
+            name = f"{subject or names[-1]} std"
+        else:
+            name, subject = _name(gap[-_LONGEST_GAP:], text[end : end + 1], subject)
+        names.append(name)
+        values.append(value)
+        if len(names) >= _MOST_NUMBERS:
+            break
+    return tuple(names), values
+
+
+def said(text: str) -> str:
+    """A sentence as pairs, if the whole line says what is what: ``policy_loss is 0.5 and kl is 0.01``."""
+    return _SAYS.sub(r" | \1: ", text) if _SAID.match(text) else text
+
+
+def apart(text: str) -> str:
+    """A line with the figures of the chosen and of the rejected response named one by one."""
+
+    def named(match: re.Match[str]) -> str:
+        of = match[1] or "rewards"
+        return f"| {of}/chosen: {match[2]} | {of}/rejected: {match[3]}"
+
+    return _OF_A_PAIR.sub(named, text) if "/r" in text or "/ r" in text else text
+
+
+def counter_first(text: str) -> str:
+    """A line with its counter before the name that it stands behind: ``step 5 | Mean reward: 0.25``."""
+    return (
+        _COUNTED.sub(r" | \2 \3 | \1: ", text, count=1)
+        if " step " in text or " epoch " in text or "iter" in text
+        else text
+    )
+
+
+def plain(text: str) -> str:
+    """A line with numbers alone where Python prints their types, and the mean and spread of a list of rewards."""
+    return _LISTED.sub(_of_list, _TYPED.sub(r"\1", text))
+
+
+def _of_list(match: re.Match[str]) -> str:
+    """The mean of a list in its place, and its spread where it holds more than one."""
+    try:
+        figures = [float(figure.strip("'\"")) for figure in match[2].replace(",", " ").split()]
+    except ValueError:
+        return match[0]
+    whole = len(figures) > 1 and all(map(math.isfinite, figures)) and not _SOME.search(match.string, 0, match.start())
+    spread = f" reward std: {pstdev(figures)!r}" if whole else ""
+    return f"{match[1]}: {sum(figures) / len(figures)!r}{spread}"
+
+
+def metrics(text: str) -> dict[str, float]:
+    """All that a line names by number, where one of it means a field of training; else nothing."""
+    names, values = pairs(text)
+    told = any(alias.field != "epoch" for name in names for alias in resolve(name))
+    return {name: value for name, value in zip(names, values, strict=True) if name.strip("#")} if told else {}
+
+
+def _decimal(text: str, match: re.Match[str]) -> tuple[float, int]:
+    """The number of a match and where it ends: ``0,53`` is a decimal comma, ``1,234`` are thousands."""
+    value, end = float(match[1]), match.end()
+    if match[2] or text[end : end + 1] != "," or not text[end + 1 : end + 2].isdigit():
+        return value, end
+    stop = end + 1
+    while stop < len(text) and text[stop].isdigit() and stop < end + 20:
+        stop += 1
+    if text[match.start() - 1 : match.start()] in ("[", "(", ",") or text[stop : stop + 1] in ("]", ")", ",", "."):
+        return value, end
+    digits = text[end + 1 : stop]
+    joined = f"{match[1]}{digits}" if len(digits) == 3 and abs(value) >= 1 else f"{match[1]}.{digits}"
+    try:
+        return float(joined), stop
+    except ValueError:
+        return value, end
+
+
+@lru_cache(maxsize=4096)
+def _name(gap: str, after: str, subject: str) -> tuple[str, str]:
+    """The name that the text before a number gives it, and the subject that a bare statistic belongs to."""
+    gap = gap.rstrip("'\"*`")  # marks around the number
+    text = gap.rstrip()
+    if text.endswith("第") and after in "步轮次":
+        return "step", subject
+    if (counter := _COUNTER.search(text)) is not None:
+        return counter[1], subject
+    if after == ")":  # `reward: (-0.28)`
+        text = _OPENED.sub(r"\1", text)
+    separated = text[-1:] in (":", "=", "：", "＝", "|", "│", "→", "⇒") or text.endswith(("->", "=>"))
+    text = _ARROW.sub(": ", text.removesuffix("->").removesuffix("=>").rstrip(":=：＝|│→⇒ "))
+    qualifier = ""
+    if text.endswith(")") and (open_ := text.rfind("(")) > 0:
+        qualifier, text = _SPREAD.sub("", text[open_ + 1 : -1]), text[:open_].rstrip()
+    piece = _CUTS.split(text)[-1] if text else ""
+    if separated and _JOINED.search(piece):
+        return _EDGES.sub("", piece), subject
+    head, colon, tail = piece.replace("：", ":").replace("=", ":").rpartition(":")
+    if colon:
+        head, piece = _EDGES.sub("", head.rpartition(":")[2]), tail
+    piece = _LEVEL.sub("", _EDGES.sub("", _REACHED.sub("", piece.strip())))
+    if not piece or len(piece) > 60 or (not separated and not gap[-1:].isspace() and piece.isascii()):
+        return "", subject
+    listed = piece.split()
+    if len(listed) > 5:
+        return "", subject
+    while len(listed) > 1 and listed[0].lower() in _LOG_WORDS:
+        listed = listed[1:]
+    name = " ".join(listed)
+    if words(name) <= _STATISTICS and (head or subject):
+        subject = head or subject
+        return f"{subject} {name}", subject
+    if qualifier and words(qualifier) <= _STATISTICS:
+        return f"{name} {qualifier}", name
+    return name, name

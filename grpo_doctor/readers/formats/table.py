@@ -1,0 +1,248 @@
+"""Tables with one row a step and the names of the metrics above them: CSV, TSV, Markdown, columns parted by spaces.
+
+Exports of Weights & Biases name the run in every column (``run - reward``, with ``__MIN`` and ``__MAX`` beside it), and
+each is a run of its own. An export of TensorBoard holds one scalar, whose name stands in the name of the file.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...run import Run
+from ..aliases import STEP_KEYS, resolve, words
+from ..document import curve, names_runs, runs_of, widened
+from ..fast import LEARNED_FROM, CellShape
+from ..input import Head, Input
+from ..row_buffer import Rows
+from ..row_kinds import VALUES, melted
+from ..values import number
+from . import text_tables
+
+FORMAT = "csv"
+_DELIMITERS = ",\t;"
+_STATISTICS = frozenset("mean std min max".split())
+_SCALARS = ({"wall time", "step", "value"}, {"step", "timestamp", "value"})
+"""The columns of the exports of TensorBoard and of Neptune, which hold one scalar."""
+_TAG = re.compile(r"-tag-([^()]+?) ?(?:\(\d+\))?\.csv", re.IGNORECASE)
+_EXPORTED = re.compile(r"(?P<run>.+) - (?P<key>.+?)(?P<extreme>__MIN|__MAX)?")
+
+
+def sniff(head: Head) -> int:
+    lines = _lines(head)
+    if _header(lines, head.name):
+        names, *rows = [split(line, _delimiter(lines[0])) for line in lines[: 12 if len(lines) > 12 else None]]
+        rows = rows[:-1] if len(rows) == len(lines) - 1 > 1 else rows  # the last line of the file may be torn
+        return 2 if all(len(row) == len(names) for row in rows) else 0
+    if "{'" not in head.text and (text_tables.found(lines) or text_tables.turned(lines)):
+        return 1
+    return 1 if _of_others(head) else 0
+
+
+def read(file: Input) -> list[Run]:
+    first = file.head()
+    head = _lines(first)
+    plain = _header(head, file.path.name)
+    if not plain and not text_tables.found(head) and not text_tables.turned(head):
+        foreign = Rows(file, FORMAT)
+        foreign.unread = dict.fromkeys(_of_others(first), 1)
+        return foreign.runs()
+    if plain:
+        delimiter, names = _delimiter(head[0]), plain
+    elif (found := text_tables.found(head)) is not None:
+        delimiter, names = found
+    else:
+        return text_tables.by_metric(file, FORMAT)
+    if plain and not VALUES.isdisjoint(names) and (rows := _rows(file, delimiter, names)) != (wide := widened(rows)):
+        parts = runs_of(wide)
+        shown = {name: replace(file, shown=f"{file.source} ({name})") if name else file for name in parts}
+        return [_run(shown[name], part) for name, part in parts.items()]
+    tables = _plain(file, delimiter, names) if plain else _drawn(file, delimiter, names)
+    if (
+        names_runs(names)
+        and len(tables) == 1
+        and tables[0].rows.comes_again
+        and len(parts := runs_of(_rows(file, delimiter, names))) > 1
+    ):
+        return [_run(replace(file, shown=f"{file.source} ({name})"), part) for name, part in parts.items()]
+    return [run for table in tables for run in table.rows.runs()]
+
+
+def _tables(file: Input, names: list[str]) -> list[_Table]:
+    """The tables that one headline begins, one a run."""
+    return [_Table(Rows(replace(file, shown=f"{file.source} ({run})") if run else file, FORMAT), columns)
+            for run, columns in _columns(file.path.name, names).items()]  # fmt: skip
+
+
+def _plain(file: Input, delimiter: str, names: list[str]) -> list[_Table]:
+    """The tables of a file that holds nothing else."""
+    tables, below = _tables(file, names), False
+    for line, text in file.lines():
+        cells = split(text.replace(",", ".") if below and delimiter == ";" else text, delimiter)
+        if cells == names or (not below and text[:1] == "#" and split(text.lstrip("# "), delimiter) == names):
+            below = True
+        elif below and len(cells) == len(names) and not text_tables.RULE.fullmatch(text):
+            for table in tables:
+                table.add(cells, line)
+        elif below and text.strip():
+            tables[0].rows.unreadable(line)
+    return tables
+
+
+def below(file: Input, names: list[str]) -> list[Run]:
+    """The runs of the tables between bars within a text, the first of which has this headline."""
+    return [run for table in _drawn(file, "|", names) for run in table.rows.runs()]
+
+
+def _drawn(file: Input, delimiter: str, names: list[str]) -> list[_Table]:
+    """The tables that are drawn in a text."""
+    found: dict[tuple[str, ...], list[_Table]] = {}
+    lines = ((line, text, split(text, delimiter)) for line, text in file.lines())
+    for above, line, cells in text_tables.rows(lines, delimiter, names):
+        if (known := found.get(tuple(above))) is None:
+            own = replace(file, shown=f"{file.source} (table {len(found) + 1})") if found else file
+            known = found[tuple(above)] = _tables(own, text_tables.titles(above, cells))
+        for table in known:
+            table.add(text_tables.counted(cells), line)
+    return [table for known in found.values() for table in known] or _tables(file, text_tables.titles(names))
+
+
+class _Table:
+    """The rows of one run and its columns by place; once they are known, full rows are read without a mapping each."""
+
+    def __init__(self, rows: Rows, columns: Mapping[int, str]) -> None:
+        self.rows, self.columns = rows, columns
+        self._shape: CellShape | None = None
+        self._read = 0
+
+    def add(self, cells: Sequence[str], line: int) -> None:
+        own = [cells[place] for place in self.columns]
+        if self._shape is not None and self._shape.take(own, line):
+            self.rows.hold(self._shape)
+            return
+        row = {name: cell for name, cell in zip(self.columns.values(), own, strict=True) if cell}
+        if not row or not self.rows.add(row, line) or len(row) < len(self.columns):
+            return
+        self._read += 1
+        if self._read % LEARNED_FROM == 0 and (wanted := self.rows.wanted(row)):
+            self._shape = CellShape(list(self.columns.values()), wanted, self.rows.step_key(row))
+
+
+def _rows(file: Input, delimiter: str, names: list[str]) -> list[dict[str, str]]:
+    """The rows of a table as they stand."""
+    table = [split(text, delimiter) for _, text in file.lines()]
+    return [dict(zip(names, cells, strict=True)) for cells in table if len(cells) == len(names) and cells != names]
+
+
+def _run(file: Input, part: Sequence[Mapping[str, Any]]) -> Run:
+    rows = Rows(file, FORMAT)
+    for row in part:
+        rows.add({name: cell for name, cell in row.items() if cell})
+    return rows.run()
+
+
+def _lines(head: Head) -> list[str]:
+    """The lines that are neither empty nor a comment or a headline; names in a comment right above numbers are none."""
+    lines = [line for line in head.lines if line.strip()]
+    kept = [line for line in lines if not line.startswith("#")]
+    at = lines.index(kept[0]) if kept else 0
+    delimiter = _delimiter(kept[0]) if at else ""
+    if not delimiter or any(number(cell) is None for cell in split(kept[0], delimiter)):
+        return kept
+    names = lines[at - 1].lstrip("# ")
+    return [names, *kept] if len(split(names, delimiter)) == len(split(kept[0], delimiter)) else kept
+
+
+def _delimiter(line: str) -> str:
+    counts = {mark: line.count(mark) for mark in _DELIMITERS}
+    best = max(_DELIMITERS, key=lambda mark: counts[mark])
+    return best if counts[best] else ""
+
+
+def _header(lines: list[str], file: str) -> list[str]:
+    """The names in the first line of a file that is one table; empty if it is none."""
+    delimiter = _delimiter(lines[0]) if len(lines) > 1 else ""
+    names = split(lines[0], delimiter) if delimiter else []
+    if not names or any(number(name) is not None for name in names):
+        return []
+    if not any(map(_counts, names)) and any(map(_worded, split(lines[1], delimiter))):
+        return []  # a table of models or of data sets: none of its rows is a step
+    keys = [key for columns in _columns(file, names).values() for key in columns.values()]
+    known = [key for key in keys if _counts(key) or resolve(key)]
+    long = any(map(_counts, names)) and melted(dict.fromkeys(names, "x")).keys() != set(names)
+    return names if len(known) > 1 or long or _holds_a_scalar(names) else []
+
+
+def _holds_a_scalar(names: list[str]) -> bool:
+    """Whether a table holds one scalar, whose name stands in the name of the file."""
+    return len(names) == 3 and {name.lower() for name in names} in _SCALARS
+
+
+def _of_others(head: Head) -> list[str]:
+    """The names of the columns of a plain table without metrics, whose cells no reader of consoles should look into.
+
+    Questions of a benchmark and summaries of experiments hold sentences such as "accuracy 0.7" in their cells.
+    """
+    try:
+        rows = [row for row in csv.reader(head.text.splitlines(keepends=True)) if row]
+    except csv.Error:
+        return []
+    names, whole = (rows[0], rows[1 : -1 if len(rows) > _LEAST_ROWS else None]) if rows else ([], [])
+    alike = len(whole) >= _LEAST_ROWS - 1 and all(len(row) == len(names) for row in whole)
+    named = len(set(names)) == len(names) >= _LEAST_COLUMNS and all(map(_COLUMN.fullmatch, filter(None, names)))
+    return names if alike and named else []
+
+
+_COLUMN = re.compile(r"\ufeff?[^\W\d](?:[^=:|{}\[\]\n\d]|\d(?!\.\d)){0,100}")
+"""A name of a column, in which no number stands as one does in a line of a console."""
+_LEAST_ROWS, _LEAST_COLUMNS = 3, 3
+"""From how many rows, the names too, and how many columns on lines that are alike are a table."""
+
+
+def _worded(cell: str) -> bool:
+    """Whether a cell holds a word rather than a number, nothing or a time."""
+    return bool(cell) and number(cell) is None and not cell[0].isdigit() and cell.lower() not in ("nan", "none", "null")
+
+
+def _counts(name: str) -> bool:
+    return name.lower().replace(" ", "_") in (*STEP_KEYS, "epoch", "episode")
+
+
+def _columns(file: str, names: list[str]) -> dict[str, dict[int, str]]:
+    """The names of the columns of every run in the table, by place; what they do not say the name of the file does."""
+    if _holds_a_scalar(names):
+        low, tag = [name.lower() for name in names], _TAG.search(file)
+        told = tag[1] if tag else curve(file.rpartition(".")[0])
+        step, value = low.index("step"), low.index("value")
+        return {"": {step: names[step], value: told if tag or resolve(told) else names[value]}}
+    exported = [_EXPORTED.fullmatch(name) for name in names]
+    if not names or exported[0] is not None or len(names) < 2 or not all(exported[1:]):
+        of_rewards = words(file.partition(".")[0]) & {"reward"}
+        return {
+            "": {
+                i: f"reward {n}" if of_rewards and words(n) and words(n) <= _STATISTICS else n
+                for i, n in enumerate(names)
+                if n
+            }
+        }
+    runs: dict[str, dict[int, str]] = {}
+    for place, match in enumerate(exported):
+        if match is not None and not match["extreme"]:
+            runs.setdefault(match["run"], {0: names[0]})[place] = match["key"]
+    return runs
+
+
+def split(line: str, delimiter: str = ",") -> list[str]:
+    """The cells of one line, none where its quotes are torn."""
+    if delimiter in text_tables.PARTED:
+        return text_tables.split(line, delimiter)
+    if '"' not in line:
+        return [cell.strip() for cell in line.removeprefix("\ufeff").split(delimiter)]
+    try:
+        rows: Iterator[list[str]] = csv.reader([line], delimiter=delimiter)
+        return [cell.strip() for cell in next(rows, [])]
+    except csv.Error:
+        return []

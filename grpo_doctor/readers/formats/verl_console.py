@@ -1,0 +1,237 @@
+"""verl's console: ``step:34 - actor/entropy:0.22 - …``, with Ray prefixes, and the configuration it prints first."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ..fast import Shape, plain_numbers
+from ..input import NotRead
+from ..row_buffer import Rows
+from ..row_kinds import is_eval
+from ..values import loaded, number
+
+FORMAT = "verl-console"
+_LONGEST_CONFIG = 4000
+_KEY = re.compile(r"""\s*["']""")
+_GOES_ON = re.compile(
+    r"""\s*(?:$|["'{}\])(]|[-+]?[\d.][\d.eE+-]*\s*[]),}]|\[\s*(?:$|["'\[{(\]]|[-+]?[\d.][\d.eE+-]*\s*[\],])"""
+    r"""|(?:True|False|None|nan|inf|true|false|null)\b)"""
+)
+"""What a line within a mapping may begin with; another line ends a mapping that was never closed."""
+_MOST_WRAPPED = 100
+"""Lines at most of one that a terminal has wrapped."""
+_TORN_VALUE = re.compile(r"[\d.eE+naif-]{1,30} - [\w./@-]{1,80}:")
+"""How a line begins that goes on within a value."""
+_VALUE = r":(?:np\.float64\()?([^ ()\r\x1b]*)\)?"
+
+
+class Lines:
+    """Reads the lines of metrics; where the keys are those of the line before, only the values that are wanted."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self._order: list[str] = []
+        self._shape: _Shape | None = None
+
+    def quick(self, line: int, raw: bytes) -> bool:
+        """Takes a line that has the keys of the one before; False for any other."""
+        if self._shape is None or not self._shape.take(raw.decode("utf-8", "replace"), line):
+            return False
+        self.rows.hold(self._shape)
+        return True
+
+    def see(self, line: int, text: str) -> bool:
+        """Takes a line of metrics; False for any other."""
+        start = _start(text)
+        first, *parts = text[start + 5 :].split(" - ") if start >= 0 else ("",)
+        step = number(first)
+        if step is None or not parts:
+            return False
+        order = [part.rpartition(":")[0] for part in parts]
+        held = len(order)
+        torn = order == self._order[:held] and not all(map(is_eval, self._order[held:]))
+        row = _whole(parts[:-1] if torn else parts)
+        if len(row) < 0.5 * len(parts):
+            return False
+        self.rows.add(row, line, step)
+        if torn:  # it breaks off, perhaps within its last number
+            self.rows.notes.append(NotRead(f"line {line} is torn: its last value and what came behind it are not read"))
+            return True
+        if order == self._order and (self._shape is None or self._shape.order != order):
+            self._shape = _Shape(order, row, self.rows.wanted(row, step))
+        self._order = order
+        return True
+
+
+class Wrapped:
+    """A line of metrics that a terminal has wrapped: over many lines, torn in the middle of a value or of a key."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._line = self._lines = 0
+
+    @property
+    def open(self) -> bool:
+        return bool(self._held)
+
+    def begins(self, line: int, text: str) -> bool:
+        """Holds a line of metrics until the next one shows whether it goes on there; False for any other."""
+        if "step:" not in text or " - " not in text or _start(text) < 0:
+            return False
+        self._held, self._line, self._lines = text, line, 1
+        return True
+
+    def goes_on(self, text: str) -> bool:
+        """Whether a line is more of the one that is held, which takes it."""
+        text = text.rstrip()
+        held = self._held.rstrip()
+        parted = held.endswith(" -") or text.startswith("- ")
+        torn = ":" not in held.rpartition(" - ")[2] and "/" in text and ":" in text
+        if self._lines >= _MOST_WRAPPED or not (parted or torn or _TORN_VALUE.match(text)):
+            return False
+        self._held = f"{held} {text}" if parted else held + text
+        self._lines += 1
+        return True
+
+    def whole(self) -> tuple[int, str]:
+        """The line that was held, and its number."""
+        held, self._held = self._held, ""
+        return self._line, held
+
+
+def _start(text: str) -> int:
+    """Where the metrics of a line begin; -1 where it has none."""
+    start = text.find("step:")
+    return start if start <= 0 or text[start - 1] in " )]:|" else -1
+
+
+def _whole(parts: list[str]) -> dict[str, Any]:
+    row = {}
+    for part in parts:
+        key, colon, value = part.rpartition(":")
+        if colon and "/" in key:
+            row[key] = value
+    return row
+
+
+class _Shape(Shape):
+    """Lines of as many keys that have the wanted ones in the same places: a pattern without a choice in it."""
+
+    def __init__(self, order: list[str], keys: Iterable[str], wanted: list[str]) -> None:
+        super().__init__(keys)
+        self.order = order
+        self._rows: list[list[float]] = []
+        places = [i for i, key in enumerate(order) if key in wanted]
+        self._wanted = [order[i] for i in places]
+        known = order[: places[-1] + 1] if places else order
+        parts = (re.escape(key) + (_VALUE if key in wanted else ":[^ ]*") for key in known)
+        self._match = re.compile(f"step:([0-9]+) - {' - '.join(parts)}(?![^ \\r\\x1b])").match
+        self._rest = len(order) - len(known)
+
+    def take(self, text: str, line: int) -> bool:
+        """Holds a line of this shape; False for any other, and for one whose numbers are not all finite."""
+        match = self._match(text, max(_start(text), 0))
+        if match is None or text.count(" - ", match.end()) != self._rest:
+            return False
+        values = plain_numbers(match.groups())
+        if values is None:
+            return False
+        self._rows.append(values)
+        self.lines.append(line)
+        return True
+
+    def columns(self) -> dict[str, np.ndarray]:
+        steps, *values = np.array(self._rows).T
+        self.steps = steps.tolist()
+        self._rows = []
+        return dict(zip(self._wanted, values, strict=True))
+
+
+class Config:
+    """A mapping printed over many lines, each behind the prefix of its process, or behind none after the first."""
+
+    def __init__(self) -> None:
+        self._prefix: str | None = None
+        self._lines: list[str] = []
+        self._depth = 0
+        self.before = ""
+        self.took = False
+
+    @property
+    def open(self) -> bool:
+        return self._prefix is not None
+
+    def see(self, text: str) -> dict[str, Any] | None:
+        """Takes a line, if it belongs to a mapping, which ``took`` tells; the mapping once it is whole."""
+        self.took = False
+        if self._prefix is None:
+            start = _begins(text)
+            if start < 0:
+                return None
+            self._prefix, self._lines, self._depth = text[:start].rstrip(), [], 0
+            self.before = self._prefix[-40:]
+        if self._prefix and text.startswith(self._prefix):
+            text = text[len(self._prefix) :]
+        elif self._prefix.endswith(")"):  # a line of another process between
+            return None
+        if self._lines and not (_GOES_ON if len(self._lines) > 1 or len(self._lines[0].strip()) > 1 else _KEY).match(
+            text
+        ):
+            self._prefix = None
+            return None
+        self._lines.append(text)
+        self._depth += text.count("{") - text.count("}")
+        if self._depth > 0 and len(self._lines) < _LONGEST_CONFIG:
+            self.took = True
+            return None
+        self._prefix = None
+        value = _literal("\n".join(self._lines).strip().removesuffix(","))
+        self.took = isinstance(value, dict)
+        return settled(value) if isinstance(value, dict) else None
+
+
+def _begins(text: str) -> int:
+    """Where a mapping begins in a line that holds none before, -1 if nowhere."""
+    start = text.find("{'")
+    if start < 0 and text.rstrip().endswith("{"):
+        start = text.rindex("{")
+    before = text[: max(start, 0)].rstrip()
+    return start if not before or before.endswith((")", "]", ":")) else -1
+
+
+def _literal(text: str) -> object:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)
+            return ast.literal_eval(text)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        value: object = loaded(text)
+        return value
+
+
+def settled(config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration with the KL coefficient that is in force: none where neither loss nor reward uses KL."""
+    actor = config.get("actor_rollout_ref", {}).get("actor", {})
+    algorithm = config.get("algorithm", {})
+    if not isinstance(actor, dict) or not isinstance(algorithm, dict) or "use_kl_in_reward" not in algorithm:
+        return config
+    control = algorithm.get("kl_ctrl", {})
+    in_reward = control.get("kl_coef") if algorithm["use_kl_in_reward"] and isinstance(control, dict) else None
+    in_loss = actor.get("kl_loss_coef") if actor.get("use_kl_loss") else None
+    return {"kl_coef": in_loss or in_reward or 0.0, **config}
+
+
+def overrides(text: str) -> dict[str, str]:
+    """Settings on the command line: ``actor_rollout_ref.rollout.n=8``."""
+    found = {}
+    for word in text.replace('"', " ").replace("'", " ").split():
+        key, equals, value = word.lstrip("+").partition("=")
+        if equals and "." in key:
+            found[key] = value
+    return found

@@ -1,0 +1,99 @@
+"""The binary ``.wandb`` file of Weights & Biases, read without it: history, and the settings of the run."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from ...run import Run
+from ..input import Head, Input, NotRead
+from ..protobuf import WireError, fields, text
+from ..row_buffer import Rows
+from ..values import loaded
+
+FORMAT = "wandb"
+_MAGIC = b":W&B\xe1\xbe\x00"
+_BLOCK = 1 << 15
+_HEADER = 7
+_HISTORY, _CONFIG, _RUN = 2, 5, 17
+_FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
+
+
+def sniff(head: Head) -> int:
+    return 3 if head.raw.startswith(_MAGIC[:4]) else 0
+
+
+def read(file: Input) -> list[Run]:
+    rows = Rows(file, FORMAT)
+    with file.open() as stream:
+        for record in records(stream, rows):
+            try:
+                for number, value in fields(record):
+                    if isinstance(value, bytes):
+                        _take(rows, number, value)
+            except WireError:
+                rows.unreadable(len(rows) + 1)
+    return [rows.run()]
+
+
+def _take(rows: Rows, number: int, data: bytes) -> None:
+    if number == _HISTORY:
+        row = _items(data, 1)
+        if row:
+            rows.add(row)
+    elif number == _CONFIG:
+        rows.declare(_items(data, 1))
+    elif number == _RUN:
+        for field, value in fields(data):
+            if field == 4 and isinstance(value, bytes):
+                rows.declare(_items(value, 1))
+
+
+def _items(data: bytes, wanted: int) -> dict[str, object]:
+    """Key and value of the items of a history or a configuration; values are JSON."""
+    found: dict[str, object] = {}
+    for number, item in fields(data):
+        if number != wanted or not isinstance(item, bytes):
+            continue
+        keys: list[str] = []
+        value = b""
+        for field, part in fields(item):
+            if field in (1, 2):
+                keys.append(text(part))
+            elif field == 16 and isinstance(part, bytes):
+                value = part
+        loaded_value = loaded(text(value))
+        if isinstance(loaded_value, dict) and set(loaded_value) <= {"value", "desc"}:
+            loaded_value = loaded_value.get("value")
+        found["/".join(key for key in keys if key)] = loaded_value
+    return found
+
+
+def records(stream: BinaryIO, rows: Rows) -> Iterator[bytes]:
+    """The records of a LevelDB log: pieces in blocks of 32 KiB, whose first block begins with the file's header."""
+    parts = bytearray()
+    room = _BLOCK - len(stream.read(len(_MAGIC)))
+    while True:
+        if room < _HEADER:
+            stream.read(room)
+            room = _BLOCK
+        header = stream.read(_HEADER)
+        if len(header) != _HEADER:
+            return
+        _, length, kind = struct.unpack("<IHB", header)
+        room -= _HEADER
+        data = stream.read(min(length, room))
+        if len(data) < length:
+            if kind:
+                rows.notes.append(
+                    NotRead("the last record is torn and was left out: the writer was stopped in the middle")
+                )
+            return
+        room -= length
+        if kind in (_FULL, _FIRST):
+            parts = bytearray(data)
+        elif kind in (_MIDDLE, _LAST):
+            parts += data
+        if kind in (_FULL, _LAST):
+            yield bytes(parts)

@@ -1,0 +1,183 @@
+"""Input of any kind as bytes, lines and texts: files, compressed files, other encodings, torn ends."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import re
+import sys
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from ..limits import spent
+
+HEAD = 1 << 16
+"""Bytes that sniffing looks at."""
+CHUNK = 1 << 20
+"""Bytes that are read at once."""
+LONGEST = 1 << 22
+"""Characters of a line beyond which it is passed over with a note: no metric line is that long."""
+
+_ESCAPE, _RETURN = b"\x1b\r"
+_CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\x1b\0"))
+_MANGLED = re.compile(rb"\xc3\xa2\xe2|\xc3\x82\xc2")
+"""How bars, arrows and signs begin that a terminal of Windows took for its own letters: ``â”‚``, ``Â±``."""
+_LETTERS = {bytes([byte]).decode("cp1252", "ignore") or chr(byte): byte for byte in range(256)}
+"""The bytes of Windows-1252 by their letters; five of them are none and stand for themselves."""
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class ReadError(ValueError):
+    """Input that cannot be read; the message names the file, the line where known, and what to do."""
+
+
+class NotRead(str):
+    """A note of what a reader left out or could not read: what is said of a run may lack it."""
+
+
+@dataclass
+class Input:
+    """One file of a run."""
+
+    path: Path
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    shown: str = ""
+
+    @property
+    def source(self) -> str:
+        return self.shown or str(self.path)
+
+    def open(self) -> BinaryIO:
+        """The file's bytes, decompressed, UTF-16 as UTF-8. Raises `ReadError`."""
+        try:
+            file = open(self.path, "rb")  # noqa: SIM115 - the caller closes it
+        except OSError as error:
+            raise ReadError(f"{self.path}: {error.strerror}") from None
+        magic = file.read(4)
+        file.seek(0)
+        if magic[:2] == b"\x1f\x8b":
+            return cast(BinaryIO, gzip.open(file))
+        if magic == b"\x28\xb5\x2f\xfd":
+            import zstandard
+
+            return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file))
+        if magic[:2] in (b"\xff\xfe", b"\xfe\xff"):  # what PowerShell writes
+            return cast(BinaryIO, codecs.EncodedFile(file, "utf-8", "utf-16", "replace"))
+        return file
+
+    def head(self) -> Head:
+        """The beginning of the file, for sniffing."""
+        try:
+            with self.open() as file:
+                raw = file.read(HEAD)
+        except broken() as error:
+            raise ReadError(f"{self.source}: {error}") from None
+        return Head(self.path.name, raw)
+
+    def text(self) -> str:
+        """The whole file, for formats that are one document. Raises `OverBudgetError` where that is too large."""
+        whole = bytearray()
+        with self.open() as file:
+            while chunk := file.read(CHUNK):
+                whole += chunk
+                spent(len(whole))
+        return whole.decode("utf-8", "replace").replace("\0", "")
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        r"""Line number and text, without ANSI codes and NULs; a ``\r`` ends a text but not a line."""
+        for number, raw in self.raw_lines():
+            if _ESCAPE in raw or 0 in raw or _RETURN in raw:
+                for text in self.texts(raw):
+                    yield number, text
+            else:
+                yield number, decoded(raw)
+
+    def raw_lines(self) -> Iterator[tuple[int, bytes]]:
+        """Line number and bytes, for formats that decode them themselves."""
+        for first, lines in self.blocks():
+            yield from enumerate(lines, first)
+
+    def blocks(self) -> Iterator[tuple[int, list[bytes]]]:
+        """Many lines at once, and the number of the first; a line that is too long is empty."""
+        with self.open() as file:
+            yield from self._split(file)
+
+    def _chunks(self, file: BinaryIO) -> Iterator[bytes]:
+        """The file piece by piece; a compressed file that ends too early gives what it holds."""
+        try:
+            while chunk := file.read(CHUNK):
+                spent()
+                yield chunk
+        except broken() as error:
+            self.notes.append(NotRead(f"the compressed file is torn, what stood before was read: {error}"))
+
+    def _split(self, file: BinaryIO) -> Iterator[tuple[int, list[bytes]]]:
+        number, rest, skipping = 1, b"", False
+        for chunk in self._chunks(file):
+            if not skipping and chunk.isspace() and not rest.strip():  # a crafted file holds gigabytes of these
+                number, rest = number + chunk.count(b"\n"), b""
+                continue
+            *lines, end = chunk.split(b"\n")
+            if lines:
+                lines[0] = b"" if skipping else rest + lines[0]
+                yield number, lines
+                number, rest, skipping = number + len(lines), b"", False
+            rest += end
+            if len(rest) > LONGEST:
+                if not skipping:
+                    self.notes.append(NotRead(f"line {number} is longer than {LONGEST >> 20} MB and was passed over"))
+                rest, skipping = b"", True
+        if rest and not skipping:
+            yield number, [rest]
+
+    @staticmethod
+    def texts(line: bytes) -> list[str]:
+        r"""The texts of a line, parted by ``\r``, without ANSI codes and NULs."""
+        text = decoded(line)
+        if "\x1b" in text:
+            text = _ANSI.sub("", text)
+        if "\0" in text:
+            text = text.replace("\0", "")
+        if "\r" not in text:
+            return [text]
+        return [part for part in text.split("\r") if part]
+
+
+class Head:
+    """The beginning of a file as bytes, text and lines."""
+
+    def __init__(self, name: str, raw: bytes) -> None:
+        self.name, self.raw = name, raw
+        self.text = raw.decode("utf-8", "replace")
+        if _MANGLED.search(raw):
+            self.text = "\n".join(map(decoded, raw.split(b"\n")))
+        self.lines = self.text.splitlines()
+
+    @property
+    def binary(self) -> bool:
+        """Whether it holds bytes that no log of text holds."""
+        looked = self.raw[:4096]
+        return len(looked) - len(looked.translate(None, _CONTROL)) > len(looked) / 50
+
+
+def decoded(line: bytes) -> str:
+    """The text of a line; what was written as UTF-8, read as Windows-1252 and written as UTF-8 is undone."""
+    text = line.decode("utf-8", "replace")
+    if not _MANGLED.search(line):
+        return text
+    try:
+        return bytes(_LETTERS[letter] for letter in text).decode("utf-8")
+    except (KeyError, UnicodeError):  # not so everywhere on it
+        return text
+
+
+def broken() -> tuple[type[Exception], ...]:
+    """What reading a damaged file raises."""
+    zstd = sys.modules.get("zstandard")
+    known: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error)
+    return (*known, zstd.ZstdError) if zstd else known

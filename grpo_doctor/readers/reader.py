@@ -1,0 +1,80 @@
+"""Finds the format that reads a file best. One format a file; the content picks it, not the extension.
+
+A format is a module with three names: ``FORMAT``, ``sniff(head) -> int`` (0 no, 1 possible, 2 likely, 3 certain)
+and ``read(file) -> list[Run]``. Formats are asked in the order of `FORMATS` and the surest wins.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Protocol, cast
+
+import numpy as np
+
+from ..limits import OverBudgetError, spending
+from ..run import Run
+from .input import Head, Input, ReadError, broken
+
+FORMATS = (
+    "formats.records", "custom.aflow", "custom.dual", "custom.lever", "formats.tensorboard", "formats.wandb",
+    "formats.swanlab", "formats.clearml", "formats.aim", "formats.sqlite", "formats.completions", "formats.kaggle",
+    "formats.notebook", "formats.mlflow", "formats.json_rows", "formats.table", "formats.jsonl", "formats.console",
+)  # fmt: skip
+"""Modules that read a format, surest first where they tie."""
+
+_ZIP = b"PK\x03\x04"
+
+
+class Format(Protocol):
+    """What a module that reads a format provides."""
+
+    FORMAT: str
+
+    def sniff(self, head: Head) -> int: ...
+    def read(self, file: Input) -> list[Run]: ...
+
+
+SURE = 3
+"""What `sniff` returns where no other format can be meant; the others are not even loaded then."""
+
+
+def format_of(head: Head) -> Format | None:
+    """The module that reads this file best; None where no format is recognised."""
+    best, most = None, 0
+    for name in FORMATS:
+        module = cast(Format, importlib.import_module(f"{__package__}.{name}"))
+        if (score := module.sniff(head)) > most:
+            best, most = module, score
+        if most == SURE:
+            break
+    return best
+
+
+@np.errstate(all="ignore")
+def read_input(file: Input) -> list[Run]:
+    """The runs in a file, whatever its format. Raises `ReadError`."""
+    head = file.head()
+    if not head.raw:
+        return [_nothing(file, "the file is empty")]
+    if (found := format_of(head)) is not None:
+        try:
+            with spending():
+                runs = found.read(file)
+        except OverBudgetError as error:
+            raise ReadError(f"{file.source}: {error}") from None
+        except broken() as error:
+            raise ReadError(f"{file.source}: {error}") from None
+        for run in runs:
+            run.path = file.path
+        return runs
+    if head.raw.startswith(_ZIP):
+        raise ReadError(f"{file.source}: a zip archive: unpack it and name the folder that comes out of it")
+    if head.binary:
+        raise ReadError(f"{file.source}: binary data of no format that grpo-doctor reads")
+    return [_nothing(file, "no line of it looks like a training metric")]
+
+
+def _nothing(file: Input, why: str) -> Run:
+    run = Run(file.source, "unknown", "none")
+    run.notes.append(why)
+    return run

@@ -1,0 +1,449 @@
+"""Rows of other trainers, gathered by key and turned into a `Run`: step, merging, meaning, run type, settings.
+
+Every format hands its rows here as they stand; what they mean is decided once the whole log is known, because
+only then is it clear which of several keys for one field to take and whether a share is printed in percent.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ..limits import spent
+from ..record import NUMBER_FIELDS, Event
+from ..run import Run
+from . import fast, steps
+from .aliases import STEP_KEYS, TRAPS, WEAK_STEP_KEYS, Alias, meant_beside, resolve
+from .input import Input, NotRead
+from .row_kinds import EVAL, EVALUATED, VALUES, component, declares, flat, is_eval, melted, unpacked
+from .series import Values
+from .settings import declared, setting_value
+from .values import number
+
+SPENT_EVERY = 256
+"""Rows between two looks at what the input has taken."""
+_LABELS = ("type", "row_type", "event", "phase", "split", "mode", "kind", "stage", "prefix")
+_FLAGS = ("eval", "is_eval", "evaluation", "validation", "is_validation")
+"""Keys that mark the rows of an evaluation by ``true``."""
+_NO_LOG = ("No log", "No Log")
+"""What notebooks show for a metric that a row does not hold."""
+_CONFIGS = frozenset("config args hparams header meta settings".split())
+_OUTER = frozenset("iteration round cycle phase stage outer_step outer_iteration episode".split())
+"""Counters that may go up where the steps begin anew."""
+_COUNTS = frozenset("val/num_eos_tokens truncated_count rollout_count training/rollout_probs_diff_valid".split())
+"""Keys that mean something only together."""
+_SUMMARY = frozenset("train_runtime train_samples_per_second train_steps_per_second total_flos train_loss".split())
+"""What Transformers logs once at the end: no step of its own."""
+_TARGETS = {"dead_share": "zero_variance_share", "cut_share": "truncated_rate", "invalid_rate": "fallback_rate"}
+
+
+def _count(value: Any) -> float | None:
+    """The number of a counter; of ``5/100`` the first."""
+    return number(value.partition("/")[0] if isinstance(value, str) else value)
+
+
+class Rows:
+    """Collects the rows of a log."""
+
+    def __init__(self, file: Input, format: str) -> None:
+        self.file, self.format = file, format
+        self.settings: dict[str, Any] = {}
+        self.events: list[Event] = []
+        self.notes: list[str] = []
+        self.unread: dict[str, int] = {}
+        self.odd: list[str] = []
+        """Keys that are not read and whose first value is not finite."""
+        self.steps = array("d")
+        self.lines = array("q")
+        self.trains = bytearray()
+        self.columns: dict[str, Values] = {}
+        self.components: dict[str, Values] = {}
+        self.lists: dict[str, dict[int, Any]] = {}
+        self.extra: dict[str, Values] = {}
+        self.seen: set[str] = set()
+        self.seeds: set[str] = set()
+        self.labels: set[str] = set()
+        """Kinds and phases of rows, but for those of an evaluation."""
+        self.meant: str | None = None
+        """The key of the reward that is meant, where the one that is optimised is called its proxy."""
+        self.origins = array("q")
+        self.origin = 0
+        self.ended: list[int] = []
+        self.by_bar = self.mends = False
+        self.numbered = True
+        """Whether the steps that rows were added with are the log's, and not counted for want of any."""
+        self._declared: list[tuple[int, str, Any]] = []
+        self._known: dict[str, Values] = {}
+        self.weak = Values("", ())
+        self._step_key: str | None = None
+        self.dropped: list[int] = []
+        self._shapes: dict[int, fast.JsonShape] = {}
+        self._read: Counter[int] = Counter()
+        self._held: fast.Shape | None = None
+        self._unreadable = 0
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def add(self, row: Mapping[str, Any], line: int = 0, step: float | None = None) -> bool:
+        """One row with its keys as they stand; whether it held anything that was understood."""
+        self.flush()
+        if not len(self.steps) % SPENT_EVERY:
+            spent()
+        row = unpacked(row)
+        if any(isinstance(value, Mapping) for value in row.values()):
+            row = flat(row)
+        if not VALUES.isdisjoint(row):
+            row = melted(row)
+        label = self._label(row)
+        if label in _CONFIGS:
+            self.declare(row)
+            return False
+        if any(str(key).endswith("train_runtime") for key in row):
+            self.end()
+            row = {key: value for key, value in row.items() if key.rpartition("/")[2] not in (*_SUMMARY, "epoch")}
+        if (seed := row.get("seed")) is not None and len(self.seeds) < SPENT_EVERY:
+            self.seeds.add(str(seed))
+        if step is None:
+            step = self._step(row)
+        index = len(self.steps)
+        trains = known = False
+        self.meant = self.meant or meant_beside(tuple(row))
+        for key, value in row.items():
+            if value is None or key == self._step_key:
+                continue
+            column = self._take(label, key, value, index)
+            known |= column
+            trains |= column and label != "eval" and not is_eval(key) and self._trains(label, key)
+        if not known:
+            return False
+        self.steps.append(math.nan if step is None else step)
+        self.lines.append(line)
+        self.trains.append(trains)
+        self.origins.append(self.origin)
+        return True
+
+    def end(self) -> None:
+        """The log says that a training ended here."""
+        self.flush()
+        self.ended.append(len(self))
+
+    def _trains(self, label: str, key: str) -> bool:
+        column = self._known.get(f"{label}.{key}" if label else key)
+        return column is None or column.trains
+
+    def quick(self, raw: bytes, line: int, step: float | None = None) -> bool:
+        """One row of JSON whose keys are known from rows before; False where it must be read the slow way."""
+        shape = self._shapes.get(raw.count(fast.KEY)) if self._shapes else None
+        if shape is None or not shape.take(raw, line, step):
+            return False
+        self.hold(shape)
+        return True
+
+    def learn(self, row: Mapping[str, Any], raw: bytes, step: float | None = None, strict: bool = True) -> None:
+        """Has rows of as many keys read quickly, once enough of them were read the slow way."""
+        count = raw.count(fast.KEY)
+        if count != len(row):  # keys that were not understood, or texts that look like keys
+            return
+        self._read[count] += 1
+        if self._read[count] % fast.LEARNED_FROM == 0 and (wanted := self.wanted(row, step)):
+            self._shapes[count] = fast.JsonShape(row, wanted, self.step_key(row, step), strict)
+
+    def step_key(self, row: Mapping[str, Any], step: float | None = None) -> str | None:
+        """The key of a row that counts the rows, where its step is not known otherwise."""
+        return self._step_key if step is None and self._step_key in row else None
+
+    def wanted(self, row: Mapping[str, Any], step: float | None = None) -> list[str]:
+        """The keys that are kept of rows such as this one; empty where rows must be looked at one by one."""
+        keyed = self.step_key(row, step) is not None
+        as_it_stands = melted(row) is row and unpacked(row) is row
+        if self._label(row) or not as_it_stands or not (step is not None or keyed or self._uncounted(row)):
+            return []
+        for key, value in row.items():
+            if isinstance(value, list | Mapping) and key not in self.unread:
+                return []
+            unknown = value is None and key not in self._known and key not in self.unread
+            if unknown and (column := self._open("", key, key, 0.0)) is not None:
+                self._known[key] = column
+        kept = [key for key in row if key in self._known]
+        return [*kept, str(self._step_key)] if kept and keyed else kept
+
+    def _uncounted(self, row: Mapping[str, Any]) -> bool:
+        """Whether neither this row nor one before bears anything that counts the rows, only parts of an epoch."""
+        named = {key.lower().replace(" ", "_") for key in row}
+        weak = [row[key] for key in row if key.lower() in WEAK_STEP_KEYS]
+        parts = all((at := number(value)) is not None and not at.is_integer() for value in weak)
+        return self._step_key is None and named.isdisjoint(STEP_KEYS) and parts
+
+    def hold(self, shape: fast.Shape) -> None:
+        """Rows that a shape holds, which follow all that were added before."""
+        if shape is not self._held:
+            self.flush()
+            self._held = shape
+        if len(shape.lines) >= fast.CHUNK:
+            self.flush()
+
+    def flush(self) -> None:
+        """Rows that a shape holds become columns."""
+        shape, self._held = self._held, None
+        if shape is None:
+            return
+        columns, start, count = shape.columns(), len(self.steps), len(shape.lines)
+        if shape.step_key is not None:
+            shape.steps = [math.nan if v is None else float(v) for v in columns.pop(shape.step_key)]
+        for key, values in columns.items():
+            self._known[key].take(start, values)
+        self.steps.extend(shape.steps)
+        self.lines.extend(shape.lines)
+        self.origins.extend([self.origin] * count)
+        self.trains.extend(bytes([any(not is_eval(key) and self._known[key].trains for key in columns)]) * count)
+        for key in self.unread:
+            if key in shape.keys:
+                self.unread[key] += count
+        shape.steps, shape.lines = [], []
+
+    def _label(self, row: Mapping[str, Any]) -> str:
+        for key in _LABELS:
+            value = row.get(key)
+            if isinstance(value, str) and len(value) < 40:
+                low = value.lower()
+                if low.split("_")[0] in EVAL:
+                    return "eval"
+                self.labels.add(low)
+                return low
+        return "eval" if any(row.get(key) is True for key in _FLAGS) else ""
+
+    def _step(self, row: Mapping[str, Any]) -> float | None:
+        if self._step_key is not None and (step := _count(row.get(self._step_key))) is not None:
+            return step
+        named = {key.lower().replace(" ", "_"): key for key in map(str, row)}
+        for name in STEP_KEYS:
+            if name in named and (step := _count(row[named[name]])) is not None and math.isfinite(step):
+                self._step_key = self._step_key or named[name]
+                return step
+        for name in WEAK_STEP_KEYS:
+            if name in named and (step := number(row[named[name]])) is not None:
+                self.weak.put(len(self.steps), step)
+                break
+        return None
+
+    def _take(self, label: str, key: str, value: Any, index: int) -> bool:
+        name = f"{label}.{key}" if label and key not in _LABELS else key
+        column = self._known.get(name)
+        if column is None:
+            if isinstance(value, list):
+                return self._list(key, value, index)
+            if name in self.unread:
+                self.unread[name] += 1
+                return False
+            column = self._open(label, name, key, value)
+            if column is None:
+                return False
+            self._known[name] = column
+        figure = number(value)
+        if figure is None:
+            return False
+        column.put(index, figure)
+        return not column.counts
+
+    def _open(self, label: str, name: str, key: str, value: Any) -> Values | None:
+        """A new column for a key that is understood."""
+        self.seen.add(key)
+        aliases = () if declares(key) else self._meaning(f"eval/{key}" if label == "eval" else key)
+        if key in _COUNTS or (key.lower() in _OUTER and number(value) is not None):
+            self.extra[key] = Values(label, (), counts=True)
+            return self.extra[key]
+        if not aliases:
+            setting = declared(key)
+            if setting is not None and label != "eval" and (held := setting_value(setting, value)) is not None:
+                self.set(setting, held)
+            if (
+                label != "eval"
+                and not is_eval(key)
+                and key not in TRAPS
+                and component(key)
+                and not declares(key)
+                and number(value) is not None
+                and not isinstance(value, bool)
+            ):
+                self.components[name] = Values(component(key), ())
+                return self.components[name]
+            if value not in _NO_LOG:
+                self.unread[name] = 1
+                if (figure := number(value)) is not None and not math.isfinite(figure):
+                    self.odd.append(name)
+            return None
+        if number(value) is None:
+            return None
+        column = self.columns[name] = Values(label, aliases)
+        return column
+
+    def _meaning(self, key: str) -> tuple[Alias, ...]:
+        if key in self.file.mapping:
+            target = self.file.mapping[key]
+            return (Alias(_TARGETS.get(target, target), rank=-1),)
+        if key == self.meant:
+            return (Alias("eval_score"),)
+        found = resolve(key)
+        if found and key.startswith("eval/") and any(a.field not in EVALUATED for a in found):
+            return ()
+        return tuple(a for a in found if a.field in NUMBER_FIELDS)
+
+    def _list(self, key: str, values: list[Any], index: int) -> bool:
+        """Rewards or advantages of the step as a list, or as lists of groups."""
+        name = key.rpartition("/")[2].lower()
+        if name not in ("rewards", "advantages", "group_rewards", "reward"):
+            self.unread[key] = self.unread.get(key, 0) + 1
+            return False
+        grouped = bool(values) and all(isinstance(group, list) for group in values)
+        groups = [[number(v) for v in group] for group in (values if grouped else [values])]
+        if not all(groups) or any(figure is None for group in groups for figure in group):
+            return False
+        place = "advantages" if name == "advantages" else "rewards"
+        self.lists.setdefault(place, {})[index] = (groups if grouped else groups[0], grouped)
+        return True
+
+    def declare(self, config: Mapping[str, Any]) -> None:
+        """Settings that the log prints: known names only, under the names that checks use."""
+        for key, value in flat(config).items():
+            if (setting := declared(key)) is not None and (held := setting_value(setting, value)) is not None:
+                self.set(setting, held)
+
+    def set(self, name: str, value: Any) -> None:
+        """A setting that the log says here; the first value holds, of each run in it."""
+        self.flush()
+        self._declared.append((len(self), name, value))
+        self.settings.setdefault(name, value)
+
+    def unreadable(self, line: int) -> None:
+        """A line that should have been a row and is none."""
+        self._unreadable += 1
+        if self._unreadable == 1:
+            self.notes.append(NotRead(f"line {line} is not a row and was left out"))
+
+    def event(self, kind: str, message: str, line: int) -> None:
+        """Something that happened before the row that follows this line, or after the last one."""
+        self.events.append(Event(kind=kind, message=message, line=line))
+
+    @property
+    def comes_again(self) -> bool:
+        """Whether a step is smaller than one before it, or many steps come more than once."""
+        self.flush()
+        known = np.array(self.steps)
+        known = known[~np.isnan(known)] if not np.isnan(known).all() else self.weak.full(len(known))
+        moves = np.diff(known)
+        return bool((moves < 0).any() or np.count_nonzero(moves == 0) > 0.3 * len(moves))
+
+    def join(self, rollouts: list[int]) -> None:
+        """Rows that are numbered by their rollout take the step of the update that follows them."""
+        self.steps = array("d", steps.joined(np.array(self.steps), rollouts))
+
+    def _spread(self) -> None:
+        """Mends steps that are positions of a progress bar."""
+        column = max(self.columns.values(), key=lambda c: len(c.values) - np.isnan(c.values).sum(), default=None)
+        if column is not None:
+            trains = np.frombuffer(self.trains, np.uint8).astype(bool)
+            held = np.flatnonzero(~np.isnan(column.full(len(self))) & trains)
+            self.steps = array("d", steps.spread(np.array(self.steps), held))
+
+    def _settle(self) -> None:
+        """Leaves out lines of a console that are not the trainer's, and forgets positions of a wrong bar."""
+        known = np.array(self.steps)
+        self.dropped = np.flatnonzero(steps.excursions(known)).tolist()
+        if self.dropped:
+            self.notes.append(NotRead(f"{len(self.dropped)} lines with a step out of order were left out"))
+        if steps.misleading(np.delete(known, self.dropped)):
+            self.steps = array("d", [math.nan] * len(known))
+
+    def _join_phases(self) -> None:
+        """A key of phases that follow one another, as those of a curriculum, is one; of rows that alternate it is one
+        for each kind of row."""
+        for held in (self.columns, self.components):
+            spans: dict[str, list[tuple[int, int, str]]] = {}
+            for name, column in held.items():
+                label, _, key = name.partition(".")
+                if label not in self.labels:
+                    continue
+                known = np.flatnonzero(~np.isnan(np.frombuffer(column.values, float)))
+                if len(known):
+                    spans.setdefault(key, []).append((int(known[0]), int(known[-1]), name))
+            for parts in spans.values():
+                parts.sort()
+                if all(later[0] > earlier[1] for earlier, later in pairwise(parts)):
+                    for _, _, name in parts[1:]:
+                        held[parts[0][2]].follow(held.pop(name))
+
+    def run(self) -> Run:
+        """These rows as one run."""
+        from .assemble import assemble
+
+        self.flush()
+        self._join_phases()
+        if self.by_bar:
+            self._spread()
+        if self.mends:
+            self._settle()
+        return assemble(self)
+
+    def runs(self) -> list[Run]:
+        """The runs of a log that may hold several, each with the lines in which it stands."""
+        self.flush()
+        self._join_phases()
+        n = len(self)
+        epochs = next((c.full(n) for c in self.columns.values() if any(a.field == "epoch" for a in c.aliases)), None)
+        outer = [column.full(n) for key, column in self.extra.items() if key.lower() in _OUTER]
+        parts = steps.runs(
+            np.array(self.steps), np.frombuffer(self.trains, np.uint8).astype(bool), epochs, outer, self.ended,
+            np.array(self.origins),
+        ) if n else []  # fmt: skip
+        if len(parts) < 2:
+            return [self.run()]
+        found: list[Run] = []
+        for place, rows in enumerate(parts, 1):
+            run = self._part(rows, f"run {place} of {len(parts)}").run()
+            run.notes.append(f"its file holds {len(parts)} runs, each judged alone; this is number {place}")
+            found.append(run)
+        return found
+
+    def _part(self, rows: np.ndarray, name: str) -> Rows:
+        """Some of the rows as those of a run of its own, with the settings that were said before its end."""
+        n, first, last = len(self), int(rows[0]), int(rows[-1])
+        lines = np.array(self.lines)[rows]
+        if lines.any():
+            name = f"{name}, lines {lines[0]}-{lines[-1]}"
+        part = Rows(replace(self.file, shown=f"{self.file.source} ({name})"), self.format)
+        part.by_bar, part.mends, part.seen, part.notes = self.by_bar, self.mends, self.seen, list(self.notes)
+        part.numbered, part.seeds = self.numbered, self.seeds
+        part.steps, part.lines = array("d", np.array(self.steps)[rows]), array("q", lines)
+        part.trains = bytearray(np.frombuffer(self.trains, np.uint8)[rows].tobytes())
+        part.origins, part.weak = array("q", np.array(self.origins)[rows]), self.weak.of(rows, n)
+        for kind in ("columns", "components", "extra"):
+            getattr(part, kind).update({key: column.of(rows, n) for key, column in getattr(self, kind).items()})
+        part.seen = self.seen - _of_others(part)
+        place = {row: at for at, row in enumerate(rows.tolist())}
+        part.lists = {
+            key: {place[row]: held for row, held in lists.items() if row in place} for key, lists in self.lists.items()
+        }
+        part.unread, part.odd = dict(self.unread), self.odd
+        own = [(setting, value) for at, setting, value in self._declared if first <= at <= last]
+        before = [(setting, value) for at, setting, value in reversed(self._declared) if at < first]
+        for setting, value in (*own, *before):
+            part.settings.setdefault(setting, value)
+        part.events = [e for e in self.events if e.line is None or lines[0] <= e.line <= lines[-1]]
+        return part
+
+
+def _of_others(part: Rows) -> set[str]:
+    """The keys of a file that holds several runs of which this one has no value."""
+    keys: dict[bool, set[str]] = {True: set(), False: set()}
+    for held in (part.columns, part.components, part.extra):
+        for name, column in held.items():
+            keys[column.known > 0].add(name if name in part.seen else name.partition(".")[2])
+    return keys[False] - keys[True]

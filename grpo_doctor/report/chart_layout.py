@@ -1,0 +1,322 @@
+"""The charts of the HTML report as geometry: where everything stands, for inline SVG that the browser stretches.
+
+A plot has the units of the run on its x axis, counted from its first row, so that zooming is nothing but another
+``viewBox``; its y axis has `HEIGHT` units, downwards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..diagnosis.check import Finding, Severity
+from .charts import FEW, PLACES, RANGES, Ground, Panel, healthy, timeline_rows
+
+HEIGHT = 1000
+"""Units of the y axis of a plot."""
+ROW = 22
+"""Pixels of a row of the timeline."""
+BINS = 160
+"""Bins of the x axis; every series keeps its smallest and its largest value of each, at rows that all series share."""
+DECADES = 3
+"""Orders of magnitude from which on a positive series is drawn on a logarithmic axis."""
+FAR = 2.0
+"""Times the range of 98 % of the values beyond which the rest is drawn at the edge, and said."""
+SMOOTHED = 30
+"""Known values from which on a smoothed line is drawn over the points: fewer are a line by themselves."""
+FLAT = 0.1
+"""Share of a shared y axis that most curves cover at least."""
+SHADED = 2
+"""Findings shaded on one curve: more of them hide it."""
+PLACE = {"below": (0.95, 1.0), "above": (0.0, 0.05), "over the full height": (0.0, 1.0)}
+"""From which to which share of the height, downwards, the ticks of an event go."""
+
+
+class Tick(NamedTuple):
+    """A label of an axis at a share of its length, 0 to 100."""
+
+    at: str
+    label: str
+
+
+class Span(NamedTuple):
+    """A finding over the rows on which it held: what it covers of the plot, as attributes of a rectangle."""
+
+    finding: Finding
+    x: str
+    y: str
+    width: str
+    height: str
+
+
+class Drawing(NamedTuple):
+    """One chart; paths are the ``d`` of SVG."""
+
+    panel: Panel
+    view: str
+    pixels: int
+    points: str
+    line: str
+    dots: bool
+    spans: list[Span]
+    marks: list[tuple[str, str]]
+    onset: str
+    normal: tuple[str, str] | None
+    across: list[Tick]
+    up: list[Tick]
+    notes: list[str]
+    values: list[float | None]
+
+
+class Small(NamedTuple):
+    """One of many curves of equal size: its plot, its line and where its headline begins, as ``d`` of SVG."""
+
+    view: str
+    line: str
+    onset: str
+
+
+def multiples(series: Sequence[tuple[np.ndarray, np.ndarray, float | None]]) -> list[Small]:
+    """Curves that are compared with each other: steps, values and onset of each, on one y axis that all share.
+
+    Where most of them would lie flat on it, as of tasks that are rewarded otherwise, each has its own.
+    """
+    known = [values[np.isfinite(values)] for _, values, _ in series]
+    together = np.concatenate([np.empty(0), *known])
+    shared = scale_of(together) if len(together) else Scale(0.0, 1.0, False)
+    ranges = [float(np.ptp(values)) for values in known if len(values)]
+    alike = bool(ranges) and float(np.median(ranges)) > FLAT * (shared.high - shared.low)
+    drawn = []
+    for (steps, values, onset), own in zip(series, known, strict=True):
+        scale = shared if alike or not len(own) else scale_of(own)
+        first, last = (float(steps[0]), float(steps[-1])) if len(steps) else (0.0, 0.0)
+        at = "" if onset is None or not first <= onset <= last else f"M{onset - first:.10g} 0V{HEIGHT}"
+        drawn.append(Small(f"0 0 {(last - first) or 1:.10g} {HEIGHT}", path_of(steps - first, scale.at(values)), at))
+    return drawn
+
+
+def drawings(panels: Sequence[Panel]) -> tuple[list[Drawing], dict[str, Any]]:
+    """The charts of one run, and what hovering over them tells: rows, steps, source lines and values."""
+    if not panels:
+        return [], {}
+    ground = panels[0].ground
+    run = ground.diagnosis.run
+    series = {p.field: values for p in panels if (values := run.column(p.field)) is not None}
+    rows = _kept(series.values(), len(run))
+    drawn = [_timeline(p) if p.field == "timeline" else _series(p, series[p.field], rows) for p in panels]
+    told = {
+        "x": _plain(ground.x[rows] - ground.x[0]),
+        "steps": run.steps[rows].tolist(),
+        "lines": run.lines[rows].tolist() if len(run.lines) else [],
+        "series": {d.panel.field: d.values for d in drawn if d.values},
+    }
+    return drawn, told
+
+
+def _kept(columns: Any, rows: int) -> np.ndarray:
+    """The rows that are drawn: all, or of every bin the smallest and the largest value of every series."""
+    if rows <= 2 * BINS:
+        return np.arange(rows)
+    kept = {0, rows - 1}
+    for part in np.array_split(np.arange(rows), BINS):
+        for values in columns:
+            known = part[np.isfinite(values[part])]
+            kept.add(int(part[0]))
+            if len(known):
+                kept |= {int(known[np.argmin(values[known])]), int(known[np.argmax(values[known])])}
+    return np.array(sorted(kept))
+
+
+def _plain(values: np.ndarray) -> list[float | None]:
+    """Numbers for JSON: five digits are more than a chart shows, and what is unknown is null."""
+    return [float(f"{v:.5g}") if math.isfinite(v) else None for v in values.tolist()]
+
+
+class Scale(NamedTuple):
+    """The y axis of a series: the ends that are drawn, in logarithms where ``log``."""
+
+    low: float
+    high: float
+    log: bool
+
+    def at(self, values: np.ndarray) -> np.ndarray:
+        """The place of values, 0 at the top; what lies beyond the ends is drawn at the edge."""
+        with np.errstate(all="ignore"):
+            shown = np.log10(values) if self.log else values
+        return HEIGHT * (1 - ((shown - self.low) / (self.high - self.low)).clip(0, 1))
+
+
+def scale_of(known: np.ndarray) -> Scale:
+    low, high = float(known.min()), float(known.max())
+    if low > 0 and high / low > 10**DECADES:
+        return Scale(math.log10(low), math.log10(high), True)
+    inner, outer = (float(q) for q in np.percentile(known, (1, 99)))
+    reach = FAR * (outer - inner) or math.inf
+    low, high = max(low, inner - reach), min(high, outer + reach)
+    margin = 0.05 * (high - low) or abs(high) * 0.05 or 1.0
+    return Scale(low - margin, high + margin, False)
+
+
+def _series(panel: Panel, values: np.ndarray, rows: np.ndarray) -> Drawing:
+    ground = panel.ground
+    finite = np.isfinite(values)
+    known = np.asarray(values[finite], float)
+    scale = scale_of(known)
+    x = ground.x - ground.x[0]
+    smooth = smoothed(values) if len(known) >= SMOOTHED else values
+    dots = len(known) < FEW
+    return Drawing(
+        panel=panel,
+        view=_view(ground),
+        pixels=150,
+        points=_dots(x[rows], scale.at(values[rows])) if dots else path_of(x[rows], scale.at(values[rows])),
+        line=path_of(x[rows], scale.at(smooth[rows])),
+        dots=dots,
+        spans=[_span(ground, f, 0, HEIGHT) for f in _findings_of(panel)],
+        marks=_marks(ground),
+        onset=_onset(ground),
+        normal=_normal(panel.field, scale),
+        across=_across(ground),
+        up=ticks_up(scale),
+        notes=_notes(known, scale),
+        values=_plain(values[rows]),
+    )
+
+
+def _timeline(panel: Panel) -> Drawing:
+    ground = panel.ground
+    rows = timeline_rows(ground)
+    each = HEIGHT / len(rows)
+    spans, paths = [], []
+    for number, (_, what) in enumerate(rows):
+        if isinstance(what, Finding):
+            spans.append(_span(ground, what, (number + 0.25) * each, each / 2))
+        else:
+            paths.append(("event", _ticks(what - ground.x[0], (number + 0.2) * each, (number + 0.8) * each)))
+    up = [Tick(f"{100 * (number + 0.5) / len(rows):.4g}", name) for number, (name, _) in enumerate(rows)]
+    return Drawing(
+        panel, _view(ground), ROW * len(rows), "", "", False, spans, paths, _onset(ground), None,
+        _across(ground), up, [], [],
+    )  # fmt: skip
+
+
+def _view(ground: Ground) -> str:
+    width = float(ground.x[-1] - ground.x[0])
+    margin = 0.01 * width or 0.5
+    return f"{-margin:.5g} 0 {width + 2 * margin:.10g} {HEIGHT}"
+
+
+def path_of(x: np.ndarray, y: np.ndarray) -> str:
+    """A line through the points, broken where one is unknown."""
+    words, pen = [], False
+    for across, down in zip(x.tolist(), y.tolist(), strict=True):
+        if math.isfinite(down):
+            words.append(f"{'L' if pen else 'M'}{across:.10g} {down:.0f}")
+        pen = math.isfinite(down)
+    return "".join(words)
+
+
+def _dots(x: np.ndarray, y: np.ndarray) -> str:
+    """Lines of no length, which round caps make dots of the same size however the plot is stretched."""
+    pairs = zip(x.tolist(), y.tolist(), strict=True)
+    return "".join(f"M{across:.10g} {down:.0f}h0" for across, down in pairs if math.isfinite(down))
+
+
+def _ticks(places: np.ndarray, top: float, bottom: float) -> str:
+    return "".join(f"M{place:.10g} {top:.0f}V{bottom:.0f}" for place in places.tolist())
+
+
+def smoothed(values: np.ndarray) -> np.ndarray:
+    """The mean of the known values around each row, over a fortieth of the run."""
+    finite = np.isfinite(values)
+    half = max(1, len(values) // 80)
+    largest = np.abs(values[finite]).max() or 1.0  # so that a sum of huge values does not overflow
+    rows = np.arange(len(values))
+    begin, end = np.maximum(rows - half, 0), np.minimum(rows + half + 1, len(values))
+
+    def around(column: np.ndarray) -> np.ndarray:
+        total = np.concatenate(([0.0], np.cumsum(column)))
+        return np.asarray(total[end] - total[begin])
+
+    with np.errstate(all="ignore"):
+        mean = largest * (around(np.where(finite, values / largest, 0.0)) / around(finite.astype(float)))
+    return np.where(finite, mean, math.nan)
+
+
+def _findings_of(panel: Panel) -> list[Finding]:
+    """The gravest findings that this series shows, the worst last so that it lies on top."""
+    found = [f for f in panel.ground.diagnosis.findings if panel.field in f.columns and f.level > Severity.INFO]
+    return sorted(found, key=lambda f: (f is panel.ground.main, f.level))[-SHADED:]
+
+
+def _span(ground: Ground, finding: Finding, top: float, height: float) -> Span:
+    begin, end = ground.place(finding.onset_step), ground.place(finding.last_step)
+    first, last = float(ground.x[0]), float(ground.x[-1])
+    begin = first if begin is None else begin
+    end = max(begin, last if end is None or not finding.cleared else end)
+    thin = 0.004 * (last - first) or 0.5  # a single row is seen too
+    return Span(finding, f"{begin - first:.10g}", f"{top:.0f}", f"{max(end - begin, thin):.10g}", f"{height:.0f}")
+
+
+def _marks(ground: Ground) -> list[tuple[str, str]]:
+    return [
+        (kind, _ticks(ground.events[kind] - ground.x[0], *(HEIGHT * share for share in PLACE[where])))
+        for kind, where in PLACES.items()
+        if kind in ground.events
+    ]
+
+
+def _onset(ground: Ground) -> str:
+    place = None if ground.main is None else ground.place(ground.main.onset_step)
+    return "" if place is None else f"M{place - float(ground.x[0]):.10g} 0V{HEIGHT}"
+
+
+def _normal(field: str, scale: Scale) -> tuple[str, str] | None:
+    """Top and height of the range in which the series' own check is silent."""
+    if field not in RANGES:
+        return None
+    bottom, top = scale.at(np.array(healthy()[field], float))
+    return (f"{top:.0f}", f"{bottom - top:.0f}") if bottom > top else None
+
+
+def round_numbers(low: float, high: float, most: int) -> list[float]:
+    """At most ``most`` round numbers between two ends: steps of 1, 2 or 5 times a power of ten."""
+    power = 10.0 ** math.floor(math.log10((high - low) / most))
+    step = next(power * times for times in (1, 2, 5, 10, 20) if (high - low) / (power * times) <= most)
+    return [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def ticks_up(scale: Scale) -> list[Tick]:
+    if scale.log:
+        first, last = math.ceil(scale.low), math.floor(scale.high)
+        places = list(range(first, last + 1, max(1, (last - first) // 3)))
+        return [Tick(share(place, scale.high, scale.low), f"{10.0**place:.4g}") for place in places]
+    return [
+        Tick(share(place, scale.high, scale.low), f"{0.0 if abs(place) < 1e-12 * abs(scale.high) else place:.4g}")
+        for place in round_numbers(scale.low, scale.high, 4)
+    ]
+
+
+def share(place: float, begin: float, end: float) -> str:
+    return f"{100 * (place - begin) / (end - begin):.4g}"
+
+
+def _across(ground: Ground) -> list[Tick]:
+    """Labels of the x axis, where zooming puts others."""
+    first, last = float(ground.x[0]), float(ground.x[-1])
+    begin, _, width, _ = map(float, _view(ground).split())
+    places = [p for p in round_numbers(first, last, 8) if p == int(p)] if last > first else [first]
+    return [Tick(share(place - first, begin, begin + width), f"{place:.0f}") for place in places]
+
+
+def _notes(known: np.ndarray, scale: Scale) -> list[str]:
+    if scale.log:
+        return ["logarithmic axis"]
+    beyond = known[(known < scale.low) | (known > scale.high)]
+    if not len(beyond):
+        return []
+    furthest = float(beyond[np.argmax(np.abs(beyond))])
+    return [f"{len(beyond)} of {len(known)} values lie beyond the axis, as far as {furthest:.3g}"]

@@ -1,0 +1,199 @@
+"""What the charts of a run show: the series that the findings are about, and a timeline; drawn by `drawing` for the
+HTML report and by `figures` as files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ..diagnosis.catalogue import load
+from ..diagnosis.check import Finding, Severity
+from ..diagnosis.verdict import Diagnosis
+from ..run import BROADCAST, Run
+from ..series import collapse, computed
+from ..series.derived import DERIVED, MEANINGS
+
+RANGES: dict[str, tuple[str, float | str, float | str]] = {
+    "clip_fraction": ("RAT001", 0, "warn"),
+    "cut_share": ("LEN003", 0, "warn"),
+    "dead_share": ("ADV003", 0, "half"),
+    "eos_suppressed_rate": ("LEN004", 0, "warn"),
+    "invalid_rate": ("DIV004", 0, "warning_share"),
+    "kl": ("KL001", 0, "exploded_nats"),
+    "logit_gap": ("SHP001", 0, "warning_gap"),
+    "rollout_mismatch_kl": ("RAT004", 0, "warn"),
+    "temperature": ("CFG004", "cold_below", "hot_above"),
+    "top1_prob": ("SHP001", 0, "prob"),
+    "top_pattern_share": ("DIV002", 0, "half"),
+    "truncated_rate": ("LEN003", 0, "warn"),
+    "unique_rate": ("DIV001", "warn", 1),
+}
+"""The check that judges a series by itself, and the ends of the range in which it is silent: its thresholds, or the
+field's own. What depends on model and task (entropy, reward) has none."""
+
+VITALS = (
+    "reward_mean",
+    "invalid_rate",
+    "entropy_mean",
+    "kl",
+    "grad_norm",
+    "response_length_mean",
+    "loss",
+    "dead_share",
+)
+"""Series that are drawn where no finding names any."""
+
+MOST = 6
+"""Panels of a report."""
+FEW = 60
+"""Known values up to which each is a dot, so that one between gaps is seen."""
+BINS = 240
+"""Bins of a series; each keeps its smallest and its largest value."""
+PLACES = {"update": "below", "collapse": "above", "restart": "over the full height"}
+"""The kinds of events that a chart marks by ticks, and where."""
+
+KINDS = {"collapse": "collapses", "update": "updates", "restart": "restarts", "nan": "NaN"}
+"""The kinds of events that the timeline shows."""
+
+
+@cache
+def healthy() -> dict[str, tuple[float, float]]:
+    """The range of each series in which its check does not warn, at the check's default thresholds."""
+    checks = load().checks
+    return {
+        field: (float(checks[code].thresholds.get(str(low), low)), float(checks[code].thresholds.get(str(high), high)))
+        for field, (code, low, high) in RANGES.items()
+    }
+
+
+class Ground(NamedTuple):
+    """What the charts of one run share."""
+
+    diagnosis: Diagnosis
+    x: np.ndarray
+    """Steps, or row numbers where the log restarts and steps go back."""
+    events: dict[str, np.ndarray]
+    """Kind of event to its places on the x axis, at most one a bin."""
+
+    @property
+    def main(self) -> Finding | None:
+        return self.diagnosis.finding(self.diagnosis.cause) if self.diagnosis.cause else None
+
+    def place(self, step: int) -> float | None:
+        """Where a step stands on the x axis."""
+        rows = np.flatnonzero(self.diagnosis.run.steps == step)
+        return float(self.x[rows[0]]) if len(rows) else None
+
+
+class Panel(NamedTuple):
+    """One chart: the field it draws (or ``timeline``), its caption, and the same in words."""
+
+    field: str
+    caption: str
+    alt: str
+    ground: Ground
+
+
+def panels(diagnosis: Diagnosis, most: int = MOST) -> list[Panel]:
+    """The charts of a run: its timeline, then the series that matter: the reward, and those of the headline."""
+    run = diagnosis.run
+    if not len(run):
+        return []
+    x = run.steps if (np.diff(run.steps) >= 0).all() else np.arange(len(run))
+    ground = Ground(diagnosis, x, _events(run, x))
+    timeline = (
+        [Panel("timeline", "what happened when", _timeline_in_words(ground), ground)] if timeline_rows(ground) else []
+    )
+    return timeline + [Panel(f, MEANINGS[f], _in_words(ground, f), ground) for f in _fields(diagnosis)[:most]]
+
+
+def legend(drawn: Sequence[Panel]) -> str:
+    """What the colours and ticks of these charts mean, as far as they occur."""
+    if not drawn:
+        return ""
+    ground = drawn[0].ground
+    ticks = [f"{KINDS[kind]} {where}" for kind, where in PLACES.items() if kind in ground.events]
+    words = [f"Dashed: {ground.main.code} begins." if ground.main else ""]
+    words.append("Green: range in which its check is silent." if any(p.field in RANGES for p in drawn) else "")
+    words.append(f"Ticks: {', '.join(ticks)}." if ticks else "")
+    return " ".join(filter(None, words))
+
+
+def _events(run: Run, x: np.ndarray) -> dict[str, np.ndarray]:
+    rows: dict[str, list[int]] = {}
+    for row, events in run.events.items():
+        for event in events:
+            rows.setdefault(event.kind, []).append(row)
+    applied, invalid = run.column("update_applied"), run.column("invalid_rate")
+    if applied is not None and (applied == 0).any():  # where every step updates, ticks say nothing
+        rows.setdefault("update", []).extend(np.flatnonzero(applied == 1).tolist())
+    if invalid is not None:
+        _, collapsed = computed(collapse, [invalid, np.full(len(run), np.nan)])
+        rows.setdefault("collapse", []).extend(np.flatnonzero(collapsed).tolist())
+    edges = np.linspace(x[0], x[-1], BINS)
+    places = {kind: x[np.unique(at)] for kind, at in rows.items() if at}
+    return {
+        kind: at if len(at) <= BINS else np.unique(edges[np.searchsorted(edges, at).clip(0, BINS - 1)])
+        for kind, at in places.items()
+    }
+
+
+def _fields(diagnosis: Diagnosis) -> list[str]:
+    telling = [f for f in diagnosis.findings if f.level > Severity.INFO]
+    named = [column for finding in telling for column in finding.columns]
+    inputs = {field for name in named if name in DERIVED for field in DERIVED[name][0]}
+    named = [n for n in dict.fromkeys(named) if n not in inputs and _drawable(diagnosis, n)]
+    first = ["reward_mean"] if _drawable(diagnosis, "reward_mean") else []
+    return list(dict.fromkeys([*first, *(named or [n for n in VITALS if _drawable(diagnosis, n)])]))
+
+
+def _drawable(diagnosis: Diagnosis, field: str) -> bool:
+    values = diagnosis.run.column(field)
+    if values is None or values.dtype == object:
+        return False
+    known = values[np.isfinite(values)]
+    return len(known) > 2 and not (field in BROADCAST and known.min() == known.max())
+
+
+def decimated(x: np.ndarray, y: np.ndarray, bins: int = BINS) -> tuple[np.ndarray, np.ndarray]:
+    """At most two points a bin, the smallest and the largest, in their order; unknown values break the line."""
+    if len(x) <= 2 * bins:
+        return x, y
+    kept: list[int] = []
+    for part in np.array_split(np.arange(len(x)), bins):
+        values = y[part]
+        if np.isnan(values).all():
+            kept.append(int(part[0]))
+        else:
+            kept += sorted({int(part[np.nanargmin(values)]), int(part[np.nanargmax(values)])})
+    return x[kept], y[kept]
+
+
+def _in_words(ground: Ground, field: str) -> str:
+    values = ground.diagnosis.run.column(field)
+    assert values is not None
+    known = values[np.isfinite(values)]
+    words = f"{field}: {known[0]:.3g} at first, {known[-1]:.3g} at last, from {known.min():.3g} to {known.max():.3g}"
+    return f"{words}; {ground.main.code} begins at step {ground.main.onset_step}" if ground.main else words
+
+
+def timeline_rows(ground: Ground) -> list[tuple[str, Finding | np.ndarray]]:
+    """The rows of the timeline: findings, the headline at the top, then kinds of events."""
+    findings: list[tuple[str, Finding | np.ndarray]] = [(f.code, f) for f in ground.diagnosis.findings[:8]]
+    return findings + [(name, ground.events[kind]) for kind, name in KINDS.items() if kind in ground.events]
+
+
+def _timeline_in_words(ground: Ground) -> str:
+    words = []
+    for name, what in timeline_rows(ground):
+        first, last = (what[0], what[-1]) if isinstance(what, np.ndarray) else (what.onset_step, what.last_step)
+        words.append(f"{name} from {first:.0f} to {last:.0f}")
+    return "timeline: " + ", ".join(words)
+
+
+def file_name(panel: Panel, run: int) -> str:
+    """The name of a panel's file, without its extension."""
+    return f"run{run + 1}-{panel.field.replace('_', '-')}"

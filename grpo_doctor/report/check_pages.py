@@ -1,0 +1,130 @@
+"""The page of a check as Markdown: its docstring, and what its declaration says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..diagnosis.catalogue import Catalogue, home, load
+from ..diagnosis.check import THRESHOLDS, Check, Severity
+from ..diagnosis.lab_results import stored
+from ..diagnosis.remedies import REMEDIES
+
+
+def page(catalogue: Catalogue, check: Check) -> str:
+    """The whole page of a check."""
+    facts = [f"Severity {check.severity}, confidence {check.confidence}, family {check.family}."]
+    if check.seen is not None:
+        facts.append(_seen(check))
+    if check.needs:
+        facts.append("Needs " + ", ".join(" or ".join(f"`{f}`" for f in need.fields) for need in check.needs) + ".")
+    limits = check.limits
+    if limits:
+        silent = ", ".join(f"`{name}` = {value}" for name, value in limits.items() if name not in check.meanings)
+        facts.append(
+            f"Thresholds are set under `[tool.grpo-doctor.thresholds.{check.code}]`{silent and f': {silent}'}."
+        )
+    explained = [f"{code} {catalogue.checks[code].name}" for code in check.explains if code in catalogue.checks]
+    if explained:
+        holds = "where it holds" if check.explains_from is Severity.INFO else f"from {check.explains_from} on"
+        facts.append(f"Explains, {holds}: " + ", ".join(explained) + ".")
+    body = re.sub(r"^(## )", r"#\1", _with_defaults(check.page, limits), flags=re.MULTILINE)
+    title, _, rest = body.partition("\n")
+    parts = [f"## {check.code} {check.name}", title, " ".join(facts), rest.strip()]
+    parts += [_rivals(check), _remedies(check), _measured(check)]
+    return "\n\n".join(part for part in parts if part)
+
+
+KINDS = {
+    "logs": "public log(s) (of sick runs, or as a remark)",
+    "threads": "issue thread(s)",
+    "faults": "injected fault(s)",
+    "trainers": "run(s) of a public trainer, made ill on purpose",
+    "configurations": "planted configuration(s)",
+    "twins": "wrong twin(s) of a trainer",
+}
+"""Kinds of evidence, as `tests/seen.py` counts them, and how a page names them."""
+
+
+def _seen(check: Check) -> str:
+    seen = check.seen or {}
+    if not seen and check.predicate is None and check.probe is not None:
+        return "It is proven on the trainer itself, by its probe alone."
+    if check.preview:
+        return "Preview: it has spoken on made-up columns only, so it is a remark unless `--preview` is given."
+    return "It has spoken on " + ", ".join(f"{seen[k]} {KINDS[k]}" for k in KINDS if k in seen) + "."
+
+
+def _with_defaults(text: str, limits: Mapping[str, Any]) -> str:
+    """The page with the default of each threshold in front of its meaning."""
+
+    def filled(section: re.Match[str]) -> str:
+        return re.sub(r"^- `(\w+)`: ", lambda m: f"- `{m[1]}` = {limits[m[1]]}: ", section[0], flags=re.MULTILINE)
+
+    return THRESHOLDS.sub(filled, text)
+
+
+def _rivals(check: Check) -> str:
+    if not check.rivals:
+        return ""
+    lines = [f"- **{r.name}**: {r.why}. The test: {r.separated_by}." for r in check.rivals]
+    return "### What else it could be\n\n" + "\n".join(lines)
+
+
+def _remedies(check: Check) -> str:
+    parts = []
+    for remedy in check.remedies:
+        known = REMEDIES[remedy] if isinstance(remedy, str) else remedy
+        lines = [f"- **{known.title}** (`{known.id}`)"]
+        for step in known.steps:
+            code = step.do.replace("\n", "\n    ")
+            block = f"\n\n    ```python\n    {code}\n    ```"
+            text = block if "\n" in code else f" {code}"
+            lines.append(f"  - {step.who}:{text}")
+        lines.append(f"  - evidence: {known.evidence} ({known.source})")
+        parts.append("\n".join(lines))
+    return "### Steps\n\n" + "\n".join(parts) if parts else ""
+
+
+def _measured(check: Check) -> str:
+    """What the lab came to: how early this check names a fault, and what its remedies, and those it withholds, did."""
+    found = stored()
+    lines = [f"- {harm.early(fault)}" for fault, harm in found.faults.items() if harm.by == check.code and harm.lead]
+    offered = [remedy if isinstance(remedy, str) else remedy.id for remedy in check.remedies]
+    for words, ids in (("", offered), ("withheld: ", check.withholds)):
+        lines += [f"- {words}`{id}` on {treatment}" for id in ids for treatment in found.tried(check.code, id)]
+    return "\n".join(["### Measured on the engine's faults\n", *lines]) if lines else ""
+
+
+def index(catalogue: Catalogue) -> str:
+    """All checks as a Markdown table."""
+    lines = ["| code | name | family | severity | what is wrong |", "|---|---|---|---|---|"]
+    for c in catalogue.checks.values():
+        lines.append(f"| [{c.code}](pages/{c.code}.md) | {c.name} | {c.family} | {c.severity} | {c.title} |")
+    return "\n".join(lines)
+
+
+INTRODUCTION = """# The checks
+
+One illness a file, one family a folder. The docstring of the file is its page; `grpo-doctor explain CODE` prints it.
+How to add one: [CONTRIBUTING](../.github/CONTRIBUTING.md). This index and the pages are generated by `make pages`.
+"""
+
+
+def written(catalogue: Catalogue) -> dict[str, str]:
+    """The generated files below ``checks/``: path to text."""
+    files = {"README.md": f"{INTRODUCTION}\n{index(catalogue)}\n"}
+    for check in catalogue.checks.values():
+        files[f"pages/{check.code}.md"] = page(catalogue, check) + "\n"
+    return files
+
+
+if __name__ == "__main__":
+    folder: Path = home("checks")
+    for old in folder.glob("pages/*.md"):
+        old.unlink()
+    for name, text in written(load()).items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")

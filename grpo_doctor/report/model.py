@@ -1,0 +1,376 @@
+"""What every report format shares: its options, the order in which a diagnosis is told, and what must not leak."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from ..diagnosis.catalogue import report, report_names
+from ..diagnosis.check import Finding, Remedy, Severity, Step, Withheld
+from ..diagnosis.lab_results import stored
+from ..diagnosis.verdict import Diagnosis
+from ..run import Run, Sample, Table
+from .redaction import CLIP, clean, cleaned, one_line
+
+SHOWN = 4
+"""Responses that a report shows at most."""
+
+SURE = {
+    "high": "proven by a log line, a probe or an identity",
+    "medium": "a statistical test and the order in time",
+    "low": "a threshold was crossed; look before you act",
+}
+"""What each confidence means, in words."""
+
+FRAMEWORKS = {"trl": "TRL", "verl": "verl", "openrlhf": "OpenRLHF", "by-hand": "by hand"}
+"""How the frameworks of remedies are written."""
+_WRITERS = {
+    "trainer-state": "trl",
+    "completions": "trl",
+    "aflow-console": "by-hand",
+    "dual-console": "by-hand",
+    "key-value-console": "by-hand",
+}
+"""Formats that only one framework writes, or that hand-written trainers print."""
+_OWN_KEYS = {
+    "trl": re.compile(
+        r"(?:.*/)?(?:completions/(?:mean|min|max)_length|completions/clipped_ratio|train/completion_length"
+        r"|rewards/\w+_func|profiling/Time taken: \w+Trainer\.\w+|objective/(?:non_score_reward|scores|rlhf_reward)"
+        r"|ppo/mean_non_score_reward)"
+    ),
+    "verl": re.compile(
+        r"(?:.*/)?(?:actor/pg_(?:loss|clipfrac)|critic/(?:rewards|score|advantages|returns)/(?:mean|min|max)"
+        r"|response_length/clip_ratio|global_seqlen/mean)"
+    ),
+    "openrlhf": re.compile(r"(?:.*/)?train/(?:actor_lr|critic_lr|policy_clip_ratio|tis_clip_ratio)"),
+}
+"""Names of metrics that only one framework gives, whatever wrote the file: TRL's trainers of GRPO, RLOO and PPO, verl's
+``compute_data_metrics`` and OpenRLHF's logger."""
+TOLD = 40
+"""Steps of which a page holds responses to show on a click."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How a report is written. ``excused`` maps (source, code) to why a finding does not fail the gate; ``rest`` is
+    what shows what a text report leaves out: an option of the command, or another report."""
+
+    samples: bool = True
+    color: bool = False
+    width: int = 100
+    verbose: bool = False
+    figures: Path | None = None
+    excused: Mapping[tuple[str, str], str] = {}
+    fail_on: str = "error"
+    static: bool = False
+    full: bool = False
+    rest: str = "--report html=FILE"
+
+
+class UnknownFormatError(ValueError):
+    """A report format that no leaf of ``reports/`` writes."""
+
+
+def render(name: str, diagnoses: Sequence[Diagnosis], options: Options) -> str:
+    """The report in one format. Raises `UnknownFormatError`."""
+    if name not in report_names():
+        raise UnknownFormatError(f"no report format is called {name!r}; there are {', '.join(report_names())}")
+    text: str = report(name).render([presentable(d, samples=options.samples) for d in diagnoses], options)
+    return text
+
+
+def presentable(diagnosis: Diagnosis, *, samples: bool) -> Diagnosis:
+    """A copy in which every text is cleaned, without texts of responses where ``samples`` is false."""
+    names = [n for n in diagnosis.__struct_fields__ if n != "run"]
+    shown = {name: cleaned(getattr(diagnosis, name)) for name in names}
+    shown["source"] = one_line(shown["source"])
+    if not samples:
+        shown["tables"] = [table for table in shown["tables"] if not table.texts]
+    return Diagnosis(run=diagnosis.run, **shown)
+
+
+class Story(NamedTuple):
+    """The findings of a diagnosis in the order in which they are told."""
+
+    main: Finding | None
+    effects: list[Finding]
+    others: list[Finding]
+    notes: list[Finding]
+
+
+def story(diagnosis: Diagnosis) -> Story:
+    """The headline, what it explains, what it does not explain, and the notes."""
+    main = diagnosis.finding(diagnosis.cause) if diagnosis.cause else None
+    explained = {main.code} if main else set()
+    before = 0
+    while len(explained) > before:
+        before = len(explained)
+        explained |= {f.code for f in diagnosis.findings if explained & set(f.explained_by)}
+    rest = [f for f in diagnosis.findings if f is not main]
+    effects = [f for f in rest if f.code in explained]
+    others = [f for f in rest if f.code not in explained and f.role != "note"]
+    notes = [f for f in rest if f.code not in explained and f.role == "note"]
+    return Story(main, effects, others, notes)
+
+
+def leading(diagnosis: Diagnosis) -> Finding | None:
+    """The finding that stands for a run in a list of runs: its headline, else its worst note."""
+    first = diagnosis.findings[0] if diagnosis.findings else None
+    return first if first is not None and first.level >= Severity.WARNING else None
+
+
+def withheld(diagnosis: Diagnosis) -> list[Withheld]:
+    """Every remedy that somebody would reach for and that makes no sense here, once; those of one reason together."""
+    together: dict[str, list[Withheld]] = {}
+    for one in {w.id: w for finding in reversed(diagnosis.findings) for w in finding.withheld}.values():
+        together.setdefault(one.because, []).append(one)
+    return [Withheld(these[0].id, "; ".join(w.title for w in these), because) for because, these in together.items()]
+
+
+def next_run(diagnosis: Diagnosis) -> list[str]:
+    """What to do before the next run, without the doubts of the headline, which are told where it is."""
+    told = tuple(f"{words} ({diagnosis.cause}): " for words in ("Verify first", "No longer valid"))
+    return [text for text in diagnosis.next_run if not text.startswith(told)]
+
+
+def named(diagnoses: Sequence[Diagnosis]) -> list[str]:
+    """The sources of several runs, as short as they can be told apart: without the folders that all of them share."""
+    paths = [Path(d.source) for d in diagnoses]
+    shared = 0
+    for parts in zip(*(path.parts[:-1] for path in paths), strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared += 1
+    return [str(Path(*path.parts[shared:])) for path in paths] if len(paths) > 1 else [d.source for d in diagnoses]
+
+
+def sure(finding: Finding) -> str:
+    """The confidence of a finding and what it means; of a cause also how often causes of that confidence were right."""
+    words = f"{finding.confidence}: {SURE[finding.confidence]}"
+    share = stored().calibration.get(finding.confidence) if finding.role == "cause" else None
+    return words if share is None else f"{words}; {share}"
+
+
+def since(finding: Finding) -> str:
+    """Since when, in words. What begins at step 0 was there from the start: so was all that is proven of code or told
+    by a configuration, which have no steps."""
+    if finding.cleared and finding.onset_step == finding.last_step:
+        return f"at step {finding.onset_step}, cleared"
+    if finding.cleared:
+        return f"steps {finding.onset_step} to {finding.last_step}, cleared"
+    return f"since step {finding.onset_step}" if finding.onset_step else "from the start"
+
+
+def level(finding: Finding) -> str:
+    """The severity of a finding as it is printed: what is over was one, and a preview says that it is one."""
+    said = f"was {finding.severity}" if finding.cleared else finding.severity
+    return f"{said}, preview" if finding.preview else said
+
+
+def when(finding: Finding) -> str:
+    """Since when, with the line of the log and the step at which it could be known."""
+    words = since(finding)
+    if finding.lines:
+        words += f" (line {finding.lines[0]})"
+    if finding.detected_step > finding.onset_step:
+        words += f", detectable at step {finding.detected_step}"
+    elif finding.detected_step < finding.onset_step:  # two means part a slide in its middle
+        words += f", the middle of what was first seen at step {finding.detected_step}"
+    return words
+
+
+def cost(diagnosis: Diagnosis) -> str:
+    """What a failing run has spent since its headline began: steps, time, GPU-hours where the GPUs are declared."""
+    main = diagnosis.finding(diagnosis.cause) if diagnosis.cause else None
+    if diagnosis.verdict != "failing" or main is None or diagnosis.last_step is None:
+        return ""
+    spent = [f"{counted(diagnosis.last_step - main.onset_step, 'step')} since then"]
+    after = _clock(diagnosis.run, main.onset_step)
+    if len(after) > 1:
+        seconds = float(after.max() - after.min())
+        spent.append(duration(seconds))
+        gpus = diagnosis.settings.get("gpus")
+        if isinstance(gpus, int | float):
+            spent.append(f"{seconds / 3600 * gpus:.1f} GPU-hours")
+    return ", ".join(spent)
+
+
+def first_step_to_take(finding: Finding) -> str:
+    """What to do about it before anything else."""
+    if finding.remedies:
+        return finding.remedies[0].title
+    if finding.rivals:
+        return f"Find out first which explanation holds: {finding.rivals[0].separated_by}"
+    return f"Read what is known about it: grpo-doctor explain {finding.code}"
+
+
+def fingerprint(diagnosis: Diagnosis, finding: Finding) -> str:
+    """The identity of a finding from run to run: its file and code, no step and no number."""
+    return hashlib.sha256(f"{relative(diagnosis.source)}\n{finding.code}".encode()).hexdigest()
+
+
+def location(diagnosis: Diagnosis, finding: Finding) -> tuple[str, int]:
+    """The file, and its line to look at: the first bad step's, or in a configuration the setting's."""
+    return relative(diagnosis.source), finding.lines[0] if finding.lines else 1
+
+
+def relative(source: str) -> str:
+    """A path as seen from the working directory where it lies below it, with forward slashes."""
+    path = Path(source)
+    if path.is_absolute() and path.is_relative_to(Path.cwd()):
+        path = path.relative_to(Path.cwd())
+    return path.as_posix()
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 step``, ``2 steps``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def facts(diagnosis: Diagnosis) -> list[tuple[str, str]]:
+    """The header of a run: name and value. What is read of code or of a configuration has no steps."""
+    steps = counted(diagnosis.steps, "step")
+    if diagnosis.steps > 1:
+        steps += f" ({diagnosis.first_step} to {diagnosis.last_step})"
+    rows = [
+        ("source", diagnosis.source),
+        ("format", diagnosis.format),
+        ("run type", diagnosis.run_type),
+    ]
+    if diagnosis.run_type != "probe" and diagnosis.format != "configuration":
+        rows.append(("steps", steps))
+    if (times := _clock(diagnosis.run)).size:
+        rows.append(("duration", duration(float(times.max()))))
+    return rows
+
+
+def _clock(run: Run, since: float = -math.inf) -> np.ndarray:
+    """The finite wall times of the rows from a step on, in seconds; none where no time is recorded."""
+    times = run.columns.get("wall_time")
+    if times is None:
+        return np.empty(0)
+    finite: np.ndarray = times[(run.steps >= since) & np.isfinite(times)]
+    return finite
+
+
+def duration(seconds: float) -> str:
+    """``3 h 20 min``, ``4 min 5 s``, ``12 s``."""
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def measured(finding: Finding) -> dict[str, Any]:
+    """The evidence without what is unknown and without words that the message holds already."""
+    return {
+        name: value
+        for name, value in finding.evidence.items()
+        if value == value and not (isinstance(value, str) and value in finding.message)
+    }
+
+
+def number(value: Any) -> str:
+    """A value of the evidence or the settings, short."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def coverage(diagnosis: Diagnosis) -> str:
+    """What the verdict rests on, in one sentence."""
+    known = diagnosis.coverage
+    fired = f"{counted(known.ran, 'check')} ran: {known.fired} fired, {known.passed} passed"
+    return f"{fired}; {len(known.skipped)} could not run for want of records."
+
+
+def missing(diagnosis: Diagnosis) -> list[tuple[str, list[str]]]:
+    """What the skipped checks lack, with their codes; the record that most of them lack comes first."""
+    lacking: dict[str, list[str]] = {}
+    for skipped in diagnosis.coverage.skipped:
+        lacking.setdefault(", ".join(skipped["needs"]) or "nothing recorded", []).append(skipped["code"])
+    return sorted(lacking.items(), key=lambda item: (-len(item[1]), item[0]))
+
+
+def markdown(text: str) -> str:
+    """Text as one line of Markdown that shows exactly that text: no markup, no HTML, no mention, no link."""
+    plain = " ".join(text.split())
+    for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("@", "&#64;"), ("://", "&#58;//")):
+        plain = plain.replace(character, entity)
+    plain = re.sub(r"(?i)(www)\.", r"\1&#46;", plain)
+    plain = re.sub(r"([\\`*\[\]|~$!])|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\\g<0>", plain)
+    return re.sub(r"^(?=[#+=-])|(?<=^\d)(?=[.)])", r"\\", plain)
+
+
+def authored(text: str) -> str:
+    """Text that a check's author wrote, as Markdown: words between backticks stay code."""
+    pieces = text.split("`")
+    if len(pieces) % 2 == 0:
+        return markdown(text)
+    return "".join(f"`{' '.join(p.split())}`" if i % 2 else _spaced(p) for i, p in enumerate(pieces))
+
+
+def _spaced(text: str) -> str:
+    before, after = text[:1].isspace(), text[-1:].isspace()
+    return " " * before + markdown(text) + " " * (after and bool(text.strip()))
+
+
+def is_prose(step: Step) -> bool:
+    """Whether a step is a sentence to read rather than settings or code to copy."""
+    return "\n" not in step.do and step.do.endswith(".")
+
+
+def fenced(text: str) -> str:
+    """Text as a code block of Markdown, whatever backticks it holds."""
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return f"{fence}\n{text}\n{fence}"
+
+
+def responses(diagnosis: Diagnosis) -> list[Sample]:
+    """A few responses from where the headline could be known, invalid ones first."""
+    run = diagnosis.run
+    main = diagnosis.finding(diagnosis.cause) if diagnosis.cause else None
+    if main is None or not run.samples:
+        return []
+    row = min(run.samples, key=lambda row: abs(int(run.steps[row]) - main.detected_step))
+    chosen: list[Sample] = sorted(run.samples[row], key=lambda s: (s.valid is not False, s.reward or 0.0))[:SHOWN]
+    return [cleaned(sample) for sample in chosen]
+
+
+def texts_by_step(diagnosis: Diagnosis) -> dict[str, list[str]]:
+    """A few responses of each step that has some, for the page that shows them on a click; evenly spread steps."""
+    run = diagnosis.run
+    rows = spread(sorted(run.samples), TOLD)
+    return {str(run.steps[row]): [clean(s.response[:CLIP]) for s in run.samples[row][:SHOWN]] for row in rows}
+
+
+def spread(these: Sequence[int], most: int) -> list[int]:
+    """All of them, or as many as are wanted, evenly spread from the first to the last."""
+    return [*these] if len(these) <= most else [these[round(i * (len(these) - 1) / (most - 1))] for i in range(most)]
+
+
+def framework(diagnosis: Diagnosis) -> str | None:
+    """The framework that wrote a log, as remedies name it, by its format or its keys; None where neither says."""
+    said = f"{diagnosis.format} {diagnosis.settings.get('framework', '')}".lower()
+    told = next((name for name in FRAMEWORKS if re.search(rf"\b{name}\b", said)), _WRITERS.get(diagnosis.format))
+    keys = [*diagnosis.run.mapping, *diagnosis.run.unread]
+    return told or next((name for name, own in _OWN_KEYS.items() if any(map(own.fullmatch, keys))), None)
+
+
+def steps_for(remedy: Remedy, who: str | None) -> tuple[list[Step], list[Step]]:
+    """The steps of a remedy for one framework (by hand where it has none of its own), and those for the others.
+
+    Where the framework is not known, all of them stand first.
+    """
+    own = [s for s in remedy.steps if s.who == who] or [s for s in remedy.steps if who and s.who == "by-hand"]
+    return (own, [s for s in remedy.steps if s not in own]) if own else (list(remedy.steps), [])
+
+
+def settings_table(diagnosis: Diagnosis) -> Table:
+    """The declared settings as a table."""
+    rows = [[name, number(value)] for name, value in sorted(diagnosis.settings.items())]
+    return Table(title="Declared settings", head=["setting", "value"], rows=rows)

@@ -1,0 +1,70 @@
+"""Columns that are computed row by row from recorded fields: once, by row while a run trains and by block in a log."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..record import FIELDS
+from . import Column, Plan, each, isnan, maximum, where
+from .reward_components import meant
+
+
+def _first_known(*columns: Column) -> Column:
+    out = columns[0]
+    for column in columns[1:]:
+        out = where(isnan(out), column, out)
+    return out
+
+
+def _k3_of(difference: Any) -> Any:
+    """k3 from a mean |log-probability difference| d: half the mean square, which is pi/2 d^2 for normal differences.
+
+    A difference of probabilities stands for it as a lower bound: |p - q| <= |log p - log q|.
+    """
+    return math.pi / 4 * difference * difference
+
+
+_DERIVED: dict[str, tuple[tuple[str, ...], Callable[..., Column], str]] = {
+    "invalid_rate": (
+        ("fallback_rate", "valid_rate"),
+        lambda fallback, valid: _first_known(fallback, 1 - valid),
+        "share of responses that are invalid or were replaced by a default, 0 to 1",
+    ),
+    "dead_share": (
+        ("zero_variance_groups", "groups", "live_groups", "zero_variance_share"),
+        lambda dead, groups, live, share: _first_known(dead / groups, 1 - live / groups, share),
+        "share of groups whose rewards are all equal, 0 to 1",
+    ),
+    "live_count": (
+        ("live_groups", "groups", "zero_variance_groups"),
+        lambda live, groups, dead: _first_known(live, groups - dead),
+        "groups whose rewards differ",
+    ),
+    "cut_share": (
+        ("truncated_rate", "eos_rate"),
+        lambda cut, eos: _first_known(cut, 1 - eos),
+        "share of responses cut at the limit, 0 to 1",
+    ),
+    "reward_meant": (
+        ("reward_components",),
+        lambda components: each(meant, components),
+        "sum of the reward components that are not named after form, where others are",
+    ),
+    "rollout_gap": (
+        ("rollout_mismatch_kl", "rollout_logp_diff", "rollout_mult_prob_error", "rollout_prob_diff"),
+        lambda k3, nats, factor, gap: _first_known(k3, *(_k3_of(d) for d in (nats, np.log(maximum(factor, 1.0)), gap))),
+        "k3 of trainer against generator, nats per token: as recorded, else pi/4 times the squared mean |difference| "
+        "of the log-probabilities, as for normal differences",
+    ),
+}
+"""Columns computed row by row from others: name, inputs, function, meaning."""
+
+DERIVED = {name: (inputs, Plan.of(function, len(inputs))) for name, (inputs, function, _) in _DERIVED.items()}
+"""What each of them is computed from, and how."""
+
+MEANINGS = {**FIELDS, **{name: meaning for name, (_, _, meaning) in _DERIVED.items()}}
+"""What every field means that a check may ask for, recorded or derived."""

@@ -1,0 +1,269 @@
+"""A column as a check sees it: not its values, but what is to be computed of them.
+
+A check is called once, with these. Every operator and every function below makes a new column that knows its
+operation and the columns that it is made of; `series.plan` runs them. Unknown values are NaN, and no
+comparison with NaN holds.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any, NamedTuple, NoReturn, TypeAlias
+
+import numpy as np
+
+Column: TypeAlias = Any
+"""The values of one field over the rows of a run."""
+
+
+class ColumnError(TypeError):
+    """What cannot be asked of a column; the message says what to write instead."""
+
+
+class Argument(NamedTuple):
+    """A column that is given, by its place among them; row by row one that comes ``late`` is this attribute of what is
+    given, which is asked for only where its value counts, for that may cost much."""
+
+    place: int
+    late: str = ""
+
+
+class RowNumber(NamedTuple):
+    """How many rows were seen, this one included."""
+
+
+class Operation(NamedTuple):
+    """What makes a column of others and remembers nothing.
+
+    Attributes:
+        row: makes the value of one row of the values of that row. Numbers are Python's, which cost a fifth of numpy's
+            one by one; where Python raises, as when it divides by 0, the value is numpy's.
+        block: makes the values of many rows, an array, of arrays or of numbers that hold on all of them.
+        code: the same as ``row``, as a Python expression over ``{0}``, ``{1}``, ``nan`` and ``sqrt``, where that saves
+            a call; ``{row}`` is ``row`` itself.
+    """
+
+    row: Callable[..., Any]
+    block: Callable[..., Any]
+    code: str = ""
+
+
+class Expression:
+    """A column that is yet to be computed: an operation, or a cell that remembers, and what it is made of."""
+
+    __slots__ = ("inputs", "operation")
+
+    def __init__(self, operation: Any, *inputs: Any) -> None:
+        self.operation, self.inputs = operation, inputs
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Expression:
+        if method != "__call__" or options:
+            raise ColumnError(f"numpy.{ufunc.__name__}.{method} takes no column")
+        return Expression(_applied(ufunc), *inputs)
+
+    __hash__ = object.__hash__
+
+
+@cache
+def _applied(ufunc: np.ufunc) -> Operation:
+    """One and the same operation for a ufunc, so that plans know equal columns."""
+    return Operation(lambda *values: ufunc(*values).item(), ufunc)
+
+
+def _numpys(function: Callable[..., Any]) -> Callable[..., float]:
+    return lambda x, y: float(function(np.float64(x), y))
+
+
+def _made(step: Operation, x: Any, y: Any) -> Expression:
+    if step.code in _COUNTING and is_condition(x) and is_condition(y):
+        raise ColumnError("a sum of conditions is numpy's `or`: write where(condition, 1, 0) for each of them")
+    if step.code == _CODES["pow"] and type(y) in (int, float) and y == 2:
+        return _made(Operation(operator.mul, operator.mul, _CODES["mul"]), x, x)  # as numpy does, and without a call
+    return Expression(step, x, y)
+
+
+def is_condition(x: Any) -> bool:
+    """Whether a column is known to be true or false."""
+    return isinstance(x, Expression) and getattr(x.operation, "code", "") in _TRUE_OR_FALSE
+
+
+def _operators() -> None:
+    """Gives `Expression` Python's operators, in both orders."""
+    for name, code in _CODES.items():
+        function = getattr(operator, name)
+        step, plain = Operation(_numpys(function) if name in _RAISING else function, function, code), name.rstrip("_")
+        if "{1}" in code:
+            setattr(Expression, f"__{plain}__", lambda x, y, step=step: _made(step, x, y))
+            setattr(Expression, f"__r{plain}__", lambda x, y, step=step: _made(step, y, x))
+        else:
+            setattr(Expression, f"__{plain}__", lambda x, step=step: Expression(step, x))
+
+
+_CODES = {
+    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "truediv": "{0} / {1} if {1} else {row}({0}, {1})",
+    "pow": "{row}({0}, {1})", "mod": "{row}({0}, {1})", "and_": "{0} & {1}", "or_": "{0} | {1}", "xor": "{0} ^ {1}",
+    "lt": "{0} < {1}", "le": "{0} <= {1}", "gt": "{0} > {1}", "ge": "{0} >= {1}", "eq": "{0} == {1}",
+    "ne": "{0} != {1}", "neg": "-{0}", "invert": "not {0}", "abs": "abs({0})",
+}  # fmt: skip
+_COUNTING = ("{0} + {1}", "{0} - {1}", "{0} * {1}")
+_TRUE_OR_FALSE = frozenset(_CODES[name] for name in "and_ or_ xor lt le gt ge eq ne invert".split())
+_RAISING = ("truediv", "pow", "mod")
+"""Operators that raise for some of Python's numbers."""
+
+
+def _refuse(why: str) -> Callable[..., NoReturn]:
+    def refuse(*_: object) -> NoReturn:
+        raise ColumnError(why)
+
+    return refuse
+
+
+_TRUTH = (
+    "a column is not true or false as a whole: write where(condition, a, b) for an `if`, `&`, `|` and `~` for `and`, "
+    "`or` and `not`, and (low < x) & (x < high) for a chain"
+)
+_ITEM = "a column cannot be indexed: write previous(x, n) for an earlier row, each(function, x) for a part of a list"
+_REFUSED = {
+    "bool": _TRUTH,
+    "getitem": _ITEM,
+    "len": _ITEM,
+    "iter": "a column is no sequence: write each(function, x) to compute something of each row",
+    "index": "a column is no place in a list: write words(lambda n: TEXTS[int(n)], x) or where(condition, a, b)",
+    "float": "a column is no number: write each(function, x) to call a function with the number of each row",
+    "int": "a column is no number: write each(function, x) to call a function with the number of each row",
+    "format": "a column has no value yet: name it in the message as {name} and hand it to fires as name=column",
+    "array": "a column is no array: write where, maximum, fmax, fmin or sqrt of grpo_doctor.series, or each",
+}
+"""What Python or numpy would ask of a number or an array, and what to write instead."""
+
+for _name, _why in _REFUSED.items():
+    setattr(Expression, f"__{_name}__", _refuse(_why))
+_operators()
+
+
+# -- functions that remember nothing ---------------------------------------------------------------------------
+
+
+_WHERE = Operation(lambda condition, yes, no: yes if condition else no, np.where, "{1} if {0} else {2}")
+_MAXIMUM = Operation(lambda x, y: x if x >= y or x != x else y, np.maximum, "{0} if {0} >= {1} or {0} != {0} else {1}")
+_FMAX = Operation(lambda x, y: x if x >= y or y != y else y, np.fmax, "{0} if {0} >= {1} or {1} != {1} else {1}")
+_SQRT = Operation(lambda x: math.sqrt(x) if x >= 0 else math.nan, np.sqrt, "sqrt({0}) if {0} >= 0 else nan")
+
+
+def where(condition: Column, yes: Any, no: Any) -> Column:
+    """``yes`` where the condition holds, else ``no``."""
+    return Expression(_WHERE, condition, yes, no)
+
+
+def isnan(x: Column) -> Column:
+    """Whether the value is unknown."""
+    return x != x
+
+
+def maximum(x: Column, y: Column) -> Column:
+    """The larger of two values, unknown if either is."""
+    return Expression(_MAXIMUM, x, y)
+
+
+def fmax(x: Column, y: Column) -> Column:
+    """The larger of the known ones of two values."""
+    return Expression(_FMAX, x, y)
+
+
+def fmin(x: Column, y: Column) -> Column:
+    """The smaller of the known ones of two values."""
+    return -fmax(-x, -y)
+
+
+def sqrt(x: Column) -> Column:
+    """The square root, unknown below 0."""
+    return Expression(_SQRT, x)
+
+
+def row(_: Column) -> Column:
+    """How many rows the check has seen, this one included."""
+    return Expression(RowNumber())
+
+
+# -- Python functions of a row's own values --------------------------------------------------------------------
+
+
+def steady(column: Any) -> bool:
+    """Whether a block holds one value for all its rows, as `numpy.broadcast_to` makes it: it need be used once."""
+    return np.ndim(column) == 0 or column.strides == (0,)
+
+
+def _on_block(function: Callable[..., Any], columns: tuple[Any, ...]) -> np.ndarray:
+    """What ``function`` makes of each row, or of the one row where all are the same."""
+    given = np.broadcast_arrays(*columns)
+    if all(map(steady, given)):
+        return np.array(function(*(column.flat[0] for column in given)), float)
+    return np.array([function(*row) for row in zip(*given, strict=True)], float)
+
+
+def numpys(value: Any) -> Any:
+    """A number as numpy's, as functions of a row's values get it from blocks: it gives NaN where Python's raises."""
+    return np.float64(value) if type(value) is float else value
+
+
+def each(function: Callable[..., float], *columns: Column) -> Column:
+    """``function`` of the row's values, row by row: for lists, dictionaries and events."""
+
+    def by_row(*values: Any) -> Any:
+        return float(function(*map(numpys, values)))
+
+    def by_block(*values: Any) -> Any:
+        return _on_block(function, values)
+
+    return Expression(Operation(by_row, by_block), *columns)
+
+
+def several(number: int, function: Callable[..., tuple[float, ...]], *columns: Column) -> tuple[Column, ...]:
+    """So many columns of the numbers that ``function`` makes of the row's values, row by row."""
+
+    def by_row(*values: Any) -> Any:
+        return tuple(map(float, function(*map(numpys, values))))
+
+    def by_block(*values: Any) -> Any:
+        return _on_block(function, values).T
+
+    made = Expression(Operation(by_row, by_block), *columns)
+    items = (operator.itemgetter(place) for place in range(number))
+    return tuple(Expression(Operation(item, item), made) for item in items)
+
+
+def is_any(declared: Column, *names: str | float) -> Column:
+    """Whether what a run declares is one of these words or numbers; not where it declares nothing."""
+
+    def named(value: Any) -> bool:
+        return value == value and value in names
+
+    return Expression(Operation(named, lambda values: _on_block(named, (values,)) > 0, f"{{0}} in {names!r}"), declared)
+
+
+def seen(events: Column, kind: str, *texts: str) -> Column:
+    """How many events of this kind whose message holds all ``texts`` the row has."""
+
+    def count(row: Iterable[Any] | None) -> float:
+        return float(sum(e.kind == kind and all(t in e.message for t in texts) for e in row or ()))
+
+    return each(count, events)
+
+
+class Words(NamedTuple):
+    """Text of a row's values for a message, which is made only where the message is shown."""
+
+    function: Callable[..., str]
+    columns: tuple[Any, ...]
+
+
+def words(function: Callable[..., str], *columns: Column) -> Column:
+    """Text of the row's values, row by row, for messages."""
+
+    def text(*values: Any) -> Words:
+        return Words(function, tuple(map(numpys, values)))
+
+    return Expression(Operation(text, text), *columns)

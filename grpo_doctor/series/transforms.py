@@ -1,0 +1,191 @@
+"""Transforms with memory: columns whose value on a row depends on the rows before it.
+
+Each makes a node of the expression and holds nothing; its memory is a state of `series.cells`, which the
+plan keeps. Row by row, block by block and whole they give the same values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from . import cells, gains, windows
+from .expression import Column, ColumnError, Expression, isnan, maximum, sqrt, where
+
+_VALUES = (int, float, str, tuple, frozenset, type(None))
+"""Kinds of state that cannot be changed in place."""
+
+
+def _remembered(cell: cells.Cell | cells.Written, *inputs: Any) -> Column:
+    return Expression(cell, *inputs)
+
+
+def best(x: Column) -> Column:
+    """Largest value so far."""
+    return _remembered(cells.Best(), x)
+
+
+def lowest(x: Column) -> Column:
+    """Smallest value so far."""
+    return -best(-x)
+
+
+def total(x: Column) -> Column:
+    """Sum so far; of a condition, how often it held."""
+    return _remembered(cells.Total(), x)
+
+
+def latest(x: Column) -> Column:
+    """The last known value: for a field that is recorded on some rows only."""
+    return _remembered(cells.Latest(), x)
+
+
+def baseline(x: Column, rows: int = 5) -> Column:
+    """Median of the first ``rows`` known values; NaN until there are so many."""
+    return _remembered(cells.First() if rows == 1 else cells.Baseline(rows), x)
+
+
+def previous(x: Column, rows: int = 1) -> Column:
+    """The value ``rows`` rows ago, NaN before that."""
+    return _remembered(cells.Last() if rows == 1 else cells.Previous(rows), x)
+
+
+def moving_sum(x: Column, rows: int) -> Column:
+    """Sum of the last ``rows`` rows; of a condition, how often it held there."""
+    return _remembered(windows.Window(rows, windows.added), x)
+
+
+def moving_mean(x: Column, rows: int) -> Column:
+    """Mean of the last ``rows`` rows."""
+    return _remembered(windows.Window(rows, windows.mean), x)
+
+
+def moving_max(x: Column, rows: int) -> Column:
+    """Largest of the last ``rows`` rows."""
+    return _remembered(windows.Ranked(rows, windows.largest), x)
+
+
+def moving_min(x: Column, rows: int) -> Column:
+    """Smallest of the last ``rows`` rows."""
+    return _remembered(windows.Ranked(rows, windows.smallest), x)
+
+
+def moving_median(x: Column, rows: int) -> Column:
+    """Median of the last ``rows`` rows."""
+    return _remembered(windows.Ranked(rows, windows.median), x)
+
+
+def leaps(x: Column, rows: int, times: float, above: float) -> Column:
+    """Whether a value lies above a size, and as many times above that of the median of the ``rows`` rows before it."""
+    return (x > times * abs(previous(moving_median(x, rows)))) & (x > above)
+
+
+def moving_mad(x: Column, rows: int) -> Column:
+    """Median absolute deviation from the median of the last ``rows`` rows."""
+    return _remembered(windows.Ranked(rows, windows.deviation), x)
+
+
+def kendall_tau(x: Column, rows: int) -> Column:
+    """Kendall's tau-a of the last ``rows`` rows against time: -1 falls throughout, 1 rises throughout."""
+    return _remembered(windows.Tau(rows), x)
+
+
+def slope(x: Column, rows: int) -> Column:
+    """Least-squares change a row over the last ``rows`` rows."""
+    return _remembered(windows.Window(rows, windows.Slope(rows)), x)
+
+
+def recent_mean(x: Column, rows: int = 5) -> Column:
+    """Mean of the last ``rows`` known values, kept where the field is not recorded."""
+    return _remembered(windows.OnKnown(windows.Window(rows, windows.mean)), x)
+
+
+def known_median(x: Column, rows: int) -> Column:
+    """Median of the last ``rows`` known values, kept where the field is not recorded."""
+    return _remembered(windows.OnKnown(windows.Ranked(rows, windows.median)), x)
+
+
+def noise(x: Column) -> Column:
+    """Standard deviation of one known value about its trend, from the differences of neighbours so far."""
+    return gains.SPREAD * _remembered(gains.Noise(), x)
+
+
+def began(when: Column, off: Column, step: Column) -> Column:
+    """Step from which a quantity was off its first level without a break when ``when`` set in; NaN where it is not.
+
+    Length that fell below a quarter (``when``) began to fall when it left its first level (``off``).
+    """
+    return _remembered(cells.Began(), when, off, step)
+
+
+def fold(function: Callable[..., tuple[Any, float]], start: Callable[[], Any], *columns: Column) -> Column:
+    """``function(state, *row) -> (state, value)`` over the rows: for rules that no other transform fits.
+
+    A state that the function changes in place must have a ``copy`` that shares nothing that changes; the function
+    gets one.
+    """
+    if not isinstance(start(), _VALUES) and not hasattr(start(), "copy"):
+        raise ColumnError(f"fold: the state {start()!r} needs a copy(), for the doctor looks ahead on a copy")
+    return _remembered(cells.Fold(function, start), *columns)
+
+
+# -- how the reward stands: derived here and nowhere else ---------------------------------------------------------
+
+
+def gained(x: Column, rows: int = 5) -> Column:
+    """Whether the recent mean lies 2.5 standard errors above the first value, or above the first such mean.
+
+    The first row stands before any update, but may be a fluke of a small batch; the first mean is steady, but
+    hides what the first updates did. Either will do, over ``rows`` rows or, for a slow gain, over four times as many.
+    """
+    return _remembered(gains.Gained(rows), x)
+
+
+def solved(reward: Column, reward_max: Column, unit: Column, rows: int = 5, share: float = 0.9) -> Column:
+    """Whether the reward is ``share`` of the best single reward, or of 1 where rewards are on a scale of 0 to 1.
+
+    By its recent mean; until there is one, by its last value. Rewards that have all been 0 solve nothing.
+    """
+    now, most, least = recent_mean(reward, rows), best(reward_max), lowest(reward)
+    now = where(isnan(now), latest(reward), now)
+    most = where(isnan(most), where(unit, 1.0, math.nan), most)
+    return (now >= share * most) & ((most != 0) | (least < 0))
+
+
+COLLAPSED = 0.9
+"""Share of invalid responses from which a rollout counts as collapsed."""
+HEALTHY = 0.5
+"""Share of invalid responses up to which a rollout counts as healthy."""
+NEAR_FLOOR = 0.1
+"""Share of the run's own range of reward, above its floor, that counts as collapsed where validity is unknown."""
+
+
+def collapse(invalid: Column, reward: Column) -> tuple[Column, Column]:
+    """``(healthy, collapsed)`` by the share of invalid responses, else by the run's own range of reward."""
+    known = invalid == invalid
+    top, floor = best(reward), lowest(reward)
+    span = top - floor
+    ranged = span > 0.05 * maximum(abs(top), abs(floor))
+    collapsed = where(known, invalid >= COLLAPSED, ranged & (reward <= floor + NEAR_FLOOR * span))
+    healthy = where(known, invalid <= HEALTHY, ranged & (reward >= floor + HEALTHY * span))
+    return healthy, collapsed
+
+
+# -- identities of group-relative advantages ---------------------------------------------------------------------
+
+
+def rms_on_ties(std: Column, mean: Column, rms_live: Column, dead: Column, n: Column) -> Column:
+    """Root mean square advantage over the groups with equal rewards, which should be 0; NaN where there are none.
+
+    From the identity mean(A^2) = (1 - dead) rms_live^2 + dead rms_tied^2. ``std`` may have one degree of freedom
+    less: with ``n`` advantages it is read as the smaller one, so that the result is a lower bound.
+    """
+    square = std**2 * (n - 1) / n + mean**2
+    excess = maximum(square - (1 - dead) * where(dead >= 1, 0.0, rms_live) ** 2, 0.0)
+    return sqrt(where(dead > 0, excess / maximum(dead, 1e-12), math.nan))
+
+
+def homogeneous(p: Column, k: Column) -> Column:
+    """Expected share of groups whose ``k`` binary rewards are all equal when each is right with chance ``p``."""
+    return p**k + (1 - p) ** k

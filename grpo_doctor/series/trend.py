@@ -1,0 +1,380 @@
+"""How a series of success stands: what is a gain, a fall, solved or never paid, and since when.
+
+**Tests.** Means of windows of a quarter, an eighth and a sixteenth of the run, of three bins at least: the last quarter
+against the first window for a gain; the last window, or a third of the run, against the best for a fall. The critical
+values are those of Student's t, for few bins know the noise less well, and the one for a fall also pays for looking
+after every row; `benchmarks/trajectory.md` has the error rates. Both must also show in a slope or in levels that noise
+which wanders does not explain (`series.changepoint`).
+
+Few held-out scores have also gained where they go up by rank, as six do that each lie above the one before, and fallen
+where those after the highest go down (`series.rank_test`): they are measured far apart, so that the noise of one says
+nothing of the next.
+
+**Dates.** A change begins where two means fit the bins best by least squares.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache, cached_property, lru_cache
+from itertools import combinations_with_replacement
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import numpy as np
+
+from .changepoint import climbed, sunk
+from .noise_model import Noise, critical, noise_of, split, squares
+from .rank_test import climb, sinks
+
+if TYPE_CHECKING:
+    from .trajectory import Trajectory
+
+LEAST = 8
+"""Rows from which noise can be told from a gain: what is fitted leaves two."""
+RISE, FALL = 2.9, 4.6
+"""Critical values of a gain and of a fall, in standard errors that are known exactly; see `critical`."""
+MATTERS, LOST = 0.15, 0.3
+"""Shares of its best level from which a fall is worth saying, and from which it is a failure."""
+PART, HALF = 0.25, 0.5
+"""The same as shares of the run's own range: what swings as far anyway has not fallen."""
+LEAST_FALL = 0.05
+"""Share of its size that a reward below 0 must lose: what is pinned at -0.1 falls by its rounding."""
+LEAST_GAIN = 0.01
+"""Share of its size that a series must gain to have learnt anything: of the public rewards that rise beyond their noise
+one gains less."""
+WINDOW = 3
+"""Bins of the smallest window: a single value is no level."""
+PARTS, WIDEST = (16, 8, 4), 3
+"""The windows as parts of the run; and the widest, by which only a fall is looked for: it may be slow."""
+SINGLES, APART = 24, 0.87
+"""So few held-out scores, whose noise is independent, need show no levels and go only so much further, for little has
+been paid for looks; and so few rows tell a collapse by the last two of them."""
+SURE = 2.0
+"""Times as far as the noise reaches from which a drop need show no levels: of flat runs hardly one ever goes so far."""
+OWN, HINT = 5, 0.5
+"""Bins of a window from which its own noise is known; and the share of what would show by the noise of the whole run
+from which it is asked for: most drops are smaller."""
+SOLVED = 0.9
+"""Share of the top from which a task is solved."""
+UNIT = 0.1
+"""What a mean reward must have reached for rewards within 0 and 1 to be taken for rewards whose top is 1: those that
+stay below a tenth may as well be of another scale, of which nothing is known."""
+FEW, SHORT = 12, 16
+"""Held-out scores that are few, so that they hardly tell their noise: they are judged by their ranks too, up to so many
+for a gain and for a fall. Of 6,000 flat runs with an autocorrelation of 0.3 are 0.97 % said to have gained with 12
+scores, and 1.6 % would be with 16."""
+UNPAID = 0.85
+"""Share of the rows at the very floor from which a series has never paid: seven in eight carry no signal."""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How a series stands after some rows. Levels are means of windows; ``since`` is a step.
+
+    Attributes:
+        rows: rows with a value.
+        first, now, best: level of the first window, of the last, and the highest.
+        shown: the smallest gain that the noise would have let one see; NaN while nothing can be told.
+        lean: how far it has gone up, as a share of the gain that would show; a gain is more than 1, and so is what a
+            rise explains better than noise that wanders.
+        gained: the last level lies above the first, beyond the noise.
+        risen: gained, or solved from a first level that was not: what stood at its top all along has shown nothing.
+        fallen: 0, 1 (a fall worth saying) or 2 (a failure: most of what was reached is lost).
+        unit: the values are known to lie on a scale of 0 to 1.
+        solved: the last level is near the top of a scale that is known.
+        unpaid: nearly every row stands at the floor.
+        since: step at which the fall began, else at which the rise began; NaN where there is neither.
+    """
+
+    rows: int = 0
+    first: float = math.nan
+    now: float = math.nan
+    best: float = math.nan
+    shown: float = math.nan
+    lean: float = 0.0
+    gained: bool = False
+    risen: bool = False
+    fallen: int = 0
+    unit: bool = False
+    solved: bool = False
+    unpaid: bool = False
+    since: float = math.nan
+
+    @property
+    def kind(self) -> str:
+        """One word or two for what happened."""
+        if self.fallen:
+            return "fell"
+        if self.unpaid:
+            return "never paid"
+        if self.solved:
+            return "solved"
+        if self.gained:
+            return "learnt"
+        return "cannot tell" if math.isnan(self.shown) else "flat"
+
+
+NOTHING = Outcome()
+
+
+class Drop(NamedTuple):
+    """From the best window, of ``wide`` bins from ``peak`` on, to the last one, of ``rows`` bins."""
+
+    best: float
+    end: float
+    peak: int
+    wide: int
+    rows: int
+
+
+class Standing:
+    """An `Outcome` of which each part is worked out where it is first asked for: a run is judged at many rows, and its
+    noise, which costs more than all the rest, does not matter where nothing has risen or dropped."""
+
+    def __init__(self, series: Trajectory) -> None:
+        self.rows, low, high, lowest, top = series.full
+        self.unit, self._positive = low >= 0 and UNIT < high <= 1, low >= 0
+        self._top = 1.0 if math.isnan(top) and self.unit else top
+        self._at_floor = at_floor(self.rows, low, lowest)
+        self._sums, self._width, self._begins, self._apart = series.sums, series.width, series.begins, series.apart
+        self._chance, self._bins = series.chance, len(series.sums) - 1
+        self._lengths = _lengths(self._bins)
+
+    @property
+    def outcome(self) -> Outcome:
+        """All parts."""
+        return Outcome(**{name: getattr(self, name) for name in Outcome.__struct_fields__})
+
+    @cached_property
+    def first(self) -> float:
+        begun, now = self._quarters
+        return self._gain[0] if now > begun else begun
+
+    @cached_property
+    def now(self) -> float:
+        return self._drop.end if self.fallen else self._quarters[1]
+
+    @cached_property
+    def best(self) -> float:
+        return self._drop.best if self._lengths else math.nan
+
+    @cached_property
+    def shown(self) -> float:
+        return self._gain[1] if self._lengths else math.nan
+
+    @cached_property
+    def gained(self) -> bool:
+        begun, now = self._quarters
+        if not now > begun:
+            return False  # whatever the noise
+        return self.lean > 1 and now - self.first > LEAST_GAIN * max(abs(self.first), abs(now))
+
+    @cached_property
+    def lean(self) -> float:
+        begun, now = self._quarters
+        if not now > begun:
+            return 0.0
+        first, shown = self._gain
+        if now - self._chance <= shown / 2:
+            return 0.0  # it has come to what is reached by chance
+        far = (now - first) / shown
+        if self._apart:  # of the two, the one that is no NaN
+            return max(climb(self._means) / RISE, far) if self._bins <= FEW else far
+        return min(far, math.sqrt(_climbed(self._means.tobytes()))) if far > 1 else far
+
+    @cached_property
+    def risen(self) -> bool:
+        return self.gained or (self.solved and self.first < SOLVED * self._top)
+
+    @cached_property
+    def fallen(self) -> int:
+        if not any(map(self._grade, self._drops)):
+            return 0  # whatever the noise
+        fell = self._shows() or (self._apart and self._bins <= SHORT and sinks(self._means))
+        return self._grade(self._drop) if fell else 0
+
+    @property
+    def fell(self) -> bool:
+        """Whether there is a fall worth saying."""
+        return self.fallen > 0
+
+    @property
+    def lost(self) -> bool:
+        """Whether most of what was reached is lost."""
+        return self.fallen > 1
+
+    @cached_property
+    def solved(self) -> bool:
+        tail = min(max(self._bins // 8, WINDOW), self._bins)
+        return self._top > 0 and self._level(self._bins - tail, tail) >= SOLVED * self._top
+
+    @cached_property
+    def unpaid(self) -> bool:
+        return self._bins >= LEAST and self._at_floor and not self.solved
+
+    @cached_property
+    def since(self) -> float:
+        if self.fallen:
+            peak = self._drop.peak
+            return self._begins[peak + split(self._means[peak:])]
+        return self._begins[split(self._means)] if self.gained else math.nan
+
+    # -- what these are worked out from ------------------------------------------------------------------------------
+
+    def _level(self, begin: int, k: int) -> float:
+        """The mean of ``k`` bins from this one on."""
+        sums, width = self._sums, self._width
+        return (sums[begin + k] / width - sums[begin] / width) / k
+
+    @cached_property
+    def _quarters(self) -> tuple[float, float]:
+        """Levels of the first and of the last quarter."""
+        if not (self._lengths or (self._apart and self._bins)):
+            return math.nan, math.nan
+        k = self._lengths[-1] if self._lengths else max(self._bins // 4, 1)
+        return self._level(0, k), self._level(self._bins - k, k)
+
+    @cached_property
+    def _means(self) -> np.ndarray:
+        """The means of the bins."""
+        sums = np.frombuffer(self._sums) / self._width
+        return sums[1:] - sums[:-1]
+
+    @cached_property
+    def _noise(self) -> Noise:
+        """As it was measured when the run had last grown by a sixteenth (or a bin), which is dear."""
+        measured = self._bins - self._bins % (1 << max(self._bins.bit_length() - 5, 0))
+        return _measured(self._means[:measured].tobytes())
+
+    @cached_property
+    def _gain(self) -> tuple[float, float]:
+        """The level of the first window, and the gain that the noise would have let one see.
+
+        Of the window that shows a gain best; of the largest where none shows one, or where a first value or two below
+        all others is what shows it: then the quarters do not differ by half of what they would show.
+        """
+        begun, now = self._quarters
+        if not self._lengths:
+            return begun, math.nan
+        noise = self._noise
+        size, quarter = critical(RISE, noise.degrees), noise.error(self._lengths[-1])
+        errors = {k: math.hypot(noise.error(k), quarter) for k in self._lengths}
+        wide = size * errors[self._lengths[-1]]
+        if now - begun > wide / 2:
+            gains = {k: now - self._level(0, k) for k in self._lengths}
+            k = max(gains, key=lambda k: gains[k] / errors[k])
+            if gains[k] > size * errors[k]:
+                return self._level(0, k), size * errors[k]
+        return begun, wide
+
+    @cached_property
+    def _drops(self) -> list[Drop]:
+        """From the best window, as wide as the last or wider, to the last, for each length of windows."""
+        sums, n, drops = np.frombuffer(self._sums), self._bins, []
+        lengths = dict.fromkeys((*self._lengths, max(n // WIDEST, WINDOW))) if self._lengths else ()
+        for k, wide in combinations_with_replacement(lengths, 2):
+            peak = int((sums[wide : n - k + 1] - sums[: n - k - wide + 1]).argmax())
+            drops.append(Drop(self._level(peak, wide), self._level(n - k, k), peak, wide, k))
+        return drops
+
+    @cached_property
+    def _furthest(self) -> list[tuple[float, Drop]]:
+        """The drops, and how many times as far each lies as the noise reaches, the furthest first."""
+        return sorted(((drop.best - drop.end) / self._reach(drop), drop) for drop in self._drops)[::-1]
+
+    def _reach(self, drop: Drop) -> float:
+        """How far the noise reaches between the windows of a drop: that of the whole run, that of the two windows, for
+        a reward that lies at its floor has hardly any, or, where the last two values lie below all before the last
+        window, that of those before, for a collapse of which no more is seen yet is most of the noise of a short run.
+        """
+        (best, end, peak, wide, k), noise = drop, self._noise
+        further = APART if self._few else 1.0
+        reach = critical(FALL, noise.degrees) * further * math.hypot(noise.error(k), noise.error(wide))
+        if k >= OWN and best - end > HINT * reach:
+            degrees = k + wide - 2
+            both = squares(self._means[peak : peak + wide], best) + squares(self._means[-k:], end)
+            own = Noise(both / degrees, noise.along, degrees, noise.least)
+            reach = min(reach, math.hypot(own.error(k), own.error(wide)) * critical(FALL, degrees))
+        if k == WINDOW and self._collapsed:
+            before = noise_of(self._means[:-k])
+            size = critical(FALL, before.degrees) * further
+            reach = min(reach, size * math.hypot(before.error(k), before.error(wide)))
+        return reach
+
+    @cached_property
+    def _collapsed(self) -> bool:
+        """Whether the last two values of a short run lie further below all before the last window than those differ."""
+        before = self._means[:-WINDOW]
+        if not LEAST <= len(before) < SINGLES:
+            return False
+        return bool(self._means[-2:].max() < 2 * before.min() - before.max())
+
+    @cached_property
+    def _drop(self) -> Drop:
+        """The drop that is told: of windows of one size where these show it, for wide ones blur the levels."""
+        sharp = (drop for ratio, drop in self._furthest if ratio > 1 and drop.rows == drop.wide <= self._lengths[-1])
+        return next(sharp, self._furthest[0][1])
+
+    def _shows(self) -> bool:
+        """Whether the noise does not explain the drop, nor that it wanders. The lower median of the best window drops
+        by half of what shows too: a few values among zeros are no level to fall from. A collapse is too young to have
+        a level, and the noise of what is measured far apart does not wander.
+        """
+        ratio, (best, end, peak, wide, _) = self._furthest[0]
+        if ratio <= 1:
+            return False
+        usual = float(np.sort(self._means[peak : peak + wide])[(wide - 1) // 2])
+        if not 2 * ratio * (usual - end) > best - end:
+            return False
+        return ratio > SURE or self._few or self._collapsed or _sunk(self._means.tobytes())
+
+    @cached_property
+    def _few(self) -> bool:
+        """Whether these are few values that are measured far apart, whose noise does not wander."""
+        return self._apart and self._bins < SINGLES
+
+    @cached_property
+    def _lowest(self) -> float:
+        """The lowest level of all windows."""
+        sums = np.frombuffer(self._sums) / self._width
+        return min(float((sums[k:] - sums[:-k]).min()) / k for k in self._lengths)
+
+    def _grade(self, drop: Drop) -> int:
+        """How much a drop matters that is beyond the noise: 0, 1 or 2."""
+        best, end = drop.best, drop.end
+        if best - end <= LEAST_FALL * max(abs(best), abs(end)):
+            return 0
+        lost = (best - end) / best if self._positive else 1.0
+        if lost <= MATTERS:
+            return 0
+        part = (best - end) / (best - self._lowest)
+        return int(part > PART) + int(lost > LOST and part > HALF)
+
+
+@lru_cache(maxsize=64)
+def _measured(bins: bytes) -> Noise:
+    """The noise of bins, which the rows after it ask for again, and of a reward and a success rate that are one."""
+    return noise_of(np.frombuffer(bins))
+
+
+@lru_cache(maxsize=64)
+def _climbed(bins: bytes) -> float:
+    """The same of how many times what it costs a rise is worth."""
+    return climbed(np.frombuffer(bins), WINDOW)
+
+
+@lru_cache(maxsize=64)
+def _sunk(bins: bytes) -> bool:
+    """The same of whether the last of their levels lies below another."""
+    return sunk(np.frombuffer(bins), WINDOW)
+
+
+@cache
+def _lengths(bins: int) -> tuple[int, ...]:
+    """The lengths of windows of so many bins, the longest last; none where there are too few to tell anything."""
+    return tuple(sorted({max(bins // part, WINDOW) for part in PARTS})) if bins >= LEAST else ()
+
+
+def at_floor(rows: int, low: float, lowest: int) -> bool:
+    """Whether nearly every value is the smallest, and that is 0 or less."""
+    return lowest >= UNPAID * rows and low <= 0

@@ -1,0 +1,98 @@
+"""Writes or compares the snapshots: ``python -m tests.goldens [write|check|diff REV] [PART ...]``.
+
+``write`` describes every input again, ``check`` prints what differs from the files, and ``diff REV`` counts by kind
+what the files change against a revision: verdicts, first sentences, findings, columns, settings.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import subprocess
+import sys
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from .blocks import PARTS, block, blocks_of
+
+HERE = Path(__file__).parent
+KINDS = (
+    ("row or column", re.compile(r" run |  = ")),
+    ("training", re.compile(r" training ")),
+    ("settings", re.compile(r"  settings ")),
+    ("unused keys", re.compile(r"  unused ")),
+    ("finding", re.compile(r"  [A-Z]{3}\d{3} ")),
+    ("verdict or first sentence", re.compile(r" (?:failing|suspect|healthy|unproven|unjudged) ")),
+    ("input", re.compile(r"## | unreadable")),
+)
+
+
+def _described(task: tuple[str, str]) -> str:
+    return block(*task)
+
+
+def described(part: str) -> dict[str, str]:
+    """Every block of one part, described again; empty where its inputs are absent."""
+    names = list(PARTS[part][0]())
+    with ProcessPoolExecutor(2) as pool:
+        return dict(zip(names, pool.map(_described, [(part, name) for name in names]), strict=True))
+
+
+def stored(part: str) -> dict[str, str]:
+    """The blocks that the snapshot holds."""
+    path = HERE / f"{part}.txt"
+    return blocks_of(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def differences(before: dict[str, str], after: dict[str, str]) -> list[str]:
+    """Lines that came or went, under the name of their input."""
+    lines: list[str] = []
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name, "").splitlines(), after.get(name, "").splitlines()
+        changed = [line for line in difflib.ndiff(old, new) if line[:2] in ("- ", "+ ")]
+        lines += [f"@ {name}", *changed] if changed else []
+    return lines
+
+
+def counted(lines: list[str]) -> str:
+    """How many lines of each kind came and went."""
+    kinds = Counter(
+        (next((kind for kind, shape in KINDS if shape.match(line[2:])), "other"), line[0])
+        for line in lines
+        if line[0] in "+-"
+    )
+    inputs = sum(line.startswith("@ ") for line in lines)
+    rows = [
+        f"{kind:28} -{kinds[kind, '-']} +{kinds[kind, '+']}" for kind, _ in KINDS if kinds[kind, "-"] + kinds[kind, "+"]
+    ]
+    return "\n".join([f"{inputs} inputs differ", *rows])
+
+
+def _at(revision: str, part: str) -> dict[str, str]:
+    shown = subprocess.run(
+        ["git", "show", f"{revision}:./{part}.txt"], cwd=HERE, capture_output=True, text=True, check=False
+    )
+    return blocks_of(shown.stdout)
+
+
+def main(words: list[str]) -> int:
+    """Exit code 1 where ``check`` finds a difference."""
+    action, *rest = words or ["check"]
+    revision = rest.pop(0) if action == "diff" else ""
+    lines: list[str] = []
+    for part in rest or list(PARTS):
+        if action == "diff":
+            lines += differences(_at(revision, part), stored(part))
+            continue
+        found = described(part)
+        if action == "write" and found:
+            (HERE / f"{part}.txt").write_text("\n".join(found.values()) + "\n", encoding="utf-8")
+        elif found:
+            lines += differences(stored(part), found)
+    print("\n".join([*lines, *([counted(lines)] if lines else [])]))
+    return int(action == "check" and bool(lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
