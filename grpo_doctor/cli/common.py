@@ -310,11 +310,11 @@ def replace_file(path: Path, text: str) -> None:
         raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
 
 
-def everything(file: Path | None, trust_checks: bool) -> Catalogue:
+def everything(file: Path | None, trust_checks: bool, compiled: bool = True) -> Catalogue:
     """Every check, those of the user's own folders included."""
     config = read_config(file)
     config.trust_checks = trust_checks
-    return load(trusted(config))
+    return load(trusted(config), compiled=compiled)
 
 
 def chosen(config: Config, family: str = "") -> Catalogue:

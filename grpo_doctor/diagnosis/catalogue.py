@@ -109,11 +109,12 @@ def _built_in(family: str = "") -> list[Check]:
 class Catalogue:
     """Every illness that is known, by code.
 
-    ``preview`` says whether checks that were never seen on anything real count like the others.
+    ``preview`` says whether checks that were never seen on anything real count like the others; without ``compiled``
+    the checks are not traced, which an author's check with an ``if`` does not survive.
     """
 
-    def __init__(self, checks: Iterable[Check], preview: bool = False) -> None:
-        self.preview = preview
+    def __init__(self, checks: Iterable[Check], preview: bool = False, *, compiled: bool = True) -> None:
+        self.preview, self.compiled = preview, compiled
         self.checks: dict[str, Check] = {}
         for check in checks:
             if (taken := self.checks.get(check.code)) is not None:
@@ -130,7 +131,7 @@ class Catalogue:
                     raise CheckError(f"{check.file}: {check.code}: no remedy {remedy!r} in diagnosis/remedies.py")
             self._refuse_cycle(check.code, (), proven)
         for check in self.checks.values():
-            if check.predicate is not None:
+            if check.predicate is not None and self.compiled:
                 check.traced({})
 
     def _refuse_cycle(self, code: str, path: tuple[str, ...], proven: set[str]) -> None:
@@ -195,7 +196,7 @@ def _from_source() -> Iterator[None]:
 
 
 @_once
-def load(folders: tuple[Path, ...] = ()) -> Catalogue:
+def load(folders: tuple[Path, ...] = (), *, compiled: bool = True) -> Catalogue:
     """The built-in checks, those of installed entry points, and those of the user's ``folders``, which are executed."""
     checks = [*_built_in(), *_load_installed()]
     for folder in folders:
@@ -203,7 +204,7 @@ def load(folders: tuple[Path, ...] = ()) -> Catalogue:
             raise CheckError(f"{folder}: not a folder of checks; see checks in [tool.grpo-doctor]")
         with _from_source():
             checks += _load_folder(f"grpo_doctor.user_{abs(hash(folder.resolve())):x}", folder)
-    catalogue = Catalogue(checks)
+    catalogue = Catalogue(checks, compiled=compiled)
     catalogue.refuse_unknown()
     return catalogue
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ COMMANDS: list[list[str]] = [
     ["probe", "adapter.py"],
     ["explain", "GEN001"],
     ["checks"],
+    ["checks", "GEN001", "--debug", "a.jsonl"],
 ]
 
 
@@ -96,6 +98,15 @@ def test_a_trusted_folder_is_executed_until_it_changes(repository: Path) -> None
     assert (done.exit_code, "has changed since it was trusted" in done.output) == (2, True)
     assert call("trust", "mine").exit_code == 0
     assert call("checks").exit_code == 0
+
+
+def test_folders_of_checks_are_loaded_in_no_place_that_does_not_ask_for_trust() -> None:
+    """A fleet's worker loads what the command was asked about before."""
+    code = {p: p.read_text(encoding="utf-8") for p in (ROOT / "grpo_doctor").rglob("*.py")}
+    loading = {
+        p.relative_to(ROOT).as_posix() for p, text in code.items() if re.search(r"load\((?!\))[^\n]*\.checks\b", text)
+    }
+    assert loading == {"grpo_doctor/fleet/unit.py"}
 
 
 def test_a_compiled_file_in_pycache_is_not_executed_in_place_of_its_source(repository: Path) -> None:
