@@ -203,7 +203,10 @@ def load(folders: tuple[Path, ...] = (), *, compiled: bool = True) -> Catalogue:
         if not folder.is_dir():
             raise CheckError(f"{folder}: not a folder of checks; see checks in [tool.grpo-doctor]")
         with _from_source():
-            checks += _load_folder(f"grpo_doctor.user_{abs(hash(folder.resolve())):x}", folder)
+            added = _load_folder(f"grpo_doctor.user_{abs(hash(folder.resolve())):x}", folder)
+        for check in added:
+            _ = check.meanings  # raises where the page explains what is no threshold
+        checks += added
     catalogue = Catalogue(checks, compiled=compiled)
     catalogue.refuse_unknown()
     return catalogue
