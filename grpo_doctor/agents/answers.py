@@ -48,6 +48,7 @@ def analyze(path: str, mapping: dict[str, str] | None = None) -> dict[str, Any]:
     return {
         "read": found.words(),
         "unreadable": [f"{answer.source}: {answer.why}" for answer in (*found.unreadable, *found.failed)],
+        "not_read": [f"{answer.source}: {answer.why}" for answer in found.not_read],
         "runs": runs,
         "runs_in_all": len(found.runs),
     }

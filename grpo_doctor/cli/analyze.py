@@ -62,16 +62,20 @@ def analyze(
         options = structs.replace(options, fail_on=settings.fail_on)
         outcome = diagnose_paths(paths, settings, run_)
         common.write(outcome.diagnoses, output_format, output_file, report or [], options)
-    diagnoses, unreadable, broken = outcome
-    raise typer.Exit(exit_code(diagnoses, unreadable, Severity.of(settings.fail_on), broken))
+    raise typer.Exit(exit_code(outcome, Severity.of(settings.fail_on)))
 
 
 class Outcome(NamedTuple):
-    """The diagnoses of some runs, and how many inputs could not be read (or took too much) or broke grpo-doctor."""
+    """The diagnoses of some runs, and how many inputs could not be read (or took too much) or broke grpo-doctor.
+
+    ``without_run`` names the inputs of which no run came, ``not_read`` counts files that may be logs and were not read.
+    """
 
     diagnoses: list[Diagnosis]
-    unreadable: int
-    broken: int
+    unreadable: int = 0
+    broken: int = 0
+    without_run: tuple[Path, ...] = ()
+    not_read: int = 0
 
 
 def diagnose_paths(paths: list[Path], config: Config, number: int | None = None) -> Outcome:
@@ -81,7 +85,8 @@ def diagnose_paths(paths: list[Path], config: Config, number: int | None = None)
 
     catalogue = common.chosen(config)
     diagnoses: list[Diagnosis] = []
-    unreadable = broken = 0
+    unreadable = broken = not_read = 0
+    without_run: list[Path] = []
     keys: set[str] = set()
     for path in paths:
         try:
@@ -92,6 +97,8 @@ def diagnose_paths(paths: list[Path], config: Config, number: int | None = None)
             continue
         unreadable += len(found.unreadable)
         broken += len(found.failed)
+        not_read += len(found.not_read)
+        without_run += [] if found.runs or found.unreadable or found.failed else [path]
         common.tell(path, found)
         _say_where_configurations_go(path, found.runs)
         keys |= {key for run in found.runs for key in run.keys}
@@ -102,7 +109,7 @@ def diagnose_paths(paths: list[Path], config: Config, number: int | None = None)
         broken += judged.broken
     if diagnoses and not unreadable:
         refuse_unknown_keys(config.map, keys)
-    return Outcome(diagnoses, unreadable, broken)
+    return Outcome(diagnoses, unreadable, broken, tuple(without_run), not_read)
 
 
 def _say_where_configurations_go(path: Path, runs: list[Run]) -> None:
@@ -146,16 +153,17 @@ def diagnose_runs(runs: list[Run], config: Config, catalogue: Catalogue) -> Outc
     return Outcome(diagnoses, unreadable, broken)
 
 
-def exit_code(diagnoses: list[Diagnosis], unreadable: int, fail_on: Severity, broken: int = 0) -> int:
+def exit_code(outcome: Outcome, fail_on: Severity) -> int:
     """1 if any run has findings, else 4 if grpo-doctor failed on any, else 2 if any input was unreadable, else 3 if any
-    was unjudged, else 0."""
+    was unjudged or gave no run, else 0."""
+    diagnoses = outcome.diagnoses
     worst: list[Any] = [d.worst for d in diagnoses if d.worst is not None]
     if any(severity >= fail_on for severity in worst):
         return common.FINDINGS
-    if broken:
+    if outcome.broken:
         return common.BROKEN
-    if unreadable:
+    if outcome.unreadable:
         return common.WRONG
-    if not diagnoses or any(d.verdict == "unjudged" for d in diagnoses):
+    if outcome.without_run or not diagnoses or any(d.verdict == "unjudged" for d in diagnoses):
         return common.UNJUDGED
     return common.CLEAN

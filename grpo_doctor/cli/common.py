@@ -40,6 +40,12 @@ CLEAN, FINDINGS, WRONG, UNJUDGED, BROKEN = 0, 1, 2, 3, 4
 """Exit codes: nothing at or above --fail-on; findings; wrong use or unreadable input; nothing could be judged; an error
 of grpo-doctor itself."""
 
+
+def worst(*codes: int) -> int:
+    """The exit code that counts of several: 1 before 4 before 2 before 3."""
+    return min(codes, key=(FINDINGS, BROKEN, WRONG, UNJUDGED, CLEAN).index, default=CLEAN)
+
+
 Select: TypeAlias = Annotated[
     list[str] | None, typer.Option("--select", help="Run only these checks (code, name, family); repeatable.")
 ]
@@ -196,12 +202,12 @@ def tell(path: Path, found: Survey) -> None:
     """Answers on stderr for the files of an input: how many were read, and what could not be."""
     for answer in found.failed:
         say_bug(answer.why, answer.source)
-    if path.is_dir():
+    if path.is_dir() or len(found.answers) > 1:
         say(f"grpo-doctor: {path}: {found.words()}", err=True)
-        for answer in found.unreadable:
-            say(f"grpo-doctor: {answer.source}: unreadable: {answer.why}", err=True)
-        if not found.runs:
-            say(f"grpo-doctor: {path}: no training log was found in it; name the file", err=True)
+    for line in found.named():
+        say(f"grpo-doctor: {line}", err=True)
+    if not found.runs and not found.failed:
+        say(f"grpo-doctor: {path}: no training log was found in it; name the file", err=True)
 
 
 def numbered(runs: list[Run], source: Path, number: int) -> Run:

@@ -65,7 +65,7 @@ def compare(
         options = structs.replace(options, fail_on=settings.fail_on)
         found, failed = compare_paths([base, *(also or [])], new or [], settings, by, weights)
         common.write_as(lambda kind, _: render(kind, found, options), output_format, output_file, report or [])
-    raise typer.Exit(failed or exit_code(found, Severity.of(settings.fail_on)))
+    raise typer.Exit(common.worst(failed, exit_code(found, Severity.of(settings.fail_on))))
 
 
 def compare_paths(
@@ -82,7 +82,7 @@ def compare_paths(
     from ..compare import arms_of
 
     sides = [[_diagnoses(word, config) for word in words] for words in (base, new)]
-    failed = max((code for side in sides for _, code in side), default=common.CLEAN)
+    failed = common.worst(*(code for side in sides for _, code in side))
     own = arms_of([d for diagnoses, _ in sides[0] for d in diagnoses])
     arms = [*own[1:], *_arms([diagnoses for diagnoses, _ in sides[1]])]
     if not own or not arms:
@@ -135,8 +135,11 @@ def _diagnoses(word: str, config: Config) -> tuple[list[Diagnosis], int]:
     if "#" in word and not path.exists():
         before, _, name = word.rpartition("#")
         path = Path(before)
-    diagnoses, unreadable, broken = diagnose_paths([path], config)
-    code = common.BROKEN if broken else common.WRONG if unreadable else common.CLEAN
+    outcome = diagnose_paths([path], config)
+    diagnoses = outcome.diagnoses
+    code = common.BROKEN if outcome.broken else common.WRONG if outcome.unreadable else common.CLEAN
+    if code == common.CLEAN and outcome.without_run:
+        code = common.UNJUDGED
     if not name:
         return diagnoses, code
     named = [d for d in diagnoses if d.source.endswith(f"({name})")]

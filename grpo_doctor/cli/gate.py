@@ -54,6 +54,9 @@ Against: TypeAlias = Annotated[
     str | None,
     typer.Option("--against", help="A run to compare with: what it has too does not fail, to be worse does."),
 ]
+Strict: TypeAlias = Annotated[
+    bool, typer.Option("--strict/--no-strict", help="Exit 2 where a file that may be a log was not read.")
+]
 Format: TypeAlias = Annotated[
     str | None, typer.Option("--output-format", "-f", help="Print this report instead of one line a run.")
 ]
@@ -70,6 +73,7 @@ def gate(
     baseline: Baseline = None,
     write_baseline: WriteBaseline = False,
     against: Against = None,
+    strict: Strict = False,
     output_format: Format = None,
     report: common.MoreReports = None,
     map_: common.Mapped = None,
@@ -92,7 +96,8 @@ def gate(
         required = _known_codes(require or [], settings)
         if write_baseline and baseline is None:
             raise ConfigError("--write-baseline: name the file with --baseline FILE")
-        diagnoses, unreadable, broken = diagnose_paths(paths, settings)
+        outcome = diagnose_paths(paths, settings)
+        diagnoses = outcome.diagnoses
         compared, failed = ([], common.CLEAN) if against is None else compare_with(against, diagnoses, settings)
         diagnoses, excused = _beside(compared, diagnoses)
         if baseline is not None and write_baseline:
@@ -102,16 +107,18 @@ def gate(
         excused |= _accepted(settings.accept, diagnoses)
         judged = [_judge(d, excused, settings.fail_on, required, min_steps) for d in diagnoses]
         judged = [_against(one, compared) for one in judged]
+        judged += [Judged("unjudged", one_line(str(path)), "no run was read from it") for path in outcome.without_run]
         options = common.options(output_format or "", None, samples, False, False)
         options = structs.replace(options, excused=excused, fail_on=settings.fail_on)
         common.write(diagnoses, output_format, None, report or [], options)
         _write_step_summary(diagnoses, options)
-    for line in _lines(judged, settings.accept, known, diagnoses):
+    for line in (*_lines(judged, settings.accept, known, diagnoses), *_not_read(outcome.not_read, strict)):
         typer.echo(line, err=output_format is not None)
     for diagnosis in diagnoses:
         for note in (note for note in diagnosis.notes if isinstance(note, NotRead)):  # it does not pass in silence
             typer.echo(f"grpo-doctor: {one_line(diagnosis.source)}: {one_line(note)}", err=True)
-    raise typer.Exit(_exit_code(judged, unreadable or failed == common.WRONG, broken or failed == common.BROKEN))
+    unreadable = outcome.unreadable or (strict and outcome.not_read)
+    raise typer.Exit(common.worst(_exit_code(judged, unreadable, outcome.broken), failed))
 
 
 LEARNING = "LEARNING"
@@ -129,7 +136,7 @@ def _known_codes(codes: list[str], settings: Config) -> list[str]:
 def _judge(
     diagnosis: Diagnosis, excused: Mapping[Key, str], fail_on: str, required: Iterable[str], min_steps: int
 ) -> Judged:
-    from ..diagnosis.verdict import weight
+    from ..diagnosis.verdict import unfinished, weight
 
     failing = [
         f for f in diagnosis.findings if weight(f) >= Severity.of(fail_on) and (diagnosis.source, f.code) not in excused
@@ -149,7 +156,8 @@ def _judge(
         return Judged("unjudged", source, f"{counted(diagnosis.steps, 'step')}, fewer than --min-steps {min_steps}")
     verdict = "all findings known or accepted" if diagnosis.verdict == "failing" else diagnosis.verdict
     checked = f"{counted(diagnosis.steps, 'step')}, {counted(diagnosis.coverage.ran, 'check')} ran"
-    return Judged("pass", source, f"{verdict}, {checked}")
+    ended = "".join(f"; {note}" for note in unfinished(diagnosis.run, diagnosis.last_step))
+    return Judged("pass", source, f"{verdict}, {checked}{ended}")
 
 
 def _beside(compared: list[Comparison], diagnoses: list[Diagnosis]) -> tuple[list[Diagnosis], dict[Key, str]]:
@@ -255,6 +263,15 @@ def _lines(
     numbers = {status: sum(one.status == status for one in judged) for status in ("fail", "unjudged", "pass")}
     totals = [f"{number} {status}" for status, number in numbers.items() if number]
     yield f"{counted(len(judged), 'run')}: {', '.join(totals) or 'nothing was read'}"
+
+
+def _not_read(files: int, strict: bool) -> Iterable[str]:
+    """What is said of files that may be logs and were not read, each of which is named on stderr."""
+    if files:
+        said = "is named" if files == 1 else "are named"
+        yield f"note     {counted(files, 'file')} not read, which {said} on stderr and may be a log" + (
+            "" if strict else "; --strict makes that exit 2"
+        )
 
 
 def _exit_code(judged: list[Judged], unreadable: int | bool, broken: int | bool) -> int:

@@ -14,7 +14,7 @@ from ..config import ConfigError
 from ..diagnosis.check import Severity
 from ..report.redaction import one_line
 from . import common
-from .analyze import exit_code
+from .analyze import Outcome, exit_code
 
 if TYPE_CHECKING:
     from ..diagnosis.verdict import Diagnosis
@@ -81,7 +81,7 @@ def probe(
         if keep is not None:
             _keep(keep, diagnosis, adapter, trl)
         common.write([diagnosis], output_format, output_file, report or [], options)
-    raise typer.Exit(exit_code([diagnosis], 0, Severity.of(settings.fail_on)))
+    raise typer.Exit(exit_code(Outcome([diagnosis]), Severity.of(settings.fail_on)))
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from ..report.model import first_step_to_take, when
 from ..report.redaction import clean, one_line
 from ..run import BESIDE
 from . import common
-from .analyze import diagnose_runs, exit_code
+from .analyze import Outcome, diagnose_runs, exit_code
 from .follow import Follower, InPlace, follow
 from .live import SHOWN, Pace, Sight, screen
 from .notify import Channel, channel
@@ -94,13 +94,18 @@ class Watcher:
             self._once(f"{answer.source}: unreadable: {answer.why}")
         for answer in found.failed:
             self._once(f"{answer.source}: this is a bug in grpo-doctor: {answer.why}")
-        self.diagnoses, unreadable, broken = diagnose_runs(found.runs, self.config, self.catalogue)
-        self.unreadable += unreadable
-        self.broken = broken + len(found.failed)
+        outcome = diagnose_runs(found.runs, self.config, self.catalogue)
+        self.diagnoses = outcome.diagnoses
+        self.unreadable += outcome.unreadable
+        self.broken = outcome.broken + len(found.failed)
         for diagnosis in self.diagnoses:
             diagnosis.source = diagnosis.source.replace(str(self.reader.copy), str(self.path))
             for finding in diagnosis.findings:
                 self._meet(diagnosis.source, finding)
+
+    def outcome(self) -> Outcome:
+        """What came of the log so far."""
+        return Outcome(self.diagnoses, self.unreadable, self.broken)
 
     def sights(self) -> list[Sight]:
         """What the window shows of each run."""
@@ -315,7 +320,7 @@ def watch(
             raise ConfigError(f"{path}: was never there")
         watcher.examine()
         common.write(watcher.diagnoses, "text", None, report or [], common.options("text", None, True, None, False))
-    raise typer.Exit(exit_code(watcher.diagnoses, watcher.unreadable, Severity.of(settings.fail_on), watcher.broken))
+    raise typer.Exit(exit_code(watcher.outcome(), Severity.of(settings.fail_on)))
 
 
 def _reader(path: Path, folder: Path, interval: float, idle: float | None) -> Follower | InPlace:

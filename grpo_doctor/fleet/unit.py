@@ -24,9 +24,12 @@ from ..diagnosis.examine import diagnose
 from ..diagnosis.verdict import Diagnosis, weight
 from ..limits import allow
 from ..readers import ReadError
-from ..readers.folder import COMPARED, Answer, Survey, survey, survey_files, view_rows
+from ..readers import survey as survey_input
+from ..readers.folder import Survey, survey, survey_files
 from ..readers.input import Input
 from ..readers.reader import read_input
+from ..readers.views import COMPARED, view_rows
+from ..readers.walk import Answer
 from ..report.charts import decimated
 from ..report.model import Options, leading, presentable, render
 from ..report.redaction import one_line, redact
@@ -39,7 +42,7 @@ from .locations import Stamp, Unit, digest, fetch
 
 DRAWN = 60
 """Points of the curve that is kept of a run at most."""
-FORMAT = 2
+FORMAT = 3
 """The form of what is remembered of a unit; another is judged anew."""
 
 
@@ -197,12 +200,11 @@ def _survey(unit: Unit, job: Job, folder: str) -> Survey:
         paths = paths[:1]
     if len(paths) == 1 and unit.name == str(paths[0]):  # named by the user: what cannot be read is said
         try:
-            runs = read(paths[0])
+            return survey_input(paths[0], job.config.map)
         except ReadError as error:
             why = str(error).removeprefix(f"{paths[0]}: ")
             return Survey([], [Answer(str(paths[0]), "unreadable", why)])
-        return Survey(runs, [Answer(str(paths[0]), "read")])
-    return survey_files([(path, "") for path in paths], read)
+    return survey_files([(path, None) for path in paths], read)
 
 
 def _line(unit: Unit, run: Run, configurations: list[Path], catalogue: Catalogue, job: Job) -> Line:

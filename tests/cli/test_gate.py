@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner, Result
 
 from grpo_doctor.cli import app
@@ -186,3 +188,17 @@ def test_what_a_log_lost_is_said_beside_its_pass(tmp_path: Path, good: Path) -> 
     assert "good.jsonl: line 6 is no record and left out" in told
     assert "config.json: not JSON, so no setting of it was read" in told
     assert "samples.jsonl:1: not a sample" in told
+
+
+def test_the_hook_fails_on_a_log_that_was_not_read(tmp_path: Path, good: Path, bad: Path) -> None:
+    hooks = yaml.safe_load((Path(__file__).parents[2] / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    hook = next(hook for hook in hooks if hook["id"] == "grpo-doctor-gate")
+    program, command, *options = hook["entry"].split()
+    assert (program, command) == ("grpo-doctor", "gate")
+    assert re.search(hook["files"], "logs/smoke/metrics.jsonl")
+    (runs := tmp_path / "runs").mkdir()
+    (runs / "empty.jsonl").touch()
+    assert gate(*options, good).exit_code == 0
+    assert gate(*options, bad).exit_code == 1
+    good.rename(runs / "good.jsonl")
+    assert gate(*options, runs).exit_code == 2

@@ -17,12 +17,12 @@ import numpy as np
 
 from ...run import Run
 from ..aliases import STEP_KEYS, resolve
-from ..folder import distinct
 from ..input import Head, Input, NotRead
 from ..reader import read_input
 from ..settings import declared, setting_value
 from ..source_code import SourceCode
 from ..values import loaded
+from ..views import distinct
 from . import keyvalue
 
 FORMAT = "notebook"
