@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import datetime
 import difflib
+import os
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
+
+from .limits import Budget
 
 
 class ConfigError(ValueError):
@@ -50,6 +53,16 @@ class Config(msgspec.Struct, kw_only=True):
     budget_megabytes: float | None = None
     thresholds: dict[str, dict[str, Any]] = {}
     origin: str = "command line"
+    trust_checks: bool = False
+    """Whether the folders of ``checks`` may be executed whatever they hold; no file can set it."""
+
+    def budget(self) -> Budget:
+        """What one input may take."""
+        most = Budget()
+        return Budget(
+            most.seconds if self.budget_seconds is None else self.budget_seconds,
+            most.megabytes if self.budget_megabytes is None else self.budget_megabytes,
+        )
 
     def suppressions(self) -> list[Suppression]:
         """What is in force that can hide a finding; an expired acceptance hides nothing any longer, and says so."""
@@ -74,14 +87,20 @@ class Config(msgspec.Struct, kw_only=True):
 
 
 def find(start: Path) -> Path | None:
-    """The nearest grpo-doctor.toml, or pyproject.toml with a [tool.grpo-doctor], from ``start`` upwards."""
+    """The nearest grpo-doctor.toml, or pyproject.toml with a [tool.grpo-doctor], from ``start`` upwards.
+
+    The search ends at the root of the repository, at the home directory and at the root of the file system.
+    Raises `ConfigError` where the file found belongs to another user.
+    """
+    ends = Path(os.path.expanduser("~"))
     for folder in (start, *start.parents):
-        own = folder / "grpo-doctor.toml"
+        own, project = folder / "grpo-doctor.toml", folder / "pyproject.toml"
         if own.is_file():
-            return own
-        project = folder / "pyproject.toml"
+            return _refuse_foreign(own)
         if project.is_file() and _own_table(project) is not None:
-            return project
+            return _refuse_foreign(project)
+        if folder == ends or (folder / ".git").exists():
+            return None
     return None
 
 
@@ -95,6 +114,16 @@ def _own_table(project: Path) -> dict[str, Any] | None:
         if not isinstance(table, dict):
             raise ConfigError(f"{project}: {name!r} is not a table; write [tool.grpo-doctor]")
     return dict(table)
+
+
+def _refuse_foreign(path: Path) -> Path:
+    """The path, if it belongs to this user; root is no exception. Raises `ConfigError`."""
+    if os.name == "posix" and (owner := path.stat().st_uid) != os.geteuid():
+        raise ConfigError(
+            f"{path}: belongs to another user (uid {owner}, and you are uid {os.geteuid()}), so it is not used; "
+            f"pass --config {path} to use it all the same"
+        )
+    return path
 
 
 def table_of(path: Path) -> dict[str, Any]:
@@ -114,7 +143,7 @@ def read(path: Path | None) -> Config:
         return Config()
     table = (_own_table(path) or {}) if path.name == "pyproject.toml" else table_of(path)
     table = {key.replace("-", "_"): value for key, value in table.items()}
-    known = [f for f in Config.__struct_fields__ if f != "origin"]
+    known = [f for f in Config.__struct_fields__ if f not in ("origin", "trust_checks")]
     for key in table:
         if key not in known:
             near = difflib.get_close_matches(key, known, 1)

@@ -100,6 +100,11 @@ class Run:
     def __len__(self) -> int:
         return len(self.steps)
 
+    @property
+    def keys(self) -> set[str]:
+        """Every key that the log holds, and every field that was read of it."""
+        return {*self.mapping, *self.unread, *self.columns}
+
     def column(self, name: str, start: int = 0, stop: int | None = None) -> np.ndarray | None:
         """Rows ``start:stop`` of a recorded, derived or declared field; None where nothing is known of it.
 

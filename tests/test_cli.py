@@ -213,7 +213,7 @@ def test_a_newcomer_adds_a_check_in_one_file_and_one_test(tmp_path: Path) -> Non
     assert done[0] == 0, done
     assert (tmp_path / "mine" / "entropy" / "entropy_halved.py").is_file()
     (tmp_path / "grpo-doctor.toml").write_text("checks = ['mine']\n", encoding="utf-8")
-    config = ["--config", str(tmp_path / "grpo-doctor.toml")]
+    config = ["--config", str(tmp_path / "grpo-doctor.toml"), "--trust-checks"]
     path = tmp_path / "records.jsonl"
     with RecordWriter(path) as writer:
         for record in records_of(entropy_mean="1.0 0.4x10"):

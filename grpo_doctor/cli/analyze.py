@@ -40,6 +40,7 @@ def analyze(
     map_: common.Mapped = None,
     set_: common.Declared = None,
     config: common.ConfigFile = None,
+    trust_checks: common.TrustChecks = False,
     samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Show texts of responses.")] = True,
     color: Annotated[
         bool | None, typer.Option("--color/--no-color", help="Colours in text.", show_default="on a terminal")
@@ -55,7 +56,9 @@ def analyze(
     4 an error of grpo-doctor itself.
     """
     with common.plain_errors():
-        settings = common.settings(config, select, ignore, map_, set_, fail_on, seconds, megabytes, preview=preview)
+        settings = common.settings(
+            config, select, ignore, map_, set_, fail_on, seconds, megabytes, preview=preview, trust_checks=trust_checks
+        )
         options = common.options(output_format, output_file, samples, color, verbose, figures, static, full, "--full")
         options = structs.replace(options, fail_on=settings.fail_on, suppressions=settings.suppressions())
         outcome = diagnose_paths(paths, settings, run_)
@@ -82,6 +85,7 @@ class Outcome(NamedTuple):
 def diagnose_paths(paths: list[Path], config: Config, number: int | None = None) -> Outcome:
     """Reads and diagnoses every run in the paths, or that of a number; a file that fails costs itself, and is named."""
     from ..readers import ReadError, survey
+    from ..readers.mapping import refuse_unknown_keys
 
     catalogue = common.chosen(config)
     diagnoses: list[Diagnosis] = []
@@ -103,14 +107,14 @@ def diagnose_paths(paths: list[Path], config: Config, number: int | None = None)
         without_run += [] if found.runs or found.unreadable or found.failed else [path]
         common.tell(path, found)
         _say_where_configurations_go(path, found.runs)
-        keys |= {key for run in found.runs for key in (*run.mapping, *run.unread, *run.columns)}
+        keys |= {key for run in found.runs for key in run.keys}
         runs = found.runs if number is None else [common.numbered(found.runs, path, number)]
         judged = diagnose_runs(runs, config, catalogue)
         diagnoses += judged.diagnoses
         unreadable += judged.unreadable
         broken += judged.broken
     if diagnoses and not unreadable:
-        common.refuse_unknown_keys(config.map, keys)
+        refuse_unknown_keys(config.map, keys)
     return Outcome(diagnoses, unreadable, broken, tuple(without_run), not_read, files)
 
 

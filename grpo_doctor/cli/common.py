@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -24,11 +24,13 @@ from ..diagnosis.check import CheckError, Severity
 from ..fault_isolation import bug
 from ..limits import Budget, allow
 from ..readers import ReadError
+from ..readers.mapping import refuse_unknown_fields
 from ..readers.settings import declared as setting_name
 from ..readers.settings import known_settings, setting_value
 from ..report.model import Options, UnknownFormatError, render
 from ..report.redaction import inert, one_line
 from ..series.derived import MEANINGS
+from ..trust import trusted
 
 if TYPE_CHECKING:
     from ..diagnosis.verdict import Diagnosis
@@ -71,6 +73,14 @@ Numbered: TypeAlias = Annotated[
 ]
 ConfigFile: TypeAlias = Annotated[
     Path | None, typer.Option("--config", help="TOML file of settings instead of grpo-doctor.toml or pyproject.toml.")
+]
+TrustChecks: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--trust-checks",
+        help="Execute the folders of checks that the configuration file names.",
+        envvar="GRPO_DOCTOR_TRUST_CHECKS",
+    ),
 ]
 
 
@@ -156,6 +166,7 @@ def settings(
     megabytes: float | None = None,
     *,
     preview: bool = False,
+    trust_checks: bool = False,
 ) -> Config:
     """The settings of the file with those of the command line over them; what each input may take is then allowed.
 
@@ -166,24 +177,16 @@ def settings(
     config.ignore = ignore or config.ignore
     config.fail_on = fail_on or config.fail_on
     config.preview = preview or config.preview
+    config.trust_checks = trust_checks
     if config.fail_on.upper() not in Severity.__members__:
         raise ConfigError(f"--fail-on {config.fail_on}: choose info, warning, error or critical")
     config.map |= dict(pair("--map", word) for word in mapping or [])
-    for key, name in config.map.items():
-        if name not in MEANINGS:
-            closest = get_close_matches(name, MEANINGS, 1)
-            near = f", {closest[0]!r} is" if closest else ""
-            raise ConfigError(
-                f"--map {key}={name}: {name!r} is no record field{near}; `grpo-doctor checks --fields` lists them"
-            )
+    refuse_unknown_fields(config.map)
     config.settings |= dict(_setting(name, value) for name, value in assigned("--set", declared).items())
-    most = Budget()
-    allow(
-        Budget(
-            _limit(config.origin, "budget-seconds", seconds, config.budget_seconds, most.seconds),
-            _limit(config.origin, "budget-megabytes", megabytes, config.budget_megabytes, most.megabytes),
-        )
-    )
+    most, origin = Budget(), config.origin
+    config.budget_seconds = _limit(origin, "budget-seconds", seconds, config.budget_seconds, most.seconds)
+    config.budget_megabytes = _limit(origin, "budget-megabytes", megabytes, config.budget_megabytes, most.megabytes)
+    allow(config.budget())
     return config
 
 
@@ -235,15 +238,6 @@ def numbered(runs: list[Run], source: Path, number: int) -> Run:
     if not 1 <= number <= len(runs):
         raise ConfigError(f"{source}: --run {number}: it holds {len(runs)} run{'s' if len(runs) != 1 else ''}")
     return runs[number - 1]
-
-
-def refuse_unknown_keys(mapping: Mapping[str, str], known: set[str]) -> None:
-    """Refuses ``--map`` of a key that no log holds. Raises `ConfigError`."""
-    for key, field in mapping.items():
-        if key not in known:
-            near = get_close_matches(key, known, 1, 0.5)
-            hint = f"; the nearest is {near[0]!r}" if near else ""
-            raise ConfigError(f"--map {key}={field}: no log holds this key{hint}")
 
 
 def pair(option: str, word: str) -> tuple[str, str]:
@@ -383,11 +377,18 @@ def refuse_inputs(outputs: Iterable[Path | None], inputs: Iterable[Path]) -> Non
             raise ConfigError(f"{path}: is the input {found}, which is never written over; name another file")
 
 
+def everything(file: Path | None, trust_checks: bool, compiled: bool = True) -> Catalogue:
+    """Every check, those of the user's own folders included."""
+    config = read_config(file)
+    config.trust_checks = trust_checks
+    return load(trusted(config), compiled=compiled)
+
+
 def chosen(config: Config, family: str = "") -> Catalogue:
     """The checks that the settings select; of one family only, where no other can be meant."""
     if family and not (config.select or config.ignore or config.checks or config.thresholds):
         return load_family(family).select(preview=config.preview)
-    catalogue = load(tuple(config.checks))
+    catalogue = load(trusted(config))
     unknown = [code for code in config.thresholds if code not in catalogue.checks]
     if unknown:
         raise ConfigError(f"{config.origin}: thresholds.{unknown[0]}: no check has this code; see `grpo-doctor checks`")

@@ -44,6 +44,7 @@ def compare(
     set_: common.Declared = None,
     preview: common.Preview = False,
     config: common.ConfigFile = None,
+    trust_checks: common.TrustChecks = False,
     samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Show texts of responses.")] = True,
     color: Annotated[
         bool | None, typer.Option("--color/--no-color", help="Colours in text.", show_default="on a terminal")
@@ -57,7 +58,9 @@ def compare(
     from ..compare.summary import render
 
     with common.plain_errors():
-        settings = common.settings(config, select, ignore, map_, set_, fail_on, preview=preview)
+        settings = common.settings(
+            config, select, ignore, map_, set_, fail_on, preview=preview, trust_checks=trust_checks
+        )
         options = common.options(output_format, output_file, samples, color, False)
         options = structs.replace(options, fail_on=settings.fail_on, suppressions=settings.suppressions())
         common.say_suppressions(settings)

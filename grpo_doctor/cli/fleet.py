@@ -74,6 +74,9 @@ def fleet(
     map_: common.Mapped = None,
     set_: common.Declared = None,
     config: common.ConfigFile = None,
+    trust_checks: common.TrustChecks = False,
+    seconds: common.Seconds = None,
+    megabytes: common.Megabytes = None,
     samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Texts of responses in the pages.")] = True,
     color: Color = None,
 ) -> None:
@@ -87,7 +90,9 @@ def fleet(
     from ..fleet.unit import Job
 
     with common.plain_errors():
-        settings = common.settings(config, select, ignore, map_, set_, fail_on)
+        settings = common.settings(
+            config, select, ignore, map_, set_, fail_on, seconds, megabytes, trust_checks=trust_checks
+        )
         common.chosen(settings)
         common.say_suppressions(settings)
         options = common.options(output_format, output_file, samples, color, False, static=static, full=full)

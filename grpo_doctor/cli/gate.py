@@ -19,6 +19,7 @@ from ..readers.input import NotRead
 from ..report.model import counted, fingerprint, relative, render, since
 from ..report.redaction import one_line, redact
 from ..run import not_finite_any_longer
+from ..trust import trusted
 from . import common
 from .analyze import Paths, diagnose_paths
 from .compare import compare_with
@@ -79,6 +80,7 @@ def gate(
     map_: common.Mapped = None,
     set_: common.Declared = None,
     config: common.ConfigFile = None,
+    trust_checks: common.TrustChecks = False,
     samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Show texts of responses.")] = False,
     seconds: common.Seconds = None,
     megabytes: common.Megabytes = None,
@@ -89,7 +91,9 @@ def gate(
     3 nothing could be judged, 4 an error of grpo-doctor itself. $GITHUB_STEP_SUMMARY is written when set.
     """
     with common.plain_errors():
-        settings = common.settings(config, select, ignore, map_, set_, fail_on, seconds, megabytes, preview=preview)
+        settings = common.settings(
+            config, select, ignore, map_, set_, fail_on, seconds, megabytes, preview=preview, trust_checks=trust_checks
+        )
         required = _known_codes(require or [], settings)
         if write_baseline and baseline is None:
             raise ConfigError("--write-baseline: name the file with --baseline FILE")
@@ -129,7 +133,7 @@ LEARNING = "LEARNING"
 
 
 def _known_codes(codes: list[str], settings: Config) -> list[str]:
-    catalogue = load(tuple(settings.checks))
+    catalogue = load(trusted(settings))
     for code in codes:
         if code.upper() not in (*catalogue.checks, LEARNING):
             raise ConfigError(f"--require {code}: no check has this code; see `grpo-doctor checks`")

@@ -9,6 +9,7 @@ import typer
 from msgspec import structs
 
 from ..diagnosis.check import Severity
+from ..limits import OverBudgetError
 from ..readers import ReadError
 from ..report.model import counted, first_step_to_take, missing
 from ..report.redaction import clean, inert
@@ -39,6 +40,9 @@ def settings(
         bool, typer.Option("--skip-others", help="Files without settings of reinforcement learning do not count.")
     ] = False,
     config: common.ConfigFile = None,
+    trust_checks: common.TrustChecks = False,
+    seconds: common.Seconds = None,
+    megabytes: common.Megabytes = None,
 ) -> None:
     """Reads training configurations of any framework, does their arithmetic, and names what will not work.
 
@@ -48,15 +52,18 @@ def settings(
     from ..preflight.judgement import FAMILY
 
     with common.plain_errors():
-        chosen = common.settings(config, select, ignore, None, None, fail_on)
+        chosen = common.settings(
+            config, select, ignore, None, None, fail_on, seconds, megabytes, trust_checks=trust_checks
+        )
         catalogue = common.chosen(chosen, FAMILY)
         diagnoses: list[Diagnosis] = []
         unreadable = 0
         for path in _expanded(files):
             try:
                 diagnoses += _diagnoses(path, catalogue, chosen, fix)
-            except ReadError as error:
-                typer.echo(f"grpo-doctor: {clean(str(error))}", err=True)
+            except (ReadError, OverBudgetError) as error:
+                named = "" if isinstance(error, ReadError) else f"{path}: "
+                typer.echo(f"grpo-doctor: {clean(named + str(error))}", err=True)
                 unreadable += 1
         options = common.options(output_format or "", None, False, None, False)
         options = structs.replace(options, suppressions=chosen.suppressions())

@@ -35,7 +35,9 @@ def probe(
         Path | None, typer.Option("--keep", help="Write what was found as pytest cases into this file.")
     ] = None,
     device: Annotated[str | None, typer.Option("--device", help="cpu, cuda, …", show_default="cpu")] = None,
-    time_limit: Annotated[float, typer.Option("--time-limit", help="Seconds for one probe.")] = 60.0,
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", help="Seconds for one probe, and for the imports.")
+    ] = 60.0,
     output_format: Annotated[str, typer.Option("--output-format", "-f", help="Format of the report.")] = "text",
     output_file: Annotated[Path | None, typer.Option("--output-file", "-o", help="Write the report here.")] = None,
     report: Annotated[
@@ -47,6 +49,7 @@ def probe(
     select: common.Select = None,
     ignore: common.Ignore = None,
     config: common.ConfigFile = None,
+    trust_checks: common.TrustChecks = False,
     color: Annotated[
         bool | None, typer.Option("--color/--no-color", help="Colours in text.", show_default="on a terminal")
     ] = None,
@@ -68,12 +71,12 @@ def probe(
             from ..probes import run_probes
         except ModuleNotFoundError as error:
             raise ConfigError(f"probing needs {error.name}: pip install 'grpo-doctor[train]'") from None
-        settings = common.settings(config, select, ignore, None, None, fail_on)
+        settings = common.settings(config, select, ignore, None, None, fail_on, trust_checks=trust_checks)
         options = common.options(output_format, output_file, False, color, verbose, rest="--verbose")
         options = structs.replace(options, suppressions=settings.suppressions())
         catalogue = common.chosen(settings)
         with _refused(), redirect_stdout(sys.stderr):  # what trainers print is no part of the report
-            subject = _load(adapter, trl, device)
+            subject = _load(adapter, trl, device, time_limit)
             diagnosis = run_probes(
                 subject, catalogue=catalogue, thresholds=settings.thresholds, time_limit=time_limit, device=device
             )
@@ -103,21 +106,16 @@ def _keep(path: Path, diagnosis: Diagnosis, adapter: Path, trl: str | None) -> N
     typer.echo(one_line(f"{kept} findings kept as tests in {path}" if kept else "nothing was found to keep"), err=True)
 
 
-def _load(path: Path, trl: str | None, device: str | None) -> Adapter:
+def _load(path: Path, trl: str | None, device: str | None, time_limit: float) -> Adapter:
     """The adapter of a file; what the file itself raises is told in one line, with its place."""
-    from ..probes import AdapterError, load_adapter
-    from ..probes.runner import where
+    from ..probes import load_adapter
+    from ..probes.runner import loaded
 
-    try:
-        if trl is not None:
-            from ..probes.adapters import trl_adapter_from
+    if trl is None:
+        return loaded(lambda: load_adapter(path), path, time_limit)
+    from ..probes.adapters import trl_adapter_from
 
-            return trl_adapter_from(path, trl, device=device or "cpu")
-        return load_adapter(path)
-    except (AdapterError, KeyboardInterrupt):
-        raise
-    except BaseException as error:  # noqa: BLE001  (the user's file may raise anything, or leave)
-        raise AdapterError(f"{path} {where(error)}") from None
+    return loaded(lambda: trl_adapter_from(path, trl, device=device or "cpu"), path, time_limit)
 
 
 def _discover(path: Path) -> None:

@@ -84,6 +84,7 @@ def run(
     ignore: common.Ignore = None,
     preview: common.Preview = False,
     config: common.ConfigFile = None,
+    trust_checks: common.TrustChecks = False,
 ) -> None:
     """Trains with GRPO and examines every step while it trains: warns, skips an update, stops or rolls back.
 
@@ -98,7 +99,9 @@ def run(
     short = {"model": model, "task": task, "max_steps": steps, "seed": seed}
     short |= {"record_every": record_every, "record_tokens": record_tokens}
     with common.plain_errors():
-        examined = common.settings(config, select, ignore, None, None, fail_on, preview=preview)
+        examined = common.settings(
+            config, select, ignore, None, None, fail_on, preview=preview, trust_checks=trust_checks
+        )
         given = _given(config_toml, set_ or [], {k: v for k, v in short.items() if v is not None})
         faults = [*given.pop("inject", []), *(inject or [])]
         if engine == "trl":

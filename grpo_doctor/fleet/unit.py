@@ -22,6 +22,7 @@ from ..diagnosis.catalogue import Catalogue, load
 from ..diagnosis.check import Finding
 from ..diagnosis.examine import diagnose
 from ..diagnosis.verdict import Diagnosis, weight
+from ..limits import allow
 from ..readers import ReadError
 from ..readers import survey as survey_input
 from ..readers.folder import Survey, survey, survey_files
@@ -55,7 +56,7 @@ class Job(msgspec.Struct, frozen=True):
     @property
     def key(self) -> str:
         """What else than its files decides what is said of a unit."""
-        told = msgspec.structs.replace(self.config, fail_on="", accept=[], origin="")
+        told = msgspec.structs.replace(self.config, fail_on="", accept=[], origin="", trust_checks=False)
         rules = msgspec.json.encode(told, enc_hook=str) + f"{FORMAT} {__version__}".encode()
         return hashlib.blake2b(rules, digest_size=16).hexdigest()
 
@@ -137,6 +138,7 @@ class Judged(msgspec.Struct):
 
 def judge(unit: Unit, job: Job) -> Judged:
     """Reads and diagnoses a unit; nothing that happens in it is raised."""
+    allow(job.config.budget())
     try:
         if not unit.remote:
             files = [msgspec.structs.replace(file, digest=digest(Path(file.path))) for file in unit.files]

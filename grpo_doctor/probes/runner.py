@@ -11,6 +11,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -250,6 +251,20 @@ def _finding(check: Check, fires: Fires) -> Finding:
         message=fires.message.format(**fires.evidence),
         evidence=fires.evidence,
     )
+
+
+def loaded(load: Callable[[], Adapter], path: Path, time_limit: float) -> Adapter:
+    """The adapter that ``load`` makes of a user's file.
+
+    Raises `AdapterError`, with the place, for whatever the file raises, and where it takes longer than the limit.
+    """
+    try:
+        with _within(time_limit):
+            return load()
+    except (AdapterError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # noqa: BLE001  (the user's file may raise anything, or leave)
+        raise AdapterError(f"{path} {where(error)}") from None
 
 
 def where(error: BaseException) -> str:

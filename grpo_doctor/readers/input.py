@@ -143,6 +143,9 @@ class Input:
     def _split(self, file: BinaryIO) -> Iterator[tuple[int, list[bytes]]]:
         number, rest, skipping = 1, b"", False
         for chunk in self._chunks(file):
+            if not skipping and chunk.isspace() and not rest.strip():  # a crafted file holds gigabytes of these
+                number, rest = number + chunk.count(b"\n"), b""
+                continue
             *lines, end = chunk.split(b"\n")
             if lines:
                 lines[0] = b"" if skipping else rest + lines[0]

@@ -27,7 +27,7 @@ from . import keyvalue
 
 FORMAT = "notebook"
 _PAGE = re.compile(r"\s*(?:<!doctype html|<html|<table|<div)", re.IGNORECASE)
-_TABLE = re.compile(r"^\s*<table\b", re.IGNORECASE | re.MULTILINE)
+_TABLE = re.compile(r"^[^\S\n]*+<table\b", re.IGNORECASE | re.MULTILINE)
 """A table of a page among other lines, as it is pasted below a question."""
 _TOKEN = re.compile(r"<(/?)(table|tr|td|th|pre)\b[^<>]*>|<[^<>]*>|[^<]+|<", re.IGNORECASE)
 
