@@ -49,7 +49,7 @@ BINS = 128
 DIFFERS, SEEDS_DIFFER = 4.2, 2.69
 """Critical values of a level, in standard errors of the noise along the runs, whose places were searched for; and in
 deviations between seeds: two-sided 5 % shared by seven metrics."""
-POWER = 1.6
+POWER = 1.9
 """Standard errors by which a true difference must exceed the critical one to be found in 80 % of pairs: 0.84 for the
 noise of the level, the rest because the shape must be found too (`benchmarks/compare.md`)."""
 COARSE = 0.5
