@@ -301,7 +301,7 @@ def watch(
     config: common.ConfigFile = None,
     trust_checks: common.TrustChecks = False,
 ) -> None:
-    """Watches a run by what it writes, says each finding once, when it arises or becomes worse, and ends with a report.
+    """Follows a run's log and reports each finding when it appears or gets worse, and ends with a report.
 
     On a terminal a window shows verdict, numbers and progress; elsewhere a line a minute does. Rotation, truncation and
     rewriting of a log are followed. A command of --notify reads GRPO_DOCTOR_CODE, _NAME, _SEVERITY, _ONSET_STEP,
