@@ -25,7 +25,7 @@ Numbers = list[float] | None
 
 
 class Event(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Something that happened at a step; ``kind`` is update, collapse, recovery, log-warning, restart or nan."""
+    """Something that happened at a step; ``kind`` is update, collapse, recovery, log-warning, restart, nan or end."""
 
     kind: str
     message: str = ""

@@ -242,6 +242,7 @@ epoch               epoch
 weight_delta        weight delta | weight change
 judge_failure_rate  judge failure rate
 tool_calls_per_response tool call mean | tool call count mean | num tool call mean | tool call response
+                    eval tool call mean
 tool_failure_rate   tool failure rate | tool call failure rate | tool error rate | tool call error rate
                     failed tool call rate | 1-tool success rate | 1-tool call success rate
 rollout_mismatch_kl kl mismatch | kl rollout train | response kl error
