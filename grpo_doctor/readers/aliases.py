@@ -49,7 +49,9 @@ loss                loss actor/loss loss/total_avg loss/mean train_loss dpo_loss
 eval_loss           eval_loss eval/loss val_loss val/loss valid_loss validation_loss
 policy_loss         policy_loss actor/pg_loss loss/policy_avg pg_loss act_loss actor_loss/avg pg
 value_loss          critic/vf_loss loss/value_avg ppo/loss/value critic_loss cri_loss cri vf_loss policy/critic_loss
-value_explained_variance critic/vf_explained_var vf_explained_var explained_var
+                    critic/critic_loss ppo_critic/update/critic_loss/avg
+value_explained_variance critic/vf_explained_var vf_explained_var explained_var critic/explained_var
+value_clip_fraction critic/vf_clipfrac vf_clipfrac
 kl_loss             loss/kl_avg
 grad_norm           grad_norm policy/raw_grad_norm actor/grad_norm actor_grad_norm optim/grad_norm grad_norm/actor
                     raw_grad_norm grad grad_magnitude
@@ -83,13 +85,24 @@ rollout_prob_correlation training/rollout_actor_probs_pearson_corr rollout_actor
 rollout_mult_prob_error token_mult_prob_error
 rollout_weight_mean sampling/importance_sampling_ratio/mean rollout_corr/rollout_is_mean tis behave_imp_weight/avg
                     actor/train_infer_ratio_mean rollout_correction/rollout_is_mean sampling_importance_ratio
-                    mismatch/rollout_is_mean
+                    mismatch/rollout_is_mean val/rho_weight policy/loss_metrics/is_ratio_mean
 rollout_weight_min sampling/importance_sampling_ratio/min rollout_corr/rollout_is_min behave_imp_weight/min
                     actor/train_infer_ratio_min rollout_correction/rollout_is_min mismatch/rollout_is_min
+                    policy/loss_metrics/is_ratio_min
 rollout_weight_max sampling/importance_sampling_ratio/max rollout_corr/rollout_is_max behave_imp_weight/max
                     actor/train_infer_ratio_max rollout_correction/rollout_is_max mismatch/rollout_is_max
+                    policy/loss_metrics/is_ratio_max
+rollout_weight_std  rollout_corr/rollout_is_std rollout_correction/rollout_is_std mismatch/rollout_is_std
+                    behave_imp_weight/std policy/loss_metrics/is_ratio_std
+effective_sample_share rollout_corr/rollout_is_eff_sample_size rollout_correction/rollout_is_eff_sample_size
+                    mismatch/rollout_is_eff_sample_size
+weight_clip_fraction rollout_corr/rollout_rs_masked_fraction rollout_correction/rollout_rs_masked_fraction
+                    rollout_corr/rollout_is_oob_ratio tis_clipfrac val/rho_clipfrac val/rho_drop_frac
+                    is_masked/all/mean is_masked/mean rs_filtered_fraction policy/loss_metrics/outlier_seq_masked_ratio
 staleness           off_policy/mean off_policy/trajectory_staleness/mean staleness/avg sample_staleness/avg
-                    staleness/mean
+                    staleness/mean async/staleness_mean version_stats/sample_staleness_theta_avg
+staleness_max       off_policy/max off_policy/trajectory_staleness/max staleness/max async/staleness_max
+                    version_stats/sample_staleness_theta_max
 teacher_kl          teacher_kl kl_teacher teacher/kl
 advantage_mean      critic/advantages/mean advantages/mean val/advantages_mean rollout/advantages
                     loss/avg_raw_advantages
@@ -116,9 +129,16 @@ entropy_coef        entropy_coef actor/entropy_coeff
 temperature         temperature
 group_size          group_size num_generations
 groups              num_groups
-turns_per_response  num_turns/mean num_turns
-tool_calls_per_response tools/call_frequency
-tool_failure_rate   tools/failure_frequency
+prompts_per_update  progress/tasks
+tokens_per_update   progress/tokens val/num_step_tokens global_valid_toks
+repetition_rate     repetition_frac rollout/repetition_frac rollout_metrics/stuck_in_a_loop_ratio
+turns_per_response  num_turns/mean num_turns avg_turns_per_sample turns_per_sample/mean agg/all/num_turns/mean
+                    env/all/turns_per_episode turns/mean
+tool_calls_per_response tools/call_frequency tool_call_counts/mean tools/aggregate/avg_calls_per_rollout
+                    rollout_metrics/tool_calls_per_traj_mean
+tool_failure_rate   tools/failure_frequency tools/aggregate/failure_rate
+aborted_rate        response/aborted_ratio agg/all/cancelled/mean
+environment_failure_rate agg/all/has_error/mean
 update_applied      update_applied 1-skipped
 eval_score          eval_reward eval/reward val/reward_score eval_rewards/mean eval_score eval_accuracy eval/accuracy
                     eval/answer_accuracy
@@ -222,10 +242,19 @@ epoch               epoch
 weight_delta        weight delta | weight change
 judge_failure_rate  judge failure rate
 tool_calls_per_response tool call mean | tool call count mean | num tool call mean | tool call response
+                    eval tool call mean
 tool_failure_rate   tool failure rate | tool call failure rate | tool error rate | tool call error rate
                     failed tool call rate | 1-tool success rate | 1-tool call success rate
 rollout_mismatch_kl kl mismatch | kl rollout train | response kl error
 staleness           staleness | staleness mean | sample staleness | sample staleness mean
+staleness_max       staleness max | sample staleness max
+effective_sample_share ess rate | effective sample size rate | normalized ess | normalized effective sample size
+repetition_rate     repetition rate | response repetition rate | repeated response rate
+other_script_rate   other script rate | language mixing rate | language mix rate | off language rate
+prompt_echo_rate    prompt echo rate | echo rate | prompt copy rate
+aborted_rate        aborted rate | abort rate | aborted rollout rate | cancelled rate | rollout abort rate
+environment_failure_rate env failure rate | environment failure rate | env error rate | environment error rate
+                    sandbox failure rate | sandbox error rate
 """
 """Field, then names by hand as sets of canonical words."""
 

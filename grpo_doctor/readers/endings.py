@@ -6,11 +6,17 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ..record import Event
+
 _WORDS = {
+    "a numerical failure": r"probability tensor contains either|FloatingPointError|\b(?:loss|grad(?:ient)?[_ ]norm) is "
+    r"(?:nan|inf|not finite)\b",
     "a GPU out of memory": r"OutOfMemoryError|(?:CUDA|HIP|NPU) out of memory",
     "memory of the machine used up": r"\boom[-_ ]kill|Out of memory: Killed|exit(?:ed with)? code 137|MemoryError",
     "an interrupt": r"KeyboardInterrupt|\bSIGINT\b|Interrupted by user",
-    "a time limit": r"DUE TO TIME LIMIT|collective operation timeout|TimeoutError\b|NCCL.{0,40}timeout",
+    "a hang of a collective operation": r"collective operation timeout|NCCL.{0,40}timeout",
+    "a time-out": r"TimeoutError\b",
+    "a time limit": r"DUE TO TIME LIMIT",
     "a kill from outside": r"\bSIGKILL\b|\bSIGTERM\b|Received signal (?:9|15)\b|^Killed$|CANCELLED AT",
     "the death of a worker": r"ActorDiedError|WorkerCrashedError|RayActorError|ChildFailedError|EngineDeadError",
     "a traceback": r"^(?:\([\w ,=.-]{1,80}\) )?(?:\[rank\d+\]: ?)?Traceback \(most recent call last\)",
@@ -34,6 +40,12 @@ class Ending(NamedTuple):
     what: str
     line: int
     raised: str = ""
+
+    @property
+    def event(self) -> Event:
+        """The end as an event, its line in the message."""
+        raised = f": {self.raised}" if self.raised else ""
+        return Event(kind="end", message=f"{self.what} (line {self.line}){raised}", line=self.line)
 
     def words(self, rows: int) -> str:
         """One line; without a row of metrics before it there is nothing that it could hold up to."""

@@ -87,10 +87,12 @@ def _said(text: str) -> dict[str, float]:
 
 
 def _tell_the_end(runs: list[Run], tail: Iterable[tuple[int, str]]) -> None:
-    """Notes how the log ends on the run that it ends with."""
+    """Notes how the log ends on the run that it ends with, and as an event of its last row."""
     last = max(runs, key=lambda run: int(run.lines[-1]) if len(run) else 0)
     if (end := ending(tail, int(last.lines[-1]) if len(last) else 0)) is not None:
         last.notes.insert(0, end.words(len(last)))
+        if len(last):
+            last.events.setdefault(len(last) - 1, []).append(end.event)
 
 
 def of_texts(file: Input, texts: Iterable[tuple[int, str]]) -> list[Run]:
