@@ -86,6 +86,15 @@ def _load_folder(package: str, folder: Path, family: str = "") -> list[Check]:
     return [check for path in leaves(folder / family) for check in _load_leaf(package, folder, path)]
 
 
+def load_file(path: Path) -> Check:
+    """The check that one file declares, wherever the file is. Raises `CheckError` where it declares none or several."""
+    path = path.resolve()
+    found = _load_leaf(f"grpo_doctor.user_{abs(hash(path.parent)):x}", path.parent, path)
+    if len(found) != 1:
+        raise CheckError(f"{path}: declares {len(found)} checks; a file declares one")
+    return found[0]
+
+
 @cache
 def _load_installed() -> tuple[Check, ...]:
     found: list[Check] = []
