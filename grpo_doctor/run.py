@@ -68,6 +68,39 @@ class Sample(msgspec.Struct, kw_only=True, omit_defaults=True):
     task: str | None = None
 
 
+class Reading(msgspec.Struct, kw_only=True):
+    """How a log was read, and how far that may be trusted.
+
+    Attributes:
+        way: the reader that gave the rows: a known format, or for custom trainers ``lines`` or ``templates``.
+        why: why that one.
+        rows: rows that it read.
+        other_rows: rows of the second reading of a custom trainer's console; None where there is none.
+        pace: share of the moves from row to row that are the most frequent one; None for fewer than three rows.
+        out_of_range: columns with values that their kind cannot have.
+        unused: series that recur as often as the rows and are not read, the likeliest rewards first.
+        decides: whether the two readings differ in what happened to the reward, so that a verdict rests on the choice.
+    """
+
+    way: str
+    why: str
+    rows: int
+    other_rows: int | None = None
+    pace: float | None = None
+    out_of_range: list[str] = []
+    unused: list[str] = []
+    decides: bool = False
+
+
+class Ending(msgspec.Struct, kw_only=True):
+    """What a log ends in: the kind, its words, the line, and the exception that it names there."""
+
+    kind: Literal["out of memory", "killed", "interrupted", "time limit", "collective timeout", "exception", "finished"]
+    what: str
+    line: int
+    raised: str = ""
+
+
 class Run:
     """A run as columns. Unknown values are NaN; recorded NaN and infinities of core fields are ``nan`` events.
 
@@ -80,6 +113,8 @@ class Run:
         unread: keys that stood in the log and that no field took, with how often.
         mapping: foreign key to record field, as read.
         notes: what the reader has to say: merged rows, guesses that it refused; as `NotRead` what it left out.
+        reading: how the log was read, and what speaks against it; None for records and runs that were not read.
+        ending: how the log ends, where it says so.
         path: the file in which ``lines`` are counted; None where there is none, or more than one.
     """
 
@@ -96,6 +131,13 @@ class Run:
         self.notes: list[str] = []
         self.tables: list[Table] = []
         self.path: Path | None = None
+        self.reading: Reading | None = None
+        self.ending: Ending | None = None
+
+    @property
+    def restarts(self) -> int:
+        """How often the training began again within these rows."""
+        return sum(event.kind == "restart" for events in self.events.values() for event in events)
 
     def __len__(self) -> int:
         return len(self.steps)

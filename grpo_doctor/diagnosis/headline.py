@@ -78,6 +78,9 @@ def unsick(
             plain = [f.message for f in active if f.kind == "outcome" and not f.explained_by]
             return " ".join([few, *plain])
         return "None of the checks found the metrics that it needs, so nothing could be judged."
+    if verdict == "unproven" and run.reading is not None and run.reading.decides:
+        differ = f"{run.reading.rows} rows or {run.reading.other_rows}, and the reward differs"
+        return f"Two readings of its lines differ ({differ}), so nothing is proven."
     if verdict == "unproven":
         return f"No sign of illness was found. {shown(success, learning, run.run_type)}"
     found = "No sign of collapse, stall or broken plumbing was found in what was recorded."

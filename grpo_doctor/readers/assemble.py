@@ -78,7 +78,7 @@ def assemble(rows: Rows) -> Run:
     elif (hint := _unread_reward(run)) and run.run_type in ("rl", "supervised"):
         run.notes.insert(0, hint)
     if merged:
-        run.notes.append(f"{len(rows)} rows seen, {len(run)} steps: {merged} rows tell a step that was told before")
+        run.notes.append(f"{len(rows)} rows merged into {len(run)} step{'s' * (len(run) != 1)}")
     return run
 
 

@@ -14,6 +14,8 @@ import numpy as np
 from ..limits import OverBudgetError, spending
 from ..run import Run
 from .input import Head, Input, ReadError, broken
+from .phases import judged
+from .reading import checked
 
 FORMATS = (
     "formats.records", "custom.aflow", "custom.dual", "custom.lever", "formats.tensorboard", "formats.wandb",
@@ -64,8 +66,9 @@ def read_input(file: Input) -> list[Run]:
             raise ReadError(f"{file.source}: {error}") from None
         except broken() as error:
             raise ReadError(f"{file.source}: {error}") from None
+        runs = judged(runs)
         for run in runs:
-            run.path = file.path
+            checked(run).path = file.path
         return runs
     if head.raw.startswith(_ZIP):
         raise ReadError(f"{file.source}: a zip archive: unpack it and name the folder that comes out of it")

@@ -65,4 +65,4 @@ def test_a_reward_that_is_not_read_is_told_with_the_way(tmp_path: Path) -> None:
 def test_rows_that_are_merged_are_counted(tmp_path: Path) -> None:
     rows = [{"step": i // 2 + 1, "reward": 0.1, "loss": 0.5} for i in range(20)]
     run = run_of(tmp_path, "x.jsonl", "\n".join(map(json.dumps, rows)))
-    assert "20 rows seen, 10 steps: 10 rows tell a step that was told before" in run.notes
+    assert "20 rows merged into 10 steps" in run.notes

@@ -31,6 +31,8 @@ _OPENS = re.compile(r"\{(['\"])[\w/ .-]{1,80}\1: -?\d[^{}]*$")
 """The first line of a row that a terminal has wrapped: its first value is a number, and it does not end."""
 _WRAPPED, _LOST = 40, 2
 """Lines of such a row at most, and blanks at the end of one that a copy of the terminal may have lost."""
+_FEWEST = 5
+"""Rows of an RL training that other lines hold at least, besides those of a known trainer."""
 _AGREE = "rollout_"
 """How the fields begin that hold sampler against trainer."""
 _FAILS = b"tensor contains"
@@ -71,8 +73,21 @@ def read(file: Input) -> list[Run]:
             settled = console.settled
     runs = console.best()
     console.tell_the_open(runs[-1])
+    runs += _elsewhere(file, runs)
     _tell_the_end(runs, ((line, text) for line, raw in tail for text in file.texts(raw)))
     return runs
+
+
+def _elsewhere(file: Input, known: list[Run]) -> list[Run]:
+    """The RL training that other lines hold, where a known trainer printed another kind of training alone."""
+    if any(run.run_type == "rl" for run in known) or not any(map(len, known)) or known[0].format == keyvalue.FORMAT:
+        return []
+    own = {line for run in known for line in run.lines.tolist()}
+    general = keyvalue.General(Input(file.path, file.mapping, shown=file.source))
+    for line, text in file.lines():
+        if line not in own and len(text) <= _LONGEST:
+            general.see(line, text)
+    return [run for run in general.finish() if run.run_type == "rl" and len(run) >= _FEWEST]
 
 
 def _speaks(raw: bytes) -> bool:

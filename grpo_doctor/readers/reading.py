@@ -1,0 +1,128 @@
+"""Checks what a reader made of a log: pace of the steps, range of the metrics, series left out, a second reading."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ..run import Reading, Run
+from .input import NotRead
+from .row_kinds import SHARES
+
+_BETTER = 0.1
+"""Share of the steps by which the pace of the second reading must be steadier to be taken."""
+_ALIKE = 0.1
+"""Difference of two rewards, as a share of their range, up to which two readings say the same of it."""
+_NAMED = 3
+_LIMITS: Mapping[str, tuple[float, float]] = {
+    **dict.fromkeys(SHARES, (-1e-6, 1 + 1e-6)),
+    **dict.fromkeys(("entropy_mean", "entropy_min", "entropy_max"), (-1e-6, 20.0)),
+    **dict.fromkeys(("learning_rate", "reward_std", "advantage_std", "grad_norm"), (0.0, np.inf)),
+    "response_length_mean": (0.0, 1e7),
+}
+"""What values of a field are possible: ``e**20`` tokens are more than any vocabulary has."""
+_REWARD = re.compile(r"rew|rwd|score|return|acc|correct|succ|pass|win|solve|^r(?![a-z])|total|f1", re.IGNORECASE)
+_NO_REWARD = re.compile(
+    r"token_acc|runtime|per_second|time|step|token|memory|elapsed|epoch|length|lr$|pid|seed|std$|norm|count|num_",
+    re.IGNORECASE,
+)
+
+
+def pace(steps: np.ndarray) -> float | None:
+    """The share of the moves of a counter that are its most frequent one, without those back to where it began; None
+    where there are fewer than two."""
+    moves = np.diff(steps)
+    moves = moves[(moves >= 0) | (steps[1:] > steps[:1] + 1)]
+    if len(moves) < 2:
+        return None
+    return float(np.unique(moves, return_counts=True)[1].max() / len(moves))
+
+
+def steadiness(runs: Sequence[Run]) -> float:
+    """The pace of some runs together, by their rows; 0 where nothing was read."""
+    rows = sum(map(len, runs))
+    return sum(len(run) * (pace(run.steps) or 0.5) for run in runs) / rows if rows else 0.0
+
+
+def chosen(first: list[Run], second: list[Run]) -> list[Run]:
+    """The steadier of two readings of one console, with what the other one read.
+
+    The first one is kept unless the second counts more evenly and reads a reward where the first does. Where they
+    differ in how the reward went, the verdict rests on the choice, and the runs say so.
+    """
+    counts = [len(run) for run in first], [len(run) for run in second]
+    if counts[0] == counts[1] and all(np.array_equal(a.steps, b.steps) for a, b in zip(first, second, strict=True)):
+        return marked(first, "lines", "two readings of its lines agree", counts[1])
+    steadier = steadiness(second) > steadiness(first) + _BETTER and _tells(second) >= _tells(first)
+    runs, others = (second, first) if steadier else (first, second)
+    why = "its steps count more evenly" if steadier else "its steps count at least as evenly"
+    marked(runs, "templates" if steadier else "lines", why, [len(run) for run in others])
+    if counts[0] == counts[1]:
+        return runs
+    decides = not _same_reward(runs, others)
+    counted = f"{_counted(runs)} against {_counted(others)}"
+    for run in runs:
+        assert run.reading is not None
+        run.reading.decides = decides
+        run.notes.append(NotRead(f"two readings of its lines differ: {counted}; the first is used: {why}"))
+    return runs
+
+
+def marked(runs: list[Run], way: str, why: str, others: Sequence[int]) -> list[Run]:
+    """Runs with how they were read."""
+    for run in runs:
+        run.reading = Reading(way=way, why=why, rows=len(run), other_rows=sum(others))
+    return runs
+
+
+def _counted(runs: Sequence[Run]) -> str:
+    rows = sum(map(len, runs))
+    words = f"{rows} row{'s' * (rows != 1)}"
+    return f"{words} in {len(runs)} runs" if len(runs) > 1 else words
+
+
+def _tells(runs: Sequence[Run]) -> bool:
+    return any("reward_mean" in run.columns for run in runs)
+
+
+def _same_reward(runs: Sequence[Run], others: Sequence[Run]) -> bool:
+    """Whether two readings begin and end at the same reward."""
+    ends = []
+    for read in (runs, others):
+        rewards = [run.columns["reward_mean"] for run in read if "reward_mean" in run.columns]
+        values = np.concatenate(rewards) if rewards else np.empty(0)
+        values = values[np.isfinite(values)]
+        if len(values) < 2:
+            return False
+        part = max(len(values) // 5, 1)
+        ends.append((values[:part].mean(), values[-part:].mean(), np.ptp(values)))
+    (first, last, width), (other_first, other_last, other_width) = ends
+    near = _ALIKE * max(width, other_width)
+    return bool(abs(first - other_first) <= near and abs(last - other_last) <= near)
+
+
+def checked(run: Run) -> Run:
+    """A run with what speaks for and against how it was read."""
+    if not len(run):
+        return run
+    if run.reading is None:
+        run.reading = Reading(way=run.format, why="its format is known", rows=len(run))
+    run.reading.pace = pace(run.steps)
+    run.reading.out_of_range = [name for name in _LIMITS if name in run.columns and _outside(run.columns[name], name)]
+    run.reading.unused = candidates(run.unread, len(run))
+    return run
+
+
+def _outside(column: np.ndarray, name: str) -> bool:
+    low, high = _LIMITS[name]
+    known = column[np.isfinite(column)]
+    return bool(len(known) and (known.min() < low or known.max() > high))
+
+
+def candidates(unread: Mapping[str, int], rows: int) -> list[str]:
+    """Series that are not read and may be a reward: named like one, with about as many values as rows, best first."""
+    able = [name for name, count in unread.items() if count > 1 and not _NO_REWARD.search(name)]
+    ranked = sorted(able, key=lambda name: (not _REWARD.search(name), abs(unread[name] - rows), len(name)))
+    return [f"{name} ({unread[name]} values)" for name in ranked[:_NAMED]]
