@@ -28,7 +28,7 @@ _COMMON = frozenset(
     "temperature weight_delta chosen_reward rejected_reward reward_margin chosen_logp rejected_logp".split()
 )
 """Fields that supervised or preference training logs too: they do not make a run RL."""
-_OF_SETTINGS = frozenset("kl_coef entropy_coef groups group_size temperature epoch learning_rate".split())
+OF_SETTINGS = frozenset("kl_coef entropy_coef groups group_size temperature epoch learning_rate".split())
 """Fields that say how a run is set, and nothing of how it goes: numbers of a text may be read as these."""
 _OF_SWEEPS = frozenset("kl_coef entropy_coef group_size temperature".split())
 """Those of which an evaluation tries several, a row each: ``beta=0.1 => win rate: 58%``."""
@@ -203,7 +203,7 @@ def run_type(fields: Iterable[str], keys: Iterable[str], *, counted: bool = Fals
     known = set(fields)
     if of_an_environment(keys) and not known & _UPDATED:
         return "evaluation"
-    if known <= _OF_SETTINGS or (not counted and of_whole_runs(keys)):
+    if known <= OF_SETTINGS or (not counted and of_whole_runs(keys)):
         return "none"
     if not counted and known & _OF_SWEEPS and known & _OF_SCORES and known <= _OF_SWEEPS | _OF_SCORES:
         return "evaluation"

@@ -26,7 +26,7 @@ from ..fast import CHUNK
 from ..input import Input, NotRead
 from ..reading import chosen
 from ..row_buffer import Rows
-from ..row_kinds import OF_RL
+from ..row_kinds import OF_RL, OF_SETTINGS
 from ..settings import declared
 from ..steps import excursions
 from ..values import number
@@ -34,7 +34,7 @@ from . import table, text_tables
 from .histories import Histories
 from .pairs import NUMBER, apart, counter_first, pairs, plain, said
 from .prose_filter import Essay
-from .repeated_lines import Shape, backs, counts_as, counts_up, is_metric, is_step, is_weak
+from .repeated_lines import WORDS_APART, Shape, backs, counts_as, counts_up, is_metric, is_step, is_weak
 from .templates import mine
 
 FORMAT = "key-value-console"
@@ -50,6 +50,8 @@ _LETTERS = re.compile(r"[^\W\deE_]")
 """What a line of numbers alone does not hold, but for the exponents."""
 _LEAST_NAMELESS = 3
 """Lines of numbers without a name from which they are told, where nothing else is read."""
+_STARTS, _SHORTEST_START = 3, 8
+"""Lines of a start that come again before a row, and letters of one, from which the program was started again."""
 _FEWEST_ROWS = 5
 """Rows of a process from which it is one that trains."""
 _HELD_OUT_TWICE = 2
@@ -117,6 +119,9 @@ class General:
         self._order = self._origin = 0
         self._processes: dict[str, int] = {}
         self._nameless = array("q")
+        self._startup: set[int] = set()
+        self._starting, self._rowed = 0, False
+        self._starts: list[int] = []
         self._breaks = array("q")
         self._others: Counter[str] = Counter()
         self._evaluates = self._announced = self._follows = False
@@ -149,6 +154,7 @@ class General:
             return
         names, told = self._named(text, names)
         self._order += 1
+        self._see_start(text, names, told)
         if not told:
             self._headline(line, text, names, values)
         elif (shape := self._shape(names)) is not None:
@@ -172,8 +178,27 @@ class General:
         self._heading = (len(heading[1]), heading[2]) if heading and is_metric(heading[2]) else None
         bare = text.strip(_AROUND)
         self._bare = bare if 0 < len(bare) < _LONGEST_NAME and (is_metric(bare) or is_step(bare)) else ""
+        self._see_start(text, (), told=False)
         if (not text.strip() or _RULE.match(text)) and (not self._breaks or self._breaks[-1] != self._order):
             self._breaks.append(self._order)
+
+    def _see_start(self, text: str, names: tuple[str, ...], told: bool) -> None:
+        """Notes where lines come again that a program printed before its first row: it was started again there."""
+        if told and not self._sets(names):
+            self._rowed = True
+            if self._starting >= _STARTS:
+                self._starts.append(self._order)
+            self._starting = 0
+        elif len(words_only := WORDS_APART.sub("", text)) >= _SHORTEST_START:
+            if not self._rowed:
+                self._startup.add(hash(words_only)) if len(self._startup) < _MOST_OTHERS else None
+            else:
+                self._starting += hash(words_only) in self._startup
+
+    @staticmethod
+    def _sets(names: tuple[str, ...]) -> bool:
+        """Whether a line names nothing but how a run is set."""
+        return all(alias.field in OF_SETTINGS for name in names for alias in resolve(name))
 
     def _rewritten(self, text: str) -> str:
         """A line as pairs of names and numbers: with the name above it, without its sentence, its lists as means."""
@@ -298,8 +323,7 @@ class General:
             for shape, part in zip(shapes, found, strict=True):
                 for name in [name for name in part.named if shape.averaged and _means(name) in whole]:
                     del part.named[name]
-            for _, line, step, row in merge(*(part.rows() for part in found), key=itemgetter(0)):
-                self.rows.add(row, line, step)
+            self._add(self.rows, merge(*(part.rows() for part in found), key=itemgetter(0)))
         if len(self.rows) < 2:
             for line, row in self._histories.rows():
                 self.rows.add(row, line)
@@ -313,6 +337,20 @@ class General:
         self.rows.unread.update({name: count for name, count in self._others.items() if count >= often})
         first = self.rows.runs()
         return chosen(first, self._second(first)) if any(map(len, first)) else first
+
+    def _add(self, rows: Rows, found: Iterable[tuple[int, int, float, dict[str, float]]]) -> None:
+        """Adds rows; a run ends where the program was started again and counts anew, or does not count at all."""
+        starts = iter([*self._starts, math.inf])
+        start, begun = next(starts), math.nan
+        for place, line, step, row in found:
+            if place >= start:
+                while place >= start:
+                    start = next(starts)
+                if not rows.numbered or step <= begun:
+                    rows.end()
+                    begun = step
+            begun = step if math.isnan(begun) else begun
+            rows.add(row, line, step)
 
     def _tell_what_was_not_read(self) -> None:
         """Lines of numbers without a name, and those that name a metric, where no row came of either."""
@@ -336,10 +374,9 @@ class General:
         for setting, value in self.rows.settings.items():
             rows.set(setting, value)
         places = [(i, name) for i, name in enumerate(table.names) if name != "#" and not is_step(name)]
-        for values, line, origin, step in zip(table.values, table.lines, table.origins, steps, strict=True):
-            rows.origin = int(origin)
-            named = {name: float(values[i]) for i, name in places if not np.isnan(values[i])}
-            rows.add(named, int(line), None if np.isnan(step) else float(step))
+        numbered = (row if rows.numbered else math.nan for row in steps.tolist())
+        named = ({name: row[i] for i, name in places if not math.isnan(row[i])} for row in table.values.tolist())
+        self._add(rows, zip(table.order.tolist(), table.lines.tolist(), numbered, named, strict=True))
         rows.unread.update(self.rows.unread)
         return rows.runs()
 

@@ -18,7 +18,8 @@ _STEPS = frozenset(
 _BESIDE = frozenset("global train training grpo rl ppo policy num idx index count id".split())
 
 
-_WORDS = re.compile(r"[\W\d_]+")
+WORDS_APART = re.compile(r"[\W\d_]+")
+"""What a text is without: its letters alone tell one kind of line from another."""
 _MANY_TEXTS, _FEW_TEXTS = 64, 5
 """Texts of a shape that are told apart, and lines from which their variety means anything."""
 
@@ -46,7 +47,7 @@ class Shape:
         self.origins.append(origin)
         self.values.extend(values)
         if len(self.texts) < _MANY_TEXTS:
-            self.texts.add(hash(_WORDS.sub("", text)))
+            self.texts.add(hash(WORDS_APART.sub("", text)))
 
     @property
     def varied(self) -> bool:
