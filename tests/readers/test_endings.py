@@ -36,11 +36,31 @@ ROWS = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(1, 31)
             "ray.exceptions.ActorDiedError: gone; ",
         ),
         ("bye\nKilled\n", "a kill from outside", 32, ""),
+        (
+            f"RuntimeError: CUDA out of memory: {'Tried to allocate 2 GiB. ' * 30}.\nSending SIGTERM to 7\n",
+            "a GPU out of memory",
+            31,
+            f"RuntimeError: CUDA out of memory: {'Tried to allocate 2 GiB. ' * 30}"[:160] + "; ",
+        ),
+        ("[rank3] Watchdog caught collective operation timeout: 1\n", "a collective that timed out", 31, ""),
+        ("slurmstepd: *** JOB 1 CANCELLED AT 9 DUE TO PREEMPTION ***\n", "a preemption by the scheduler", 31, ""),
+        (
+            "Traceback (most recent call last):\nopenai.RateLimitError: 429\n",
+            "an error of a service",
+            32,
+            "openai.RateLimitError: 429; ",
+        ),
     ],
 )
 def test_the_end_is_told(tmp_path: Path, end: str, what: str, line: int, raised: str) -> None:
     run = run_of(tmp_path, "train.log", ROWS + end)
-    assert run.notes[0] == f"the log ends in {what} (line {line}): {raised}what is told holds up to there"
+    assert run.notes[0] == f"the log ends in {what} (line {line}): {raised}the rows before it are not affected"
+
+
+def test_a_run_knows_how_it_ended_and_how_often_it_began_again(tmp_path: Path) -> None:
+    resumed = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(21, 41))
+    run = run_of(tmp_path, "train.log", f"{ROWS}{resumed}Training complete.\n")
+    assert (run.ending.kind, run.ending.line, run.restarts) == ("finished", 51, 1)
 
 
 def test_a_run_that_died_before_its_first_metric_says_of_what(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...run import Run
 from ..aliases import resolve
-from ..endings import TAIL, ending
+from ..endings import TAIL, ending, words
 from ..input import Head, Input, NotRead
 from ..known_warnings import metric, refused, sign
 from ..row_buffer import Rows
@@ -104,8 +104,9 @@ def _said(text: str) -> dict[str, float]:
 def _tell_the_end(runs: list[Run], tail: Iterable[tuple[int, str]]) -> None:
     """Notes how the log ends on the run that it ends with."""
     last = max(runs, key=lambda run: int(run.lines[-1]) if len(run) else 0)
-    if (end := ending(tail, int(last.lines[-1]) if len(last) else 0)) is not None:
-        last.notes.insert(0, end.words(len(last)))
+    last.ending = ending(tail, int(last.lines[-1]) if len(last) else 0)
+    if last.ending is not None and last.ending.kind != "finished":
+        last.notes.insert(0, words(last.ending, len(last)))
 
 
 def of_texts(file: Input, texts: Iterable[tuple[int, str]]) -> list[Run]:
