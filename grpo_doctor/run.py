@@ -78,7 +78,7 @@ class Reading(msgspec.Struct, kw_only=True):
         other_rows: rows of the second reading of a custom trainer's console; None where there is none.
         pace: share of the moves from row to row that are the most frequent one; None for fewer than three rows.
         out_of_range: columns with values that their kind cannot have.
-        unused: series that recur as often as the rows and are not read, the likeliest rewards first.
+        unused: series that are not read and may be a reward, the likeliest first, with their number of values.
         decides: whether the two readings differ in what happened to the reward, so that a verdict rests on the choice.
     """
 
@@ -88,8 +88,17 @@ class Reading(msgspec.Struct, kw_only=True):
     other_rows: int | None = None
     pace: float | None = None
     out_of_range: list[str] = []
-    unused: list[str] = []
+    unused: dict[str, int] = {}
     decides: bool = False
+
+    @property
+    def not_recognised(self) -> str:
+        """One clause on the series that may be a reward, with what to do; empty where there is none."""
+        if not self.unused:
+            return ""
+        named = ", ".join(f"{name} ({count} values)" for name, count in self.unused.items())
+        first = next(iter(self.unused))
+        return f"series not recognised: {named}; if one is the reward, use --map '{first}=reward_mean'"
 
 
 class Ending(msgspec.Struct, kw_only=True):

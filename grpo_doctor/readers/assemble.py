@@ -73,10 +73,6 @@ def assemble(rows: Rows) -> Run:
         run.notes.append(
             NotRead("each of its rows sums up a whole run, and none is a step: compare the runs themselves")
         )
-    elif run.run_type == "none":
-        run.notes.append("no metric was found in it")
-    elif (hint := _unread_reward(run)) and run.run_type in ("rl", "supervised"):
-        run.notes.insert(0, hint)
     if merged:
         run.notes.append(f"{len(rows)} rows merged into {len(run)} step{'s' * (len(run) != 1)}")
     return run
@@ -142,18 +138,6 @@ def _told_again(steps: np.ndarray, columns: Columns, again: list[int]) -> int:
 
 _LIKE_A_REWARD = re.compile(r"rew|rwd|score|return|acc|correct|succ|pass|win|solve", re.IGNORECASE)
 _HOW_OFTEN = re.compile(r"(?<![a-z])(rate|ratio|share|count|num|tokens|turns|calls)(?![a-z])")
-_PAYS = ("reward_mean", "success_rate", "valid_rate", "reward_components", "eval_score")
-
-
-def _unread_reward(run: Run) -> str:
-    """Which key may be the reward where none is read, and how to say so; empty where one is or nothing is like it."""
-    if any(name in run.columns for name in _PAYS):
-        return ""
-    like = [key for key, count in run.unread.items() if count > 1 and _LIKE_A_REWARD.search(key)]
-    if not like:
-        return ""
-    nearest = max(like, key=lambda key: (bool(re.search("rew|rwd", key, re.IGNORECASE)), run.unread[key], -len(key)))
-    return NotRead(f"no reward is read; if {nearest!r} is it, say --map '{nearest}=reward_mean'")
 
 
 def _success_alone(run: Run) -> None:
@@ -163,7 +147,7 @@ def _success_alone(run: Run) -> None:
     run.columns["reward_mean"] = run.columns["success_rate"].copy()
     key = next((key for key, field in run.mapping.items() if "success_rate" in field.split(", ")), "")
     run.mapping[key] = f"{run.mapping[key]}, reward_mean"
-    run.notes.append(f"no reward is recorded: the success rate, {key!r}, is taken for it")
+    run.notes.append(f"the success rate, {key!r}, is taken for the reward")
 
 
 _UNUSED = "rollout/kl"

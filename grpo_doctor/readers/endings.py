@@ -109,5 +109,5 @@ def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:
                     found[sign] = line
         if found and (error := _RAISED.match(text[:_LONGEST])):
             raised = error[1][:_MOST_SAID]
-    sign = next((sign for sign in _SIGNS if sign in found), None)
-    return None if sign is None else Ending(kind=sign.kind, what=sign.what, line=found[sign], raised=raised)
+    surest = min(found, key=_SIGNS.index, default=None)
+    return surest and Ending(kind=surest.kind, what=surest.what, line=found[surest], raised=raised)

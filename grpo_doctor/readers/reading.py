@@ -16,6 +16,8 @@ _BETTER = 0.1
 _ALIKE = 0.1
 """Difference of two rewards, as a share of their range, up to which two readings say the same of it."""
 _NAMED = 3
+_PAYS = frozenset("reward_mean success_rate valid_rate reward_components eval_score".split())
+"""Fields that a policy earns: where one of them is read, no other series need be the reward."""
 _LIMITS: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(SHARES, (-1e-6, 1 + 1e-6)),
     **dict.fromkeys(("entropy_mean", "entropy_min", "entropy_max"), (-1e-6, 20.0)),
@@ -23,9 +25,15 @@ _LIMITS: Mapping[str, tuple[float, float]] = {
     "response_length_mean": (0.0, 1e7),
 }
 """What values of a field are possible: ``e**20`` tokens are more than any vocabulary has."""
-_REWARD = re.compile(r"rew|rwd|score|return|acc|correct|succ|pass|win|solve|^r(?![a-z])|total|f1", re.IGNORECASE)
+_REWARD = re.compile(
+    r"(?<![a-z])(?:r|rew|rewards?|rwd|scores?|returns?|acc|accuracy|correct(?:ness)?|success|pass(?:ed)?|wins?|solved?"
+    r"|total|f1|em)(?![a-z])",
+    re.IGNORECASE,
+)
+"""Words of a series that may be a reward."""
+_SURELY = re.compile(r"rew|rwd", re.IGNORECASE)
 _NO_REWARD = re.compile(
-    r"token_acc|runtime|per_second|time|step|token|memory|elapsed|epoch|length|lr$|pid|seed|std$|norm|count|num_",
+    r"token_?acc|runtime|per_second|time|step|token|memory|elapsed|epoch|length|lr$|pid|seed|std$|norm|count|num_",
     re.IGNORECASE,
 )
 
@@ -55,7 +63,7 @@ def chosen(first: list[Run], second: list[Run]) -> list[Run]:
     counts = [len(run) for run in first], [len(run) for run in second]
     if counts[0] == counts[1] and all(np.array_equal(a.steps, b.steps) for a, b in zip(first, second, strict=True)):
         return marked(first, "lines", "two readings of its lines agree", counts[1])
-    steadier = steadiness(second) > steadiness(first) + _BETTER and _tells(second) >= _tells(first)
+    steadier = steadiness(second) > steadiness(first) + _BETTER and _columns(second) >= _columns(first)
     runs, others = (second, first) if steadier else (first, second)
     why = "its steps count more evenly" if steadier else "its steps count at least as evenly"
     marked(runs, "templates" if steadier else "lines", why, [len(run) for run in others])
@@ -83,8 +91,9 @@ def _counted(runs: Sequence[Run]) -> str:
     return f"{words} in {len(runs)} runs" if len(runs) > 1 else words
 
 
-def _tells(runs: Sequence[Run]) -> bool:
-    return any("reward_mean" in run.columns for run in runs)
+def _columns(runs: Sequence[Run]) -> set[str]:
+    """The fields of which training has values, but for those of a clock."""
+    return {name for run in runs for name in run.columns} - {"epoch"}
 
 
 def _same_reward(runs: Sequence[Run], others: Sequence[Run]) -> bool:
@@ -105,13 +114,15 @@ def _same_reward(runs: Sequence[Run], others: Sequence[Run]) -> bool:
 
 def checked(run: Run) -> Run:
     """A run with what speaks for and against how it was read."""
-    if not len(run):
-        return run
     if run.reading is None:
         run.reading = Reading(way=run.format, why="its format is known", rows=len(run))
     run.reading.pace = pace(run.steps)
     run.reading.out_of_range = [name for name in _LIMITS if name in run.columns and _outside(run.columns[name], name)]
     run.reading.unused = candidates(run.unread, len(run))
+    if _PAYS.isdisjoint(run.columns) and run.run_type not in ("preference", "evaluation") and run.reading.unused:
+        run.notes.insert(0, NotRead(run.reading.not_recognised))
+    elif run.run_type == "none" and not run.notes:
+        run.notes.append("no line of it holds a number that recurs under a name")
     return run
 
 
@@ -121,8 +132,8 @@ def _outside(column: np.ndarray, name: str) -> bool:
     return bool(len(known) and (known.min() < low or known.max() > high))
 
 
-def candidates(unread: Mapping[str, int], rows: int) -> list[str]:
+def candidates(unread: Mapping[str, int], rows: int) -> dict[str, int]:
     """Series that are not read and may be a reward: named like one, with about as many values as rows, best first."""
-    able = [name for name, count in unread.items() if count > 1 and not _NO_REWARD.search(name)]
-    ranked = sorted(able, key=lambda name: (not _REWARD.search(name), abs(unread[name] - rows), len(name)))
-    return [f"{name} ({unread[name]} values)" for name in ranked[:_NAMED]]
+    able = [name for name, n in unread.items() if n > 1 and _REWARD.search(name) and not _NO_REWARD.search(name)]
+    ranked = sorted(able, key=lambda name: (abs(unread[name] - rows), not _SURELY.search(name), len(name)))
+    return {name: unread[name] for name in ranked[:_NAMED]}

@@ -79,7 +79,9 @@ def test_what_was_survived_is_no_end(tmp_path: Path) -> None:
 def test_a_reward_that_is_not_read_is_told_with_the_way(tmp_path: Path) -> None:
     rows = [{"step": i, "loss": 0.5, "kl": 0.01, "my_rwd_total": 0.1 * i} for i in range(1, 9)]
     run = run_of(tmp_path, "x.jsonl", "\n".join(map(json.dumps, rows)))
-    assert run.notes[0] == "no reward is read; if 'my_rwd_total' is it, say --map 'my_rwd_total=reward_mean'"
+    assert run.notes[0] == (
+        "series not recognised: my_rwd_total (8 values); if one is the reward, use --map 'my_rwd_total=reward_mean'"
+    )
 
 
 def test_rows_that_are_merged_are_counted(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..aliases import resolve
-from .repeated_lines import Shape, backs
+from .repeated_lines import Shape, backs, is_step
 
 _WEIGHTS = {
     **dict.fromkeys(("reward_mean", "reward_margin"), 6.0),
@@ -26,8 +26,6 @@ _WEIGHTS = {
 """How much a field says of a training."""
 _ALIKE = 0.6
 """Share of their names from which two templates are one with optional fields."""
-_AS_OFTEN = 0.8, 1.25
-"""Lines for each row from which, and up to which, a template belongs to the rows."""
 _LEAST = 2.0
 """What a template must say of a training at least."""
 _FALLS = 0.1
@@ -145,7 +143,7 @@ def mine(shapes: Sequence[Shape], heads: Sequence[Shape]) -> tuple[Table, np.nda
             return None
         rows, steps = found or (main, np.full(len(main.order), np.nan))
     for other in templates:
-        if other is not main and not other.evaluates and other.weight:
+        if other is not main and not other.varied and not any(map(is_step, {*other.names} - {other.counter})):
             _join(rows, other)
     return rows, steps
 
@@ -189,16 +187,16 @@ def _counted(main: Table, others: Sequence[Table]) -> tuple[Table, np.ndarray] |
 
 
 def _join(rows: Table, other: Table) -> None:
-    """Puts the numbers of a template that recurs as often into the rows, before whose line or behind it stands."""
-    rate = len(other.order) / len(rows.order)
-    if not _AS_OFTEN[0] <= rate <= _AS_OFTEN[1] or len(rows.order) < 2:
-        return
-    before = int((other.order < rows.order[0]).sum()) >= int((other.order > rows.order[-1]).sum()) > 0
-    place = np.searchsorted(rows.order, other.order, side="right")
-    place = place if before or other.order[0] < rows.order[0] else place - 1
+    """Puts the means of another template's numbers into the rows, before whose line or behind it they are printed."""
+    below = other.order[0] < rows.order[0] and other.order[-1] < rows.order[-1]
+    place = np.searchsorted(rows.order, other.order, side="right") - (not below)
     inside = (place >= 0) & (place < len(rows.order))
     for name in other.names:
-        if name not in rows.names:
-            column = np.full(len(rows.order), np.nan)
-            column[place[inside]] = other.column(name)[inside]
+        if name not in rows.names and name != other.counter and inside.any():
+            values = other.column(name)
+            known = inside & ~np.isnan(values)
+            with np.errstate(all="ignore"):
+                column = np.bincount(place[known], values[known], len(rows.order)) / np.bincount(
+                    place[known], minlength=len(rows.order)
+                )
             rows.names, rows.values = [*rows.names, name], np.column_stack((rows.values, column))
