@@ -138,6 +138,10 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     rollout_prob_correlation: Annotated[
         Number, "Pearson correlation of the two probabilities of the sampled tokens, -1 to 1"
     ] = None
+    effective_sample_share: Annotated[Number, "effective sample size of the importance weights by samples, 0 to 1"] = (
+        None
+    )
+    masked_token_rate: Annotated[Number, "share of tokens masked or capped for their importance weight, 0 to 1"] = None
     staleness: Annotated[Number, "updates between the sampling of a response and its use, mean of the batch"] = None
     policy_movement_kl: Annotated[Number, "k3 of the policy before against after the update, nats per token"] = None
     first_token_valid_rate: Annotated[Number, "share of responses whose first token may start a valid one"] = None
@@ -170,6 +174,7 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     turns_per_response: Annotated[Number, "turns of the model in a response that tools or an environment go on"] = None
     tool_calls_per_response: Annotated[Number, "tool calls per response"] = None
     tool_failure_rate: Annotated[Number, "share of tool calls that failed, 0 to 1"] = None
+    aborted_rate: Annotated[Number, "share of rollouts that were aborted before their end, 0 to 1"] = None
 
     # generation state
     generation_training_mode: Annotated[Flag, "the model was in train mode while it generated"] = None
@@ -181,6 +186,7 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     max_new_tokens: Annotated[Number, "limit of the response, tokens"] = None
 
     # diversity
+    repetition_rate: Annotated[Number, "share of responses that repeat themselves, 0 to 1"] = None
     unique_rate: Annotated[Number, "distinct responses by all responses, 0 to 1"] = None
     top_pattern_share: Annotated[Number, "share of the most frequent response, 0 to 1"] = None
     pattern_entropy: Annotated[Number, "entropy of the distribution of responses, nats"] = None

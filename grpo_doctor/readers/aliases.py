@@ -167,15 +167,39 @@ def resolve(key: str) -> tuple[Alias, ...]:
     names = key.strip(), "/".join((*namespaces, tail))
     for text in (*names, *(cut for name in names if (cut := _AVERAGED.sub("", name)) != name)):
         found = _rates(words(_SCALE.sub("", text)))
-        alias = _WORDED.get(found) or _WORDED.get(found - {"mean"})  # what is logged is a mean, said or not
+        # what is logged is a mean of training, said or not
+        alias = _WORDED.get(found) or _WORDED.get(found - {"mean"}) or _WORDED.get(found - {"mean", "train"})
         if alias is not None:
             if alias.field == "kl" and any(of & _OF_EPISODES for of in said.values()):
                 return ()
             return (alias._replace(scale=alias.scale * scale),)
     if _scores_held_out(low, words(key)):
         return (Alias("eval_score", rank=150),)
-    own = low in NUMBER_FIELDS and declared(low) is None
-    return (Alias(low, rank=200),) if own else ()
+    if low in NUMBER_FIELDS and declared(low) is None:
+        return (Alias(low, rank=200),)
+    return _below_any(head, tail) if tail != low else ()
+
+
+def _below_any(head: str, tail: str) -> tuple[Alias, ...]:
+    """What a name means below an unknown prefix: ``logps/clip_ratio``. Such keys come last; of several with one meaning
+    none is taken."""
+    if "/" in head or words(head) & _OF_ANOTHER or _HELD_OUT_WORD.match(head):
+        return ()
+    return tuple(alias._replace(rank=alias.rank + GUESSED) for alias in resolve(tail) if alias.field in _UNMISTAKABLE)
+
+
+GUESSED = 300
+"""Rank from which a meaning is that of a name below an unknown prefix."""
+_UNMISTAKABLE = frozenset(
+    "kl clip_fraction entropy_mean grad_norm learning_rate policy_loss advantage_mean advantage_std ratio_mean "
+    "response_length_mean truncated_rate reward_mean reward_std zero_variance_share".split()
+)
+"""Fields whose names mean nothing else."""
+_OF_ANOTHER = frozenset(
+    "critic value values vf ref rm judge teacher student draft aux moe old baseline target random expert sft warmup "
+    "human gold eval prompt best running per time timing perf memory".split()
+)
+"""Words of a prefix below which a name is not the policy's."""
 
 
 _GOLDS = frozenset("gold golden true oracle intended hidden".split())

@@ -12,9 +12,9 @@ import numpy as np
 from ..record import Event
 from ..run import Run, RunBuilder
 from ..series.reward_components import of_form
-from .aliases import OF_BATCHES, Alias, words
+from .aliases import GUESSED, OF_BATCHES, Alias, words
 from .input import NotRead
-from .row_kinds import SHARES, SINGLE_PROMPT, is_eval, of_whole_runs, run_type
+from .row_kinds import LIMITS, SHARES, SINGLE_PROMPT, is_eval, of_whole_runs, run_type
 from .steps import continued, of_rows, repeated
 
 if TYPE_CHECKING:
@@ -254,22 +254,28 @@ def _keys(rows: Rows) -> dict[str, str]:
     for name, column in rows.columns.items():
         known = column.known if not (of_batches and name.startswith("val/") and is_eval(name)) else 0
         for alias in column.aliases if known else ():
-            if alias.field in SHARES and not _may_be_share(column.values, alias):
-                rows.notes.append(NotRead(f"{name} is no share, for it holds values below 0: not read"))
+            if alias.field in LIMITS and not _possible(column.values, alias):
+                rows.notes.append(NotRead(f"{name} is not read as {alias.field}: its values cannot be one"))
                 continue
             able.setdefault(alias.field, []).append((alias.rank, name, known))
     found = {}
     for field, keys in able.items():
+        if min(keys)[0] >= GUESSED and len(keys) > 1:  # below prefixes that nobody knows: parts of something
+            continue
         most = max(known for _, _, known in keys)
         found[field] = min((key for key in keys if 2 * key[2] >= most), key=lambda key: key[0])[1]
     return found
 
 
-def _may_be_share(values: array[float], alias: Alias) -> bool:
-    """Whether values may be those of a share: a reward of +1 and -1 is called ``correct`` too."""
+def _possible(values: array[float], alias: Alias) -> bool:
+    """Whether values may be those of a field: a reward of +1 and -1 is called ``correct`` too, and a sum of entropies
+    ``entropy``."""
     figures = np.frombuffer(values, float)
-    known = figures[np.isfinite(figures)]
-    return alias.scale < 0 or not len(known) or float(known.min()) >= -_EQUAL
+    known = figures[np.isfinite(figures)] * alias.scale
+    low, high = LIMITS[alias.field]
+    if alias.scale < 0 or not len(known):
+        return True
+    return bool(known.min() >= low and np.median(known) <= high)
 
 
 def _listed(rows: Rows, columns: Columns, n: int) -> None:

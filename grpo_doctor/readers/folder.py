@@ -243,6 +243,14 @@ def distinct(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
     for run in sorted(told, key=_fullness, reverse=True):
         near = kept if run.format == "completions" else [kept[i] for i in alike.of(run)]
         same = next((other for other in near if same_run(other, run)), None)
+        if same is None and (half := next((other for other in kept if _halves(other, run)), None)) is not None:
+            half.columns |= {name: column for name, column in run.columns.items() if name not in half.columns}
+            half.mapping |= run.mapping
+            half.unread |= run.unread
+            half.run_type = "rl"
+            half.notes.append(f"{run.source} holds the other half of this run: rollouts and updates are logged apart")
+            second[_file_of(run.source)] = half.source
+            continue
         if same is None:
             alike.add(run, len(kept))
             kept.append(run)
@@ -257,6 +265,21 @@ def distinct(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
             _adopt(same, run)
     kept.sort(key=lambda run: _natural(run.source))
     return kept, second
+
+
+_ROLLED = frozenset("reward_mean success_rate response_length_mean truncated_rate".split())
+_UPDATED = frozenset("loss policy_loss grad_norm learning_rate".split())
+
+
+def _halves(run: Run, other: Run) -> bool:
+    """Whether two files of one folder are the rollouts and the updates of one run: the same steps, nothing twice."""
+    if Path(_file_of(run.source)).parent != Path(_file_of(other.source)).parent or len(run) < _ENOUGH:
+        return False
+    if not np.array_equal(run.steps, other.steps) or run.columns.keys() & other.columns.keys() & (_ROLLED | _UPDATED):
+        return False
+    rolled = [bool(one.columns.keys() & _ROLLED) for one in (run, other)]
+    updated = [bool(one.columns.keys() & _UPDATED) for one in (run, other)]
+    return rolled == [not held for held in updated] and rolled[0] != rolled[1]
 
 
 class Alike:

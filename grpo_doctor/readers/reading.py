@@ -9,7 +9,7 @@ import numpy as np
 
 from ..run import Reading, Run
 from .input import NotRead
-from .row_kinds import SHARES
+from .row_kinds import LIMITS, SHARES
 
 _BETTER = 0.1
 """Share of the steps by which the pace of the second reading must be steadier to be taken."""
@@ -18,13 +18,6 @@ _ALIKE = 0.1
 _NAMED = 3
 _PAYS = frozenset("reward_mean success_rate valid_rate reward_components eval_score".split())
 """Fields that a policy earns: where one of them is read, no other series need be the reward."""
-_LIMITS: Mapping[str, tuple[float, float]] = {
-    **dict.fromkeys(SHARES, (-1e-6, 1 + 1e-6)),
-    **dict.fromkeys(("entropy_mean", "entropy_min", "entropy_max"), (-1e-6, 20.0)),
-    **dict.fromkeys(("learning_rate", "reward_std", "advantage_std", "grad_norm"), (0.0, np.inf)),
-    "response_length_mean": (0.0, 1e7),
-}
-"""What values of a field are possible: ``e**20`` tokens are more than any vocabulary has."""
 _REWARD = re.compile(
     r"(?<![a-z])(?:r|rew|rewards?|rwd|scores?|returns?|acc|accuracy|correct(?:ness)?|success|pass(?:ed)?|wins?|solved?"
     r"|total|f1|em)(?![a-z])",
@@ -117,7 +110,7 @@ def checked(run: Run) -> Run:
     if run.reading is None:
         run.reading = Reading(way=run.format, why="its format is known", rows=len(run))
     run.reading.pace = pace(run.steps)
-    run.reading.out_of_range = [name for name in _LIMITS if name in run.columns and _outside(run.columns[name], name)]
+    run.reading.out_of_range = [name for name in LIMITS if name in run.columns and _outside(run.columns[name], name)]
     run.reading.unused = candidates(run.unread, len(run))
     if _PAYS.isdisjoint(run.columns) and run.run_type not in ("preference", "evaluation") and run.reading.unused:
         run.notes.insert(0, NotRead(run.reading.not_recognised))
@@ -127,7 +120,7 @@ def checked(run: Run) -> Run:
 
 
 def _outside(column: np.ndarray, name: str) -> bool:
-    low, high = _LIMITS[name]
+    low, high = LIMITS[name] if name not in SHARES else (-1e-6, 1 + 1e-6)
     known = column[np.isfinite(column)]
     return bool(len(known) and (known.min() < low or known.max() > high))
 

@@ -161,6 +161,10 @@ class _Console:
             self._see(line, text)
 
     def _see(self, line: int, text: str) -> None:
+        if text.count("{") > 1 and len(parts := trl_console.several(text)) > 1:
+            for row in parts:
+                self._see(line, row)
+            return
         if self.indented.see(text):
             if not self._known:
                 self.general.see(line, text)  # it may be another trainer's

@@ -33,6 +33,8 @@ _TYPED = re.compile(
     r"\(\[?([-+]?[\d.][\d.eE+-]{0,30}|-?inf|nan)\]?(?:, ?[a-z]\w{0,20}=[^()]{0,80})?\)"
 )
 """A number as numpy, torch and jax print it: ``np.float32(0.5)``, ``tensor(0.5000, device='cuda:0')``."""
+_ROUNDED = re.compile(r"\b\d{1,6}(?:\.\d{1,3})?[KMB]\((\d{1,15})\)")
+"""A rounded number with the exact one after it, as LeRobot prints counters: ``step:15K(15123)``."""
 _SOME = re.compile(r"\b(?:few|some|first|examples?|samples?)\b[^:=|]*$", re.IGNORECASE)
 """What says that a list is of some rewards alone: their spread is not that of the step."""
 _EDGES = re.compile(r"^[\W_]+|[^\w%)]+$")
@@ -133,7 +135,7 @@ def counter_first(text: str) -> str:
 
 def plain(text: str) -> str:
     """A line with numbers alone where Python prints their types, and the mean and spread of a list of rewards."""
-    return _LISTED.sub(_of_list, _TYPED.sub(r"\1", text))
+    return _LISTED.sub(_of_list, _TYPED.sub(r"\1", _ROUNDED.sub(r"\1", text)))
 
 
 def _of_list(match: re.Match[str]) -> str:
