@@ -16,6 +16,7 @@ from ..endings import TAIL, ending, words
 from ..input import Head, Input, NotRead
 from ..known_warnings import metric, refused, sign
 from ..row_buffer import Rows
+from ..row_kinds import flat
 from ..settings import declared
 from ..values import number
 from . import keyvalue, pairs, trl_console, verl_console
@@ -141,13 +142,19 @@ class _Console:
         self.rollouts: list[int] = []
 
     @property
+    def _busy(self) -> bool:
+        """Whether lines are held that may belong together."""
+        return bool(self.config.open or self._open or self.wrapped.open or self.indented.open)
+
+    @property
     def settled(self) -> bool:
         """Whether a known trainer prints here, so that other lines need no look."""
-        looked = self.config.open or self._open or self.wrapped.open or self.indented.open or self.indented.used
-        return bool(self._known) and not looked
+        return bool(self._known) and not (self._busy or self.indented.used)
 
     def see(self, line: int, text: str) -> None:
         if self._of_another_process(text):
+            return
+        if not (self._known or self._busy) and self.general.quick(line, text):
             return
         if self.wrapped.open and self.wrapped.goes_on(text):
             return
@@ -281,7 +288,8 @@ class _Console:
             self.bars = trl_console.Bars()
             return True
         self.last = text
-        if not any(resolve(key) and not declared(key) for key in row) and any(map(declared, row)):
+        settings = sum(declared(key) is not None for key in flat(row))
+        if settings and settings > sum(bool(resolve(key)) and declared(key) is None for key in row):
             self.declare(row)
             return True
         if step is None and (not trl_console.tells(row) or (self.epochs and "epoch" not in row)):

@@ -32,7 +32,7 @@ from ..steps import excursions
 from ..values import number
 from . import table, text_tables
 from .histories import Histories
-from .pairs import NUMBER, apart, counter_first, pairs, plain, said
+from .pairs import NUMBER, apart, counter_first, picked, plain, said
 from .prose_filter import Essay
 from .repeated_lines import WORDS_APART, Shape, backs, counts_as, counts_up, is_metric, is_step, is_weak
 from .templates import mine
@@ -50,8 +50,8 @@ _LETTERS = re.compile(r"[^\W\deE_]")
 """What a line of numbers alone does not hold, but for the exponents."""
 _LEAST_NAMELESS = 3
 """Lines of numbers without a name from which they are told, where nothing else is read."""
-_STARTS, _SHORTEST_START = 3, 8
-"""Lines of a start that come again before a row, and letters of one, from which the program was started again."""
+_STARTS, _SAME_START, _SHORTEST_START = 3, 0.2, 8
+"""Lines of a start, their share of all of them, and letters of one, from which the program was started again."""
 _FEWEST_ROWS = 5
 """Rows of a process from which it is one that trains."""
 _HELD_OUT_TWICE = 2
@@ -75,7 +75,9 @@ _OF_A_SAMPLE = re.compile(
     re.IGNORECASE,
 )
 """What a line of one response begins with: its reward is not that of a step."""
-_OF_AN_ENVIRONMENT = re.compile(r"\b(action)\b.{1,400}\b(done|terminated)\s?[:=]\s?(?:true|false)\b", re.IGNORECASE)
+_OF_AN_ENVIRONMENT = re.compile(
+    r"\b(?:action|reward)\b.{1,400}\b(?:done|terminated)\s?[:=]\s?(?:true|false)\b", re.IGNORECASE
+)
 """A step of an environment, as OpenEnv's transcripts print it: its reward is that of one action, and no update's."""
 _PHASE = re.compile(r"\b(Started|Finished): '(\w{1,40})'")
 """What SkyRL prints before and after each part of a step: what stands between those of ``eval`` is held out."""
@@ -102,10 +104,19 @@ _PROCESS = re.compile(r"(?:\[\d{1,2}m)?(\([\w./:@-]{1,80},? ?(?:pid|ip|rank)=[^(
 """What Ray puts before the lines of each process, also where a copy has lost the escapes of its colours."""
 _CLOCK = re.compile(r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z?\]?[:,]? ?(?:- )?")
 """The time before a line, as loggers and containers write it."""
+_DIGITS = re.compile(r"\d+")
 _HEAD = ("step", "epoch")
 _Key = TypeVar("_Key")
 _Heads: TypeAlias = "dict[str, Shape]"
 """Headlines by how they begin, each with the step and the epoch that it names."""
+
+
+class _Plan(NamedTuple):
+    """How lines that differ in their digits alone are taken: their shape, which of their numbers, whether they set."""
+
+    shape: Shape
+    picks: list[tuple[int, float]]
+    sets: bool
 
 
 class General:
@@ -120,16 +131,43 @@ class General:
         self._processes: dict[str, int] = {}
         self._nameless = array("q")
         self._startup: set[int] = set()
-        self._starting, self._rowed = 0, False
+        self._starting: set[int] = set()
+        self._rowed = False
         self._starts: list[int] = []
         self._breaks = array("q")
         self._others: Counter[str] = Counter()
         self._evaluates = self._announced = self._follows = False
         self._heading: tuple[int, str] | None = None
         self._bare = ""
+        self._plans: dict[str, _Plan] = {}
         self._histories = Histories()
         self._essay = Essay(file.path.name)
         self._table = text_tables.Below()
+
+    def quick(self, line: int, text: str) -> bool:
+        """Takes a line that differs from one before in its digits alone; False for any other."""
+        if self._heading is not None or self._bare or self._announced or self._evaluates or not self._plans:
+            return False
+        text = self._without_prefix(text)
+        plan = self._plans.get(_DIGITS.sub("0", text))
+        if plan is None:
+            return False
+        if "|" in text:
+            self._table.see(line, text)
+        found = NUMBER.findall(text)
+        self._order += 1
+        self._follows = True
+        if not plan.sets:
+            self._rows_begin()
+        plan.shape.take(self._order, line, self._origin, [float(found[i][0]) * scale for i, scale in plan.picks])
+        return True
+
+    def _learn(self, text: str, shape: Shape, names: tuple[str, ...], picks: list[tuple[int, float]] | None) -> None:
+        """Has lines of the same text but for its digits taken quickly."""
+        calm = self._heading is None and not self._announced and not self._evaluates and not self._essay.document
+        listed = text[-1:] in ("]", " ", ":") or text.lstrip().startswith("-")
+        if calm and picks and not listed and len(self._plans) < _MOST_SHAPES:
+            self._plans[_DIGITS.sub("0", text)] = _Plan(shape, picks, self._sets(names))
 
     def see(self, line: int, text: str) -> None:
         text = self._without_prefix(text)
@@ -138,16 +176,16 @@ class General:
         self._table.see(line, text)
         if len(text) > _LONGEST_LINE or _OF_A_SAMPLE.match(text):
             return
-        if (step := _OF_AN_ENVIRONMENT.search(text)) is not None:
-            self.rows.seen.update(step.groups())
+        if _OF_AN_ENVIRONMENT.search(text):
+            self.rows.seen.update(("action", "done"))
             return
         if "ating" in text and _ANNOUNCED.search(text):
             self._announced, self._follows = True, False
         if not NUMBER.search(text):
             self._without_numbers(text)
             return
-        text = self._rewritten(text)
-        names, values = pairs(text)
+        given, text = text, self._rewritten(text)
+        names, values, picks = picked(text)
         if not any(names):
             if not _LETTERS.search(text):
                 self._nameless.append(line)
@@ -160,6 +198,8 @@ class General:
         elif (shape := self._shape(names)) is not None:
             shape.bar = "%|" in text
             shape.add(self._order, line, self._origin, values, text)
+            if given == text:
+                self._learn(text, shape, names, picks)
 
     def _without_prefix(self, text: str) -> str:
         """A line without its time and the name of the process that printed it, which is kept."""
@@ -185,15 +225,19 @@ class General:
     def _see_start(self, text: str, names: tuple[str, ...], told: bool) -> None:
         """Notes where lines come again that a program printed before its first row: it was started again there."""
         if told and not self._sets(names):
-            self._rowed = True
-            if self._starting >= _STARTS:
-                self._starts.append(self._order)
-            self._starting = 0
+            self._rows_begin()
         elif len(words_only := WORDS_APART.sub("", text)) >= _SHORTEST_START:
             if not self._rowed:
                 self._startup.add(hash(words_only)) if len(self._startup) < _MOST_OTHERS else None
             else:
-                self._starting += hash(words_only) in self._startup
+                self._starting |= {hash(words_only)} & self._startup
+
+    def _rows_begin(self) -> None:
+        """A row comes: what starts a program again before it has ended."""
+        self._rowed = True
+        if len(self._starting) >= max(_STARTS, _SAME_START * len(self._startup)):
+            self._starts.append(self._order)
+        self._starting.clear()
 
     @staticmethod
     def _sets(names: tuple[str, ...]) -> bool:

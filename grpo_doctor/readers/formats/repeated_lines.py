@@ -42,12 +42,16 @@ class Shape:
 
     def add(self, order: int, line: int, origin: int, values: Sequence[float], text: str) -> None:
         """One line of this shape: its place among the lines with numbers, its number, its process and its text."""
+        self.take(order, line, origin, values)
+        if len(self.texts) < _MANY_TEXTS:
+            self.texts.add(hash(WORDS_APART.sub("", text)))
+
+    def take(self, order: int, line: int, origin: int, values: Sequence[float]) -> None:
+        """One line whose text is known."""
         self.order.append(order)
         self.lines.append(line)
         self.origins.append(origin)
         self.values.extend(values)
-        if len(self.texts) < _MANY_TEXTS:
-            self.texts.add(hash(WORDS_APART.sub("", text)))
 
     @property
     def varied(self) -> bool:
