@@ -101,10 +101,22 @@ class Reading(msgspec.Struct, kw_only=True):
         return f"series not recognised: {named}; if one is the reward, use --map '{first}=reward_mean'"
 
 
+EndKind = Literal[
+    "numerical failure",
+    "out of memory",
+    "killed",
+    "interrupted",
+    "time limit",
+    "collective timeout",
+    "exception",
+    "finished",
+]
+
+
 class Ending(msgspec.Struct, kw_only=True):
     """What a log ends in: the kind, its words, the line, and the exception that it names there."""
 
-    kind: Literal["out of memory", "killed", "interrupted", "time limit", "collective timeout", "exception", "finished"]
+    kind: EndKind
     what: str
     line: int
     raised: str = ""
@@ -150,6 +162,11 @@ class Run:
 
     def __len__(self) -> int:
         return len(self.steps)
+
+    @property
+    def keys(self) -> set[str]:
+        """Every key that the log holds, and every field that was read of it."""
+        return {*self.mapping, *self.unread, *self.columns}
 
     def column(self, name: str, start: int = 0, stop: int | None = None) -> np.ndarray | None:
         """Rows ``start:stop`` of a recorded, derived or declared field; None where nothing is known of it.
@@ -217,6 +234,21 @@ class Run:
         import pandas
 
         return pandas.DataFrame(self.columns, index=pandas.Index(self.steps, name="step"))
+
+
+def not_finite_any_longer(run: Run) -> str:
+    """Names the core fields that were recorded as NaN or infinite from some step to their last value; "" for none."""
+    rows: dict[str, list[int]] = {}
+    for row, name in run.not_finite():
+        rows.setdefault(name, []).append(row)
+    told = []
+    for name, at in sorted(rows.items()):
+        column = run.columns.get(name)
+        known = np.empty(0) if column is None or column.dtype == object else np.flatnonzero(np.isfinite(column))
+        after = [row for row in at if row > (known[-1] if len(known) else -1)]
+        if after:
+            told.append(f"{name} since step {int(run.steps[min(after)])}")
+    return f"not finite: {', '.join(told)}" if told else ""
 
 
 def figure(value: float) -> float:

@@ -12,7 +12,7 @@ from ..report.redaction import one_line
 from . import common
 
 LEAF = '''from grpo_doctor import Fires, check, fires
-from grpo_doctor.columns import Column, baseline
+from grpo_doctor.series import Column, baseline
 
 
 @check("{code}", severity="warning")
@@ -89,8 +89,6 @@ def new_check(
         (folder / family / f"{function}.py", LEAF),
         (tests / family / f"test_{function}.py", TEST),
     ):
-        if path.exists():
-            common.fail(f"{path}: exists already; nothing was written over it")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text.format(code=code, function=function), encoding="utf-8")
+        with common.plain_errors():
+            common.new_file(path, text.format(code=code, function=function), "nothing was written over it")
         typer.echo(one_line(f"wrote {path}"))

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import structs
 
 from ..diagnosis.check import Severity
+from ..limits import OverBudgetError
 from ..readers import ReadError
 from ..report.model import counted, first_step_to_take, missing
-from ..report.redaction import clean
+from ..report.redaction import clean, inert
 from . import common
 
 if TYPE_CHECKING:
@@ -38,6 +40,9 @@ def settings(
         bool, typer.Option("--skip-others", help="Files without settings of reinforcement learning do not count.")
     ] = False,
     config: common.ConfigFile = None,
+    trust_checks: common.TrustChecks = False,
+    seconds: common.Seconds = None,
+    megabytes: common.Megabytes = None,
 ) -> None:
     """Reads training configurations of any framework, does their arithmetic, and names what will not work.
 
@@ -47,18 +52,22 @@ def settings(
     from ..preflight.judgement import FAMILY
 
     with common.plain_errors():
-        chosen = common.settings(config, select, ignore, None, None, fail_on)
+        chosen = common.settings(
+            config, select, ignore, None, None, fail_on, seconds, megabytes, trust_checks=trust_checks
+        )
         catalogue = common.chosen(chosen, FAMILY)
         diagnoses: list[Diagnosis] = []
         unreadable = 0
         for path in _expanded(files):
             try:
                 diagnoses += _diagnoses(path, catalogue, chosen, fix)
-            except ReadError as error:
-                typer.echo(f"grpo-doctor: {clean(str(error))}", err=True)
+            except (ReadError, OverBudgetError) as error:
+                named = "" if isinstance(error, ReadError) else f"{path}: "
+                typer.echo(f"grpo-doctor: {clean(named + str(error))}", err=True)
                 unreadable += 1
         options = common.options(output_format or "", None, False, None, False)
-        common.write(diagnoses, output_format, None, report or [], options)
+        options = structs.replace(options, suppressions=chosen.suppressions())
+        common.write(diagnoses, output_format, None, report or [], options, map(Path, _expanded(files)))
     if output_format is None:
         for diagnosis in diagnoses:
             _tell(diagnosis)
@@ -87,7 +96,7 @@ def _diagnoses(path: Path, catalogue: Catalogue, chosen: Config, fix: bool) -> l
     found = read(path)
     if fix:
         for one in found:
-            typer.echo(patch(path, one), nl=False)
+            typer.echo(inert(patch(path, one)), nl=False)
     return [judge(one, str(path), catalogue, chosen.thresholds) for one in found]
 
 

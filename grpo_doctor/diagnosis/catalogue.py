@@ -9,20 +9,40 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache, wraps
 from importlib.machinery import ModuleSpec
 from importlib.metadata import entry_points
 from importlib.util import module_from_spec
 from pathlib import Path
+from threading import RLock
 from types import ModuleType
+from typing import ParamSpec, TypeVar
 
 from .check import Check, CheckError, Remedy
 from .declare import take_loaded
 from .remedies import REMEDIES
 
 _HERE = Path(__file__).parents[1]
+_LOADING = RLock()
+"""Held while checks are loaded: a leaf declares its check into one shared place."""
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _once(function: Callable[P, T]) -> Callable[P, T]:
+    """Caches a function that loads checks, for threads too: the first caller loads and the others wait."""
+    cached = cache(function)
+
+    @wraps(function)
+    def loaded(*args: P.args, **kwargs: P.kwargs) -> T:
+        with _LOADING:
+            return cached(*args, **kwargs)  # type: ignore[arg-type]
+
+    return loaded
 
 
 def home(name: str) -> Path:
@@ -37,7 +57,7 @@ def mount(package: str, folder: Path) -> None:
         return
     spec = ModuleSpec(package, None, is_package=True)
     spec.submodule_search_locations = [str(folder)]
-    sys.modules[package] = module_from_spec(spec)
+    sys.modules.setdefault(package, module_from_spec(spec))
 
 
 def leaves(folder: Path) -> list[Path]:
@@ -89,11 +109,12 @@ def _built_in(family: str = "") -> list[Check]:
 class Catalogue:
     """Every illness that is known, by code.
 
-    ``preview`` says whether checks that were never seen on anything real count like the others.
+    ``preview`` says whether checks that were never seen on anything real count like the others; without ``compiled``
+    the checks are not traced, which an author's check with an ``if`` does not survive.
     """
 
-    def __init__(self, checks: Iterable[Check], preview: bool = False) -> None:
-        self.preview = preview
+    def __init__(self, checks: Iterable[Check], preview: bool = False, *, compiled: bool = True) -> None:
+        self.preview, self.compiled = preview, compiled
         self.checks: dict[str, Check] = {}
         for check in checks:
             if (taken := self.checks.get(check.code)) is not None:
@@ -110,7 +131,7 @@ class Catalogue:
                     raise CheckError(f"{check.file}: {check.code}: no remedy {remedy!r} in diagnosis/remedies.py")
             self._refuse_cycle(check.code, (), proven)
         for check in self.checks.values():
-            if check.predicate is not None:
+            if check.predicate is not None and self.compiled:
                 check.traced({})
 
     def _refuse_cycle(self, code: str, path: tuple[str, ...], proven: set[str]) -> None:
@@ -163,20 +184,35 @@ class Catalogue:
         return Catalogue((c for c in kept if not self.matches(c, unwanted)), preview or self.preview)
 
 
-@cache
-def load(folders: tuple[Path, ...] = ()) -> Catalogue:
-    """The built-in checks, those of installed entry points, and those of the user's ``folders``."""
+@contextmanager
+def _from_source() -> Iterator[None]:
+    """Imports inside the block neither read nor write compiled files: those beside a source may hold anything else."""
+    before = sys.pycache_prefix, sys.dont_write_bytecode
+    sys.pycache_prefix, sys.dont_write_bytecode = os.devnull, True
+    try:
+        yield
+    finally:
+        sys.pycache_prefix, sys.dont_write_bytecode = before
+
+
+@_once
+def load(folders: tuple[Path, ...] = (), *, compiled: bool = True) -> Catalogue:
+    """The built-in checks, those of installed entry points, and those of the user's ``folders``, which are executed."""
     checks = [*_built_in(), *_load_installed()]
     for folder in folders:
         if not folder.is_dir():
             raise CheckError(f"{folder}: not a folder of checks; see checks in [tool.grpo-doctor]")
-        checks += _load_folder(f"grpo_doctor.user_{abs(hash(folder.resolve())):x}", folder)
-    catalogue = Catalogue(checks)
+        with _from_source():
+            added = _load_folder(f"grpo_doctor.user_{abs(hash(folder.resolve())):x}", folder)
+        for check in added:
+            _ = check.meanings  # raises where the page explains what is no threshold
+        checks += added
+    catalogue = Catalogue(checks, compiled=compiled)
     catalogue.refuse_unknown()
     return catalogue
 
 
-@cache
+@_once
 def load_family(family: str) -> Catalogue:
     """The built-in checks of one family and those of installed entry points, for who asks for nothing else: a third
     of the time that all of them take to load."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..run import Run, RunType
+from ..run import Run, RunType, not_finite_any_longer
 from ..series.trajectory import TURNED
 from ..series.trend import HALF, LEAST, Outcome
 from .check import Finding
@@ -79,13 +79,15 @@ def unsick(
             plain = [f.message for f in active if f.kind == "outcome" and not f.explained_by]
             return " ".join([few, *plain])
         return "None of the checks found the metrics that it needs, so nothing could be judged."
+    strange = not_finite_any_longer(run)
+    but = f" But {strange}." if strange else ""
     if verdict == "unproven" and run.reading is not None and run.reading.decides:
         differ = f"{run.reading.rows} rows or {run.reading.other_rows}, and the reward differs"
         return f"Two readings of its lines differ ({differ}), so nothing is proven."
     if verdict == "unproven":
-        return f"No sign of illness was found. {shown(success, learning, run.run_type)}"
+        return f"No sign of illness was found. {shown(success, learning, run.run_type)}{but}"
     found = "No sign of collapse, stall or broken plumbing was found in what was recorded."
-    return f"{shown(success, learning, run.run_type)} {found}"
+    return f"{shown(success, learning, run.run_type)} {found}{but}"
 
 
 CONSTANT = 1e-12

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from ..run import Ending
-
-Kind = Literal["out of memory", "killed", "interrupted", "time limit", "collective timeout", "exception", "finished"]
+from ..record import Event
+from ..run import Ending, EndKind
 
 
 class _Sign(NamedTuple):
-    kind: Kind
+    kind: EndKind
     what: str
     words: re.Pattern[str]
 
 
-def _sign(kind: Kind, what: str, words: str) -> _Sign:
+def _sign(kind: EndKind, what: str, words: str) -> _Sign:
     return _Sign(kind, what, re.compile(words))
 
 
 _SIGNS = (
+    _sign(
+        "numerical failure",
+        "a numerical failure",
+        r"probability tensor contains either|FloatingPointError"
+        r"|\b(?:loss|grad(?:ient)?[_ ]norm) is (?:nan|inf|not finite)\b",
+    ),
     _sign(
         "out of memory", "a GPU out of memory", r"OutOfMemoryError|(?:CUDA|HIP|NPU) out of memory|CUDA_ERROR_OUT_OF_ME"
     ),
@@ -32,19 +37,21 @@ _SIGNS = (
     ),
     _sign("interrupted", "an interrupt", r"KeyboardInterrupt|\bSIGINT\b|Interrupted by user"),
     _sign("time limit", "a time limit", r"DUE TO TIME LIMIT|\bwalltime\b.{0,40}exceeded"),
-    _sign("killed", "a preemption by the scheduler", r"DUE TO PREEMPTION|\bpreempted\b|\brequeued?\b.{0,30}\bjob\b"),
+    _sign(
+        "killed", "a kill from outside by the scheduler", r"DUE TO PREEMPTION|\bpreempted\b|\brequeued\b"
+    ),
     _sign(
         "collective timeout",
-        "a collective that timed out",
+        "a hang of a collective operation",
         r"collective operation timeout|NCCL.{0,40}time(?:d )?-?out|NCCL_TIMEOUT|DistBackendError|ncclRemoteError",
     ),
     _sign(
         "exception",
-        "an error of a service",
+        "a traceback of a failed service call",
         r"\b(?:RateLimit|APIConnection|APIStatus|APITimeout|Authentication|PermissionDenied|InternalServer)Error\b"
         r"|\b(?:401 Unauthorized|402 Payment|403 Forbidden|429 Too Many|50[0234] (?:Internal|Bad|Service|Gateway))",
     ),
-    _sign("exception", "a timeout", r"TimeoutError\b|(?:Read|Connect)Timeout\b"),
+    _sign("exception", "a time-out", r"TimeoutError\b|(?:Read|Connect)Timeout\b"),
     _sign(
         "killed",
         "a kill from outside",
@@ -57,7 +64,7 @@ _SIGNS = (
     ),
     _sign(
         "exception",
-        "a crash of native code",
+        "the death of a process in native code",
         r"Segmentation fault|core dumped|illegal memory access|device-side assert",
     ),
     _sign(
@@ -89,6 +96,12 @@ def words(end: Ending, rows: int) -> str:
     """One line on an end; without a row of metrics before it there is nothing to judge."""
     holds = "the rows before it are not affected" if rows else "it ended before the first metric"
     return f"the log ends in {end.what} (line {end.line}): {f'{end.raised}; ' if end.raised else ''}{holds}"
+
+
+def event(end: Ending) -> Event:
+    """An end as an event, its line in the message."""
+    raised = f": {end.raised}" if end.raised else ""
+    return Event(kind="end", message=f"{end.what} (line {end.line}){raised}", line=end.line)
 
 
 def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:

@@ -164,7 +164,10 @@ class Rows:
         if count != len(row):  # keys that were not understood, or texts that look like keys
             return
         self._read[count] += 1
-        if self._read[count] % fast.LEARNED_FROM == 0 and (wanted := self.wanted(row, step)):
+        if self._read[count] % fast.LEARNED_FROM:
+            return
+        wanted = self.wanted(row, step)
+        if wanted and all(map(fast.stands_in_json, wanted)):
             self._shapes[count] = fast.JsonShape(row, wanted, self.step_key(row, step), strict)
 
     def step_key(self, row: Mapping[str, Any], step: float | None = None) -> str | None:

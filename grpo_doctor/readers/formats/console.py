@@ -12,7 +12,7 @@ from typing import Any
 
 from ...run import Run
 from ..aliases import resolve
-from ..endings import TAIL, ending, words
+from ..endings import TAIL, ending, event, words
 from ..input import Head, Input, NotRead
 from ..known_warnings import metric, refused, sign
 from ..row_buffer import Rows
@@ -103,11 +103,13 @@ def _said(text: str) -> dict[str, float]:
 
 
 def _tell_the_end(runs: list[Run], tail: Iterable[tuple[int, str]]) -> None:
-    """Notes how the log ends on the run that it ends with."""
+    """Notes how the log ends on the run that it ends with, and as an event of its last row."""
     last = max(runs, key=lambda run: int(run.lines[-1]) if len(run) else 0)
-    last.ending = ending(tail, int(last.lines[-1]) if len(last) else 0)
-    if last.ending is not None and last.ending.kind != "finished":
-        last.notes.insert(0, words(last.ending, len(last)))
+    last.ending = end = ending(tail, int(last.lines[-1]) if len(last) else 0)
+    if end is not None and end.kind != "finished":
+        last.notes.insert(0, words(end, len(last)))
+        if len(last):
+            last.events.setdefault(len(last) - 1, []).append(event(end))
 
 
 def of_texts(file: Input, texts: Iterable[tuple[int, str]]) -> list[Run]:
