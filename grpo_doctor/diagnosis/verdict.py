@@ -392,7 +392,7 @@ def _verdict(run: Run, active: list[Finding], coverage: Coverage, success: Mappi
         return "suspect"
     if run.run_type in ("none", "evaluation") or coverage.ran == 0:
         return "unjudged"
-    if run.run_type == "probe" or learns(success, run.run_type):
+    if run.run_type == "probe" or (learns(success, run.run_type) and not (run.reading and run.reading.decides)):
         return "healthy"
     return "unproven" if rows >= ENOUGH else "unjudged"
 
