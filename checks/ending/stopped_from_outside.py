@@ -16,7 +16,6 @@ from grpo_doctor.series import Column, seen, words
             "the last rows against the best ones",
         ),
     ),
-    remedies=(),
 )
 def stopped_from_outside(step: Column, events: Column) -> Fires:
     """The run was stopped: by hand, by a time limit or by the scheduler.
@@ -52,4 +51,4 @@ def stopped_from_outside(step: Column, events: Column) -> Fires:
 
 
 def _what(events: list[Event]) -> str:
-    return next(event.message for event in events if event.kind == "end").removesuffix(".")
+    return next(event.message for event in events if event.kind == "end").rstrip(".")

@@ -17,7 +17,7 @@ _WORDS = {
     "a hang of a collective operation": r"collective operation timeout|NCCL.{0,40}timeout",
     "a time-out": r"TimeoutError\b",
     "a time limit": r"DUE TO TIME LIMIT",
-    "a kill from outside": r"\bSIGKILL\b|\bSIGTERM\b|Received signal (?:9|15)\b|^Killed$|CANCELLED AT",
+    "a kill from outside": r"\bSIGKILL\b|\bSIGTERM\b|(?:Received|got) signal:? \d|^Killed$|CANCELLED AT",
     "the death of a worker": r"ActorDiedError|WorkerCrashedError|RayActorError|ChildFailedError|EngineDeadError",
     "a traceback": r"^(?:\([\w ,=.-]{1,80}\) )?(?:\[rank\d+\]: ?)?Traceback \(most recent call last\)",
 }
@@ -44,7 +44,7 @@ class Ending(NamedTuple):
     @property
     def event(self) -> Event:
         """The end as an event, its line in the message."""
-        raised = f": {self.raised}" if self.raised else ""
+        raised = f": {self.raised.rstrip(' .:')}" if self.raised else ""
         return Event(kind="end", message=f"{self.what} (line {self.line}){raised}", line=self.line)
 
     def words(self, rows: int) -> str:
