@@ -12,7 +12,7 @@ from grpo_doctor.series import Column, seen, words
     rivals=(
         Rival(
             "it was stopped because it went wrong",
-            "somebody saw the curve",
+            "an engineer ended it after reading the curve",
             "the last rows against the best ones",
         ),
     ),

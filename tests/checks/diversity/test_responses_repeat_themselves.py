@@ -18,7 +18,7 @@ def test_a_share_that_rises_is_reported_with_its_first_level() -> None:
     [
         ("0.02x20 0.2x10", None),
         ("0.02x20 0.21x10", "warning"),
-        ("0.15x20 0.24x10", None),  # loops from the start, and hardly more of them
+        ("0.15x20 0.24x10", None),  # loops from the start, and few more of them
         ("0.5x20", None),
         ("0.51x20", "error"),
         ("0.03x40", None),
