@@ -28,7 +28,7 @@ REPORTED = {
         "too_hard": "REW003",
         "reward_hacking": "REW002",
         "length_hacking": "REW017",
-        "truncation": "LEN003",
+        "truncation": "LEN002",
         "kl_blowup": "KL001",
         "clip_saturation": "RAT001",
         "grad_spikes": "GRD002",
@@ -51,6 +51,10 @@ REPORTED = {
     },
 }
 """Tool, its scenario, and the check that reports it."""
+REMARKS = frozenset(
+    "saturated_groups grad_spikes plateau format_domination format_gaming degenerate_groups grad_pathology".split()
+)
+"""Scenarios of runs that learn all the same, on held-out prompts too where there are any: they get a remark."""
 LEFT_OUT = {
     "ref_drift_asymmetry": "the KL by position in the response is logged by no trainer that is read, and its mean stays "
     "at 0.12 nats per token",

@@ -320,8 +320,7 @@ def test_where_nothing_moved_before_a_fall_that_is_said() -> None:
     assert two.headline.endswith("at step 61.")  # two say little, and what never varies nothing
 
 
-def test_a_critic_that_is_lost_before_a_fall_is_what_moved_first() -> None:
-    """Its loss and what it explains are held against their own range, for no level of either is that of sick runs."""
+def test_a_critic_that_diverges_before_a_fall_is_its_cause_and_an_early_indicator() -> None:
     noise = np.random.default_rng(1).normal(0, 0.01, 100)
     lost = np.arange(100) >= 54
     run = make_run(
@@ -331,7 +330,7 @@ def test_a_critic_that_is_lost_before_a_fall_is_what_moved_first() -> None:
     )
     diagnosis = diagnose(run)
     assert [(m.field, m.step) for m in diagnosis.moved] == [("value_loss", 55), ("value_explained_variance", 55)]
-    assert "What moved first: value_loss 0.1 → 8.9e+02 at step 55" in diagnosis.headline
+    assert (diagnosis.outcome, diagnosis.cause) == ("REW009", "VAL001")
 
 
 def test_a_fall_that_is_seen_live_tells_what_moved_first_too(monkeypatch: pytest.MonkeyPatch) -> None:

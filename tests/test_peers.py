@@ -7,7 +7,7 @@ import pytest
 
 from grpo_doctor.diagnosis.check import Severity
 
-from .peers import AT_HAND, LEFT_OUT, MADE_BY, REPORTED, SEEDS
+from .peers import AT_HAND, LEFT_OUT, MADE_BY, REMARKS, REPORTED, SEEDS
 
 pytestmark = pytest.mark.skipif(not AT_HAND, reason="rldoctor and rlprobe are not installed (the dev extra has them)")
 
@@ -17,8 +17,9 @@ CASES = [(tool, scenario, code) for tool, scenarios in REPORTED.items() for scen
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("tool", "scenario", "code"), CASES, ids=[f"{tool}-{name}" for tool, name, _ in CASES])
 def test_a_problem_that_another_tool_generates_is_reported(tool: str, scenario: str, code: str, seed: int) -> None:
-    found = MADE_BY[tool](scenario, seed).finding(code)
-    assert found is not None
+    diagnosis = MADE_BY[tool](scenario, seed)
+    assert diagnosis.finding(code) is not None
+    assert diagnosis.verdict == ("healthy" if scenario in REMARKS else "suspect")
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -37,7 +37,7 @@ fills the end of a response, and prose of that length does not repeat forty char
             "the loss does not contain it",
             trl="trl.rewards.get_repetition_penalty_reward(ngram_size=3, max_penalty=-1.0) as a reward function",
             verl="custom_reward_function returns the lowest score for loops; overlong_buffer.enable=True",
-            evidence="repetition that pays nothing is unlearnt; a sampling penalty hides it from the trainer",
+            evidence="a sampling penalty hides repetition from the trainer; a reward reaches the policy",
             source="TRL 1.16, trl/rewards/other_rewards.py",
         ),
         "roll-back",

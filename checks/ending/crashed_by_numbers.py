@@ -61,4 +61,4 @@ def crashed_by_numbers(step: Column, events: Column) -> Fires:
 
 
 def _what(events: list[Event]) -> str:
-    return next(event.message for event in events if event.kind == "end").removesuffix(".")
+    return next(event.message for event in events if event.kind == "end").rstrip(".")

@@ -1,11 +1,11 @@
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.record import Event
-from grpo_doctor.series import Column, seen, words
+from grpo_doctor.series import Column, row, seen, words
 
 
 @check(
     "END004",
-    kind="outcome",
+    kind="risk",
     severity="warning",
     confidence="high",
     run_types=("rl", "supervised", "preference"),
@@ -21,14 +21,16 @@ from grpo_doctor.series import Column, seen, words
             "the log of the worker that died first",
         ),
     ),
-    remedies=(),
 )
-def ended_in_an_exception(step: Column, events: Column) -> Fires:
+def ended_in_an_exception(step: Column, events: Column, *, rows: int = 8) -> Fires:
     """The run ended in an exception.
 
     ## What it sees
     The last lines of the log, after the last row of metrics: a traceback, the death of a worker or a time-out, which is
     none of END001 to END003.
+
+    ## Thresholds
+    - `rows`: rows of metrics below which the end is an info: the run ended before its training could be judged.
 
     ## Why it matters
     The run is incomplete, or its last checkpoint was not saved.
@@ -48,8 +50,9 @@ def ended_in_an_exception(step: Column, events: Column) -> Fires:
         | (seen(events, "end", "a time-out") > 0)
     )
     return fires(
-        ended,
+        ended & (row(step) >= rows),
         "The run ended after step {step:.0f}: {what}.",
+        info=ended,
         hold=(1, 1),
         step=step,
         what=words(_what, events),
@@ -57,4 +60,4 @@ def ended_in_an_exception(step: Column, events: Column) -> Fires:
 
 
 def _what(events: list[Event]) -> str:
-    return next(event.message for event in events if event.kind == "end").removesuffix(".")
+    return next(event.message for event in events if event.kind == "end").rstrip(".")

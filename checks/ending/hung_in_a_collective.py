@@ -1,12 +1,12 @@
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.record import Event
-from grpo_doctor.series import Column, seen, words
+from grpo_doctor.series import Column, row, seen, words
 
 
 @check(
     "END003",
-    kind="outcome",
+    kind="risk",
     severity="warning",
     confidence="high",
     run_types=("rl", "supervised", "preference"),
@@ -39,12 +39,15 @@ from grpo_doctor.series import Column, seen, words
         ),
     ),
 )
-def hung_in_a_collective(step: Column, events: Column) -> Fires:
+def hung_in_a_collective(step: Column, events: Column, *, rows: int = 8) -> Fires:
     """The run hung: a collective operation timed out.
 
     ## What it sees
     The last lines of the log, after the last row of metrics: the watchdog of NCCL, or of another backend, reports a
     collective operation that timed out.
+
+    ## Thresholds
+    - `rows`: rows of metrics below which the end is an info: the run ended before its training could be judged.
 
     ## Why it matters
     The run is incomplete, and it waited for the whole time-out before it ended: every GPU was idle meanwhile.
@@ -61,8 +64,9 @@ def hung_in_a_collective(step: Column, events: Column) -> Fires:
     """
     ended = seen(events, "end", "a hang of a collective") > 0
     return fires(
-        ended,
+        ended & (row(step) >= rows),
         "The run hung after step {step:.0f}: {what}.",
+        info=ended,
         hold=(1, 1),
         step=step,
         what=words(_what, events),
@@ -70,4 +74,4 @@ def hung_in_a_collective(step: Column, events: Column) -> Fires:
 
 
 def _what(events: list[Event]) -> str:
-    return next(event.message for event in events if event.kind == "end").removesuffix(".")
+    return next(event.message for event in events if event.kind == "end").rstrip(".")

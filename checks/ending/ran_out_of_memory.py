@@ -1,12 +1,12 @@
 from grpo_doctor import Fires, Rival, check, fires
 from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.record import Event
-from grpo_doctor.series import Column, seen, words
+from grpo_doctor.series import Column, row, seen, words
 
 
 @check(
     "END002",
-    kind="outcome",
+    kind="risk",
     severity="warning",
     confidence="high",
     run_types=("rl", "supervised", "preference"),
@@ -42,12 +42,15 @@ from grpo_doctor.series import Column, seen, words
         ),
     ),
 )
-def ran_out_of_memory(step: Column, events: Column) -> Fires:
+def ran_out_of_memory(step: Column, events: Column, *, rows: int = 8) -> Fires:
     """The run ran out of memory.
 
     ## What it sees
     The last lines of the log, after the last row of metrics: a GPU out of memory, or a process that the system killed
     because the memory of the machine was used up.
+
+    ## Thresholds
+    - `rows`: rows of metrics below which the end is an info: the run ended before its training could be judged.
 
     ## Why it matters
     The run is incomplete. Where responses grow, the same settings crash again at the same length.
@@ -64,8 +67,9 @@ def ran_out_of_memory(step: Column, events: Column) -> Fires:
     """
     ended = (seen(events, "end", "a GPU out of memory") > 0) | (seen(events, "end", "memory of the machine") > 0)
     return fires(
-        ended,
+        ended & (row(step) >= rows),
         "The run ran out of memory after step {step:.0f}: {what}.",
+        info=ended,
         hold=(1, 1),
         step=step,
         what=words(_what, events),
@@ -73,4 +77,4 @@ def ran_out_of_memory(step: Column, events: Column) -> Fires:
 
 
 def _what(events: list[Event]) -> str:
-    return next(event.message for event in events if event.kind == "end").removesuffix(".")
+    return next(event.message for event in events if event.kind == "end").rstrip(".")

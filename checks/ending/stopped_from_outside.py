@@ -12,11 +12,10 @@ from grpo_doctor.series import Column, seen, words
     rivals=(
         Rival(
             "it was stopped because it went wrong",
-            "somebody saw the curve",
+            "an engineer ended it after reading the curve",
             "the last rows against the best ones",
         ),
     ),
-    remedies=(),
 )
 def stopped_from_outside(step: Column, events: Column) -> Fires:
     """The run was stopped: by hand, by a time limit or by the scheduler.
@@ -52,4 +51,4 @@ def stopped_from_outside(step: Column, events: Column) -> Fires:
 
 
 def _what(events: list[Event]) -> str:
-    return next(event.message for event in events if event.kind == "end").removesuffix(".")
+    return next(event.message for event in events if event.kind == "end").rstrip(".")

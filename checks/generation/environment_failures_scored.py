@@ -67,11 +67,12 @@ def environment_failures_scored(
     (`train/agg/all/has_error/mean`); SkyRL-Agent (`rollout_metrics/error_runtime`, and its mask).
     """
     now = recent_mean(environment_failure_rate)
+    over, mostly_over = now > some, now > most
     return fires(
-        now > some,
+        over,
         "The environment failed in {now:.0%} of the rollouts of the last 5 steps.",
-        error=now > most,
-        suffered=now > most,
-        onset=began(now > some, environment_failure_rate > some, step),
+        error=mostly_over,
+        suffered=mostly_over,
+        onset=began(over, environment_failure_rate > some, step),
         now=now,
     )

@@ -71,11 +71,12 @@ def rollouts_aborted(
     (`train/agg/all/cancelled/mean`).
     """
     now = recent_mean(aborted_rate)
+    over, mostly_over = now > lost, now > mostly
     return fires(
-        now > lost,
+        over,
         "{now:.0%} of the rollouts of the last 5 steps were aborted and gave no response.",
-        error=now > mostly,
-        suffered=now > mostly,
-        onset=began(now > lost, aborted_rate > lost, step),
+        error=mostly_over,
+        suffered=mostly_over,
+        onset=began(over, aborted_rate > lost, step),
         now=now,
     )

@@ -51,7 +51,7 @@ def chosen_likelihood_displaced(
 
     ## Why it matters
     The loss contains only the difference of the two. Where both fall, the likelihood goes to responses that are in no
-    pair, and nobody has judged those.
+    pair, and those were never judged.
 
     ## Known false alarms
     Usual to a small degree in published runs; that is why it is a remark.

@@ -21,7 +21,7 @@ from grpo_doctor.series import Column, began, recent_mean
         ),
         Rival(
             "weights of whole sequences",
-            "a product over hundreds of tokens is dominated by one response",
+            "a product under hundreds of tokens is dominated by one response",
             "the same share with token-level weights",
         ),
     ),
@@ -45,7 +45,7 @@ def effective_sample_size_low(
     - `none`: share of the batch, 0 to 1: of 256 responses five carry the gradient.
 
     ## Why it matters
-    The variance of an importance-weighted gradient grows as one over this share. Near 0 a handful of tokens or
+    The variance of an importance-weighted gradient grows as one under this share. Near 0 a handful of tokens or
     responses decides each update, whatever the batch size says.
 
     ## Known false alarms
@@ -60,10 +60,11 @@ def effective_sample_size_low(
     threshold).
     """
     now = recent_mean(effective_sample_share)
+    under = now < low
     return fires(
-        now < low,
+        under,
         "The effective sample size is {now:.1%} of the batch: a few samples carry each update.",
         error=now < none,
-        onset=began(now < low, effective_sample_share < low, step),
+        onset=began(under, effective_sample_share < low, step),
         now=now,
     )

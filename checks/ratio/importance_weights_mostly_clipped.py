@@ -50,10 +50,11 @@ def importance_weights_mostly_clipped(
     prime-rl `is_masked`; AReaL `rs_filtered_fraction`.
     """
     now = recent_mean(weight_clip_fraction)
+    over = now > many
     return fires(
-        now > many,
+        over,
         "The importance weights of {now:.0%} of the tokens are truncated or masked.",
         error=now > most,
-        onset=began(now > many, weight_clip_fraction > many, step),
+        onset=began(over, weight_clip_fraction > many, step),
         now=now,
     )

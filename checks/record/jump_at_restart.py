@@ -114,5 +114,5 @@ def jump_at_restart(
 
 def _what(names: tuple[str, ...], values: tuple[Any, ...]) -> str:
     triples = [values[i : i + 3] for i in range(0, len(values), 3)]
-    told = [f"{n} went from {a:.3g} to {b:.3g}" for n, (jumps, a, b) in zip(names, triples, strict=True) if jumps]
-    return ", and ".join(told)
+    changes = [f"{n} went from {a:.3g} to {b:.3g}" for n, (jumps, a, b) in zip(names, triples, strict=True) if jumps]
+    return ", and ".join(changes)

@@ -41,7 +41,7 @@ def no_gain_since(
     run) covers 60 % of the steps.
 
     ## Thresholds
-    - `rewards`: rewards before which a plateau is not told from a slow gain.
+    - `rewards`: rewards before which a plateau is not distinguished from a slow gain.
     - `share`: share of the steps, 0 to 1, that the plateau covers: with less, the run has learnt for as long as not.
 
     ## Why it matters

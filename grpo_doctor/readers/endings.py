@@ -37,9 +37,7 @@ _SIGNS = (
     ),
     _sign("interrupted", "an interrupt", r"KeyboardInterrupt|\bSIGINT\b|Interrupted by user"),
     _sign("time limit", "a time limit", r"DUE TO TIME LIMIT|\bwalltime\b.{0,40}exceeded"),
-    _sign(
-        "killed", "a kill from outside by the scheduler", r"DUE TO PREEMPTION|\bpreempted\b|\brequeued\b"
-    ),
+    _sign("killed", "a kill from outside by the scheduler", r"DUE TO PREEMPTION|\bpreempted\b|\brequeued\b"),
     _sign(
         "collective timeout",
         "a hang of a collective operation",
@@ -55,7 +53,7 @@ _SIGNS = (
     _sign(
         "killed",
         "a kill from outside",
-        r"\bSIGKILL\b|\bSIGTERM\b|Received signal (?:9|15)\b|[Ss]ignal (?:9|15) \(|^Killed$|CANCELLED AT",
+        r"\bSIGKILL\b|\bSIGTERM\b|(?:Received|got) signal:? \d|[Ss]ignal (?:9|15) \(|^Killed$|CANCELLED AT",
     ),
     _sign(
         "exception",
@@ -100,7 +98,7 @@ def words(end: Ending, rows: int) -> str:
 
 def event(end: Ending) -> Event:
     """An end as an event, its line in the message."""
-    raised = f": {end.raised}" if end.raised else ""
+    raised = f": {end.raised.rstrip(' .:')}" if end.raised else ""
     return Event(kind="end", message=f"{end.what} (line {end.line}){raised}", line=end.line)
 
 

@@ -65,6 +65,7 @@ def test_the_end_is_told(tmp_path: Path, end: str, what: str, line: int, raised:
 def test_a_run_knows_how_it_ended_and_how_often_it_began_again(tmp_path: Path) -> None:
     resumed = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(21, 41))
     run = run_of(tmp_path, "train.log", f"{ROWS}{resumed}Training complete.\n")
+    assert run.ending is not None
     assert (run.ending.kind, run.ending.line, run.restarts) == ("finished", 51, 1)
 
 

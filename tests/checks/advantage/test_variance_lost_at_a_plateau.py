@@ -32,6 +32,15 @@ def test_boundary(share: str, severity: str | None) -> None:
     assert (found.severity if found else None) == severity
 
 
+@pytest.mark.parametrize(
+    ("share", "severity"), [("0.1x60 0.75x140", None), ("0.1x60 0.8x140", "info"), ("0.1x60 0.875x140", "info")]
+)
+def test_exactly_at_a_threshold(share: str, severity: str | None) -> None:
+    limits = {"most": 0.75, "nearly_all": 0.875}
+    found = run_check("ADV016", thresholds=limits, zero_variance_share=share, reward_mean=REWARD)
+    assert (found.severity if found else None) == severity
+
+
 def test_a_solved_task_gets_a_remark_at_most() -> None:
     success = [min(0.2 + 0.78 * n / 40, 0.98) for n in range(200)]
     found = find("ADV016", zero_variance_share="0.1x60 0.95x140", reward_mean=REWARD, success_rate=success)

@@ -22,6 +22,21 @@ def test_boundary_of_the_value_loss(loss: str, fires: bool) -> None:
     assert (run_check("VAL001", value_loss=loss) is not None) is fires
 
 
+@pytest.mark.parametrize(("last", "severity"), [(1.0, "warning"), (1.01, "error")])
+def test_the_loss_that_makes_it_an_error_is_above_twice_the_lowest(last: float, severity: str) -> None:
+    found = find("VAL001", value_explained_variance="0.4x20 -0.2x9", value_loss=f"0.5x20 {last}x9")
+    assert found.severity == severity
+
+
+def test_a_loss_that_is_no_higher_is_not_part_of_the_message() -> None:
+    found = find("VAL001", value_explained_variance="0.4x20 -0.2x9", value_loss="0.5x29")
+    assert found.message == "The critic's explained variance fell from 0.4 to -0.2."
+
+
+def test_a_loss_of_0_at_the_start_has_no_multiple() -> None:
+    assert run_check("VAL001", value_loss="0x10 1x10") is None
+
+
 def test_both_are_an_error_with_both_numbers() -> None:
     found = find("VAL001", value_explained_variance="0.4x20 -0.2x10", value_loss="0.2x20 0.5x10")
     assert found.severity == "error"

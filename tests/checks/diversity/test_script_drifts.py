@@ -34,6 +34,20 @@ def test_boundary(share: str, severity: str | None) -> None:
     assert (found.severity if found else None) == severity
 
 
+def test_boundary_of_the_rise_and_its_onset() -> None:
+    share = {"share": 0.125}
+    assert run_check("DIV006", thresholds=share, other_script_rate="0x10 0.125x10") is not None
+    found = run_check("DIV006", thresholds=share, other_script_rate="0x10 0.0625x5 0.3x5")
+    assert found is not None
+    assert found.onset_step == 16
+
+
+@pytest.mark.parametrize(("chinese", "fires"), [(9, True), (10, False)])
+def test_a_script_that_is_a_tenth_of_the_prompt_is_its_own(chinese: int, fires: bool) -> None:
+    prompt = "果" * chinese + "a" * (100 - chinese)
+    assert (run_check("DIV006", samples=drift("她还剩七个苹果", prompt), reward_mean="0.5x20") is not None) is fires
+
+
 def test_chinese_in_answers_to_english_prompts_is_counted() -> None:
     found = run_check("DIV006", samples=drift("她还剩七个苹果。"), reward_mean="0.5x20")
     assert found is not None

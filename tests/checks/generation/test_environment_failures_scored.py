@@ -22,3 +22,7 @@ def test_the_share_is_reported_with_its_onset() -> None:
 def test_boundary(rate: str, severity: str | None, kind: str | None) -> None:
     found = run_check("GEN012", environment_failure_rate=rate)
     assert ((found.severity, found.kind) if found else (None, None)) == (severity, kind)
+
+
+def test_it_begins_where_single_steps_leave_the_limit() -> None:
+    assert find("GEN012", environment_failure_rate="0x10 0.1x5 0.4x5").onset_step == 16

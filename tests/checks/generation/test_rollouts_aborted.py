@@ -22,5 +22,9 @@ def test_a_batch_that_is_mostly_empty_is_what_the_run_suffers_from() -> None:
     assert find("GEN011", aborted_rate="0.6x9").kind == "outcome"
 
 
+def test_it_begins_where_single_steps_leave_the_limit() -> None:
+    assert find("GEN011", aborted_rate="0x10 0.05x5 0.4x5").onset_step == 16
+
+
 def test_it_clears() -> None:
     assert find("GEN011", aborted_rate="0.3x10 0x20").cleared

@@ -16,7 +16,7 @@ def test_calls_that_end_are_reported_with_their_highest_level() -> None:
         ("4x20 0.4x2", True),
         ("4x20 0.41x9", False),
         ("0.5x20 0.05x2", True),
-        ("0.49x20 0x9", False),  # hardly a tool that was used
+        ("0.49x20 0x9", False),  # a tool that was rarely used
         ("0x10 3x10 0x2", True),  # learnt, then lost
     ],
 )

@@ -16,3 +16,7 @@ def test_the_share_is_reported_with_its_onset() -> None:
 def test_boundary(share: str, severity: str | None) -> None:
     found = run_check("RAT009", effective_sample_share=share)
     assert (found.severity if found else None) == severity
+
+
+def test_it_begins_where_single_steps_leave_the_limit() -> None:
+    assert find("RAT009", effective_sample_share="1x10 0.1x5 0.04x5").onset_step == 16

@@ -29,7 +29,8 @@ def resumed(before: float, after: float, *, at: int = 20, back: int = 3, field: 
 def test_a_reward_that_falls_at_the_restart_is_reported_with_both_levels() -> None:
     found = resumed(0.8, 0.3)
     assert found is not None
-    assert (found.severity, found.onset_step, found.cleared) == ("warning", 18, False)
+    assert (found.severity, found.onset_step, found.detected_step, found.cleared) == ("warning", 18, 22, False)
+    assert found.last_step == 22
     assert found.message == "At the restart at step 18 the reward went from 0.798 to 0.298."
 
 
@@ -48,6 +49,11 @@ def test_a_reward_that_falls_at_the_restart_is_reported_with_both_levels() -> No
 )
 def test_boundary(field: str, before: float, after: float, fires: bool) -> None:
     assert (resumed(before, after, field=field) is not None) is fires
+
+
+def test_a_resume_at_the_second_step_is_no_resume_and_at_the_third_is_one() -> None:
+    assert resumed(0.8, 0.3, back=19) is None
+    assert resumed(0.8, 0.3, back=18) is not None
 
 
 def test_a_run_that_begins_anew_in_the_same_log_is_no_resume() -> None:

@@ -56,6 +56,12 @@ def test_the_success_rate_decides_where_it_is_logged() -> None:
     assert found.message.startswith("The success rate rose from 0.539 to 0.9")
 
 
+@pytest.mark.parametrize(("off", "fires"), [(0.0, True), (0.7, False), (-0.31, False)])
+def test_a_score_beyond_0_and_1_is_not_compared(off: float, fires: bool) -> None:
+    score = [None if value is None else value + off for value in held(0.3, 0.301)]
+    assert (run_check("REW017", reward_mean=curve(0.2, 0.8), eval_score=score) is not None) is fires
+
+
 def test_a_reward_of_unknown_scale_is_not_compared() -> None:
     assert run_check("REW017", reward_mean=curve(2.0, 8.0), eval_score=held(0.3, 0.31)) is None
     scaled = run_check(
