@@ -38,6 +38,7 @@ def batches_mostly_equal(
     rows: int = 10,
     mostly_share: float = 0.8,
     alike_share: float = 0.5,
+    many: int = 100,
 ) -> Fires:
     """On most steps all rewards of the batch are equal, at whatever level, so most steps teach nothing.
 
@@ -51,6 +52,7 @@ def batches_mostly_equal(
     ## Thresholds
     - `rows`: last rewards of which as many must be without spread; twice as many must be recorded.
     - `mostly_share`: share of batches without spread, 0 to 1, from which rewards are mostly equal.
+    - `many`: rewards from which batches that are mostly equal are an error: so many have taught next to nothing.
     - `alike_share`: the same, where reward and length do not differ between those batches either.
 
     ## Why it matters
@@ -74,9 +76,11 @@ def batches_mostly_equal(
     alike = total(tied & (reward_mean == paid) & (response_length_mean == long)) + 1
     share = where(alike >= total(tied), alike_share, mostly_share)
     often = (moving_mean(tied, rows) >= share) & (total(tied) >= share * n)
+    idle = often & (total(dead_share == dead_share) < 1) & ~(reward_gained | reward_solved)
     return fires(
-        often & (n >= 2 * rows) & (total(dead_share == dead_share) < 1) & ~(reward_gained | reward_solved),
-        "All rewards of a batch have been equal on {tied:.0f} of {rows:.0f} rows: those teach nothing{what}.",
+        idle & (n >= 2 * rows),
+        "All rewards of a batch were equal on {tied:.0f} of {rows:.0f} rows, which teach nothing{what}.",
+        error=idle & (n >= many) & (share >= mostly_share),
         hold=(1, 1),
         clear=2 * rows,
         onset=baseline(step, 1),

@@ -1,5 +1,20 @@
+import math
+
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.series import Column, baseline, best, fmax, fmin, isnan, lowest, recent_mean, total, where, words
+from grpo_doctor.series import (
+    Column,
+    baseline,
+    best,
+    fmax,
+    fmin,
+    from_start,
+    isnan,
+    lowest,
+    recent_mean,
+    total,
+    where,
+    words,
+)
 
 
 @check(
@@ -69,15 +84,16 @@ def learning_stall(
     has been another than that and no spread within a batch was recorded; a remark before, and on the only row where it
     is exactly 0.
 
-    **Flat** (warning), from the 40th step on: it has neither gained nor fallen nor is it solved, and its noise leaves
-    no room for a gain of a tenth of the headroom, nor has it gone half of what would have shown; a run that begins at
-    80 % of its top is no stall. Headroom is what lies between the first level and the largest single reward recorded,
-    or 1 where rewards are on a scale of 0 to 1, or else the largest mean reward of a row. On another scale than that of
-    0 to 1 it is enough, from the 80th step on, that the noise leaves no room for a gain of one standard deviation of
-    single rewards, if the headroom is as large: the best of four responses lies that far above their mean. Where the
-    noise would have hidden such a gain it says nothing: the run is unproven. **error** when at the same time over 80 %
-    of the groups are dead, of late and over the whole run, or most responses are cut off: then no patience helps. A
-    held-out score that has gained is learning.
+    **Flat** (warning), from the 40th step on, in a log that holds the start of the run (what follows a gain may well be
+    level): it has neither gained nor fallen nor is it solved, and its noise leaves no room for a gain of a tenth of the
+    headroom, nor has it gone half of what would have shown; a run that begins at 80 % of its top is no stall. Headroom
+    is what lies between the first level and the largest single reward recorded, or 1 where rewards are on a scale of 0
+    to 1, or else the largest mean reward of a row. On another scale than that of 0 to 1 it is enough, from the 80th
+    step on, that the noise leaves no room for a gain of one standard deviation of single rewards, if the headroom is as
+    large: the best of four responses lies that far above their mean. Where the noise would have hidden such a gain it
+    says nothing: the run is unproven. **error** when at the same time 80 % of the groups (of the batches, where groups
+    are not counted) have equal rewards, of late and over the whole run, or most responses are cut off: then no patience
+    helps. A held-out score that has gained is learning.
 
     ## Thresholds
     - `early_rows`: steps before which no reward is called flat, and no finding is an error; twice as many where a
@@ -120,21 +136,22 @@ def learning_stall(
     spread, headroom = total(reward_std) / total(reward_std == reward_std), most - reward_first
     best_of_four = ~reward_unit & (gain < spread) & (spread <= headroom) & (lasted >= 2 * early_rows - 1)
     small = (gain < headroom_share * headroom) | best_of_four
-    flat = long & room & small & ~(better | leans | reward_fallen | unpaid | never)
-    none = fmin(recent_mean(dead_share, rows), total(dead_share) / total(dead_share == dead_share))
+    flat = long & from_start(step) & room & small & ~(better | leans | reward_fallen | unpaid | never)
+    tied = where(isnan(dead_share), where(isnan(reward_std), math.nan, reward_std <= 1e-6), dead_share)
+    none = fmin(recent_mean(tied, rows), total(tied) / total(tied == tied))
     ended = recent_mean(cut_share, rows)
     return fires(
         flat | unpaid | never,
         "The {what}{more}.",
         info=none_yet,
-        error=(unpaid & long) | (flat & ((none > error_dead_share) | (ended > error_cut_share))),
+        error=(unpaid & long) | (flat & ((none >= error_dead_share) | (ended > error_cut_share))),
         hold=(1, 1),
         clear=1,
         onset=baseline(step, 1),
         what=words(_what, rewards, unpaid, none_yet, top, reward_first, reward_now, reward_shown),
         more=where(
-            none > error_dead_share,
-            ", and most groups are dead",
+            none >= error_dead_share,
+            ", and most rewards are equal within their group",
             where(ended > error_cut_share, ", and most responses are cut off", ""),
         ),
         rewards=rewards,

@@ -25,7 +25,7 @@ def test_a_noise_that_would_hide_a_gain_proves_nothing() -> None:
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"zero_variance_groups": "9x60", "groups": "10x60"}, "shown, and most groups are dead."),
+        ({"zero_variance_groups": "9x60", "groups": "10x60"}, "shown, and most rewards are equal within their group."),
         ({"truncated_rate": "0.9x60"}, "shown, and most responses are cut off."),
     ],
 )
@@ -44,8 +44,8 @@ def test_a_fifth_of_live_groups_leaves_hope(dead: str, severity: str) -> None:
     [
         ({"truncated_rate": "0.5x60"}, "warning", "shown."),
         ({"truncated_rate": "0.51x60"}, "error", "shown, and most responses are cut off."),
-        ({"zero_variance_share": "0.75x60"}, "warning", "shown."),
-        ({"zero_variance_share": "0.76x60"}, "error", "shown, and most groups are dead."),
+        ({"zero_variance_share": "0.74x60"}, "warning", "shown."),
+        ({"zero_variance_share": "0.75x60"}, "error", "shown, and most rewards are equal within their group."),
     ],
 )
 def test_exactly_the_share_is_not_most(columns: dict[str, Any], severity: str, words: str) -> None:
