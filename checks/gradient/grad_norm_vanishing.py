@@ -4,6 +4,7 @@ from grpo_doctor.series import Column, baseline, from_start, row, total
 
 @check(
     "GRD003",
+    vital=True,
     severity="warning",
     explains=("STL001",),
     rivals=(

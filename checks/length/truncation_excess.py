@@ -93,18 +93,18 @@ def truncation_excess(
     More than 10 % of the responses of the last 5 rows (or of all, while they are fewer) cut, and on three of them: a
     warning (one cut response in eight is chance); more than half of them on each row so far is no chance, from the
     first row on. It is an **error** where more than half of the last 10 rows is cut, from the 10th step on, and the
-    reward has fallen or has been one number all along; and from the 60th step on where over 80 % have been cut, over
-    the whole run, over 10 rows and lately, and the mean of rewards that are too few to tell a gain is not above the
-    first: then the run suffers from it whatever its reward says, it is an outcome, and a small gain does not soften it.
-    That takes a share that is logged. Half of the responses cut is how many runs begin that learn; a reward that stays
-    flat beside it is STL001's to tell. It is an **info** where it costs nothing that shows: where no more than half is
-    cut and the reward has not fallen, and where the reward has gained, unless over 80 % have been cut over the whole
-    run by a share that is logged. It is no error where the reward has gained or stands at 80 % of its top, nor where
-    truncation is falling (Kendall's tau over those rows below -0.4). Where the reward has components for form and
-    others, the others must have gained; where only the sum is known, it must have gained half a standard deviation of
-    single rewards (on a scale of 0 to 1 that is at most 0.5, which is taken where it is not recorded; where the scale
-    is another and no spread is recorded, every gain that shows counts). A share that only the mean length tells is
-    softened by every gain.
+    reward has fallen, or over 80 % and the reward has been one number all along; and from the 60th step on where over
+    80 % have been cut, over the whole run, over 10 rows and lately, and the mean of rewards that are too few to tell a
+    gain is not above the first: then the run suffers from it whatever its reward says, it is an outcome, and a small
+    gain does not soften it. That takes a share that is logged. Half of the responses cut is how many runs begin that
+    learn; a reward that stays flat beside it is STL001's to tell. It is an **info** where it costs nothing that shows:
+    where no more than half is cut and the reward has not fallen, and where the reward has gained, unless over 80 % have
+    been cut over the whole run by a share that is logged. It is no error where the reward has gained or stands at 80 %
+    of its top, nor where truncation is falling (Kendall's tau over those rows below -0.4). Where the reward has
+    components for form and others, the others must have gained; where only the sum is known, it must have gained half a
+    standard deviation of single rewards (on a scale of 0 to 1 that is at most 0.5, which is taken where it is not
+    recorded; where the scale is another and no spread is recorded, every gain that shows counts). A share that only the
+    mean length tells is softened by every gain.
 
     Where no share is recorded, the mean length over 10 rows tells it: from 95 % of the declared limit, of a largest
     length that stands still, or of the longest mean where other means are broken numbers and that one has come three
@@ -172,7 +172,7 @@ def truncation_excess(
     mean = total(reward_mean) / total(reward_mean == reward_mean)
     rises = isnan(reward_shown) & (mean > baseline(reward_mean, 1))
     tried = (lasted >= early_steps - 1) & suffered & (over_rows > outcome_share) & ~rises & ~isnan(cut_share)
-    hurt = ((reward_fallen | one_value) & (over_rows > bad)) | tried
+    hurt = (reward_fallen & (over_rows > bad)) | (one_value & (over_rows > outcome_share)) | tried
     return fires(
         often & costs & ~(reward_gained & reward_solved) & ~(paid & isnan(cut_share)),
         "{cut:.0%} of the responses are cut at the length limit{by_length}.",
@@ -180,7 +180,7 @@ def truncation_excess(
         error=hurt & often & (reward_mean == reward_mean) & ~better & stays,
         hold=(1, 1),
         suffered=suffered,
-        onset=began(often, share > warn, step),
+        onset=where(total(share > warn) == n, baseline(step, 1), began(often, share > warn, step)),
         by_length=words(_by, where(isnan(cut_share), length, np.nan)),
         cut=lately,
     )

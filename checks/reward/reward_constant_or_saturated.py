@@ -23,6 +23,7 @@ from grpo_doctor.series import (
 
 @check(
     "REW001",
+    vital=True,
     kind="outcome",
     severity="info",
     confidence="high",
@@ -159,6 +160,7 @@ def reward_constant_or_saturated(
         clear=steps,
         onset=where(unsolved, latest(where(alike == 1, step, math.nan)), math.nan),
         what=words(_what, level, varied, where(constant, alike, steps)),
+        constant=unsolved,
         level=level,
         rows=where(constant, alike, steps),
         why=why,
