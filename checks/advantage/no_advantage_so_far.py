@@ -29,7 +29,7 @@ from grpo_doctor.series import Column, baseline, best, fmax, is_any, isnan, lowe
         ),
         Rival("chance", "the first prompts are all too hard or all too easy", "the next rows"),
     ),
-    remedies=("filter-dead-groups", "temperature-one"),
+    remedies=("check-the-reward", "filter-dead-groups", "temperature-one"),
 )
 def no_advantage_so_far(
     step: Column,

@@ -20,11 +20,12 @@ def steps_otherwise(optimizer: object) -> float:
     ),
     explains_from="warning",
     run_types=("rl", "preference"),
-    remedies=("lower-learning-rate",),
+    remedies=("lower-learning-rate", "raise-learning-rate"),
 )
 def learning_rate_out_of_range(
     learning_rate: Column = any_of("settings.learning_rate", "learning_rate"),
     lora: Column = any_of("settings.use_peft", "settings.lora_r", "settings.use_lora", optional=True),
+    known: Column = any_of("settings.use_peft", "settings.lora_r", "settings.use_lora", "kl", "grad_norm"),
     model: Column = any_of("settings.model", "settings.model_name_or_path", optional=True),
     declared: Column = any_of("settings.learning_rate", optional=True),
     optimizer: Column = any_of("settings.optimizer", "settings.optim", optional=True),
@@ -92,6 +93,7 @@ def learning_rate_out_of_range(
         "The learning rate of {peak:.2g} is outside the usual range ({low:g} to {top:g}).",
         hold=(1, 1),
         warning=wild | (high & (peak >= full_warning_rate)) | (low & (peak <= standing_rate)),
+        too_low=low,
         peak=peak,
         low=5e-7 + ~(lora == 0) * 4.5e-6,
         top=3e-6 + ~(lora == 0) * 4.7e-5,

@@ -23,7 +23,7 @@ from grpo_doctor.series import Column, baseline, best, isnan, latest, moving_mea
             "reward_std against the rewards of one step by hand",
         ),
     ),
-    remedies=("filter-dead-groups", "raise-group-size"),
+    remedies=("check-the-reward", "filter-dead-groups", "raise-group-size"),
 )
 def batches_mostly_equal(
     reward_mean: Column,

@@ -45,6 +45,7 @@ def reward_collapse(
     success_since: Column = None,
     *,
     floor_share: float = 0.1,
+    few: float = 0.1,
 ) -> Fires:
     """The reward, or the success rate, has fallen from the level that it had reached.
 
@@ -57,6 +58,7 @@ def reward_collapse(
 
     ## Thresholds
     - `floor_share`: share of the range above the lowest reward within which it is critical, 0 to 1.
+    - `few`: success rate up to which there is hardly anything to fall from.
 
     ## Why it matters
     This is what a run dies of, whatever the cause, and it often comes with flat or rising entropy: rules about
@@ -73,7 +75,7 @@ def reward_collapse(
     Public runs with this outcome: ShibukiZero/assignment5-alignment, no-clip run (reward 0 from step 137 of 200), clip
     run (0 from step 196 after NaN at 195) and broad_e16_tb256 (0 from about step 7).
     """
-    other = ~(reward_fallen > 0) & (success_fallen > 0)
+    other = ~(reward_fallen > 0) & (success_fallen > 0) & (success_best > few)
     floor = where(other, lowest(success_rate), lowest(reward_mean))
     best, now = where(other, success_best, reward_best), where(other, success_now, reward_now)
     since, lost = where(other, success_since, reward_since), where(other, success_lost, reward_lost) > 0

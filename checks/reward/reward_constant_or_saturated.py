@@ -41,6 +41,7 @@ from grpo_doctor.series import (
         ),
     ),
     remedies=(
+        "check-the-reward",
         remedy(
             "match-difficulty",
             "Give the policy prompts that it solves sometimes",

@@ -46,7 +46,7 @@ from grpo_doctor.series import (
         ),
         Rival("more time is needed", "sparse success takes hundreds of steps", "the success rate at K = 64 samples"),
     ),
-    remedies=("filter-dead-groups", "raise-group-size"),
+    remedies=("check-the-reward", "filter-dead-groups", "raise-group-size"),
 )
 def learning_stall(
     step: Column,
@@ -88,7 +88,8 @@ def learning_stall(
 
     **Nearly 0** (warning): more than 20 rewards that are not negative, all below 0.01.
 
-    **Flat** (warning), where more than 20 rewards lie within 1 % of their size, and from the 40th step on, in a log
+    **Flat** (warning), where more than 20 rewards lie within 1 % of their size and
+    below the largest single one, and from the 40th step on, in a log
     that holds the start of the run (what follows a gain may well be level): it has neither gained nor fallen nor is it
     solved, and its noise leaves no room for a gain of a tenth of the headroom, nor has it gone half of what would have
     shown; a run that begins at 80 % of its top is no stall. Headroom is what lies between the first level and the
@@ -137,7 +138,9 @@ def learning_stall(
     alike = (top <= low) & ~(best(reward_std) > 1e-6) & ~(best(reward_max) > top)
     none_yet = alike & (top <= 0) & ((top == 0) | (rewards > 1)) & ~eval_gained
     never = none_yet & (rewards >= silent_rewards)
-    still = (top - low <= moved_share * fmin(abs(top), abs(low))) & ~reward_unit & (rewards > rows) & ~none_yet
+    above = where(isnan(best(reward_max)), math.inf, best(reward_max) - top)
+    step_of = moved_share * fmin(abs(top), abs(low))
+    still = (top - low <= step_of) & (above > step_of) & ~reward_unit & (rewards > rows) & ~none_yet
     nearly_none = (low >= 0) & (top < nothing) & (rewards > rows) & ~(unpaid | never | better)
     gain = reward_now - reward_first + reward_shown  # the largest that the noise leaves possible
     room = (most <= 0) | (reward_first < done_share * most)
@@ -161,7 +164,7 @@ def learning_stall(
         more=where(
             (none >= error_dead_share) & ~none_yet,
             ", and most rewards are equal within their group",
-            where(ended > error_cut_share, ", and most responses are cut off", ""),
+            where((ended > error_cut_share) & ~none_yet, ", and most responses are cut off", ""),
         ),
         constant=none_yet | unpaid,
         rewards=rewards,

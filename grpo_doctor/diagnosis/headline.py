@@ -80,7 +80,7 @@ def unsick(
         return "None of the checks found the metrics that it needs, so nothing could be judged."
     if verdict == "unproven":
         told = shown(success, learning, run.run_type)
-        return f"No problem found, but {told[0].lower()}{told[1:]}"
+        return told if lost(success) else f"No problem found, but {told[0].lower()}{told[1:]}"
     return f"{shown(success, learning, run.run_type)} No problem found in the recorded metrics."
 
 

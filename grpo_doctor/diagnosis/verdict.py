@@ -23,6 +23,7 @@ from .early_indicators import Before, Moved, Recorded, before
 from .faq import answers_of
 from .headline import ENOUGH, lost, shown, sick, stuck, together, unsick
 from .remedies import REMEDIES
+from .remedy_gate import senseless
 from .tables import before_next_run, tables_of
 
 if TYPE_CHECKING:
@@ -210,12 +211,13 @@ def _link(
 
 
 def same_in_other_words(cause: Finding, effect: Finding) -> bool:
-    """Whether a finding is read off nothing but the series of another, or, beside a constant reward, off what that
-    makes constant. A proven mechanism is never the same."""
+    """Whether what is suffered is read off the very series of another finding, or whether anything is read off what a
+    constant reward makes constant. A proven mechanism is never the same."""
     if cause.kind == "defect":
         return False
     read = set(cause.columns)
-    return bool(read) and (read == set(effect.columns) or (bool(effect.evidence.get("constant")) and read <= OF_REWARD))
+    same = cause.kind == "outcome" and read == set(effect.columns)
+    return bool(read) and (same or (bool(effect.evidence.get("constant")) and read <= OF_REWARD))
 
 
 def _needed(cause: Finding, effect: Finding) -> Severity:
@@ -274,8 +276,16 @@ def _assign_roles(findings: list[Finding], active: list[Finding]) -> tuple[Findi
     return outcome, max(mechanisms or able.values(), key=_strength, default=None)
 
 
-def _treat(catalogue: Catalogue, findings: list[Finding], active: list[Finding], proven: bool) -> None:
-    """Attaches rivals and remedies; a remedy that an active finding makes senseless is withheld with the reason.
+def _treat(
+    catalogue: Catalogue,
+    findings: list[Finding],
+    active: list[Finding],
+    settings: Mapping[str, Any],
+    first: float,
+    proven: bool,
+) -> None:
+    """Attaches rivals and remedies; a remedy that an active finding, a declared setting or the log makes senseless is
+    withheld with the reason.
 
     Of what is ``proven`` on the code the probe's own remedies come first.
     """
@@ -283,6 +293,8 @@ def _treat(catalogue: Catalogue, findings: list[Finding], active: list[Finding],
     for finding in sorted(active, key=_strength, reverse=True):
         for remedy_id, because in catalogue.checks[finding.code].withholds.items():
             withheld.setdefault(remedy_id, f"{finding.code} {finding.name}: {because}")
+    for remedy_id, because in senseless(settings, active, first):
+        withheld.setdefault(remedy_id, because)
     for finding in findings:
         check = catalogue.checks[finding.code]
         offered = dict.fromkeys((*check.probe_remedies, *check.remedies)) if proven else check.remedies
@@ -323,7 +335,7 @@ def diagnosis_of(
     )
     active = [f for f in findings if not f.cleared]
     outcome, cause = _headed(*_assign_roles(findings, active), active, learning)
-    _treat(catalogue, findings, active, proven=run.run_type == "probe")
+    _treat(catalogue, findings, active, run.settings, -math.inf if first is None else first, run.run_type == "probe")
     head, begun = cause or outcome, outcome or cause
     _arrange(run, findings, head, outcome)
     verdict = _verdict(run, active, coverage, stands, rows)
