@@ -2,7 +2,7 @@ import re
 
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.preflight.model_size import billions
-from grpo_doctor.series import Column, best, each, previous
+from grpo_doctor.series import Column, best, each, isnan, previous
 
 _OTHER_STEPS = re.compile(r"(?i)sgd|muon|prodigy|d-?adapt|lion|shampoo|\bsoap|\bsam\b")
 
@@ -12,13 +12,25 @@ def steps_otherwise(optimizer: object) -> float:
     return float(isinstance(optimizer, str) and _OTHER_STEPS.search(optimizer[:200]) is not None)
 
 
-@check("CFG002", severity="info", remedies=("lower-learning-rate",))
+@check(
+    "CFG002",
+    severity="info",
+    explains=(
+        *("KL001", "KL008", "GRD001", "GRD002", "GRD009", "ENT001", "ENT003", "LEN001", "REW009", "STL001", "PRF003"),
+    ),
+    explains_from="warning",
+    run_types=("rl", "preference"),
+    remedies=("lower-learning-rate", "raise-learning-rate"),
+)
 def learning_rate_out_of_range(
     learning_rate: Column = any_of("settings.learning_rate", "learning_rate"),
-    lora: Column = any_of("settings.use_peft", "settings.lora_r", "settings.use_lora"),
+    lora: Column = any_of("settings.use_peft", "settings.lora_r", "settings.use_lora", optional=True),
+    known: Column = any_of("settings.use_peft", "settings.lora_r", "settings.use_lora", "kl", "grad_norm"),
     model: Column = any_of("settings.model", "settings.model_name_or_path", optional=True),
     declared: Column = any_of("settings.learning_rate", optional=True),
     optimizer: Column = any_of("settings.optimizer", "settings.optim", optional=True),
+    kl: Column = None,
+    grad_norm: Column = None,
     *,
     full_info_rate: float = 1e-5,
     full_warning_rate: float = 5e-5,
@@ -27,6 +39,8 @@ def learning_rate_out_of_range(
     highest_adapter_rate: float = 1e-3,
     large_model_billions: float = 0.1,
     warmup_steps: int = 10,
+    flies_kl: float = 1.5,
+    flies_norm: float = 20.0,
 ) -> Fires:
     """The learning rate is outside what works for this kind of training.
 
@@ -34,8 +48,9 @@ def learning_rate_out_of_range(
     The highest learning rate so far, or the declared one. Full fine-tuning of a model of at least 0.1 billion
     parameters (by its name) above 1e-5: info, from 5e-5 on, the default of supervised training: warning. LoRA at 2e-6
     or below: info, at 5e-7 or below: warning; a recorded rate only once ten rows have not raised it. LoRA from 1e-3 on,
-    unless the model is known to be smaller: warning. What does not say whether it trains an adapter is skipped, and so
-    is an optimizer whose steps are not Adam's (SGD, SAM, Muon, Prodigy, D-Adaptation, Lion, Shampoo, SOAP).
+    unless the model is known to be smaller: warning. Where it is not known whether an adapter is trained, only a rate
+    from 1e-3 on counts, beside a KL above 1.5 nats per token or a gradient norm above 20: warning. Skipped is an
+    optimizer whose steps are not Adam's (SGD, SAM, Muon, Prodigy, D-Adaptation, Lion, Shampoo, SOAP).
 
     ## Thresholds
     - `full_info_rate`: learning rate of full fine-tuning above which it is an info.
@@ -44,6 +59,8 @@ def learning_rate_out_of_range(
     - `standing_rate`: learning rate of LoRA up to which it is a warning.
     - `highest_adapter_rate`: learning rate of LoRA from which it is a warning.
     - `large_model_billions`: billions of parameters from which the limits above hold.
+    - `flies_kl`: KL, nats per token, that shows where the kind of training is not known that the rate is too high.
+    - `flies_norm`: the same of the gradient norm.
     - `warmup_steps`: rows without a rise after which a warm-up is over.
 
     ## Why it matters
@@ -68,14 +85,16 @@ def learning_rate_out_of_range(
     size = each(billions, model)
     high = adam & (lora == 0) & (peak > full_info_rate) & (size >= large_model_billions)
     settled = (peak == previous(peak, warmup_steps)) | (peak == declared)
-    wild = adam & (lora > 0) & (peak >= highest_adapter_rate) & ~(size < large_model_billions)
+    flies = isnan(lora) & ((best(kl) > flies_kl) | (best(grad_norm) > flies_norm))
+    wild = adam & ((lora > 0) | flies) & (peak >= highest_adapter_rate) & ~(size < large_model_billions)
     low = adam & (lora > 0) & settled & (peak > 0) & (peak <= adapter_rate)
     return fires(
         high | low | wild,
         "The learning rate of {peak:.2g} is outside the usual range ({low:g} to {top:g}).",
         hold=(1, 1),
         warning=wild | (high & (peak >= full_warning_rate)) | (low & (peak <= standing_rate)),
+        too_low=low,
         peak=peak,
-        low=5e-7 + (lora > 0) * 4.5e-6,
-        top=3e-6 + (lora > 0) * 4.7e-5,
+        low=5e-7 + ~(lora == 0) * 4.5e-6,
+        top=3e-6 + ~(lora == 0) * 4.7e-5,
     )

@@ -50,6 +50,8 @@ PARTS, WIDEST = (16, 8, 4), 3
 SINGLES, APART = 24, 0.87
 """So few held-out scores, whose noise is independent, need show no levels and go only so much further, for little has
 been paid for looks; and so few rows tell a collapse by the last two of them."""
+LINE = 6
+"""Values that a line may be fitted to, by which one that comes after them is judged."""
 SURE = 2.0
 """Times as far as the noise reaches from which a drop need show no levels: of flat runs hardly one ever goes so far."""
 OWN, HINT = 5, 0.5
@@ -190,9 +192,9 @@ class Standing:
 
     @cached_property
     def fallen(self) -> int:
-        if not any(map(self._grade, self._drops)):
+        if not any(map(self._grade, self._drops)) and not self._last_drop:
             return 0  # whatever the noise
-        fell = self._shows() or (self._apart and self._bins <= SHORT and sinks(self._means))
+        fell = bool(self._last_drop) or self._shows() or (self._apart and self._bins <= SHORT and sinks(self._means))
         return self._grade(self._drop) if fell else 0
 
     @property
@@ -332,8 +334,26 @@ class Standing:
         return bool(self._means[-2:].max() < 2 * before.min() - before.max())
 
     @cached_property
+    def _last_drop(self) -> Drop | None:
+        """The last of few values that are measured far apart, where it lies further below the line of all before than
+        those scatter about it: a window has no level for one value."""
+        before, n = self._means[:-1], self._bins - 1
+        if not (self._few and n >= LINE):
+            return None
+        at = np.arange(n) - (n - 1) / 2
+        slope, level = float(at.dot(before) / at.dot(at)), float(before.mean())
+        rest = before - level - slope * at
+        ahead = (n + 1) / 2
+        error = math.sqrt(float(rest.dot(rest)) / (n - 2) * (1 + 1 / n + ahead**2 / float(at.dot(at))))
+        end, expected = float(self._means[-1]), level + slope * ahead
+        fell = min(expected, float(before.min())) - end > critical(FALL, n - 2) * max(error, self._noise.least)
+        return Drop(float(before.max()), end, int(before.argmax()), 1, 1) if fell else None
+
+    @cached_property
     def _drop(self) -> Drop:
         """The drop that is told: of windows of one size where these show it, for wide ones blur the levels."""
+        if self._last_drop is not None:
+            return self._last_drop
         sharp = (drop for ratio, drop in self._furthest if ratio > 1 and drop.rows == drop.wide <= self._lengths[-1])
         return next(sharp, self._furthest[0][1])
 
