@@ -27,6 +27,7 @@ def clip_bound_of_the_other_ratio(
     updates: Column = any_of("settings.updates_per_rollout", optional=True),
     upper: Column = any_of("settings.epsilon_high", optional=True),
     framework: Column = any_of("settings.framework", optional=True),
+    weight: Column = any_of("settings.cispo_bound_is_weight", optional=True),
     *,
     wide_from: float = 0.05,
     narrow_below: float = 2e-3,
@@ -64,7 +65,7 @@ def clip_bound_of_the_other_ratio(
     other = is_any(loss_type, "cispo", "vespo", "sapo")
     idle, strict = sequence & (epsilon >= wide_from), ~sequence & (epsilon > 0) & (epsilon <= narrow_below)
     bound = where(upper == upper, upper, epsilon)
-    capped = is_any(loss_type, "cispo") & is_any(framework, "TRL", "Unsloth") & (bound > 0) & (bound < 1)
+    capped = is_any(loss_type, "cispo") & (weight == 1) & (bound > 0) & (bound < 1)
     wrong = (idle | strict) & ~other
     unsaid = strict & is_any(framework, "hand-written trainer") & ~is_any(level, "token")
     return fires(

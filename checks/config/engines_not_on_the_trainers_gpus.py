@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.diagnosis.remedies import remedy
-from grpo_doctor.series import Column, is_any
+from grpo_doctor.series import Column
 
 
 @check(
@@ -22,7 +22,7 @@ def engines_not_on_the_trainers_gpus(
     world: Column = any_of("settings.world_size"),
     engines: Column = any_of("settings.engine_gpus"),
     together: Column = any_of("settings.colocated"),
-    framework: Column = any_of("settings.framework"),
+    fill: Column = any_of("settings.colocated_engines_fill_gpus"),
     apart: Column = any_of("settings.async_level", optional=True),
 ) -> Fires:
     """Engines that share the trainer's GPUs take more or fewer of them than there are.
@@ -43,7 +43,7 @@ def engines_not_on_the_trainers_gpus(
     ## Sources
     OpenRLHF `openrlhf/cli/train_ppo_ray.py` (assertion under `colocate_all_models`), v0.6.4 to v0.11.0.
     """
-    uneven = (world != engines) & (together == 1) & is_any(framework, "OpenRLHF") & ~(apart > 0)
+    uneven = (world != engines) & (together == 1) & (fill == 1) & ~(apart > 0)
     return fires(
         uneven,
         "Colocated engines take {engines:.0f} GPUs, the actor {world:.0f}.",

@@ -22,8 +22,8 @@ def eval_batch_not_whole_groups(
     batch: Column = any_of("settings.eval_batch"),
     group_size: Column = any_of("settings.eval_group_size", "settings.group_size"),
     evaluation: Column = any_of("settings.evaluation"),
-    framework: Column = any_of("settings.framework"),
     own: Column = any_of("settings.own_program", optional=True),
+    checked: Column = any_of("settings.checks_eval_batch", optional=True),
 ) -> Fires:
     """The evaluation batch is no whole number of groups.
 
@@ -43,7 +43,7 @@ def eval_batch_not_whole_groups(
     ## Sources
     TRL `GRPOConfig.__post_init__`.
     """
-    on = ~is_any(evaluation, "no", "No", "NO") & is_any(framework, "TRL", "TRL RLOO")
+    on = ~is_any(evaluation, "no", "No", "NO") & (checked == 1)
     uneven = on & (batch % group_size != 0)
     return fires(
         uneven,

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.series import Column, is_any
+from grpo_doctor.series import Column
 
 
 @check(
@@ -12,6 +12,7 @@ def group_of_one(
     group_size: Column,
     grouped: Column = any_of("settings.group_baseline"),
     framework: Column = any_of("settings.framework"),
+    refuses: Column = any_of("settings.refuses_group_of_one", optional=True),
 ) -> Fires:
     """The trainer refuses a group of one response: there is nothing to compare it with.
 
@@ -35,9 +36,8 @@ def group_of_one(
     TRL `GRPOConfig.__post_init__`: "GRPO requires at least 2 generations per prompt"; ms-swift `rlhf_args.py`:
     "num_generations must be greater than 1 for GRPO"; OpenRLHF `train_ppo_ray.py`.
     """
-    refuses = is_any(framework, "TRL", "TRL RLOO", "Unsloth", "OpenRLHF", "ms-swift")
     return fires(
-        (group_size <= 1) & (grouped == 1) & refuses,
+        (group_size <= 1) & (grouped == 1) & (refuses == 1),
         "{framework} refuses to train on groups of {k:.0f}: no response has another to be compared with.",
         hold=(1, 1),
         k=group_size,

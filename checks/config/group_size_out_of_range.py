@@ -7,6 +7,7 @@ def group_size_out_of_range(
     group_size: Column,
     grouped: Column = any_of("settings.group_baseline", optional=True),
     framework: Column = any_of("settings.framework", optional=True),
+    refuses: Column = any_of("settings.refuses_group_of_one", optional=True),
     estimator: Column = any_of("settings.adv_estimator", optional=True),
     own_group: Column = any_of("settings.own_group", optional=True),
     steps: Column = any_of("settings.max_steps", optional=True),
@@ -40,7 +41,7 @@ def group_size_out_of_range(
     """
     own = is_any(estimator, "gae", "gae_general", "reinforce", "reinforce_plus_plus", "reinforce++", "remax", "ppo")
     asked = ~(own | (grouped == 0))
-    refused = (grouped == 1) & is_any(framework, "TRL", "TRL RLOO", "Unsloth", "OpenRLHF", "ms-swift")
+    refused = (grouped == 1) & (refuses == 1)
     alone = asked & (group_size <= 1) & ~refused & ~(own_group == 1)
     return fires(
         alone | (asked & (group_size > 1) & (group_size < group_below)),

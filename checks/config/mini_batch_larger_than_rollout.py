@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.diagnosis.remedies import remedy
-from grpo_doctor.series import Column, is_any
+from grpo_doctor.series import Column
 
 
 @check(
@@ -22,8 +22,8 @@ from grpo_doctor.series import Column, is_any
 def mini_batch_larger_than_rollout(
     update: Column = any_of("settings.update_prompts"),
     rollout: Column = any_of("settings.rollout_prompts"),
-    framework: Column = any_of("settings.framework"),
-    older: Column = any_of("settings.older_verl", optional=True),
+    refuses: Column = any_of("settings.refuses_larger_mini_batch"),
+    older: Column = any_of("settings.sizes_unchecked", optional=True),
     dynamic: Column = any_of("settings.dynamic_batch", optional=True),
 ) -> Fires:
     """A mini-batch holds more prompts than the rollout that it is cut from.
@@ -44,7 +44,7 @@ def mini_batch_larger_than_rollout(
     ## Sources
     verl `ActorConfig.validate`; EasyR1 `ray_trainer.py`; SkyRL `train/utils/utils.py`; verl-project/verl PR 552.
     """
-    above = (update > rollout) & is_any(framework, "verl", "EasyR1", "SkyRL")
+    above = (update > rollout) & (refuses == 1)
     return fires(
         above,
         "A mini-batch of {update:.0f} prompts is larger than the rollout of {rollout:.0f}.",

@@ -24,7 +24,7 @@ def mini_batch_not_whole_micro_batches(
     group_size: Column = any_of("settings.group_size"),
     world: Column = any_of("settings.world_size"),
     micro: Column = any_of("settings.micro_responses"),
-    framework: Column = any_of("settings.framework"),
+    refuses: Column = any_of("settings.refuses_uneven_micro_batch"),
     launched: Column = any_of("settings.by_command"),
     parallel: Column = any_of("settings.sequence_parallel", optional=True),
     dynamic: Column = any_of("settings.dynamic_batch", optional=True),
@@ -56,7 +56,7 @@ def mini_batch_not_whole_micro_batches(
     share = share - share % 1
     plain = ~(dynamic == 1) & ~is_any(strategy, "megatron") & ~(megatron == megatron) & ~(apart > 0)
     return fires(
-        ((share % micro != 0) | (share < 1)) & (launched == 1) & plain & is_any(framework, "verl", "SkyRL"),
+        ((share % micro != 0) | (share < 1)) & (launched == 1) & plain & (refuses == 1),
         "A GPU's share of a mini-batch, {share:.0f} responses, is no whole number of micro-batches of {micro:.0f}.",
         hold=(1, 1),
         share=share,

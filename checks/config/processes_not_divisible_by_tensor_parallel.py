@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.diagnosis.remedies import remedy
-from grpo_doctor.series import Column, is_any
+from grpo_doctor.series import Column
 
 
 @check(
@@ -22,7 +22,7 @@ from grpo_doctor.series import Column, is_any
 def processes_not_divisible_by_tensor_parallel(
     world: Column = any_of("settings.world_size"),
     parallel: Column = any_of("settings.tensor_parallel"),
-    framework: Column = any_of("settings.framework"),
+    shared: Column = any_of("settings.engine_shares_gpus"),
     launched: Column = any_of("settings.by_command", optional=True),
     apart: Column = any_of("settings.engine_nodes", optional=True),
 ) -> Fires:
@@ -45,7 +45,7 @@ def processes_not_divisible_by_tensor_parallel(
     ## Sources
     verl `fsdp_workers.py` (rollout device mesh).
     """
-    uneven = (world % parallel != 0) & is_any(framework, "verl", "EasyR1") & ~(apart > 0)
+    uneven = (world % parallel != 0) & (shared == 1) & ~(apart > 0)
     return fires(
         uneven,
         "{world:.0f} GPUs are no whole number of engines of {parallel:.0f}.",

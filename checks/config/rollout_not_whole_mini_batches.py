@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.diagnosis.remedies import remedy
-from grpo_doctor.series import Column, is_any, isnan, where
+from grpo_doctor.series import Column, isnan, where
 
 
 @check(
@@ -21,9 +21,10 @@ from grpo_doctor.series import Column, is_any, isnan, where
 def rollout_not_whole_mini_batches(
     update: Column = any_of("settings.update_prompts", "settings.update_responses"),
     prompts: Column = any_of("settings.rollout_prompts"),
-    framework: Column = any_of("settings.framework"),
     responses: Column = any_of("settings.rollout_responses", optional=True),
     in_prompts: Column = any_of("settings.update_prompts", optional=True),
+    refuses: Column = any_of("settings.refuses_uneven_mini_batch", optional=True),
+    drops: Column = any_of("settings.drops_uneven_rest", optional=True),
 ) -> Fires:
     """The rollout is no whole number of mini-batches.
 
@@ -52,8 +53,8 @@ def rollout_not_whole_mini_batches(
         uneven,
         "A rollout of {rollout:.0f} {what} is no whole number of mini-batches of {update:.0f}.",
         hold=(1, 1),
-        warning=uneven & is_any(framework, "slime"),
-        error=uneven & is_any(framework, "EasyR1", "SkyRL"),
+        warning=uneven & (drops == 1),
+        error=uneven & (refuses == 1),
         rollout=rollout,
         what=where(by_response, "responses", "prompts"),
         update=update,

@@ -21,7 +21,7 @@ from grpo_doctor.series import Column, is_any
 def rollout_not_whole_on_gpus(
     responses: Column = any_of("settings.rollout_responses"),
     world: Column = any_of("settings.world_size"),
-    framework: Column = any_of("settings.framework"),
+    refuses: Column = any_of("settings.refuses_uneven_rollout"),
     launched: Column = any_of("settings.by_command"),
     dynamic: Column = any_of("settings.dynamic_batch", optional=True),
     strategy: Column = any_of("settings.strategy", optional=True),
@@ -51,7 +51,7 @@ def rollout_not_whole_on_gpus(
     """
     plain = ~(dynamic == 1) & ~is_any(strategy, "megatron") & ~(megatron == megatron) & ~(apart > 0) & ~(own == 1)
     return fires(
-        (responses % world != 0) & (launched == 1) & plain & is_any(framework, "verl", "EasyR1"),
+        (responses % world != 0) & (launched == 1) & plain & (refuses == 1),
         "A rollout of {responses:.0f} responses cannot be shared out evenly to {world:.0f} GPUs.",
         hold=(1, 1),
         responses=responses,

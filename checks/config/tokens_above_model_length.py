@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.series import Column, fmax, is_any, isnan, where
+from grpo_doctor.series import Column, fmax, isnan, where
 
 
 @check(
@@ -12,7 +12,8 @@ def tokens_above_model_length(
     model: Column = any_of("settings.model_length"),
     needed: Column = any_of("settings.total_tokens_needed", optional=True),
     response: Column = any_of("settings.max_new_tokens", optional=True),
-    framework: Column = any_of("settings.framework", optional=True),
+    whole: Column = any_of("settings.prompt_within_response_limit", optional=True),
+    of_training: Column = any_of("settings.model_length_is_of_training", optional=True),
 ) -> Fires:
     """Prompt and response together are longer than what the engine is told to hold.
 
@@ -36,7 +37,7 @@ def tokens_above_model_length(
     ## Sources
     verl-project/verl#673; huggingface/trl#4358; modelscope/ms-swift#3876 (1024 of both); vLLM `max_model_len`.
     """
-    full = (response == model) & ~is_any(framework, "NeMo-RL", "axolotl", "prime-rl")
+    full = (response == model) & ~(whole == 1)
     alone = isnan(needed) & ((response > model) | full)
     return fires(
         (needed > model) | alone,
@@ -44,6 +45,6 @@ def tokens_above_model_length(
         hold=(1, 1),
         tokens=fmax(needed, response),
         what=where(alone, "response, and a prompt before them,", "prompt and response"),
-        into=where(is_any(framework, "prime-rl"), "a sample for training of", "the engine's"),
+        into=where(of_training == 1, "a sample for training of", "the engine's"),
         length=model,
     )

@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.diagnosis.remedies import remedy
-from grpo_doctor.series import Column, is_any, isnan
+from grpo_doctor.series import Column, isnan
 
 
 @check(
@@ -21,7 +21,7 @@ from grpo_doctor.series import Column, is_any, isnan
 def two_generation_batches(
     batch: Column = any_of("settings.generation_batch_size"),
     steps: Column = any_of("settings.steps_per_generation"),
-    framework: Column = any_of("settings.framework"),
+    refuses: Column = any_of("settings.refuses_two_generation_batches"),
 ) -> Fires:
     """The generation batch is set twice, by its size and by its steps.
 
@@ -41,7 +41,7 @@ def two_generation_batches(
     TRL `GRPOConfig.__post_init__`: "can not be both configured at the same time".
     """
     return fires(
-        ~isnan(batch) & ~isnan(steps) & is_any(framework, "TRL", "TRL RLOO"),
+        ~isnan(batch) & ~isnan(steps) & (refuses == 1),
         "generation_batch_size {batch:.0f} and steps_per_generation {steps:.0f} are both set; TRL refuses the pair.",
         hold=(1, 1),
         batch=batch,

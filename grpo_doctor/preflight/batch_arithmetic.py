@@ -11,21 +11,19 @@ from .versions import numbers
 
 ACCUMULATED = (0, 18, 0)
 """TRL from which on the accumulated batches are one generation batch; before, each was one."""
-TRAINERS = ("TRL", "Unsloth", "TRL RLOO", "ms-swift", "axolotl")
-"""Frameworks whose batch is that of transformers' trainer: responses a device, accumulated."""
 
 
 def work_out(found: Configuration) -> None:
     """Adds to the settings what follows from them: prompts, responses and updates a rollout, prompts an update."""
-    if found.framework.name in TRAINERS:
+    if found.framework.capabilities.batch_is_per_device:
         _by_devices(found)
     settings = found.settings
-    if found.number("rollout_prompts") == 0:  # verl's fully asynchronous trainer: the number is not used
+    if found.number("rollout_prompts") == 0:  # of an asynchronous trainer: the number is not used
         del settings["rollout_prompts"]
     _in_parallel(found)
     k, prompts = found.number("group_size"), found.number("rollout_prompts")
     responses = found.number("rollout_responses")
-    if found.framework.name == "prime-rl" and responses is not None:
+    if found.framework.capabilities.batch_is_of_whole_groups and responses is not None:
         settings["generation_batch"] = responses
     if prompts is None and responses is not None and k:
         prompts = settings["rollout_prompts"] = responses / k
@@ -102,11 +100,11 @@ def _by_devices(found: Configuration) -> None:
         batch = device * world * per_generation
     elif batch is not None and device and world:
         settings["minibatches"] = batch / (device * world) / accumulated
-    elif batch is None and device and found.framework.name != "Unsloth":
+    elif batch is None and device and not found.framework.capabilities.batch_rounded_to_groups:
         settings["batch_a_process"] = device * per_generation
     if batch is not None and (k := found.number("group_size")):
-        if found.framework.name == "Unsloth" and batch % k:
-            return  # Unsloth raises the batch to a multiple of the group itself
+        if found.framework.capabilities.batch_rounded_to_groups and batch % k:
+            return  # the trainer raises the batch to a multiple of the group itself
         settings["rollout_responses"] = settings["generation_batch"] = batch
         settings["rollout_prompts"] = batch / k
     if (each := found.number("per_device_eval_batch_size")) is not None and world:
@@ -150,7 +148,7 @@ def _want(value: float | None, what: str) -> str:
 
 def _origin(found: Configuration, name: str) -> str:
     if name in found.assumed:
-        return f"default of {found.framework.name} {found.framework.version}".strip()
+        return f"default of {found.framework.label}"
     if name in found.swept:
         return found.swept[name]
     if name in found.unresolved:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from ..diagnosis.catalogue import Catalogue, load_family
 from ..diagnosis.check import DECLARED, Check, Severity
 from ..diagnosis.examine import diagnose
@@ -12,7 +14,6 @@ from ..diagnosis.verdict import Diagnosis
 from ..run import BROADCAST, RunBuilder
 from .batch_arithmetic import table, work_out
 from .configuration import Configuration
-from .frameworks import FILES_OF_MODELS
 from .memory import memory
 
 FAMILY = "config"
@@ -41,11 +42,13 @@ def judge(
     work_out(found)
     builder = RunBuilder(source, "configuration")
     builder.run.run_type = found.run_type
-    builder.run.settings = {name: value for name, value in found.settings.items() if name not in found.swept}
+    capable = msgspec.structs.asdict(found.framework.capabilities) if "framework" in found.settings else {}
+    builder.run.settings = {name: value for name, value in capable.items() if value}
+    builder.run.settings |= {name: value for name, value in found.settings.items() if name not in found.swept}
     builder.add({"step": 0}, 1)
     run = builder.finish()
     run.notes += _notes(found)
-    if found.run_type == "rl" and found.framework.name not in FILES_OF_MODELS:
+    if found.run_type == "rl" and not found.framework.capabilities.beside_the_weights:
         run.tables += [table(found), *filter(None, [memory(found)])]
     diagnosis = diagnose(run, catalogue=rules, thresholds=thresholds)
     for finding in diagnosis.findings:
@@ -79,7 +82,7 @@ def _wanted(needs: list[str], found: Configuration) -> bool:
 
     A rule about a key that may simply be absent, such as an entropy target, has nothing to judge then.
     """
-    if found.framework.name in FILES_OF_MODELS:
+    if found.framework.capabilities.beside_the_weights:
         return False
     if "settings.eval_batch" in needs and str(found.settings.get("evaluation", "no")) == "no":
         return False
@@ -100,7 +103,7 @@ def _verdict(found: Configuration, diagnosis: Diagnosis) -> Any:
 
 def _headline(found: Configuration, diagnosis: Diagnosis) -> str:
     said = len(found.keys)
-    what = f"{found.framework.name} {found.framework.version}".strip()
+    what = found.framework.label
     if found.run_type == "none" and found.elsewhere:
         return f"No settings of reinforcement learning stand in this file: {'; '.join(found.elsewhere[:3])}."
     if found.run_type == "evaluation":
@@ -129,7 +132,7 @@ def _notes(found: Configuration) -> list[str]:
             "was read: each line of a command but the last ends in a backslash, and none between is empty or a comment"
         )
     if found.assumed:
-        what = f"{found.framework.name} {found.framework.version}".strip()
+        what = found.framework.label
         values = [f"{name}={value}" for name, value in found.assumed.items()]
         notes.append(f"not in the file, so taken as the defaults of {what}: {_listed(values)}")
     if found.swept:

@@ -87,6 +87,7 @@ class Launch:
         followed: whether what it names was added to it.
         firm: how many entries were passed to a program; its script only may mean those behind them. None: all.
         title: name of the file in which it stands, without its suffix.
+        imports_rl: whether a script imports from a framework what is called after reinforcement learning.
         versions: the libraries of trainers that the file, or one beside it, pins to one version.
     """
 
@@ -105,6 +106,7 @@ class Launch:
     firm: int | None = None
     title: str = ""
     versions: dict[str, Pin] = field(default_factory=dict)
+    imports_rl: bool = False
 
     def add(self, key: str, value: Any, line: int) -> None:
         """One more setting. Raises `ReadError` beyond `MOST`."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from ..readers import ReadError
 from ..readers.input import Input
 from .configuration import Configuration, understand
-from .frameworks import FRAMEWORKS, HAND_WRITTEN
+from .frameworks import HAND_WRITTEN, frameworks
 from .launch import LARGEST_SCRIPT, Command, Entry, Launch
 from .readers import dockerfile, justfile
 from .readers.document import read_document
@@ -26,8 +26,6 @@ LARGEST = 1 << 20
 """Bytes of a configuration at most."""
 LARGEST_NOTEBOOK = 1 << 25
 """Notebooks hold the pictures that they drew."""
-LIBRARIES = tuple({framework.library for framework in FRAMEWORKS if framework.library})
-"""Packages whose pinned versions are looked for."""
 LOGS = (".log", ".txt", ".out", ".err")
 """Files that may print the configuration of their run; of them the head is read."""
 _COMMAND = re.compile(
@@ -58,7 +56,7 @@ def read(path: Path) -> list[Configuration]:
     try:
         launches = _holding(_launches(path, text))
         if path.suffix.lower() not in LOGS and launches:
-            versions = pinned(LIBRARIES, text, path)
+            versions = pinned({f.package for f in frameworks() if f.package}, text, path)
             for launch in launches:
                 launch.versions, launch.title = versions, path.stem
         found = [understand(launch) for launch in launches]

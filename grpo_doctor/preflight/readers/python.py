@@ -19,6 +19,7 @@ from typing import Any
 from ...readers import ReadError
 from ..custom_names import underscored
 from ..expression import evaluate, known
+from ..frameworks import frameworks, modules
 from ..launch import OF_RL, PER_PROMPT, Command, Entry, Launch, Several, Unresolved, scalar
 from .commands import commands_of, of_magics
 from .definitions import LINKS, SETTINGS, Definitions
@@ -45,8 +46,6 @@ _HELD_OUT = re.compile(r"(?i)(?:^|_)(?:val|valid|validation|test|eval|dev)(?:_|$
 """Names of examples on which nothing is trained."""
 DEEPEST = 20
 """Levels of a dictionary that is a document at most."""
-LIBRARIES = frozenset("trl unsloth swift verl transformers openrlhf axolotl".split())
-"""Where the configurations of frameworks come from; a class of the same name from elsewhere is the author's own."""
 LOOSE = {
     "generate": "sampling",
     "GenerationConfig": "sampling",
@@ -259,17 +258,23 @@ class _Script(Definitions):
         """Whether a class comes from a library of trainers; one that nothing imports does."""
         giver = call.func.value if isinstance(call.func, ast.Attribute) else None
         come_as = giver.id if isinstance(giver, ast.Name) and giver.id in self.origins else name_of(call.func)
-        return self.origins.get(come_as, "trl").split(".")[0] in LIBRARIES
+        origin = self.origins.get(come_as, "").split(".")[0]
+        return not origin or origin in modules() or origin == "transformers"
 
     @cached_property
     def imports(self) -> str:
         """The libraries of trainers that the script names."""
-        names = [name for name in ("unsloth", "trl", "swift", "verl") if re.search(rf"\b{name}\b", self.text)]
-        if "trlx" in self.modules and "ppo" in self.text.lower():
-            names.append("trlx")
+        named = [name for name in sorted(modules()) if re.search(rf"\b{name}\b", self.text)]
+        names = [name for name in named if not any(f.starts(name) for f in frameworks())]  # a word starts nothing
         if not names and {"gym", "gymnasium"} & self.modules and not _OF_LANGUAGE.search(self.text):
             names.append("gym")
         return " ".join(names)
+
+    @property
+    def imports_rl(self) -> bool:
+        """Whether it imports from a framework what is called after reinforcement learning."""
+        named = (f"{name} {origin}" for name, origin in self.origins.items() if origin.split(".")[0] in modules())
+        return any(map(OF_RL.search, named))
 
     def _names_of(self, call: ast.Call) -> set[str]:
         return {name for name, given in self.values.items() for _, value in given if value is call}
@@ -367,7 +372,7 @@ class _Script(Definitions):
 
         A call that is greedy draws no rollouts: it evaluates, or scores.
         """
-        launch = Launch(f"script {self.imports}", complete=False)
+        launch = Launch(f"script {self.imports}", complete=False, imports_rl=self.imports_rl)
         self.at = 1 << 30
         for name, (value, line) in self.options.items():
             if not ELSEWHERE.search(name):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ...readers import ReadError
-from ..frameworks import TRL_NAMES
+from ..frameworks import known_fields
 from ..launch import Launch, Several, Unresolved, scalar
 from .branches import Branches
 from .includes import documents, follow
@@ -85,7 +85,7 @@ def _torn(text: str, launch: Launch) -> str:
     if words.endswith("\\"):
         return f"line {last} ends in a backslash"
     option = words.removeprefix("--")
-    begun = option != words and option not in TRL_NAMES and any(name.startswith(option) for name in TRL_NAMES)
+    begun = option != words and option not in known_fields() and any(name.startswith(option) for name in known_fields())
     if begun or (len(words) > 2 and any(entry.key.startswith(words) for entry in launch.entries)):
         return f"line {last} ends within the name of a setting"
     said = [found[1] for line in lines if line[:1] != "#" for found in _BRANCH.finditer(line)]
