@@ -31,8 +31,9 @@ CORE = frozenset(
 """Fields in which a NaN or an infinity is an event; elsewhere it is a gap in an auxiliary metric."""
 
 WORDED = frozenset(
-    "adv_estimator algorithm eos_token evaluation framework hydra_config importance_sampling_level kl_estimator "
-    "kl_penalty lacking_column loss_agg_mode loss_type mask_without_eos model model_name_or_path normaliser optim "
+    "adv_estimator algorithm cannot_run eos_token evaluation framework hydra_config importance_sampling_level kl_estimator "
+    "kl_penalty cache_precision engine_load importance_correction precision preference_loss reward_kl_estimator rollout_precision "
+    "routing_replay lacking_column loss_agg_mode loss_type mask_without_eos model model_name_or_path normaliser optim "
     "optimizer own_loss pinned_beside pinned_version reference refused_rewards removed_settings rollout_engine rows "
     "scale_rewards strategy strict_rewards teacher torn_targets trl_version turn_ends_with turn_terminator "
     "unknown_settings "

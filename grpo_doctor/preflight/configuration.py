@@ -10,7 +10,7 @@ from typing import Any
 
 from ..readers.values import number
 from ..run import RunType
-from .custom_names import PERHAPS, RATES, few, rank, usual
+from .custom_names import PERHAPS, RATES, REPEATS, RL_SECTION, few, rank, usual
 from .frameworks import HAND_WRITTEN, Framework
 from .launch import Entry, Launch, Several, Unresolved
 from .recognition import SWEPT, Clue, recognise
@@ -24,8 +24,10 @@ OTHERS = re.compile(
 """Parts of a configuration whose settings are not those of the policy's training."""
 _SWITCH = re.compile(r".+(?=\.enabled?$)")
 """The section that a key switches on or off as a whole."""
-_RL_SECTION = re.compile(r"(?i)(?:grpo|ppo|rloo|gspo|dapo|rlvr|rlhf|rl)(?:_?(?:config|training|trainer|args|params))?")
-"""Sections of a document whose settings count before those of its other stages."""
+
+
+OF_PAIRS = re.compile(r"(?i)(?:dpo|kto|orpo|cpo|reward)_?(?:config|args)?$")
+"""Sections that are those of the trained policy in preference training."""
 
 
 @dataclass
@@ -42,7 +44,6 @@ class Configuration:
         swept: keys that have several values one after the other; the first of them stands in the settings.
         unread: keys that no rule asks for.
         elsewhere: where the settings are that the file leaves to others.
-        severed: lines that were read although the shell does not pass them to the command.
         clues: the evidence for the framework and the kind of training.
     """
 
@@ -60,7 +61,6 @@ class Configuration:
     unread: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
-    severed: list[int] = field(default_factory=list)
     clues: list[Clue] = field(default_factory=list)
 
     def number(self, name: str) -> float | None:
@@ -81,7 +81,6 @@ def understand(launch: Launch) -> Configuration:
 
     framework, clues = recognise(launch)
     found = Configuration(framework, "none", notes=list(launch.notes), elsewhere=list(launch.elsewhere))
-    found.severed = list(launch.severed)
     taken = _take(launch, framework, found)
     found.run_type, of_kind = kind_of(launch, found)
     found.clues = [*clues, *of_kind]
@@ -92,6 +91,12 @@ def understand(launch: Launch) -> Configuration:
         _assume_defaults(launch, framework, found)
     found.unread = [e.key for e in launch.entries if e.key not in taken and not e.key.startswith(("lora.", "env."))]
     settle(launch, found)
+    if launch.broken or launch.severed:
+        line = launch.severed[0] if launch.severed else 0
+        found.lines["cannot_run"], found.settings["cannot_run"] = launch.broken or (
+            line,
+            "the shell does not pass it to the command above, of which a line does not end in a backslash",
+        )
     return found
 
 
@@ -117,7 +122,7 @@ def _only_by_keys(launch: Launch, framework: Framework, found: Configuration) ->
 
 def _take(launch: Launch, framework: Framework, found: Configuration) -> set[str]:
     """Reads the settings off the entries; returns the keys that said one."""
-    index = _suffixes(launch, framework.flat)
+    index = _suffixes(launch, framework)
     names: dict[str, list[str]] = {name: list(keys) for name, keys in framework.settings.items()}
     if framework is HAND_WRITTEN:
         for key in sorted(index, key=lambda key: (index[key].line == 0, key in launch.vague, rank(key, index[key]))):
@@ -139,7 +144,19 @@ def _take(launch: Launch, framework: Framework, found: Configuration) -> set[str
                 continue
             taken.add(entry.key)
             _hold(name, entry, found)
+    if framework is HAND_WRITTEN:
+        _repeat(index, found)
     return taken
+
+
+def _repeat(index: Mapping[str, Entry], found: Configuration) -> None:
+    """Multiplies a group that is sampled several times over: what is compared are all responses to one prompt."""
+    times = next((entry for key in REPEATS if (entry := index.get(key)) is not None), None)
+    group = found.number("group_size")
+    if times is None or group is None or type(times.value) is not int or times.key == found.keys.get("group_size"):
+        return
+    found.settings["group_size"] = int(group * times.value)
+    found.keys["group_size"] += f" x {times.key}"
 
 
 def _hold(name: str, entry: Entry, found: Configuration) -> None:
@@ -158,7 +175,7 @@ def _hold(name: str, entry: Entry, found: Configuration) -> None:
         found.lines[name] = entry.line
 
 
-def _suffixes(launch: Launch, flat: bool) -> Mapping[str, Entry]:
+def _suffixes(launch: Launch, framework: Framework) -> Mapping[str, Entry]:
     """Every key by which an entry can be asked for: its own, and its ends; those of other roles only by their own."""
     index: dict[str, Entry] = {}
     for entry in launch.entries:
@@ -167,11 +184,12 @@ def _suffixes(launch: Launch, flat: bool) -> Mapping[str, Entry]:
     off = {section[0] for key, e in index.items() if e.value is False and (section := _SWITCH.match(key))}
     for key in [key for key in index if off and not _SWITCH.match(key) and off & _sections(key)]:
         del index[key]
-    for entry in sorted(index.values(), key=lambda entry: not any(map(_RL_SECTION.fullmatch, entry.key.split(".")))):
+    for entry in sorted(index.values(), key=lambda entry: not any(map(RL_SECTION.fullmatch, entry.key.split(".")))):
         parts = entry.key.split(".")
-        other = any(OTHERS.fullmatch(part) for part in parts[:-1])
+        pairs = framework.capabilities.learns_from_pairs
+        other = any(OTHERS.fullmatch(part) and not (pairs and OF_PAIRS.match(part)) for part in parts[:-1])
         for start in range(1, len(parts)):
-            if len(parts) - start >= 2 or (flat and not other):
+            if len(parts) - start >= 2 or (framework.flat and not other):
                 end = ".".join(parts[start:])
                 if end not in index or _says_more(entry, index[end]):
                     index[end] = entry

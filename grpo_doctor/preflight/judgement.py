@@ -23,6 +23,8 @@ WANTED = frozenset(
     "prompts_per_update max_new_tokens evaluation group_baseline world_size".split()
 )
 """What every training of this kind has, so that a rule that lacks it was not judged."""
+JUDGED = ("rl", "preference")
+"""Kinds of training that are judged."""
 SHOWN = 12
 """Names in one line at most; a report with all of them has the rest in its coverage."""
 
@@ -95,7 +97,7 @@ def _bare(field: str) -> str:
 
 def _verdict(found: Configuration, diagnosis: Diagnosis) -> Any:
     """As of a run; a configuration without a finding is not healthy, for nothing has run yet."""
-    if found.run_type != "rl" or not diagnosis.coverage.ran:
+    if found.run_type not in JUDGED or not diagnosis.coverage.ran:
         return "unjudged"
     worst = max((f.level for f in diagnosis.findings), default=Severity.INFO)
     return "failing" if worst >= Severity.ERROR else "suspect" if worst is Severity.WARNING else "unproven"
@@ -108,8 +110,8 @@ def _headline(found: Configuration, diagnosis: Diagnosis) -> str:
         return f"No settings of reinforcement learning stand in this file: {'; '.join(found.elsewhere[:3])}."
     if found.run_type == "evaluation":
         return "No training is configured here: what it starts only evaluates, or is told to."
-    if found.run_type != "rl":
-        kind = {"supervised": "of supervised training", "preference": "of preference training"}
+    if found.run_type not in JUDGED:
+        kind = {"supervised": "of supervised training"}
         return (
             "No settings of reinforcement learning were found; looked for group size, KL, clipping and batch under the "
             f"names of every known framework; it looks like a configuration "
@@ -126,11 +128,6 @@ def _headline(found: Configuration, diagnosis: Diagnosis) -> str:
 def _notes(found: Configuration) -> list[str]:
     """What was not read or is not said by the file, each in one line."""
     notes = list(found.notes)
-    if found.severed:
-        notes.append(
-            f"the shell does not pass line {_listed(list(map(str, found.severed)))} to the command above, though it "
-            "was read: each line of a command but the last ends in a backslash, and none between is empty or a comment"
-        )
     if found.assumed:
         what = found.framework.label
         values = [f"{name}={value}" for name, value in found.assumed.items()]

@@ -74,7 +74,11 @@ def read(path: Path) -> list[Configuration]:
     if any("group_size" in c.settings for c in told):
         return [c for c in told if c.keys]
     trained = [c for c in trained if not any(c is other for other in by_variables)] or trained
-    others = [c for c in found if c.run_type != "none"] or [c for c in found if c.elsewhere]
+    others = (
+        [c for c in found if c.run_type == "preference"]
+        or [c for c in found if c.run_type != "none"]
+        or [c for c in found if c.elsewhere]
+    )
     return trained or others[:1] or found[:1]
 
 
@@ -134,7 +138,8 @@ def _commands(held: Iterable[Command], path: Path, written: Mapping[str, str] | 
 
 def _holding(launches: list[Launch]) -> list[Launch]:
     """The launches that hold settings, or an empty one; what was not read of the others is said there."""
-    holding = [launch for launch in launches if launch.entries or launch.elsewhere] or [Launch("")]
+    holding = [launch for launch in launches if launch.entries or launch.elsewhere or launch.broken]
+    holding = holding or [Launch("")]
     unread = [note for launch in launches if not (launch.entries or launch.elsewhere) for note in launch.notes]
     absent = list(dict.fromkeys(named for launch in launches for named in launch.absent))
     for launch in holding:
@@ -203,6 +208,7 @@ def _markdown(text: str, path: Path) -> list[Launch]:
         for launch in launches:
             launch.entries = [Entry(e.key, e.value, e.line and e.line + block.before) for e in launch.entries]
             launch.line += block.before if launch.line else 0
+            launch.broken = None  # an excerpt may end anywhere
             if launch.entries and not launch.program:
                 launch.complete = False
                 launch.notes.append(f"the block after line {block.before} may be an excerpt, so no default is read")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .custom_names import usual
-from .frameworks import HAND_WRITTEN, Framework, frameworks
+from .frameworks import HAND_WRITTEN, Framework, frameworks, modules
 from .launch import Entry, Launch
 
 LEAST = 1.5
@@ -29,7 +29,7 @@ def recognise(launch: Launch) -> tuple[Framework, list[Clue]]:
     passed = launch.entries[: launch.firm]
     heads = {".".join(e.key.split(".")[:n]) for e in passed for n in (1, 2, 3)}
     lasts = {e.key.rsplit(".", 1)[-1] for e in passed}
-    script = launch.program.startswith("script")
+    script = launch.program.startswith("script") or _of_another_class(launch)
     clues: list[Clue] = []
     best, score = HAND_WRITTEN, 0.0
     for framework in frameworks():
@@ -50,10 +50,21 @@ def _keys(framework: Framework, heads: set[str], lasts: set[str]) -> list[Clue]:
     return [Clue(framework.name, weight, f"key {key}") for key, weight in had.items()]
 
 
+def _of_another_class(launch: Launch) -> bool:
+    """Whether a call has a class's name but not its fields, and nothing imports the class from its framework."""
+    name, _, imports = launch.program.partition(" ")
+    own = [f for f in frameworks() if f.fields and f.starts(name)]
+    if not name.endswith("Config") or not own or modules() & set(imports.split()):
+        return False
+    passed = [e.key for e in launch.entries if "." not in e.key and e.line]
+    known = [key for key in passed if any(key in f.fields for f in own)]
+    return len(passed) - len(known) >= max(len(known), 1)
+
+
 def _program(framework: Framework, launch: Launch, supported: bool) -> Clue | None:
     """The clue of what is started; weak where nothing is passed as the framework takes it, none with own flags."""
     weights = [p.weight for p in framework.evidence.programs if launch.program and p.matches(launch.program)]
-    if not weights:
+    if not weights or _of_another_class(launch):
         return None
     strange = not framework.flat and not supported
     if strange and _own_flags(launch.entries[: launch.firm]):

@@ -46,6 +46,8 @@ def settle(launch: Launch, found: Configuration) -> None:
             found.lines.setdefault(f"{name}_count", found.lines.get(name, 0))
     if found.run_type == "rl" and not found.framework.capabilities.beside_the_weights:
         _of_the_run(launch, found)
+    if found.run_type == "preference":
+        _of_preference(launch, found)
     if "use_kl_loss" in found.assumed and found.stated("kl_coef"):
         settings["kl_loss_by_default"] = True
     for name, value in list(settings.items()):
@@ -67,6 +69,25 @@ def _of_the_run(launch: Launch, found: Configuration) -> None:
         settings.setdefault("rollout_engine", "the framework's own")
     if (grouped := _group_baseline(launch, found)) is not None:
         settings["group_baseline"] = grouped
+
+
+_METHOD = re.compile(r"(?i)(?<![a-z])(simpo|orpo|kto|cpo|ipo|dpo|reward|rm)(?:(?![a-z])|(?=config|trainer))")
+"""Ways of preference training in the name of a program, a class or a file."""
+
+
+def _of_preference(launch: Launch, found: Configuration) -> None:
+    """The method, and its beta and loss under names of their own: they mean another thing than in RL."""
+    settings = found.settings
+    settings["framework"] = found.framework.name
+    told = (str(settings.get("algorithm", "")), launch.program, *(e.key for e in launch.entries), launch.title)
+    method = next((named[1].lower() for text in told if (named := _METHOD.search(text))), "")
+    if method:
+        settings["algorithm"] = "rm" if method == "reward" else method
+    for name, there in (("dpo_beta", "kl_coef"), ("preference_loss", "loss_type")):
+        of_pairs = there == "loss_type" or "beta" in found.keys.get("kl_coef", "")
+        if name not in settings and there in settings and of_pairs:
+            _move(found, there, name)
+            del settings[there]
 
 
 def _group_baseline(launch: Launch, found: Configuration) -> bool | None:

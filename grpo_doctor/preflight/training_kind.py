@@ -134,13 +134,13 @@ class Facts:
         """The kind of the way of training that a document names, where it names none of reinforcement learning."""
         if self.launch.program or (self.found.number("group_size") or 0) > 1:
             return None
-        if self.algorithm and self.algorithm not in METHODS:
+        if self.algorithm and method_of(self.algorithm) is None:
             return None
         entries = self.launch.entries
         named = [str(e.value).lower() for e in entries if _METHOD.fullmatch(e.key.rsplit(".", 1)[-1])]
         if any(map(OF_RL.search, named)):
             return None
-        return next((METHODS[word] for word in named if word in METHODS), None)
+        return next(filter(None, map(method_of, named)), None)
 
     def called(self, kind: re.Pattern[str]) -> bool:
         """Whether what is started, or the configuration that is built, is called after another kind of training."""
@@ -202,7 +202,8 @@ def _games(facts: Facts) -> bool:
 
 def _starts_it(facts: Facts) -> bool:
     """Whether the framework's own program is started, whatever else is said."""
-    return facts.framework is not HAND_WRITTEN and facts.framework.starts(facts.launch.program, 0)
+    pairs = facts.framework.capabilities.learns_from_pairs
+    return facts.framework is not HAND_WRITTEN and not pairs and facts.framework.starts(facts.launch.program, 0)
 
 
 def _critic_of_text(facts: Facts) -> bool:
@@ -221,9 +222,9 @@ CLUES: tuple[tuple[RunType, float, str, Callable[[Facts], object]], ...] = (
         "preference",
         10 * DECISIVE,
         "the algorithm learns from pairs",
-        lambda f: METHODS.get(f.algorithm) == "preference" and not {"group_size", "epsilon"} <= f.found.settings.keys(),
+        lambda f: method_of(f.algorithm) == "preference" and not {"group_size", "epsilon"} <= f.found.settings.keys(),
     ),
-    ("supervised", 9 * DECISIVE, "the algorithm is supervised", lambda f: METHODS.get(f.algorithm) == "supervised"),
+    ("supervised", 9 * DECISIVE, "the algorithm is supervised", lambda f: method_of(f.algorithm) == "supervised"),
     (
         "supervised",
         9 * DECISIVE,
@@ -256,6 +257,12 @@ CLUES: tuple[tuple[RunType, float, str, Callable[[Facts], object]], ...] = (
     ("evaluation", 4 * DECISIVE, "it is told to evaluate only", lambda f: any(map(_only_evaluates, f.launch.entries))),
     ("none", 3 * DECISIVE, "the model draws or plays", _of_another_model),
     ("rl", 2 * DECISIVE, "the framework's program is started", _starts_it),
+    (
+        "preference",
+        2 * DECISIVE,
+        "the framework learns from pairs",
+        lambda f: f.framework.capabilities.learns_from_pairs,
+    ),
     ("none", DECISIVE, "settings of games", _games),
     (
         "none",
@@ -293,6 +300,12 @@ CLUES: tuple[tuple[RunType, float, str, Callable[[Facts], object]], ...] = (
         lambda f: f.plain_title and _PREFERENCE.search(f.launch.title),
     ),
     ("preference", 20, "what is started is called after it", lambda f: not f.grouped and f.called(_PREFERENCE)),
+    (
+        "preference",
+        20,
+        "a section of preference training",
+        lambda f: f.has_section("dpo", "kto", "simpo", "orpo") and not f.grouped and not f.launch.program,
+    ),
     ("preference", 6, "what is started is called after it", lambda f: _PREFERENCE.search(f.launch.program)),
     ("supervised", 20, "what is started is called after it", lambda f: not f.grouped and f.called(_SUPERVISED)),
     ("supervised", 5, "what is started is called after it", lambda f: _SUPERVISED.search(f.launch.program)),
@@ -324,10 +337,16 @@ CLUES: tuple[tuple[RunType, float, str, Callable[[Facts], object]], ...] = (
     ),
     ("rl", 6, "a script for reinforcement learning", _builds_rl),
     ("rl", 5, "called after reinforcement learning", lambda f: f.training and f.named_after_rl),
+    ("rl", 6, "a broken script that imports a trainer", lambda f: f.launch.broken and f.launch.imports_rl),
     ("rl", 5, "a critic of a language model", _critic_of_text),
     ("supervised", 5, "settings of a training", lambda f: len(f.training) >= 2 and not f.said),
 )
 """What speaks for a kind of training, how much, and what to look at."""
+
+
+def method_of(word: str) -> RunType | None:
+    """The kind of training that a way of training is, also with its library before it: ``trl_dpo``."""
+    return METHODS.get(word) or METHODS.get(word.rpartition("_")[2])
 
 
 def kind_of(launch: Launch, found: Configuration) -> tuple[RunType, list[Clue]]:

@@ -25,11 +25,7 @@ class FrameworkError(ReadError):
     """A framework's file is wrong; the message names the file, the line and what to change."""
 
 
-class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table of a framework's file; a key that it does not have is an error."""
-
-
-class Program(_Table):
+class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A pattern of the commands and calls that start the framework.
 
     Attributes:
@@ -44,21 +40,21 @@ class Program(_Table):
         return re.search(self.pattern, program) is not None
 
 
-class Evidence(_Table):
+class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What a configuration of the framework has: programs, and keys with their weights."""
 
     programs: tuple[Program, ...] = ()
     keys: dict[str, float] = {}
 
 
-class Removal(_Table):
+class Removal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The version that took a key away, and what to write instead."""
 
     since: str
     instead: str = ""
 
 
-class When(_Table):
+class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What follows from a setting: it is there, has a value (``is``), has another (``is_not``), or came by ``key``.
 
     ``set`` gives other settings a value, ``take`` the value of an intermediate one, ``rename`` moves one to another
@@ -75,7 +71,7 @@ class When(_Table):
     drop: tuple[str, ...] = ()
 
 
-class Forks(_Table):
+class Forks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How what others build on a framework is told from it: modules, sections and keys that are its own.
 
     Attributes:
@@ -87,7 +83,7 @@ class Forks(_Table):
     episodes: tuple[str, ...] = ()
 
 
-class Capabilities(_Table):
+class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How a framework behaves where frameworks differ; rules ask for these as settings too.
 
     Attributes:
@@ -117,6 +113,8 @@ class Capabilities(_Table):
         grouped_unless_said: without an estimator the baseline is the group's.
         adapter_unless_said: LoRA is trained unless the tuner is named.
         one_process_unless_said: one process trains.
+        learns_from_pairs: it trains on preference pairs or reward labels, not on rollouts.
+        refuses_kto_batch_of_one: KTO with one example per device is an error.
         beside_the_weights: a file that lies beside a model's weights; it says how responses are drawn.
     """
 
@@ -146,10 +144,12 @@ class Capabilities(_Table):
     grouped_unless_said: bool = False
     adapter_unless_said: bool = False
     one_process_unless_said: bool = False
+    learns_from_pairs: bool = False
+    refuses_kto_batch_of_one: bool = False
     beside_the_weights: bool = False
 
 
-class Framework(_Table):
+class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One framework.
 
     Attributes:
@@ -168,6 +168,7 @@ class Framework(_Table):
         removed: keys that the version no longer takes.
         added: version to the keys that it took first.
         renamed: keys that mean the same under another name today.
+        documents: names of the files of one run that lie together, and the section of each.
     """
 
     name: str
@@ -190,6 +191,7 @@ class Framework(_Table):
     renamed: dict[str, str] = {}
     when: tuple[When, ...] = ()
     forks: Forks = Forks()
+    documents: dict[str, str] = {}
 
     @property
     def flat(self) -> bool:
@@ -252,6 +254,12 @@ def known_fields() -> frozenset[str]:
 def modules() -> frozenset[str]:
     """The Python modules that configuration classes of frameworks come from."""
     return frozenset(name for f in frameworks() for name in f.modules)
+
+
+@cache
+def documents() -> Mapping[str, str]:
+    """Names of the files of one run that lie together, and the section of each."""
+    return {stem: section for f in frameworks() for stem, section in f.documents.items()}
 
 
 def launchers() -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from ...readers import ReadError
+from ..frameworks import documents
 from ..launch import MOST, Entry, Launch, Several, Unresolved, scalar
 from .nearby_files import beside, text_of
 
@@ -30,9 +31,6 @@ BROKEN = 3
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 BASES = ("defaults", "inherits", "inherit_from", "base", "base_config", "_base_", "extends")
 """Keys that name the configurations on which one builds."""
-PARTS = {"train": "trainer", "orch": "orchestrator", "infer": "inference"}
-PARTS |= {section: section for section in PARTS.values()}
-"""Documents of one run of prime-rl, by either name, and the section of each."""
 DEEPEST = 100
 """Levels of nesting at most."""
 CHAIN = 5
@@ -86,13 +84,12 @@ def _parsed(text: str, suffix: str) -> Launch:
 
 
 def _parts(launch: Launch, path: Path) -> None:
-    """prime-rl keeps a run in up to three documents beside each other, each a section of its ``rl.toml``."""
-    if path.suffix != ".toml" or path.stem not in PARTS:
+    """A framework may keep a run in documents that lie together, each a section of one."""
+    parts = documents()
+    if path.stem not in parts or all(parts[s] == parts[path.stem] or not path.with_stem(s).is_file() for s in parts):
         return
-    if not any(path.with_stem(stem).is_file() for stem in ("orch", "orchestrator")):
-        return
-    launch.entries = [Entry(f"{PARTS[path.stem]}.{e.key}", e.value, e.line) for e in launch.entries]
-    for stem in (stem for stem in PARTS if stem != path.stem):
+    launch.entries = [Entry(f"{parts[path.stem]}.{e.key}", e.value, e.line) for e in launch.entries]
+    for stem in (stem for stem in parts if parts[stem] != parts[path.stem]):
         other = path.with_stem(stem)
         if (text := text_of(other)) is None:
             continue
@@ -102,7 +99,7 @@ def _parts(launch: Launch, path: Path) -> None:
             launch.notes.append(f"{other.name} beside it was not read: {error}")
             continue
         for entry in part.entries:
-            launch.add(f"{PARTS[stem]}.{entry.key}", entry.value, 0)
+            launch.add(f"{parts[stem]}.{entry.key}", entry.value, 0)
 
 
 def _pairs(text: str, suffix: str) -> Iterator[tuple[str, Any, int]]:

@@ -23,7 +23,7 @@ from ..frameworks import frameworks, modules
 from ..launch import OF_RL, PER_PROMPT, Command, Entry, Launch, Several, Unresolved, scalar
 from .commands import commands_of, of_magics
 from .definitions import LINKS, SETTINGS, Definitions
-from .modules import called_by, magics, name_of, parsed, plain, siblings, statements
+from .modules import called_by, cannot_run, magics, name_of, parsed, plain, siblings, statements
 from .symbols import CONFIGURES, ELSEWHERE, OWN, Change
 from .trainer_code import code_of
 
@@ -83,7 +83,11 @@ def read_python(text: str, path: Path | None = None) -> tuple[list[Launch], list
 
     The commands that it starts come with them, not yet read. Raises `ReadError`.
     """
-    return read_modules([(plain(text), 0)], path, magics(text))
+    launches, commands = read_modules([(plain(text), 0)], path, magics(text))
+    broken = cannot_run(plain(text))
+    for launch in launches:
+        launch.broken = broken
+    return launches, commands
 
 
 def read_modules(
@@ -345,6 +349,8 @@ class _Script(Definitions):
         """One setting, as far as its expression can be worked out."""
         self.steps = 0
         told, value = known(node, self.lookup)
+        if isinstance(node, ast.Dict) and key.count(".") < DEEPEST:
+            self._nested(launch, f"{key}.", node)
         if isinstance(value, str) and isinstance(figure := scalar(value), int | float):
             value = figure  # a parser of arguments makes a number of a default that is written as a word
         launch.add(key, value if told else self._several(node) or Unresolved(ast.unparse(node)[:200]), line)
