@@ -7,7 +7,7 @@ PIP = $(BIN)/python -m pip install --quiet --quiet --no-compile --disable-pip-ve
 # Where it is set, no compiled module is ever kept, and every process would spend a quarter of a minute on torch and TRL.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test lint docs goldens goldens-diff corpus fuzz metamorphic licences lab seen test-old-trl test-hooks pages clean
+.PHONY: run test lint docs goldens goldens-diff corpus fuzz metamorphic licences audit sbom hashes lab seen test-old-trl test-hooks pages clean
 
 .venv/.train: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -28,11 +28,12 @@ run: .venv/.train  ## the main job on its embedded default
 test: .venv/.installed  ## the whole suite
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-lint: .venv/.installed  ## style, types and the one-way contract
+lint: .venv/.installed  ## style, types, the one-way contract and the workflows
 	$(BIN)/ruff check grpo_doctor checks reports tests
 	$(BIN)/ruff format --check grpo_doctor checks reports tests
 	$(BIN)/mypy grpo_doctor checks reports tests
 	$(BIN)/lint-imports
+	$(BIN)/zizmor --quiet --offline .github/workflows action.yml
 
 seen: .venv/.installed  ## what each check has been seen on, over ../shared/logs and what the tests plant
 	$(BIN)/python -m tests.seen
@@ -52,6 +53,27 @@ fuzz: .venv/.installed  ## odd inputs of every kind for SECONDS; what fails is k
 
 metamorphic: .venv/.installed  ## what must not change a verdict, on ../shared/logs
 	$(BIN)/python -m tests.metamorphic
+
+.venv-supply/.installed: constraints.txt
+	test -x .venv-supply/bin/python || $(PYTHON) -m venv .venv-supply
+	.venv-supply/bin/pip install --quiet --constraint constraints.txt cyclonedx-bom pip-audit pip-tools zizmor
+	touch $@
+
+audit: .venv-supply/.installed  ## the workflows by zizmor, the dependencies of the core by pip-audit, which asks pypi.org
+	.venv-supply/bin/zizmor --quiet --offline .github/workflows action.yml
+	.venv-supply/bin/pip-audit --strict --require-hashes --disable-pip --requirement constraints-hashes.txt
+
+sbom: .venv-supply/.installed  ## build/sbom.cdx.json: what an installation of the core consists of
+	rm -rf build/core && $(PYTHON) -m venv build/core
+	build/core/bin/pip install --quiet --require-hashes --requirement constraints-hashes.txt
+	build/core/bin/pip install --quiet --no-deps --no-build-isolation .
+	.venv-supply/bin/cyclonedx-py environment --pyproject pyproject.toml --output-file build/sbom.cdx.json build/core/bin/python
+
+hashes: .venv-supply/.installed  ## constraints-hashes.txt, from pyproject.toml and constraints.txt
+	.venv-supply/bin/pip-compile --quiet --generate-hashes --no-header --no-emit-index-url --no-emit-find-links \
+		--no-emit-trusted-host --strip-extras --allow-unsafe --constraint constraints.txt --build-deps-for wheel \
+		--output-file build/hashes.txt pyproject.toml
+	sed -n '/^#/p' constraints-hashes.txt > build/head.txt && cat build/head.txt build/hashes.txt > constraints-hashes.txt
 
 licences: .venv/.installed  ## the licence of every package that is installed here, and of what the core needs
 	$(BIN)/python -m piplicenses --from=mixed --order=license --with-urls
@@ -88,4 +110,4 @@ pages: .venv/.installed  ## checks/README.md and checks/pages, from the docstrin
 	$(BIN)/python -m grpo_doctor.report.check_pages
 
 clean:
-	rm -rf .venv .venv-old-trl .venv-hooks fuzz-failures runs logs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-old-trl .venv-hooks .venv-supply fuzz-failures runs logs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -14,6 +14,7 @@ from typing import Any
 from .diagnosis.catalogue import Catalogue, load
 from .diagnosis.check import Check, Finding
 from .diagnosis.declare import take_loaded
+from .diagnosis.eager import diagnose_eagerly
 from .diagnosis.examine import diagnose
 from .diagnosis.live import LiveDoctor
 from .record import StepRecord
@@ -67,14 +68,16 @@ def run_check(
     *,
     samples: Mapping[int, list[Sample]] | None = None,
     thresholds: Mapping[str, Any] | None = None,
+    eager: bool = False,
     **columns: Any,
 ) -> Finding | None:
-    """What one check finds in a run of these columns, fed whole and row by row: both must find the same.
+    """What one check finds in a run of these columns: compiled, row by row and eagerly it must find the same.
 
-    The run is of the first kind that the check judges.
+    With ``eager`` the function is only called on whole numpy columns, so that ``print``, breakpoints and ``if`` work
+    in it. The run is of the first kind that the check judges.
     """
     check = check_of(code_or_function)
-    alone = Catalogue([check], preview=True)
+    alone = Catalogue([check], preview=True, compiled=not eager)
     limits = {check.code: thresholds or {}}
     records = records_of(**columns)
     run = run_of(records, "test", settings)
@@ -82,6 +85,9 @@ def run_check(
     for row, step in enumerate(run.steps.tolist()):
         if samples and step in samples:
             run.samples[row] = samples[step]
+    at_once = diagnose_eagerly(run, alone, limits)[0].finding(check.code)
+    if eager:
+        return at_once
     whole = diagnose(run, catalogue=alone, thresholds=limits).finding(check.code)
     live = LiveDoctor(settings, catalogue=alone, thresholds=limits, run_type=run.run_type)
     for record in records:
@@ -89,6 +95,8 @@ def run_check(
     stepwise = live.diagnosis().finding(check.code)
     if _essence(whole) != _essence(stepwise):
         raise AssertionError(f"{check.code} fed whole: {whole}\nfed step by step: {stepwise}")
+    if _essence(whole) != _essence(at_once):
+        raise AssertionError(f"{check.code} compiled: {whole}\ncalled eagerly: {at_once}")
     return whole
 
 

@@ -238,7 +238,7 @@ def test_a_bug_of_ours_anywhere_is_told_as_ours(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["grpo-doctor", "checks"])
-    monkeypatch.setattr(cli, "app", lambda words: 1 / 0)
+    monkeypatch.setattr(cli, "app_of", lambda names: lambda words: 1 / 0)
     monkeypatch.setattr(cli, "with_command", lambda words: words)
     with pytest.raises(SystemExit) as ended:
         cli.main()

@@ -7,6 +7,9 @@ import random
 import re
 import string
 import sys
+import time
+import tomllib
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -18,7 +21,7 @@ from grpo_doctor.cli import app
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.integrations.scalars import LoggedRun
 from grpo_doctor.report import check_pages
-from grpo_doctor.report.redaction import clean, cleaned, one_line, redact
+from grpo_doctor.report.redaction import clean, cleaned, inert, one_line, redact, visible
 from grpo_doctor.run import Sample
 
 DRAW = random.Random(7)
@@ -75,6 +78,155 @@ SECRETS: dict[str, tuple[str, str]] = {
 }
 
 
+HEXES = "0123456789abcdef"
+
+
+def drawn(length: int, alphabet: str = PLAIN) -> str:
+    return "".join(DRAW.choices(alphabet, k=length))
+
+
+UPPER = string.ascii_uppercase + "23456789"
+SHAPES: dict[str, str] = {
+    "age": f"AGE-SECRET-KEY-1{drawn(58, UPPER)}",
+    "anthropic-openai": f"sk-svcacct-{made(40)}",
+    "artifactory": f"AKCp{made(69)}",
+    "atlassian": f"ATATT3{made(186)}",
+    "aws-bedrock": f"ABSK{made(109)}",
+    "aws-id": f"ABIA{drawn(16, UPPER)}",
+    "cerebras": f"csk-{drawn(48, string.ascii_lowercase + string.digits)}",
+    "databricks": f"dapi{drawn(32, HEXES)}",
+    "digitalocean": f"doo_v1_{drawn(64, HEXES)}",
+    "discord-bot": f"M{made(25)}.{drawn(6)}.{made(38)}",
+    "discord-mfa": f"mfa.{made(84)}",
+    "doppler": f"dp.pt.{made(43)}",
+    "dynatrace": f"dt0c01.{made(24)}.{made(64)}",
+    "fireworks": f"fw_{made(22)}",
+    "flyio": f"fm2_{made(100)}",
+    "github": f"ghp_{made(36)}",
+    "gitlab": f"glrt-{made(20)}",
+    "google": f"AIza{made(35)}",
+    "google-oauth": f"ya29.{made(60)}",
+    "grafana": f"glsa_{made(32)}_{drawn(8, HEXES)}",
+    "heroku": f"HRKU-AA{made(58)}",
+    "hugging-face": f"api_org_{drawn(34, string.ascii_letters)}",
+    "jwt": f"eyJ{made(20)}.eyJ{made(40)}.{made(43)}",
+    "langsmith": f"lsv2_pt_{drawn(32, HEXES)}_{drawn(10, HEXES)}",
+    "mailgun": f"key-{drawn(32, HEXES)}",
+    "new-relic": f"NRAK-{drawn(27, UPPER)}",
+    "notion": f"ntn_{drawn(11, string.digits)}{made(35)}",
+    "npm-replicate-and-others": f"r8_{made(37)}",
+    "nvidia-pypi-and-others": f"nvapi-{made(64)}",
+    "one-password": f"ops_eyJ{made(250)}",
+    "planetscale": f"pscale_tkn_{made(43)}",
+    "postman": f"PMAK-{drawn(24, HEXES)}-{drawn(34, HEXES)}",
+    "sendgrid": f"SG.{made(22)}.{made(43)}",
+    "sentry": f"sntryu_{drawn(64, HEXES)}",
+    "slack": f"xoxe.xoxp-1-{made(163)}",
+    "stripe": f"rk_prod_{made(24)}",
+    "twilio": f"SK{drawn(32, HEXES)}",
+    "vault": f"hvs.{made(90)}",
+    "wandb-v1": f"wandb_v1_{made(40)}",
+}
+"""One example of each entry of ``[keys]``; the whole of it is the secret."""
+WORDED = "correct horse battery staple"
+PHRASES: dict[str, tuple[str, str]] = {
+    "authorization": (f"Authorization: Digest {drawn(8)}pwD1", "pwD1"),
+    "bearer": (f"-H 'bearer {made(30)}'", DRAW_TAIL := "aZ7"),
+    "basic": (f"basic {made(30)}==", DRAW_TAIL),
+    "token": (f"token {made(30)}", DRAW_TAIL),
+    "cookie": ("Cookie: session=opaque_value_of_it; theme=dark", "opaque_value_of_it"),
+    "curl-user": ("curl -s -u me:hunter-two https://host/x", "hunter-two"),
+    "sshpass": ("sshpass -p hunter-two ssh host", "hunter-two"),
+    "slack-hook": (f"https://hooks.slack.com/services/T0/B0/{made(24)}", DRAW_TAIL),
+    "discord-hook": (f"https://discord.com/api/webhooks/1122334455/{made(68)}", DRAW_TAIL),
+    "teams-hook": (f"https://a.webhook.office.com/webhookb2/{made(40)}", DRAW_TAIL),
+    "azure-signature": (
+        "https://a.blob.core.windows.net/c?sv=2024&sig=abcdefghijklmnop%2Bqr%3D&se=1",
+        "abcdefghijklmnop",
+    ),
+    "azure-shared-access": ("SharedAccessSignature=abcdefghijklmnopqrstuv", "abcdefghijklmnop"),
+    "amazon-signature": ("?X-Amz-Signature=abcdefghijklmnopqrstuv", "abcdefghijklmnop"),
+}
+"""One example of each entry of ``[phrases]``, with what of it is the secret."""
+MORE: dict[str, tuple[str, str]] = {
+    "redis": ("redis://:hunter-two@cache:6379/0", "hunter-two"),
+    "at-sign": ("postgres://me:hunter@two-2@db:5432/x", "two-2"),
+    "slash": ("amqp://me:hunter/two-2@mq/x", "two-2"),
+    "db-pass": ("DB_PASS=12345678", "12345678"),
+    "mysql-pwd": ("MYSQL_PWD=hunter-two mysql", "hunter-two"),
+    "pgpassword": ("PGPASSWORD=hunter-two psql", "hunter-two"),
+    "bare-token": ("token: abcd1234efgh", "abcd1234efgh"),
+    "bare-token-json": ('{"token": "abcd1234efgh", "step": 1}', "abcd1234efgh"),
+    "hf-token-option": ("train.py --hf_token abcdefghijkl --lr 1", "abcdefghijkl"),
+    "password-option": ("train.py --password hunter", "hunter"),
+    "words": (f"password: {WORDED}", "staple"),
+    "words-quoted": (f"passphrase='{WORDED}' next=1", "staple"),
+    "words-json": (json.dumps({"db_password": WORDED}), "staple"),
+    "words-escaped": (json.dumps({"note": json.dumps({"password": WORDED})}), "staple"),
+    "number": ("password=123456", "123456"),
+    "docker": ('{"auths": {"https://index.docker.io/v1/": {"auth": "bWU6aHVudGVyLXR3bw=="}}}', "aHVudGVyLXR3bw"),
+    "curl-long": ('curl --user "me:hunter two" https://host', "hunter two"),
+    "sshpass-joined": ("sshpass -phunter-two ssh host", "hunter-two"),
+    "aws-session": (f"session {made(800, BASE64)}", DRAW_TAIL),
+    "twilio-token": (f"sent with {drawn(31, HEXES)}a", "a"),
+    "hex-64": (f"x {drawn(62, HEXES)}a0", "a0"),
+    "base64-unnamed": (f"x {made(43, BASE64)}=", DRAW_TAIL),
+    "base32-unnamed": (f"x {'A7B2C3D' * 8}", "A7B2C3D"),
+    "pgp": (
+        f"-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nab{WORDED}\n=abcd\n-----END PGP PRIVATE KEY BLOCK-----",
+        "staple",
+    ),
+    "pem-encrypted": (
+        f"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENC\n\n{WORDED}\n-----END RSA PRIVATE KEY-----",
+        "staple",
+    ),
+    "after-escaped-newline": (json.dumps(f"a\nsk-{made(30)}"), DRAW_TAIL),
+}
+"""What is redacted by its place or by its characters, and not by a shape of the table."""
+TABLE = tomllib.loads(files("grpo_doctor.report").joinpath("secret_shapes.toml").read_text(encoding="utf-8"))
+
+
+def test_each_shape_has_an_example() -> None:
+    assert SHAPES.keys() == TABLE["keys"].keys()
+    assert PHRASES.keys() == TABLE["phrases"].keys()
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("around", ["{}", "x = {}", '{{"note": "{}"}}', "(a,{},b)", "url?x={}&y=1", "a\\n{}\\n"])
+def test_a_key_goes_whatever_stands_around_it(name: str, around: str) -> None:
+    assert redact(around.format(SHAPES[name])) == around.format("[redacted]")
+
+
+@pytest.mark.parametrize("name", PHRASES | MORE)
+def test_a_secret_goes_by_its_place(name: str) -> None:
+    text, secret = (PHRASES | MORE)[name]
+    for shown in (redact(text), redact(f"step 1\n{text}\nstep 2"), clean(text), cleaned([text])[0]):
+        assert secret not in shown.replace("[redacted]", "")
+    assert "[redacted]" in redact(text)
+
+
+@pytest.mark.parametrize("known", ["db_password", "HF_TOKEN", "apiKey", "token", "auth"])
+def test_a_setting_of_a_secret_name_is_redacted(known: str) -> None:
+    assert cleaned({known: "abcd1234efgh"}) == {known: "[redacted]"}
+    assert cleaned({known: None, "eos_token": "<|im_end|>", "max_tokens": 512}) == {
+        known: None,
+        "eos_token": "<|im_end|>",
+        "max_tokens": 512,
+    }
+
+
+def test_json_stays_json() -> None:
+    row = {"password": 12345, "api_key": None, "token": "abcd1234efgh", "note": "password: a b", "x": 0.5}
+    shown = json.loads(redact(json.dumps(row)))
+    assert shown == {**row, "password": "[redacted]", "token": "[redacted]", "note": "password: [redacted]"}
+
+
+def test_the_rest_of_a_line_stays() -> None:
+    assert redact("password=hunter2,loss=0.5,kl=0.1") == "password=[redacted],loss=0.5,kl=0.1"
+    assert redact("Config(password='hunter2', lr=1e-5)") == "Config(password='[redacted]', lr=1e-5)"
+    assert redact("Config(password=hunter2, lr=1e-5)") == "Config(password=[redacted], lr=1e-5)"
+
+
 def test_there_are_sixty() -> None:
     assert len(SECRETS) >= 60
 
@@ -98,6 +250,33 @@ def test_a_secret_is_redacted(name: str) -> None:
         "key: value",
         "rollouts of 1234567890123456789012345678901234567890 tokens",
         "https://huggingface.co/Qwen/Qwen2.5-0.5B",
+        "commit 2cd2efce1c0622bfd77899c555357107706a0c54",
+        "commit_hash=2cd2efce1c0622bfd77899c555357107706a0c54",
+        '{"git_sha": "2cd2efce1c0622bfd77899c555357107706a0c54"}',
+        "HEAD is now at 2cd2efc",
+        "git+https://github.com/a/b.git@2cd2efce1c0622bfd77899c555357107706a0c54",
+        "/root/.cache/huggingface/hub/models--a/snapshots/2cd2efce1c0622bfd77899c555357107706a0c54/model.safetensors",
+        "image sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "run_id: 69efd756a9d0af41f6b7663401000000",
+        "mlruns/0/69efd756a9d0af41f6b7663401000000/metrics/loss",
+        "Actor(MetricLogger, 0249b3c3f640fab3050fc2ba01000000)",
+        "wandb: Run data is saved locally in wandb/run-20240101_120000-3k2j1h9x",
+        "123e4567-e89b-12d3-a456-426614174000",
+        "Qwen2ForCausalLM IndexBackward0 0x77ad95f6c1b6",
+        "meta-llama/Llama-3.1-8B-Instruct mistralai/Mixtral-8x7B-Instruct-v0.1",
+        "loss=1.2345678901234567e-05 kl=0.12345678901234567",
+        "{'token': 'the', 'prob_token': 1.2345e-05, 'per_token': 0.5}",
+        "num_tokens: 123456789, pass@1: 0.5, forward_pass=0.123, bypass: 12, PWD=/home/me/a1b2c3d4",
+        "auth: disabled",
+        "sha256sum 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08  model.bin",
+        "AutoModelForCausalLMWithValueHead1 GRPOTrainerWithVeryLongClassName2ForQwen3MoeModels",
+        "eos_token='<|im_end|>', hub_token=<HUB_TOKEN>, push_to_hub_token=<PUSH_TO_HUB_TOKEN>",
+        "password: null",
+        "HF_TOKEN=${HF_TOKEN} password=*** api_key: None",
+        "http://localhost:8080/a@b",
+        "git@github.com:a/b.git ssh://git@github.com/a/b.git",
+        "sort_key=step key=reward_mean monkey: 5",
+        "shared_tensor_0123456789 account balance: 5",
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:
@@ -106,7 +285,70 @@ def test_what_is_no_secret_stays(text: str) -> None:
 
 def test_terminal_escapes_and_line_breaks_go() -> None:
     assert clean("\x1b[31mred\x1b[0m \x1b]0;title\x07end") == "red end"
-    assert one_line("a.log\n::error::pwned") == "a.log ::error::pwned"
+    assert one_line("a.log\n::error::pwned") == "a.log : :error::pwned"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        0x00,
+        0x0B,
+        0x7F,
+        0x9B,
+        0xAD,
+        0x61C,
+        0x180E,
+        0x200B,
+        0x200D,
+        0x202E,
+        0x2060,
+        0x2066,
+        0xFEFF,
+        0xE0000,
+        0xE0041,
+        0xE007F,
+    ],
+)
+def test_an_invisible_character_is_an_escape(code: int) -> None:
+    shown = clean(f"a{chr(code)}b")
+    assert chr(code) not in shown
+    assert re.fullmatch(r"a\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})b", shown)
+    assert int(shown[3:-1], 16) == code
+
+
+@pytest.mark.parametrize("text", ["naïve ☃ 奖励 🎉\ufe0f", "tab\tand\nline"])
+def test_what_is_visible_stays(text: str) -> None:
+    assert visible(text) == text
+
+
+@pytest.mark.parametrize(
+    "command", ["::add-mask::x", "  ::error::x", "\t::set-env name=a::b", "a ##[add-mask]x", "##vso[task.x]"]
+)
+def test_no_line_is_a_command_to_a_ci_service(command: str) -> None:
+    for shown in (clean(f"a\n{command}"), clean(command), one_line(command), inert(f"{command}\n{command}")):
+        assert not re.search(r"(?m)^\s*::|##\[|##vso\[", shown)
+    assert inert(inert(command)) == inert(command)
+    assert inert("tests/a.py::test_b") == "tests/a.py::test_b"
+
+
+PUMPED = [
+    "token ", "token: ", "password: a ", "password=", "api_key", "://", "://a:", "@", "://a:b@", "curl -u ", "curl ", "/",
+    "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----" + "a" * 300, "-", "a1B", "A7", "0a", "sk-", "eyJ", "eyJa.",
+    "\\", '\\"', '"password":"', "'", "secret ", "Basic ", "basic a", "sig=", "cookie:", "hash=", "a" * 31 + "/", "\n::",
+    "dp.pt.", "SG.", "eyJ-", "SG.aaaaaaaaaaaaaaaaa-", "http://a:b ", "M1a2B3c4D5e6F7g8H9i0J1k2.", "_", "-p", " --token", "actor(", "commit", "sshpass -p", "\x1b]", "\x1b[", "=",
+]  # fmt: skip
+
+
+def test_redaction_takes_time_in_proportion_to_the_length() -> None:
+    def seconds(unit: str, length: int) -> float:
+        text, began = unit * (length // len(unit)), time.process_time()
+        redact(text)
+        inert(visible(text))
+        return time.process_time() - began
+
+    # eight times the length: eight times the time where it is linear, 64 times where it is quadratic
+    slow = [unit for unit in PUMPED if seconds(unit, 80_000) > 0.3 + 30 * seconds(unit, 10_000)]
+    assert slow == []
 
 
 ADAPTER = """
@@ -221,6 +463,61 @@ def test_no_command_tells_one(tmp_path: Path, command: list[str], monkeypatch: p
     for store in Path(known[OUT]).glob("fleet.db*"):
         store.unlink()  # it knows files by their true names, and is no report
     assert leaked(done.output, Path(known[OUT])) == []
+
+
+COMMANDS_TO_CI = (
+    "\n::add-mask::x",
+    "\n   ::error::y",
+    " ##[add-mask]z",
+    "\r\n::set-output name=a::b",
+    " ::stop-commands::q",
+)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            ["analyze", LOG, "-v", "-f", name]
+            for name in ("text", "markdown", "html", "json", "sarif", "junit", "gitlab")
+        ),
+        ["gate", LOG],
+        ["gate", LOG, "-f", "text"],
+        ["settings", CONFIG],
+        ["settings", CONFIG, "--fix"],
+        ["compare", LOG, OTHER],
+        ["fleet", FOLDER],
+        ["convert", LOG, "-"],
+        ["analyze", f"{LOG}.missing\n::add-mask::x"],
+    ],
+    ids=lambda words: " ".join(words)[:60],
+)
+def test_no_untrusted_line_is_a_command_to_ci(tmp_path: Path, command: list[str]) -> None:
+    known = {LOG: "a.jsonl", OTHER: "b.jsonl", CONFIG: "c.yaml", FOLDER: "."}
+    known = {name: str(tmp_path / path) for name, path in known.items()}
+    text = "a" + "".join(COMMANDS_TO_CI) * 3
+    for name in (LOG, OTHER):
+        rows: list[dict[str, object]] = [{"config": {"run_name": text, f"k{text}": text}}]
+        rows += [
+            {
+                "step": i,
+                "reward": 0.0,
+                "loss": float("nan") if i > 9 else 0.1,
+                "prompt": text,
+                "completion": text,
+                f"x/{text}": 1,
+            }
+            for i in range(1, 31)
+        ]
+        Path(known[name]).write_text("\n".join([*map(json.dumps, rows), f"WARNING: {text}"]), encoding="utf-8")
+    Path(known[CONFIG]).write_text(
+        yaml.safe_dump({"num_generations": 1, "beta": 9, "run_name": text, text: text}) + "# \n::add-mask::x\n",
+        encoding="utf-8",
+    )
+    done = CliRunner().invoke(app, [re.sub("|".join(known), lambda found: known[found[0]], word) for word in command])
+    assert done.exception is None or isinstance(done.exception, SystemExit)
+    assert done.output
+    assert not re.search(r"(?m)^[^\S\n]*::|##\[", done.output)
 
 
 def test_no_answer_to_an_agent_tells_one(tmp_path: Path) -> None:

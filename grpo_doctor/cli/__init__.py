@@ -4,40 +4,53 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from .agent import init, mcp
-from .analyze import analyze
-from .checks import checks
 from .common import BROKEN, plain_errors, report_bug
-from .compare import compare
-from .convert import convert
-from .demo import demo
-from .explain import explain
-from .fleet import fleet
-from .gate import gate
-from .lab import lab
-from .new_check import new_check
-from .preflight import settings
-from .probe import new_adapter, probe
-from .run import faults, run
-from .share import share
-from .watch import watch
 
-app = typer.Typer(
-    invoke_without_command=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+MAIN, TRY, MORE = "Commands", "Try it", "More"
 
 
-@app.callback()
+class Command(NamedTuple):
+    """A command: the module and function that hold it, and the panel of ``--help`` that shows it."""
+
+    place: str
+    panel: str = MORE
+    hidden: bool = False
+
+
+COMMANDS = {
+    "analyze": Command("analyze:analyze", MAIN),
+    "watch": Command("watch:watch", MAIN),
+    "compare": Command("compare:compare", MAIN),
+    "fleet": Command("fleet:fleet", MAIN),
+    "settings": Command("preflight:settings", MAIN),
+    "probe": Command("probe:probe", MAIN),
+    "gate": Command("gate:gate", MAIN),
+    "run": Command("run:run", TRY),
+    "demo": Command("demo:demo", TRY),
+    "checks": Command("checks:checks"),
+    "explain": Command("explain:explain"),
+    "new-check": Command("new_check:new_check"),
+    "new-adapter": Command("probe:new_adapter"),
+    "convert": Command("convert:convert"),
+    "share": Command("share:share"),
+    "faults": Command("run:faults"),
+    "lab": Command("lab:lab"),
+    "mcp": Command("agent:mcp"),
+    "init": Command("agent:init"),
+}
+"""Every command by name, in the order of ``--help``."""
+
+
 def about(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
     """Finds out why a GRPO run of a language model collapses, stalls or lies, and says what to change."""
     if version:
@@ -50,25 +63,28 @@ def about(
         raise typer.Exit(2)
 
 
-app.command()(demo)
-app.command()(analyze)
-app.command()(fleet)
-app.command()(compare)
-app.command()(convert)
-app.command()(share)
-app.command()(gate)
-app.command()(watch)
-app.command()(settings)
-app.command()(explain)
-app.command()(checks)
-app.command("new-check")(new_check)
-app.command()(run)
-app.command()(faults)
-app.command()(lab)
-app.command()(probe)
-app.command("new-adapter")(new_adapter)
-app.command()(mcp)
-app.command()(init)
+def app_of(names: Iterable[str]) -> typer.Typer:
+    """The command line with these commands; only their modules are imported."""
+    made = typer.Typer(
+        invoke_without_command=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    made.callback()(about)
+    for name in names:
+        command = COMMANDS[name]
+        module, _, function = command.place.partition(":")
+        found = getattr(import_module(f".{module}", __name__), function)
+        made.command(name, rich_help_panel=command.panel, hidden=command.hidden)(found)
+    return made
+
+
+def __getattr__(name: str) -> Any:
+    """``app``, the whole command line, is built where it is first asked for."""
+    if name != "app":
+        raise AttributeError(name)
+    globals()["app"] = whole = app_of(COMMANDS)
+    return whole
 
 
 def main() -> None:
@@ -81,7 +97,8 @@ def main() -> None:
             stream.reconfigure(encoding="utf-8", errors="replace")
     try:
         with plain_errors():
-            app(with_command(sys.argv[1:]))
+            words = with_command(sys.argv[1:])
+            app_of(words[:1] if words and words[0] in COMMANDS else COMMANDS)(words)
     except typer.Exit as stop:
         sys.exit(stop.exit_code)
     except Exception as error:  # noqa: BLE001 - the last boundary: told as our own error, never as a finding
@@ -91,5 +108,4 @@ def main() -> None:
 
 def with_command(words: list[str]) -> list[str]:
     """The words of a command line; a path alone, such as ``grpo-doctor run.log``, is one to analyze."""
-    known = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
-    return ["analyze", *words] if words and words[0] not in known and Path(words[0]).exists() else words
+    return ["analyze", *words] if words and words[0] not in COMMANDS and Path(words[0]).exists() else words

@@ -103,10 +103,10 @@ def diagnose_paths(paths: list[Path], config: Config, number: int | None = None)
 
 def _say_where_configurations_go(path: Path, runs: list[Run]) -> None:
     """One line for a script or configuration that holds no log, or a comment in which one stands."""
-    from ..preflight.reading import MARKDOWN, SUFFIXES
-
     if any(len(run) for run in runs):
         return
+    from ..preflight.reading import MARKDOWN, SUFFIXES
+
     if path.suffix in SUFFIXES or (path.suffix in MARKDOWN and _configures(path)):
         common.say(f"grpo-doctor: {path}: holds no log; `grpo-doctor settings {path}` reads configurations", err=True)
 

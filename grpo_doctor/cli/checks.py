@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +15,12 @@ def checks(
     words: Annotated[list[str] | None, typer.Argument(help="Codes, names or families to list; all by default.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     fields: Annotated[bool, typer.Option("--fields", help="List the record fields instead.")] = False,
+    debug: Annotated[
+        Path | None,
+        typer.Option(
+            "--debug", metavar="LOG", help="Call the one named check eagerly on this log: print and breakpoints work."
+        ),
+    ] = None,
     config: common.ConfigFile = None,
 ) -> None:
     """Lists the checks with code, name, severity and what each one says."""
@@ -24,6 +31,9 @@ def checks(
     from ..diagnosis.catalogue import load
     from ..series.derived import MEANINGS
 
+    if debug is not None:
+        _debug(words or [], debug, config)
+        return
     with common.plain_errors():
         chosen = load(tuple(read_config(config).checks)).select(words or [])
     rows = [
@@ -39,3 +49,33 @@ def checks(
     for row in rows:
         table.add_row(*row.values())
     Console().print(table)
+
+
+def _debug(words: list[str], log: Path, config: Path | None) -> None:
+    """Calls one check eagerly on every run of a log, and shows where its conditions held and what it found."""
+    from ..config import read as read_config
+    from ..diagnosis.catalogue import Catalogue, load
+    from ..diagnosis.eager import diagnose_eagerly
+    from ..readers import read
+
+    if len(words) != 1:
+        common.fail("--debug takes one check, as in `grpo-doctor checks ENT001 --debug run.log`")
+    with common.plain_errors():
+        check = load(tuple(read_config(config).checks), compiled=False).find(words[0])
+        runs = read(log)
+    if check is None or check.predicate is None:
+        common.fail(f"no check on records is called {words[0]!r}; `grpo-doctor checks` lists them")
+    for run in runs:
+        diagnosis, plans = diagnose_eagerly(run, Catalogue([check], preview=True, compiled=False))
+        typer.echo(f"{run.source}: {len(run)} rows, {check.code} {check.name}")
+        for level, held in (condition for plan in plans for condition in plan.held):
+            rows = held.nonzero()[0]
+            since = f", first on row {rows[0] + 1} (step {run.steps[rows[0]]})" if len(rows) else ""
+            typer.echo(f"  {level}: the condition holds on {len(rows)} of {len(held)} rows{since}")
+        found = diagnosis.finding(check.code)
+        missing = [f"  not called: needs {', '.join(entry['needs'])}" for entry in diagnosis.coverage.skipped]
+        typer.echo(
+            f"  {found.severity} at step {found.onset_step}: {found.message}"
+            if found
+            else "\n".join(missing or ["  no finding"])
+        )

@@ -26,7 +26,7 @@ from ..readers import ReadError
 from ..readers.settings import declared as setting_name
 from ..readers.settings import known_settings, setting_value
 from ..report.model import Options, UnknownFormatError, render
-from ..report.redaction import one_line
+from ..report.redaction import inert, one_line
 from ..series.derived import MEANINGS
 
 if TYPE_CHECKING:
@@ -275,10 +275,10 @@ def write_as(
     """The same of whatever ``rendering`` makes for a format and the place it is written to."""
     first = [] if name is None else [(name, file)]
     jobs = [*first, *((f, Path(p)) for f, p in (pair("--report", word) for word in more))]
-    rendered = [(path, rendering(kind, path)) for kind, path in jobs]
-    for path, text in rendered:
+    rendered = [(kind, path, rendering(kind, path)) for kind, path in jobs]
+    for kind, path, text in rendered:
         if path is None:
-            typer.echo(text, nl=bool(text))
+            typer.echo(text if kind == "github" else inert(text), nl=bool(text))
         else:
             replace_file(path, text + "\n")
 

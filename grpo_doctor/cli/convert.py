@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..report.redaction import cleaned, redact
+from ..report.redaction import cleaned, redact, visible_json
 from . import common
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _jsonl(run: Run, target: Path) -> None:
 
     def lines() -> Iterator[str]:
         for record in run.records():
-            yield redact(encode(record).decode()) + "\n"
+            yield visible_json(redact(encode(record).decode())) + "\n"
 
     if str(target) == "-":
         for line in lines():

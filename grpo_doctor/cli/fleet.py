@@ -12,6 +12,7 @@ import typer
 from ..config import ConfigError
 from ..diagnosis.check import Severity
 from ..readers.folder import Survey
+from ..report.redaction import inert
 from . import common
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ def _write_answer(asked: Answered, kind: str, path: Path | None, options: Option
 
 def _put(text: str, path: Path | None) -> None:
     if path is None:
-        typer.echo(text)
+        typer.echo(inert(text))
     else:
         common.replace_file(path, text + "\n")
 

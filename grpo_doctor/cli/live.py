@@ -165,7 +165,7 @@ class View:
         if stopped is not None:
             typer.echo(one_line(f"stopped: {stopped.why}"))
         cause = f" {diagnosis.cause}" if diagnosis.cause else ""
-        typer.echo(f"{diagnosis.verdict}:{cause} {diagnosis.headline}")
+        typer.echo(f"{diagnosis.verdict}:{cause} {one_line(diagnosis.headline)}")
         for path in (self.session.folder.path / "records.jsonl", *reports):
             typer.echo(one_line(str(path)))
 

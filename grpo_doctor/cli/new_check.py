@@ -12,7 +12,7 @@ from ..report.redaction import one_line
 from . import common
 
 LEAF = '''from grpo_doctor import Fires, check, fires
-from grpo_doctor.columns import Column, baseline
+from grpo_doctor.series import Column, baseline
 
 
 @check("{code}", severity="warning")

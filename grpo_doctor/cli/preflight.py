@@ -10,7 +10,7 @@ import typer
 from ..diagnosis.check import Severity
 from ..readers import ReadError
 from ..report.model import counted, first_step_to_take, missing
-from ..report.redaction import clean
+from ..report.redaction import clean, inert
 from . import common
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _diagnoses(path: Path, catalogue: Catalogue, chosen: Config, fix: bool) -> l
     found = read(path)
     if fix:
         for one in found:
-            typer.echo(patch(path, one), nl=False)
+            typer.echo(inert(patch(path, one)), nl=False)
     return [judge(one, str(path), catalogue, chosen.thresholds) for one in found]
 
 

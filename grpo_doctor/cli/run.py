@@ -135,7 +135,7 @@ def _train_with_trl(given: dict[str, Any], ours: Any, on: str, out: Path | None,
     if attached.session is None:
         return common.CLEAN
     diagnosis = attached.diagnosis()
-    typer.echo(f"{diagnosis.verdict}: {diagnosis.headline}\nreports in {one_line(str(attached.folder.path))}")
+    typer.echo(f"{diagnosis.verdict}: {one_line(diagnosis.headline)}\nreports in {one_line(str(attached.folder.path))}")
     if attached.stopped is not None:
         return common.FINDINGS
     return exit_code([diagnosis], 0, Severity.of(examined.fail_on))

@@ -89,11 +89,12 @@ def _built_in(family: str = "") -> list[Check]:
 class Catalogue:
     """Every illness that is known, by code.
 
-    ``preview`` says whether checks that were never seen on anything real count like the others.
+    ``preview`` says whether checks that were never seen on anything real count like the others; without ``compiled``
+    the checks are not traced, which an author's check with an ``if`` does not survive.
     """
 
-    def __init__(self, checks: Iterable[Check], preview: bool = False) -> None:
-        self.preview = preview
+    def __init__(self, checks: Iterable[Check], preview: bool = False, *, compiled: bool = True) -> None:
+        self.preview, self.compiled = preview, compiled
         self.checks: dict[str, Check] = {}
         for check in checks:
             if (taken := self.checks.get(check.code)) is not None:
@@ -110,7 +111,7 @@ class Catalogue:
                     raise CheckError(f"{check.file}: {check.code}: no remedy {remedy!r} in diagnosis/remedies.py")
             self._refuse_cycle(check.code, (), proven)
         for check in self.checks.values():
-            if check.predicate is not None:
+            if check.predicate is not None and self.compiled:
                 check.traced({})
 
     def _refuse_cycle(self, code: str, path: tuple[str, ...], proven: set[str]) -> None:
@@ -164,14 +165,17 @@ class Catalogue:
 
 
 @cache
-def load(folders: tuple[Path, ...] = ()) -> Catalogue:
+def load(folders: tuple[Path, ...] = (), *, compiled: bool = True) -> Catalogue:
     """The built-in checks, those of installed entry points, and those of the user's ``folders``."""
     checks = [*_built_in(), *_load_installed()]
     for folder in folders:
         if not folder.is_dir():
             raise CheckError(f"{folder}: not a folder of checks; see checks in [tool.grpo-doctor]")
-        checks += _load_folder(f"grpo_doctor.user_{abs(hash(folder.resolve())):x}", folder)
-    catalogue = Catalogue(checks)
+        added = _load_folder(f"grpo_doctor.user_{abs(hash(folder.resolve())):x}", folder)
+        for check in added:
+            _ = check.meanings  # raises where the page explains what is no threshold
+        checks += added
+    catalogue = Catalogue(checks, compiled=compiled)
     catalogue.refuse_unknown()
     return catalogue
 

@@ -15,7 +15,7 @@ _loading: dict[str, Check] = {}
 
 def take_loaded(file: Path | None = None) -> list[Check]:
     """The checks that were declared and not yet taken: those of one file, or all."""
-    loaded = [c for c in _loading.values() if file is None or Path(c.file).resolve() == file.resolve()]
+    loaded = [c for c in _loading.values() if file is None or c.file == str(file) or Path(c.file).samefile(file)]
     for check in loaded:
         del _loading[check.code]
     return loaded

@@ -16,7 +16,7 @@ from ..series import Memory, Words, steady
 from ..series.trajectory import FOLLOWED, STANDING, Trajectory, success_of
 from ..series.trend import Standing
 from .catalogue import Catalogue, load
-from .check import DECLARED, Check, Finding, Severity
+from .check import DECLARED, Check, Finding, Fires, Severity
 from .hysteresis import RECENT, Alarm, Episode
 from .verdict import Coverage, Diagnosis, bounds, conclude_all, diagnosis_of
 
@@ -33,10 +33,19 @@ class Examined:
 
     def __init__(self, check: Check, thresholds: Mapping[str, Any], averaged: bool) -> None:
         self.check = check
-        other = {name: value for name, value in thresholds.items() if name in check.thresholds}
-        self.fires, self.plan = check.traced(other)
-        self.levels = (check.severity, *(level for level, _ in self.fires.levels))
-        self.hold, self.clear = ((1, 1), 1) if averaged else (self.fires.hold, self.fires.clear)
+        traced = check.traced(self.own(thresholds))
+        self.plan: Any = traced.plan
+        self.take_fires(traced.fires, averaged)
+
+    def own(self, thresholds: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of the thresholds that are the check's."""
+        return {name: value for name, value in thresholds.items() if name in self.check.thresholds}
+
+    def take_fires(self, fires: Fires, averaged: bool) -> None:
+        """Takes what the check declares of its conditions: severities, hold and clearing."""
+        self.fires = fires
+        self.levels = (self.check.severity, *(level for level, _ in fires.levels))
+        self.hold, self.clear = ((1, 1), 1) if averaged else (fires.hold, fires.clear)
 
     def begin(self) -> list[Alarm]:
         """Its alarms before the first row."""
@@ -226,11 +235,13 @@ class Examination:
         settings: Mapping[str, Any],
         thresholds: Mapping[str, Mapping[str, Any]],
         run_type: str = "rl",
+        *,
+        kind: type[Examined] = Examined,
     ) -> None:
         self.catalogue, self.settings = catalogue, settings
         averaged = settings.get("rows") == "epochs"  # a row is a mean over many steps: no need to wait for more
         self.examined = [
-            Examined(check, thresholds.get(check.code, {}), averaged)
+            kind(check, thresholds.get(check.code, {}), averaged)
             for check in catalogue.checks.values()
             if check.predicate is not None and run_type in check.run_types
         ]
@@ -415,5 +426,10 @@ def diagnose(
     with spending():
         for start in range(0, len(run), BLOCK):
             examination.block(run, start, min(start + BLOCK, len(run)))
+    return diagnosis_from(run, catalogue, examination)
+
+
+def diagnosis_from(run: Run, catalogue: Catalogue, examination: Examination) -> Diagnosis:
+    """What follows from an examination that has been shown all rows of the run."""
     found = examination.findings(run)
     return diagnosis_of(run, catalogue, found, examination.coverage(found, run.unread), examination.success)

@@ -104,7 +104,8 @@ def _columns_of(steps: list[dict[str, Any]]) -> _Columns:
 
 
 def _median(column: np.ndarray | None) -> float:
-    return float(np.nanmedian(column)) if column is not None and np.isfinite(column).any() else math.nan
+    known = np.empty(0) if column is None else column[~np.isnan(column)]
+    return float(np.median(known)) if np.isfinite(known).any() else math.nan
 
 
 def _dead_row(task: str, column: _Columns, size: float) -> list[str] | None:

@@ -1,88 +1,303 @@
-"""What must not leak: keys and tokens, control characters, and texts without end; cleaned before anything is shown."""
+"""Redacts secrets, escapes invisible characters and workflow commands, and cuts long texts before anything is shown.
+
+What is redacted is a list, not every possible secret: the shapes of ``secret_shapes.toml``, passwords in URLs, blocks
+of private keys, values under the name of a secret, and long words that look random.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+import tomllib
 from collections import Counter
-from typing import Any
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 
 CLIP = 2000
 """Characters of one text beyond which it is cut: nobody reads on, and a log line may have 100 KB."""
 REDACTED = "[redacted]"
+RANDOM_LENGTH = 32
+"""Characters of the shortest word that is redacted because it looks random."""
 RANDOM_BITS = 4.2
-"""Entropy of its characters, in bits, from which on a long word of mixed case and digits is taken for a key: English
-words joined by underscores stay below 4, random base64 of 32 characters lies at 4.4 to 4.9."""
-
+"""Entropy of its characters, in bits, of a random word of mixed case and digits: English words joined by underscores
+stay below 4, random base64 of 32 characters is at 4.4 to 4.9."""
 UNBROKEN = 14
-"""Characters without a separator that such a key has somewhere; names of models and files have shorter words."""
+"""Characters without a separator that such a word has somewhere; names of models and files have shorter words."""
+CHANGES = 0.15
+"""Share of neighbours in a random word that differ in class (upper case, lower case, digit): 0.3 to 0.6 in base32, hex
+and base64, 0.1 and less in words with a number at their end."""
+LETTERS = 3
+"""Mean length of runs of small letters from which a word is made of words: 3 and more in the names of classes, 1.7 in
+random base64."""
+LINES = 64
+"""Lines that are searched for signs of a secret at a time."""
+KNOWN = 100_000
+"""Words without a sign of a secret that are remembered, so that a key of a log is judged once and not on every line."""
 
-_SECRET = re.compile(
-    r"""-----BEGIN\ [A-Z ]{0,32}PRIVATE\ KEY-----(?:[^-]{0,20000}-----END\ [A-Z ]{0,32}PRIVATE\ KEY-----)?
-    | \b(?:sk|rk|pk)[-_](?:live|test|proj|ant|or)[-_][A-Za-z0-9_\-]{8,256} | \bsk-[A-Za-z0-9_\-]{16,256}
-    | \bhf_[A-Za-z0-9]{16,128} | \bgh[pousr]_[A-Za-z0-9]{16,256} | \bgithub_pat_[A-Za-z0-9_]{16,256}
-    | \bglpat-[A-Za-z0-9_\-]{16,128} | \bxox[abeprs]-[A-Za-z0-9\-]{10,256} | \bA(?:KIA|SIA)[0-9A-Z]{16}\b
-    | \bAIza[A-Za-z0-9_\-]{30,64} | \bya29\.[A-Za-z0-9_\-]{10,512} | \bGOCSPX-[A-Za-z0-9_\-]{10,64}
-    | \bwandb_v1_[A-Za-z0-9_\-]{8,256} | \b(?:gsk|r8|npm|xai|dop_v1|shpat)_[A-Za-z0-9_\-]{16,256}
-    | \b(?:nvapi|pypi|pplx|tgp)-[A-Za-z0-9_\-]{16,512} | \bSG\.[A-Za-z0-9_\-]{16,64}\.[A-Za-z0-9_\-]{16,64}
-    | \beyJ[A-Za-z0-9_\-]{10,2000}\.[A-Za-z0-9_\-]{10,2000}(?:\.[A-Za-z0-9_\-]{0,2000})?
-    | (?i:\bbearer)\ [A-Za-z0-9._~+/=\-]{16,2000}
-    | (?i:\b(?:basic|token))\ (?=[A-Za-z._~+/\-]{0,64}\d)[A-Za-z0-9._~+/\-]{16,2000}={0,2}(?![A-Za-z0-9=])
-    | (?<=://)[^/\s:@]{1,128}:[^/\s@]{1,256}(?=@) | (?<=://)[^/\s:@]{8,256}(?=@)     # user:password@, TOKEN@
-    | (?i:\b(?:account|shared_?access)_?(?:key|signature))=[A-Za-z0-9+/=%_\-]{16,512}
-    | \bhooks\.slack\.com/services/[A-Za-z0-9/]{8,128}
-    | (?<![0-9A-Za-z])(?=[0-9]{0,39}[a-f])[0-9a-f]{40}(?![0-9A-Za-z])                                       # a W&B key
-    """,
-    re.VERBOSE,
+_BLOCK = re.compile(
+    r"-----BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----"
+    r"(?:[^-]{0,20000}(?:-{1,4}(?!-)[^-]{0,2000}){0,8}-----END [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----)?"
 )
-_NAME = r"(?:api|access|auth|secret|private|wandb|hf|hub|account|client|session|bearer|personal)"
-_NAMED_SECRET = re.compile(
-    rf"(?i)((?:{_NAME}[_-]?(?:api[_-]?|access[_-]?)?(?:key|token|secret)|password|passwd|secret|credentials?)"
-    r"(?:[_-]?(?:id|key|token))?)"
-    r"(['\"]?\s{0,4}[:=]\s{0,4}|\s{1,4}(?=\S{0,64}\d))(['\"]?)[^\s'\",;&\[]{6,512}"
+_WORDS = re.compile(r"[A-Za-z_][A-Za-z0-9_\-]+")
+_LONG = re.compile(rf"[A-Za-z0-9+/_=\-]{{{RANDOM_LENGTH},}}")
+_PIECES = re.compile(r"[A-Za-z0-9]+")
+_SMALL = re.compile(r"[a-z]+")
+_CHANGE = re.compile(r"[a-z](?![a-z])|[A-Z](?![A-Z])|\d(?!\d)")
+_URL = re.compile(r"://([^\s'\"<>`\\]+)")
+_PORT = re.compile(r"\d{1,5}(?:/|$)")
+_HEX = re.compile(r"[0-9a-f]+")
+_IDENTIFIER = re.compile(
+    r"(?i)(?:@|(?:^|[^a-z])(?:commit|sha\d{0,3}|rev|revision|head|digest|md5|checksum|etag|oid|ref|version|snapshots?"
+    r"|blobs?|tree|objects|runs?|run_?id|id|uuid|trace|span|image|experiment|actor|node|job|task|worker)"
+    r"(?:_?(?:hash|sha|sum|id))?['\"]?[\s:=/(]{1,4}['\"]?"
+    r"|hash['\"]?[\s:=/(]{1,4}['\"]?|actor\(\w{1,64}, |mlruns/\d{1,20}/)$"
 )
-_SECRET_NAME = re.compile(
-    rf"(?i)(?:{_NAME}[_-]?(?:api[_-]?|access[_-]?)?(?:key|token|secret)(?:[_-]?(?:id|key|token))?"
-    r"|password|passwd|secret|credentials?)$"
+"""What stands before a hexadecimal identifier that is not a secret: a commit, a digest, a run."""
+_VALUE = re.compile(
+    r"(?P<quote>\\*['\"])(?P<inside>(?:(?!(?P=quote))[^\n]){1,20000})"
+    r"|(?P<plain>(?:\\(?![nrt\"'])|[^\s\"'\\]){1,20000})"
+    r"(?P<more>(?: {1,2}[^\s\"'=:\\|]{1,64}(?![^\s\"'=:\\|]|[=:])){0,16})"
 )
-_WORD = re.compile(r"(?<![A-Za-z0-9+/_=\-])[A-Za-z0-9+/_=\-]{32,512}(?![A-Za-z0-9+/_=\-])")
+_NOT_A_NAME = re.compile(r"[^\w.\-]")
+_NEXT_PAIR = re.compile(r"[,;&](?=[\w.\-/]+=)")
+_PLACEHOLDER = re.compile(
+    r"(?i)(?:none|null|nil|true|false|unset|empty|nan|\*+|x{3,}|\.{3}|<.*>|\$\{?\w+\}?|\[redacted\]?|)[,;)}\]]*$"
+)
+_KEY_LIKE = re.compile(
+    r"(?![+-]?[\d.]+(?:e[+-]?\d+)?$)(?:(?=\d{0,512}\D)(?=\D{0,512}\d)[\w.~+/=\-]{8,}|[A-Za-z0-9]{20,}|[A-Za-z0-9+/]{6,}={1,2})$"
+)
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]{0,16}[A-Za-z]|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)?)")
-_CONTROL = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff\ufffe\uffff]"
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e0fff]"
 )
+_COMMAND = re.compile(r"(?m)^([^\S\n]*:)(?=:)|##(?=\[|vso\[|teamcity\[)")
+
+
+class _Shapes(NamedTuple):
+    """The table of shapes, compiled."""
+
+    starts: tuple[str, ...]
+    ends: tuple[str, ...]
+    whole: frozenset[str]
+    keys: re.Pattern[str]
+    phrases: list[tuple[str, re.Pattern[str]]]
+    named: re.Pattern[str]
+    always: re.Pattern[str]
+    key: re.Pattern[str]
+    sentence: re.Pattern[str]
+    never: re.Pattern[str]
+
+
+@cache
+def _shapes() -> _Shapes:
+    table = tomllib.loads(Path(__file__).with_name("secret_shapes.toml").read_text(encoding="utf-8"))
+    keys, phrases, names = table["keys"].values(), table["phrases"].values(), table["names"]
+    starts = sorted({start for these, _ in keys for start in these})
+    always = f"(?:{'|'.join(names['always'])})(?:[_-]?(?:id|key|token|value))?"
+    ends = "|".join(sorted(names["ends"], key=len, reverse=True))
+    return _Shapes(
+        tuple(start for start in starts if len(start) > 2 and "." not in start),
+        tuple(names["ends"]),
+        frozenset(start.split(".")[0].lower() for start in starts if "." in start),
+        re.compile(
+            r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))(?:"
+            + "|".join(f"(?:{'|'.join(map(re.escape, these))}){rest}" for these, rest in keys)
+            + ")"
+        ),
+        [(keyword, re.compile(expression)) for keyword, expression in phrases],
+        re.compile(
+            rf"(?i)(?P<end>{ends})"
+            r"(?P<separator>(?P<quoted>\\*['\"])?[ \t]{0,4}(?:=>|:=|[:=])[ \t]{0,4}|[ \t]{1,4})"
+        ),
+        re.compile(f"(?i){always}$"),
+        re.compile(f"(?i)(?:{'|'.join(names['key'])})$"),
+        re.compile(f"(?i)(?:{'|'.join(names['sentence'])})$"),
+        re.compile(f"(?i)(?:{'|'.join(names['never'])})$"),
+    )
+
+
+_plain: set[str] = set()
+"""Words of what was read that are no sign of a secret."""
 
 
 def redact(text: str) -> str:
-    """The text without anything that looks like a key or a token."""
-    named = _NAMED_SECRET.sub(rf"\1\2\3{REDACTED}", _SECRET.sub(REDACTED, text))
-    return _WORD.sub(_random_parts, named)
+    """The text without what has a shape of a secret; see the module and ``secret_shapes.toml``."""
+    if "-----BEGIN" in text:
+        text = _BLOCK.sub(REDACTED, text)
+    lines = text.split("\n")
+    if len(lines) == 1:
+        return _redacted(text) if _suspicious(text) else text
+    if len(lines) <= LINES:
+        return "\n".join(map(redact, lines)) if _suspicious(text) else text
+    return "\n".join(redact("\n".join(lines[i : i + LINES])) for i in range(0, len(lines), LINES))
 
 
-def _random_parts(found: re.Match[str]) -> str:
+def _suspicious(text: str) -> bool:
+    """Whether a word of the text is a sign of a secret: the name of one, a prefix of one, or random characters."""
+    if "://" in text and "@" in text:
+        return True
+    if len(_plain) > KNOWN:
+        _plain.clear()
+    for word in set(_WORDS.findall(text)).difference(_plain):
+        if _is_sign(word):
+            return True
+        if len(word) <= 2 * RANDOM_LENGTH:
+            _plain.add(word)
+    return False
+
+
+def _is_sign(word: str) -> bool:
+    shapes, low = _shapes(), word.lower()
+    if low.endswith(shapes.ends) or low in shapes.whole:
+        return shapes.never.search(low) is None
+    return len(word) >= UNBROKEN and (any(map(word.__contains__, shapes.starts)) or _changes(word, UNBROKEN))
+
+
+def _redacted(line: str) -> str:
+    """One line, which has a sign of a secret, without the secret."""
+    shapes = _shapes()
+    line = _URL.sub(_without_password, line)
+    line = shapes.keys.sub(REDACTED, line)
+    low = line.lower()
+    for keyword, phrase in shapes.phrases:
+        if keyword in low:
+            line = phrase.sub(_without_group, line)
+    return _LONG.sub(_without_random, _without_named(line))
+
+
+def _without_group(found: re.Match[str]) -> str:
+    start, end = (place - found.start() for place in found.span(1))
+    return found[0][:start] + REDACTED + found[0][end:]
+
+
+def _without_password(found: re.Match[str]) -> str:
+    """An address without ``user:password@`` or ``TOKEN@``: up to the last ``@``, for a password may hold one."""
+    before, at, host = found[1].rpartition("@")
+    user, colon, password = before.partition(":")
+    if not at or "/" in user or (colon and _PORT.match(password)) or (not colon and len(user) < 8):
+        return found[0]
+    return f"://{REDACTED}@{host}"
+
+
+def _without_named(line: str) -> str:
+    """The line with the values under the name of a secret redacted."""
+    parts, kept, place = [], 0, 0
+    while found := _shapes().named.search(line, place):
+        place = found.end()
+        span = _secret_value(line, found)
+        if span is not None:
+            start, place, replacement = span
+            parts += [line[kept:start], replacement]
+            kept = place
+    return "".join([*parts, line[kept:]])
+
+
+def _secret_value(line: str, found: re.Match[str]) -> tuple[int, int, str] | None:
+    """Where the value behind this name is, and what replaces it; None where the value is no secret."""
+    shapes, named = _shapes(), not found["separator"].isspace()
+    name = _NOT_A_NAME.split(line[max(0, found.start() - 32) : found.end("end")])[-1]
+    option = name.startswith("-")
+    always = shapes.always.search(name) is not None
+    if shapes.never.search(name) or not (always or ((named or option) and shapes.key.search(name))):
+        return None
+    value = _VALUE.match(line, found.end())
+    if value is None:
+        return None
+    text = value["inside"] or value["plain"]
+    certain = always and (named or (option and not text.startswith("-")))
+    if _PLACEHOLDER.match(text) or not (certain or _KEY_LIKE.match(text.rstrip(",;)}]"))):
+        return None
+    if value["inside"]:
+        return value.start("inside"), value.end("inside"), REDACTED
+    if found["quoted"]:  # a number or a constant in JSON, which stays JSON
+        end = value.start() + len(re.split(r"[,}\]]", text, maxsplit=1)[0])
+        return (value.start(), end, f"{found['quoted']}{REDACTED}{found['quoted']}") if end > value.start() else None
+    if found["separator"][-1].isspace() and named and shapes.sentence.search(name):
+        return value.start(), value.end(), REDACTED
+    return value.start(), value.start() + len(_NEXT_PAIR.split(text, maxsplit=1)[0].rstrip(",;)}]")), REDACTED
+
+
+def _without_random(found: re.Match[str]) -> str:
     """A long word without what looks random in it; more than two slashes make it a path, judged part by part."""
     word = found[0]
-    if word.count("/") > 2:
-        return "/".join(REDACTED if len(part) >= 32 and _looks_random(part) else part for part in word.split("/"))
-    return REDACTED if _looks_random(word) else word
+    parts = word.split("/") if word.count("/") > 2 else [word]
+    places = [found.start() + sum(len(part) + 1 for part in parts[:i]) for i in range(len(parts))]
+    return "/".join(
+        REDACTED if _looks_random(part) and not _identifies(part, found.string, place) else part
+        for part, place in zip(parts, places, strict=True)
+    )
+
+
+def _identifies(word: str, text: str, place: int) -> bool:
+    """Whether a hexadecimal word is the identifier of a commit, a file or a run: by what stands before it."""
+    word = word.rpartition("/")[2].rpartition("=")[2]
+    before = text[max(0, place - 128) : text.index(word, place)]
+    if not _HEX.fullmatch(word):
+        return False
+    path = re.split(r"[\s'\"=:(,]", before)[-1]
+    return _IDENTIFIER.search(before) is not None or (path.startswith(("/", "~", ".")) and path[:2] != "//")
 
 
 def _looks_random(word: str) -> bool:
-    """Whether a long word is a key rather than a name: both cases, digits, and characters in no order."""
-    mixed = any(c.isupper() for c in word) and any(c.islower() for c in word) and any(c.isdigit() for c in word)
-    if not mixed or max(map(len, re.split("[-_/=]", word))) < UNBROKEN:
+    """Whether a long word is a key rather than a name: characters of several classes in no order."""
+    if len(word) < RANDOM_LENGTH:
+        return False
+    if not all(any(map(is_class, word)) for is_class in (str.isupper, str.islower, str.isdigit)):
+        return _changes(word, RANDOM_LENGTH)
+    small = _SMALL.findall(word)
+    if max(map(len, _PIECES.findall(word))) < UNBROKEN or sum(map(len, small)) >= LETTERS * len(small):
         return False
     counts = Counter(word).values()
     return -sum(n / len(word) * math.log2(n / len(word)) for n in counts) >= RANDOM_BITS
 
 
+def _changes(word: str, least: int) -> bool:
+    """Whether a piece of the word of at least this length goes between letters and digits as random characters do."""
+    return any(
+        len(piece) >= least
+        and not piece.isalpha()
+        and not piece.isdigit()
+        and len(_CHANGE.findall(piece)) - 1 >= CHANGES * (len(piece) - 1)
+        for piece in _PIECES.findall(word)
+    )
+
+
 def clean(text: str) -> str:
-    """Text that is safe to show: keys redacted, terminal escapes out, control and direction characters visible, the
-    overlong cut."""
+    """Text that is safe to show: secrets redacted, terminal escapes removed, invisible characters and workflow commands
+    escaped, long texts cut."""
     shown = redact(_ESCAPE.sub("", text[: 2 * CLIP] if len(text) > CLIP else text))
-    shown = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", shown.replace("\r\n", "\n"))
+    shown = inert(visible(shown.replace("\r\n", "\n")))
     return shown if len(text) <= CLIP else f"{shown[:CLIP]}… ({len(text)} characters)"
+
+
+def visible(text: str) -> str:
+    """The text with control, direction and other invisible characters as escapes, such as ``\\u200b``."""
+    return _INVISIBLE.sub(lambda found: _escape(ord(found[0])), text)
+
+
+def invisible_removed(text: str) -> str:
+    """The text without them, except for the ends of lines, where they could hold a text that nobody reads."""
+    return _INVISIBLE.sub(lambda found: found[0] if found[0] in "\r\x0b\x0c\x1b\x85\u2028\u2029" else "", text)
+
+
+def visible_json(text: str) -> str:
+    """JSON with the same characters as JSON escapes, so that it holds the same values."""
+    return _INVISIBLE.sub(
+        lambda found: re.sub("(....)", r"\\u\1", found[0].encode("utf-16-be", "surrogatepass").hex()), text
+    )
+
+
+def _escape(code: int) -> str:
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def inert(text: str) -> str:
+    """The text so that no line of it is a command to a CI service, such as ``::add-mask::`` or ``##[error]``."""
+    return _COMMAND.sub(lambda found: f"{found[0]} ", text)
 
 
 def one_line(text: str) -> str:
@@ -95,12 +310,21 @@ def cleaned(value: Any) -> Any:
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, dict):
-        return {
-            clean(str(key)): REDACTED if _SECRET_NAME.search(str(key)) and item else cleaned(item)
-            for key, item in value.items()
-        }
+        return {clean(str(key)): _cleaned_under(str(key), item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(cleaned(item) for item in value)
     if isinstance(value, msgspec.Struct):
         return type(value)(**{name: cleaned(getattr(value, name)) for name in value.__struct_fields__})
     return value
+
+
+def _cleaned_under(name: str, value: Any) -> Any:
+    """A value cleaned, as one that has this name."""
+    if isinstance(value, str) and _HEX.fullmatch(value) and _IDENTIFIER.search(f"{name}="):
+        return value
+    given = value and value is not True and not (isinstance(value, str) and _PLACEHOLDER.match(value))
+    if given and _shapes().always.search(name):
+        return REDACTED
+    if isinstance(value, str) and len(value) < CLIP and _without_named(f"{name}={value}") != f"{name}={value}":
+        return REDACTED
+    return cleaned(value)

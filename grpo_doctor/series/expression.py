@@ -3,6 +3,9 @@
 A check is called once, with these. Every operator and every function below makes a new column that knows its
 operation and the columns that it is made of; `series.plan` runs them. Unknown values are NaN, and no
 comparison with NaN holds.
+
+Called with numpy arrays instead, the same functions compute at once (`apply`). So a check also runs eagerly, with
+``print``, breakpoints and ``if``: `diagnosis.eager`.
 """
 
 from __future__ import annotations
@@ -65,6 +68,16 @@ class Expression:
         return Expression(_applied(ufunc), *inputs)
 
     __hash__ = object.__hash__
+
+
+def apply(operation: Any, *inputs: Any) -> Any:
+    """The column that an operation or a cell makes: symbolic where an input is, else computed on whole arrays."""
+    if any(isinstance(x, Expression) for x in inputs):
+        return Expression(operation, *inputs)
+    if isinstance(operation, Operation):
+        return operation.block(*inputs)
+    _, values = operation.block(operation.begin(), *np.broadcast_arrays(*inputs))
+    return values
 
 
 @cache
@@ -155,7 +168,7 @@ _SQRT = Operation(lambda x: math.sqrt(x) if x >= 0 else math.nan, np.sqrt, "sqrt
 
 def where(condition: Column, yes: Any, no: Any) -> Column:
     """``yes`` where the condition holds, else ``no``."""
-    return Expression(_WHERE, condition, yes, no)
+    return apply(_WHERE, condition, yes, no)
 
 
 def isnan(x: Column) -> Column:
@@ -165,12 +178,12 @@ def isnan(x: Column) -> Column:
 
 def maximum(x: Column, y: Column) -> Column:
     """The larger of two values, unknown if either is."""
-    return Expression(_MAXIMUM, x, y)
+    return apply(_MAXIMUM, x, y)
 
 
 def fmax(x: Column, y: Column) -> Column:
     """The larger of the known ones of two values."""
-    return Expression(_FMAX, x, y)
+    return apply(_FMAX, x, y)
 
 
 def fmin(x: Column, y: Column) -> Column:
@@ -180,12 +193,12 @@ def fmin(x: Column, y: Column) -> Column:
 
 def sqrt(x: Column) -> Column:
     """The square root, unknown below 0."""
-    return Expression(_SQRT, x)
+    return apply(_SQRT, x)
 
 
-def row(_: Column) -> Column:
-    """How many rows the check has seen, this one included."""
-    return Expression(RowNumber())
+def row(x: Column) -> Column:
+    """Number of rows that the check was given up to this one, which counts."""
+    return Expression(RowNumber()) if isinstance(x, Expression) else np.arange(1.0, len(x) + 1)
 
 
 # -- Python functions of a row's own values --------------------------------------------------------------------
@@ -218,7 +231,7 @@ def each(function: Callable[..., float], *columns: Column) -> Column:
     def by_block(*values: Any) -> Any:
         return _on_block(function, values)
 
-    return Expression(Operation(by_row, by_block), *columns)
+    return apply(Operation(by_row, by_block), *columns)
 
 
 def several(number: int, function: Callable[..., tuple[float, ...]], *columns: Column) -> tuple[Column, ...]:
@@ -230,9 +243,9 @@ def several(number: int, function: Callable[..., tuple[float, ...]], *columns: C
     def by_block(*values: Any) -> Any:
         return _on_block(function, values).T
 
-    made = Expression(Operation(by_row, by_block), *columns)
+    made = apply(Operation(by_row, by_block), *columns)
     items = (operator.itemgetter(place) for place in range(number))
-    return tuple(Expression(Operation(item, item), made) for item in items)
+    return tuple(apply(Operation(item, item), made) for item in items)
 
 
 def is_any(declared: Column, *names: str | float) -> Column:
@@ -241,7 +254,7 @@ def is_any(declared: Column, *names: str | float) -> Column:
     def named(value: Any) -> bool:
         return value == value and value in names
 
-    return Expression(Operation(named, lambda values: _on_block(named, (values,)) > 0, f"{{0}} in {names!r}"), declared)
+    return apply(Operation(named, lambda values: _on_block(named, (values,)) > 0, f"{{0}} in {names!r}"), declared)
 
 
 def seen(events: Column, kind: str, *texts: str) -> Column:
@@ -266,4 +279,4 @@ def words(function: Callable[..., str], *columns: Column) -> Column:
     def text(*values: Any) -> Words:
         return Words(function, tuple(map(numpys, values)))
 
-    return Expression(Operation(text, text), *columns)
+    return apply(Operation(text, text), *columns)

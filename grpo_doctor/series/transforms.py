@@ -11,14 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 from . import cells, gains, windows
-from .expression import Column, ColumnError, Expression, isnan, maximum, sqrt, where
+from .expression import Column, ColumnError, apply, isnan, maximum, sqrt, where
 
 _VALUES = (int, float, str, tuple, frozenset, type(None))
 """Kinds of state that cannot be changed in place."""
 
 
 def _remembered(cell: cells.Cell | cells.Written, *inputs: Any) -> Column:
-    return Expression(cell, *inputs)
+    return apply(cell, *inputs)
 
 
 def best(x: Column) -> Column:

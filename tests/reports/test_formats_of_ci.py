@@ -79,7 +79,7 @@ def test_github_commands_cannot_be_forged() -> None:
     finding = example.finding("LEN001", "length-collapse", "outcome", "error", message="50%\n::set-output name=x::y")
     text = render("github", [example.diagnosis([finding])], Options())
     assert len(text.splitlines()) == 1
-    assert "50%25%0A::set-output" in text
+    assert "50%25%0A: :set-output" in text
 
 
 @pytest.mark.parametrize("case", [*CASES, "hostile"])

@@ -1,0 +1,76 @@
+"""Runs checks eagerly: each function is called on whole numpy columns, so ``print``, breakpoints and ``if`` work in it.
+
+The compiled way (`series.plan`) and this one give the same findings: the tests hold each against the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..run import Run
+from .catalogue import Catalogue
+from .check import Check, Fires
+from .examine import Examination, Examined, diagnosis_from
+from .hysteresis import Alarm
+from .verdict import Diagnosis
+
+
+class EagerPlan:
+    """Calls a check on all rows of a run, in place of a compiled `series.Plan`."""
+
+    def __init__(self, check: Check, thresholds: Mapping[str, Any]) -> None:
+        self.check, self.thresholds = check, {**check.thresholds, **thresholds}
+        self.fires: Fires | None = None
+        self.held: list[tuple[str, np.ndarray]] = []
+        """Severity and rows of each condition, in the order in which the check gives them."""
+
+    def begin(self) -> tuple[int]:
+        """The memory before the first row: the number of rows."""
+        return (0,)
+
+    def block(self, memory: tuple[int], arguments: Sequence[Any], rows: int) -> tuple[tuple[int], Any]:
+        """The same as `series.Plan.block`, for a block that is the whole run. Raises ValueError for any other."""
+        if memory[0]:
+            raise ValueError(f"{self.check.code}: an eager check is given all rows at once")
+        assert self.check.predicate is not None
+        whole = [np.array(np.broadcast_to(column, rows)) for column in arguments]
+        self.fires = found = self.check.predicate(*whole, **self.thresholds)
+        conditions = [(str(self.check.severity), found.when), *((str(level), held) for level, held in found.levels)]
+        self.held = [(level, np.broadcast_to(held, rows)) for level, held in conditions]
+        shown = [held for _, held in self.held]
+        if not any(held.any() for held in shown):
+            return (rows,), None
+        return (rows,), (shown, [found.onset, found.confidence, found.suffered, *found.evidence.values()])
+
+
+class EagerlyExamined(Examined):
+    """One check, whose alarms are known once it was called."""
+
+    def __init__(self, check: Check, thresholds: Mapping[str, Any], averaged: bool) -> None:
+        self.check, self.averaged = check, averaged
+        self.plan = self.called = EagerPlan(check, self.own(thresholds))
+
+    def begin(self) -> list[Alarm]:
+        """None before the call; `block` adds them."""
+        return []
+
+    def block(self, alarms: list[Alarm], found: Any, at: int, rows: np.ndarray, steps: np.ndarray) -> None:
+        """Shows the alarms what the check finds on all rows."""
+        assert self.called.fires is not None
+        self.take_fires(self.called.fires, self.averaged)
+        alarms += super().begin()
+        super().block(alarms, found, at, rows, steps)
+
+
+@np.errstate(all="ignore")
+def diagnose_eagerly(
+    run: Run, catalogue: Catalogue, thresholds: Mapping[str, Mapping[str, Any]] | None = None
+) -> tuple[Diagnosis, list[EagerPlan]]:
+    """The diagnosis of a whole run by eager calls, and the plan of each check that was called."""
+    examination = Examination(catalogue, run.settings, thresholds or {}, run.run_type, kind=EagerlyExamined)
+    examination.block(run, 0, len(run))
+    plans = [examined.called for examined in examination.examined if isinstance(examined, EagerlyExamined)]
+    return diagnosis_from(run, catalogue, examination), [plan for plan in plans if plan.fires is not None]
