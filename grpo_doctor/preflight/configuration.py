@@ -92,10 +92,10 @@ def understand(launch: Launch) -> Configuration:
     found.unread = [e.key for e in launch.entries if e.key not in taken and not e.key.startswith(("lora.", "env."))]
     settle(launch, found)
     if launch.broken or launch.severed:
-        line = launch.severed[0] if launch.severed else 0
+        lines = ", ".join(map(str, launch.severed[:5]))
         found.lines["cannot_run"], found.settings["cannot_run"] = launch.broken or (
-            line,
-            "the shell does not pass it to the command above, of which a line does not end in a backslash",
+            launch.severed[0],
+            f"the shell does not pass line {lines} to the command above, of which a line does not end in a backslash",
         )
     return found
 

@@ -12,11 +12,11 @@ from ..diagnosis.check import DECLARED, Check, Severity
 from ..diagnosis.examine import diagnose
 from ..diagnosis.verdict import Diagnosis
 from ..run import BROADCAST, RunBuilder
-from .batch_arithmetic import table, work_out
+from .batch_arithmetic import decisive, table, to_declare, work_out
 from .configuration import Configuration
 from .memory import memory
 
-FAMILY = "config"
+FAMILY = "preflight"
 """Family of the checks that judge settings."""
 WANTED = frozenset(
     "group_size learning_rate use_peft temperature kl_coef generation_batch eval_batch updates_per_rollout "
@@ -34,6 +34,7 @@ def judge(
     source: str,
     catalogue: Catalogue | None = None,
     thresholds: Mapping[str, Mapping[str, Any]] | None = None,
+    declared: Mapping[str, Any] | None = None,
 ) -> Diagnosis:
     """The diagnosis of a configuration; its findings point at the lines of their settings.
 
@@ -41,6 +42,8 @@ def judge(
     """
     every = catalogue or load_family(FAMILY)
     rules = Catalogue((c for c in every.checks.values() if judges_settings(c)), every.preview)
+    found.settings |= declared or {}
+    found.keys |= dict.fromkeys(declared or {}, "--set")
     work_out(found)
     builder = RunBuilder(source, "configuration")
     builder.run.run_type = found.run_type
@@ -50,6 +53,8 @@ def judge(
     builder.add({"step": 0}, 1)
     run = builder.finish()
     run.notes += _notes(found)
+    if found.run_type in JUDGED and not found.framework.capabilities.beside_the_weights:
+        run.tables.append(decisive(found))
     if found.run_type == "rl" and not found.framework.capabilities.beside_the_weights:
         run.tables += [table(found), *filter(None, [memory(found)])]
     diagnosis = diagnose(run, catalogue=rules, thresholds=thresholds)
@@ -107,7 +112,7 @@ def _headline(found: Configuration, diagnosis: Diagnosis) -> str:
     said = len(found.keys)
     what = found.framework.label
     if found.run_type == "none" and found.elsewhere:
-        return f"No settings of reinforcement learning stand in this file: {'; '.join(found.elsewhere[:3])}."
+        return f"This file holds no settings of reinforcement learning: {'; '.join(found.elsewhere[:3])}."
     if found.run_type == "evaluation":
         return "No training is configured here: what it starts only evaluates, or is told to."
     if found.run_type not in JUDGED:
@@ -117,11 +122,12 @@ def _headline(found: Configuration, diagnosis: Diagnosis) -> str:
             f"names of every known framework; it looks like a configuration "
             f"{kind.get(found.run_type, 'of something else')}."
         )
+    ran = diagnosis.coverage.ran
     counted = {level: sum(f.severity == level for f in diagnosis.findings) for level in ("error", "warning", "info")}
     problems = ", ".join(f"{n} {level}{'s' * (n != 1 and level != 'info')}" for level, n in counted.items() if n)
     return (
-        f"Read {said} setting{'s' * (said != 1)} of {what}: {problems or '0 problems'}; {diagnosis.coverage.ran} rules "
-        f"judged, {len(diagnosis.coverage.skipped)} could not be."
+        f"Read {said} setting{'s' * (said != 1)} of {what}: {problems or '0 problems'}; {ran} "
+        f"rule{'s' * (ran != 1)} checked, {len(diagnosis.coverage.skipped)} skipped."
     )
 
 
@@ -134,6 +140,8 @@ def _notes(found: Configuration) -> list[str]:
         notes.append(f"not in the file, so taken as the defaults of {what}: {_listed(values)}")
     if found.swept:
         notes.append(f"a sweep, so not judged with what depends on it: {_listed(list(found.swept.values()))}")
+    if found.run_type == "rl" and (unknown := to_declare(found)):
+        notes.append(f"not known; declare what you know: --set {' --set '.join(unknown)}")
     if found.unresolved:
         notes.append(f"not worked out: {_listed(list(found.unresolved.values()))}")
     return notes

@@ -225,7 +225,7 @@ def _adapter(launch: Launch, found: Configuration) -> None:
         pass
     elif rank is not None:
         settings["use_peft"] = rank > 0
-    elif absent:
+    elif absent or (found.framework.capabilities.full_unless_said and launch.complete and not launch.notes):
         settings["use_peft"] = False
     elif isinstance(peft, str):
         del settings["use_peft"]

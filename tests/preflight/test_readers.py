@@ -316,8 +316,9 @@ def test_what_the_shell_does_not_pass_is_read_and_named(tmp_path: Path) -> None:
     (path := tmp_path / "a.sh").write_text(VERL + "\n actor_rollout_ref.rollout.n=8\n algorithm.kl_ctrl.kl_coef=0.1\n")
     (found,) = read(path)
     assert found.settings["group_size"] == 8
-    (note,) = [note for note in judge(found, str(path)).notes if "shell" in note]
-    assert note.startswith("the shell does not pass line 3, 4 to the command above, though it was read: ")
+    (finding,) = [f for f in judge(found, str(path)).findings if f.code == "CFG047"]
+    assert "the shell does not pass line 3, 4 to the command above" in finding.message
+    assert (finding.severity, finding.lines) == ("error", [3])
 
 
 def test_the_line_of_a_setting_in_a_document_that_a_script_writes_is_that_of_the_script(tmp_path: Path) -> None:
@@ -579,7 +580,7 @@ def test_what_trl_filled_in_itself_is_no_pair() -> None:
 
 def test_what_is_said_before_the_first_step() -> None:
     lines = words_before(GRPOConfig(num_generations=3))
-    assert lines[0].startswith("settings: responses a prompt (group) 3; prompts a rollout 2.67; responses a rollout 8;")
+    assert lines[0].startswith("settings: responses per prompt 3; prompts per rollout 2.67; responses per rollout 8;")
     assert lines[1].startswith("settings: CFG017 generation-batch-not-whole-groups (error): ")
 
 
@@ -1107,7 +1108,7 @@ KINDS = [
     ({"a.yaml": "group_size: 6\nlr: 1e-6\nsampling_max_tokens: 9"}, {"max_new_tokens": 9}),
     ({"a.yaml": "group_size: 6\nlr: 1e-6\nmax_response_tokens: 9"}, {"max_new_tokens": 9}),
     ({"a.yaml": "algorithm: ipo\ngroup_size: 6\nlr: 1e-6\nclip_eps: 0.2"}, {"framework": "hand-written trainer"}),
-    ({"a.yaml": "algorithm: ipo\nbeta: 0.1\nlr: 1e-6\n"}, {"framework": None}),
+    ({"a.yaml": "algorithm: ipo\nbeta: 0.1\nlr: 1e-6\n"}, {"algorithm": "ipo", "dpo_beta": 0.1, "kl_coef": None}),
     # what a case of the shell is called is no argument of the command above it
     (
         {"a.sh": "python grpo.py --group_size 6 --lr 1e-6\ncase $1 in\ng.lr=1|g.lr=2)\n;;\nesac"},

@@ -111,6 +111,7 @@ class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         only_rl: no other kind of training is configured with these keys.
         supervised_unless_said: without an algorithm the training is supervised.
         grouped_unless_said: without an estimator the baseline is the group's.
+        full_unless_said: all weights are trained unless an adapter is named.
         adapter_unless_said: LoRA is trained unless the tuner is named.
         one_process_unless_said: one process trains.
         learns_from_pairs: it trains on preference pairs or reward labels, not on rollouts.
@@ -142,6 +143,7 @@ class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     only_rl: bool = False
     supervised_unless_said: bool = False
     grouped_unless_said: bool = False
+    full_unless_said: bool = False
     adapter_unless_said: bool = False
     one_process_unless_said: bool = False
     learns_from_pairs: bool = False
