@@ -88,6 +88,7 @@ class Launch:
         firm: how many entries were passed to a program; its script only may mean those behind them. None: all.
         title: name of the file in which it stands, without its suffix.
         imports_rl: whether a script imports from a framework what is called after reinforcement learning.
+        also: other names of a script's options, and what the script calls them.
         broken: the line at which a script cannot run, and why.
         versions: the libraries of trainers that the file, or one beside it, pins to one version.
     """
@@ -108,6 +109,7 @@ class Launch:
     title: str = ""
     versions: dict[str, Pin] = field(default_factory=dict)
     imports_rl: bool = False
+    also: dict[str, str] = field(default_factory=dict)
     broken: tuple[int, str] | None = None
 
     def add(self, key: str, value: Any, line: int) -> None:

@@ -74,8 +74,9 @@ def read(path: Path) -> list[Configuration]:
     if any("group_size" in c.settings for c in told):
         return [c for c in told if c.keys]
     trained = [c for c in trained if not any(c is other for other in by_variables)] or trained
+    of_pairs = [c for c in found if c.run_type == "preference"]
     others = (
-        [c for c in found if c.run_type == "preference"]
+        sorted(of_pairs, key=lambda c: (any(c is other for other in by_variables), -len(c.keys)))
         or [c for c in found if c.run_type != "none"]
         or [c for c in found if c.elsewhere]
     )

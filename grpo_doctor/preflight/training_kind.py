@@ -68,7 +68,7 @@ _PREFERENCE = re.compile(
     r"(?i)(?:^|[^a-z])(?:dpo|kto|orpo|simpo|cpo|ipo|rm)(?:[^a-z]|$)|(?:DPO|KTO|ORPO|CPO|(?-i:\bReward))Config|train_rm"
 )
 _METHOD = re.compile(
-    r"(?i)(?:fine_?tun\w*|train\w*|algo\w*|rlhf)_?(?:method|type|name|stage)|algorithm|method|stage|rl|rlhf_type"
+    r"(?i)(?:fine_?tun\w*|train\w*|algo\w*|rlhf)_?(?:method|type|name|stage)|algorithm|method|stage|rl|rlhf_type|loss"
 )
 """Keys under which a document names its way of training, whatever section they stand in."""
 
@@ -132,11 +132,11 @@ class Facts:
     @cached_property
     def method(self) -> RunType | None:
         """The kind of the way of training that a document names, where it names none of reinforcement learning."""
-        if self.launch.program or (self.found.number("group_size") or 0) > 1:
+        if (self.found.number("group_size") or 0) > 1:
             return None
         if self.algorithm and method_of(self.algorithm) is None:
             return None
-        entries = self.launch.entries
+        entries = [entry for entry in self.launch.entries if entry.line or not self.launch.program]
         named = [str(e.value).lower() for e in entries if _METHOD.fullmatch(e.key.rsplit(".", 1)[-1])]
         if any(map(OF_RL.search, named)):
             return None

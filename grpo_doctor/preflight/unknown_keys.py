@@ -32,10 +32,11 @@ def name_unknown(launch: Launch, found: Configuration) -> None:
         found.framework = framework = msgspec.structs.replace(framework, version=version)
         found.settings[f"{framework.package.replace('-', '_')}_version"] = version
     call = bool(framework.fields) and _CALL.match(launch.program) is not None
-    if not call and not _refuses(launch, framework):
+    document = not launch.program and framework.flat and bool(framework.fields)
+    if not call and not document and not _refuses(launch, framework):
         return
     for entry in launch.entries:
-        if not entry.line or entry.key in launch.forced or (call and "." in entry.key):
+        if not entry.line or entry.key in launch.forced or ((call or document) and "." in entry.key):
             continue
         if (why := _refused(entry.key, framework, version)) is not None:
             found.removed.append((entry, why))

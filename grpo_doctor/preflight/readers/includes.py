@@ -121,6 +121,7 @@ def _options_of_the_script(launch: Launch, path: Path, written: Mapping[str, str
         launch.complete = False
         launch.notes.append(f"{at.name} beside it was not read: {error}")
         return
+    launch.entries = [Entry(script.also.get(e.key, e.key), e.value, e.line) for e in launch.entries]
     launch.program = f"{launch.program} {script.program}"
     launch.firm = len(launch.entries) if script.firm is not None else None
     for entry in script.entries:

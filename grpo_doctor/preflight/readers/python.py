@@ -119,6 +119,7 @@ def started(text: str, path: Path, given: Mapping[str, Any]) -> Launch:
     Raises `ReadError`.
     """
     script, notes = _lies_beside(text, path)
+    given = {script.also.get(key, key): value for key, value in given.items()}
     script = script.given({k: v for k, v in given.items() if isinstance(v, bool | int | float | str)})
     if script.configuring:
         launch = script.launch(script.configuring[0])
@@ -130,6 +131,7 @@ def started(text: str, path: Path, given: Mapping[str, Any]) -> Launch:
         launch = script.loose()
         launch.program, launch.firm = script.imports, 0
     unread = script.unread_documents()
+    launch.also = {also: name for also, name in script.also.items() if also != name}
     launch.notes += notes + unread
     launch.complete &= not unread
     launch.elsewhere += [] if script.configuring else script.left_to_others()

@@ -197,11 +197,31 @@ class _Script:
             self.variables.arrays.pop(statement.array, None)
         self.variables.arrays.setdefault(statement.array, []).extend(elements)
 
+    def _option(self, labels: tuple[str, ...]) -> None:
+        """A branch of ``case "$1" in``: taken with the argument that it names, where the arguments are known."""
+        given = self.variables.arrays.get("@")
+        if given is None or not self.branches.open or not self.branches.open[-1].of_options:
+            return
+        words = [word for word, _ in given]
+        at = next((n for n, word in enumerate(words) if any(_is_option(word, label) for label in labels)), None)
+        self.branches.option(at is not None, self.variables.named)
+        if at is not None:
+            self.variables.named |= {str(n): word for n, word in enumerate(words[at : at + 9], 1)}
+
     def _step(self, statement: Statement) -> None:
         """One command, loop or branch."""
         variables, context = self.variables, self.context
+        if statement.label:
+            self._option(statement.label)
+            return
         words = variables.words(statement.words)
         self.branches.see([word for word, _ in words], variables.named, statement.goes_on)
+        if words and words[0][0] == "case":
+            self.branches.open[-1].of_options = raw_text(statement.words[1]) in ("$1", "${1}")
+        elif words and words[0][0] == "esac":
+            variables.give(variables.arrays.get("@"))
+        if words and words[0][0] in ("case", "esac"):
+            return
         while words and words[0][0] in _SKIPPED:
             words = words[1:]
         if words and words[0][0] == "for" and len(words) > 3:
@@ -245,6 +265,11 @@ class _Script:
             self.context.shared[name] = (value, words[0][1])
             words = words[1:]
         return words
+
+
+def _is_option(word: str, label: str) -> bool:
+    """Whether an argument is what the pattern of a ``case`` names: ``--lr``, or ``--lr=*``."""
+    return word.startswith(label[:-1]) if label.endswith("=*") else word == label
 
 
 def _defined(statement: Statement) -> str:
