@@ -25,7 +25,7 @@ def eval_batch_not_whole_groups(
     own: Column = any_of("settings.own_program", optional=True),
     checked: Column = any_of("settings.checks_eval_batch", optional=True),
 ) -> Fires:
-    """The evaluation batch is no whole number of groups.
+    """The evaluation batch is not divisible by the group size.
 
     ## What it sees
     TRL with an evaluation declared on: evaluation batch per device x processes that the responses per prompt do not
@@ -47,7 +47,7 @@ def eval_batch_not_whole_groups(
     uneven = on & (batch % group_size != 0)
     return fires(
         uneven,
-        "An evaluation batch of {batch:.0f} is no whole number of groups of {k:.0f}.",
+        "The evaluation batch of {batch:.0f} is not divisible by the group size of {k:.0f}.",
         hold=(1, 1),
         error=uneven & ~(own == 1),
         batch=batch,

@@ -4,7 +4,7 @@ from grpo_doctor.series import Column
 
 @check("CFG033", severity="info", explains=("ADV012",), remedies=("more-prompts-per-update",))
 def few_prompts_declared(prompts: Column = any_of("settings.prompts_per_update"), *, prompts_below: float = 8) -> Fires:
-    """The batch that is declared leaves an update a handful of prompts.
+    """Each update uses a handful of prompts.
 
     ## What it sees
     Prompts of an update, worked out from the declared batch, processes and group: fewer than 8; a warning at 1 or
@@ -28,7 +28,7 @@ def few_prompts_declared(prompts: Column = any_of("settings.prompts_per_update")
     """
     return fires(
         prompts < prompts_below,
-        "Each update rests on {prompts:.3g} prompt(s).",
+        "Each update uses {prompts:.3g} prompts.",
         hold=(1, 1),
         warning=prompts <= 1,
         prompts=prompts,

@@ -28,7 +28,7 @@ def generation_batch_not_whole_groups(
     whole: Column = any_of("settings.generation_batch", optional=True),
     own: Column = any_of("settings.own_program", optional=True),
 ) -> Fires:
-    """The responses of a generation batch are no whole number of groups.
+    """The generation batch is not divisible by the group size.
 
     ## What it sees
     TRL, ms-swift, axolotl: per device batch x processes x steps per generation, where the number of processes is
@@ -54,7 +54,7 @@ def generation_batch_not_whole_groups(
     uneven = known % group_size != 0
     return fires(
         uneven,
-        "A generation batch of {batch:.0f} responses{of} is no whole number of groups of {k:.0f}{unless}.",
+        "The generation batch of {batch:.0f} responses{of} is not divisible by the group size of {k:.0f}{unless}.",
         hold=(1, 1),
         error=uneven & ~(own == 1) & ~alone,
         batch=known,
@@ -70,4 +70,4 @@ def _on(batch: float, group: float) -> str:
     if not shared:
         return ""
     count = int(group) // shared
-    return f": on {count} processes, or a multiple of them, it is one, and on others the trainer refuses to start"
+    return f": it is on {count} processes or a multiple of them, and on others the trainer refuses to start"

@@ -32,7 +32,7 @@ def mini_batch_not_whole_micro_batches(
     megatron: Column = any_of("settings.megatron", "settings.hydra_config", optional=True),
     apart: Column = any_of("settings.engine_nodes", optional=True),
 ) -> Fires:
-    """A GPU's share of a mini-batch is no whole number of micro-batches.
+    """The mini-batch per GPU is not divisible by the micro-batch size.
 
     ## What it sees
     A command of verl or SkyRL with FSDP: the mini-batch in responses, divided by the data-parallel ranks, that the
@@ -57,7 +57,7 @@ def mini_batch_not_whole_micro_batches(
     plain = ~(dynamic == 1) & ~is_any(strategy, "megatron") & ~(megatron == megatron) & ~(apart > 0)
     return fires(
         ((share % micro != 0) | (share < 1)) & (launched == 1) & plain & (refuses == 1),
-        "A GPU's share of a mini-batch, {share:.0f} responses, is no whole number of micro-batches of {micro:.0f}.",
+        "The mini-batch per GPU ({share:.0f} responses) is not divisible by the micro-batch size ({micro:.0f}).",
         hold=(1, 1),
         share=share,
         micro=micro,

@@ -43,6 +43,6 @@ def nothing_evaluated(
     """
     return fires(
         is_any(evaluation, "no", "No", "NO", 0, -1),
-        "Nothing is evaluated while it trains.",
+        "No evaluation runs during training.",
         hold=(1, 1),
     )

@@ -23,7 +23,7 @@ def processes_not_divisible_by_model_parallel(
     parallel: Column = any_of("settings.model_parallel"),
     launched: Column = any_of("settings.by_command", optional=True),
 ) -> Fires:
-    """The GPUs are no whole number of copies of the model, as Megatron spreads it.
+    """The GPUs are not divisible by the product of Megatron's parallel sizes.
 
     ## What it sees
     verl with Megatron: GPUs that the product of the actor's tensor, pipeline and context parallel size does not
@@ -44,7 +44,7 @@ def processes_not_divisible_by_model_parallel(
     uneven = world % parallel > 0
     return fires(
         uneven,
-        "{world:.0f} GPUs are no whole number of models spread over {parallel:.0f}.",
+        "{world:.0f} GPUs are not divisible by the product of the model-parallel sizes, {parallel:.0f}.",
         hold=(1, 1),
         error=uneven & ((launched == 1) | (world > 1)),
         world=world,

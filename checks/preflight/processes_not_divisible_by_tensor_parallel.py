@@ -26,7 +26,7 @@ def processes_not_divisible_by_tensor_parallel(
     launched: Column = any_of("settings.by_command", optional=True),
     apart: Column = any_of("settings.engine_nodes", optional=True),
 ) -> Fires:
-    """The GPUs are no whole number of the engine's tensor-parallel groups.
+    """The GPUs are not divisible by the engine's tensor parallel size.
 
     ## What it sees
     verl and EasyR1, whose engine shares the trainer's GPUs: GPUs that the tensor parallel size of the rollout does not
@@ -48,7 +48,7 @@ def processes_not_divisible_by_tensor_parallel(
     uneven = (world % parallel != 0) & (shared == 1) & ~(apart > 0)
     return fires(
         uneven,
-        "{world:.0f} GPUs are no whole number of engines of {parallel:.0f}.",
+        "{world:.0f} GPUs are not divisible by the tensor parallel size of the engine, {parallel:.0f}.",
         hold=(1, 1),
         error=uneven & ((launched == 1) | (world > 1)),
         world=world,

@@ -26,7 +26,7 @@ def rollout_not_whole_mini_batches(
     refuses: Column = any_of("settings.refuses_uneven_mini_batch", optional=True),
     drops: Column = any_of("settings.drops_uneven_rest", optional=True),
 ) -> Fires:
-    """The rollout is no whole number of mini-batches.
+    """The rollout is not divisible by the mini-batch.
 
     ## What it sees
     Prompts, or responses, of a rollout that those of a mini-batch do not divide: info; a warning for slime, an error
@@ -51,7 +51,7 @@ def rollout_not_whole_mini_batches(
     uneven = (rollout > update) & (rollout % update != 0)
     return fires(
         uneven,
-        "A rollout of {rollout:.0f} {what} is no whole number of mini-batches of {update:.0f}.",
+        "The rollout of {rollout:.0f} {what} is not divisible by the mini-batch of {update:.0f}.",
         hold=(1, 1),
         warning=uneven & (drops == 1),
         error=uneven & (refuses == 1),

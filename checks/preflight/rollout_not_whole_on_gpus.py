@@ -52,7 +52,7 @@ def rollout_not_whole_on_gpus(
     plain = ~(dynamic == 1) & ~is_any(strategy, "megatron") & ~(megatron == megatron) & ~(apart > 0) & ~(own == 1)
     return fires(
         (responses % world != 0) & (launched == 1) & plain & (refuses == 1),
-        "A rollout of {responses:.0f} responses cannot be shared out evenly to {world:.0f} GPUs.",
+        "The rollout of {responses:.0f} responses is not divisible by {world:.0f} GPUs.",
         hold=(1, 1),
         responses=responses,
         world=world,

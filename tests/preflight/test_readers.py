@@ -1160,6 +1160,41 @@ KINDS = [
         {"a.yaml": "kind: ConfigMap\ndata:\n  c.yaml: |\n    group_size: 6\n    lr: 1e-6\n    beta: 0.1\n"},
         {"group_size": 6},
     ),
+    # options that a script takes by case, with what the one that starts it passes
+    (
+        {
+            "a.sh": "bash b.sh --lr 3e-6 --k=6\n",
+            "b.sh": 'while (( "$#" )); do\n  case "$1" in\n    -l|--lr)\n      lr="$2"; shift 2 ;;\n    --k=*)\n'
+            '      k="${1#*=}"; shift ;;\n    --beta)\n      beta="$2"; shift 2 ;;\n  esac\ndone\n'
+            "trl grpo --num_generations $k --learning_rate $lr --beta ${beta:-0.1}\n",
+        },
+        {"group_size": 6, "learning_rate": 3e-6, "kl_coef": 0.1},
+    ),
+    # an option of a script that has several names
+    (
+        {
+            "a.sh": "python train_grpo.py --lr 3e-6 --num_generations 6\n",
+            "train_grpo.py": "from trl import GRPOConfig\np.add_argument('--learning_rate', '--lr', default=1e-6)\n"
+            "p.add_argument('--num_generations', default=4)\na = p.parse_args()\n"
+            "GRPOConfig(learning_rate=a.learning_rate, num_generations=a.num_generations, beta=0.1)\n",
+        },
+        {"learning_rate": 3e-6, "group_size": 6},
+    ),
+    # what an author leaves to be filled in ends no command
+    (
+        {"a.sh": "trl grpo --num_generations 6 \\\n  --api_key <your_key_here> \\\n  --beta 0.1\n"},
+        {"group_size": 6, "kl_coef": 0.1, "cannot_run": None},
+    ),
+    # arguments that a dictionary in a call holds
+    (
+        {"a.py": "GRPOConfig(num_generations=8, generation_kwargs={'no_repeat_ngram_size': 3}, adam_epsilon=1e-8)"},
+        {"no_repeat_ngram": 3, "adam_epsilon": 1e-8},
+    ),
+    # a document with keys that today's trainer no longer takes
+    (
+        {"a.yaml": "num_generations: 8\nbeta: 0.1\nmax_completion_length: 64\nevaluation_strategy: steps\n"},
+        {"removed_settings": "evaluation_strategy (removed in transformers 4.46: eval_strategy)"},
+    ),
     ({"a.py": "def advantage(r, epsilon=1e-6): pass\nGRPOTrainer(args=GRPOConfig(beta=0.1))"}, {"epsilon": 0.2}),
     ({"a.py": "def loss(r, epsilon=3e-4): pass\ngroup_size = 6\nlr = 1e-6\nkl_coef = 0.1"}, {"group_size": 6}),
     # parameters of what trains count before those of its parts; groups of examples that are held out do not

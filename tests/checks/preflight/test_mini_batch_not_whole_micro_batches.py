@@ -12,7 +12,7 @@ def test_message() -> None:
     found = find("CFG038", SHARE | {"micro_responses": 3}, loss="0")
     assert (found.severity, found.message) == (
         "error",
-        "A GPU's share of a mini-batch, 16 responses, is no whole number of micro-batches of 3.",
+        "The mini-batch per GPU (16 responses) is not divisible by the micro-batch size (3).",
     )
 
 

@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG025", {"evaluation": "no"}, loss="0")
     assert (found.severity, found.message) == (
         "info",
-        "Nothing is evaluated while it trains.",
+        "No evaluation runs during training.",
     )
 
 

@@ -7,7 +7,10 @@ from grpo_doctor.testing import find, run_check
 
 def test_message() -> None:
     found = find("CFG043", {"world_size": 8, "model_parallel": 3, "by_command": True}, loss="0")
-    assert (found.severity, found.message) == ("error", "8 GPUs are no whole number of models spread over 3.")
+    assert (found.severity, found.message) == (
+        "error",
+        "8 GPUs are not divisible by the product of the model-parallel sizes, 3.",
+    )
 
 
 @pytest.mark.parametrize(

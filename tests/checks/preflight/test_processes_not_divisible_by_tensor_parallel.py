@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG028", {"world_size": 8, "tensor_parallel": 3, "framework": "verl"}, loss="0")
     assert (found.severity, found.message) == (
         "error",
-        "8 GPUs are no whole number of engines of 3.",
+        "8 GPUs are not divisible by the tensor parallel size of the engine, 3.",
     )
 
 

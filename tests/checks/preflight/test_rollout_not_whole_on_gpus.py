@@ -11,7 +11,7 @@ def test_message() -> None:
     )
     assert (found.severity, found.message) == (
         "error",
-        "A rollout of 100 responses cannot be shared out evenly to 8 GPUs.",
+        "The rollout of 100 responses is not divisible by 8 GPUs.",
     )
 
 
