@@ -49,7 +49,7 @@ def quantised_rollouts_uncorrected(
     Truncated importance sampling at token level with a cap of 2, or bfloat16 rollouts.
 
     ## Sources
-    verl-project/verl#7519; verl documentation on FP8 rollouts.
+    verl-project/verl#7519; NeMo-RL documentation, FP8 (`use_importance_sampling_correction: true`).
     """
     small = (each(is_quantised, weights) > 0) | (each(is_quantised, cache) > 0) | (each(is_quantised, model) > 0)
     engine = (apart == 1) & (~(choice == 1) | (vllm == 1))

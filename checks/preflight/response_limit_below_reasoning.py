@@ -27,7 +27,7 @@ def may_reason(model: object) -> float:
     remedies=("raise-response-limit",),
 )
 def response_limit_below_reasoning(
-    limit: Column = any_of("settings.max_new_tokens"),
+    limit: Column = any_of("settings.max_new_tokens", "settings.max_new_tokens_at_most"),
     model: Column = any_of("settings.model", optional=True),
     framework: Column = any_of("settings.framework", optional=True),
     *,
@@ -38,10 +38,10 @@ def response_limit_below_reasoning(
     """The response limit is too short for what the model writes.
 
     ## What it sees
-    A limit below 1024 tokens with a model whose name says that it was trained to think at length (R1-Distill, QwQ,
-    Thinking-2507, OpenThinker, s1). **info** with one that thinks unless its template is told otherwise (the first
-    Qwen3, neither Base nor Instruct). In a configuration, with any
-    model, fewer than 16 tokens: info, 8 or fewer: warning.
+    A limit below 1024 tokens, or the default of TRL (at most 512), with a model whose name says that it was trained to
+    think at length (R1-Distill, QwQ, Thinking-2507, OpenThinker, s1). **info** with one that thinks unless its template
+    is told otherwise (the first Qwen3, neither Base nor Instruct). In a configuration, with any model, fewer than 16
+    tokens: info, 8 or fewer: warning.
 
     ## Thresholds
     - `least_tokens`: tokens of the response limit below which reasoning is cut.

@@ -110,6 +110,9 @@ def _assume_defaults(launch: Launch, framework: Framework, found: Configuration)
         elsewhere |= name == "group_size" and str(found.settings.get("algorithm", "grpo")).lower() == "ppo"
         if name not in found.settings and name not in found.unresolved and not elsewhere:
             found.settings[name] = found.assumed[name] = value
+    for name, value in framework.largest_defaults.items():
+        if launch.program and name not in found.settings and name not in found.unresolved:
+            found.settings[f"{name}_at_most"] = value
 
 
 def _only_by_keys(launch: Launch, framework: Framework, found: Configuration) -> bool:

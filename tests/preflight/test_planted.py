@@ -423,7 +423,7 @@ FAULTS = [
     ("pairs.yaml", "CFG054", "warning", {"lr": 5e-7}),
     ("pairs.yaml", "CFG059", "warning", {"lr": 5e-4}),
     ("pairs.yaml", "CFG060", "error", {"beta": 0.0}),
-    ("pairs.yaml", "CFG062", "warning", {"method": "kto", "device": 1}),
+    ("pairs.yaml", "CFG062", "info", {"method": "kto", "device": 1}),
     ("pairs.yaml", "CFG051", "warning", {"warmup": 0.95}),
     ("pairs.yaml", "CFG053", "warning", {"epsilon": 1e-4}),
     ("factory_pairs.yaml", "CFG060", "error", {"beta": 0.0}),

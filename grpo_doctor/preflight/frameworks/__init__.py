@@ -166,6 +166,7 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         trained_section: the section of the trained policy, where pipelines that only evaluate have all but that.
         settings: setting to the framework's keys; the first that a configuration has counts.
         defaults: setting to the value of an absent key.
+        largest_defaults: setting to the largest value that an absent key has in any version, where it changed.
         fields: every key that the trainer's configuration takes or took; empty where no list was made.
         removed: keys that the version no longer takes.
         added: version to the keys that it took first.
@@ -187,6 +188,7 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     capabilities: Capabilities = Capabilities()
     settings: dict[str, tuple[str, ...]] = {}
     defaults: dict[str, bool | int | float | str] = {}
+    largest_defaults: dict[str, int | float] = {}
     fields: frozenset[str] = frozenset()
     removed: dict[str, Removal] = {}
     added: dict[str, tuple[str, ...]] = {}
@@ -279,7 +281,7 @@ def _read(path: Path, known: Mapping[str, str]) -> Framework:
         at = re.findall(r"[\w\-]+", str(error).rpartition("`$")[2])
         named = re.findall(r"`([\w\-]+)`", str(error)) if "unknown field" in str(error) else at[-1:]
         raise _wrong(path, named[0] if named else "", str(error)) from None
-    for name in (*framework.settings, *framework.defaults):
+    for name in (*framework.settings, *framework.defaults, *framework.largest_defaults):
         if not name.startswith("_") and name not in known:
             near = _nearest(name, known)
             raise _wrong(path, name, f"{name!r} is not a setting of {VOCABULARY.name}{near}; use its name or add it")

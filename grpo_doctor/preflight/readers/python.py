@@ -37,6 +37,8 @@ BESIDE = {
     "RLOOTrainer": "trainer",
 }
 """Calls beside a configuration that say something of it, and the prefix of their keys."""
+_GENERATES = re.compile(r"(?:CausalLM|LanguageModel|ImageTextToText|ConditionalGeneration)\.from_pretrained$")
+"""Calls that load a model that writes text."""
 MANY = 20
 """Configurations of one script that are read."""
 _TRAINS = re.compile(r"(?i)(?:^|_)(?:train|main|run|fit|learn)(?:er|ing)?(?:_|$)|(?:^|_)(?:grpo|ppo|rloo)$")
@@ -249,6 +251,8 @@ class _Script(Definitions):
             self.add(launch, field, value, line)
         for prefix, beside in self.beside:
             self._keywords(launch, f"{prefix}.", beside)
+            if prefix == "model" and beside.args and _GENERATES.search(ast.unparse(beside.func)[:200]):
+                self.add(launch, "model.pretrained_model_name_or_path", beside.args[0], beside.lineno)
         named = f"{self.text} {' '.join((*self.origins, *self.origins.values(), *self.fields))}".lower()
         if known_as != "script" and "lora" not in named and "peft" not in named:  # an author's own may have its own
             launch.add("lora.absent", True, 0)

@@ -15,7 +15,7 @@ def test_message() -> None:
 @pytest.mark.parametrize(
     ("settings", "severity"),
     [
-        ({"algorithm": "kto", "per_device_train_batch_size": 1}, "warning"),
+        ({"algorithm": "kto", "per_device_train_batch_size": 1}, "info"),
         ({"algorithm": "kto", "per_device_train_batch_size": 2, "refuses_kto_batch_of_one": True}, None),
         ({"algorithm": "dpo", "per_device_train_batch_size": 1}, None),
     ],
