@@ -31,6 +31,7 @@ test: .venv/.installed  ## the whole suite
 lint: .venv/.installed  ## style, types, the one-way contract and the workflows
 	$(BIN)/ruff check grpo_doctor checks reports tests
 	$(BIN)/ruff format --check grpo_doctor checks reports tests
+	$(BIN)/codespell
 	$(BIN)/mypy grpo_doctor checks reports tests
 	$(BIN)/lint-imports
 	$(BIN)/zizmor --quiet --offline .github/workflows action.yml

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
 import difflib
+import os
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+
+from .limits import Budget
 
 
 class ConfigError(ValueError):
@@ -15,11 +19,23 @@ class ConfigError(ValueError):
 
 
 class Accepted(msgspec.Struct, forbid_unknown_fields=True):
-    """A finding that does not fail the gate: its code, why, and a pattern of the files for which that holds."""
+    """A finding that does not fail the gate: its code, why, its last day, and a pattern of the files it holds for."""
 
     code: str
-    reason: str
+    reason: Annotated[str, msgspec.Meta(pattern=r"\S")]
+    until: datetime.date
     path: str = "*"
+
+    @property
+    def expired(self) -> bool:
+        return self.until < datetime.date.today()
+
+
+class Suppression(msgspec.Struct, frozen=True):
+    """Something in force that can keep a finding from being made or from failing a run: an option or setting."""
+
+    kind: str
+    text: str
 
 
 class Config(msgspec.Struct, kw_only=True):
@@ -37,18 +53,77 @@ class Config(msgspec.Struct, kw_only=True):
     budget_megabytes: float | None = None
     thresholds: dict[str, dict[str, Any]] = {}
     origin: str = "command line"
+    trust_checks: bool = False
+    """Whether the folders of ``checks`` may be executed whatever they hold; no file can set it."""
+
+    def budget(self) -> Budget:
+        """What one input may take."""
+        most = Budget()
+        return Budget(
+            most.seconds if self.budget_seconds is None else self.budget_seconds,
+            most.megabytes if self.budget_megabytes is None else self.budget_megabytes,
+        )
+
+    def suppressions(self) -> list[Suppression]:
+        """What is in force that can hide a finding; an expired acceptance hides nothing any longer, and says so."""
+        named = {"select": "only these checks ran", "ignore": "these checks did not run"}
+        lists = [(kind, getattr(self, kind), why) for kind, why in named.items()]
+        found = [Suppression(kind, f"{', '.join(words)}: {why}") for kind, words, why in lists if words]
+        if self.fail_on.lower() == "critical":
+            found.append(Suppression("fail-on", "critical: findings at error do not fail"))
+        found += [
+            Suppression("threshold", f"{code}.{name} = {value}")
+            for code, limits in self.thresholds.items()
+            for name, value in limits.items()
+        ]
+        found += [Suppression("map", f"{key} is read as {field}") for key, field in self.map.items()]
+        for entry in self.accept:
+            said = f"{entry.code} in {entry.path}: {entry.reason}"
+            if entry.expired:
+                found.append(Suppression("expired", f"{said} (until {entry.until}; it has no effect any longer)"))
+            else:
+                found.append(Suppression("accept", f"{said} (until {entry.until})"))
+        return found
 
 
 def find(start: Path) -> Path | None:
-    """The nearest grpo-doctor.toml, or pyproject.toml with a [tool.grpo-doctor], from ``start`` upwards."""
+    """The nearest grpo-doctor.toml, or pyproject.toml with a [tool.grpo-doctor], from ``start`` upwards.
+
+    The search ends at the root of the repository, at the home directory and at the root of the file system.
+    Raises `ConfigError` where the file found belongs to another user.
+    """
+    ends = Path(os.path.expanduser("~"))
     for folder in (start, *start.parents):
-        own = folder / "grpo-doctor.toml"
+        own, project = folder / "grpo-doctor.toml", folder / "pyproject.toml"
         if own.is_file():
-            return own
-        project = folder / "pyproject.toml"
-        if project.is_file() and "tool" in (table := table_of(project)) and "grpo-doctor" in table["tool"]:
-            return project
+            return _refuse_foreign(own)
+        if project.is_file() and _own_table(project) is not None:
+            return _refuse_foreign(project)
+        if folder == ends or (folder / ".git").exists():
+            return None
     return None
+
+
+def _own_table(project: Path) -> dict[str, Any] | None:
+    """[tool.grpo-doctor] of a pyproject.toml; None where it has none. Raises `ConfigError`."""
+    table: Any = table_of(project)
+    for name in ("tool", "grpo-doctor"):
+        table = table.get(name)
+        if table is None:
+            return None
+        if not isinstance(table, dict):
+            raise ConfigError(f"{project}: {name!r} is not a table; write [tool.grpo-doctor]")
+    return dict(table)
+
+
+def _refuse_foreign(path: Path) -> Path:
+    """The path, if it belongs to this user; root is no exception. Raises `ConfigError`."""
+    if os.name == "posix" and (owner := path.stat().st_uid) != os.geteuid():
+        raise ConfigError(
+            f"{path}: belongs to another user (uid {owner}, and you are uid {os.geteuid()}), so it is not used; "
+            f"pass --config {path} to use it all the same"
+        )
+    return path
 
 
 def table_of(path: Path) -> dict[str, Any]:
@@ -66,11 +141,9 @@ def read(path: Path | None) -> Config:
     path = path or find(Path.cwd())
     if path is None:
         return Config()
-    table = table_of(path)
-    if path.name == "pyproject.toml":
-        table = table.get("tool", {}).get("grpo-doctor", {})
+    table = (_own_table(path) or {}) if path.name == "pyproject.toml" else table_of(path)
     table = {key.replace("-", "_"): value for key, value in table.items()}
-    known = [f for f in Config.__struct_fields__ if f != "origin"]
+    known = [f for f in Config.__struct_fields__ if f not in ("origin", "trust_checks")]
     for key in table:
         if key not in known:
             near = difflib.get_close_matches(key, known, 1)

@@ -54,6 +54,11 @@ def allow(budget: Budget) -> None:
     _allowed.set(budget)
 
 
+def allowed() -> Budget:
+    """What each input may take."""
+    return _allowed.get()
+
+
 @contextmanager
 def spending() -> Iterator[None]:
     """One input: what is done within counts towards one budget; within another spending it counts towards that."""
@@ -68,7 +73,7 @@ def spending() -> Iterator[None]:
         _current.reset(token)
 
 
-def spent(document: int = 0) -> None:
+def spent(document: int = 0, what: str = "a document") -> None:
     """Ends the work on this input where it has taken what it may, or would with a document of so many bytes.
 
     Raises `OverBudgetError`.
@@ -81,7 +86,7 @@ def spent(document: int = 0) -> None:
         raise OverBudgetError(f"given up after {now.budget.seconds:g} seconds; --budget-seconds allows more")
     limit = f"more than the {now.budget.megabytes:g} MB of memory that one input may take; --budget-megabytes allows"
     if _PARSED * document > now.budget.megabytes * 2**20:
-        raise OverBudgetError(f"a document of {document >> 20} MB, which must be read as a whole, needs {limit} more")
+        raise OverBudgetError(f"{what} of {document >> 20} MB, which must be read as a whole, needs {limit} more")
     if document or clock - now.looked > _LOOK:
         now.looked = clock
         if _peak() - now.peak > now.budget.megabytes * 2**20:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from grpo_doctor import Diagnosis, Finding, Severity
 from grpo_doctor.diagnosis.verdict import weight
-from grpo_doctor.report.model import Options, counted, first_step_to_take, location, since
+from grpo_doctor.report.model import Options, counted, excuse, first_step_to_take, location, since
 
 MOST = 10
 """Annotations of one step that GitHub shows."""
@@ -19,14 +19,18 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
         (-weight(finding), finding.code != diagnosis.cause, _annotation(diagnosis, finding))
         for diagnosis in diagnoses
         for finding in diagnosis.findings
-        if (diagnosis.source, finding.code) not in options.excused
+        if excuse(diagnosis, finding, options) is None
         and not (finding.cleared and finding.level == Severity.INFO)  # a remark that is over asks for nothing
     ]
     found += [(-Severity.WARNING, False, _unjudged(d)) for d in diagnoses if d.verdict == "unjudged"]
     lines = [line for *_, line in sorted(found, key=lambda item: item[:2])]
-    if len(lines) > MOST:
-        more = counted(len(lines) - MOST + 1, "finding")
-        lines[MOST - 1 :] = [f"::notice title=grpo-doctor::{more} more; see the report"]
+    hidden = "\n".join(f"{one.kind}: {one.text}" for one in options.suppressions)
+    most = MOST - bool(hidden)
+    if len(lines) > most:
+        more = counted(len(lines) - most + 1, "finding")
+        lines[most - 1 :] = [f"::notice title=grpo-doctor::{more} more; see the report"]
+    if hidden:
+        lines.append(f"::notice title=grpo-doctor%3A suppressions::{_data(hidden)}")
     return "\n".join(lines)
 
 

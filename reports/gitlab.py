@@ -8,7 +8,7 @@ from typing import Any
 
 from grpo_doctor import Diagnosis, Finding, Severity
 from grpo_doctor.diagnosis.verdict import weight
-from grpo_doctor.report.model import Options, fingerprint, location, since
+from grpo_doctor.report.model import Options, excuse, fingerprint, location, since
 
 SEVERITY = {Severity.INFO: "info", Severity.WARNING: "minor", Severity.ERROR: "major", Severity.CRITICAL: "critical"}
 
@@ -19,7 +19,7 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
         _issue(diagnosis, finding)
         for diagnosis in diagnoses
         for finding in diagnosis.findings
-        if (diagnosis.source, finding.code) not in options.excused
+        if excuse(diagnosis, finding, options) is None
     ]
     return json.dumps(issues, indent=2, ensure_ascii=False)
 
@@ -29,7 +29,7 @@ def _issue(diagnosis: Diagnosis, finding: Finding) -> dict[str, Any]:
     return {
         "description": f"{finding.code} {since(finding)}: {finding.message}",
         "check_name": f"{finding.code} {finding.name}",
-        "fingerprint": fingerprint(diagnosis, finding),
+        "fingerprint": fingerprint(diagnosis.run.source, finding.code),
         "severity": SEVERITY[weight(finding)],
         "location": {"path": path, "lines": {"begin": line}},
     }

@@ -34,7 +34,7 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
     """One page for all runs; a strip compares them where there are several."""
     script = "" if options.static else (FOLDER / "html.js").read_text(encoding="utf-8")
     runs = [_run(d, index, options, most=6 if len(diagnoses) == 1 else FEW) for index, d in enumerate(diagnoses)]
-    return _page("html.j2", script, runs=runs, names=words.named(diagnoses), words=words)
+    return _page("html.j2", script, runs=runs, names=words.named(diagnoses), words=words, hidden=options.suppressions)
 
 
 def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> str:

@@ -23,7 +23,8 @@ COMPARISON = "grpo-doctor/comparison/1"
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
     """One object with a list of runs; non-finite numbers are strings."""
     tool = {"name": "grpo-doctor", "version": __version__}
-    report = {"schema": SCHEMA, "tool": tool, "runs": [_run(d, options) for d in diagnoses]}
+    hidden = [msgspec.to_builtins(one) for one in options.suppressions]
+    report = {"schema": SCHEMA, "tool": tool, "suppressions": hidden, "runs": [_run(d, options) for d in diagnoses]}
     return json.dumps(portable(report), indent=2, ensure_ascii=False, allow_nan=False)
 
 
@@ -71,6 +72,8 @@ def _run(diagnosis: Diagnosis, options: Options) -> dict[str, Any]:
         plain["success"][name] = {"kind": outcome.kind, **plain["success"][name]}
     for finding in plain["findings"]:
         del finding["columns"]  # what the charts draw, no part of the contract
+    plain["reading"] = msgspec.to_builtins(diagnosis.run.reading)
+    plain["ending"] = msgspec.to_builtins(diagnosis.run.ending)
     if options.samples:
         plain["samples"] = [msgspec.to_builtins(sample) for sample in responses(diagnosis)]
     return plain

@@ -8,7 +8,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from grpo_doctor import Diagnosis, Finding, Severity
 from grpo_doctor.diagnosis.verdict import weight
-from grpo_doctor.report.model import Options, first_step_to_take, when
+from grpo_doctor.report.model import Options, excuse, first_step_to_take, when
 
 
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
@@ -16,6 +16,8 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
     xml = JUnitXml("grpo-doctor")
     for diagnosis in diagnoses:
         suite = TestSuite(diagnosis.source)
+        for one in options.suppressions:
+            suite.add_property(one.kind, one.text)
         suite.add_testcases(list(_cases(diagnosis, options)))
         xml.add_testsuite(suite)
     xml.update_statistics()  # type: ignore[no-untyped-call]
@@ -37,7 +39,7 @@ def _cases(diagnosis: Diagnosis, options: Options) -> Iterator[TestCase]:
 
 def _fired(diagnosis: Diagnosis, finding: Finding, options: Options) -> TestCase:
     name = f"{finding.code} {finding.name}"
-    if reason := options.excused.get((diagnosis.source, finding.code)):
+    if reason := excuse(diagnosis, finding, options):
         return _case(name, diagnosis, Skipped(f"accepted: {reason}"))
     words = f"{finding.message}\n{when(finding)}, confidence {finding.confidence}\n{first_step_to_take(finding)}"
     fails = weight(finding) >= Severity.of(options.fail_on)

@@ -42,6 +42,8 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
     parts = _summary(diagnoses) if len(diagnoses) > 1 else []
     for index, diagnosis in enumerate(diagnoses):
         parts += _chapter(diagnosis, index, options)
+    if options.suppressions:
+        parts += ["# Suppressions", _bullets(f"{one.kind}: {markdown(one.text)}" for one in options.suppressions)]
     return "\n\n".join(parts)
 
 

@@ -11,7 +11,7 @@ from grpo_doctor import Diagnosis, Finding, Severity, __version__
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.verdict import weight
 from grpo_doctor.record import portable
-from grpo_doctor.report.model import Options, authored, fingerprint, location, when
+from grpo_doctor.report.model import Options, authored, excuse, fingerprint, location, when
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 LEVELS = {Severity.INFO: "note", Severity.WARNING: "warning", Severity.ERROR: "error", Severity.CRITICAL: "error"}
@@ -26,7 +26,15 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
     run = {
         "tool": {"driver": {"name": "grpo-doctor", "version": __version__, "rules": [_rule(code) for code in rules]}},
         "automationDetails": {"id": "grpo-doctor/"},
-        "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": [_notice(d) for d in unjudged]}],
+        "invocations": [
+            {
+                "executionSuccessful": True,
+                "toolExecutionNotifications": [_notice(d) for d in unjudged],
+                "toolConfigurationNotifications": [
+                    {"level": "note", "message": {"text": f"{s.kind}: {s.text}"}} for s in options.suppressions
+                ],
+            }
+        ],
         "results": results,
         "columnKind": "unicodeCodePoints",
     }
@@ -60,7 +68,7 @@ def _result(diagnosis: Diagnosis, finding: Finding, rules: list[str], options: O
             "markdown": "\n".join([authored(words), *(f"- {authored(title)}" for title in todo)]),
         },
         "locations": [{"physicalLocation": {"artifactLocation": {"uri": quote(path)}, "region": {"startLine": line}}}],
-        "partialFingerprints": {"grpoDoctor/v1": fingerprint(diagnosis, finding)},
+        "partialFingerprints": {"grpoDoctor/v1": fingerprint(diagnosis.run.source, finding.code)},
         "properties": {
             "role": finding.role,
             "confidence": finding.confidence,
@@ -69,7 +77,7 @@ def _result(diagnosis: Diagnosis, finding: Finding, rules: list[str], options: O
             "evidence": portable(finding.evidence),
         },
     }
-    if reason := options.excused.get((diagnosis.source, finding.code)):
+    if reason := excuse(diagnosis, finding, options):
         result["suppressions"] = [{"kind": "external", "status": "accepted", "justification": reason}]
     return result
 

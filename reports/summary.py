@@ -10,6 +10,7 @@ from grpo_doctor.report.model import (
     Options,
     authored,
     counted,
+    excuse,
     first_step_to_take,
     leading,
     markdown,
@@ -43,6 +44,10 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
     rows = ["| verdict | run | steps | finding |", "| --- | --- | --- | --- |", *map(_row, diagnoses)]
     parts = [f"## grpo-doctor: {counted(len(diagnoses), 'run')}: {verdicts}", "\n".join(rows)]
     parts += ["\n".join(_told(d, options)) for d in diagnoses if d.findings]
+    if options.suppressions:
+        parts.append(
+            "\n".join(["### Suppressions", "", *(f"- {s.kind}: {markdown(s.text)}" for s in options.suppressions)])
+        )
     return "\n\n".join(parts)
 
 
@@ -77,8 +82,8 @@ def _told(diagnosis: Diagnosis, options: Options) -> list[str]:
             lines.append(f"- explains {', '.join(f'`{f.code}` {f.name}' for f in effects)}")
     for finding in [*others, *notes]:
         words = f"`{finding.code}` {finding.name} ({finding.severity}, {when(finding)}): {markdown(finding.message)}"
-        excuse = options.excused.get((diagnosis.source, finding.code))
-        lines.append(f"- {words}" + (f" Accepted: {markdown(excuse)}" if excuse else ""))
+        why = excuse(diagnosis, finding, options)
+        lines.append(f"- {words}" + (f" Accepted: {markdown(why)}" if why else ""))
     if options.samples:
         lines += [f"- response: {markdown(s.response[:LENGTH])}" for s in responses(diagnosis)]
     return lines

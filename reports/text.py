@@ -83,6 +83,8 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
             console.print(Padding(Group(*body), (0, 0, 1, 2)))
         if len(ordered) > 1:
             console.print(_summary(ordered))
+        for one in options.suppressions:
+            console.print(_bullet(f"{one.kind}: {one.text}", "yellow"))
         if len(ordered) > len(told):
             console.print(
                 Text(

@@ -153,7 +153,7 @@ def cut_anywhere(path: Path, runs: list[Run], folder: Path, rng: random.Random) 
 
 def _merged(run: Run) -> bool:
     """Whether rows of one step were taken for one row."""
-    return any("tell a step that was told before" in note for note in run.notes)
+    return any(" rows merged into " in note for note in run.notes)
 
 
 def _other_values(part: Run, whole: Run, name: str) -> str:

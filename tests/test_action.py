@@ -96,6 +96,16 @@ def test_no_script_holds_a_substitution() -> None:
     assert not [step["name"] for step in ACTION["runs"]["steps"] if "${{" in step["run"]]
 
 
+def test_a_log_that_was_not_read_fails_unless_strict_is_false(tmp_path: Path) -> None:
+    (runs := tmp_path / "runs").mkdir()
+    write_run(runs / "good.jsonl", collapsed=False)
+    (runs / "empty.jsonl").touch()
+    ended = run_action(tmp_path, paths="runs", package="")
+    assert ended.returncode == 2
+    assert "runs/empty.jsonl: not read: the file is empty" in ended.stderr
+    assert run_action(tmp_path, paths="runs", package="", strict="false").returncode == 0
+
+
 def test_other_actions_are_pinned_by_commit() -> None:
     used = [line for file in (GITHUB / "workflows").glob("*.yml") for line in file.read_text().splitlines()]
     used = [line.split("uses:")[1].strip() for line in used if "uses:" in line]

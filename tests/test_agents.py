@@ -21,10 +21,10 @@ from tests.cli.runs import write_run
 
 
 def asked(name: str, **words: Any) -> Any:
-    """What a client in this process gets for one call."""
+    """What a client in this process gets for one call about a file anywhere."""
 
     async def ask() -> Any:
-        async with Client(server()) as client:
+        async with Client(server([Path("/")])) as client:
             return await client.call_tool(name, words)
 
     return anyio.run(ask)

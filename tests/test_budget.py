@@ -6,12 +6,17 @@ import gzip
 import sqlite3
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
+import zstandard
 from typer.testing import CliRunner, Result
 
 from grpo_doctor.cli import app
 from grpo_doctor.limits import Budget, OverBudgetError, allow, spending, spent
-from grpo_doctor.readers.formats import jsonl
+from grpo_doctor.preflight.readers import shell
+from grpo_doctor.readers import read
+from grpo_doctor.readers.formats import completions, jsonl, notebook
 from grpo_doctor.readers.input import Input
 from tests.cli.runs import write_run
 
@@ -72,16 +77,148 @@ def test_what_a_file_takes_too_much_of_costs_no_other_its_judgement(tmp_path: Pa
     assert command("gate", folder).stdout.count("good.jsonl") == 1
 
 
-def test_a_query_that_never_ends_is_interrupted(tmp_path: Path) -> None:
+ENDLESS = (
+    "create view metrics as with recursive n(id) as (select 1 union all select id + 1 from n) "
+    "select id, 'a' run_id, 'a' run_name, id step, '{}' metrics from n order by -id"
+)
+LARGE = (
+    "create view metrics as select 1 id, 'a' run_id, 'a' run_name, 1 step, "
+    "(select group_concat(hex(zeroblob(100000000))) from (values (1), (2), (3))) metrics"
+)
+COMPUTED = (
+    "create table metrics(id integer primary key, run_id, run_name, step, "
+    "metrics as (hex(zeroblob(100000000))) virtual)"
+)
+
+
+@pytest.mark.parametrize("made", [ENDLESS, LARGE, COMPUTED], ids=["endless", "large", "computed"])
+def test_rows_that_a_store_computes_are_not_read(tmp_path: Path, made: str) -> None:
     store = tmp_path / "trackio.db"
     with sqlite3.connect(store) as db:
         db.execute("create table configs(run_id, run_name, config)")
-        db.execute(
-            "create view metrics as with recursive n(id) as (select 1 union all select id + 1 from n) "
-            "select id, 'a' run_id, 'a' run_name, id step, '{}' metrics from n order by -id"
-        )
-    result = command("analyze", store, "--budget-seconds", "0.3")
-    assert (result.exit_code, "given up after 0.3 seconds" in result.stderr) == (2, True)
+        db.execute(made)
+        if made == COMPUTED:
+            db.execute("insert into metrics(run_id, run_name, step) values ('a', 'a', 1)")
+    result = command("analyze", store)
+    assert (result.exit_code, "a database without a table of metrics" in result.stdout) == (3, True), result.output
+
+
+def test_a_store_ends_at_its_time(tmp_path: Path) -> None:
+    store = tmp_path / "trackio.db"
+    with sqlite3.connect(store) as db:
+        db.execute("create table configs(run_id, run_name, config)")
+        db.execute("create table metrics(id, run_id, run_name, step, metrics)")
+        db.executemany("insert into metrics values (?, 'a', 'a', ?, '{}')", [(n, n) for n in range(2000)])
+    result = command("analyze", store, "--budget-seconds", "0")
+    assert (result.exit_code, "given up after 0 seconds" in result.stderr) == (2, True)
+
+
+def test_a_store_with_damaged_pages_is_unreadable(tmp_path: Path) -> None:
+    store = tmp_path / "trackio.db"
+    with sqlite3.connect(store) as db:
+        db.execute("create table configs(run_id, run_name, config)")
+        db.execute("create table metrics(id integer primary key, run_id, run_name, step, metrics)")
+        rows = [(f'{{"reward": {n}, "note": "{"x" * 500}"}}', n) for n in range(100)]
+        db.executemany("insert into metrics(run_id, run_name, metrics, step) values ('a', 'a', ?, ?)", rows)
+    whole = bytearray(store.read_bytes())
+    whole[8192:8200] = b"\xff" * 8
+    store.write_bytes(whole)
+    result = command("analyze", store)
+    assert (result.exit_code, "not a whole SQLite file" in result.stderr) == (2, True), result.output
+
+
+def test_a_list_longer_than_memory_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    values = pyarrow.nulls(20_000_000, pyarrow.int8())
+    lists = pyarrow.ListArray.from_arrays(pyarrow.array([0, len(values)], pyarrow.int32()), values)
+    table = pyarrow.table({"step": [1], "reward": [0.5], "completion": lists})
+    pyarrow.parquet.write_table(table, tmp_path / "bomb.parquet", compression="zstd")
+    assert (tmp_path / "bomb.parquet").stat().st_size < 2000
+    result = command("analyze", tmp_path / "bomb.parquet", "--budget-megabytes", "512")
+    assert (result.exit_code, "a column of lists of 95 MB" in result.stderr) == (2, True), result.output
+
+
+def test_a_text_that_comes_again_in_every_row_is_read_few_rows_at_once(tmp_path: Path) -> None:
+    texts = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 5000, pyarrow.int32()), ["x" * 2_000_000])
+    table = pyarrow.table({"step": [1] * 5000, "reward": [0.5] * 5000, "note": texts})
+    pyarrow.parquet.write_table(table, tmp_path / "text.parquet", compression="zstd", use_dictionary=["note"])
+    found = pyarrow.parquet.ParquetFile(tmp_path / "text.parquet").metadata.row_group(0)
+    assert completions._rows_at_once(found) * 2_000_000 <= 1 << 28
+
+
+def test_rows_of_every_batch_and_row_group_are_read(tmp_path: Path) -> None:
+    rows = range(1, 10_001)
+    table = pyarrow.table(
+        {"step": rows, "reward": [0.5 + n / 30_000 for n in rows], "lengths": [[n] * (n % 700) for n in rows]}
+    )
+    pyarrow.parquet.write_table(table, tmp_path / "run.parquet", row_group_size=6000)
+    (run,) = read(tmp_path / "run.parquet")
+    assert (len(run), run.steps[-1]) == (10_000, 10_000)
+
+
+@pytest.mark.parametrize("line", [b"\n", b"   \n", b"\r\n", b" "])
+def test_a_small_file_of_gigabytes_of_blanks_is_passed_over(tmp_path: Path, line: bytes) -> None:
+    row = b'{"step": %d, "reward": 0.5}\n'
+    with zstandard.open(tmp_path / "a.jsonl.zst", "wb") as file:
+        file.write(row % 1)
+        for _ in range(200):
+            file.write(line * ((1 << 20) // len(line)))
+        file.write(b"\n" + row % 2 + row % 3)
+    (run,) = read(tmp_path / "a.jsonl.zst")
+    assert len(run) == 3
+    assert run.lines[-1] == 3 + 1 + line.count(b"\n") * 200 * ((1 << 20) // len(line))
+
+
+def test_the_head_of_a_file_of_blank_lines_is_looked_at_in_linear_time() -> None:
+    for pattern in (notebook._TABLE,):
+        assert pattern.search("\n" * (1 << 20)) is None
+    assert notebook._TABLE.search("text\n  <table border=1>") is not None
+
+
+SCRIPTS = {
+    "a.sh": "X=1\n" * 4000 + "python train.py --lr 1\n",
+    "a.yaml": "".join(f"k{n}: {n}\n" for n in range(4000)),
+    "a.json": "{" + ",".join(f'"k{n}": {n}' for n in range(4000)) + "}",
+    "a.py": "k = 8\nargs = GRPOConfig(num_generations=k)\n",
+    "a.log": "x\n" * 4000,
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_settings_end_at_the_time_that_one_input_may_take(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(SCRIPTS[name])
+    result = command("settings", tmp_path / name, "--budget-seconds", "0")
+    assert (result.exit_code, "given up after 0 seconds" in result.stderr) == (2, True), result.output
+    assert f"{name}: given up" in result.stderr
+
+
+@pytest.mark.parametrize("filler", ["\n", " \n", "B\n", "A"])
+def test_a_script_in_a_here_document_is_found_in_linear_time(tmp_path: Path, filler: str) -> None:
+    (tmp_path / "a.sh").write_text(f"X=$(cat <<A\n{filler * (60_000 // len(filler))})\npython train.py --lr 1e-6\n")
+    assert command("settings", tmp_path / "a.sh", "--budget-seconds", "20").exit_code in (0, 1, 2, 3)
+
+
+def test_a_script_that_a_variable_holds_is_read(tmp_path: Path) -> None:
+    script = "X=$(cat <<'END'\npython train.py \\\n  --num_generations 1 --beta 5\n  END\n)\n"
+    (tmp_path / "a.sh").write_text(script)
+    held = shell._held("$(cat <<'END'\npython train.py\n  END\n)")
+    assert held == "python train.py"
+    assert shell._held("$(cat <<END\npython train.py\nEN\n)") == ""
+    assert "num_generations" in command("settings", tmp_path / "a.sh").stdout
+
+
+@pytest.mark.parametrize(
+    ("sql", "says"),
+    [
+        ("select count(*) from range(1000000) a, range(1000000) b where a.range % 7 = b.range % 11", "given up after"),
+        ("select range, repeat('x', 200) from range(1000000000)", ""),
+    ],
+)
+def test_a_question_to_a_fleet_ends_at_its_time_or_memory(tmp_path: Path, sql: str, says: str) -> None:
+    write_run(tmp_path / "a.jsonl", collapsed=False)
+    result = command("fleet", tmp_path, "--sql", sql, "--budget-seconds", "3", "--budget-megabytes", "200")
+    assert result.exit_code == 2, result.output
+    assert "grpo-doctor: --sql: " in result.stderr
+    assert says in result.stderr
 
 
 def test_an_error_of_the_reader_is_told_as_such_and_costs_one_file(

@@ -126,6 +126,8 @@ def test_wrong_use_is_one_line(tmp_path: Path, arguments: list[str], said: str) 
         ("[thresholds.ADV003]\nrows = 2.5\n", "thresholds.ADV003.rows: takes a whole number, not 2.5"),
         ("[thresholds.ADV003]\nrows = 0\n", "takes a whole number of at least 1, not 0"),
         ("[thresholds.ADV003]\nhalf = nan\n", "takes a number, not nan"),
+        ("budget-seconds = nan\n", "budget-seconds nan: write a number of 0 or more"),
+        ("budget-megabytes = -1\n", "budget-megabytes -1: write a number of 0 or more"),
         ("not toml", "not TOML"),
         (f"select = {'[' * 5000}", "not TOML: maximum recursion depth exceeded"),
     ],
@@ -137,6 +139,18 @@ def test_settings_that_cannot_be_used(tmp_path: Path, toml: str, said: str) -> N
     assert exit_code == 2
     assert said in err
     assert "grpo-doctor.toml" in err
+
+
+@pytest.mark.parametrize("toml", ["tool = 5\n", "[tool]\ngrpo-doctor = 5\n"])
+def test_pyproject_whose_tables_are_none_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toml: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text(toml, encoding="utf-8")
+    exit_code, _, err = run("analyze", str(healthy(tmp_path / "records.jsonl")))
+    assert exit_code == 2
+    assert "is not a table; write [tool.grpo-doctor]" in err
+    assert err.count("\n") == 1
 
 
 def test_settings_change_a_threshold(tmp_path: Path) -> None:
@@ -199,7 +213,7 @@ def test_a_newcomer_adds_a_check_in_one_file_and_one_test(tmp_path: Path) -> Non
     assert done[0] == 0, done
     assert (tmp_path / "mine" / "entropy" / "entropy_halved.py").is_file()
     (tmp_path / "grpo-doctor.toml").write_text("checks = ['mine']\n", encoding="utf-8")
-    config = ["--config", str(tmp_path / "grpo-doctor.toml")]
+    config = ["--config", str(tmp_path / "grpo-doctor.toml"), "--trust-checks"]
     path = tmp_path / "records.jsonl"
     with RecordWriter(path) as writer:
         for record in records_of(entropy_mean="1.0 0.4x10"):

@@ -233,7 +233,7 @@ def test_nothing_shows_that_a_flat_run_learns() -> None:
 def test_a_run_without_a_reward_is_not_said_to_learn() -> None:
     blind = diagnose(make_run(entropy_mean=[0.5] * 40, grad_norm=[0.4, 0.5] * 20))
     assert blind.verdict == "unproven"
-    assert blind.headline.endswith("a success rate or a held-out score are recorded.")
+    assert blind.headline.endswith("a success rate or a held-out score were recognised.")
 
 
 def test_a_rising_reward_is_learning() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_doctor.cli.analyze import exit_code
+from grpo_doctor.cli.analyze import Outcome, exit_code
 from grpo_doctor.diagnosis.check import Severity
 from grpo_doctor.diagnosis.examine import diagnose
 from grpo_doctor.diagnosis.verdict import Diagnosis
@@ -47,8 +47,8 @@ def disagreements(diagnosis: Diagnosis) -> list[str]:
     words = (head.message.rstrip("."), f"because of {head.code}: ") if head is not None else ()
     if words and not any(said in diagnosis.headline for said in words):
         out.append(f"{diagnosis.cause} is the cause, and the headline does not say so")
-    if exit_code([diagnosis], 0, Severity.ERROR) != CODES[verdict]:
-        out.append(f"{verdict}, but the exit code is {exit_code([diagnosis], 0, Severity.ERROR)}")
+    if exit_code(Outcome([diagnosis]), Severity.ERROR) != CODES[verdict]:
+        out.append(f"{verdict}, but the exit code is {exit_code(Outcome([diagnosis]), Severity.ERROR)}")
     return out
 
 

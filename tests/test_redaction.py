@@ -393,6 +393,7 @@ COMMANDS: list[list[str]] = [
     *(["checks", *words] for words in ([BODY], ["--config", CONFIG])),
     ["explain", BODY],
     ["new-check", BODY, BODY, BODY, "--folder", f"{OUT}/{BODY}"],
+    ["trust", f"{OUT}/{BODY}/{BODY}"],
     ["new-adapter", f"{OUT}/adapter.py"],
     ["init", "--agent", "--folder", OUT],
     ["faults"],

@@ -10,6 +10,7 @@ from ..diagnosis.check import Finding
 from ..diagnosis.examine import diagnose
 from ..diagnosis.verdict import Diagnosis
 from ..readers import survey
+from ..readers.mapping import refuse_unknown_fields, refuse_unknown_keys
 from ..report.check_pages import page
 from ..report.model import (
     first_step_to_take,
@@ -37,12 +38,17 @@ def analyze(path: str, mapping: dict[str, str] | None = None) -> dict[str, Any]:
 
     Raises:
         ReadError: nothing in it can be read as the log of a training.
+        ConfigError: the mapping names a field that no record has, or a key that no run of the log holds.
     """
+    refuse_unknown_fields(mapping or {})
     found = survey(Path(path), mapping or {})
+    if found.runs:
+        refuse_unknown_keys(mapping or {}, {key for run in found.runs for key in run.keys})
     runs = [told(diagnose(run)) for run in found.runs[:RUNS]]
     return {
         "read": found.words(),
         "unreadable": [f"{answer.source}: {answer.why}" for answer in (*found.unreadable, *found.failed)],
+        "not_read": [f"{answer.source}: {answer.why}" for answer in found.not_read],
         "runs": runs,
         "runs_in_all": len(found.runs),
     }
@@ -171,5 +177,6 @@ def probe(adapter: str) -> dict[str, Any]:
     This executes the adapter file and what it imports. Raises `AdapterError` where it cannot be used.
     """
     from ..probes import load_adapter, run_probes
+    from ..probes.runner import TIME_LIMIT, loaded
 
-    return told(run_probes(load_adapter(Path(adapter))))
+    return told(run_probes(loaded(lambda: load_adapter(Path(adapter)), Path(adapter), TIME_LIMIT)))

@@ -1,46 +1,106 @@
-"""The answers over the Model Context Protocol, on standard input and output. Needs the extra ``mcp``."""
+"""The answers over the Model Context Protocol, on standard input and output. Needs the extra ``mcp``.
+
+Every call is answered by a process of its own (see `worker`), which ends with the call, its time limit or its
+cancellation, whatever the call executes.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import sys
-from collections.abc import Callable
-from contextlib import redirect_stdout
+from collections.abc import Callable, Sequence
 from functools import wraps
+from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
+import anyio
+import msgspec
+from anyio.abc import Process
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 
 from .. import __version__
-from ..probes import AdapterError
-from ..report.redaction import one_line
 from . import answers
+from .worker import Answer, Call
+
+TIME_LIMIT = 300.0
+"""Seconds that one call may take."""
+AT_ONCE = 4
+"""Calls that are answered at the same time; more wait."""
 
 INSTRUCTIONS = """Finds out why a GRPO or RLHF run of a language model collapses, stalls or lies. Ask `analyze` with the
 log (or `settings` with the launch script) before changing anything; tell the user `what_happened`, the cause and its
 first remedy, and whatever is listed under `do_not`. `healthy` is shown, `unproven` means that nothing shows learning.
-Paths are local; nothing is written, and only `probe` executes code of the user's."""
+Paths are local and lie in the workspace; nothing is written, and only `probe` executes code of the user's."""
 
 
-def _plainly(answer: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, with bad input as one line, and with what it prints on standard error: output is the protocol's."""
-
-    @wraps(answer)
-    def asked(*words: Any, **named: Any) -> Any:
-        try:
-            with redirect_stdout(sys.stderr):
-                return answer(*words, **named)
-        except (ValueError, OSError, AdapterError) as error:
-            raise ToolError(one_line(str(error))) from None
-
-    return asked
-
-
-def server() -> MCPServer:
-    """A server with one tool for each answer."""
+def server(folders: Sequence[Path] = (), time_limit: float = TIME_LIMIT) -> MCPServer:
+    """A server with one tool for each answer, about files in the current folder and in ``folders``."""
     served = MCPServer("grpo-doctor", version=__version__, instructions=INSTRUCTIONS)
+    allowed = [str(folder.resolve()) for folder in (Path.cwd(), *folders)]
+    at_once = anyio.Semaphore(AT_ONCE)
+
+    def tool(answer: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(answer)
+        async def asked(**arguments: Any) -> Any:
+            async with at_once:
+                return await _result(Call(answer.__name__, arguments, allowed), time_limit)
+
+        return asked
+
     for answer in (answers.analyze, answers.settings, answers.compare, answers.explain, answers.probe):
         reads_only = answer is not answers.probe
-        served.tool(annotations=ToolAnnotations(read_only_hint=reads_only))(_plainly(answer))
+        served.tool(annotations=ToolAnnotations(read_only_hint=reads_only))(tool(answer))
     return served
+
+
+async def _result(call: Call, time_limit: float) -> Any:
+    """What a process of its own answers. Raises `ToolError` with one line."""
+    begin = f"import sys; sys.path[:] = {sys.path!r}; from grpo_doctor.agents.worker import main; main()"
+    command = [sys.executable, "-P", "-c", begin]  # -P: nothing is imported from the workspace that is looked at
+    process = await anyio.open_process(command, stdin=PIPE, stdout=PIPE, stderr=None, start_new_session=True)
+    try:
+        with anyio.fail_after(time_limit):
+            written = await _exchange(process, msgspec.json.encode(call) + b"\n")
+            if not written.endswith(b"\n"):
+                code = await process.wait()
+    except TimeoutError:
+        raise ToolError(f"{call.name}: no answer within {time_limit:g} s; the call was stopped") from None
+    finally:
+        _end(process)
+        with anyio.CancelScope(shield=True):
+            await process.aclose()
+    if not written.endswith(b"\n"):
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        raise ToolError(f"{call.name}: the process that worked on it ended without an answer ({how})")
+    answer = msgspec.json.decode(written, type=Answer)
+    if answer.error:
+        raise ToolError(answer.error)
+    return answer.result
+
+
+async def _exchange(process: Process, call: bytes) -> bytes:
+    """Sends the call; the line that comes back, without its end where the process ends before."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with contextlib.suppress(anyio.BrokenResourceError):  # it ended before it read; its exit code tells more
+        await process.stdin.send(call)
+    written = b""
+    async for chunk in process.stdout:
+        written += chunk
+        if written.endswith(b"\n"):
+            break
+    return written
+
+
+def _end(process: Process) -> None:
+    """Ends the process and what it started, where any of it still runs."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if os.name == "posix":
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperGroup
 
-from .common import BROKEN, plain_errors, report_bug
+from .apart import in_a_child
+from .common import BROKEN, WRONG, plain_errors, report_bug
 
 MAIN, TRY, MORE = "Commands", "Try it", "More"
 
@@ -38,6 +41,7 @@ COMMANDS = {
     "checks": Command("checks:checks"),
     "explain": Command("explain:explain"),
     "new-check": Command("new_check:new_check"),
+    "trust": Command("trust:trust"),
     "new-adapter": Command("probe:new_adapter"),
     "convert": Command("convert:convert"),
     "share": Command("share:share"),
@@ -47,6 +51,25 @@ COMMANDS = {
     "init": Command("agent:init"),
 }
 """Every command by name, in the order of ``--help``."""
+
+PIPE_CLOSED = 128 + 13
+"""Exit code where the reader of the output closed the pipe, as of a process that SIGPIPE ends."""
+
+
+class Commands(TyperGroup):
+    """Ends quietly where the output is a pipe that nobody reads any longer, as in ``| head``."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()
+        except BrokenPipeError:
+            for stream in (sys.stdout, sys.stderr):  # so that what is still buffered does not fail again at the end
+                with suppress(OSError, ValueError):
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            raise typer.Exit(PIPE_CLOSED) from None
 
 
 def about(
@@ -67,6 +90,7 @@ def about(
 def app_of(names: Iterable[str]) -> typer.Typer:
     """The command line with these commands; only their modules are imported."""
     made = typer.Typer(
+        cls=Commands,
         invoke_without_command=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -96,14 +120,29 @@ def main() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - it is open to the end
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")
+    words = with_command(sys.argv[1:])
+    if words[:1] != ["probe"] or not hasattr(os, "fork"):
+        _run(words)
+        return
+    report = in_a_child(" ".join(words[:2]))
+    try:
+        _run(words)
+    except SystemExit as stop:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        report(stop.code if isinstance(stop.code, int) else WRONG)
+        raise
+
+
+def _run(words: list[str]) -> None:
+    """Runs a command line. Raises SystemExit with its exit code."""
     try:
         with plain_errors():
-            words = with_command(sys.argv[1:])
             app_of(words[:1] if words and words[0] in COMMANDS else COMMANDS)(words)
     except typer.Exit as stop:
         sys.exit(stop.exit_code)
     except Exception as error:  # noqa: BLE001 - the last boundary: told as our own error, never as a finding
-        report_bug(error, " ".join(sys.argv[1:2]) or "grpo-doctor")
+        report_bug(error, " ".join(words[:1]) or "grpo-doctor")
         sys.exit(BROKEN)
 
 

@@ -13,16 +13,26 @@ from . import common
 SKILL = Path(__file__).parents[1] / "agents" / "SKILL.md"
 
 
-def mcp() -> None:
+def mcp(
+    allow: Annotated[
+        list[Path] | None,
+        typer.Option("--allow", help="Folder that calls may read besides the current one; repeatable."),
+    ] = None,
+    time_limit: Annotated[float, typer.Option("--time-limit", help="Seconds that one call may take.", min=1)] = 300.0,
+) -> None:
     """Serves analyze, settings, compare, explain and probe to coding agents, over the Model Context Protocol.
 
-    It speaks on standard input and output, as agents start their servers. Needs the extra mcp.
+    It uses standard input and output, as agents start their servers. Calls read files in the current folder and in the
+    folders of --allow. Each call runs in its own process. Needs the extra mcp.
     """
     try:
         from ..agents.server import server
     except ModuleNotFoundError as error:
         common.fail(f"{error.name} is not installed; pip install 'grpo-doctor[mcp]'")
-    server().run("stdio")
+    for folder in allow or []:
+        if not folder.is_dir():
+            common.fail(f"--allow {folder}: not a folder")
+    server(allow or [], time_limit).run("stdio")
 
 
 def init(
@@ -36,10 +46,9 @@ def init(
     if not agent:
         common.fail("init writes nothing without --agent")
     target = folder / "grpo-doctor" / "SKILL.md"
-    if target.exists() and not force:
-        common.fail(f"{target} exists; --force writes over it")
+    text = SKILL.read_text(encoding="utf-8")
     with common.plain_errors():
-        common.replace_file(target, SKILL.read_text(encoding="utf-8"))
+        common.replace_file(target, text) if force else common.new_file(target, text, "--force overwrites it")
     typer.echo(
         one_line(f"wrote {target}; agents that read skills will ask grpo-doctor about a run before they change it")
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -39,6 +40,7 @@ def analyze(
     map_: common.Mapped = None,
     set_: common.Declared = None,
     config: common.ConfigFile = None,
+    trust_checks: common.TrustChecks = False,
     samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Show texts of responses.")] = True,
     color: Annotated[
         bool | None, typer.Option("--color/--no-color", help="Colours in text.", show_default="on a terminal")
@@ -54,31 +56,43 @@ def analyze(
     4 an error of grpo-doctor itself.
     """
     with common.plain_errors():
-        settings = common.settings(config, select, ignore, map_, set_, fail_on, seconds, megabytes, preview=preview)
+        settings = common.settings(
+            config, select, ignore, map_, set_, fail_on, seconds, megabytes, preview=preview, trust_checks=trust_checks
+        )
         options = common.options(output_format, output_file, samples, color, verbose, figures, static, full, "--full")
-        options = structs.replace(options, fail_on=settings.fail_on)
+        options = structs.replace(options, fail_on=settings.fail_on, suppressions=settings.suppressions())
         outcome = diagnose_paths(paths, settings, run_)
-        common.write(outcome.diagnoses, output_format, output_file, report or [], options)
-    diagnoses, unreadable, broken = outcome
-    raise typer.Exit(exit_code(diagnoses, unreadable, Severity.of(settings.fail_on), broken))
+        inputs = [*outcome.files, *common.settings_file(settings)]
+        common.write(outcome.diagnoses, output_format, output_file, report or [], options, inputs)
+    raise typer.Exit(exit_code(outcome, Severity.of(settings.fail_on)))
 
 
 class Outcome(NamedTuple):
-    """The diagnoses of some runs, and how many inputs could not be read (or took too much) or broke grpo-doctor."""
+    """The diagnoses of some runs, and how many inputs could not be read (or took too much) or broke grpo-doctor.
+
+    ``without_run`` names the inputs of which no run came, ``not_read`` counts files that may be logs and were not read,
+    and ``files`` are those that were read.
+    """
 
     diagnoses: list[Diagnosis]
-    unreadable: int
-    broken: int
+    unreadable: int = 0
+    broken: int = 0
+    without_run: tuple[Path, ...] = ()
+    not_read: int = 0
+    files: Sequence[Path] = ()
 
 
 def diagnose_paths(paths: list[Path], config: Config, number: int | None = None) -> Outcome:
     """Reads and diagnoses every run in the paths, or that of a number; a file that fails costs itself, and is named."""
     from ..readers import ReadError, survey
+    from ..readers.mapping import refuse_unknown_keys
 
     catalogue = common.chosen(config)
     diagnoses: list[Diagnosis] = []
-    unreadable = broken = 0
+    unreadable = broken = not_read = 0
+    without_run: list[Path] = []
     keys: set[str] = set()
+    files = list(paths)
     for path in paths:
         try:
             found = survey(path, config.map)
@@ -86,19 +100,22 @@ def diagnose_paths(paths: list[Path], config: Config, number: int | None = None)
             common.say(f"grpo-doctor: {error}", err=True)
             unreadable += 1
             continue
+        files += [Path(answer.source) for answer in found.answers if answer.fate != "no log"]
         unreadable += len(found.unreadable)
         broken += len(found.failed)
+        not_read += len(found.not_read)
+        without_run += [] if found.runs or found.unreadable or found.failed else [path]
         common.tell(path, found)
         _say_where_configurations_go(path, found.runs)
-        keys |= {key for run in found.runs for key in (*run.mapping, *run.unread, *run.columns)}
+        keys |= {key for run in found.runs for key in run.keys}
         runs = found.runs if number is None else [common.numbered(found.runs, path, number)]
         judged = diagnose_runs(runs, config, catalogue)
         diagnoses += judged.diagnoses
         unreadable += judged.unreadable
         broken += judged.broken
     if diagnoses and not unreadable:
-        common.refuse_unknown_keys(config.map, keys)
-    return Outcome(diagnoses, unreadable, broken)
+        refuse_unknown_keys(config.map, keys)
+    return Outcome(diagnoses, unreadable, broken, tuple(without_run), not_read, files)
 
 
 def _say_where_configurations_go(path: Path, runs: list[Run]) -> None:
@@ -142,16 +159,17 @@ def diagnose_runs(runs: list[Run], config: Config, catalogue: Catalogue) -> Outc
     return Outcome(diagnoses, unreadable, broken)
 
 
-def exit_code(diagnoses: list[Diagnosis], unreadable: int, fail_on: Severity, broken: int = 0) -> int:
+def exit_code(outcome: Outcome, fail_on: Severity) -> int:
     """1 if any run has findings, else 4 if grpo-doctor failed on any, else 2 if any input was unreadable, else 3 if any
-    was unjudged, else 0."""
+    was unjudged or gave no run, else 0."""
+    diagnoses = outcome.diagnoses
     worst: list[Any] = [d.worst for d in diagnoses if d.worst is not None]
     if any(severity >= fail_on for severity in worst):
         return common.FINDINGS
-    if broken:
+    if outcome.broken:
         return common.BROKEN
-    if unreadable:
+    if outcome.unreadable:
         return common.WRONG
-    if not diagnoses or any(d.verdict == "unjudged" for d in diagnoses):
+    if outcome.without_run or not diagnoses or any(d.verdict == "unjudged" for d in diagnoses):
         return common.UNJUDGED
     return common.CLEAN

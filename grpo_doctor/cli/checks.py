@@ -22,20 +22,19 @@ def checks(
         ),
     ] = None,
     config: common.ConfigFile = None,
+    trust_checks: common.TrustChecks = False,
 ) -> None:
     """Lists the checks with code, name, severity and what each one says."""
     from rich.console import Console
     from rich.table import Table
 
-    from ..config import read as read_config
-    from ..diagnosis.catalogue import load
     from ..series.derived import MEANINGS
 
     if debug is not None:
-        _debug(words or [], debug, config)
+        _debug(words or [], debug, config, trust_checks)
         return
     with common.plain_errors():
-        chosen = load(tuple(read_config(config).checks)).select(words or [])
+        chosen = common.everything(config, trust_checks).select(words or [])
     rows = [
         {"code": c.code, "name": c.name, "family": c.family, "severity": str(c.severity), "title": c.title}
         for c in chosen.checks.values()
@@ -51,17 +50,16 @@ def checks(
     Console().print(table)
 
 
-def _debug(words: list[str], log: Path, config: Path | None) -> None:
+def _debug(words: list[str], log: Path, config: Path | None, trust_checks: bool) -> None:
     """Calls one check eagerly on every run of a log, and shows where its conditions held and what it found."""
-    from ..config import read as read_config
-    from ..diagnosis.catalogue import Catalogue, load
+    from ..diagnosis.catalogue import Catalogue
     from ..diagnosis.eager import diagnose_eagerly
     from ..readers import read
 
     if len(words) != 1:
         common.fail("--debug takes one check, as in `grpo-doctor checks ENT001 --debug run.log`")
     with common.plain_errors():
-        check = load(tuple(read_config(config).checks), compiled=False).find(words[0])
+        check = common.everything(config, trust_checks, compiled=False).find(words[0])
         runs = read(log)
     if check is None or check.predicate is None:
         common.fail(f"no check on records is called {words[0]!r}; `grpo-doctor checks` lists them")

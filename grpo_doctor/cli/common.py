@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 import typer
 from msgspec import structs
 
+from .. import output
 from ..config import Config, ConfigError
 from ..config import read as read_config
 from ..diagnosis.catalogue import Catalogue, load, load_family
@@ -23,11 +24,13 @@ from ..diagnosis.check import CheckError, Severity
 from ..fault_isolation import bug
 from ..limits import Budget, allow
 from ..readers import ReadError
+from ..readers.mapping import refuse_unknown_fields
 from ..readers.settings import declared as setting_name
 from ..readers.settings import known_settings, setting_value
 from ..report.model import Options, UnknownFormatError, render
 from ..report.redaction import inert, one_line
 from ..series.derived import MEANINGS
+from ..trust import trusted
 
 if TYPE_CHECKING:
     from ..diagnosis.verdict import Diagnosis
@@ -37,6 +40,12 @@ if TYPE_CHECKING:
 CLEAN, FINDINGS, WRONG, UNJUDGED, BROKEN = 0, 1, 2, 3, 4
 """Exit codes: nothing at or above --fail-on; findings; wrong use or unreadable input; nothing could be judged; an error
 of grpo-doctor itself."""
+
+
+def worst(*codes: int) -> int:
+    """The exit code that counts of several: 1 before 4 before 2 before 3."""
+    return min(codes, key=(FINDINGS, BROKEN, WRONG, UNJUDGED, CLEAN).index, default=CLEAN)
+
 
 Select: TypeAlias = Annotated[
     list[str] | None, typer.Option("--select", help="Run only these checks (code, name, family); repeatable.")
@@ -64,6 +73,14 @@ Numbered: TypeAlias = Annotated[
 ]
 ConfigFile: TypeAlias = Annotated[
     Path | None, typer.Option("--config", help="TOML file of settings instead of grpo-doctor.toml or pyproject.toml.")
+]
+TrustChecks: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--trust-checks",
+        help="Execute the folders of checks that the configuration file names.",
+        envvar="GRPO_DOCTOR_TRUST_CHECKS",
+    ),
 ]
 
 
@@ -121,6 +138,8 @@ def plain_errors() -> Iterator[None]:
         yield
     except (ReadError, CheckError, ConfigError, UnknownFormatError) as error:
         fail(str(error))
+    except BrokenPipeError:  # nobody reads on: `Commands` ends quietly
+        raise
     except OSError as error:  # a full disk, a folder without permission, a file that became a folder
         if _own_mistake(error):
             raise
@@ -147,6 +166,7 @@ def settings(
     megabytes: float | None = None,
     *,
     preview: bool = False,
+    trust_checks: bool = False,
 ) -> Config:
     """The settings of the file with those of the command line over them; what each input may take is then allowed.
 
@@ -157,21 +177,25 @@ def settings(
     config.ignore = ignore or config.ignore
     config.fail_on = fail_on or config.fail_on
     config.preview = preview or config.preview
+    config.trust_checks = trust_checks
     if config.fail_on.upper() not in Severity.__members__:
         raise ConfigError(f"--fail-on {config.fail_on}: choose info, warning, error or critical")
     config.map |= dict(pair("--map", word) for word in mapping or [])
-    for key, name in config.map.items():
-        if name not in MEANINGS:
-            closest = get_close_matches(name, MEANINGS, 1)
-            near = f", {closest[0]!r} is" if closest else ""
-            raise ConfigError(
-                f"--map {key}={name}: {name!r} is no record field{near}; `grpo-doctor checks --fields` lists them"
-            )
+    refuse_unknown_fields(config.map)
     config.settings |= dict(_setting(name, value) for name, value in assigned("--set", declared).items())
-    most = Budget()
-    limits = (seconds, config.budget_seconds, most.seconds), (megabytes, config.budget_megabytes, most.megabytes)
-    allow(Budget(*(next(value for value in told if value is not None) for told in limits)))
+    most, origin = Budget(), config.origin
+    config.budget_seconds = _limit(origin, "budget-seconds", seconds, config.budget_seconds, most.seconds)
+    config.budget_megabytes = _limit(origin, "budget-megabytes", megabytes, config.budget_megabytes, most.megabytes)
+    allow(config.budget())
     return config
+
+
+def _limit(where: str, name: str, *told: float | None) -> float:
+    """The first limit that is given. Raises `ConfigError` for what is below 0 or NaN, which would limit nothing."""
+    value = next(value for value in told if value is not None)
+    if not value >= 0:
+        raise ConfigError(f"{where}: {name} {value:g}: write a number of 0 or more")
+    return value
 
 
 def _setting(name: str, value: Any) -> tuple[str, Any]:
@@ -186,16 +210,27 @@ def _setting(name: str, value: Any) -> tuple[str, Any]:
     return found, value
 
 
+def say_suppressions(config: Config) -> None:
+    """Names on stderr what is in force that can hide a finding, for commands whose reports are not those of runs."""
+    for one in config.suppressions():
+        say(f"grpo-doctor: {one.kind}: {one.text}", err=True)
+
+
+def settings_file(config: Config) -> list[Path]:
+    """The file that the settings were read from; none where there is none."""
+    return [] if config.origin == Config().origin else [Path(config.origin)]
+
+
 def tell(path: Path, found: Survey) -> None:
     """Answers on stderr for the files of an input: how many were read, and what could not be."""
     for answer in found.failed:
         say_bug(answer.why, answer.source)
-    if path.is_dir():
+    if path.is_dir() or len(found.answers) > 1:
         say(f"grpo-doctor: {path}: {found.words()}", err=True)
-        for answer in found.unreadable:
-            say(f"grpo-doctor: {answer.source}: unreadable: {answer.why}", err=True)
-        if not found.runs:
-            say(f"grpo-doctor: {path}: no training log was found in it; name the file", err=True)
+    for line in found.named():
+        say(f"grpo-doctor: {line}", err=True)
+    if not found.runs and not found.failed:
+        say(f"grpo-doctor: {path}: no training log was found in it; name the file", err=True)
 
 
 def numbered(runs: list[Run], source: Path, number: int) -> Run:
@@ -203,15 +238,6 @@ def numbered(runs: list[Run], source: Path, number: int) -> Run:
     if not 1 <= number <= len(runs):
         raise ConfigError(f"{source}: --run {number}: it holds {len(runs)} run{'s' if len(runs) != 1 else ''}")
     return runs[number - 1]
-
-
-def refuse_unknown_keys(mapping: Mapping[str, str], known: set[str]) -> None:
-    """Refuses ``--map`` of a key that no log holds. Raises `ConfigError`."""
-    for key, field in mapping.items():
-        if key not in known:
-            near = get_close_matches(key, known, 1, 0.5)
-            hint = f"; the nearest is {near[0]!r}" if near else ""
-            raise ConfigError(f"--map {key}={field}: no log holds this key{hint}")
 
 
 def pair(option: str, word: str) -> tuple[str, str]:
@@ -262,19 +288,32 @@ def options(
     )
 
 
-def write(diagnoses: list[Diagnosis], name: str | None, file: Path | None, more: list[str], options: Options) -> None:
-    """Writes every report that was asked for; a file is replaced whole or not at all."""
+def write(
+    diagnoses: list[Diagnosis],
+    name: str | None,
+    file: Path | None,
+    more: list[str],
+    options: Options,
+    inputs: Iterable[Path] = (),
+) -> None:
+    """Writes every report that was asked for, none of them over an input."""
+    read = [*inputs, *(d.run.path for d in diagnoses if d.run.path is not None)]
+    write_as(lambda kind, path: render(kind, diagnoses, _beside(options, path)), name, file, more, read)
     if options.figures is not None:
         _save_figures(diagnoses, options.figures)
-    write_as(lambda kind, path: render(kind, diagnoses, _beside(options, path)), name, file, more)
 
 
 def write_as(
-    rendering: Callable[[str, Path | None], str], name: str | None, file: Path | None, more: list[str]
+    rendering: Callable[[str, Path | None], str],
+    name: str | None,
+    file: Path | None,
+    more: list[str],
+    inputs: Iterable[Path],
 ) -> None:
     """The same of whatever ``rendering`` makes for a format and the place it is written to."""
     first = [] if name is None else [(name, file)]
     jobs = [*first, *((f, Path(p)) for f, p in (pair("--report", word) for word in more))]
+    refuse_inputs((path for _, path in jobs), inputs)
     rendered = [(kind, path, rendering(kind, path)) for kind, path in jobs]
     for kind, path, text in rendered:
         if path is None:
@@ -302,22 +341,54 @@ def _save_figures(diagnoses: list[Diagnosis], folder: Path) -> None:
         raise ConfigError(f"{folder}: figures cannot be written: {error.strerror}") from None
 
 
-def replace_file(path: Path, text: str) -> None:
-    """Writes a file whole or not at all. Raises `ConfigError`."""
+def replace_file(path: Path, text: str, *, named: bool = True) -> None:
+    """Writes a file as `output.replacing` does. Raises `ConfigError`."""
+    with plain_writing(path):
+        output.replace(path, text, named=named)
+
+
+def new_file(path: Path, text: str, hint: str) -> None:
+    """Writes a file that is not there yet. Raises `ConfigError`, with what to do where it is."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(path.name + ".part")
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
+        with plain_writing(path):
+            output.create(path, text)
+    except ConfigError:
+        if os.path.lexists(path):
+            raise ConfigError(f"{path} exists; {hint}") from None
+        raise
+
+
+@contextmanager
+def plain_writing(path: Path) -> Iterator[None]:
+    """Turns what the system refuses into a `ConfigError` that names the file; a reader that went away is no error."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def refuse_inputs(outputs: Iterable[Path | None], inputs: Iterable[Path]) -> None:
+    """Refuses to write over what was read. Raises `ConfigError`."""
+    inputs = list(inputs)
+    for path in outputs:
+        if path is not None and (found := output.same(path, inputs)) is not None:
+            raise ConfigError(f"{path}: is the input {found}, which is never written over; name another file")
+
+
+def everything(file: Path | None, trust_checks: bool, compiled: bool = True) -> Catalogue:
+    """Every check, those of the user's own folders included."""
+    config = read_config(file)
+    config.trust_checks = trust_checks
+    return load(trusted(config), compiled=compiled)
 
 
 def chosen(config: Config, family: str = "") -> Catalogue:
     """The checks that the settings select; of one family only, where no other can be meant."""
     if family and not (config.select or config.ignore or config.checks or config.thresholds):
         return load_family(family).select(preview=config.preview)
-    catalogue = load(tuple(config.checks))
+    catalogue = load(trusted(config))
     unknown = [code for code in config.thresholds if code not in catalogue.checks]
     if unknown:
         raise ConfigError(f"{config.origin}: thresholds.{unknown[0]}: no check has this code; see `grpo-doctor checks`")

@@ -44,6 +44,7 @@ def compare(
     set_: common.Declared = None,
     preview: common.Preview = False,
     config: common.ConfigFile = None,
+    trust_checks: common.TrustChecks = False,
     samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Show texts of responses.")] = True,
     color: Annotated[
         bool | None, typer.Option("--color/--no-color", help="Colours in text.", show_default="on a terminal")
@@ -57,12 +58,17 @@ def compare(
     from ..compare.summary import render
 
     with common.plain_errors():
-        settings = common.settings(config, select, ignore, map_, set_, fail_on, preview=preview)
+        settings = common.settings(
+            config, select, ignore, map_, set_, fail_on, preview=preview, trust_checks=trust_checks
+        )
         options = common.options(output_format, output_file, samples, color, False)
-        options = structs.replace(options, fail_on=settings.fail_on)
+        options = structs.replace(options, fail_on=settings.fail_on, suppressions=settings.suppressions())
+        common.say_suppressions(settings)
         found, failed = compare_paths([base, *(also or [])], new or [], settings, by, weights)
-        common.write_as(lambda kind, _: render(kind, found, options), output_format, output_file, report or [])
-    raise typer.Exit(failed or exit_code(found, Severity.of(settings.fail_on)))
+        read = [Path(word) for word in (base, *(also or []), *(new or []))]
+        read += [d.run.path for c in found for d in (*c.base.diagnoses, *c.new.diagnoses) if d.run.path is not None]
+        common.write_as(lambda kind, _: render(kind, found, options), output_format, output_file, report or [], read)
+    raise typer.Exit(common.worst(failed, exit_code(found, Severity.of(settings.fail_on))))
 
 
 def compare_paths(
@@ -79,7 +85,7 @@ def compare_paths(
     from ..compare import arms_of
 
     sides = [[_diagnoses(word, config) for word in words] for words in (base, new)]
-    failed = max((code for side in sides for _, code in side), default=common.CLEAN)
+    failed = common.worst(*(code for side in sides for _, code in side))
     own = arms_of([d for diagnoses, _ in sides[0] for d in diagnoses])
     arms = [*own[1:], *_arms([diagnoses for diagnoses, _ in sides[1]])]
     if not own or not arms:
@@ -132,8 +138,11 @@ def _diagnoses(word: str, config: Config) -> tuple[list[Diagnosis], int]:
     if "#" in word and not path.exists():
         before, _, name = word.rpartition("#")
         path = Path(before)
-    diagnoses, unreadable, broken = diagnose_paths([path], config)
-    code = common.BROKEN if broken else common.WRONG if unreadable else common.CLEAN
+    outcome = diagnose_paths([path], config)
+    diagnoses = outcome.diagnoses
+    code = common.BROKEN if outcome.broken else common.WRONG if outcome.unreadable else common.CLEAN
+    if code == common.CLEAN and outcome.without_run:
+        code = common.UNJUDGED
     if not name:
         return diagnoses, code
     named = [d for d in diagnoses if d.source.endswith(f"({name})")]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..report.redaction import cleaned, redact, visible_json
+from .. import output
+from ..report.redaction import cleaned, csv_cell, redact, visible_json
 from . import common
 
 if TYPE_CHECKING:
@@ -51,13 +54,16 @@ def convert(
             common.fail(f"{source}: {'; '.join(run.notes) or 'no training metric was found'}")
         if verbose:
             _explain(run)
-        draft = target if str(target) == "-" else target.with_name(target.name + ".part")
-        try:
-            {"jsonl": _jsonl, "csv": _csv, "parquet": _parquet}[kind](run, draft)
-            if draft != target:
-                draft.replace(target)
-        except OSError as error:
-            common.fail(f"{target}: cannot be written: {error.strerror}")
+        made = {"jsonl": _jsonl, "csv": _csv, "parquet": _parquet}[kind](run)
+        if str(target) == "-":
+            _print(kind, made)
+            return
+        common.refuse_inputs([target], [source, *([] if run.path is None else [run.path])])
+        with common.plain_writing(target):
+            with output.replacing(target) as file:
+                file.writelines(made)
+            if kind == "jsonl":
+                _write_settings(run, target.with_name("config.json"))
 
 
 def _chosen(runs: list[Run], source: Path, number: int | None) -> Run:
@@ -74,25 +80,26 @@ def _explain(run: Run) -> None:
     common.say(f"  unread: {', '.join(run.unread) or 'nothing'}", err=True)
 
 
-def _jsonl(run: Run, target: Path) -> None:
+def _print(kind: str, made: Iterable[bytes]) -> None:
+    if kind == "parquet":
+        common.fail("parquet is written to a file; name one that ends in .parquet")
+    for piece in made:
+        typer.echo(piece, nl=False)
+
+
+def _jsonl(run: Run) -> Iterator[bytes]:
     from ..record import encode
 
-    def lines() -> Iterator[str]:
-        for record in run.records():
-            yield visible_json(redact(encode(record).decode())) + "\n"
+    for record in run.records():
+        yield f"{visible_json(redact(encode(record).decode()))}\n".encode()
 
-    if str(target) == "-":
-        for line in lines():
-            typer.echo(line, nl=False)
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with open(target, "w", encoding="utf-8") as file:
-        file.writelines(lines())
-    if run.settings:
-        known = {k: v for k, v in run.settings.items() if isinstance(v, str | int | float | bool)}
-        config = target.with_name("config.json")
-        if not config.exists():
-            config.write_text(json.dumps(cleaned(known), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+def _write_settings(run: Run, path: Path) -> None:
+    """The settings of the log beside its records, where no file is there."""
+    known = {k: v for k, v in run.settings.items() if isinstance(v, str | int | float | bool)}
+    if known:
+        with suppress(FileExistsError):
+            output.create(path, json.dumps(cleaned(known), indent=2, ensure_ascii=False) + "\n")
 
 
 def _flat(run: Run) -> tuple[list[str], list[dict[str, Any]]]:
@@ -103,26 +110,25 @@ def _flat(run: Run) -> tuple[list[str], list[dict[str, Any]]]:
     return ["step", *run.columns], table
 
 
-def _csv(run: Run, target: Path) -> None:
+def _csv(run: Run) -> Iterator[bytes]:
     names, table = _flat(run)
-    out = typer.get_text_stream("stdout") if str(target) == "-" else open(target, "w", encoding="utf-8", newline="")  # noqa: SIM115
-    try:
-        writer = csv.DictWriter(out, names, restval="")
-        writer.writeheader()
-        writer.writerows(table)
-    finally:
-        if str(target) != "-":
-            out.close()
+    line = io.StringIO()
+    writer = csv.writer(line)
+    for row in (names, *([row.get(name, "") for name in names] for row in table)):
+        writer.writerow(map(csv_cell, row))
+        yield line.getvalue().encode("utf-8", "replace")
+        line.seek(0)
+        line.truncate()
 
 
-def _parquet(run: Run, target: Path) -> None:
+def _parquet(run: Run) -> Iterator[bytes]:
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
         common.fail("writing parquet needs pyarrow: pip install 'grpo-doctor[parquet]'")
-    if str(target) == "-":
-        common.fail("parquet is written to a file; name one that ends in .parquet")
     names, table = _flat(run)
     columns = {name: [row.get(name) for row in table] for name in names}
-    pyarrow.parquet.write_table(pyarrow.table(columns), target)
+    whole = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table(columns), whole)
+    yield whole.getvalue()

@@ -29,7 +29,7 @@ def demo(
     with common.plain_errors():
         diagnoses = diagnose_paths([RUN / "records.jsonl"], Config()).diagnoses
         for diagnosis in diagnoses:
-            diagnosis.source = "a bundled run of 30 steps"
+            diagnosis.source = diagnosis.run.source = "a bundled run of 30 steps"
         options = common.options("text", None, samples=True, color=None, verbose=False, rest="the page")
         common.write(diagnoses, "text", None, [f"html={out}"], options)
     common.say(f"The same as a page: {out}. Your own log: grpo-doctor analyze LOG", err=True)

@@ -13,17 +13,16 @@ from . import common
 def explain(
     word: Annotated[str, typer.Argument(help="Code or name of a check, such as GEN001 or zero-variance-groups.")],
     config: common.ConfigFile = None,
+    trust_checks: common.TrustChecks = False,
 ) -> None:
     """Prints the page of a check: what it sees, why it matters, false alarms, remedy, sources."""
     from rich.console import Console
     from rich.markdown import Markdown
 
-    from ..config import read as read_config
-    from ..diagnosis.catalogue import load
     from ..report.check_pages import page
 
     with common.plain_errors():
-        catalogue = load(tuple(read_config(config).checks))
+        catalogue = common.everything(config, trust_checks)
     check = catalogue.find(word)
     if check is None:
         near = difflib.get_close_matches(word.upper(), catalogue.checks, 3, 0.6)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..fleet.merge import Gathered
     from ..fleet.overview import Overview
     from ..fleet.store import Answered, Store
-    from ..fleet.unit import Job, Judged, Line
+    from ..fleet.unit import Job, Judged
     from ..report.model import Options
 
 FORMATS = ("text", "html", "json", "csv", "parquet")
@@ -74,6 +74,9 @@ def fleet(
     map_: common.Mapped = None,
     set_: common.Declared = None,
     config: common.ConfigFile = None,
+    trust_checks: common.TrustChecks = False,
+    seconds: common.Seconds = None,
+    megabytes: common.Megabytes = None,
     samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Texts of responses in the pages.")] = True,
     color: Color = None,
 ) -> None:
@@ -87,14 +90,19 @@ def fleet(
     from ..fleet.unit import Job
 
     with common.plain_errors():
-        settings = common.settings(config, select, ignore, map_, set_, fail_on)
+        settings = common.settings(
+            config, select, ignore, map_, set_, fail_on, seconds, megabytes, trust_checks=trust_checks
+        )
         common.chosen(settings)
+        common.say_suppressions(settings)
         options = common.options(output_format, output_file, samples, color, False, static=static, full=full)
         reports = [(output_format, output_file), *_more(report or [])]
         _refuse_formats(reports)
         with closing(_store(db, places)) as store:
             job = Job(settings, None if out is None else str(out / PAGES), samples)
             whole = _read(store, places or [], job, jobs, ray)
+            read = [Path(answer.source) for answer in whole.answers if answer.fate != "no log"]
+            common.refuse_inputs((path for _, path in reports), read)
             if sql is not None:
                 _write_answer(store.ask(sql), output_format, output_file, options)
                 raise typer.Exit
@@ -102,8 +110,9 @@ def fleet(
             for kind, path in reports:
                 _write(told, store, kind, path, options)
             if out is not None:
-                _put(page.render(told, options, PAGES), out / "index.html")
-    raise typer.Exit(_exit_code(whole.lines, Severity.of(settings.fail_on)))
+                _put(page.render(told, options, PAGES), out / "index.html", named=False)
+    empty = _without_run(places or [], whole)
+    raise typer.Exit(_exit_code(whole, Severity.of(settings.fail_on), empty))
 
 
 def _store(db: Path | None, places: list[str] | None) -> Store:
@@ -120,12 +129,26 @@ def _read(store: Store, places: list[str], job: Job, jobs: int | None, ray: str 
     from ..fleet.overview import ordered
 
     whole = ordered(gathered(_judged(store, places, job, jobs, ray)))
-    common.say(f"grpo-doctor: {Survey([], whole.answers).words()}", err=True)
-    for answer in whole.answers:
-        if answer.fate == "unreadable":
-            common.say(f"grpo-doctor: {answer.source}: unreadable: {answer.why}", err=True)
+    found = Survey([], whole.answers)
+    common.say(f"grpo-doctor: {found.words()}", err=True)
+    for line in found.named():
+        common.say(f"grpo-doctor: {line}", err=True)
     store.fill(whole)
     return whole
+
+
+def _without_run(places: list[str], whole: Gathered) -> bool:
+    """Whether no run came of a place that was named, which is said."""
+    told = [a.source for a in whole.answers if a.fate in ("read", "second view", "unreadable", "failed")]
+    empty = [place for place in places if not any(_lies_in(source, place) for source in told)]
+    for place in empty:
+        common.say(f"grpo-doctor: {place}: no training log was found in it; name the file", err=True)
+    return bool(empty)
+
+
+def _lies_in(source: str, place: str) -> bool:
+    place = place.rstrip("/") or "/"
+    return place == "." or source == place or source.startswith((place.removesuffix("/") + "/", place + " ("))
 
 
 def _judged(store: Store, places: list[str], job: Job, jobs: int | None, ray: str | None) -> Iterator[Judged]:
@@ -189,21 +212,22 @@ def _write_answer(asked: Answered, kind: str, path: Path | None, options: Option
     _put(how.get(kind, lambda: document.table(asked))(), path)
 
 
-def _put(text: str, path: Path | None) -> None:
+def _put(text: str, path: Path | None, *, named: bool = True) -> None:
     if path is None:
         typer.echo(inert(text))
     else:
-        common.replace_file(path, text + "\n")
+        common.replace_file(path, text + "\n", named=named)
 
 
-def _exit_code(lines: list[Line], fail_on: Severity) -> int:
+def _exit_code(whole: Gathered, fail_on: Severity, empty: bool) -> int:
     """As of `analyze`: 1 if any run has findings, else 4 if grpo-doctor failed on any, else 2 if any input was
-    unreadable, else 3 if any run was unjudged, else 0."""
-    verdicts = {line.verdict for line in lines}
-    if any(line.worst and Severity.of(line.worst) >= fail_on for line in lines):
+    unreadable, else 3 if any run was unjudged or an input gave none, else 0."""
+    verdicts = {line.verdict for line in whole.lines}
+    fates = {answer.fate for answer in whole.answers}
+    if any(line.worst and Severity.of(line.worst) >= fail_on for line in whole.lines):
         return common.FINDINGS
-    if "broken" in verdicts:
+    if "broken" in verdicts or "failed" in fates:
         return common.BROKEN
-    if "unreadable" in verdicts:
+    if "unreadable" in verdicts or "unreadable" in fates:
         return common.WRONG
-    return common.UNJUDGED if not lines or "unjudged" in verdicts else common.CLEAN
+    return common.UNJUDGED if empty or not whole.lines or "unjudged" in verdicts else common.CLEAN

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 import typer
 from msgspec import structs
 
-from ..config import Accepted, Config, ConfigError
+from ..config import Accepted, Config, ConfigError, Suppression
 from ..diagnosis.catalogue import load
 from ..diagnosis.check import Finding, Severity
 from ..readers.input import NotRead
-from ..report.model import counted, relative, render, since
+from ..report.model import counted, fingerprint, relative, render, since
 from ..report.redaction import one_line, redact
+from ..run import not_finite_any_longer
+from ..trust import trusted
 from . import common
 from .analyze import Paths, diagnose_paths
 from .compare import compare_with
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from ..compare import Comparison
     from ..diagnosis.verdict import Diagnosis
 
-BASELINE = "grpo-doctor/baseline/1"
+FIRST_BASELINE, BASELINE = "grpo-doctor/baseline/1", "grpo-doctor/baseline/2"
 Key = tuple[str, str]
 """A finding from run to run: file as seen from the working directory, and code."""
 
@@ -53,6 +55,9 @@ Against: TypeAlias = Annotated[
     str | None,
     typer.Option("--against", help="A run to compare with: what it has too does not fail, to be worse does."),
 ]
+Strict: TypeAlias = Annotated[
+    bool, typer.Option("--strict/--no-strict", help="Exit 2 where a file that may be a log was not read.")
+]
 Format: TypeAlias = Annotated[
     str | None, typer.Option("--output-format", "-f", help="Print this report instead of one line a run.")
 ]
@@ -69,11 +74,13 @@ def gate(
     baseline: Baseline = None,
     write_baseline: WriteBaseline = False,
     against: Against = None,
+    strict: Strict = False,
     output_format: Format = None,
     report: common.MoreReports = None,
     map_: common.Mapped = None,
     set_: common.Declared = None,
     config: common.ConfigFile = None,
+    trust_checks: common.TrustChecks = False,
     samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Show texts of responses.")] = False,
     seconds: common.Seconds = None,
     megabytes: common.Megabytes = None,
@@ -84,30 +91,41 @@ def gate(
     3 nothing could be judged, 4 an error of grpo-doctor itself. $GITHUB_STEP_SUMMARY is written when set.
     """
     with common.plain_errors():
-        settings = common.settings(config, select, ignore, map_, set_, fail_on, seconds, megabytes, preview=preview)
+        settings = common.settings(
+            config, select, ignore, map_, set_, fail_on, seconds, megabytes, preview=preview, trust_checks=trust_checks
+        )
         required = _known_codes(require or [], settings)
         if write_baseline and baseline is None:
             raise ConfigError("--write-baseline: name the file with --baseline FILE")
-        diagnoses, unreadable, broken = diagnose_paths(paths, settings)
+        outcome = diagnose_paths(paths, settings)
+        diagnoses = outcome.diagnoses
+        inputs = [*outcome.files, *common.settings_file(settings)]
         compared, failed = ([], common.CLEAN) if against is None else compare_with(against, diagnoses, settings)
         diagnoses, excused = _beside(compared, diagnoses)
         if baseline is not None and write_baseline:
+            common.refuse_inputs([baseline], inputs)
             _write_baseline(baseline, diagnoses)
-        known = set() if baseline is None else _read_baseline(baseline)
+        known = {} if baseline is None else _read_baseline(baseline)
         excused |= {(d.source, f.code): "in the baseline" for d in diagnoses for f in d.findings if _key(d, f) in known}
         excused |= _accepted(settings.accept, diagnoses)
         judged = [_judge(d, excused, settings.fail_on, required, min_steps) for d in diagnoses]
         judged = [_against(one, compared) for one in judged]
+        judged += [Judged("unjudged", one_line(str(path)), "no run was read from it") for path in outcome.without_run]
         options = common.options(output_format or "", None, samples, False, False)
-        options = structs.replace(options, excused=excused, fail_on=settings.fail_on)
-        common.write(diagnoses, output_format, None, report or [], options)
+        hidden = settings.suppressions()
+        if baseline is not None:
+            hidden.append(Suppression("baseline", f"{baseline}: {counted(len(known), 'known finding')}"))
+        options = structs.replace(options, excused=excused, fail_on=settings.fail_on, suppressions=hidden)
+        inputs += [] if baseline is None else [baseline]
+        common.write(diagnoses, output_format, None, report or [], options, inputs)
         _write_step_summary(diagnoses, options)
-    for line in _lines(judged, settings.accept, known, diagnoses):
+    for line in (*_lines(judged, settings.accept, hidden, known, diagnoses), *_not_read(outcome.not_read, strict)):
         typer.echo(line, err=output_format is not None)
     for diagnosis in diagnoses:
         for note in (note for note in diagnosis.notes if isinstance(note, NotRead)):  # it does not pass in silence
             typer.echo(f"grpo-doctor: {one_line(diagnosis.source)}: {one_line(note)}", err=True)
-    raise typer.Exit(_exit_code(judged, unreadable or failed == common.WRONG, broken or failed == common.BROKEN))
+    unreadable = outcome.unreadable or (strict and outcome.not_read)
+    raise typer.Exit(common.worst(_exit_code(judged, unreadable, outcome.broken), failed))
 
 
 LEARNING = "LEARNING"
@@ -115,7 +133,7 @@ LEARNING = "LEARNING"
 
 
 def _known_codes(codes: list[str], settings: Config) -> list[str]:
-    catalogue = load(tuple(settings.checks))
+    catalogue = load(trusted(settings))
     for code in codes:
         if code.upper() not in (*catalogue.checks, LEARNING):
             raise ConfigError(f"--require {code}: no check has this code; see `grpo-doctor checks`")
@@ -125,7 +143,7 @@ def _known_codes(codes: list[str], settings: Config) -> list[str]:
 def _judge(
     diagnosis: Diagnosis, excused: Mapping[Key, str], fail_on: str, required: Iterable[str], min_steps: int
 ) -> Judged:
-    from ..diagnosis.verdict import weight
+    from ..diagnosis.verdict import unfinished, weight
 
     failing = [
         f for f in diagnosis.findings if weight(f) >= Severity.of(fail_on) and (diagnosis.source, f.code) not in excused
@@ -145,7 +163,9 @@ def _judge(
         return Judged("unjudged", source, f"{counted(diagnosis.steps, 'step')}, fewer than --min-steps {min_steps}")
     verdict = "all findings known or accepted" if diagnosis.verdict == "failing" else diagnosis.verdict
     checked = f"{counted(diagnosis.steps, 'step')}, {counted(diagnosis.coverage.ran, 'check')} ran"
-    return Judged("pass", source, f"{verdict}, {checked}")
+    ended = "".join(f"; {note}" for note in unfinished(diagnosis.run, diagnosis.last_step))
+    strange = one_line(not_finite_any_longer(diagnosis.run))
+    return Judged("pass", source, f"{verdict}, {checked}{ended}{f'; {strange}' if strange else ''}")
 
 
 def _beside(compared: list[Comparison], diagnoses: list[Diagnosis]) -> tuple[list[Diagnosis], dict[Key, str]]:
@@ -184,13 +204,8 @@ def _lack(diagnosis: Diagnosis, code: str) -> str:
     return f"{code} (needs {', '.join(needs)})" if needs else f"{code} (not selected, or not for this kind of run)"
 
 
-def _place(diagnosis: Diagnosis) -> str:
-    """What the file is called in a baseline, which is kept with the code and read by others."""
-    return redact(relative(diagnosis.source))
-
-
-def _key(diagnosis: Diagnosis, finding: Finding) -> Key:
-    return _place(diagnosis), finding.code
+def _key(diagnosis: Diagnosis, finding: Finding) -> str:
+    return fingerprint(diagnosis.source, finding.code)
 
 
 def _accepted(accepted: Iterable[Accepted], diagnoses: Iterable[Diagnosis]) -> dict[Key, str]:
@@ -200,30 +215,43 @@ def _accepted(accepted: Iterable[Accepted], diagnoses: Iterable[Diagnosis]) -> d
         for entry in accepted
         for d in diagnoses
         for f in d.findings
-        if f.code == entry.code and fnmatch(relative(d.source), entry.path)
+        if not entry.expired and f.code == entry.code and fnmatch(relative(d.source), entry.path)
     }
 
 
-def _read_baseline(path: Path) -> set[Key]:
+def _read_baseline(path: Path) -> dict[str, Key]:
+    """The known findings by fingerprint. One of version 1, which has none, is known by a path that was not redacted."""
     try:
         loaded = json.loads(path.read_text(encoding="utf-8"))
-        if loaded["schema"] != BASELINE:
+        if loaded["schema"] not in (BASELINE, FIRST_BASELINE):
             raise KeyError(loaded["schema"])
-        return {(str(entry["source"]), str(entry["code"])) for entry in loaded["findings"]}
+        entries = [(str(e["source"]), str(e["code"]), e.get("fingerprint")) for e in loaded["findings"]]
+        return {str(known or fingerprint(source, code)): (source, code) for source, code, known in entries}
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}; write it with --write-baseline") from None
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ConfigError(f"{path}: not a baseline of grpo-doctor; write it with --write-baseline") from None
 
 
 def _write_baseline(path: Path, diagnoses: Iterable[Diagnosis]) -> None:
     """Writes what these runs show; entries of other runs stay."""
     diagnoses = list(diagnoses)
-    here = {_place(d) for d in diagnoses}
-    kept = {key for key in _read_baseline(path) if key[0] not in here} if path.exists() else set()
-    found = {_key(d, f) for d in diagnoses for f in d.findings}
-    entries = [{"source": source, "code": code} for source, code in sorted(kept | found)]
+    known = _read_baseline(path) if path.exists() else {}
+    gone = _gone(known, diagnoses)
+    known = {key: value for key, value in known.items() if key not in gone}
+    known |= {_key(d, f): (redact(relative(d.source)), f.code) for d in diagnoses for f in d.findings}
+    ordered = sorted((source, code, key) for key, (source, code) in known.items())
+    entries = [{"source": source, "code": code, "fingerprint": key} for source, code, key in ordered]
     common.replace_file(path, json.dumps({"schema": BASELINE, "findings": entries}, indent=2) + "\n")
+
+
+def _gone(known: Mapping[str, Key], diagnoses: Iterable[Diagnosis]) -> set[str]:
+    """Which known findings of these runs no longer occur."""
+    gone = set()
+    for diagnosis in diagnoses:
+        shown = {_key(diagnosis, finding) for finding in diagnosis.findings}
+        gone |= {key for key, (_, code) in known.items() if key == fingerprint(diagnosis.source, code)} - shown
+    return gone
 
 
 def _write_step_summary(diagnoses: list[Diagnosis], options: Any) -> None:
@@ -237,20 +265,33 @@ def _write_step_summary(diagnoses: list[Diagnosis], options: Any) -> None:
 
 
 def _lines(
-    judged: list[Judged], accepted: Iterable[Accepted], known: set[Key], diagnoses: list[Diagnosis]
+    judged: list[Judged],
+    accepted: Iterable[Accepted],
+    hidden: Iterable[Suppression],
+    known: Mapping[str, Key],
+    diagnoses: list[Diagnosis],
 ) -> Iterable[str]:
     for one in judged:
         yield f"{one.status.upper() if one.status == 'fail' else one.status:<9}{one.source}: {one.why}"
+    for suppression in hidden:
+        yield f"note     {suppression.kind}: {one_line(suppression.text)}"
     for entry in accepted:
-        if not _accepted([entry], diagnoses):
+        if not entry.expired and not _accepted([entry], diagnoses):
             yield f"note     accepted finding {entry.code} did not occur (reason: {entry.reason}); remove it"
-    here = {_place(d) for d in diagnoses}
-    gone = sorted({key for key in known if key[0] in here} - {_key(d, f) for d in diagnoses for f in d.findings})
-    if gone:
+    if gone := sorted(known[key] for key in _gone(known, diagnoses)):
         yield f"note     in the baseline but gone: {', '.join(code for _, code in gone)}; --write-baseline drops them"
     numbers = {status: sum(one.status == status for one in judged) for status in ("fail", "unjudged", "pass")}
     totals = [f"{number} {status}" for status, number in numbers.items() if number]
     yield f"{counted(len(judged), 'run')}: {', '.join(totals) or 'nothing was read'}"
+
+
+def _not_read(files: int, strict: bool) -> Iterable[str]:
+    """What is said of files that may be logs and were not read, each of which is named on stderr."""
+    if files:
+        said = "is named" if files == 1 else "are named"
+        yield f"note     {counted(files, 'file')} not read, which {said} on stderr and may be a log" + (
+            "" if strict else "; --strict makes that exit 2"
+        )
 
 
 def _exit_code(judged: list[Judged], unreadable: int | bool, broken: int | bool) -> int:

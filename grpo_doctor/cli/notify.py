@@ -149,14 +149,18 @@ def _hook(url: str, told: Mapping[str, str]) -> str | None:
 
 def _post(url: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[bytes, str | None]:
     """Sends JSON; the beginning of the answer, and why there is none."""
-    from urllib.request import Request, urlopen
+    from http.client import HTTPException
+    from urllib.request import Request, build_opener
+
+    from .redirect import WithoutKey
 
     request = Request(url, json.dumps(body).encode(), {"Content-Type": "application/json", **headers})
     try:
-        with urlopen(request, timeout=LIMIT) as answer:
+        with build_opener(WithoutKey).open(request, timeout=LIMIT) as answer:
             return answer.read(1 << 12), None
-    except (OSError, ValueError) as error:
-        return b"", f"{url.split('?')[0]}: {error}"
+    except (OSError, ValueError, HTTPException) as error:
+        said = " ".join(str(error).split())[:200]
+        return b"", f"{url.split('?')[0]}: {said or type(error).__name__}"
 
 
 def _in_time(send: Callable[[], str | None]) -> str | None:

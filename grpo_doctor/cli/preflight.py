@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import structs
 
 from ..config import ConfigError
 from ..diagnosis.check import Severity
+from ..limits import OverBudgetError
 from ..readers import ReadError
 from ..report.model import counted, first_step_to_take, missing
 from ..report.redaction import clean
@@ -51,6 +53,9 @@ def preflight(
         bool, typer.Option("--verbose", "-v", help="Show the evidence for framework and kind, and every key.")
     ] = False,
     config: common.ConfigFile = None,
+    trust_checks: common.TrustChecks = False,
+    seconds: common.Seconds = None,
+    megabytes: common.Megabytes = None,
 ) -> None:
     """Reads training configurations of any framework, does their arithmetic, and names what will not work.
 
@@ -62,7 +67,9 @@ def preflight(
     with common.plain_errors():
         if output_file is not None and output_format is None:
             raise ConfigError("--output-file needs a format: add -f, for example -f html")
-        chosen = common.settings(config, select, ignore, None, None, fail_on)
+        chosen = common.settings(
+            config, select, ignore, None, None, fail_on, seconds, megabytes, trust_checks=trust_checks
+        )
         declared = _declared(set_ or [])
         catalogue = common.chosen(chosen, FAMILY)
         diagnoses: list[Diagnosis] = []
@@ -70,11 +77,13 @@ def preflight(
         for path in _expanded(files):
             try:
                 diagnoses += _diagnoses(path, catalogue, chosen, declared, fix=fix, verbose=verbose)
-            except ReadError as error:
-                typer.echo(f"grpo-doctor: {clean(str(error))}", err=True)
+            except (ReadError, OverBudgetError) as error:
+                named = "" if isinstance(error, ReadError) else f"{path}: "
+                typer.echo(f"grpo-doctor: {clean(named + str(error))}", err=True)
                 unreadable += 1
         options = common.options(output_format or "", None, False, None, False)
-        common.write(diagnoses, output_format, output_file, report or [], options)
+        options = structs.replace(options, suppressions=chosen.suppressions())
+        common.write(diagnoses, output_format, output_file, report or [], options, map(Path, _expanded(files)))
     if output_format is None:
         for diagnosis in diagnoses:
             _tell(diagnosis, verbose)

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import structs
 
 from ..config import ConfigError
 from ..diagnosis.check import Severity
 from ..report.redaction import one_line
 from . import common
-from .analyze import exit_code
+from .analyze import Outcome, exit_code
 
 if TYPE_CHECKING:
     from ..diagnosis.verdict import Diagnosis
@@ -34,7 +35,9 @@ def probe(
         Path | None, typer.Option("--keep", help="Write what was found as pytest cases into this file.")
     ] = None,
     device: Annotated[str | None, typer.Option("--device", help="cpu, cuda, …", show_default="cpu")] = None,
-    time_limit: Annotated[float, typer.Option("--time-limit", help="Seconds for one probe.")] = 60.0,
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", help="Seconds for one probe, and for the imports.")
+    ] = 60.0,
     output_format: Annotated[str, typer.Option("--output-format", "-f", help="Format of the report.")] = "text",
     output_file: Annotated[Path | None, typer.Option("--output-file", "-o", help="Write the report here.")] = None,
     report: Annotated[
@@ -46,6 +49,7 @@ def probe(
     select: common.Select = None,
     ignore: common.Ignore = None,
     config: common.ConfigFile = None,
+    trust_checks: common.TrustChecks = False,
     color: Annotated[
         bool | None, typer.Option("--color/--no-color", help="Colours in text.", show_default="on a terminal")
     ] = None,
@@ -67,18 +71,19 @@ def probe(
             from ..probes import run_probes
         except ModuleNotFoundError as error:
             raise ConfigError(f"probing needs {error.name}: pip install 'grpo-doctor[train]'") from None
-        settings = common.settings(config, select, ignore, None, None, fail_on)
+        settings = common.settings(config, select, ignore, None, None, fail_on, trust_checks=trust_checks)
         options = common.options(output_format, output_file, False, color, verbose, rest="--verbose")
+        options = structs.replace(options, suppressions=settings.suppressions())
         catalogue = common.chosen(settings)
         with _refused(), redirect_stdout(sys.stderr):  # what trainers print is no part of the report
-            subject = _load(adapter, trl, device)
+            subject = _load(adapter, trl, device, time_limit)
             diagnosis = run_probes(
                 subject, catalogue=catalogue, thresholds=settings.thresholds, time_limit=time_limit, device=device
             )
         if keep is not None:
             _keep(keep, diagnosis, adapter, trl)
-        common.write([diagnosis], output_format, output_file, report or [], options)
-    raise typer.Exit(exit_code([diagnosis], 0, Severity.of(settings.fail_on)))
+        common.write([diagnosis], output_format, output_file, report or [], options, [adapter])
+    raise typer.Exit(exit_code(Outcome([diagnosis]), Severity.of(settings.fail_on)))
 
 
 @contextmanager
@@ -101,21 +106,16 @@ def _keep(path: Path, diagnosis: Diagnosis, adapter: Path, trl: str | None) -> N
     typer.echo(one_line(f"{kept} findings kept as tests in {path}" if kept else "nothing was found to keep"), err=True)
 
 
-def _load(path: Path, trl: str | None, device: str | None) -> Adapter:
+def _load(path: Path, trl: str | None, device: str | None, time_limit: float) -> Adapter:
     """The adapter of a file; what the file itself raises is told in one line, with its place."""
-    from ..probes import AdapterError, load_adapter
-    from ..probes.runner import where
+    from ..probes import load_adapter
+    from ..probes.runner import loaded
 
-    try:
-        if trl is not None:
-            from ..probes.adapters import trl_adapter_from
+    if trl is None:
+        return loaded(lambda: load_adapter(path), path, time_limit)
+    from ..probes.adapters import trl_adapter_from
 
-            return trl_adapter_from(path, trl, device=device or "cpu")
-        return load_adapter(path)
-    except AdapterError:
-        raise
-    except (Exception, SystemExit) as error:  # noqa: BLE001  (the user's file may raise anything, or leave)
-        raise AdapterError(f"{path} {where(error)}") from None
+    return loaded(lambda: trl_adapter_from(path, trl, device=device or "cpu"), path, time_limit)
 
 
 def _discover(path: Path) -> None:
@@ -136,12 +136,8 @@ def _discover(path: Path) -> None:
     for other in others:
         typer.echo(one_line(f"{path}: imports {other}: discover it too"))
     target = path.with_name(f"adapter_{path.stem}.py")
-    if target.exists():
-        common.fail(f"{target} exists; remove it, or fill it in and probe it")
-    try:
-        target.write_text(adapter_for(path, found, runs), encoding="utf-8")
-    except OSError as error:
-        common.fail(f"{target}: cannot be written: {error.strerror}")
+    with common.plain_errors():
+        common.new_file(target, adapter_for(path, found, runs), "remove it, or fill it in and probe it")
     typer.echo(one_line(f"wrote {target}; fill in what is marked, then: grpo-doctor probe {target}"))
 
 
@@ -161,11 +157,8 @@ def new_adapter(
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
 ) -> None:
     """Writes an adapter file to fill in: delete what you do not have, point the rest to your trainer."""
-    if path.exists() and not force:
-        common.fail(f"{path} exists; --force overwrites it")
     template = Path(__file__).parent.parent / "probes" / "template.py"
-    try:
-        path.write_text(template.read_text(encoding="utf-8"), encoding="utf-8")
-    except OSError as error:
-        common.fail(f"{path}: cannot be written: {error.strerror}")
+    text = template.read_text(encoding="utf-8")
+    with common.plain_errors():
+        common.replace_file(path, text) if force else common.new_file(path, text, "--force overwrites it")
     typer.echo(one_line(f"wrote {path}; fill it in, then: grpo-doctor probe {path}"))

@@ -84,6 +84,7 @@ def run(
     ignore: common.Ignore = None,
     preview: common.Preview = False,
     config: common.ConfigFile = None,
+    trust_checks: common.TrustChecks = False,
 ) -> None:
     """Trains with GRPO and examines every step while it trains: warns, skips an update, stops or rolls back.
 
@@ -98,7 +99,9 @@ def run(
     short = {"model": model, "task": task, "max_steps": steps, "seed": seed}
     short |= {"record_every": record_every, "record_tokens": record_tokens}
     with common.plain_errors():
-        examined = common.settings(config, select, ignore, None, None, fail_on, preview=preview)
+        examined = common.settings(
+            config, select, ignore, None, None, fail_on, preview=preview, trust_checks=trust_checks
+        )
         given = _given(config_toml, set_ or [], {k: v for k, v in short.items() if v is not None})
         faults = [*given.pop("inject", []), *(inject or [])]
         if engine == "trl":
@@ -115,14 +118,14 @@ def run(
     stopped_by_finding = session.stopped is not None and session.stopped.finding is not None
     if stopped_by_finding:
         raise typer.Exit(common.FINDINGS)
-    from .analyze import exit_code
+    from .analyze import Outcome, exit_code
 
-    raise typer.Exit(exit_code([diagnosis], 0, Severity.of(examined.fail_on)))
+    raise typer.Exit(exit_code(Outcome([diagnosis]), Severity.of(examined.fail_on)))
 
 
 def _train_with_trl(given: dict[str, Any], ours: Any, on: str, out: Path | None, examined: Config) -> int:
     """Trains with TRL, the doctor attached; the exit code. Ranks other than 0 leave the verdict to rank 0."""
-    from .analyze import exit_code
+    from .analyze import Outcome, exit_code
 
     if ours:
         raise ConfigError("--engine trl: --inject and --resume are of our own engine")
@@ -138,7 +141,7 @@ def _train_with_trl(given: dict[str, Any], ours: Any, on: str, out: Path | None,
     typer.echo(f"{diagnosis.verdict}: {one_line(diagnosis.headline)}\nreports in {one_line(str(attached.folder.path))}")
     if attached.stopped is not None:
         return common.FINDINGS
-    return exit_code([diagnosis], 0, Severity.of(examined.fail_on))
+    return exit_code(Outcome([diagnosis]), Severity.of(examined.fail_on))
 
 
 def faults() -> None:
@@ -235,7 +238,7 @@ def _named(model: str) -> str:
 def _prove(trainer: Trainer, examined: Config) -> None:
     """Probes the engine, leaves it as it was, and ends the command where a probe fails."""
     from ..probes import engine_adapter, run_probes
-    from .analyze import exit_code
+    from .analyze import Outcome, exit_code
 
     engine = trainer.engine
     before = dict(vars(engine))
@@ -243,7 +246,7 @@ def _prove(trainer: Trainer, examined: Config) -> None:
     diagnosis = run_probes(adapter, catalogue=common.chosen(examined), thresholds=examined.thresholds)
     vars(engine).clear()
     vars(engine).update(before)
-    if exit_code([diagnosis], 0, Severity.of(examined.fail_on)) == common.FINDINGS:
+    if exit_code(Outcome([diagnosis]), Severity.of(examined.fail_on)) == common.FINDINGS:
         common.write([diagnosis], "text", None, [], common.options("text", None, False, None, verbose=True))
         raise typer.Exit(common.FINDINGS)
     typer.echo(f"probes: {diagnosis.coverage.passed} of {diagnosis.coverage.ran} properties hold")

@@ -27,5 +27,6 @@ def share(
             common.fail(f"{log}: not a text file; `grpo-doctor convert {log} records.jsonl` writes its numbers")
         except OSError as error:
             common.fail(f"{log}: cannot be read: {error.strerror}")
-        common.replace_file(target, shared(text))
+        common.refuse_inputs([target], [log])
+        common.replace_file(target, shared(text), named=out is not None)
     common.say(f"{target}: keys and numbers of {log}; read it before you share it")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
+from msgspec import structs
 
 from ..config import Config, ConfigError
 from ..diagnosis.check import Finding, Severity
@@ -19,7 +20,7 @@ from ..report.model import first_step_to_take, when
 from ..report.redaction import clean, one_line
 from ..run import BESIDE
 from . import common
-from .analyze import diagnose_runs, exit_code
+from .analyze import Outcome, diagnose_runs, exit_code
 from .follow import Follower, InPlace, follow
 from .live import SHOWN, Pace, Sight, screen
 from .notify import Channel, channel
@@ -35,14 +36,28 @@ class Stop(NamedTuple):
     process: Any
 
 
+GRACE = 10.0
+"""Seconds in which a process ends after SIGTERM before it is reported that it did not."""
+KILLED = 5.0
+"""The same after SIGKILL."""
+
+
 class Watcher:
     """What is watched, what was found in it so far, and what to do about it."""
 
     def __init__(
-        self, reader: Follower | InPlace, config: Config, stops: list[Stop], channels: list[Channel] | None = None
+        self,
+        reader: Follower | InPlace,
+        config: Config,
+        stops: list[Stop],
+        channels: list[Channel] | None = None,
+        kill_after: float | None = None,
     ) -> None:
         self.reader, self.path = reader, reader.path
         self.config, self.stops, self.channels = config, stops, channels or []
+        self.kill_after = kill_after
+        self.signalled: list[Stop] = []
+        """Those whose process was asked to end and still ran when it was looked at last."""
         self.catalogue = common.chosen(config)
         self.diagnoses: list[Diagnosis] = []
         self.unreadable = self.broken = 0
@@ -54,6 +69,10 @@ class Watcher:
 
     def poll(self) -> bool:
         """Takes what is new, says what it shows and acts on it; whether there was anything new."""
+        for stop in [stop for stop in self.signalled if ended(stop.process)]:
+            self.signalled.remove(stop)
+            self.say(f"process {stop.process.pid} has ended after it was asked to")
+            self.stopped = True
         if not self.reader.poll():
             return False
         self.examine()
@@ -76,13 +95,19 @@ class Watcher:
             self._once(f"{answer.source}: unreadable: {answer.why}")
         for answer in found.failed:
             self._once(f"{answer.source}: this is a bug in grpo-doctor: {answer.why}")
-        self.diagnoses, unreadable, broken = diagnose_runs(found.runs, self.config, self.catalogue)
-        self.unreadable += unreadable
-        self.broken = broken + len(found.failed)
+        outcome = diagnose_runs(found.runs, self.config, self.catalogue)
+        self.diagnoses = outcome.diagnoses
+        self.unreadable += outcome.unreadable
+        self.broken = outcome.broken + len(found.failed)
         for diagnosis in self.diagnoses:
             diagnosis.source = diagnosis.source.replace(str(self.reader.copy), str(self.path))
+            diagnosis.run.source = diagnosis.source
             for finding in diagnosis.findings:
                 self._meet(diagnosis.source, finding)
+
+    def outcome(self) -> Outcome:
+        """What came of the log so far."""
+        return Outcome(self.diagnoses, self.unreadable, self.broken)
 
     def sights(self) -> list[Sight]:
         """What the window shows of each run."""
@@ -126,7 +151,7 @@ class Watcher:
         if level >= Severity.of(self.config.fail_on):
             self._notify(run, finding)
         for stop in self.stops:
-            if level >= stop.severity and not self.stopped:
+            if level >= stop.severity and not self.stopped and stop not in self.signalled:
                 self._stop(stop, finding)
 
     def _notify(self, run: str, finding: Finding) -> None:
@@ -137,17 +162,61 @@ class Watcher:
                 common.say(f"grpo-doctor: --notify {failed}", err=True)
 
     def _stop(self, stop: Stop, finding: Finding) -> None:
+        """Ends the process and looks whether it did; where it goes on, so does the watch."""
         import psutil
 
-        self.stopped = True
+        pid, grace = stop.process.pid, GRACE if self.kill_after is None else self.kill_after
+        self.signalled.append(stop)
         try:
             stop.process.terminate()
+            done = f"stopped process {pid} because of {finding.code}"
+            if not ends(stop.process, grace) and self.kill_after is not None:
+                stop.process.kill()
+                done = f"killed process {pid} because of {finding.code}: it went on for {grace:g} s after SIGTERM"
+                grace = KILLED
+                ends(stop.process, grace)
         except psutil.NoSuchProcess:  # also where the number belongs to another process by now
-            common.say(f"grpo-doctor: process {stop.process.pid} has ended already", err=True)
+            self._has_ended(stop)
+            return
         except psutil.AccessDenied:
-            common.say(f"grpo-doctor: process {stop.process.pid} may not be stopped by this user", err=True)
+            common.say(f"grpo-doctor: process {pid} may not be stopped by this user; the watch goes on", err=True)
+            return
+        if ended(stop.process):
+            self.signalled.remove(stop)
+            self.stopped = True
+            self.say(done)
         else:
-            self.say(f"stopped process {stop.process.pid} because of {finding.code}")
+            hint = "" if self.kill_after is not None else "; --kill-after SECONDS sends SIGKILL then"
+            common.say(
+                f"grpo-doctor: process {pid} was asked to stop because of {finding.code} and has not ended within "
+                f"{grace:g} s; it and the watch go on{hint}",
+                err=True,
+            )
+
+    def _has_ended(self, stop: Stop) -> None:
+        self.signalled.remove(stop)
+        self.stopped = True
+        common.say(f"grpo-doctor: process {stop.process.pid} has ended already", err=True)
+
+
+def ends(process: Any, seconds: float) -> bool:
+    """Whether a process ends within so many seconds."""
+    last = time.monotonic() + seconds
+    while not ended(process):
+        if time.monotonic() >= last:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def ended(process: Any) -> bool:
+    """Whether a process has ended, also where nobody has collected its exit code yet."""
+    import psutil
+
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 class Window:
@@ -206,6 +275,15 @@ def watch(
     on: Annotated[
         list[str] | None, typer.Option("--on", help="SEVERITY=stop:PID: end this process, then the watch; repeatable.")
     ] = None,
+    kill_after: Annotated[
+        float | None,
+        typer.Option(
+            "--kill-after",
+            help="Of --on: seconds after which a process that goes on is sent SIGKILL.",
+            show_default="never",
+            min=0,
+        ),
+    ] = None,
     notify: Annotated[
         list[str] | None,
         typer.Option(
@@ -221,6 +299,7 @@ def watch(
     map_: common.Mapped = None,
     set_: common.Declared = None,
     config: common.ConfigFile = None,
+    trust_checks: common.TrustChecks = False,
 ) -> None:
     """Watches a run by what it writes, says each finding once, when it arises or becomes worse, and ends with a report.
 
@@ -229,19 +308,23 @@ def watch(
     _MESSAGE and _LOG; a URL is sent them as JSON. Ctrl-C ends it. Exit codes at the end are those of analyze.
     """
     with common.plain_errors(), tempfile.TemporaryDirectory(prefix="grpo-doctor-") as folder:
-        settings = common.settings(config, select, ignore, map_, set_, fail_on, preview=preview)
+        settings = common.settings(
+            config, select, ignore, map_, set_, fail_on, preview=preview, trust_checks=trust_checks
+        )
         stops, channels = [_stop_of(word) for word in on or []], [channel(word) for word in notify or []]
         if not path.exists():
             common.say(f"grpo-doctor: {path}: not there yet; waiting for it", err=True)
-        watcher = Watcher(_reader(path, Path(folder), interval, idle), settings, stops, channels)
+        watcher = Watcher(_reader(path, Path(folder), interval, idle), settings, stops, channels, kill_after)
         with _shown(watcher, heartbeat) as tick:
             _loop(watcher, tick, interval, idle)
         watcher.reader.close()
         if not watcher.reader.copy.exists():
             raise ConfigError(f"{path}: was never there")
         watcher.examine()
-        common.write(watcher.diagnoses, "text", None, report or [], common.options("text", None, True, None, False))
-    raise typer.Exit(exit_code(watcher.diagnoses, watcher.unreadable, Severity.of(settings.fail_on), watcher.broken))
+        options = common.options("text", None, True, None, False)
+        options = structs.replace(options, suppressions=settings.suppressions())
+        common.write(watcher.diagnoses, "text", None, report or [], options, [path])
+    raise typer.Exit(exit_code(watcher.outcome(), Severity.of(settings.fail_on)))
 
 
 def _reader(path: Path, folder: Path, interval: float, idle: float | None) -> Follower | InPlace:

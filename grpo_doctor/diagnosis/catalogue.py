@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache, wraps
 from importlib.machinery import ModuleSpec
 from importlib.metadata import entry_points
 from importlib.util import module_from_spec
 from pathlib import Path
+from threading import RLock
 from types import ModuleType
+from typing import ParamSpec, TypeVar
 
 from .check import Check, CheckError, Remedy
 from .declare import take_loaded
@@ -25,6 +29,22 @@ from .remedies import REMEDIES
 _HERE = Path(__file__).parents[1]
 FORMER = {"config": "preflight"}
 """Families under the name that they had before."""
+_LOADING = RLock()
+"""Held while checks are loaded: a leaf declares its check into one shared place."""
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _once(function: Callable[P, T]) -> Callable[P, T]:
+    """Caches a function that loads checks, for threads too: the first caller loads and the others wait."""
+    cached = cache(function)
+
+    @wraps(function)
+    def loaded(*args: P.args, **kwargs: P.kwargs) -> T:
+        with _LOADING:
+            return cached(*args, **kwargs)  # type: ignore[arg-type]
+
+    return loaded
 
 
 def home(name: str) -> Path:
@@ -39,7 +59,7 @@ def mount(package: str, folder: Path) -> None:
         return
     spec = ModuleSpec(package, None, is_package=True)
     spec.submodule_search_locations = [str(folder)]
-    sys.modules[package] = module_from_spec(spec)
+    sys.modules.setdefault(package, module_from_spec(spec))
 
 
 def leaves(folder: Path) -> list[Path]:
@@ -66,6 +86,15 @@ def _load_leaf(package: str, folder: Path, path: Path) -> tuple[Check, ...]:
 def _load_folder(package: str, folder: Path, family: str = "") -> list[Check]:
     """The checks of a folder, or of one family in it."""
     return [check for path in leaves(folder / family) for check in _load_leaf(package, folder, path)]
+
+
+def load_file(path: Path) -> Check:
+    """The check that one file declares, wherever the file is. Raises `CheckError` where it declares none or several."""
+    path = path.resolve()
+    found = _load_leaf(f"grpo_doctor.user_{abs(hash(path.parent)):x}", path.parent, path)
+    if len(found) != 1:
+        raise CheckError(f"{path}: declares {len(found)} checks; a file declares one")
+    return found[0]
 
 
 @cache
@@ -166,14 +195,26 @@ class Catalogue:
         return Catalogue((c for c in kept if not self.matches(c, unwanted)), preview or self.preview)
 
 
-@cache
+@contextmanager
+def _from_source() -> Iterator[None]:
+    """Imports inside the block neither read nor write compiled files: those beside a source may hold anything else."""
+    before = sys.pycache_prefix, sys.dont_write_bytecode
+    sys.pycache_prefix, sys.dont_write_bytecode = os.devnull, True
+    try:
+        yield
+    finally:
+        sys.pycache_prefix, sys.dont_write_bytecode = before
+
+
+@_once
 def load(folders: tuple[Path, ...] = (), *, compiled: bool = True) -> Catalogue:
-    """The built-in checks, those of installed entry points, and those of the user's ``folders``."""
+    """The built-in checks, those of installed entry points, and those of the user's ``folders``, which are executed."""
     checks = [*_built_in(), *_load_installed()]
     for folder in folders:
         if not folder.is_dir():
             raise CheckError(f"{folder}: not a folder of checks; see checks in [tool.grpo-doctor]")
-        added = _load_folder(f"grpo_doctor.user_{abs(hash(folder.resolve())):x}", folder)
+        with _from_source():
+            added = _load_folder(f"grpo_doctor.user_{abs(hash(folder.resolve())):x}", folder)
         for check in added:
             _ = check.meanings  # raises where the page explains what is no threshold
         checks += added
@@ -182,7 +223,7 @@ def load(folders: tuple[Path, ...] = (), *, compiled: bool = True) -> Catalogue:
     return catalogue
 
 
-@cache
+@_once
 def load_family(family: str) -> Catalogue:
     """The built-in checks of one family and those of installed entry points, for who asks for nothing else: a third
     of the time that all of them take to load."""

@@ -419,9 +419,10 @@ class Check:
 
     @property
     def preview(self) -> bool:
-        """Whether only made-up columns have ever set it off, and no probe proves it: then it is a remark, unless
-        previews are asked for."""
-        return self.seen is not None and not self.seen and self.probe is None
+        """Whether only columns made for its own tests have ever triggered it: then it is a remark, unless previews are
+        asked for. What a probe proves, or the log itself (confidence high), needs no such evidence."""
+        proven = self.probe is not None or self.confidence is Confidence.HIGH
+        return self.seen is not None and not self.seen and not proven
 
     @property
     def columns(self) -> list[str]:

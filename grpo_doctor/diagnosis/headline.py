@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..run import Run, RunType
+from ..run import Run, RunType, not_finite_any_longer
 from ..series.trajectory import TURNED
 from ..series.trend import HALF, LEAST, Outcome
 from .check import Finding
@@ -68,9 +68,10 @@ def unsick(
         return f"{note.message} {shown(success, learning, run.run_type)}"
     if verdict == "unjudged":
         if run.run_type == "evaluation":
-            return "This is an evaluation or the transcript of rollouts: no update is in it, so no training to judge."
+            return "This is an evaluation or a transcript of rollouts, so there is no training to judge."
         if run.run_type == "none" or not rows:
-            return "No training metrics were found, so nothing could be judged."
+            unread = run.reading.not_recognised if run.reading else ""
+            return f"No training metrics were recognised, so nothing could be judged{unread and f' ({unread})'}."
         if rows < ENOUGH:
             apart = rows > 1 and int(run.steps[-1]) - int(run.steps[0]) >= rows
             few = f"{rows} {'row' if apart else 'step'}{'s' * (rows != 1)}, too few to judge."
@@ -78,10 +79,15 @@ def unsick(
             plain = [f.message for f in active if f.kind == "outcome" and not f.explained_by]
             return " ".join([few, *plain])
         return "None of the checks found the metrics that it needs, so nothing could be judged."
+    strange = not_finite_any_longer(run)
+    but = f" But {strange}." if strange else ""
+    if verdict == "unproven" and run.reading is not None and run.reading.decides:
+        differ = f"{run.reading.rows} rows or {run.reading.other_rows}, and the reward differs"
+        return f"Two readings of its lines differ ({differ}), so nothing is proven."
     if verdict == "unproven":
-        return f"No sign of illness was found. {shown(success, learning, run.run_type)}"
+        return f"No sign of illness was found. {shown(success, learning, run.run_type)}{but}"
     found = "No sign of collapse, stall or broken plumbing was found in what was recorded."
-    return f"{shown(success, learning, run.run_type)} {found}"
+    return f"{shown(success, learning, run.run_type)} {found}{but}"
 
 
 CONSTANT = 1e-12
@@ -143,7 +149,9 @@ def shown(success: Mapping[str, Outcome], learning: bool, run_type: RunType = "r
                 f"Nothing shows that it learns: the {names[name]} went from {first:.3g} to {now:.3g}, "
                 f"and a change of less than {o.shown:.2g} would not have shown in its noise."
             )
-    return "Nothing shows that it learns: too few values of a reward, a success rate or a held-out score are recorded."
+    return (
+        "Nothing shows that it learns: too few values of a reward, a success rate or a held-out score were recognised."
+    )
 
 
 def _levels(name: str, o: Outcome) -> tuple[float, float]:

@@ -327,12 +327,23 @@ def diagnosis_of(
         moved=earlier.moved,
         findings=findings,
         coverage=coverage,
-        notes=run.notes,
+        notes=[*run.notes, *unfinished(run, last)],
         tables=[*run.tables, *earlier.tables(), *tables_of(run)],
         answers=answers_of(run),
         next_run=before_next_run(active),
         run=run,
     )
+
+
+def unfinished(run: Run, last: int | None) -> list[str]:
+    """A note where the log ends more than a row before the number of steps that the run declares."""
+    planned = run.settings.get("max_steps")
+    if last is None or isinstance(planned, bool) or not isinstance(planned, int) or len(run) < 2:
+        return []
+    apart = float(np.median(np.abs(np.diff(run.steps))))
+    if planned - last < 2 * max(apart, 1.0):
+        return []
+    return [f"ended at step {last} of {planned}: the run is unfinished, and what is reported holds up to there"]
 
 
 def bounds(run: Run) -> tuple[int | None, int | None]:
@@ -381,7 +392,7 @@ def _verdict(run: Run, active: list[Finding], coverage: Coverage, success: Mappi
         return "suspect"
     if run.run_type in ("none", "evaluation") or coverage.ran == 0:
         return "unjudged"
-    if run.run_type == "probe" or learns(success, run.run_type):
+    if run.run_type == "probe" or (learns(success, run.run_type) and not (run.reading and run.reading.decides)):
         return "healthy"
     return "unproven" if rows >= ENOUGH else "unjudged"
 

@@ -11,6 +11,7 @@ import msgspec
 
 from .. import __version__
 from ..record import portable
+from ..report.redaction import csv_cell
 from .overview import Overview
 from .store import Answered
 
@@ -48,8 +49,7 @@ def table(asked: Answered) -> str:
     """Rows as CSV, what is unknown empty."""
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(asked.head)
-    writer.writerows(asked.rows)
+    writer.writerows(map(csv_cell, row) for row in (asked.head, *asked.rows))
     return out.getvalue().rstrip("\n")
 
 

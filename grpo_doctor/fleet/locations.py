@@ -17,7 +17,8 @@ import msgspec
 
 from ..config import ConfigError
 from ..readers import ReadError
-from ..readers.folder import NO_NAME, Answer, candidates, has_name_of_log, is_passed_over, metrics, no_log
+from ..readers.log_names import NO_NAME, has_name_of_log, is_passed_over
+from ..readers.walk import Answer, candidates, metrics
 
 PART = re.compile(
     r"(?i)checkpoints?|(?:checkpoint|global_step|ckpt|version|rank)[-_]?\d+|runs|completions|tensorboard|tb|tb_logs|events"
@@ -91,17 +92,20 @@ def _local(place: Path) -> Found:
         return Found([Unit(str(place), [stamp(place)], _configurations(place.parent))], [])
     answers: list[Answer] = []
     homes: dict[str, list[Path]] = {}
-    for path, why_not in candidates(place):
-        if why_not:
-            if path.name not in CONFIGURATIONS:
-                answers.append(no_log(path, why_not))
+    for path, known in candidates(place):
+        if known is not None:
+            if path.name not in CONFIGURATIONS or known.fate == "unreadable":
+                answers.append(known)
             continue
         homes.setdefault(_home(str(path), str(place)), []).append(path)
     units: list[Unit] = []
     for home, logs in homes.items():
         beside = _configurations(Path(home))
         for name, paths in _crowds(home, [str(path) for path in logs]).items():
-            units.append(Unit(name, [s for path in paths for s in _stamps(Path(path))], beside))
+            stamps, gone = _stamps([Path(path) for path in paths])
+            answers += gone
+            if stamps:
+                units.append(Unit(name, stamps, beside))
     return Found(units, answers)
 
 
@@ -141,10 +145,17 @@ def stamp(path: Path) -> Stamp:
     return Stamp(str(path), known.st_size, str(known.st_mtime_ns))
 
 
-def _stamps(log: Path) -> list[Stamp]:
-    """A log, or where it is one metric of MLflow all those beside it; what is gone by now is passed over."""
-    files = metrics(log.parent) if log.parent.name == "metrics" else [log]
-    return [stamp(file) for file in files if file.is_file()]
+def _stamps(logs: list[Path]) -> tuple[list[Stamp], list[Answer]]:
+    """Logs as they are now, of MLflow all metrics of the run, and answers for what has vanished."""
+    stamps: list[Stamp] = []
+    gone: list[Answer] = []
+    for log in logs:
+        for file in metrics(log.parent) if log.parent.name == "metrics" else [log]:
+            try:
+                stamps.append(stamp(file))
+            except ReadError as error:
+                gone.append(Answer(str(file), "unreadable", str(error).removeprefix(f"{file}: ")))
+    return stamps, gone
 
 
 def _configurations(home: Path) -> list[Stamp]:

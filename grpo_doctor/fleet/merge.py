@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..readers.folder import Alike, Answer, is_training, same_run
+from ..readers.folder import is_training
+from ..readers.views import Views
+from ..readers.walk import Answer
 from ..run import Run, non_finite
 from .unit import Judged, Line
 
@@ -32,7 +34,8 @@ def gathered(units: Iterable[Judged]) -> Gathered:
     kept = [line for line in runs if is_training(line.run_type, line.format, line.steps)] or runs
     told, second = _distinct(kept)
     beside = {line.source for line in runs} - {line.source for line in kept}
-    answers = [_answer(answer, second, beside, {line.source for line in told}) for answer in answers]
+    sources = {line.source for line in told}
+    answers = [_answer(answer, second, beside, sources) for answer in answers]
     return Gathered(told + [line for line in lines if line.verdict in UNTOLD], answers)
 
 
@@ -54,24 +57,26 @@ def _answer(answer: Answer, second: dict[str, str], beside: set[str], told: set[
 def _distinct(lines: list[Line]) -> tuple[list[Line], dict[str, str]]:
     """The lines without views of a run that another unit holds; and view to what it shows.
 
-    Two runs whose figures are equal while their settings differ are two runs: what was changed is not wired.
+    Two runs whose figures are equal while their settings differ are two runs: what was changed is not wired. A view
+    that fails is counted where the run that it shows does not: it holds what that one lacks.
     """
-    kept: list[tuple[Line, Run]] = []
+    kept: dict[int, Line] = {}
     second: dict[str, str] = {}
-    alike = Alike()
+    views = Views()
     for line in sorted(lines, key=lambda line: (line.steps, len(line.levels), len(line.view)), reverse=True):
         run = _as_run(line)
-        same = next((kept[i][0] for i in alike.of(run) if same_run(kept[i][1], run)), None)
+        found = views.of(run)
+        same = None if found is None else kept[id(found)]
         differing = [] if same is None else _differing(same, line)
-        if same is not None and not differing:
+        if same is not None and not differing and (line.verdict != "failing" or same.verdict == "failing"):
             second[line.source] = same.source
             same.settings = {**line.settings, **same.settings}
             continue
-        if same is not None:
+        if same is not None and differing:
             line.twin = f"equal to {same.source} in every figure although {', '.join(differing[:3])} differs"
-        alike.add(run, len(kept))
-        kept.append((line, run))
-    return [line for line, _ in kept], second
+        views.keep(run)
+        kept[id(run)] = line
+    return list(kept.values()), second
 
 
 def _differing(one: Line, other: Line) -> list[str]:

@@ -74,7 +74,8 @@ def plan(lines: Sequence[Line], metric: str | None, gain: float) -> Plan:
 def _noise(groups: list[list[Line]], metric: str) -> _Noise:
     levels = [[line.levels[metric] for line in group] for group in groups]
     free = sum(len(group) - 1 for group in levels)
-    spread = math.sqrt(sum(len(group) * float(np.var([one.now for one in group])) for group in levels) / free)
+    with np.errstate(over="ignore"):  # levels of 1e308 vary infinitely
+        spread = math.sqrt(sum(len(group) * float(np.var([one.now for one in group])) for group in levels) / free)
     within, rows = _within([one for group in levels for one in group])
     lines = [line for group in groups for line in group]
     seeded = all(_seeds(group) == len(group) for group in groups)
@@ -91,7 +92,7 @@ def _within(levels: list[Level]) -> tuple[float, float]:
     """The long-run variance of one row of a run, and the rows that its level is the mean of; medians over the runs."""
     known = [level for level in levels if math.isfinite(level.error)]
     rows = float(np.median([level.rows for level in levels]))
-    return (float(np.median([level.error**2 * level.rows for level in known])) if known else 0.0), rows
+    return (float(np.median([level.error * level.error * level.rows for level in known])) if known else 0.0), rows
 
 
 def _steps_a_row(lines: list[Line]) -> float:

@@ -8,17 +8,26 @@ Tables: ``runs`` (one line a run, ``runs.settings`` a struct with a field for ea
 from __future__ import annotations
 
 import math
+import shutil
+import tempfile
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from .. import output
 from ..config import ConfigError
+from ..limits import OverBudgetError, allowed, spending, spent
 from .locations import Unit, digest
 from .merge import Gathered, shortened
 from .unit import Job, Judged, Line, decode
 
+_LEAST = 64.0
+"""Megabytes without which DuckDB answers nothing."""
+_FETCHED = 10_000
+"""Rows of an answer that are fetched at once."""
 ASKED = frozenset({"SELECT", "EXPLAIN"})
 """Kinds of statements that only read."""
 
@@ -166,10 +175,13 @@ class Store:
 
     def parquet(self, path: Path) -> None:
         """The same as a file of Parquet. Raises `ConfigError`."""
-        target = str(path).replace("'", "''")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._database.execute(f"copy (select * from flat order by run) to '{target}' (format parquet)")
+            with tempfile.TemporaryDirectory() as room, output.replacing(path) as file:
+                made = Path(room, "flat.parquet")
+                target = str(made).replace("'", "''")
+                self._database.execute(f"copy (select * from flat order by run) to '{target}' (format parquet)")
+                with made.open("rb") as whole:
+                    shutil.copyfileobj(whole, file)
         except (self._errors, OSError) as error:
             raise ConfigError(f"{path}: cannot be written: {str(error).splitlines()[0]}") from None
 
@@ -182,10 +194,35 @@ class Store:
             statements = self._database.extract_statements(sql)
             if len(statements) != 1 or statements[0].type.name not in ASKED:
                 raise ConfigError("--sql: one statement that only reads: SELECT, WITH, FROM, DESCRIBE or EXPLAIN")
+            most = allowed()
+            self._database.execute(
+                f"set memory_limit = '{max(most.megabytes, _LEAST):.0f}MiB'; set temp_directory = ''"
+            )
             self._database.execute("set enable_external_access = false; set lock_configuration = true")
-            return self._fetched(sql)
+            return self._in_time(sql, most.seconds)
+        except OverBudgetError as error:
+            raise ConfigError(f"--sql: {error}") from None
         except self._errors as error:
             raise ConfigError(f"--sql: {' '.join(str(error).split())[:400]}") from None
+
+    def _in_time(self, sql: str, seconds: float) -> Answered:
+        """The answer, within the time and memory that one input may take. Raises `OverBudgetError`."""
+        timer = threading.Timer(seconds, self._database.interrupt)
+        timer.start()
+        try:
+            with spending():
+                done = self._database.execute(sql)
+                rows: list[tuple[Any, ...]] = []
+                while some := done.fetchmany(_FETCHED):
+                    rows += some
+                    spent()
+                return Answered([column[0] for column in done.description or []], rows)
+        except self._errors:
+            if timer.is_alive():
+                raise
+            raise OverBudgetError(f"given up after {seconds:g} seconds; --budget-seconds allows more") from None
+        finally:
+            timer.cancel()
 
     def _fetched(self, sql: str) -> Answered:
         done = self._database.execute(sql)
@@ -252,8 +289,8 @@ def _number(value: Any) -> float | None:
 def _typed(values: list[Any]) -> tuple[str, list[Any]]:
     """The narrowest type that holds all values of a setting, and the values in it."""
     known = [value for value in values if value is not None]
-    for kind, allowed in (("boolean", (bool,)), ("bigint", (int,)), ("double", (int, float))):
-        if all(isinstance(v, allowed) and (kind == "boolean" or not isinstance(v, bool)) for v in known):
+    for kind, types in (("boolean", (bool,)), ("bigint", (int,)), ("double", (int, float))):
+        if all(isinstance(v, types) and (kind == "boolean" or not isinstance(v, bool)) for v in known):
             fits = kind != "bigint" or all(abs(v) < 1 << 63 for v in known)
             if fits:
                 return kind, values

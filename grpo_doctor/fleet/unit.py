@@ -16,16 +16,20 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from .. import __version__
+from .. import __version__, output
 from ..config import Config
 from ..diagnosis.catalogue import Catalogue, load
 from ..diagnosis.check import Finding
 from ..diagnosis.examine import diagnose
 from ..diagnosis.verdict import Diagnosis, weight
+from ..limits import allow
 from ..readers import ReadError
-from ..readers.folder import COMPARED, Answer, Survey, survey, survey_files, view_rows
+from ..readers import survey as survey_input
+from ..readers.folder import Survey, survey, survey_files
 from ..readers.input import Input
 from ..readers.reader import read_input
+from ..readers.views import COMPARED, view_rows
+from ..readers.walk import Answer
 from ..report.charts import decimated
 from ..report.model import Options, leading, presentable, render
 from ..report.redaction import one_line, redact
@@ -38,7 +42,7 @@ from .locations import Stamp, Unit, digest, fetch
 
 DRAWN = 60
 """Points of the curve that is kept of a run at most."""
-FORMAT = 2
+FORMAT = 3
 """The form of what is remembered of a unit; another is judged anew."""
 
 
@@ -52,7 +56,7 @@ class Job(msgspec.Struct, frozen=True):
     @property
     def key(self) -> str:
         """What else than its files decides what is said of a unit."""
-        told = msgspec.structs.replace(self.config, fail_on="", accept=[], origin="")
+        told = msgspec.structs.replace(self.config, fail_on="", accept=[], origin="", trust_checks=False)
         rules = msgspec.json.encode(told, enc_hook=str) + f"{FORMAT} {__version__}".encode()
         return hashlib.blake2b(rules, digest_size=16).hexdigest()
 
@@ -134,6 +138,7 @@ class Judged(msgspec.Struct):
 
 def judge(unit: Unit, job: Job) -> Judged:
     """Reads and diagnoses a unit; nothing that happens in it is raised."""
+    allow(job.config.budget())
     try:
         if not unit.remote:
             files = [msgspec.structs.replace(file, digest=digest(Path(file.path))) for file in unit.files]
@@ -195,12 +200,11 @@ def _survey(unit: Unit, job: Job, folder: str) -> Survey:
         paths = paths[:1]
     if len(paths) == 1 and unit.name == str(paths[0]):  # named by the user: what cannot be read is said
         try:
-            runs = read(paths[0])
+            return survey_input(paths[0], job.config.map)
         except ReadError as error:
             why = str(error).removeprefix(f"{paths[0]}: ")
             return Survey([], [Answer(str(paths[0]), "unreadable", why)])
-        return Survey(runs, [Answer(str(paths[0]), "read")])
-    return survey_files([(path, "") for path in paths], read)
+    return survey_files([(path, None) for path in paths], read)
 
 
 def _line(unit: Unit, run: Run, configurations: list[Path], catalogue: Catalogue, job: Job) -> Line:
@@ -286,11 +290,8 @@ def _report(diagnosis: Diagnosis, job: Job) -> str:
         return ""
     name = page_name(diagnosis.source)
     folder = Path(job.reports)
-    folder.mkdir(parents=True, exist_ok=True)
     text = render("html", [diagnosis], Options(samples=job.samples))
-    draft = folder / f"{name}.part"
-    draft.write_text(text + "\n", encoding="utf-8")
-    draft.replace(folder / name)
+    output.replace(folder / name, text + "\n", named=False)
     return name
 
 

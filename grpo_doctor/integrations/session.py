@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
 import msgspec
 from filelock import FileLock, Timeout
 
+from .. import output
 from ..config import ConfigError
 from ..diagnosis.catalogue import report_names
 from ..diagnosis.check import Finding, Severity
@@ -111,7 +112,7 @@ class Folder:
     def declare(self, settings: Mapping[str, Any]) -> None:
         """Writes the settings. Raises OSError."""
         text = json.dumps(portable(dict(settings)), indent=1, ensure_ascii=False)
-        (self.path / "config.json").write_text(text + "\n", encoding="utf-8")
+        output.replace(self.path / "config.json", text + "\n", named=False)
 
     def claim(self) -> None:
         """Makes the folder and keeps other runs out of it until `release` or the end of the process.
@@ -166,9 +167,8 @@ class Folder:
             return []
         lines = path.read_bytes().split(b"\n")[:-1]  # behind the last newline there is nothing, or a torn line
         kept = [line for line in lines if line and msgspec.json.decode(line)["step"] <= last]
-        draft = path.with_suffix(".part")
-        draft.write_bytes(b"".join(line + b"\n" for line in kept))
-        draft.replace(path)
+        with output.replacing(path) as file:
+            file.write(b"".join(line + b"\n" for line in kept))
         return kept
 
     def checkpoint(self, step: int) -> Path:
@@ -206,9 +206,8 @@ class Folder:
         written = []
         for kind, name in REPORTS.items():
             if kind in report_names():
-                draft, path = self.path / f"{name}.part", self.path / name
-                draft.write_text(render(kind, [diagnosis], Options()) + "\n", encoding="utf-8")
-                draft.replace(path)
+                path = self.path / name
+                output.replace(path, render(kind, [diagnosis], Options()) + "\n", named=False)
                 written.append(path)
         return written
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from .. import output
 from ..config import ConfigError
 from ..diagnosis.catalogue import load
 from ..diagnosis.lab_results import FILE, Harm, Measured, Share, Treatment
@@ -55,7 +56,7 @@ def write_real(folder: Path, rows: Sequence[Row]) -> None:
 
 def _write_texts(folder: Path) -> None:
     for path, text in texts(folder).items():
-        path.write_text(text, encoding="utf-8")
+        output.replace(path, text)
 
 
 def texts(folder: Path) -> dict[Path, str]:

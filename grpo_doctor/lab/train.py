@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from importlib.metadata import version
@@ -11,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from .. import output
 from ..engine.engine import Engine
 from ..engine.model import load_model
 from ..engine.settings import Settings
@@ -125,10 +125,8 @@ def _state(folder: Path) -> Path:
 
 def _write(path: Path, content: bytes) -> None:
     """Writes a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(f".{os.getpid()}.part")
-    draft.write_bytes(content)
-    draft.replace(path)
+    with output.replacing(path) as file:
+        file.write(content)
 
 
 def train_all(folder: Path, jobs: Iterable[Job], workers: int, done: Callable[[Job], None]) -> None:

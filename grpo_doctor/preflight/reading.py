@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
+from ..limits import OverBudgetError, spending
 from ..readers import ReadError
 from ..readers.input import Input
 from .configuration import Configuration, understand
@@ -52,6 +53,14 @@ SUFFIXES = (
 
 def read(path: Path) -> list[Configuration]:
     """The configurations of a file, those of reinforcement learning first. Raises `ReadError`."""
+    try:
+        with spending():
+            return _read(path)
+    except OverBudgetError as error:
+        raise ReadError(f"{path}: {error}") from None
+
+
+def _read(path: Path) -> list[Configuration]:
     text = _text(path)
     try:
         launches = _holding(_launches(path, text))

@@ -11,6 +11,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -211,7 +212,9 @@ def _copies(adapter: Adapter, seams: Mapping[str, Any], snapshot: Snapshot) -> l
         return copies_that_generate(
             lambda: roll(prompts) if "rollout" in seams else roll(*given), adapter.model, special.pad
         )
-    except (Exception, SystemExit):  # noqa: BLE001  (user code may raise anything; the probes will tell it)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001  (user code may raise anything; the probes will tell it)
         return []
     finally:
         snapshot.restore()
@@ -227,7 +230,9 @@ def _one(check: Check, given: Mapping[str, Any], thresholds: Mapping[str, Any], 
         return Result(check, why=str(reason), needs=[str(reason)], unseen=isinstance(reason, Unseen))
     except TimeoutError as error:
         return Result(check, why=str(error))
-    except (Exception, SystemExit) as error:  # noqa: BLE001  (user code may raise anything; the other probes must run)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  (user code may raise anything; the other probes must run)
         return Result(check, why=where(error))
     return Result(check, _finding(check, found) if found is not None and bool(found.when) else None)
 
@@ -246,6 +251,20 @@ def _finding(check: Check, fires: Fires) -> Finding:
         message=fires.message.format(**fires.evidence),
         evidence=fires.evidence,
     )
+
+
+def loaded(load: Callable[[], Adapter], path: Path, time_limit: float) -> Adapter:
+    """The adapter that ``load`` makes of a user's file.
+
+    Raises `AdapterError`, with the place, for whatever the file raises, and where it takes longer than the limit.
+    """
+    try:
+        with _within(time_limit):
+            return load()
+    except (AdapterError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # noqa: BLE001  (the user's file may raise anything, or leave)
+        raise AdapterError(f"{path} {where(error)}") from None
 
 
 def where(error: BaseException) -> str:

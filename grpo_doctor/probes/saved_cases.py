@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .. import output
 from ..diagnosis.check import Finding, Severity
 from .entry_points import AdapterError, Seams
 
@@ -53,7 +54,7 @@ def keep(path: Path, findings: Sequence[Finding], adapter: Path, trl: str | None
         if path.exists() and MARK not in path.read_text(encoding="utf-8", errors="replace")[:200]:
             raise AdapterError(f"{path}: holds something else than kept tests; --keep another file")
         if kept:
-            path.write_text(_module(path, kept, adapter, trl), encoding="utf-8")
+            output.replace(path, _module(path, kept, adapter, trl))
     except OSError as error:
         raise AdapterError(f"{path}: cannot be written: {error.strerror}") from None
     return len(kept)

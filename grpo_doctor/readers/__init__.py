@@ -10,10 +10,11 @@ from pathlib import Path
 
 from ..fault_isolation import bug
 from ..run import Run
-from .folder import Answer, Survey
+from .folder import Survey, of_archive, refuse_torn
 from .folder import survey as of_folder
-from .input import Input, ReadError
+from .input import ArchiveError, Input, ReadError
 from .reader import read_input
+from .walk import Answer
 
 __all__ = ["ReadError", "read", "survey"]
 
@@ -34,18 +35,25 @@ def read(path: Path, mapping: Mapping[str, str] | None = None) -> list[Run]:
 
 def survey(path: Path, mapping: Mapping[str, str] | None = None) -> Survey:
     """The runs in a file or a folder, and what became of every file. Raises `ReadError` for a file alone."""
+
+    def read_file(log: Path) -> list[Run]:
+        return read_input(Input(log, mapping or {}))
+
     if path.is_dir():
-        return of_folder(path, lambda log: read_input(Input(log, mapping or {})))
+        return of_folder(path, read_file)
     if str(path) == "-":
         with tempfile.NamedTemporaryFile() as copy:
             shutil.copyfileobj(sys.stdin.buffer, copy)
             copy.flush()
             runs = read_input(Input(Path(copy.name), mapping or {}, shown="standard input"))
-    else:
-        try:
-            runs = read_input(Input(path, mapping or {}))
-        except ReadError:
-            raise
-        except Exception as error:  # noqa: BLE001 - what breaks the reader costs this input alone
-            return Survey([], [Answer(str(path), "failed", bug(error))])
+            return Survey(runs, [Answer(str(path), "read")])
+    try:
+        runs = read_file(path)
+        refuse_torn(path, runs)
+    except ArchiveError:
+        return Survey(*of_archive(path, read_file))
+    except ReadError:
+        raise
+    except Exception as error:  # noqa: BLE001 - what breaks the reader costs this input alone
+        return Survey([], [Answer(str(path), "failed", bug(error))])
     return Survey(runs, [Answer(str(path), "read")])

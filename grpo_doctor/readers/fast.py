@@ -7,6 +7,7 @@ every row with a bare NaN, which strict JSON does not know.
 from __future__ import annotations
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
@@ -23,6 +24,14 @@ LEARNED_FROM = 200
 
 KEY = b'":'
 """How often it stands in a row of JSON tells how many keys it has; more where its texts look like keys."""
+
+
+_AS_IT_STANDS = re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]*')
+
+
+def stands_in_json(key: str) -> bool:
+    """Whether JSON writes a key as it is: `JsonShape` finds no key that needs an escape."""
+    return _AS_IT_STANDS.fullmatch(key) is not None
 
 
 class Shape(ABC):

@@ -35,8 +35,20 @@ class ReadError(ValueError):
     """Input that cannot be read; the message names the file, the line where known, and what to do."""
 
 
+class UnreadableError(ReadError):
+    """A file whose bytes the system does not give, or that is damaged: whatever its name, it may have been a log."""
+
+
+class ArchiveError(ReadError):
+    """An archive of files: what it holds is read as a folder is."""
+
+
 class NotRead(str):
     """A note of what a reader left out or could not read: what is said of a run may lack it."""
+
+
+class Torn(NotRead):
+    """A note of a file whose end is missing."""
 
 
 @dataclass
@@ -57,12 +69,24 @@ class Input:
         try:
             file = open(self.path, "rb")  # noqa: SIM115 - the caller closes it
         except OSError as error:
-            raise ReadError(f"{self.path}: {error.strerror}") from None
-        magic = file.read(4)
-        file.seek(0)
+            raise UnreadableError(f"{self.path}: {error.strerror}") from None
+        try:
+            magic = file.read(6)
+            file.seek(0)
+        except OSError as error:
+            file.close()
+            raise UnreadableError(f"{self.path}: {error.strerror}") from None
         if magic[:2] == b"\x1f\x8b":
             return cast(BinaryIO, gzip.open(file))
-        if magic == b"\x28\xb5\x2f\xfd":
+        if magic[:3] == b"BZh":
+            import bz2
+
+            return cast(BinaryIO, bz2.open(file))
+        if magic == b"\xfd7zXZ\0":
+            import lzma
+
+            return cast(BinaryIO, lzma.open(file))
+        if magic[:4] == b"\x28\xb5\x2f\xfd":
             import zstandard
 
             return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file))
@@ -76,7 +100,7 @@ class Input:
             with self.open() as file:
                 raw = file.read(HEAD)
         except broken() as error:
-            raise ReadError(f"{self.source}: {error}") from None
+            raise UnreadableError(f"{self.source}: {words(error)}") from None
         return Head(self.path.name, raw)
 
     def text(self) -> str:
@@ -114,11 +138,14 @@ class Input:
                 spent()
                 yield chunk
         except broken() as error:
-            self.notes.append(NotRead(f"the compressed file is torn, what stood before was read: {error}"))
+            self.notes.append(Torn(f"the compressed file is torn, what stood before was read: {words(error)}"))
 
     def _split(self, file: BinaryIO) -> Iterator[tuple[int, list[bytes]]]:
         number, rest, skipping = 1, b"", False
         for chunk in self._chunks(file):
+            if not skipping and chunk.isspace() and not rest.strip():  # a crafted file holds gigabytes of these
+                number, rest = number + chunk.count(b"\n"), b""
+                continue
             *lines, end = chunk.split(b"\n")
             if lines:
                 lines[0] = b"" if skipping else rest + lines[0]
@@ -175,6 +202,14 @@ def decoded(line: bytes) -> str:
 
 def broken() -> tuple[type[Exception], ...]:
     """What reading a damaged file raises."""
-    zstd = sys.modules.get("zstandard")
     known: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error)
-    return (*known, zstd.ZstdError) if zstd else known
+    if lzma := sys.modules.get("lzma"):
+        known = (*known, lzma.LZMAError)
+    if zstd := sys.modules.get("zstandard"):
+        known = (*known, zstd.ZstdError)
+    return known
+
+
+def words(error: Exception) -> str:
+    """What the system says of a file, without its number and the name of the file."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

@@ -13,7 +13,10 @@ import numpy as np
 
 from ..limits import OverBudgetError, spending
 from ..run import Run
-from .input import Head, Input, ReadError, broken
+from .archive import ZIP
+from .input import ArchiveError, Head, Input, ReadError, UnreadableError, broken, words
+from .phases import judged
+from .reading import checked
 
 FORMATS = (
     "formats.records", "custom.aflow", "custom.dual", "custom.lever", "formats.tensorboard", "formats.wandb",
@@ -21,8 +24,6 @@ FORMATS = (
     "formats.notebook", "formats.mlflow", "formats.json_rows", "formats.table", "formats.jsonl", "formats.console",
 )  # fmt: skip
 """Modules that read a format, surest first where they tie."""
-
-_ZIP = b"PK\x03\x04"
 
 
 class Format(Protocol):
@@ -56,19 +57,22 @@ def read_input(file: Input) -> list[Run]:
     head = file.head()
     if not head.raw:
         return [_nothing(file, "the file is empty")]
+    if head.raw[257:262] == b"ustar":
+        raise ReadError(f"{file.source}: a tar archive: unpack it and name the folder that comes out of it")
+    if head.raw.startswith(ZIP):
+        raise ArchiveError(f"{file.source}: an archive within an archive: unpack it and name the folder")
     if (found := format_of(head)) is not None:
         try:
             with spending():
                 runs = found.read(file)
         except OverBudgetError as error:
-            raise ReadError(f"{file.source}: {error}") from None
+            raise UnreadableError(f"{file.source}: {error}") from None
         except broken() as error:
-            raise ReadError(f"{file.source}: {error}") from None
+            raise UnreadableError(f"{file.source}: {words(error)}") from None
+        runs = judged(runs)
         for run in runs:
-            run.path = file.path
+            checked(run).path = file.path
         return runs
-    if head.raw.startswith(_ZIP):
-        raise ReadError(f"{file.source}: a zip archive: unpack it and name the folder that comes out of it")
     if head.binary:
         raise ReadError(f"{file.source}: binary data of no format that grpo-doctor reads")
     return [_nothing(file, "no line of it looks like a training metric")]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..diagnosis.check import Finding, Severity
-from .charts import FEW, PLACES, RANGES, Ground, Panel, healthy, timeline_rows
+from .charts import FEW, HUGE, PLACES, RANGES, Ground, Panel, healthy, timeline_rows
 
 HEIGHT = 1000
 """Units of the y axis of a plot."""
@@ -87,7 +87,7 @@ def multiples(series: Sequence[tuple[np.ndarray, np.ndarray, float | None]]) -> 
     known = [values[np.isfinite(values)] for _, values, _ in series]
     together = np.concatenate([np.empty(0), *known])
     shared = scale_of(together) if len(together) else Scale(0.0, 1.0, False)
-    ranges = [float(np.ptp(values)) for values in known if len(values)]
+    ranges = [float(np.ptp(on_an_axis(values))) for values in known if len(values)]
     alike = bool(ranges) and float(np.median(ranges)) > FLAT * (shared.high - shared.low)
     drawn = []
     for (steps, values, onset), own in zip(series, known, strict=True):
@@ -132,7 +132,7 @@ def _kept(columns: Any, rows: int) -> np.ndarray:
 
 def _plain(values: np.ndarray) -> list[float | None]:
     """Numbers for JSON: five digits are more than a chart shows, and what is unknown is null."""
-    return [float(f"{v:.5g}") if math.isfinite(v) else None for v in values.tolist()]
+    return [short if math.isfinite(short := float(f"{v:.5g}")) else None for v in values.tolist()]
 
 
 class Scale(NamedTuple):
@@ -149,7 +149,13 @@ class Scale(NamedTuple):
         return HEIGHT * (1 - ((shown - self.low) / (self.high - self.low)).clip(0, 1))
 
 
+def on_an_axis(known: np.ndarray) -> np.ndarray:
+    """Values between which an axis can tell: what is huge is at its end, and what is tiny is 0."""
+    return np.where(np.abs(known) < 1 / HUGE, 0.0, known.clip(-HUGE, HUGE))
+
+
 def scale_of(known: np.ndarray) -> Scale:
+    known = on_an_axis(known)
     low, high = float(known.min()), float(known.max())
     if low > 0 and high / low > 10**DECADES:
         return Scale(math.log10(low), math.log10(high), True)

@@ -52,6 +52,8 @@ FEW = 60
 """Known values up to which each is a dot, so that one between gaps is seen."""
 BINS = 240
 """Bins of a series; each keeps its smallest and its largest value."""
+HUGE = 1e100
+"""The largest number that an axis shows: beyond it neither differences nor areas are numbers any longer."""
 PLACES = {"update": "below", "collapse": "above", "restart": "over the full height"}
 """The kinds of events that a chart marks by ticks, and where."""
 

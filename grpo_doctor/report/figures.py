@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import output
 from ..diagnosis.verdict import Diagnosis
-from .charts import FEW, RANGES, Ground, Panel, decimated, file_name, healthy, panels, timeline_rows
+from .charts import FEW, HUGE, RANGES, Ground, Panel, decimated, file_name, healthy, panels, timeline_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,7 +68,7 @@ def _draw_series(axes: Axes, ground: Ground, field: str) -> None:
     values = ground.diagnosis.run.column(field)
     assert values is not None
     known = np.isfinite(values)
-    x, y = decimated(ground.x, np.where(known, values, np.nan))
+    x, y = decimated(ground.x, np.where(known, values.clip(-HUGE, HUGE), np.nan))
     axes.plot(x, y, color=LINE, linewidth=1.1, marker="." if known.sum() < FEW else "", markersize=4)
     low, high = axes.get_ylim()
     if field in RANGES:
@@ -118,12 +119,12 @@ def save(diagnoses: Sequence[Diagnosis], folder: Path) -> Iterator[Path]:
     """Writes every panel as SVG and PNG for papers and slides; yields the files. Raises OSError."""
     import matplotlib
 
-    folder.mkdir(parents=True, exist_ok=True)
     for run, diagnosis in enumerate(diagnoses):
         for panel in panels(diagnosis):
             path = folder / f"{file_name(panel, run)}.svg"
-            path.write_text(svg(panel), encoding="utf-8")
+            output.replace(path, svg(panel), named=False)
             yield path
-            with matplotlib.rc_context(_style()):
-                figure(panel).savefig(path.with_suffix(".png"), dpi=220)
+            picture = path.with_suffix(".png")
+            with matplotlib.rc_context(_style()), output.replacing(picture, named=False) as file:
+                figure(panel).savefig(file, format="png", dpi=220)
             yield path.with_suffix(".png")

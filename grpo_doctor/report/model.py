@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from ..config import Suppression
 from ..diagnosis.catalogue import report, report_names
 from ..diagnosis.check import Finding, Remedy, Severity, Step, Withheld
 from ..diagnosis.lab_results import stored
@@ -59,7 +60,8 @@ TOLD = 40
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """How a report is written. ``excused`` maps (source, code) to why a finding does not fail the gate; ``rest`` is
-    what shows what a text report leaves out: an option of the command, or another report."""
+    what shows what a text report leaves out: an option of the command, or another report; ``suppressions`` is what
+    is in force that can hide a finding, which every report names."""
 
     samples: bool = True
     color: bool = False
@@ -67,6 +69,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     verbose: bool = False
     figures: Path | None = None
     excused: Mapping[tuple[str, str], str] = {}
+    suppressions: Sequence[Suppression] = ()
     fail_on: str = "error"
     static: bool = False
     full: bool = False
@@ -81,6 +84,9 @@ def render(name: str, diagnoses: Sequence[Diagnosis], options: Options) -> str:
     """The report in one format. Raises `UnknownFormatError`."""
     if name not in report_names():
         raise UnknownFormatError(f"no report format is called {name!r}; there are {', '.join(report_names())}")
+    shown = [Suppression(one.kind, one_line(one.text)) for one in options.suppressions]
+    excused = {key: one_line(why) for key, why in options.excused.items()}
+    options = msgspec.structs.replace(options, suppressions=shown, excused=excused)
     text: str = report(name).render([presentable(d, samples=options.samples) for d in diagnoses], options)
     return text
 
@@ -210,9 +216,17 @@ def first_step_to_take(finding: Finding) -> str:
     return f"Read what is known about it: grpo-doctor explain {finding.code}"
 
 
-def fingerprint(diagnosis: Diagnosis, finding: Finding) -> str:
-    """The identity of a finding from run to run: its file and code, no step and no number."""
-    return hashlib.sha256(f"{relative(diagnosis.source)}\n{finding.code}".encode()).hexdigest()
+def fingerprint(source: str, code: str) -> str:
+    """The identity of a finding from run to run: its file and code, no step and no number.
+
+    ``source`` is the path as it is and not as it is shown: two paths that are redacted to the same text stay apart.
+    """
+    return hashlib.sha256(f"{relative(source)}\n{code}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def excuse(diagnosis: Diagnosis, finding: Finding, options: Options) -> str | None:
+    """Why a finding does not fail the gate; None where it does."""
+    return options.excused.get((diagnosis.run.source, finding.code))
 
 
 def location(diagnosis: Diagnosis, finding: Finding) -> tuple[str, int]:

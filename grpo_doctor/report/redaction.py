@@ -124,6 +124,10 @@ _plain: set[str] = set()
 """Words of what was read that are no sign of a secret."""
 
 
+FORMULA = "=+-@\t\r"
+"""What a formula of a spreadsheet begins with."""
+
+
 def redact(text: str) -> str:
     """The text without what has a shape of a secret; see the module and ``secret_shapes.toml``."""
     if "-----BEGIN" in text:
@@ -303,6 +307,17 @@ def inert(text: str) -> str:
 def one_line(text: str) -> str:
     """The same on one line, so that no name of a file begins a line that something else would take for a command."""
     return " ".join(clean(text).split())
+
+
+def csv_cell(value: Any) -> Any:
+    """A cell of a CSV file: a text that a spreadsheet would take for a formula begins with an apostrophe."""
+    if not (isinstance(value, str) and value[:1] in FORMULA and value):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 def cleaned(value: Any) -> Any:

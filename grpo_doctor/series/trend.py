@@ -57,6 +57,8 @@ OWN, HINT = 5, 0.5
 from which it is asked for: most drops are smaller."""
 SOLVED = 0.9
 """Share of the top from which a task is solved."""
+SETTLED = 2.0
+"""Critical value of a gain within a plateau: less than `RISE`, so that what may still rise is not called a plateau."""
 UNIT = 0.1
 """What a mean reward must have reached for rewards within 0 and 1 to be taken for rewards whose top is 1: those that
 stay below a tenth may as well be of another scale, of which nothing is known."""
@@ -218,6 +220,26 @@ class Standing:
             peak = self._drop.peak
             return self._begins[peak + split(self._means[peak:])]
         return self._begins[split(self._means)] if self.gained else math.nan
+
+    @cached_property
+    def settled(self) -> float:
+        """Step since which a series that gained has gained no more, at the latest; NaN where it may still rise.
+
+        The plateau begins after the last window that is clearly below the last quarter, and its second half is not
+        above its first.
+        """
+        if not (self._lengths and self.gained) or self.solved:
+            return math.nan
+        means, noise, k = self._means, self._noise, max(self._bins // PARTS[1], WINDOW)
+        reach = critical(RISE, noise.degrees) * math.hypot(noise.error(k), noise.error(self._lengths[-1]))
+        below = np.flatnonzero(np.convolve(means, np.full(k, 1 / k), "valid") < self._quarters[1] - reach)
+        begin = int(below[-1]) + k if len(below) else self._bins
+        half = (self._bins - begin) // 2
+        if half < WINDOW:
+            return math.nan
+        rise = self._level(self._bins - half, half) - self._level(begin, half)
+        far = critical(SETTLED, noise.degrees) * math.sqrt(2) * noise.error(half)
+        return math.nan if rise > far else self._begins[begin]
 
     # -- what these are worked out from ------------------------------------------------------------------------------
 

@@ -1,7 +1,9 @@
 """The gate: what passes, what fails, and that it never passes for want of data."""
 
+import html
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,9 +11,14 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
+from jsonschema import validate
 from typer.testing import CliRunner, Result
+from xmlschema import XMLSchema
 
 from grpo_doctor.cli import app
+from grpo_doctor.cli.gate import BASELINE
+from grpo_doctor.diagnosis.catalogue import home
 from grpo_doctor.record import RecordWriter, StepRecord
 from tests.cli.runs import write_run
 from tests.corpus_path import CORPUS, needs_corpus
@@ -116,7 +123,9 @@ def test_a_broken_baseline_is_one_line(tmp_path: Path, good: Path, text: str) ->
 
 def test_accepted_findings_pass_and_unused_acceptances_are_reported(tmp_path: Path, bad: Path) -> None:
     codes = {line.split()[0] for line in CliRunner().invoke(app, ["checks"]).stdout.splitlines() if line[:1].isupper()}
-    accept = "\n".join(f'[[accept]]\ncode = "{code}"\nreason = "known until #12"' for code in sorted(codes))
+    accept = "\n".join(
+        f'[[accept]]\ncode = "{code}"\nreason = "known until #12"\nuntil = 2999-12-31' for code in sorted(codes)
+    )
     (tmp_path / "grpo-doctor.toml").write_text(accept)
     result = gate(bad)
     assert result.exit_code == 0
@@ -125,10 +134,107 @@ def test_accepted_findings_pass_and_unused_acceptances_are_reported(tmp_path: Pa
 
 
 def test_an_acceptance_needs_a_reason(tmp_path: Path, bad: Path) -> None:
-    (tmp_path / "grpo-doctor.toml").write_text('[[accept]]\ncode = "GRD001"\n')
+    (tmp_path / "grpo-doctor.toml").write_text('[[accept]]\ncode = "GRD001"\nuntil = 2999-12-31\n')
     result = gate(bad)
     assert result.exit_code == 2
     assert "reason" in result.output
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ('reason = "known"', "missing required field `until`"),
+        ('reason = " "\nuntil = 2999-12-31', "Expected `str` matching regex"),
+        ('reason = "known"\nuntil = "soon"', "Invalid RFC3339 encoded date"),
+    ],
+)
+def test_acceptance_needs_a_reason_and_an_end_date(tmp_path: Path, bad: Path, entry: str, said: str) -> None:
+    (tmp_path / "grpo-doctor.toml").write_text(f'[[accept]]\ncode = "GRD001"\n{entry}\n')
+    result = gate(bad)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_expired_acceptance_has_no_effect_and_is_named(tmp_path: Path, bad: Path) -> None:
+    (tmp_path / "grpo-doctor.toml").write_text('[[accept]]\ncode = "GRD001"\nreason = "known"\nuntil = 2001-01-01\n')
+    result = gate(bad)
+    assert result.exit_code == 1
+    assert "GRD001 in *: known (until 2001-01-01; it has no effect any longer)" in result.stdout
+
+
+SILENT = """
+select = ["GRD", "ENT"]
+ignore = ["GRD001"]
+[thresholds.ENT001]
+spent_below_share = 0.2
+[map]
+loss = "kl"
+[[accept]]
+code = "GEN001"
+reason = "known until #12"
+until = 2999-12-31
+[[accept]]
+code = "GEN002"
+reason = "over"
+until = 2001-01-01
+"""
+NAMED = (
+    "GRD, ENT", "GRD001", "ENT001.spent_below_share = 0.2", "loss is read as kl", "known until #12", "2001-01-01",
+    "b.json: 0 known findings",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["text", "markdown", "html", "json", "sarif", "junit", "github", "summary", ""])
+def test_whatever_can_hide_a_finding_is_named_in_the_gate_and_every_report(
+    tmp_path: Path, good: Path, name: str
+) -> None:
+    (tmp_path / "grpo-doctor.toml").write_text(SILENT)
+    (tmp_path / "b.json").write_text(json.dumps({"schema": BASELINE, "findings": []}))
+    result = gate(good, "--baseline", "b.json", *(["--report", f"{name}=out"] if name else []))
+    text = (tmp_path / "out").read_text() if name else result.stdout
+    plain = " ".join(html.unescape(text).replace("\\", "").split())
+    assert [words for words in NAMED if words not in plain] == []
+    if name == "json":
+        validate(json.loads(text), json.loads((home("reports") / "report.schema.json").read_text()))
+    if name == "junit":
+        XMLSchema(str(home("tests") / "reports" / "junit-10.xsd")).validate(text)
+
+
+def test_healthy_line_names_metrics_that_are_not_finite_any_longer(tmp_path: Path, bad: Path) -> None:
+    write_run(bad, collapsed=False)
+    rows = [json.loads(line) for line in bad.read_text().splitlines()]
+    bad.write_text("\n".join(json.dumps(row | ({"loss": "NaN"} if row["step"] >= 30 else {})) for row in rows))
+    result = gate(bad, "--ignore", "GRD001", "-f", "text")
+    assert result.exit_code == 0
+    assert "; not finite: loss since step 30" in result.stderr
+    assert "But not finite: loss since step 30." in " ".join(result.stdout.split())
+    rows[-1]["loss"] = 0.1
+    bad.write_text("\n".join(map(json.dumps, rows)))
+    assert "not finite" not in gate(bad, "--ignore", "GRD001").output
+
+
+def test_baseline_keeps_runs_apart_whose_paths_are_redacted_to_the_same(tmp_path: Path) -> None:
+    folders = [tmp_path / ("ghp_" + letter * 36) for letter in "ab"]
+    for folder in folders:
+        write_run(folder / "log.jsonl", collapsed=True)
+    first, second = (folder / "log.jsonl" for folder in folders)
+    assert gate(first, "--baseline", "b.json", "--write-baseline").exit_code == 0
+    assert "ghp_a" not in (tmp_path / "b.json").read_text()
+    assert gate(first, "--baseline", "b.json").exit_code == 0
+    assert gate(second, "--baseline", "b.json").exit_code == 1
+    result = gate(first, second, "--baseline", "b.json", "-f", "gitlab")
+    assert result.exit_code == 1
+    prints = [issue["fingerprint"] for issue in json.loads(result.stdout)]
+    assert len(prints) == len(set(prints)) > 0
+
+
+def test_baseline_of_the_first_version_is_read(tmp_path: Path, bad: Path) -> None:
+    gate(bad, "--baseline", "b.json", "--write-baseline")
+    known = json.loads((tmp_path / "b.json").read_text())
+    old = [{"source": e["source"], "code": e["code"]} for e in known["findings"]]
+    (tmp_path / "b.json").write_text(json.dumps({"schema": "grpo-doctor/baseline/1", "findings": old}))
+    assert gate(bad, "--baseline", "b.json").exit_code == 0
 
 
 def test_reports_and_the_step_summary(tmp_path: Path, bad: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,3 +292,17 @@ def test_what_a_log_lost_is_said_beside_its_pass(tmp_path: Path, good: Path) -> 
     assert "good.jsonl: line 6 is no record and left out" in told
     assert "config.json: not JSON, so no setting of it was read" in told
     assert "samples.jsonl:1: not a sample" in told
+
+
+def test_the_hook_fails_on_a_log_that_was_not_read(tmp_path: Path, good: Path, bad: Path) -> None:
+    hooks = yaml.safe_load((Path(__file__).parents[2] / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    hook = next(hook for hook in hooks if hook["id"] == "grpo-doctor-gate")
+    program, command, *options = hook["entry"].split()
+    assert (program, command) == ("grpo-doctor", "gate")
+    assert re.search(hook["files"], "logs/smoke/metrics.jsonl")
+    (runs := tmp_path / "runs").mkdir()
+    (runs / "empty.jsonl").touch()
+    assert gate(*options, good).exit_code == 0
+    assert gate(*options, bad).exit_code == 1
+    good.rename(runs / "good.jsonl")
+    assert gate(*options, runs).exit_code == 2

@@ -20,6 +20,7 @@ from grpo_doctor.cli.common import CLEAN, FINDINGS, UNJUDGED, WRONG
 from grpo_doctor.diagnosis.examine import diagnose
 from grpo_doctor.fleet import document, unit
 from grpo_doctor.fleet.locations import Unit
+from grpo_doctor.fleet.store import Answered
 from tests.cli.runs import write_run as write_records
 from tests.fleet.sweeps import PLANTED, write_run, write_sweep
 
@@ -81,6 +82,14 @@ def test_one_line_a_run_worst_first_and_grouped_by_cause(database: Path, report:
 def test_json_holds_to_its_schema(report: Any) -> None:
     schema = json.loads((Path(document.__file__).parent / "fleet.schema.json").read_text(encoding="utf-8"))
     jsonschema.validate(report, schema)
+
+
+def test_csv_cells_are_no_formulas() -> None:
+    cells = ["=1+2", "+A1", "-A1", "@SUM(A1)", "\t=1", "-1e-6", "+5", "-inf", "a=1", "", None, -1.5]
+    text = document.table(Answered(["=head", *"bcdefghijkl"], [tuple(cells)]))
+    head, row = csv.reader(io.StringIO(text))
+    assert head[0] == "'=head"
+    assert row == ["'=1+2", "'+A1", "'-A1", "'@SUM(A1)", "'\t=1", "-1e-6", "+5", "-inf", "a=1", "", "", "-1.5"]
 
 
 def test_csv_and_parquet_hold_a_row_a_run_with_a_column_a_setting(database: Path, tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ Held = dict[str, dict[str, bytes]]
 """The seeds by kind and name."""
 SHARES = {
     "log": 80.0, "config": 8.0, "share": 4.0, "convert": 2.0, "discover": 2.0, "options": 2.0, "live": 1.0, "compare": 0.5,
-    "fleet": 0.3, "gate": 0.1, "probe": 0.1,
+    "fleet": 0.3, "place": 0.3, "gate": 0.1, "probe": 0.1,
 }  # fmt: skip
 """How often each kind is drawn, in percent: what takes long more seldom."""
 

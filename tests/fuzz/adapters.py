@@ -13,10 +13,10 @@ from typing import Any
 import torch
 
 from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.limits import OverBudgetError
 from grpo_doctor.probes import Adapter, AdapterError, run_probes
 from grpo_doctor.probes.entry_points import RESOURCES
-from grpo_doctor.report.model import Options, render
 from tests.probes.reference import Reference
 
 PROBES = 3
@@ -84,7 +84,7 @@ def _odd(rng: random.Random, seam: Callable[..., Any]) -> Callable[..., Any]:
     return odd
 
 
-def probe(rng: random.Random, formats: tuple[str, ...]) -> None:
+def probe(rng: random.Random, reported: Callable[[Diagnosis, random.Random], None]) -> None:
     """Some probes on an odd adapter, and their report."""
     try:
         adapter = odd_adapter(rng)
@@ -92,4 +92,4 @@ def probe(rng: random.Random, formats: tuple[str, ...]) -> None:
         return
     codes = rng.sample([code for code, check in load().checks.items() if check.probe is not None], PROBES)
     diagnosis = run_probes(adapter, catalogue=load().select(codes), time_limit=5.0)
-    assert "\x1b" not in render(rng.choice(formats), [diagnosis], Options(verbose=True))
+    reported(diagnosis, rng)

@@ -19,6 +19,7 @@ ODD = [
 WORDS = (
     b"step reward rewards loss kl entropy grad_norm learning_rate epoch eval_reward success_rate reward_std value metric "
     b"completion completions advantages num_generations beta seed run name train_runtime log_history config schema "
+    b'rewards/a\\"b/mean rewards/c\\\\d/mean rewards/\\u0001/mean rewards/\\t/mean rewards/\\ud800/mean a\\":b '
     b"response_length/mean rewards/a/mean rewards/b/std frac_reward_zero_std truncated_count rollout_count type phase "
     b"events samples by_task __init__ GRPOConfig algorithm.adv_estimator use_vllm max_completion_length"
 ).split()

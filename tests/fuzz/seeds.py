@@ -81,6 +81,7 @@ def logs() -> dict[str, bytes]:
         "dual.log": LOGITS.format(step=0, label="a", logit=30.5, gap=9.1) + BOUNDARY + GENERATION_A + GENERATION_B,
         "lever.log": TABLE,
         "aflow.log": _aflow(),
+        "quick.jsonl": "\n".join(json.dumps({"step": i, "reward": i / 450, "rewards/a/mean": i / 900}) for i in range(450)),
         "long.csv": "step,metric,value\n" + "".join(f"{r['step']},{n},{r[n]}\n" for r in table for n in ("reward", "loss")),
     }  # fmt: skip
     binary = {
@@ -172,7 +173,7 @@ def options() -> dict[str, bytes]:
         '[map]\n"train/score" = "reward_mean"\n[settings]\ngroup_size = 8\nbeta = 0.04\n'
         '[thresholds.KL001]\nhold = 3\n'
     )  # fmt: skip
-    accepted = '[[tool.grpo-doctor.accept]]\ncode = "ADV003"\nreason = "known"\npath = "logs/*"\n'
+    accepted = '[[tool.grpo-doctor.accept]]\ncode = "ADV003"\nreason = "known"\nuntil = 2999-12-31\npath = "logs/*"\n'
     return {
         "grpo-doctor.toml": own.encode(),
         "pyproject.toml": f"[project]\nname = 'a'\n[tool.grpo-doctor]\nfail_on = 'error'\n{accepted}".encode(),

@@ -22,9 +22,10 @@ from grpo_doctor.cli import app
 from grpo_doctor.cli.common import BROKEN, chosen
 from grpo_doctor.config import ConfigError
 from grpo_doctor.config import read as read_options
-from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.diagnosis.catalogue import load, report_names
 from grpo_doctor.diagnosis.check import CheckError
 from grpo_doctor.diagnosis.examine import diagnose
+from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.limits import OverBudgetError
 from grpo_doctor.preflight.judgement import judge
 from grpo_doctor.preflight.reading import read as read_configuration
@@ -35,11 +36,13 @@ from grpo_doctor.readers import ReadError
 from grpo_doctor.readers.input import Input
 from grpo_doctor.readers.reader import read_input
 from grpo_doctor.record import NUMBER_FIELDS, OBJECT_FIELDS, TEXT_FIELDS
+from grpo_doctor.report.charts import panels
+from grpo_doctor.report.figures import svg
 from grpo_doctor.report.model import Options, render
 from grpo_doctor.run import Sample
 from tests.fuzz import seeds
+from tests.fuzz.places import place
 
-FORMATS = ("text", "json", "html", "markdown", "sarif", "junit", "github", "gitlab")
 MOST_RUNS = 3
 """Runs of one input that are judged: a shuffled table may hold hundreds."""
 
@@ -47,6 +50,15 @@ MOST_RUNS = 3
 def refused(error: ReadError) -> None:
     """One line says why."""
     assert len(str(error).splitlines()) == 1, str(error)
+
+
+def reported(diagnosis: Diagnosis, rng: random.Random) -> None:
+    """Every report format, with every chart of the page, and one chart as a file."""
+    options = Options(verbose=True, full=rng.random() < 0.5, static=rng.random() < 0.5)
+    for name in report_names():
+        assert "\x1b" not in render(name, [diagnosis], options)
+    if drawn := panels(diagnosis):
+        svg(rng.choice(drawn))
 
 
 def log(path: Path, rng: random.Random, judged: float = 1.0) -> None:
@@ -59,8 +71,7 @@ def log(path: Path, rng: random.Random, judged: float = 1.0) -> None:
     for run in runs[:MOST_RUNS]:
         assert all(len(column) == len(run) for column in run.columns.values())
         if rng.random() < judged:
-            diagnosis = diagnose(run)
-            assert "\x1b" not in render(rng.choice(FORMATS), [diagnosis], Options(verbose=True))
+            reported(diagnose(run), rng)
 
 
 def configuration(path: Path, rng: random.Random) -> None:
@@ -71,7 +82,7 @@ def configuration(path: Path, rng: random.Random) -> None:
         refused(error)
         return
     for one in found[:MOST_RUNS]:
-        render(rng.choice(FORMATS), [judge(one, str(path), load())], Options())
+        reported(judge(one, str(path), load()), rng)
 
 
 SETTINGS = ("num_iterations", "beta", "group_size", "learning_rate", "temperature", "max_new_tokens", "epsilon", "rows",
@@ -116,7 +127,7 @@ def live(rng: random.Random) -> None:
         )
         doctor.push(record, [sample] if rng.random() < 0.2 else None)
         step += rng.choice([1, 1, 1, 1, 0, 10, -3])
-    render(rng.choice(FORMATS), [doctor.diagnosis()], Options())
+    reported(doctor.diagnosis(), rng)
 
 
 def _value(rng: random.Random, name: str, usual: float) -> Any:
@@ -162,7 +173,8 @@ def convert(path: Path, rng: random.Random) -> None:
 
 def compare(path: Path, rng: random.Random) -> None:
     """A log beside the one that it was made from."""
-    command("compare", _made(path), path, "-f", rng.choice(FORMATS), *rng.choice([[], ["--by", "tokens"]]))
+    reports = [f"--report={kind}={path.with_suffix(f'.out-{kind}')}" for kind in ("json", "html", "markdown")]
+    command("compare", _made(path), path, *reports, *rng.choice([[], ["--by", "tokens"]]))
 
 
 def fleet(path: Path, rng: random.Random) -> None:
@@ -175,12 +187,14 @@ def fleet(path: Path, rng: random.Random) -> None:
             folder = Path(room, "both" if told else f"{place}")
             folder.mkdir(exist_ok=True)
             (folder / name).write_bytes(file.read_bytes())
-        command("fleet", room, "--jobs", 1, "-f", rng.choice(("text", "html", "json", "csv")))
+        reports = [f"--report={kind}={path.with_suffix(f'.out-{kind}')}" for kind in ("html", "json", "csv", "parquet")]
+        command("fleet", room, "--jobs", 1, *reports)
 
 
 def gate(path: Path, rng: random.Random) -> None:
     """A baseline of known findings."""
-    command("gate", _made(path.with_name("metrics.jsonl")), "--baseline", path)
+    reports = [f"--report={kind}={path.with_suffix(f'.out-{kind}')}" for kind in report_names()]
+    command("gate", _made(path.with_name("metrics.jsonl")), "--baseline", path, *reports)
 
 
 def options(path: Path, rng: random.Random) -> None:
@@ -212,7 +226,7 @@ OF_FILES: dict[str, Callable[[Path, random.Random], None]] = {
     "options": options, "discover": discover,
 }  # fmt: skip
 """What is done with a file, by the kind of the input; a log alone may be judged or only read."""
-SEEDED = ("live", "probe")
+SEEDED = ("live", "probe", "place")
 """Kinds whose inputs are made from a number."""
 
 
@@ -232,7 +246,10 @@ def _one(name: str, content: bytes, folder: Path, seed: int, judged: float) -> N
     if kind == "probe":
         from .adapters import probe  # torch, which nothing else here needs
 
-        probe(rng, FORMATS)
+        probe(rng, reported)
+        return
+    if kind == "place":
+        place(rng, folder)
         return
     path = folder / file
     path.write_bytes(content)

@@ -132,6 +132,15 @@ def test_code_that_leaves_the_process_or_cannot_say_why_is_told_too(tmp_path: Pa
     assert (done.exit_code, "raised SystemExit" in done.stderr) == (2, True)
 
 
+@pytest.mark.parametrize("code", ["while True: pass", "def adapter():\n    while True: pass"])
+def test_the_time_limit_covers_what_the_adapter_does_when_it_is_loaded(tmp_path: Path, code: str) -> None:
+    (path := tmp_path / "adapter.py").write_text(code)
+    done = CliRunner().invoke(app, ["probe", str(path), "--time-limit", "0.2"])
+    assert done.exit_code == 2
+    assert f"{path} raised TimeoutError at {path}:{1 + code.count(chr(10))}" in done.output
+    assert "took longer than 0.2 s" in done.output
+
+
 def test_a_probe_that_takes_too_long_is_ended() -> None:
     def advantages(rewards: torch.Tensor) -> torch.Tensor:
         time.sleep(5)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from grpo_doctor.cli import app
-from grpo_doctor.readers import survey
+from grpo_doctor.readers import archive, survey
+from grpo_doctor.readers.log_names import has_name_of_log
 
 from .make import tfevents
 
@@ -85,7 +87,7 @@ def test_pipes_and_devices_are_named_and_not_opened(tmp_path: Path) -> None:
     (tmp_path / "zero.log").symlink_to("/dev/zero")
     (tmp_path / "gone.log").symlink_to(tmp_path / "nowhere")
     (tmp_path / "again.jsonl").symlink_to(tmp_path / "metrics.jsonl")
-    why = {Path(a.source).name: a.why for a in survey(tmp_path).answers if a.fate == "no log"}
+    why = {Path(a.source).name: a.why for a in survey(tmp_path).answers if a.fate != "read"}
     assert why == {
         "pipe.log": "not a regular file",
         "zero.log": "not a regular file",
@@ -138,3 +140,37 @@ def test_unknown_keys_and_settings_are_refused_with_the_nearest(tmp_path: Path) 
     assert (ended.exit_code, "the nearest is temperature" in ended.output) == (2, True)
     ended = CliRunner().invoke(app, ["analyze", str(path), "--map", "my_rwd_total=reward_men"])
     assert (ended.exit_code, "'reward_mean' is" in ended.output) == (2, True)
+
+
+def test_an_archive_beyond_its_limits_is_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path, "metrics.jsonl", log(0.3))
+    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as bomb:
+        bomb.writestr("b.jsonl", "0" * 5_000_000)
+    monkeypatch.setattr(archive, "LARGEST", 1 << 20)
+    (answer,) = survey(tmp_path).unreadable
+    assert "an archive of more than 1 MB of logs" in answer.why
+    monkeypatch.setattr(archive, "MEMBERS", 0)
+    (answer,) = survey(tmp_path).unreadable
+    assert "an archive of 1 files, more than 0" in answer.why
+
+
+def test_a_member_of_an_archive_stays_in_its_folder(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "b.zip", "w") as out:
+        out.writestr("../../escaped.jsonl", log(0.3))
+        out.writestr("/rooted.jsonl", log(0.4))
+    found = survey(tmp_path / "b.zip")
+    assert [Path(run.source).name for run in found.runs] == ["escaped.jsonl", "rooted.jsonl"]
+    assert not list(tmp_path.parent.rglob("escaped.jsonl"))
+    assert not Path("/rooted.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("metrics.jsonl", True), ("train.log.12.gz", True), ("slurm-12.out", True), ("nohup", True), ("log~", True),
+        ("events.out.tfevents.17.host.1.0", True), ("config.json.bak", False), ("train.py", False),
+        ("model-00001-of-00002.safetensors", False), ("._metrics.jsonl", False), ("-1" * 120 + "x.py", False),
+    ],
+)  # fmt: skip
+def test_a_name_is_read_unless_it_rules_a_log_out(name: str, read: bool) -> None:
+    assert has_name_of_log(name) == read

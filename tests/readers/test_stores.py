@@ -193,10 +193,12 @@ def test_zeros_of_clearml_may_be_nan(tmp_path: Path) -> None:
     assert one(path).notes == ["1 of its values are 0, as which ClearML writes a NaN too, unless it is told otherwise"]
 
 
-def test_an_archive_says_what_to_do(tmp_path: Path) -> None:
+def test_an_archive_is_read_as_its_folder_is(tmp_path: Path) -> None:
     path = Path(shutil.make_archive(str(tmp_path / "session"), "zip", MADE / "clearml"))
-    with pytest.raises(ReadError, match="a zip archive: unpack it and name the folder that comes out of it"):
-        read(path)
+    (there,), (here,) = read(path), read(MADE / "clearml")
+    assert there.source == f"{path}/metrics.jsonl"
+    told = [repr((list(run.rows()), run.settings, run.notes)) for run in (there, here)]  # NaN is not NaN
+    assert told[0] == told[1]
 
 
 class AimMetric:

@@ -11,6 +11,7 @@ import re
 from functools import cached_property
 from pathlib import Path
 
+from ...limits import spent
 from ...readers import ReadError
 from ..expression import evaluate, known
 from ..launch import Entry, Launch
@@ -82,6 +83,7 @@ class Definitions(Gathered):
 
     def lookup(self, node: ast.expr) -> ast.expr | None:
         """What a name, ``args.name``, ``CONFIG["name"]`` or ``CONFIG.get("name")`` stands for."""
+        spent()
         self.steps += 1
         if self.steps > PATIENCE:
             return None

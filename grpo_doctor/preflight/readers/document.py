@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from ...limits import OverBudgetError, spent
 from ...readers import ReadError
 from ..frameworks import documents
 from ..launch import MOST, Entry, Launch, Several, Unresolved, scalar
@@ -69,9 +70,10 @@ def _parsed(text: str, suffix: str) -> Launch:
         launch.notes = [f"line {line} is not YAML and was not read" for line in left_out]
         try:
             for key, value, line in _pairs("\n".join(lines), suffix):
+                spent()
                 launch.add(key, value, line)
             return launch
-        except ReadError:
+        except (ReadError, OverBudgetError):
             raise
         except (ValueError, RecursionError, yaml.YAMLError) as error:
             mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
@@ -178,6 +180,7 @@ def _yaml(text: str) -> Iterator[tuple[str, Any, int]]:
     stack: list[_Open] = []
     anchors: dict[str, list[Entry]] = {}
     for event in yaml.parse(text, Loader=_Loader):
+        spent()
         line = event.start_mark.line + 1
         if isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
             if len(stack) == DEEPEST:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ...limits import spent
 from ...readers import ReadError
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=")
@@ -71,6 +72,7 @@ class Lexer:
 
     def statements(self) -> Iterator[Statement]:
         while self.at < len(self.text):
+            spent()
             if not (self._quoted() or self._substitution() or self._aside()):
                 self._plain()
             yield from self.done

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...limits import spent
 from ...report.redaction import one_line
 from ...run import Run, RunBuilder, Sample
 from ..input import Head, Input, NotRead, ReadError
@@ -24,12 +25,20 @@ _TEXTS = (
     "response_text", "output_text",
 )  # fmt: skip
 _PROMPTS = ("prompt", "input", "question", "instruction")
-_REWARDS = ("reward", "score", "rewards", "total_reward", "scalar_reward", "reward_scores")
+_REWARDS = ("reward", "score", "rewards", "total_reward", "reward_total", "scalar_reward", "reward_scores")
 _STEPS = ("step", "global_step", "gen_step", "checkpoint_step")
 _PARQUET = b"PAR1"
 _HEADERS = 2
 """Rows of another type at most that stand before the first completion, such as one of the settings."""
 _MOST = 200_000
+_AT_ONCE = 4_096
+"""Rows of Parquet that are read at once."""
+_LISTED = 256
+"""Values of a list in each of them; rows with longer lists are read fewer at once."""
+_ROOM = 1 << 28
+"""Bytes that the texts of these rows may take."""
+_VALUE = 5
+"""Bytes of a document that take as much memory as a value in a list."""
 _EQUAL = 1e-6
 
 
@@ -101,8 +110,25 @@ def _single(row: dict[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def _parquet(file: Input) -> Iterator[Mapping[str, Any]]:
     with _opened(file) as parquet:
-        for batch in parquet.iter_batches():
-            yield from batch.to_pylist()
+        for number in range(parquet.num_row_groups):
+            size = _rows_at_once(parquet.metadata.row_group(number))
+            for batch in parquet.iter_batches(size, row_groups=[number], use_threads=False):
+                spent(batch.nbytes, "a batch of rows")
+                yield from batch.to_pylist()
+
+
+def _rows_at_once(group: Any) -> int:
+    """How many rows of a row group are read at once, by what its head says of it. Raises `OverBudgetError`.
+
+    A few bytes can hold very long lists, and a long text again and again: one row may hold all the values of a list
+    column, and each row the longest text of a column.
+    """
+    columns = [group.column(place) for place in range(group.num_columns)]
+    values = max((column.num_values for column in columns), default=0)
+    spent(_VALUE * (values - group.num_rows), "a column of lists")
+    texts = [column.total_uncompressed_size for column in columns if column.physical_type.endswith("BYTE_ARRAY")]
+    by_lists = _AT_ONCE * _LISTED * group.num_rows // max(1, values)
+    return max(1, int(min(_AT_ONCE, by_lists, _ROOM // max(1, *texts, 1))))
 
 
 def _names(file: Input) -> list[str]:

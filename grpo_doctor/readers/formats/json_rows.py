@@ -11,7 +11,7 @@ from ...limits import spent
 from ...run import Run
 from ..aliases import resolve
 from ..document import Table, left_out, tables
-from ..input import Head, Input, NotRead
+from ..input import Head, Input, Torn
 from ..row_buffer import Rows
 from ..row_kinds import flat
 from ..settings import declared
@@ -70,7 +70,7 @@ def read(file: Input) -> list[Run]:
         value = documents
     elif not isinstance(value, dict | list):
         value = _salvaged(text)
-        file.notes.append(NotRead("the JSON is torn; the rows before the tear were read"))
+        file.notes.append(Torn("the JSON is torn; the rows before the tear were read"))
     if isinstance(value, dict) and "log_history" in value:
         return [_trainer_state(file, value)]
     format = WANDB_SUMMARY if file.path.name == "wandb-summary.json" else FORMAT

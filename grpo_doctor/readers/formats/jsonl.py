@@ -8,7 +8,7 @@ from typing import Any
 
 from ...run import Run
 from ..document import names_runs, runs_of
-from ..input import Head, Input, NotRead
+from ..input import Head, Input, Torn
 from ..row_buffer import Rows
 from ..values import loaded
 
@@ -42,7 +42,7 @@ def read(file: Input) -> list[Run]:
                 torn = line
                 rows.unreadable(line)
     if torn and torn == last:
-        rows.notes[-1:] = [NotRead(f"line {torn} is torn and was left out: the writer was stopped in the middle of it")]
+        rows.notes[-1:] = [Torn(f"line {torn} is torn and was left out: the writer was stopped in the middle of it")]
     if not len(rows) and (texts := [key for key in _TEXTS if rows.unread.get(key)]):
         from . import console
 

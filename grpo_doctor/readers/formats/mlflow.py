@@ -10,10 +10,10 @@ import re
 from dataclasses import replace
 
 from ...run import Run
-from ..folder import metrics
 from ..input import Head, Input
 from ..row_buffer import Rows
 from ..values import number
+from ..walk import metrics
 
 FORMAT = "mlflow"
 _LINE = re.compile(r"\d{10,13} \S{1,40} -?\d{1,15}")

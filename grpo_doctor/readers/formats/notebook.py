@@ -17,17 +17,17 @@ import numpy as np
 
 from ...run import Run
 from ..aliases import STEP_KEYS, resolve
-from ..folder import distinct
 from ..input import Head, Input, NotRead
 from ..reader import read_input
 from ..settings import declared, setting_value
 from ..source_code import SourceCode
 from ..values import loaded
+from ..views import distinct
 from . import keyvalue
 
 FORMAT = "notebook"
 _PAGE = re.compile(r"\s*(?:<!doctype html|<html|<table|<div)", re.IGNORECASE)
-_TABLE = re.compile(r"^\s*<table\b", re.IGNORECASE | re.MULTILINE)
+_TABLE = re.compile(r"^[^\S\n]*+<table\b", re.IGNORECASE | re.MULTILINE)
 """A table of a page among other lines, as it is pasted below a question."""
 _TOKEN = re.compile(r"<(/?)(table|tr|td|th|pre)\b[^<>]*>|<[^<>]*>|[^<]+|<", re.IGNORECASE)
 
@@ -64,7 +64,7 @@ def read(file: Input) -> list[Run]:
             NotRead(f"none of the {len(cells) - 1} tables of the page has a column of steps and a metric")
         )
     else:
-        nothing.notes.append("no metric was found in " + ("the page" if page else "the outputs of its cells"))
+        nothing.notes.append("no metric was recognised in " + ("the page" if page else "the outputs of its cells"))
     return [nothing]
 
 

@@ -20,6 +20,8 @@ from ..values import loaded, whole
 
 FORMAT = "sqlite"
 _MAGIC = b"SQLite format 3\0"
+_LONGEST = 1 << 24
+"""Bytes of a value or a row at most."""
 TRACKIO, MLFLOW = "trackio", "mlflow"
 
 
@@ -30,8 +32,11 @@ def sniff(head: Head) -> int:
 def read(file: Input) -> list[Run]:
     try:
         with _opened(file) as store:
+            _refuse_damaged(file, store)
             columns = {name for _, name, *_ in store.execute("pragma table_info(metrics)")}
-            if {"run_id", "step", "metrics"} <= columns:
+            if not all(_holds_rows(store, name) for name in ("metrics", "configs", "params")):
+                columns = set()
+            if {"run_name", "step", "metrics"} <= columns:
                 return _runs(file, TRACKIO, _trackio(store), _configs(store))
             if {"run_uuid", "step", "key", "value", "is_nan"} <= columns:
                 return _runs(file, MLFLOW, _mlflow(store), _params(store))
@@ -59,8 +64,28 @@ def _opened(file: Input) -> Iterator[sqlite3.Connection]:
         with closing(
             sqlite3.connect(f"file:{quote(str(path))}?mode=ro{'' if live else '&immutable=1'}", uri=True)
         ) as c:
-            c.set_progress_handler(_over, 100_000)  # a view of a crafted store may go on for ever
+            for pragma in ("trusted_schema = off", "cell_size_check = on", "mmap_size = 0"):
+                c.execute(f"pragma {pragma}")
+            c.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
+            c.set_progress_handler(_over, 1_000)
             yield c
+
+
+def _refuse_damaged(file: Input, store: sqlite3.Connection) -> None:
+    """Raises `ReadError` where the pages of the store contradict each other, as SQLite advises for foreign files."""
+    store.execute("pragma ignore_check_constraints = on")
+    ((found,),) = store.execute("pragma quick_check(1)").fetchall()
+    if found != "ok":
+        raise ReadError(f"{file.source}: not a whole SQLite file: {' '.join(str(found).split())}")
+
+
+def _holds_rows(store: sqlite3.Connection, name: str) -> bool:
+    """Whether a table, if it is there, holds its rows: those of a view, a virtual table or a generated column are
+    computed, for ever or larger than memory where somebody means it."""
+    for kind, sql in store.execute("select type, sql from sqlite_master where name = ? collate nocase", (name,)):
+        if kind != "table" or str(sql).lower().startswith("create virtual"):
+            return False
+    return not any(hidden for *_, hidden in store.execute(f"pragma table_xinfo({name})"))
 
 
 def _over() -> bool:
@@ -90,18 +115,20 @@ def _runs(file: Input, format: str, found: _Rows, settings: dict[str, dict[str, 
 
 def _trackio(store: sqlite3.Connection) -> _Rows:
     """One row a call of ``trackio.log``, its metrics as JSON; NaN as text."""
-    for name, run, step, metrics in store.execute("select run_name, run_id, step, metrics from metrics order by id"):
+    for name, step, metrics in store.execute("select run_name, step, metrics from metrics order by rowid"):
         row = loaded(_text(metrics))
         if isinstance(row, dict):
-            yield str(name or run), whole(step), row
+            yield str(name), whole(step), row
 
 
 def _configs(store: sqlite3.Connection) -> dict[str, dict[str, Any]]:
     found = {}
-    for name, run, config in store.execute("select run_name, run_id, config from configs"):
+    if not store.execute("pragma table_info(configs)").fetchone():
+        return {}
+    for name, config in store.execute("select run_name, config from configs"):
         settings = loaded(_text(config))
         if isinstance(settings, dict):
-            found[str(name or run)] = settings
+            found[str(name)] = settings
     return found
 
 

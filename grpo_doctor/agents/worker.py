@@ -1,0 +1,90 @@
+"""One call of the server in a process of its own: what it executes, takes or never finishes ends with the process.
+
+It reads a `Call` as a line of JSON from standard input and writes an `Answer` to standard output; what anything else
+prints goes to standard error. It ends when the server does, which closes its standard input.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from io import FileIO
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import msgspec
+
+from ..fault_isolation import bug, words_of
+from ..probes import AdapterError
+from ..report.redaction import one_line
+from . import answers
+
+PATHS = frozenset({"path", "base", "new", "adapter"})
+"""The arguments of `answers` that are paths."""
+
+
+class Call(msgspec.Struct):
+    """What is asked: a function of `answers` with its arguments, and the folders in which paths may lie."""
+
+    name: str
+    arguments: dict[str, Any]
+    folders: list[str]
+
+
+class Answer(msgspec.Struct):
+    """What came of it: a result, or one line that says why there is none."""
+
+    result: Any = None
+    error: str = ""
+
+
+def main() -> None:
+    """Answers the one call, and leaves standard input and output to nobody else."""
+    server = os.fdopen(os.dup(0), "rb", buffering=0)
+    call = msgspec.json.decode(server.readline(), type=Call)
+    Thread(target=_end_with, args=(server,), daemon=True).start()
+    with os.fdopen(os.dup(1), "wb") as output, open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+        os.dup2(2, 1)
+        output.write(msgspec.json.encode(answered(call)) + b"\n")
+
+
+def _end_with(server: FileIO) -> None:
+    """Ends this process, and what it started, when the server ends."""
+    server.read()
+    os.killpg(0, signal.SIGKILL) if os.name == "posix" else os._exit(1)
+
+
+def answered(call: Call) -> Answer:
+    """The result of a call, or one line; an adapter may raise anything, and may leave."""
+    try:
+        for name, word in call.arguments.items():
+            if name in PATHS:
+                _refuse(name, word, [Path(folder) for folder in call.folders])
+        return Answer(getattr(answers, call.name)(**call.arguments))
+    except (ValueError, OSError, AdapterError) as error:
+        return Answer(error=one_line(str(error)))
+    except Exception as error:  # noqa: BLE001 - the boundary of the process: an error of grpo-doctor is one line
+        return Answer(error=one_line(f"this is a bug in grpo-doctor, not in your run: {bug(error)}"))
+    except BaseException as error:  # noqa: BLE001 - only code of the user's raises these
+        return Answer(error=one_line(f"the adapter raised {type(error).__name__}: {words_of(error)}"))
+
+
+def _refuse(name: str, word: str, folders: list[Path]) -> None:
+    """Refuses what is no path of a file or folder in the allowed folders. Raises `ValueError`."""
+    if not word.strip() or "\0" in word:
+        raise ValueError(f"{name}: {word!r} is not a path; name a file or a folder")
+    if word.startswith("~"):
+        raise ValueError(f"{name}: {word}: ~ is not expanded; write the whole path")
+    path = Path(word)
+    place = path.resolve()
+    if not any(place.is_relative_to(folder) for folder in folders):
+        raise ValueError(
+            f"{name}: {word} is outside the workspace ({', '.join(map(str, folders))}); ask the user to start the "
+            "server with --allow FOLDER if it may be read"
+        )
+    if not path.exists():
+        raise ValueError(f"{name}: {word}: no such file or folder")
+    if not (path.is_file() or path.is_dir()):
+        raise ValueError(f"{name}: {word} is a pipe, a socket or a device; name a file or a folder")

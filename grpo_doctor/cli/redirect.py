@@ -1,0 +1,23 @@
+"""Redirects of HTTP that leave the key behind where they lead to another host."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, Request
+
+
+class WithoutKey(HTTPRedirectHandler):
+    """Follows redirects; only one to the same scheme, host and port carries ``Authorization``."""
+
+    def redirect_request(self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Request | None:
+        """The request to follow up with, if any."""
+        followed = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if followed is not None and _origin(newurl) != _origin(req.full_url):
+            followed.remove_header("Authorization")
+        return followed
+
+
+def _origin(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc

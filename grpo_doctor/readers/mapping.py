@@ -1,0 +1,29 @@
+"""What a user maps: keys of the log to record fields, of which both have to exist."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+from ..config import ConfigError
+from ..series.derived import MEANINGS
+
+
+def refuse_unknown_fields(mapping: Mapping[str, str]) -> None:
+    """Refuses a mapping of a key to what is not a record field. Raises `ConfigError`."""
+    for key, name in mapping.items():
+        if name not in MEANINGS:
+            closest = difflib.get_close_matches(name, MEANINGS, 1)
+            near = f", {closest[0]!r} is" if closest else ""
+            raise ConfigError(
+                f"--map {key}={name}: {name!r} is no record field{near}; `grpo-doctor checks --fields` lists them"
+            )
+
+
+def refuse_unknown_keys(mapping: Mapping[str, str], known: set[str]) -> None:
+    """Refuses a mapping of a key that no log holds. Raises `ConfigError`."""
+    for key, name in mapping.items():
+        if key not in known:
+            near = difflib.get_close_matches(key, known, 1, 0.5)
+            hint = f"; the nearest is {near[0]!r}" if near else ""
+            raise ConfigError(f"--map {key}={name}: no log holds this key{hint}")

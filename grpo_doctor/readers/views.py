@@ -1,0 +1,333 @@
+"""Views of one run: which files show a run that another file shows too, so that it is counted once.
+
+Two files are views of one run where the same steps hold the same values: a CSV derived from the log, TensorBoard
+alongside the console, the trainer_state of an earlier checkpoint. Single rows may differ, as a last average does. Rows
+that differ in a block, or a run that goes on where the other one ends, are another run: a copy of its beginning that
+collapsed later must be judged. What only a view holds is judged with the run. Folders and fleets ask the same `Views`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from ..run import Run, RunBuilder, Sample, non_finite
+from .input import NotRead
+
+COMPARED = (
+    "reward_mean",
+    "loss",
+    "grad_norm",
+    "entropy_mean",
+    "kl",
+    "response_length_mean",
+    "policy_loss",
+    "eval_score",
+)
+_ENOUGH = 3
+"""Values that two runs must share before they may be views of one."""
+_BLOCK = 3
+"""Rows in a row that differ, or that only one of two runs has at its end, from which they are two runs."""
+TRAINING = frozenset(("rl", "supervised", "preference"))
+
+
+def distinct(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
+    """The runs without second views, each with the samples and settings of all its views; and view to what it shows."""
+    told, second = _told(runs)
+    views = Views()
+    for run in sorted(told, key=_fullness, reverse=True):
+        same = views.of(run)
+        if same is None and (half := next((other for other in views.kept if _halves(other, run)), None)) is not None:
+            half.columns |= {name: column for name, column in run.columns.items() if name not in half.columns}
+            half.mapping |= run.mapping
+            half.unread |= run.unread
+            half.run_type = "rl"
+            half.notes.append(f"{run.source} holds the other half of this run: rollouts and updates are logged apart")
+            second[file_of(run.source)] = half.source
+            continue
+        if same is None:
+            views.keep(run)
+            continue
+        taken = _adopt(same, run)
+        read = f"; {', '.join(taken)} was read from it" if taken else ""
+        same.notes.append(f"{run.source} is another view of this run and was not counted again{read}")
+        same.notes += [NotRead(f"{run.source}: {note}") for note in run.notes if isinstance(note, NotRead)]
+        second[file_of(run.source)] = same.source
+        for name, value in run.settings.items():
+            same.settings.setdefault(name, value)
+        if same.run_type == "supervised" and run.run_type in TRAINING:
+            same.run_type = run.run_type  # it holds what the other view leaves out
+    return sorted(views.kept, key=lambda run: natural(run.source)), second
+
+
+_ROLLED = frozenset("reward_mean success_rate response_length_mean truncated_rate".split())
+_UPDATED = frozenset("loss policy_loss grad_norm learning_rate".split())
+_FEWEST = 3
+
+
+def _halves(run: Run, other: Run) -> bool:
+    """Whether two files of one folder are the rollouts and the updates of one run: the same steps, nothing twice."""
+    if Path(file_of(run.source)).parent != Path(file_of(other.source)).parent or len(run) < _FEWEST:
+        return False
+    if not np.array_equal(run.steps, other.steps) or run.columns.keys() & other.columns.keys() & (_ROLLED | _UPDATED):
+        return False
+    rolled = [bool(one.columns.keys() & _ROLLED) for one in (run, other)]
+    updated = [bool(one.columns.keys() & _UPDATED) for one in (run, other)]
+    return rolled == [not held for held in updated] and rolled[0] != rolled[1]
+
+
+class Views:
+    """The runs that were kept, and which of them a further run is a view of.
+
+    Only runs that share a good part of their figures are compared row by row, and those are found by hashes: comparing
+    each with each would take a folder of thousands of runs an hour.
+    """
+
+    def __init__(self) -> None:
+        self.kept: list[Run] = []
+        self._places: dict[int, list[int]] = {}
+        self._folders: dict[str, list[int]] = {}
+        self._asked: tuple[Run | None, list[int]] = (None, [])
+
+    def of(self, run: Run) -> Run | None:
+        """The kept run that this one shows too; None where it is a run of its own."""
+        return next((self.kept[place] for place in self._near(run) if same_run(self.kept[place], run)), None)
+
+    def keep(self, run: Run) -> None:
+        place = len(self.kept)
+        self.kept.append(run)
+        self._folders.setdefault(_folder(run), []).append(place)
+        for key in self._hashes(run):
+            found = self._places.setdefault(key, [])
+            if len(found) <= _MOST_ALIKE:
+                found.append(place)
+
+    def _near(self, run: Run) -> list[int]:
+        """The kept runs that may be views of the same, the likeliest first."""
+        if run.format == "completions":
+            above = [*Path(_folder(run)).parents, Path(_folder(run))]
+            return sorted(chain.from_iterable(self._folders.get(str(folder), ()) for folder in above))
+        found = [places for key in self._hashes(run) if len(places := self._places.get(key, ())) <= _MOST_ALIKE]
+        least = max(_ENOUGH, _SHARE * len(found))
+        return [place for place, times in Counter(chain.from_iterable(found)).most_common() if times >= least]
+
+    def _hashes(self, run: Run) -> list[int]:
+        """The hashes of a run, kept from when it was asked for until it is kept."""
+        if self._asked[0] is not run:
+            self._asked = run, _hashes(run)
+        return self._asked[1]
+
+
+_MOST_ALIKE = 20
+"""Runs that may share a figure before it says nothing of which run it is."""
+_SHARE = 0.05
+"""Part of a run's telling figures that a view of it shares at least: of runs with noise, one in a hundred is shared."""
+
+
+def _hashes(run: Run) -> list[int]:
+    """The figures of a run at its steps to three digits, and those of its first rows whatever their steps are."""
+    names = [(number, name) for number, name in enumerate(COMPARED) if name in run.columns]
+    if not names or not len(run):
+        return []
+    rows = np.array(view_rows(run), np.int64)
+    numbers = np.array([number for number, _ in names])[:, None]
+    digits = _three_digits(np.array([run.columns[name][rows] for _, name in names], float))
+    first = -1 - len(run) * _ENOUGH - rows[:_ENOUGH]
+    at_steps = _mixed(numbers, run.steps[rows], digits)[digits != 0]
+    at_rows = _mixed(numbers, first, digits[:, :_ENOUGH])[digits[:, :_ENOUGH] != 0]
+    hashes = np.concatenate((at_steps, at_rows))
+    if len(hashes) > _MOST_HASHES:
+        hashes = hashes[hashes >> np.uint64(62) == 0]  # the same ones of each run
+    found: list[int] = hashes.tolist()
+    return found
+
+
+_MOST_HASHES = 256
+"""Figures of a run beyond which a quarter of them will do."""
+
+
+def _three_digits(values: np.ndarray) -> np.ndarray:
+    """Values as whole numbers that are equal where three significant digits are; 0 where there is no value."""
+    known = np.isfinite(values) & (values != 0)
+    exponent = np.floor(np.log10(np.abs(np.where(known, values, 1.0))))
+    mantissa = np.rint(np.where(known, values, 0.0) / 10.0 ** (exponent - 2))
+    carried = np.abs(mantissa) == 1000  # 9.996 is 10.0
+    mantissa, exponent = np.where(carried, mantissa / 10, mantissa), exponent + carried
+    return np.where(known, (exponent + 400) * 4096 + mantissa + 1000, 0).astype(np.int64)
+
+
+def _mixed(number: np.ndarray, at: np.ndarray, digits: np.ndarray) -> np.ndarray:
+    """One hash of metric, place and figure (multiplicative, Knuth, TAOCP 3, 6.4)."""
+    mixed: np.ndarray = (at * len(COMPARED) + number).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= digits.astype(np.uint64) * np.uint64(0xC2B2AE3D27D4EB4F)
+    return mixed * np.uint64(0x9E3779B97F4A7C15)
+
+
+def view_rows(run: Run) -> list[int]:
+    """The rows by which views of one run are found and told from others: first, last and round steps."""
+    rows = len(run)
+    round_steps = np.flatnonzero(run.steps[_ANCHORS:] % _ROUND == 0) + _ANCHORS
+    last = range(max(rows - _ANCHORS, _ANCHORS), rows)
+    return sorted({*range(min(_ANCHORS, rows)), *round_steps[: 3 * _ANCHORS].tolist(), *last})
+
+
+_ANCHORS = 64
+_ROUND = 50
+
+
+def _told(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
+    """Files of TensorBoard or of completions in one folder are one run, unless they tell the same steps otherwise."""
+    out: list[Run] = []
+    groups: dict[tuple[str, str], list[list[Run]]] = {}
+    for run in runs:
+        if run.format not in ("tensorboard", "completions"):
+            out.append(run)
+            continue
+        parts = groups.setdefault((run.format, str(Path(run.source).parent)), [])
+        group = next((group for group in parts if not any(_contradict(other, run) for other in group)), None)
+        if group is None:
+            parts.append([run])
+        else:
+            group.append(run)
+    parts = [group for found in groups.values() for group in found]
+    part_of = {run.source: group[0].source for group in parts for run in group[1:]}
+    return out + [joined(group) for group in parts], part_of
+
+
+def _contradict(one: Run, other: Run) -> bool:
+    """Whether two files hold other figures at the same steps, and neither goes on where the other ends."""
+    if one.format == "completions":
+        return False
+    steps, here, there = np.intersect1d(one.steps, other.steps, return_indices=True)
+    if len(steps) <= 0.5 * min(len(one), len(other)):
+        return False
+    shared = [name for name in one.columns.keys() & other.columns.keys() if one.columns[name].dtype != object]
+    a = np.array([one.columns[name][here] for name in shared])
+    b = np.array([other.columns[name][there] for name in shared])
+    both = np.isfinite(a) & np.isfinite(b)
+    return bool(both.any() and not np.isclose(a[both], b[both], rtol=1e-3).all())
+
+
+def joined(runs: list[Run]) -> Run:
+    """Runs that are parts of one, in the order of their files."""
+    if len(runs) == 1:
+        return runs[0]
+    builder = RunBuilder(runs[0].source, runs[0].format)
+    samples: dict[int, list[Sample]] = {}
+    for run in runs:
+        for row, held in run.samples.items():
+            samples.setdefault(int(run.steps[row]), []).extend(held)
+        builder.extend(run.steps, run.columns, run.lines, None, run.events)
+    whole = builder.finish()
+    whole.run_type = max(runs, key=len).run_type
+    for run in runs:
+        whole.mapping |= run.mapping
+        whole.settings = {**run.settings, **whole.settings}
+        whole.notes += run.notes
+        for key, count in run.unread.items():
+            whole.unread[key] = whole.unread.get(key, 0) + count
+    for row, step in enumerate(whole.steps.tolist()):
+        if step in samples:
+            whole.samples[row] = samples.pop(step)
+    return whole
+
+
+def _adopt(run: Run, view: Run) -> list[str]:
+    """Takes over what only a view holds: columns, with what is not finite in them, and the samples of completions.
+
+    Returns the columns that it took.
+    """
+    rows = {step: row for row, step in enumerate(run.steps.tolist())}
+    pairs = [(rows[step], row) for row, step in enumerate(view.steps.tolist()) if step in rows]
+    if not pairs and len(run) == len(view):
+        pairs = [(row, row) for row in range(len(run))]
+    new = sorted(view.columns.keys() - run.columns.keys()) if pairs else []
+    lost = view.not_finite()
+    here, there = (np.array(side, np.int64) for side in zip(*pairs, strict=True)) if pairs else ((), ())
+    for name in new:
+        column = view.columns[name]
+        run.columns[name] = np.full(len(run), None if column.dtype == object else np.nan, column.dtype)
+        run.columns[name][here] = column[there]
+    for at, row in pairs:
+        for name in (name for name in new if (row, name) in lost):
+            run.events.setdefault(at, []).append(non_finite(name, view.columns[name][row]))
+        if view.format == "completions":
+            run.samples.setdefault(at, []).extend(view.samples.get(row, []))
+    run.mapping |= {key: name for key, name in view.mapping.items() if name in new}
+    return new
+
+
+def _fullness(run: Run) -> tuple[bool, int]:
+    known = sum(int((~np.isnan(c)).sum()) for c in run.columns.values() if c.dtype != object)
+    return run.format != "completions", known
+
+
+def same_run(one: Run, other: Run) -> bool:
+    """Whether ``other`` shows what ``one`` does: the same steps hold the same values, or the same rows where one of
+    them has no steps, and it does not go on where that one ends."""
+    if not len(one) or not len(other):
+        return False
+    steps, here, there = np.intersect1d(one.steps, other.steps, return_indices=True)
+    if other.format == "completions":
+        return len(steps) > 0 and Path(_folder(one)) in (Path(_folder(other)), *Path(_folder(other)).parents)
+    rows = np.arange(len(one))
+    if len(one) == len(other) >= _ENOUGH and _agree(one, other, rows, rows):
+        return True
+    shared = len(steps) >= max(_ENOUGH, 0.5 * min(len(one), len(other))) and _agree(one, other, here, there)
+    return shared and int((other.steps > one.steps.max()).sum()) < _BLOCK
+
+
+def _agree(one: Run, other: Run, here: np.ndarray, there: np.ndarray) -> bool:
+    """Whether shared fields that move hold the same values, as far as they are printed."""
+    telling = 0
+    for name in COMPARED:
+        if name not in one.columns or name not in other.columns:
+            continue
+        a, b = one.columns[name][here], other.columns[name][there]
+        if _broke(one, name, here, b) or _broke(other, name, there, a):
+            return False
+        known = np.isfinite(a) & np.isfinite(b)
+        if known.sum() < _ENOUGH:
+            continue
+        a, b = a[known], b[known]
+        if _part(~np.isclose(a, b, rtol=2e-3, atol=6e-4)):
+            return False
+        telling += len(np.unique(a)) if np.ptp(a) > 2e-3 else 0
+    return telling >= _ENOUGH
+
+
+def _part(differ: np.ndarray) -> bool:
+    """Whether rows differ as those of two runs do: in more than a few, in a block, or at the end."""
+    if not differ.any():
+        return False
+    at = np.flatnonzero(differ)
+    block = len(at) >= _BLOCK and bool((at[_BLOCK - 1 :] - at[: 1 - _BLOCK] == _BLOCK - 1).any())
+    return block or bool(differ[-1]) or float(differ.mean()) > 0.05
+
+
+def _broke(run: Run, name: str, rows: np.ndarray, others: np.ndarray) -> bool:
+    """Whether a run broke off into NaN where another one goes on with numbers: a twin that fell, no second view."""
+    broken = {row for row, field in run.not_finite() if field == name}
+    return bool(broken) and bool((np.isin(rows, list(broken)) & np.isfinite(others)).any())
+
+
+def _folder(run: Run) -> str:
+    """The folder of the file of a run."""
+    return str(Path(os.path.abspath(run.source)).parent)
+
+
+def file_of(source: str) -> str:
+    """The file of a run that is named ``FILE (name)`` because its file holds several."""
+    return source[: source.rindex(" (")] if source.endswith(")") and " (" in source else source
+
+
+def natural(name: str) -> list[tuple[bool, int, str]]:
+    """The order of names in which 2 comes before 10."""
+    parts = re.split(r"(\d{1,18})", name)
+    return [(part.isdigit() and part.isascii(), int(part) if part.isascii() and part.isdigit() else 0, part)
+            for part in parts]  # fmt: skip

@@ -1,0 +1,78 @@
+"""Which folders of a user's own checks may be executed: those that the user trusts, as they were when trusted.
+
+A configuration file comes with the repository that is looked at, so naming a folder in it is not a permission. The
+permission is given on the command line, in the environment, or in a file of the user's own, by path and content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import msgspec
+
+from .config import Config, ConfigError
+
+
+def trusted(config: Config) -> tuple[Path, ...]:
+    """The folders of checks that the settings name. Raises `ConfigError` where one may not be executed."""
+    if config.checks and not config.trust_checks:
+        known = read()
+        for folder in config.checks:
+            _refuse_untrusted(folder, config.origin, known)
+    return tuple(config.checks)
+
+
+def _refuse_untrusted(folder: Path, origin: str, known: dict[str, str]) -> None:
+    place = str(folder.resolve())
+    if place in known and known[place] == digest(folder):
+        return
+    why = "has changed since it was trusted" if place in known else "is not trusted"
+    raise ConfigError(
+        f"{origin}: checks: {place} holds Python that would be executed, and it {why}; read it, then run "
+        f"`grpo-doctor trust {place}`, or pass --trust-checks for this call"
+    )
+
+
+def store() -> Path:
+    """The file that names the trusted folders. Raises `ConfigError` where the user has no home directory."""
+    given = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    base = given if given.is_absolute() else Path(os.path.expanduser("~")) / ".config"
+    if not base.is_absolute():  # a path below the current folder could come with the repository
+        raise ConfigError("no home directory is known; set XDG_CONFIG_HOME, or pass --trust-checks")
+    return base / "grpo-doctor" / "trusted-checks.json"
+
+
+def read() -> dict[str, str]:
+    """The digest of each trusted folder by its absolute path. Raises `ConfigError`."""
+    path = store()
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{path}: {error}; remove it, and trust the folders again") from None
+
+
+def digest(folder: Path) -> str:
+    """A hash over the names and contents of all files in a folder. Raises `ConfigError` where it cannot be known.
+
+    Compiled files in ``__pycache__`` are left out: the catalogue never reads them for a user's own checks.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"{folder}: not a folder of checks; see checks in [tool.grpo-doctor]")
+    found = hashlib.sha256()
+    try:
+        for path in sorted(folder.rglob("*")):
+            name = path.relative_to(folder)
+            if path.is_symlink() and path.is_dir():
+                raise ConfigError(f"{path}: a link to a folder cannot be trusted; put the files into {folder}")
+            if path.is_file() and "__pycache__" not in name.parts:
+                content = hashlib.sha256(path.read_bytes()).hexdigest()
+                found.update(f"{content} {name.as_posix()}\0".encode("utf-8", "surrogateescape"))
+    except OSError as error:
+        raise ConfigError(f"{error.filename or folder}: {error.strerror}") from None
+    return found.hexdigest()
