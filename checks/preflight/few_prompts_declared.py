@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.series import Column
+from grpo_doctor.series import Column, where
 
 
 @check("CFG033", severity="info", explains=("ADV012",), remedies=("more-prompts-per-update",))
@@ -28,8 +28,9 @@ def few_prompts_declared(prompts: Column = any_of("settings.prompts_per_update")
     """
     return fires(
         prompts < prompts_below,
-        "Each update uses {prompts:.3g} prompts.",
+        "Each update uses {prompts:.3g} prompt{plural}.",
         hold=(1, 1),
         warning=prompts <= 1,
         prompts=prompts,
+        plural=where(prompts == 1, "", "s"),
     )

@@ -49,6 +49,14 @@ class Several(Unresolved):
         return made
 
 
+class Items(list[Any]):
+    """The items of a list, with the line of each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[int] = []
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One setting: the key as written, dotted where it is nested, its value, and the line where it stands.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 
 from ..limits import OverBudgetError, spending
@@ -12,7 +12,7 @@ from ..readers import ReadError
 from ..readers.input import Input
 from .configuration import Configuration, understand
 from .frameworks import HAND_WRITTEN, frameworks
-from .launch import LARGEST_SCRIPT, Command, Entry, Launch
+from .launch import LARGEST_SCRIPT, Command, Entry, Items, Launch
 from .readers import dockerfile, justfile
 from .readers.document import read_document
 from .readers.includes import documents
@@ -120,10 +120,11 @@ def _of_document(found: list[Launch]) -> Iterator[Command]:
         if isinstance(value, list) and sum(str(word).startswith("--") for word in value) > 1:
             yield Command([str(word) for word in value], entry.line)
             continue
-        for text in value if isinstance(value, list) else [value]:
+        lines = value.lines if isinstance(value, Items) else repeat(entry.line)
+        for text, line in zip(value if isinstance(value, list) else [value], lines, strict=False):
             if isinstance(text, str) and _COMMAND.search(text) and _PASSES.search(text):
                 text = _INPUT.sub(lambda said: str(given.get(said[1], said[0])), text)
-                yield Command(text, entry.line - ("\n" not in text))
+                yield Command(text, line - ("\n" not in text))
 
 
 def _inner(found: list[Launch], path: Path) -> list[Launch]:
@@ -141,6 +142,7 @@ def _commands(held: Iterable[Command], path: Path, written: Mapping[str, str] | 
         for launch in launches:
             if isinstance(said, str):
                 launch.entries = [Entry(e.key, e.value, e.line and e.line + before) for e in launch.entries]
+                launch.severed = [line + before for line in launch.severed]
             if launch.program != ENVIRONMENT and (launch.entries or launch.elsewhere):
                 found.append(launch)
     return found
@@ -218,6 +220,7 @@ def _markdown(text: str, path: Path) -> list[Launch]:
         for launch in launches:
             launch.entries = [Entry(e.key, e.value, e.line and e.line + block.before) for e in launch.entries]
             launch.line += block.before if launch.line else 0
+            launch.severed = [line + block.before for line in launch.severed]
             launch.broken = None  # an excerpt may end anywhere
             if launch.entries and not launch.program:
                 launch.complete = False

@@ -37,9 +37,7 @@ _SIGNS = (
     ),
     _sign("interrupted", "an interrupt", r"KeyboardInterrupt|\bSIGINT\b|Interrupted by user"),
     _sign("time limit", "a time limit", r"DUE TO TIME LIMIT|\bwalltime\b.{0,40}exceeded"),
-    _sign(
-        "killed", "a kill from outside by the scheduler", r"DUE TO PREEMPTION|\bpreempted\b|\brequeued\b"
-    ),
+    _sign("killed", "a kill from outside by the scheduler", r"DUE TO PREEMPTION|\bpreempted\b|\brequeued\b"),
     _sign(
         "collective timeout",
         "a hang of a collective operation",

@@ -166,3 +166,12 @@ def test_the_evidence_names_every_framework_that_has_some(tmp_path: Path) -> Non
     found = only(tmp_path, "a.yaml", "rl: grpo\ntrl: {num_generations: 8}\nmicro_batch_size: 1\n")
     scores = {of: sum(clue.weight for clue in found.clues if clue.of == of) for of in ("axolotl", "TRL")}
     assert scores["axolotl"] > scores["TRL"] > 0
+
+
+def test_a_line_without_a_backslash_is_named_by_its_line_in_the_document(tmp_path: Path) -> None:
+    text = "name: job\nrun: |\n  set -e\n  trl grpo --num_generations 8 \\\n    --beta 0.1\n    --learning_rate 1e-6\n"
+    diagnosis = judge(only(tmp_path, "a.yaml", text), "a.yaml")
+    assert [(f.code, f.lines) for f in diagnosis.findings if f.severity == "error"] == [("CFG047", [6])]
+    listed = "commands:\n  - pip install trl\n  - |\n    trl grpo --num_generations 8 \\\n      --beta 0.1\n      --learning_rate 1e-6\nlast: 1\n"
+    found = only(tmp_path, "b.yaml", listed)
+    assert (found.lines["group_size"], found.lines["cannot_run"]) == (4, 6)

@@ -15,7 +15,7 @@ import yaml
 from ...limits import OverBudgetError, spent
 from ...readers import ReadError
 from ..frameworks import documents
-from ..launch import MOST, Entry, Launch, Several, Unresolved, scalar
+from ..launch import MOST, Entry, Items, Launch, Several, Unresolved, scalar
 from .nearby_files import beside, text_of
 
 _REFERENCE = re.compile(r"\$\{([\w.\-]+)\}")
@@ -225,7 +225,7 @@ class _Open:
         self.path, self.mapping, self.anchor = path, mapping, anchor
         self.key: str | None = None
         self.count = 0
-        self.items: list[Any] = []
+        self.items = Items()
         self.found: list[Entry] = []
 
     def here(self) -> str:
@@ -244,6 +244,7 @@ class _Open:
         if self.mapping:
             return [Entry(self.here(), value, line)]
         self.items.append(value)
+        self.items.lines.append(line)
         if len(self.items) > MOST:
             raise ReadError(f"more than {MOST} items in a list, so no configuration")
         return []
@@ -257,7 +258,8 @@ class _Open:
 
     def all_items(self, line: int) -> list[Entry]:
         """Its entries; those of a sequence of scalars are one list."""
-        return [Entry(self.path, self.items, line), *self.found] if self.items or not self.mapping else self.found
+        first = self.items.lines[0] if self.items else line
+        return [Entry(self.path, self.items, first), *self.found] if self.items or not self.mapping else self.found
 
 
 def _unwrap(launch: Launch) -> None:
