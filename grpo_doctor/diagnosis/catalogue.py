@@ -27,6 +27,8 @@ from .declare import take_loaded
 from .remedies import REMEDIES
 
 _HERE = Path(__file__).parents[1]
+FORMER = {"config": "preflight"}
+"""Families under the name that they had before."""
 _LOADING = RLock()
 """Held while checks are loaded: a leaf declares its check into one shared place."""
 P = ParamSpec("P")
@@ -185,7 +187,7 @@ class Catalogue:
 
     def select(self, select: Iterable[str] = (), ignore: Iterable[str] = (), preview: bool = False) -> Catalogue:
         """The checks that ``select`` names (all, if it names none) less those that ``ignore`` names."""
-        chosen, unwanted = list(select), list(ignore)
+        chosen, unwanted = ([FORMER.get(word, word) for word in words] for words in (select, ignore))
         for word in (*chosen, *unwanted):
             if not any(self.matches(c, [word]) for c in self.checks.values()):
                 raise CheckError(f"no check, name or family is called {word!r}; see `grpo-doctor checks`")
