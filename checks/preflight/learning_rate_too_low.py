@@ -62,4 +62,5 @@ def learning_rate_too_low(
         warning=adam & ((adapter & (rate <= adapter_warning)) | (full & (rate <= full_warning))),
         rate=rate,
         what=where(adapter, "an adapter", "the policy"),
+        too_low=1,
     )
