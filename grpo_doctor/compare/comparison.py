@@ -171,7 +171,7 @@ def _measure(found: Comparison, series: Mapping[str, Aligned]) -> None:
     found.partings = partings(followed)
     broken = first_not_finite(found.base.runs, found.new.runs)
     if broken is not None and found.by == "step":
-        found.partings = sorted([*found.partings, broken], key=lambda p: (p.at, p.known))
+        found.partings = sorted([*found.partings, broken], key=lambda p: p.at)
     varied = {name: a for name, a in series.items() if len(np.unique(a.base)) > 1 or len(np.unique(a.new)) > 1}
     found.recorded = len(varied)
     found.unequal = first_unequal(varied)
