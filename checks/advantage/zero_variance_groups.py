@@ -120,7 +120,7 @@ def zero_variance_groups(
         "{share:.1%} of the groups of the last {rows} steps have rewards that are all equal, so they teach nothing "
         "({whole_run:.1%} over the run{chance}){unpaid}.",
         info=alarm,
-        error=(grave & (dead > most)) | (never & (row(dead_share) >= 2 * rows) & ~reward_solved),
+        error=(grave & (dead > most)) | (never & (row(dead_share) >= 2 * rows) & ~reward_solved & (top > floor)),
         critical=grave & (dead >= 1.0),
         clear=3,
         suffered=lasting,

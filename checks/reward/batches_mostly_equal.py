@@ -1,7 +1,20 @@
 import math
 
 from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.series import Column, baseline, best, isnan, latest, moving_mean, previous, row, total, where, words
+from grpo_doctor.series import (
+    Column,
+    baseline,
+    best,
+    isnan,
+    latest,
+    lowest,
+    moving_mean,
+    previous,
+    row,
+    total,
+    where,
+    words,
+)
 
 
 @check(
@@ -55,7 +68,8 @@ def batches_mostly_equal(
     - `rows`: last rewards of which as many must be without spread; twice as many must be recorded.
     - `mostly_share`: share of batches without spread, 0 to 1, from which rewards are mostly equal.
     - `pinned_share`: the same, where those batches have all one and the same reward below 0.
-    - `many`: rewards from which batches that are mostly equal are an error: so many have taught next to nothing.
+    - `many`: rewards from which batches that are mostly equal are an error: so many have taught next to nothing (a
+      constant one is REW001's to judge).
     - `alike_share`: the same, where reward and length do not differ between those batches either.
 
     ## Why it matters
@@ -86,7 +100,7 @@ def batches_mostly_equal(
     return fires(
         idle & (n >= 2 * rows),
         "All rewards of a batch were equal on {tied:.0f} of {rows:.0f} rows, which teach nothing{what}.",
-        error=idle & (n >= many) & (share >= mostly_share),
+        error=idle & (n >= many) & (share >= mostly_share) & (best(reward_mean) > lowest(reward_mean)),
         hold=(1, 1),
         clear=2 * rows,
         onset=baseline(step, 1),

@@ -34,6 +34,8 @@ LEAST = 8
 """Rows from which noise can be told from a gain: what is fitted leaves two."""
 RISE, FALL = 2.9, 4.6
 """Critical values of a gain and of a fall, in standard errors that are known exactly; see `critical`."""
+ONE = 3.1
+"""The same of one score far below the line of all before it, which is one look more."""
 MATTERS, LOST = 0.15, 0.3
 """Shares of its best level from which a fall is worth saying, and from which it is a failure."""
 PART, HALF = 0.25, 0.5
@@ -50,8 +52,6 @@ PARTS, WIDEST = (16, 8, 4), 3
 SINGLES, APART = 24, 0.87
 """So few held-out scores, whose noise is independent, need show no levels and go only so much further, for little has
 been paid for looks; and so few rows tell a collapse by the last two of them."""
-LINE = 6
-"""Values that a line may be fitted to, by which one that comes after them is judged."""
 SURE = 2.0
 """Times as far as the noise reaches from which a drop need show no levels: of flat runs hardly one ever goes so far."""
 OWN, HINT = 5, 0.5
@@ -338,7 +338,7 @@ class Standing:
         """The last of few values that are measured far apart, where it lies further below the line of all before than
         those scatter about it: a window has no level for one value."""
         before, n = self._means[:-1], self._bins - 1
-        if not (self._few and n >= LINE):
+        if not (self._few and self._lengths):
             return None
         at = np.arange(n) - (n - 1) / 2
         slope, level = float(at.dot(before) / at.dot(at)), float(before.mean())
@@ -346,7 +346,7 @@ class Standing:
         ahead = (n + 1) / 2
         error = math.sqrt(float(rest.dot(rest)) / (n - 2) * (1 + 1 / n + ahead**2 / float(at.dot(at))))
         end, expected = float(self._means[-1]), level + slope * ahead
-        fell = min(expected, float(before.min())) - end > critical(FALL, n - 2) * max(error, self._noise.least)
+        fell = min(expected, float(before.min())) - end > critical(ONE, n - 2) * max(error, self._noise.least)
         return Drop(float(before.max()), end, int(before.argmax()), 1, 1) if fell else None
 
     @cached_property
