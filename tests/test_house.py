@@ -122,7 +122,7 @@ def test_the_generated_pages_are_current() -> None:
 
 
 def commands() -> set[str]:
-    return {c.name or c.callback.__name__ for c in app.registered_commands if c.callback}
+    return {c.name or c.callback.__name__ for c in app.registered_commands if c.callback and not c.hidden}
 
 
 PRIVATE = re.compile(r"[Ff]ounding document|\bdocument 0\d\d\b|\bR[01]\d\d\b|throw-away|[A-Z]+-NOTES|CATALOGUE\.md")

@@ -2,7 +2,20 @@ import numpy as np
 
 from grpo_doctor import Fires, Rival, any_of, check, fires
 from grpo_doctor.diagnosis.remedies import remedy
-from grpo_doctor.series import Column, baseline, began, best, is_any, maximum, recent_mean, row, total, where, words
+from grpo_doctor.series import (
+    Column,
+    baseline,
+    began,
+    best,
+    from_start,
+    is_any,
+    maximum,
+    recent_mean,
+    row,
+    total,
+    where,
+    words,
+)
 from grpo_doctor.series import solved as is_solved
 
 
@@ -64,6 +77,7 @@ def entropy_collapse(
     reward_unit: Column = None,
     reward_solved: Column = None,
     reward_max: Column = None,
+    eval_gained: Column = None,
     dead_share: Column = None,
     cut_share: Column = None,
     *,
@@ -122,16 +136,17 @@ def entropy_collapse(
     low_born = (first < 1.5 * low_start_nats) & (entropy < low_start_nats)
     spent = (first >= 1.5 * low_start_nats) & (entropy < maximum(spent_below_share * first, floor_nats))
     solved = reward_solved | is_solved(reward_mean, reward_max, reward_unit, share=solved_share)
-    idle = ~(reward_gained & ~reward_fallen | solved)  # nothing to show for it
+    idle = ~((reward_gained | eval_gained) & ~reward_fallen | solved)  # nothing to show for it
+    begun = from_start(step)
     lasting = (total(entropy < floor_nats) > row(entropy) / 2) & (row(entropy) >= rows)
-    suffered = spent & idle & (reward_mean == reward_mean) & (reward_fallen | lasting)
+    suffered = spent & idle & (reward_mean == reward_mean) & (reward_fallen | (lasting & begun))
     alive = (total(reward_mean == reward_mean) >= rows) & (recent_mean(dead_share) < live_below_share)
-    untrained = (baseline(step, 1) <= 1) & ~is_any(rows_are, "epochs")
+    untrained = begun & ~is_any(rows_are, "epochs")
     beside = where(low_born, where(untrained, 3, 4), 0)
     return fires(
         low_born | (spent & idle),
         "Entropy is {entropy:.3g} nats, {first:.3g} on the first row{beside}.",
-        warning=((low_born & ~alive) | (spent & (reward_mean == reward_mean))) & idle,
+        warning=((low_born & ~alive) | (spent & (reward_mean == reward_mean))) & idle & (begun | reward_fallen),
         error=suffered,
         suffered=suffered,
         onset=began(spent, entropy < 3 * spent_below_share * first, step),

@@ -29,6 +29,7 @@ from grpo_doctor.series import Column, best, leaps, total, where
 def gradient_leaps_again(
     grad_norm: Column,
     reward_gained: Column = None,
+    eval_gained: Column = None,
     *,
     times: float = 100.0,
     rows: int = 20,
@@ -40,7 +41,8 @@ def gradient_leaps_again(
 
     ## What it sees
     Three rows within 100 with a norm above a hundred times the median of the 20 rows before, and above 20. **warning**,
-    and an outcome where the reward has not gained; an info where it has. A single leap is GRD002.
+    and an outcome where neither the reward nor a held-out score has gained; an info where one has. A single leap is
+    GRD002.
 
     ## Thresholds
     - `times`: factor over the median of the rows before.
@@ -67,13 +69,13 @@ def gradient_leaps_again(
     """
     leap = leaps(grad_norm, rows, times, tall)
     return fires(
-        leap & ~reward_gained,
+        leap & ~(reward_gained | eval_gained),
         "The gradient norm leaps again and again, {leaps:.0f} times so far to a hundred times its level and more, up "
         "to {highest:.3g}.",
         info=leap,
         hold=(again, within),
         clear=within,
-        suffered=~reward_gained,
+        suffered=~(reward_gained | eval_gained),
         leaps=total(leap),
         highest=best(where(leap, grad_norm, float("nan"))),
     )

@@ -4,6 +4,7 @@ from grpo_doctor.series import Column, baseline, isnan, latest, row, total, wher
 
 @check(
     "GRD008",
+    vital=True,
     kind="outcome",
     severity="warning",
     confidence="medium",

@@ -45,6 +45,7 @@ def kl_leaps_again(
     kl: Column,
     grad_norm: Column = None,
     reward_gained: Column = None,
+    eval_gained: Column = None,
     *,
     absurd: float = 10.0,
     times: float = 10.0,
@@ -57,7 +58,7 @@ def kl_leaps_again(
     ## What it sees
     Three rows within 100 with a KL above 10 nats per token and above ten times the median of the 20 rows before.
     **warning**, whatever the reward does: each of them is one update along a gradient that a few tokens decide. Where
-    the reward has not gained it is an outcome. A KL that stays up is KL001.
+    neither the reward nor a held-out score has gained it is an outcome. A KL that stays up is KL001.
 
     ## Thresholds
     - `absurd`: KL, nats per token, that no mean over tokens of a text reaches: at 10 the policy gives each token
@@ -92,7 +93,7 @@ def kl_leaps_again(
         "{pushed}.",
         hold=(again, within),
         clear=within,
-        suffered=~reward_gained,
+        suffered=~(reward_gained | eval_gained),
         leaps=total(leap),
         highest=best(where(leap, kl, float("nan"))),
         pushed=words(_pushed, pushed),

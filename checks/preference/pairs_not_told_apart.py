@@ -8,6 +8,7 @@ from grpo_doctor.series import Column, baseline, best, isnan, latest, noise, pre
 
 @check(
     "PRF002",
+    vital=True,
     kind="outcome",
     severity="warning",
     confidence="medium",

@@ -7,6 +7,7 @@ from grpo_doctor.series import Column, baseline, latest, moving_mean, row, total
 
 @check(
     "PRF001",
+    vital=True,
     severity="info",
     confidence="medium",
     run_types=("preference",),

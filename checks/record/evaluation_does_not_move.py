@@ -17,6 +17,7 @@ def same(state: tuple[float, int], score: Any) -> tuple[tuple[float, int], float
 
 @check(
     "REC004",
+    vital=True,
     severity="warning",
     confidence="medium",
     rivals=(

@@ -6,6 +6,7 @@ from grpo_doctor.series import (
     Column,
     baseline,
     best,
+    from_start,
     isnan,
     latest,
     lowest,
@@ -22,6 +23,7 @@ from grpo_doctor.series import (
 
 @check(
     "REW001",
+    vital=True,
     kind="outcome",
     severity="info",
     confidence="high",
@@ -39,6 +41,7 @@ from grpo_doctor.series import (
         ),
     ),
     remedies=(
+        "check-the-reward",
         remedy(
             "match-difficulty",
             "Give the policy prompts that it solves sometimes",
@@ -133,7 +136,11 @@ def reward_constant_or_saturated(
     solved = (reward_unit & (moving_mean(reward_mean, steps) >= solved_from) & ~by_form) | (
         moving_mean(success_rate, steps) >= solved_from
     )
-    began = solved & ((reward_unit & (baseline(reward_mean) >= solved_from)) | (baseline(success_rate) >= solved_from))
+    began = (
+        solved
+        & from_start(step)
+        & ((reward_unit & (baseline(reward_mean) >= solved_from)) | (baseline(success_rate) >= solved_from))
+    )
     unsolved = constant & ~solved
     far = level < low_below_share * best(reward_max)
     varied = unsolved & (moving_max(reward_mean, least_rewards) - moving_min(reward_mean, least_rewards) > 1e-6)
@@ -154,6 +161,7 @@ def reward_constant_or_saturated(
         clear=steps,
         onset=where(unsolved, latest(where(alike == 1, step, math.nan)), math.nan),
         what=words(_what, level, varied, where(constant, alike, steps)),
+        constant=unsolved,
         level=level,
         rows=where(constant, alike, steps),
         why=why,

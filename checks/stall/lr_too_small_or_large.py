@@ -22,7 +22,7 @@ from grpo_doctor.series import Column, moving_max, moving_median, previous, rece
         ),
         Rival("dead groups", "without signal nothing moves at any learning rate", "the share of dead groups (ADV003)"),
     ),
-    remedies=("lower-learning-rate", "roll-back"),
+    remedies=("lower-learning-rate", "raise-learning-rate", "roll-back"),
 )
 def lr_too_small_or_large(
     policy_movement_kl: Column,
@@ -79,6 +79,7 @@ def lr_too_small_or_large(
         too_far | nothing,
         "One update moves the policy by {moved:.2g} nats a token: the step is {what}.",
         error=(usual > torn) & ~foreign,
+        too_low=nothing & ~too_far,
         moved=usual,
         what=where(too_far, "too large", "too small to learn"),
         learning_rate=learning_rate,

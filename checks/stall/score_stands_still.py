@@ -22,6 +22,7 @@ right answer more of fifty."""
 
 @check(
     "STL007",
+    vital=True,
     kind="outcome",
     severity="warning",
     confidence="medium",

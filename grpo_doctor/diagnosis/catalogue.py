@@ -27,6 +27,8 @@ from .declare import take_loaded
 from .remedies import REMEDIES
 
 _HERE = Path(__file__).parents[1]
+FORMER = {"config": "preflight"}
+"""Families under the name that they had before."""
 _LOADING = RLock()
 """Held while checks are loaded: a leaf declares its check into one shared place."""
 P = ParamSpec("P")
@@ -84,6 +86,15 @@ def _load_leaf(package: str, folder: Path, path: Path) -> tuple[Check, ...]:
 def _load_folder(package: str, folder: Path, family: str = "") -> list[Check]:
     """The checks of a folder, or of one family in it."""
     return [check for path in leaves(folder / family) for check in _load_leaf(package, folder, path)]
+
+
+def load_file(path: Path) -> Check:
+    """The check that one file declares, wherever the file is. Raises `CheckError` where it declares none or several."""
+    path = path.resolve()
+    found = _load_leaf(f"grpo_doctor.user_{abs(hash(path.parent)):x}", path.parent, path)
+    if len(found) != 1:
+        raise CheckError(f"{path}: declares {len(found)} checks; a file declares one")
+    return found[0]
 
 
 @cache
@@ -176,7 +187,7 @@ class Catalogue:
 
     def select(self, select: Iterable[str] = (), ignore: Iterable[str] = (), preview: bool = False) -> Catalogue:
         """The checks that ``select`` names (all, if it names none) less those that ``ignore`` names."""
-        chosen, unwanted = list(select), list(ignore)
+        chosen, unwanted = ([FORMER.get(word, word) for word in words] for words in (select, ignore))
         for word in (*chosen, *unwanted):
             if not any(self.matches(c, [word]) for c in self.checks.values()):
                 raise CheckError(f"no check, name or family is called {word!r}; see `grpo-doctor checks`")

@@ -262,6 +262,7 @@ class Check:
         self.remedies: tuple[str | Remedy, ...] = tuple(meta.pop("remedies"))
         self.invalidates: tuple[str, ...] = tuple(meta.pop("invalidates"))
         self.run_types: tuple[RunType, ...] = tuple(meta.pop("run_types"))
+        self.vital: bool = meta.pop("vital", False)
         self.predicate: Callable[..., Any] | None = None
         self._traced: Traced | None = None
         self.conclusion: Callable[..., Any] | None = None
@@ -419,9 +420,10 @@ class Check:
 
     @property
     def preview(self) -> bool:
-        """Whether only made-up columns have ever set it off, and no probe proves it: then it is a remark, unless
-        previews are asked for."""
-        return self.seen is not None and not self.seen and self.probe is None
+        """Whether only columns made for its own tests have ever triggered it: then it is a remark, unless previews are
+        asked for. What a probe proves, or the log itself (confidence high), needs no such evidence."""
+        proven = self.probe is not None or self.confidence is Confidence.HIGH
+        return self.seen is not None and not self.seen and not proven
 
     @property
     def columns(self) -> list[str]:

@@ -53,6 +53,7 @@ def _decorator(part: str) -> Callable[..., Callable[[Callable[..., Any]], Callab
         remedies: tuple[str | Remedy, ...] = (),
         invalidates: tuple[str, ...] = (),
         run_types: tuple[RunType, ...] = ("rl",),
+        vital: bool = False,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         meta = {k: v for k, v in locals().items() if k not in ("code", "part")}
         meta["withholds"] = withholds or {}
@@ -82,6 +83,8 @@ Args:
     remedies: ids from `grpo_doctor.diagnosis.remedies`, or remedies of this illness alone.
     invalidates: what can no longer be trusted (rewards, checkpoints since the onset, the supervised stage).
     run_types: the kinds of run that it judges.
+    vital: it says that a vital series is stuck (constant, at its floor or its ceiling), which the first two sentences
+        of a report say whatever else holds.
 """
 conclude = _decorator("conclusion")
 conclude.__doc__ = (

@@ -14,6 +14,27 @@ def remedy(id: str, title: str, *, evidence: str, source: str, **steps: str) -> 
 
 _SHARED = (
     remedy(
+        "check-the-reward",
+        "Check the reward function, answer extraction, prompt template and EOS first",
+        by_hand="score one right and one wrong answer by hand: the rewards must differ; print five decoded responses "
+        "with special tokens and what the extraction finds in them",
+        trl="call the function in reward_funcs on one right and one wrong completion; log_completions=True",
+        verl="call compute_score on one right and one wrong solution; trainer.log_val_generations=5",
+        openrlhf="call reward_func of --remote_rm_url's file on one right and one wrong answer",
+        evidence="none of its own: equal rewards have no gradient by identity",
+        source="arXiv 2402.03300, section 4.1; rllm-org/rllm#54; huggingface/trl#3857",
+    ),
+    remedy(
+        "raise-learning-rate",
+        "Raise the learning rate",
+        trl="learning_rate=1e-6 (full) or 1e-5 (LoRA)",
+        verl="actor_rollout_ref.actor.optim.lr=1e-6",
+        openrlhf="--actor.learning_rate 1e-6",
+        by_hand="multiply it by 3 to 10, and compare the policy's log-probabilities before and after ten updates",
+        evidence=of_lab("lr-too-low"),
+        source="TRL, verl and OpenRLHF defaults",
+    ),
+    remedy(
         "estimate-kl-on-its-own-samples",
         "Sample from the very distribution whose KL is estimated",
         trl="top_p=1.0, top_k=0, min_p=None, repetition_penalty=1.0; no min_new_tokens in generation_kwargs",
@@ -206,7 +227,7 @@ _SHARED = (
     remedy(
         "raise-response-limit",
         "Raise the response limit, and count a cut response as wrong",
-        trl="max_completion_length=2x, mask_truncated_completions=True",
+        trl="max_completion_length=2x",
         verl="data.max_response_length=2x; reward_model.overlong_buffer.enable=True overlong_buffer.len=4096 "
         "overlong_buffer.penalty_factor=1.0",
         openrlhf="--rollout.max_new_tokens 2x; --reward.overlong_buffer_len 4096 --reward.overlong_penalty_factor 1",

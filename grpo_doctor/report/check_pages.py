@@ -44,16 +44,19 @@ KINDS = {
     "trainers": "run(s) of a public trainer, made ill on purpose",
     "configurations": "planted configuration(s)",
     "twins": "wrong twin(s) of a trainer",
+    "peers": "labelled run(s) that another tool generates",
 }
 """Kinds of evidence, as `tests/seen.py` counts them, and how a page names them."""
 
 
 def _seen(check: Check) -> str:
     seen = check.seen or {}
-    if not seen and check.predicate is None and check.probe is not None:
-        return "It is proven on the trainer itself, by its probe alone."
     if check.preview:
         return "Preview: it has spoken on made-up columns only, so it is a remark unless `--preview` is given."
+    if not seen and check.probe is not None:
+        return "It is proven on the trainer itself, by its probe alone."
+    if not seen:
+        return "No public log has triggered it yet; it reports what the log itself proves."
     return "It has spoken on " + ", ".join(f"{seen[k]} {KINDS[k]}" for k in KINDS if k in seen) + "."
 
 
