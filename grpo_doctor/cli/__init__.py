@@ -77,6 +77,11 @@ PIPE_CLOSED = 128 + 13
 """Exit code where the reader of the output closed the pipe, as of a process that SIGPIPE ends."""
 
 
+def spelled(words: list[str]) -> list[str]:
+    """The words of a command line with a command of two words as the one that does the work."""
+    return PARTS[words[0], words[1]] + words[2:] if tuple(words[:2]) in PARTS else words
+
+
 class Commands(TyperGroup):
     """Shows options in panels, and ends quietly where nobody reads the output any longer, as in ``| head``."""
 
@@ -91,6 +96,9 @@ class Commands(TyperGroup):
         order = [None, *PANELS]
         command.params.sort(key=lambda p: order.index(getattr(p, "rich_help_panel", None)))
         return command
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        return super().resolve_command(ctx, spelled(args))
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -171,7 +179,7 @@ def _run(words: list[str]) -> None:
     """Runs a command line. Raises SystemExit with its exit code."""
     try:
         with plain_errors():
-            words = PARTS[words[0], words[1]] + words[2:] if tuple(words[:2]) in PARTS else words
+            words = spelled(words)
             _refuse_unknown(words)
             app_of(words[:1] if words and words[0] in COMMANDS else COMMANDS)(words)
     except typer.Exit as stop:

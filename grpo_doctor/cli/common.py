@@ -143,7 +143,7 @@ def say_bug(what: str, where: str) -> None:
     """The same, for what `grpo_doctor.fault_isolation.bug` says of it."""
     say(
         f"grpo-doctor: {where}: this is a bug in grpo-doctor, not in your run: {what}; please report it with what "
-        "`grpo-doctor share` makes of it",
+        "`grpo-doctor convert --anonymize` makes of it",
         err=True,
     )
 

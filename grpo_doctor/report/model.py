@@ -39,6 +39,7 @@ _WRITERS = {
     "dual-console": "by-hand",
     "key-value-console": "by-hand",
     "records": "by-hand",
+    "adapter": "by-hand",
 }
 """Formats that only one framework writes, or that custom trainers print."""
 _OWN_KEYS = {
