@@ -20,7 +20,7 @@ from benchmarks import live
 from grpo_doctor.cli import COMMANDS, app
 from grpo_doctor.cli.common import BROKEN, CLEAN, FINDINGS, UNJUDGED, WRONG
 from grpo_doctor.diagnosis.catalogue import home, leaves, load, report_names
-from grpo_doctor.diagnosis.remedies import REMEDIES
+from grpo_doctor.diagnosis.remedies import shared_remedies
 from grpo_doctor.record import NUMBER_FIELDS
 from grpo_doctor.report.check_pages import written
 from grpo_doctor.run import WORDED
@@ -220,7 +220,11 @@ def test_a_setting_that_is_compared_with_words_is_known_to_be_one() -> None:
 
 def test_recipes_stand_alone() -> None:
     """A report shows the recipe of the trainer that wrote the log, and none before it to refer to."""
-    own = [r for check in load().checks.values() for r in check.remedies if not isinstance(r, str)]
-    recipes = [step.do for remedy in (*REMEDIES.values(), *own) for step in remedy.steps]
+    offered = {r.id: r for check in load().checks.values() for r in (*check.remedies, *check.advice.probe_remedies)}
+    recipes = [step.do for remedy in {**shared_remedies(), **offered}.values() for step in remedy.steps]
     assert len(recipes) > 100
     assert not [do for do in recipes if do.lower().startswith(("the same in", "as above", "likewise", "see "))]
+
+
+def test_every_remedy_that_a_check_names_exists() -> None:
+    load().refuse_unknown_remedies()

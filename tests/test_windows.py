@@ -27,7 +27,7 @@ LONGEST, LARGEST = 5000, 1 << 21
 """Rows and bytes up to which a log is taken."""
 MOST = 0.02
 """Share of the windows of healthy runs that may be suspect for something that the whole run is not."""
-HELD = 0.8
+HELD = 0.75
 """Share of runs whose verdict and cause must hold when rows are lost: where the evidence is thin they may tip."""
 
 

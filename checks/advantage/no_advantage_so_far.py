@@ -1,36 +1,10 @@
 import math
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, best, fmax, is_any, isnan, lowest, row, total, where, words
 
 
-@check(
-    "ADV015",
-    vital=True,
-    kind="outcome",
-    severity="warning",
-    confidence="high",
-    explains=("GRD008",),
-    rivals=(
-        Rival(
-            "the answers are never found",
-            "an extraction that reads the wrong part, or a form that the prompt does not ask for, scores all alike",
-            "score one right and one wrong answer by hand: the rewards must differ",
-        ),
-        Rival(
-            "the responses of a group are one response",
-            "a temperature of 0, a fixed seed, or one generation that is copied K times",
-            "read two responses to one prompt (DIV001)",
-        ),
-        Rival(
-            "the groups are not those of the prompts",
-            "each response is its own group, so its reward less the group's mean is 0",
-            "the ids by which rewards are grouped: K of each",
-        ),
-        Rival("chance", "the first prompts are all too hard or all too easy", "the next rows"),
-    ),
-    remedies=("check-the-reward", "filter-dead-groups", "temperature-one"),
-)
+@check("ADV015", vital=True, kind="outcome", severity="warning", confidence="high", explains=("GRD008",))
 def no_advantage_so_far(
     step: Column,
     known: Column = any_of("advantage_max", "dead_share", "reward_std", "reward_max"),

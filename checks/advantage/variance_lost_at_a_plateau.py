@@ -1,21 +1,8 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, baseline, recent_mean
 
 
-@check(
-    "ADV016",
-    severity="warning",
-    confidence="medium",
-    rivals=(
-        Rival("the prompts are solved", "equal rewards are right ones", "the share of all-correct groups"),
-        Rival(
-            "the responses of a group have become alike",
-            "entropy is gone, so K samples are one sample",
-            "unique responses per group, and the entropy",
-        ),
-    ),
-    remedies=("filter-dead-groups", "temperature-one", "raise-group-size"),
-)
+@check("ADV016", severity="warning", confidence="medium")
 def variance_lost_at_a_plateau(
     dead_share: Column,
     reward_settled: Column,

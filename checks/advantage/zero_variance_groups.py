@@ -1,6 +1,6 @@
 import numpy as np
 
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import (
     Column,
     began,
@@ -21,18 +21,7 @@ from grpo_doctor.series import (
 from grpo_doctor.series import solved as is_solved
 
 
-@check(
-    "ADV003",
-    severity="warning",
-    explains=("STL001", "STL006", "GRD003", "GRD008", "ADV012", "ADV015"),
-    remedies=("filter-dead-groups", "temperature-one", "raise-group-size"),
-    rivals=(
-        Rival("the task is solved (REW001)", "equal rewards are all right", "the reward level, all_correct_groups"),
-        Rival("K is too small for the success rate", "p^K + (1-p)^K is large", "the expected share beside the actual"),
-        Rival("prompts are far too hard or too easy (DAT001)", "difficulty is bimodal", "success rate per prompt"),
-        Rival("responses within a group are alike (DIV001)", "low temperature or entropy", "unique_rate per group"),
-    ),
-)
+@check("ADV003", severity="warning", explains=("STL001", "STL006", "GRD003", "GRD008", "ADV012", "ADV015"))
 def zero_variance_groups(
     dead_share: Column,
     step: Column,

@@ -1,5 +1,4 @@
-from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, best, lowest, recent_mean, words
 
 
@@ -8,35 +7,6 @@ from grpo_doctor.series import Column, baseline, best, lowest, recent_mean, word
     severity="warning",
     confidence="medium",
     explains=("REW009", "GRD002"),
-    rivals=(
-        Rival(
-            "the returns have changed",
-            "another reward scale, another prompt mix or a longer response",
-            "mean and standard deviation of the returns at both steps",
-        ),
-        Rival(
-            "the critic's learning rate is too high",
-            "the value loss rises while the returns stay",
-            "the same run with the critic's learning rate divided by ten",
-        ),
-        Rival(
-            "the value clip holds the critic",
-            "it cannot follow returns that move faster than its clip",
-            "the share of clipped values",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "refit-the-critic",
-            "Divide the critic's learning rate by 10, normalise the returns, and refit the critic before going on",
-            trl="PPOConfig(vf_coef=0.1, cliprange_value=0.2, whiten_rewards=True)",
-            verl="critic.optim.lr=1e-6 (from 1e-5); trainer.critic_warmup=20; critic.cliprange_value=0.5",
-            openrlhf="--critic.freezing_steps 20 trains the critic alone first",
-            by_hand="returns = (returns - returns.mean()) / returns.std(); 20 critic-only steps first",
-            evidence="a baseline with explained variance below 0 adds variance to every advantage",
-            source="Schulman et al., arXiv 1506.02438; verl trainer.critic_warmup",
-        ),
-    ),
     invalidates=("advantages since step {onset}: the critic that they rest on is worse than a constant",),
 )
 def critic_diverges(

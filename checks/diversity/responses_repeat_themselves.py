@@ -1,8 +1,7 @@
 import math
 from typing import Any
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, began, each, recent_mean, where
 
 TAIL, TIMES, LEAST = 40, 4, 200
@@ -11,37 +10,7 @@ fills the end of a response, and prose of that length does not repeat forty char
 
 
 @check(
-    "DIV005",
-    severity="warning",
-    confidence="medium",
-    explains=("LEN002", "LEN003", "REW009"),
-    explains_from="error",
-    rivals=(
-        Rival(
-            "the policy does not end its responses",
-            "EOS is masked out of the loss, so it loops until the limit",
-            "the share of responses with EOS, and the loss mask at EOS",
-        ),
-        Rival(
-            "length is paid for",
-            "repeating is the cheapest way to write more",
-            "the correlation of reward and length (REW003, REW019)",
-        ),
-        Rival("the policy has collapsed", "very low or very high entropy", "the entropy at the onset"),
-    ),
-    remedies=(
-        remedy(
-            "stop-paying-for-loops",
-            "Give repeating responses the lowest reward, and roll back to the checkpoint before they began",
-            by_hand="reward = lowest if text.count(text[-40:]) >= 4 else reward; no repetition_penalty in sampling: "
-            "the loss does not contain it",
-            trl="trl.rewards.get_repetition_penalty_reward(ngram_size=3, max_penalty=-1.0) as a reward function",
-            verl="custom_reward_function returns the lowest score for loops; overlong_buffer.enable=True",
-            evidence="a sampling penalty hides repetition from the trainer; a reward reaches the policy",
-            source="TRL 1.16, trl/rewards/other_rewards.py",
-        ),
-        "roll-back",
-    ),
+    "DIV005", severity="warning", confidence="medium", explains=("LEN002", "LEN003", "REW009"), explains_from="error"
 )
 def responses_repeat_themselves(
     step: Column,

@@ -3,8 +3,7 @@ import re
 from collections import Counter
 from typing import Any
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, began, each, recent_mean, where
 
 SCRIPTS = {
@@ -24,34 +23,7 @@ OWN = 0.1
 """Share of the letters of the prompts from which a script is one of theirs."""
 
 
-@check(
-    "DIV006",
-    severity="warning",
-    confidence="high",
-    rivals=(
-        Rival(
-            "the other language scores better",
-            "the base model reasons better in it, and the reward reads only the answer",
-            "the mean reward of responses with and without the other script",
-        ),
-        Rival(
-            "the policy writes random tokens",
-            "entropy has exploded, so tokens of every script appear",
-            "the entropy, and how many scripts occur in one response",
-        ),
-        Rival("the prompts changed", "prompts of another language came in", "the scripts of the prompts by step"),
-    ),
-    remedies=(
-        remedy(
-            "reward-the-language-of-the-prompt",
-            "Add a small reward for the share of words in the prompt's language",
-            by_hand="reward += 0.1 * share_of_words_in(target_language, text)",
-            trl="one more reward function, with reward_weights=[1.0, 0.1]",
-            evidence="language mixing ends at a slight cost in accuracy",
-            source="DeepSeek-R1, arXiv 2501.12948, section 2.3.2 (language consistency reward)",
-        ),
-    ),
-)
+@check("DIV006", severity="warning", confidence="high")
 def script_drifts(
     step: Column,
     known: Column = any_of("other_script_rate", "samples"),

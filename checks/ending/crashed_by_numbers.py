@@ -1,33 +1,9 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.record import Event
 from grpo_doctor.series import Column, seen, words
 
 
-@check(
-    "END001",
-    kind="outcome",
-    severity="error",
-    confidence="high",
-    run_types=("rl", "supervised", "preference"),
-    rivals=(
-        Rival(
-            "the policy has diverged",
-            "gradients or logits grew until a value overflowed",
-            "gradient norm, KL and loss of the last rows before the crash",
-        ),
-        Rival(
-            "half precision overflows",
-            "fp16 ends at 65,504; a masked softmax of only -inf is NaN",
-            "the same step in bf16 or fp32",
-        ),
-        Rival(
-            "a sample is empty",
-            "a response or group without tokens divides by 0",
-            "lengths and masks of the batch that crashed",
-        ),
-    ),
-    remedies=("skip-exploding-updates", "lower-learning-rate", "roll-back"),
-)
+@check("END001", kind="outcome", severity="error", confidence="high", run_types=("rl", "supervised", "preference"))
 def crashed_by_numbers(step: Column, events: Column) -> Fires:
     """The run crashed on a number that is not finite.
 

@@ -1,27 +1,9 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.record import Event
 from grpo_doctor.series import Column, row, seen, words
 
 
-@check(
-    "END004",
-    kind="risk",
-    severity="warning",
-    confidence="high",
-    run_types=("rl", "supervised", "preference"),
-    rivals=(
-        Rival(
-            "the training was over",
-            "the error is in saving, in the last evaluation or in the tracker",
-            "whether the last row is the last declared step",
-        ),
-        Rival(
-            "a worker died",
-            "out of memory or preempted, and its own log says why",
-            "the log of the worker that died first",
-        ),
-    ),
-)
+@check("END004", kind="risk", severity="warning", confidence="high", run_types=("rl", "supervised", "preference"))
 def ended_in_an_exception(step: Column, events: Column, *, rows: int = 8) -> Fires:
     """The run ended in an exception.
 

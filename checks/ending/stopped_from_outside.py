@@ -1,22 +1,9 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.record import Event
 from grpo_doctor.series import Column, seen, words
 
 
-@check(
-    "END005",
-    kind="remark",
-    severity="info",
-    confidence="high",
-    run_types=("rl", "supervised", "preference"),
-    rivals=(
-        Rival(
-            "it was stopped because it went wrong",
-            "an engineer ended it after reading the curve",
-            "the last rows against the best ones",
-        ),
-    ),
-)
+@check("END005", kind="remark", severity="info", confidence="high", run_types=("rl", "supervised", "preference"))
 def stopped_from_outside(step: Column, events: Column) -> Fires:
     """The run was stopped: by hand, by a time limit or by the scheduler.
 

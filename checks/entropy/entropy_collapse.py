@@ -1,7 +1,6 @@
 import numpy as np
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import (
     Column,
     baseline,
@@ -25,46 +24,6 @@ from grpo_doctor.series import solved as is_solved
     severity="info",
     confidence="medium",
     explains=("SHP001", "SHP002", "ENT002", "DIV001", "DIV003", "ADV003", "REW009", "REW015", "STL001"),
-    rivals=(
-        Rival(
-            "a supervised stage, template or sampling temperature that left no entropy to spend",
-            "entropy is already low on the first row, before any update: neither the entropy coefficient nor K did it",
-            "measure entropy of the supervised checkpoint on RL prompts at T=1, with and without the RL template",
-        ),
-        Rival(
-            "an entropy term with the wrong sign",
-            "the optimiser then spends entropy on purpose",
-            "the probe ENT006: one step on the entropy term alone must raise entropy",
-        ),
-        Rival(
-            "legitimate sharpening on a task that is being solved",
-            "73 % of the entropy is spent for 76 % of the gain in arXiv 2505.22617",
-            "a held-out score that still rises, and samples of one prompt that still differ",
-        ),
-        Rival(
-            "the entropy is measured over other tokens or after top-k and penalties",
-            "masked or truncated responses change which tokens are averaged",
-            "entropy at T=1 over all response tokens of one fixed batch",
-        ),
-    ),
-    remedies=(
-        "prove-entropy-sign",
-        "temperature-one",
-        "clip-higher",
-        remedy(
-            "covariance-clipping",
-            "Clip or penalise the few tokens that drain entropy",
-            verl="actor_rollout_ref.actor.policy_loss.loss_mode=kl_cov (ratio 2e-4, ppo_kl_coef 0.1) or clip_cov",
-            trl='no setting in core: loss_type="cispo", or the by-hand form in a subclass',
-            openrlhf="no setting: the by-hand form in a custom policy loss",
-            by_hand="cov = (logp - logp.mean()) * (A - A.mean()); detach the 0.02 % of tokens with the largest cov",
-            evidence="Qwen2.5-7B average 38.6 → 40.4 (Clip-Cov) and 40.6 (KL-Cov); 32B 45.8 → 50.3 and 52.2",
-            source="arXiv 2505.22617; verl docs/algo/entropy.md",
-        ),
-        "entropy-bonus",
-        "filter-dead-groups",
-        "roll-back",
-    ),
     invalidates=("checkpoints since step {onset}: their responses to one prompt hardly differ",),
 )
 def entropy_collapse(

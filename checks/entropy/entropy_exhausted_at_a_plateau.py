@@ -1,21 +1,8 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, baseline, recent_mean
 
 
-@check(
-    "ENT014",
-    severity="warning",
-    confidence="medium",
-    rivals=(
-        Rival(
-            "the reward cannot go higher",
-            "its top is below what its scale suggests, or the prompts that are left are unsolvable",
-            "the largest single reward, and the success rate of the wrong prompts at K = 64",
-        ),
-        Rival("the steps have become too small", "the learning rate has decayed", "the learning rate at both steps"),
-    ),
-    remedies=("clip-higher", "entropy-bonus", "roll-back"),
-)
+@check("ENT014", severity="warning", confidence="medium")
 def entropy_exhausted_at_a_plateau(
     entropy_mean: Column,
     step: Column,

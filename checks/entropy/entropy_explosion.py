@@ -1,6 +1,6 @@
 import numpy as np
 
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, baseline, began, fmax, lowest, where
 
 
@@ -10,29 +10,6 @@ from grpo_doctor.series import Column, baseline, began, fmax, lowest, where
     severity="info",
     confidence="medium",
     explains=("LEN002", "LEN003", "REW009", "REW015", "DIV004", "KL001", "STL001", "ENT013"),
-    rivals=(
-        Rival(
-            "an entropy bonus that is too large",
-            "the bonus pays for random tokens once rewards tie",
-            "the entropy coefficient (ENT008); the same run with coefficient 0",
-        ),
-        Rival(
-            "generator and trainer disagree",
-            "entropy and the mismatch then spike on the same rows",
-            "k3 of trainer against generator log-probs (RAT004), raw logits and final scores apart",
-        ),
-        Rival(
-            "many updates on one rollout, or too large a learning rate",
-            "stale samples push probability away from what was sampled",
-            "one update per rollout, or a tenth of the learning rate",
-        ),
-        Rival(
-            "noise in the reward",
-            "a judge that scores at random flattens the policy",
-            "the same response scored twice",
-        ),
-    ),
-    remedies=("drop-entropy-bonus", "correct-rollout-mismatch", "lower-learning-rate", "roll-back"),
     invalidates=("checkpoints since step {onset}: the policy drifts towards random tokens",),
 )
 def entropy_explosion(

@@ -1,25 +1,8 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, isnan, recent_mean, where
 
 
-@check(
-    "ENT013",
-    kind="outcome",
-    severity="warning",
-    confidence="medium",
-    explains=("REW001", "STL001", "LEN003"),
-    rivals=(
-        Rival(
-            "another unit",
-            "a sum over the response, or one with the padding in it",
-            "whether it scales with response length; above 13 it is no entropy of one token",
-        ),
-        Rival(
-            "a model that nobody has pretrained", "it begins as noise", "a text that it continues, before any update"
-        ),
-    ),
-    remedies=("drop-entropy-bonus", "lower-learning-rate", "roll-back"),
-)
+@check("ENT013", kind="outcome", severity="warning", confidence="medium", explains=("REW001", "STL001", "LEN003"))
 def entropy_of_noise(entropy_mean: Column, *, noise: float = 5.0, largest: float = 13.0) -> Fires:
     """The policy writes noise: its entropy is that of a choice among 150 tokens and more, at every token.
 

@@ -1,26 +1,10 @@
 import numpy as np
 
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, baseline, from_start, recent_mean, row, where
 
 
-@check(
-    "ENT002",
-    severity="warning",
-    rivals=(
-        Rival(
-            "the task has no headroom left",
-            "a reward near its maximum cannot gain",
-            "the share of all-correct groups, and the reward's maximum",
-        ),
-        Rival(
-            "the reward does not measure what the policy improves",
-            "a constant or clipped reward hides a gain",
-            "a held-out score that is not rewarded",
-        ),
-    ),
-    remedies=("prove-entropy-sign", "clip-higher", "entropy-bonus", "filter-dead-groups"),
-)
+@check("ENT002", severity="warning")
 def entropy_spent_without_gain(
     entropy_mean: Column,
     reward_gained: Column,

@@ -1,5 +1,4 @@
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, began, recent_mean
 
 
@@ -9,30 +8,6 @@ from grpo_doctor.series import Column, began, recent_mean
     confidence="high",
     explains=("REW009", "STL001", "REW001", "ADV003"),
     explains_from="error",
-    rivals=(
-        Rival(
-            "the sandbox or its server is down",
-            "time-outs and refused connections of one cause",
-            "the failures counted by their message",
-        ),
-        Rival(
-            "the policy breaks its environment",
-            "it deletes files, exhausts memory or never returns",
-            "the last action before each failure",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "mask-environment-failures",
-            "Mask rollouts whose environment failed instead of scoring them 0",
-            by_hand="reward = float('nan') if env_failed else score(...)   # and leave NaN out of the group's mean\n"
-            "loss_mask[env_failed] = 0",
-            trl="return None from the reward function for a failed environment: TRL leaves it out of the mean",
-            verl="set response_mask to 0 for failed rollouts in the agent loop",
-            evidence="a failure is scored as a wrong answer, so the policy is pushed away from what was a right one",
-            source="prime-rl (train/agg/all/has_error/mean); SkyRL-Agent (error_runtime, masked from the loss)",
-        ),
-    ),
     invalidates=("the mean reward since step {onset}, where failed environments count as 0",),
 )
 def environment_failures_scored(

@@ -1,5 +1,4 @@
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, began, recent_mean
 
 
@@ -9,34 +8,6 @@ from grpo_doctor.series import Column, began, recent_mean
     confidence="high",
     explains=("REW009", "STL001", "LEN001"),
     explains_from="error",
-    rivals=(
-        Rival(
-            "the engine aborts on weight updates",
-            "an asynchronous trainer cancels what is in flight and does not resume it",
-            "aborts by step: they come with each synchronisation",
-        ),
-        Rival(
-            "the engine is out of memory or time",
-            "requests are preempted, or a time-out ends them",
-            "the engine's own log: preemptions, KV-cache usage, time-outs",
-        ),
-        Rival(
-            "prompts are longer than the limit",
-            "no token is left for a response",
-            "prompt_length/max against the engine's max_model_len",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "drop-aborted-rollouts",
-            "Leave aborted rollouts out of the batch, and find what aborts them",
-            verl="read response_length_non_aborted/* instead of response_length/*; async_training.partial_rollout=True "
-            "resumes what a weight update interrupts",
-            by_hand="keep = [r for r in rollouts if r.finish_reason != 'abort']   # before rewards and advantages",
-            evidence="an empty response scores 0 and counts as a wrong answer of its group",
-            source="verl 0.9.1, trainer/ppo/metric_utils.py (response/aborted_ratio)",
-        ),
-    ),
     invalidates=("mean reward and mean length since step {onset}: aborted rollouts count in them",),
 )
 def rollouts_aborted(

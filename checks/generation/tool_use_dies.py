@@ -1,5 +1,4 @@
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, began, best, known_median
 
 
@@ -7,35 +6,6 @@ from grpo_doctor.series import Column, began, best, known_median
     "GEN010",
     severity="warning",
     confidence="medium",
-    rivals=(
-        Rival(
-            "the policy answers without the tool",
-            "it has memorised the training answers, or the tool was never needed",
-            "the held-out score, and the success rate of responses with and without a call",
-        ),
-        Rival(
-            "calls are punished",
-            "failed calls, their time or their tokens cost reward, so the policy avoids them",
-            "the failure rate of the calls (GEN009), and the mean reward with and without a call",
-        ),
-        Rival(
-            "the call is no longer parsed",
-            "the policy writes it in another form, so that none is counted",
-            "ten responses of the last steps, searched for the name of the tool",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "keep-the-calls",
-            "Roll back to the checkpoint before calls fell, and stop paying for answers without a call",
-            by_hand="reward = correct * (1.0 if made_a_call else 0.5) while tools are part of the task; loss_mask = 0 "
-            "on the tool's own tokens",
-            trl="add a reward function for at least one successful call, with a weight of 0.1 to 0.2",
-            verl="actor_rollout_ref.rollout.multi_turn.enable=True, and return a call bonus from compute_score",
-            evidence="a search agent went from 5 calls per response to 0.07 while its reward rose",
-            source="TiandaSun/KG_GRPO, results/task11_goodhart_data.json (E2)",
-        ),
-    ),
     invalidates=("checkpoints saved since step {onset}, as agents that use the tool",),
 )
 def tool_use_dies(

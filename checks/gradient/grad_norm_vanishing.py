@@ -1,23 +1,8 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, baseline, from_start, row, total
 
 
-@check(
-    "GRD003",
-    vital=True,
-    severity="warning",
-    explains=("STL001",),
-    rivals=(
-        Rival("dead groups", "equal rewards give no gradient", "the share of zero-variance groups (ADV003)"),
-        Rival(
-            "parameters that are not trained",
-            "gradients are None or the optimizer holds other tensors",
-            "requires_grad, p.grad and optimizer.param_groups (STL004)",
-        ),
-        Rival("every token is clipped", "clipped tokens have no gradient", "clip_fraction (RAT001)"),
-    ),
-    remedies=("restore-gradient-flow", "filter-dead-groups"),
-)
+@check("GRD003", vital=True, severity="warning", explains=("STL001",))
 def grad_norm_vanishing(
     grad_norm: Column,
     step: Column,

@@ -1,31 +1,8 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, best, leaps, total, where
 
 
-@check(
-    "GRD009",
-    severity="warning",
-    confidence="medium",
-    explains=("REW009", "REW015"),
-    rivals=(
-        Rival(
-            "the KL term",
-            "k3 of a few unlikely tokens is of any size, and so is its gradient",
-            "kl on the same rows (KL008)",
-        ),
-        Rival(
-            "generator and trainer disagree",
-            "tokens that the trainer finds unlikely get huge ratios",
-            "rollout_mismatch_kl on the same rows (RAT004)",
-        ),
-        Rival(
-            "ratios without an upper bound",
-            "a clip from one side leaves the ratio of a negative advantage unbounded",
-            "ratio_max on the same rows; a dual clip",
-        ),
-    ),
-    remedies=("skip-exploding-updates", "lower-learning-rate"),
-)
+@check("GRD009", severity="warning", confidence="medium", explains=("REW009", "REW015"))
 def gradient_leaps_again(
     grad_norm: Column,
     reward_gained: Column = None,

@@ -1,6 +1,6 @@
 import math
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, began, is_any, lowest, moving_median, previous, where, words
 
 
@@ -12,27 +12,6 @@ from grpo_doctor.series import Column, baseline, began, is_any, lowest, moving_m
         "REW015",
         "STL001",
     ),
-    rivals=(
-        Rival(
-            "single tokens",
-            "k3 of a log-ratio of 10 is 22 015 in one direction and 9 in the other",
-            "median of k3 over tokens beside the mean; k1 of the same batch",
-        ),
-        Rival("a broken generator", "garbage is far from the reference", "rollout_mismatch_kl (RAT004, GEN001)"),
-        Rival("a wrong reference", "the KL is large from the first row on", "KL before the first update (KL006)"),
-        Rival(
-            "a KL term of the wrong sign",
-            "the loss then pays for leaving the reference, and the KL grows from the first step on",
-            "the probe KL004: one step on the KL term alone must lead back",
-        ),
-        Rival(
-            "log-probabilities of other positions",
-            "logits and labels are shifted or cut differently (image tokens, padding), so two texts are compared",
-            "the KL before any update, which must be 0 (KL006); the probe PAD002",
-        ),
-        Rival("a sum over the sequence", "100 times the value per token", "whether it scales with response length"),
-    ),
-    remedies=("lower-learning-rate", "roll-back"),
     invalidates=("checkpoints since step {onset}",),
 )
 def kl_explosion(

@@ -1,46 +1,10 @@
 from typing import Any
 
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, best, leaps, total, where, words
 
 
-@check(
-    "KL008",
-    severity="warning",
-    confidence="medium",
-    explains=("REW009", "REW015"),
-    rivals=(
-        Rival(
-            "single tokens",
-            "k3 of a log-ratio of 10 is 22,015 in one direction and 9 in the other",
-            "median of k3 over tokens beside the mean; k1 of the same batch",
-        ),
-        Rival(
-            "tokens that the policy did not sample",
-            "forced, repaired or truncated tokens have no chance under it",
-            "the position of the largest |log-ratio|; mask what was not sampled",
-        ),
-        Rival(
-            "generator and trainer disagree",
-            "on some batches the log-probabilities are those of another model or text",
-            "rollout_mismatch_kl on the same steps (RAT004)",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "bound-the-log-ratio",
-            "Bound the log-ratio in the KL term, and find the tokens that make it",
-            trl="beta=0.001 or 0; max_grad_norm=0.2; grpo_doctor.attach(trainer, on='error=skip-update')",
-            verl="actor_rollout_ref.actor.kl_loss_type=k2 (low_var_kl is k3); actor.grad_clip=0.2",
-            openrlhf="--algo.kl.estimator k2, --max_norm 0.2",
-            by_hand="d = (ref_logp - logp).clamp(-20, 20); kl = d.exp() - d - 1, or 0.5 * d ** 2",
-            evidence="none of its own; the asker of OpenRLHF#931 was told to take k2",
-            source="OpenRLHF/OpenRLHF#931; verl clamps the difference to ±20",
-        ),
-        "lower-learning-rate",
-    ),
-)
+@check("KL008", severity="warning", confidence="medium", explains=("REW009", "REW015"))
 def kl_leaps_again(
     kl: Column,
     grad_norm: Column = None,

@@ -3,7 +3,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import (
     Column,
     baseline,
@@ -37,24 +37,6 @@ PILE, PILED = 10, 0.1
     confidence="medium",
     explains=("ADV003", "STL001", "STL004", "REW001", "REW009", "REW015", "DIV004"),
     explains_from="error",
-    rivals=(
-        Rival(
-            "EOS is never produced",
-            "a missing terminator in the generation's EOS set, or EOS masked out of the supervised loss",
-            "the EOS probability at the end of right answers; decode with skip_special_tokens=False",
-        ),
-        Rival(
-            "a metric that tests the length only",
-            "a response that ends exactly at one of several limits counts as cut",
-            "the finish reason of the generator, or whether the last id is EOS",
-        ),
-        Rival(
-            "a policy that has become random",
-            "then entropy rose before truncation",
-            "entropy on the rows before",
-        ),
-    ),
-    remedies=("raise-response-limit",),
     invalidates=("rewards of cut responses: they were scored without their answer",),
 )
 def truncation_excess(

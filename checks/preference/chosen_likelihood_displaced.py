@@ -1,30 +1,11 @@
 import math
 from typing import Any
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, maximum, noise, recent_mean, words
 
 
-@check(
-    "PRF005",
-    kind="remark",
-    severity="info",
-    confidence="medium",
-    run_types=("preference",),
-    rivals=(
-        Rival(
-            "the reference was trained on the chosen responses",
-            "their likelihood is at its highest before the first step and can only fall",
-            "the same pairs with a reference that has not been trained on them",
-        ),
-        Rival(
-            "the two responses of a pair are nearly the same",
-            "what lowers one lowers the other",
-            "the edit distance within pairs",
-        ),
-    ),
-    remedies=("lower-learning-rate",),
-)
+@check("PRF005", kind="remark", severity="info", confidence="medium", run_types=("preference",))
 def chosen_likelihood_displaced(
     reward_margin: Column,
     known: Column = any_of("chosen_reward", "chosen_logp"),

@@ -1,24 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column
 
 
-@check(
-    "CFG053",
-    severity="info",
-    confidence="medium",
-    run_types=("rl", "preference"),
-    remedies=(
-        remedy(
-            "default-adam-epsilon",
-            "Use an Adam epsilon of 1e-8 or less",
-            trl="adam_epsilon=1e-8",
-            by_hand="AdamW(params, lr=1e-6, eps=1e-8)",
-            evidence="gradients of a policy are small: an epsilon above their size shrinks every step",
-            source="arXiv 2510.13786 (eps 1e-15)",
-        ),
-    ),
-)
+@check("CFG053", severity="info", confidence="medium", run_types=("rl", "preference"))
 def adam_epsilon_large(
     epsilon: Column = any_of("settings.adam_epsilon"),
     *,

@@ -1,24 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column, is_any, where
 
 
-@check(
-    "CFG057",
-    severity="warning",
-    confidence="medium",
-    remedies=(
-        remedy(
-            "load-the-base-in-the-engine",
-            "Let the engine load the base weights, and send the adapter to it",
-            verl="actor_rollout_ref.rollout.load_format=safetensors actor_rollout_ref.rollout.layered_summon=True",
-            by_hand="compare the engine's and the trainer's log-probabilities after the first update",
-            evidence="with dummy weights or a sleep that discards them, only the adapter is sent: rollouts come "
-            "from another model",
-            source="verl documentation, ppo_lora",
-        ),
-    ),
-)
+@check("CFG057", severity="warning", confidence="medium")
 def adapter_not_in_engine(
     lora: Column = any_of("settings.use_peft", "settings.lora_r"),
     known: Column = any_of("settings.engine_load", "settings.sleep_level"),

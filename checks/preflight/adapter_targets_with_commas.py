@@ -1,23 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column
 
 
-@check(
-    "CFG046",
-    severity="warning",
-    confidence="high",
-    remedies=(
-        remedy(
-            "targets-without-commas",
-            "Part the modules by blanks alone",
-            trl="--lora_target_modules q_proj k_proj v_proj",
-            by_hand="print(model.targeted_module_names) after get_peft_model",
-            evidence="peft adapts the modules whose names it finds and says nothing of the others",
-            source="peft `check_target_module_exists`",
-        ),
-    ),
-)
+@check("CFG046", severity="warning", confidence="high")
 def adapter_targets_with_commas(
     targets: Column = any_of("settings.torn_targets"),
 ) -> Fires:

@@ -2,7 +2,7 @@ from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, isnan
 
 
-@check("CFG010", severity="info", remedies=("generate-in-eval-mode",))
+@check("CFG010", severity="info")
 def checkpointing_around_generation(
     checkpointing: Column = any_of("settings.gradient_checkpointing"),
     vllm: Column = any_of("settings.use_vllm", optional=True),

@@ -1,24 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column, is_any, where
 
 
-@check(
-    "CFG006",
-    severity="info",
-    remedies=(
-        remedy(
-            "clip-bound-by-ratio",
-            "Use the clip bound that belongs to the ratio",
-            trl='epsilon=0.2 with importance_sampling_level="token"; epsilon=3e-4, epsilon_high=4e-4 with "sequence"',
-            verl="clip_ratio_low=0.2 clip_ratio_high=0.28; 3e-4 and 4e-4 with loss_mode=gspo",
-            openrlhf="--actor.eps_clip_low_high 0.2 0.28",
-            by_hand="sequence ratios are exp(mean log-ratio): they move by thousandths, token ratios by tenths",
-            evidence="GSPO trains with 3e-4 / 4e-4; at 0.2 its clip would never act",
-            source="arXiv 2507.18071; TRL documentation",
-        ),
-    ),
-)
+@check("CFG006", severity="info")
 def clip_bound_of_the_other_ratio(
     epsilon: Column = any_of("settings.epsilon", "settings.cliprange"),
     level: Column = any_of("settings.importance_sampling_level", optional=True),

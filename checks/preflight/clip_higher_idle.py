@@ -1,25 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column
 
 
-@check(
-    "CFG023",
-    severity="info",
-    confidence="high",
-    remedies=(
-        remedy(
-            "updates-that-clip",
-            "Take several updates a rollout, or do not expect the clip to act",
-            trl="num_iterations=2, or steps_per_generation above gradient_accumulation_steps",
-            verl="actor_rollout_ref.actor.ppo_mini_batch_size below data.train_batch_size",
-            openrlhf="--train.batch_size below rollout.batch_size x n_samples_per_prompt",
-            by_hand="the ratio is exactly 1 in the first update after a rollout",
-            evidence="with one update a rollout the ratio is 1 and no bound acts",
-            source="huggingface/trl#3120, huggingface/trl#3757, verl-project/verl PR 1265",
-        ),
-    ),
-)
+@check("CFG023", severity="info", confidence="high")
 def clip_higher_idle(
     updates: Column = any_of("settings.updates_per_rollout"),
     high: Column = any_of("settings.epsilon_high"),

@@ -1,23 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column
 
 
-@check(
-    "CFG041",
-    severity="error",
-    confidence="high",
-    remedies=(
-        remedy(
-            "give-the-column",
-            "Give the dataset the column, or the parameter a default",
-            trl='Dataset.from_list([{"prompt": …, "answer": …}]); def reward(completions, answer=None, **kwargs)',
-            by_hand="pass to a reward what it asks for",
-            evidence="a KeyError or TypeError at the first step, after the model is loaded",
-            source="TRL grpo_trainer.py: the columns of the dataset are passed to reward functions by name",
-        ),
-    ),
-)
+@check("CFG041", severity="error", confidence="high")
 def column_not_in_the_dataset(
     lacking: Column = any_of("settings.lacking_column"),
 ) -> Fires:

@@ -1,5 +1,4 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column, each, where
 
 
@@ -21,22 +20,7 @@ def adapter_left_out(version: object) -> float:
     return within("0.15.0", "0.15.1", version)
 
 
-@check(
-    "CFG039",
-    severity="warning",
-    confidence="high",
-    explains=("RAT004", "GEN002"),
-    remedies=(
-        remedy(
-            "version-without-the-defect",
-            "Use a version in which this is mended",
-            trl="pip install -U 'trl>=0.24' (0.15.1 for LoRA with vLLM); until then temperature=1.0 or use_vllm=False",
-            by_hand="pin versions whose defects you know",
-            evidence="the code at the tags v0.15.0, v0.15.1, v0.23.1 and v0.24.0",
-            source="huggingface/trl#4159, huggingface/trl#2856",
-        ),
-    ),
-)
+@check("CFG039", severity="warning", confidence="high", explains=("RAT004", "GEN002"))
 def defect_of_the_pinned_version(
     version: Column = any_of("settings.trl_version"),
     vllm: Column = any_of("settings.use_vllm"),

@@ -1,25 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column, fmax, is_any
 
 
-@check(
-    "CFG011",
-    severity="info",
-    explains=("RAT003",),
-    remedies=(
-        remedy(
-            "dropout-off",
-            "Train without dropout",
-            trl="disable_dropout=True, or LoraConfig(lora_dropout=0.0)",
-            verl="lora dropout 0; the actor's own dropout is 0 in most model configs",
-            openrlhf="--ds.lora.dropout 0",
-            by_hand="for m in model.modules():\n    if isinstance(m, torch.nn.Dropout): m.p = 0.0",
-            evidence="a KL above 0 at step 1 was dropout",
-            source="huggingface/trl#3500",
-        ),
-    ),
-)
+@check("CFG011", severity="info", explains=("RAT003",))
 def dropout_on(
     known: Column = any_of("settings.lora_dropout", "settings.dropout", "settings.attention_dropout"),
     lora: Column = any_of("settings.lora_dropout", optional=True),

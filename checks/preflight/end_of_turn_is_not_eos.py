@@ -1,25 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column
 
 
-@check(
-    "CFG036",
-    severity="warning",
-    confidence="medium",
-    explains=("TOK004",),
-    remedies=(
-        remedy(
-            "eos-is-the-end-of-turn",
-            "Make the token that ends a turn the EOS token",
-            trl='tokenizer.eos_token = "<|im_end|>", or generation_kwargs={"eos_token_id": [151645, 151643]}',
-            verl="the eos_token_id of the model's generation_config.json counts: list both there",
-            by_hand="stop at, and mask behind, the first of all tokens that end a turn",
-            evidence="clipped_ratio 0.97 though the answers end",
-            source="huggingface/trl PR 7039; QwenLM/Qwen3#927",
-        ),
-    ),
-)
+@check("CFG036", severity="warning", confidence="medium", explains=("TOK004",))
 def end_of_turn_is_not_eos(
     ends: Column = any_of("settings.turn_ends_with"),
     eos: Column = any_of("settings.eos_token"),

@@ -1,23 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column
 
 
-@check(
-    "CFG040",
-    severity="error",
-    confidence="high",
-    remedies=(
-        remedy(
-            "engines-fill-the-gpus",
-            "Let the engines take just the actor's GPUs",
-            openrlhf="actor.num_nodes x actor.num_gpus_per_node = vllm.num_engines x vllm.tensor_parallel_size",
-            by_hand="colocated engines share the trainer's GPUs, so both take as many",
-            evidence="an assertion ends the run before the first model is loaded",
-            source="OpenRLHF cli/train_ppo_ray.py, v0.6.4 to v0.11.0",
-        ),
-    ),
-)
+@check("CFG040", severity="error", confidence="high")
 def engines_not_on_the_trainers_gpus(
     world: Column = any_of("settings.world_size"),
     engines: Column = any_of("settings.engine_gpus"),

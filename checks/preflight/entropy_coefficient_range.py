@@ -1,4 +1,4 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column
 
 
@@ -7,19 +7,6 @@ from grpo_doctor.series import Column
     severity="warning",
     explains=("ENT003", "LEN002", "LEN003", "REW009", "REW015", "STL003"),
     withholds={"entropy-bonus": "the bonus is already far above its usual range; prove its sign before any change"},
-    rivals=(
-        Rival(
-            "the coefficient is scaled elsewhere",
-            "a loss that sums instead of averages, or divides by accumulation steps, shifts the range",
-            "share of the entropy term in the gradient norm of one batch",
-        ),
-        Rival(
-            "the sign of the term is flipped",
-            "then a large coefficient collapses entropy instead of exploding it",
-            "the probe ENT006",
-        ),
-    ),
-    remedies=("prove-entropy-sign", "drop-entropy-bonus"),
 )
 def entropy_coefficient_range(entropy_coef: Column, *, warning_above: float = 0.02, error_above: float = 0.1) -> Fires:
     """The entropy coefficient lies far above the range in which a bonus is a bonus.

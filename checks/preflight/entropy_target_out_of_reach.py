@@ -2,7 +2,7 @@ from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, latest
 
 
-@check("CFG007", severity="info", explains=("ENT003",), remedies=("drop-entropy-bonus",))
+@check("CFG007", severity="info", explains=("ENT003",))
 def entropy_target_out_of_reach(
     target: Column = any_of("settings.entropy_target"),
     adaptive: Column = any_of("settings.use_adaptive_entropy", optional=True),

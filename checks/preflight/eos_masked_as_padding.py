@@ -1,23 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column
 
 
-@check(
-    "CFG042",
-    severity="warning",
-    confidence="medium",
-    remedies=(
-        remedy(
-            "mask-behind-the-first-eos",
-            "Mask what comes behind the first EOS, and keep that one",
-            by_hand="is_eos = ids == eos_id; mask = (is_eos.cumsum(-1) - is_eos.int()) == 0",
-            trl="GRPOTrainer masks behind the first EOS itself",
-            evidence="a token that is masked has no gradient: the model is never taught to stop",
-            source="TRL grpo_trainer.py (completion mask by the first EOS)",
-        ),
-    ),
-)
+@check("CFG042", severity="warning", confidence="medium")
 def eos_masked_as_padding(
     mask: Column = any_of("settings.mask_without_eos"),
 ) -> Fires:

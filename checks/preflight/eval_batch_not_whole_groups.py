@@ -1,23 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column, is_any
 
 
-@check(
-    "CFG027",
-    severity="info",
-    confidence="high",
-    remedies=(
-        remedy(
-            "whole-groups-in-evaluation",
-            "Make the evaluation batch a multiple of the group",
-            trl="per_device_eval_batch_size x processes = m x num_generations (or num_generations_eval)",
-            by_hand="evaluate whole groups",
-            evidence="GRPOConfig raises a ValueError at the start; older versions at the first evaluation, hours later",
-            source="TRL grpo_config.py",
-        ),
-    ),
-)
+@check("CFG027", severity="info", confidence="high")
 def eval_batch_not_whole_groups(
     batch: Column = any_of("settings.eval_batch"),
     group_size: Column = any_of("settings.eval_group_size", "settings.group_size"),

@@ -2,7 +2,7 @@ from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, where
 
 
-@check("CFG033", severity="info", explains=("ADV012",), remedies=("more-prompts-per-update",))
+@check("CFG033", severity="info", explains=("ADV012",))
 def few_prompts_declared(prompts: Column = any_of("settings.prompts_per_update"), *, prompts_below: float = 8) -> Fires:
     """Each update uses a handful of prompts.
 

@@ -2,12 +2,7 @@ from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column
 
 
-@check(
-    "CFG008",
-    severity="info",
-    explains=("ADV012",),
-    remedies=("more-prompts-per-update",),
-)
+@check("CFG008", severity="info", explains=("ADV012",))
 def few_prompts_per_update(groups: Column, *, info_prompts: float = 8, warning_prompts: float = 4) -> Fires:
     """An update rests on a handful of prompts.
 

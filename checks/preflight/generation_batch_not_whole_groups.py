@@ -1,27 +1,10 @@
 import math
 
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column, isnan, where, words
 
 
-@check(
-    "CFG017",
-    severity="info",
-    confidence="high",
-    remedies=(
-        remedy(
-            "whole-groups",
-            "Make the generation batch a multiple of the group",
-            trl="batch a device x processes x gradient_accumulation_steps = a multiple of num_generations",
-            verl="data.train_batch_size counts prompts: nothing to do",
-            openrlhf="--rollout.batch_size counts prompts: nothing to do",
-            by_hand="draw whole groups: batch % K == 0",
-            evidence="GRPOConfig raises a ValueError at the start",
-            source="huggingface/trl#2858, huggingface/trl#3061, huggingface/open-r1#249",
-        ),
-    ),
-)
+@check("CFG017", severity="info", confidence="high")
 def generation_batch_not_whole_groups(
     known: Column = any_of("settings.generation_batch", "settings.batch_a_process"),
     group_size: Column = any_of("settings.group_size"),

@@ -1,23 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column, where
 
 
-@check(
-    "CFG055",
-    severity="info",
-    confidence="medium",
-    remedies=(
-        remedy(
-            "drop-generation-constraints",
-            "Remove generation constraints that the loss does not know",
-            trl="generation_kwargs without min_new_tokens and no_repeat_ngram_size",
-            by_hand="the same logits processors in the loss, or none in rollouts",
-            evidence="the sampled tokens are not those of the distribution that the loss differentiates",
-            source="TRL GRPOConfig.generation_kwargs",
-        ),
-    ),
-)
+@check("CFG055", severity="info", confidence="medium")
 def generation_constraint_unknown_to_loss(
     known: Column = any_of("settings.no_repeat_ngram", "settings.min_new_tokens"),
     ngram: Column = any_of("settings.no_repeat_ngram", optional=True),

@@ -2,12 +2,7 @@ from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column
 
 
-@check(
-    "CFG014",
-    severity="error",
-    confidence="high",
-    remedies=("temperature-one",),
-)
+@check("CFG014", severity="error", confidence="high")
 def greedy_rollouts(
     temperature: Column,
     grouped: Column = any_of("settings.group_baseline"),

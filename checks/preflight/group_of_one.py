@@ -2,12 +2,7 @@ from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column
 
 
-@check(
-    "CFG013",
-    severity="error",
-    confidence="high",
-    remedies=("raise-group-size",),
-)
+@check("CFG013", severity="error", confidence="high")
 def group_of_one(
     group_size: Column,
     grouped: Column = any_of("settings.group_baseline"),

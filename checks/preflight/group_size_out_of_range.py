@@ -2,7 +2,7 @@ from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, is_any, isnan
 
 
-@check("CFG001", severity="info", explains=("ADV001",), remedies=("raise-group-size",))
+@check("CFG001", severity="info", explains=("ADV001",))
 def group_size_out_of_range(
     group_size: Column,
     grouped: Column = any_of("settings.group_baseline", optional=True),

@@ -1,25 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column, is_any
 
 
-@check(
-    "CFG052",
-    severity="info",
-    confidence="low",
-    run_types=("rl", "preference"),
-    remedies=(
-        remedy(
-            "watch-loss-scaling",
-            "Check loss scaling and overflow, or train in bfloat16",
-            trl="bf16=True, fp16=False",
-            verl="actor_rollout_ref.actor.fsdp_config.dtype=bfloat16",
-            by_hand="use a GradScaler; log the scale and the skipped steps",
-            evidence="float16 narrows the gap between trainer and engine, but overflows above 65504",
-            source="arXiv 2510.26788; OpenRLHF/OpenRLHF#1155",
-        ),
-    ),
-)
+@check("CFG052", severity="info", confidence="low", run_types=("rl", "preference"))
 def half_precision_training(
     known: Column = any_of("settings.fp16", "settings.precision"),
     fp16: Column = any_of("settings.fp16", optional=True),

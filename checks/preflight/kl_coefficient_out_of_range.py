@@ -2,7 +2,7 @@ from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, is_any, total, where
 
 
-@check("CFG003", severity="info", remedies=("lower-kl-coefficient",))
+@check("CFG003", severity="info")
 def kl_coefficient_out_of_range(
     beta: Column = any_of("kl_coef", "settings.beta"),
     framework: Column = any_of("settings.framework", optional=True),

@@ -1,25 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column, where
 
 
-@check(
-    "CFG021",
-    severity="info",
-    confidence="medium",
-    remedies=(
-        remedy(
-            "use-the-kl",
-            "Switch the KL term on, or take its coefficient out",
-            trl="beta is the switch: 0 builds no reference",
-            verl="actor_rollout_ref.actor.use_kl_loss=True, or algorithm.use_kl_in_reward=True",
-            openrlhf="--algo.kl.use_loss for a KL in the loss; without it the coefficient acts on the reward",
-            by_hand="add kl_coef * kl to the loss",
-            evidence="the coefficient is read and never used",
-            source="verl-project/verl#3276, verl-project/verl#265, THUDM/slime#397",
-        ),
-    ),
-)
+@check("CFG021", severity="info", confidence="medium")
 def kl_coefficient_unused(
     coefficient: Column = any_of("settings.kl_coef"),
     loss: Column = any_of("settings.use_kl_loss"),

@@ -1,23 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column
 
 
-@check(
-    "CFG022",
-    severity="warning",
-    confidence="medium",
-    remedies=(
-        remedy(
-            "one-kl",
-            "Keep the KL in the loss or in the reward, not in both",
-            verl="algorithm.use_kl_in_reward=False with actor.use_kl_loss=True",
-            by_hand="one of the two terms",
-            evidence="verl prints a NOTICE; slime refuses to start",
-            source="verl-project/verl#265; verl utils/config.py; slime utils/arguments.py",
-        ),
-    ),
-)
+@check("CFG022", severity="warning", confidence="medium")
 def kl_counted_twice(
     loss: Column = any_of("settings.use_kl_loss"),
     reward: Column = any_of("settings.use_kl_in_reward"),

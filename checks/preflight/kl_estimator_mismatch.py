@@ -1,28 +1,10 @@
 from typing import Any
 
 from grpo_doctor import Fires, any_of, check, fires, probe, probes
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column, is_any, where
 
 
-@check(
-    "KL005",
-    severity="info",
-    confidence="high",
-    remedies=(
-        remedy(
-            "kl-estimator-by-place",
-            "Use k1 in the reward, and k2, or k3 with its importance ratio, in the loss",
-            trl="use_bias_correction_kl=True (default since 1.16)",
-            verl="actor.kl_loss_type=k3+ (straight-through k2 gradient), or algorithm.use_kl_in_reward=True with "
-            "kl_penalty=kl",
-            openrlhf="--algo.kl.estimator k1 without --algo.kl.use_loss, k2 or k3 with it",
-            by_hand="loss += beta * 0.5 * (new - ref) ** 2, or reward -= beta * (new - ref).detach()",
-            evidence="k1 in the reward is unbiased and did best; k1 in the loss and k3 in the reward are biased",
-            source="arXiv 2506.09477, 2512.21852",
-        ),
-    ),
-)
+@check("KL005", severity="info", confidence="high")
 def kl_estimator_mismatch(
     known: Column = any_of("settings.kl_estimator", "settings.kl_penalty"),
     estimator: Column = any_of("settings.kl_estimator", optional=True),

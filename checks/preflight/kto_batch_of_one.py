@@ -1,24 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column, is_any
 
 
-@check(
-    "CFG062",
-    severity="info",
-    confidence="high",
-    run_types=("preference",),
-    remedies=(
-        remedy(
-            "larger-kto-batch",
-            "Give each device at least 4 examples",
-            trl="per_device_train_batch_size=4",
-            by_hand="estimate the KL on mismatched pairs of a batch of 4 or more",
-            evidence="TRL raises: Actual (not effective) batch size must be > 1",
-            source="TRL KTOTrainer",
-        ),
-    ),
-)
+@check("CFG062", severity="info", confidence="high", run_types=("preference",))
 def kto_batch_of_one(
     device: Column = any_of("settings.per_device_train_batch_size"),
     method: Column = any_of("settings.algorithm"),

@@ -1,24 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column, is_any, where
 
 
-@check(
-    "CFG061",
-    severity="warning",
-    confidence="high",
-    run_types=("preference",),
-    remedies=(
-        remedy(
-            "smoothing-with-its-loss",
-            "Use label smoothing only with the sigmoid, exo_pair or robust loss",
-            trl='loss_type="robust", label_smoothing=0.1',
-            by_hand="conservative DPO: (1 - e) * loss(margin) + e * loss(-margin)",
-            evidence="TRL warns and ignores it with other losses, and the robust loss divides by 1 - 2e",
-            source="TRL DPOTrainer",
-        ),
-    ),
-)
+@check("CFG061", severity="warning", confidence="high", run_types=("preference",))
 def label_smoothing_without_effect(
     smoothing: Column = any_of("settings.label_smoothing"),
     loss: Column = any_of("settings.preference_loss", "settings.algorithm"),

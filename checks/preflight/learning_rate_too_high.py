@@ -12,7 +12,6 @@ from grpo_doctor.series import Column, best, each, isnan
     ),
     explains_from="warning",
     run_types=("rl", "preference"),
-    remedies=("lower-learning-rate",),
 )
 def learning_rate_too_high(
     learning_rate: Column = any_of("settings.learning_rate", "learning_rate"),

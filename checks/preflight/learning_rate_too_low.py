@@ -3,13 +3,7 @@ from grpo_doctor.preflight.engine_facts import steps_otherwise
 from grpo_doctor.series import Column, best, each, previous, where
 
 
-@check(
-    "CFG054",
-    severity="info",
-    confidence="low",
-    run_types=("rl", "preference"),
-    remedies=("raise-learning-rate",),
-)
+@check("CFG054", severity="info", confidence="low", run_types=("rl", "preference"))
 def learning_rate_too_low(
     learning_rate: Column = any_of("settings.learning_rate", "learning_rate"),
     lora: Column = any_of("settings.use_peft", "settings.lora_r", "settings.use_lora"),

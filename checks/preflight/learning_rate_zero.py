@@ -2,12 +2,7 @@ from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column
 
 
-@check(
-    "CFG031",
-    severity="warning",
-    confidence="high",
-    remedies=("lower-learning-rate",),
-)
+@check("CFG031", severity="warning", confidence="high")
 def learning_rate_zero(
     learning_rate: Column = any_of("settings.learning_rate"),
     grouped: Column = any_of("settings.group_baseline", optional=True),

@@ -2,7 +2,7 @@ from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, words
 
 
-@check("CFG009", severity="info", remedies=("raise-response-limit", "lower-min-new-tokens"))
+@check("CFG009", severity="info")
 def length_limits_cut_the_policy(
     known: Column = any_of("cut_share", "eos_suppressed_rate"),
     cut_share: Column = None,

@@ -1,23 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column
 
 
-@check(
-    "CFG030",
-    severity="info",
-    confidence="low",
-    remedies=(
-        remedy(
-            "log-every-step",
-            "Log every step",
-            trl="logging_steps=1",
-            by_hand="a row of metrics costs nothing beside a rollout",
-            evidence="most checks of this tool need 8 to 20 rows",
-            source="the needs of the checks in checks/",
-        ),
-    ),
-)
+@check("CFG030", severity="info", confidence="low")
 def logged_too_rarely(
     every: Column = any_of("settings.logging_steps"),
     *,

@@ -1,24 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column
 
 
-@check(
-    "CFG018",
-    severity="warning",
-    confidence="high",
-    remedies=(
-        remedy(
-            "mini-within-train",
-            "Make the mini-batch no larger than the rollout",
-            verl="actor_rollout_ref.actor.ppo_mini_batch_size <= data.train_batch_size (both count prompts)",
-            openrlhf="--train.batch_size <= --rollout.batch_size x n_samples_per_prompt",
-            by_hand="mini-batch <= batch",
-            evidence="verl raises: train_batch_size must be >= actor.ppo_mini_batch_size",
-            source="verl workers/config/actor.py; verl-project/verl PR 559",
-        ),
-    ),
-)
+@check("CFG018", severity="warning", confidence="high")
 def mini_batch_larger_than_rollout(
     update: Column = any_of("settings.update_prompts"),
     rollout: Column = any_of("settings.rollout_prompts"),

@@ -1,24 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column, is_any, where
 
 
-@check(
-    "CFG038",
-    severity="error",
-    confidence="high",
-    remedies=(
-        remedy(
-            "whole-micro-batches",
-            "Make the share of a mini-batch on each GPU a multiple of the micro-batch",
-            verl="ppo_mini_batch_size x rollout.n / (GPUs / ulysses_sequence_parallel_size) = m x "
-            "ppo_micro_batch_size_per_gpu; or use_dynamic_bsz=True",
-            by_hand="mini-batch % (processes x micro-batch) == 0",
-            evidence="verl asserts it when the actor is built",
-            source="verl workers/fsdp_workers.py",
-        ),
-    ),
-)
+@check("CFG038", severity="error", confidence="high")
 def mini_batch_not_whole_micro_batches(
     prompts: Column = any_of("settings.update_prompts"),
     group_size: Column = any_of("settings.group_size"),

@@ -1,25 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column, is_any
 
 
-@check(
-    "CFG025",
-    severity="info",
-    confidence="high",
-    remedies=(
-        remedy(
-            "evaluate",
-            "Evaluate on prompts that are not trained on",
-            trl='eval_strategy="steps", eval_steps=50, eval_dataset=…',
-            verl="trainer.test_freq=10",
-            openrlhf="--eval.dataset … --eval.steps 10",
-            by_hand="score held-out prompts with the true criterion every few dozen steps",
-            evidence="reward hacking is invisible in the training reward",
-            source="the page of REW002",
-        ),
-    ),
-)
+@check("CFG025", severity="info", confidence="high")
 def nothing_evaluated(
     evaluation: Column = any_of("settings.evaluation"),
 ) -> Fires:

@@ -1,23 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column
 
 
-@check(
-    "CFG035",
-    severity="warning",
-    confidence="high",
-    remedies=(
-        remedy(
-            "loss-that-is-called",
-            "Switch the fused loss off, or override what is called",
-            trl="use_liger_kernel=False where a subclass changes _compute_loss",
-            by_hand="one path to the loss; refuse settings that would take another",
-            evidence="compute_loss goes to compute_liger_loss and never to _compute_loss",
-            source="huggingface/trl#7270",
-        ),
-    ),
-)
+@check("CFG035", severity="warning", confidence="high")
 def own_loss_not_called(
     own: Column = any_of("settings.own_loss"),
     fused: Column = any_of("settings.use_liger"),

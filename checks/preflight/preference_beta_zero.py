@@ -1,25 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column, is_any
 
 
-@check(
-    "CFG060",
-    severity="error",
-    confidence="high",
-    run_types=("preference",),
-    remedies=(
-        remedy(
-            "positive-beta",
-            "Set a positive beta",
-            trl="beta=0.1 (DPO, KTO, ORPO), 2.0 to 10 (SimPO)",
-            openrlhf="--beta 0.1",
-            by_hand="loss = -logsigmoid(beta * margin), beta = 0.1",
-            evidence="at beta 0 the loss is a constant, so every gradient is 0",
-            source="DPO, equation 7",
-        ),
-    ),
-)
+@check("CFG060", severity="error", confidence="high", run_types=("preference",))
 def preference_beta_zero(
     beta: Column = any_of("settings.dpo_beta"),
     method: Column = any_of("settings.algorithm", optional=True),

@@ -1,26 +1,9 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.preflight.engine_facts import steps_otherwise
 from grpo_doctor.series import Column, each, is_any
 
 
-@check(
-    "CFG059",
-    severity="info",
-    confidence="medium",
-    run_types=("preference",),
-    remedies=(
-        remedy(
-            "lower-preference-rate",
-            "Lower the learning rate of preference training",
-            trl="learning_rate=5e-7 (full) or 5e-6 (LoRA)",
-            openrlhf="--learning_rate 5e-7",
-            by_hand="5e-7 to 1e-6 for full fine-tuning, about ten times that for LoRA",
-            evidence="large steps push both responses of a pair down, and text degenerates",
-            source="princeton-nlp/SimPO README; huggingface/alignment-handbook recipes",
-        ),
-    ),
-)
+@check("CFG059", severity="info", confidence="medium", run_types=("preference",))
 def preference_rate_too_high(
     rate: Column = any_of("settings.learning_rate"),
     method: Column = any_of("settings.algorithm", optional=True),

@@ -1,23 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column
 
 
-@check(
-    "CFG043",
-    severity="info",
-    confidence="high",
-    remedies=(
-        remedy(
-            "divide-the-gpus-by-the-model",
-            "Make the GPUs a multiple of tensor x pipeline x context parallel size",
-            verl="trainer.n_gpus_per_node x trainer.nnodes = m x the three sizes of actor_rollout_ref.actor.megatron",
-            by_hand="world size % (tensor x pipeline x context) == 0",
-            evidence="Megatron's parallel groups cannot be built",
-            source="verl utils/config.py (validate_config); Megatron-LM core/parallel_state.py",
-        ),
-    ),
-)
+@check("CFG043", severity="info", confidence="high")
 def processes_not_divisible_by_model_parallel(
     world: Column = any_of("settings.world_size"),
     parallel: Column = any_of("settings.model_parallel"),

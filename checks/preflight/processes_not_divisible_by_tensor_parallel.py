@@ -1,24 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column
 
 
-@check(
-    "CFG028",
-    severity="info",
-    confidence="high",
-    remedies=(
-        remedy(
-            "divide-the-gpus",
-            "Make the GPUs a multiple of the engine's tensor parallel size",
-            verl="trainer.n_gpus_per_node x trainer.nnodes = m x actor_rollout_ref.rollout.tensor_model_parallel_size",
-            openrlhf="colocated: actor GPUs = vllm.num_engines x vllm.tensor_parallel_size",
-            by_hand="world size % tensor parallel size == 0",
-            evidence="the device mesh cannot be built",
-            source="verl workers/fsdp_workers.py; verl utils/config.py",
-        ),
-    ),
-)
+@check("CFG028", severity="info", confidence="high")
 def processes_not_divisible_by_tensor_parallel(
     world: Column = any_of("settings.world_size"),
     parallel: Column = any_of("settings.tensor_parallel"),

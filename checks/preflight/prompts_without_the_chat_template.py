@@ -1,5 +1,4 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column, each
 
 _INSTRUCT = ("instruct", "-it", "-chat")
@@ -11,20 +10,7 @@ def _instruct(model: object) -> float:
     return float(any(name.endswith(word) or f"{word}-" in name for word in _INSTRUCT))
 
 
-@check(
-    "CFG045",
-    severity="info",
-    remedies=(
-        remedy(
-            "use-the-chat-template",
-            "Give the prompts the model's chat template",
-            trl='{"prompt": [{"role": "user", "content": question}]}',
-            by_hand="tokenizer.apply_chat_template(messages, add_generation_prompt=True)",
-            evidence="an instruct model continues a plain text as a document, and seldom ends its turn",
-            source="TRL documentation: conversational prompts get the template, text does not",
-        ),
-    ),
-)
+@check("CFG045", severity="info")
 def prompts_without_the_chat_template(
     plain: Column = any_of("settings.plain_prompts"),
     model: Column = any_of("settings.model", "settings.model_name_or_path"),

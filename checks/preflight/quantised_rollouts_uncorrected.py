@@ -1,26 +1,9 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.preflight.engine_facts import is_on, is_quantised
 from grpo_doctor.series import Column, each, isnan
 
 
-@check(
-    "CFG049",
-    severity="warning",
-    confidence="medium",
-    remedies=(
-        remedy(
-            "correct-quantised-rollouts",
-            "Correct the ratio for the engine that sampled, or sample in the trainer's precision",
-            trl="vllm_importance_sampling_correction=True",
-            verl="algorithm.rollout_correction.rollout_is=token algorithm.rollout_correction.rollout_is_threshold=2.0",
-            by_hand="weight each token by min(p_trainer / p_engine, 2)",
-            evidence="without the correction the gap between engine and trainer grows with training; with it FP8 "
-            "rollouts reach the reward of bfloat16",
-            source="verl-project/verl#7519; verl docs, FP8 rollout",
-        ),
-    ),
-)
+@check("CFG049", severity="warning", confidence="medium")
 def quantised_rollouts_uncorrected(
     precision: Column = any_of("settings.rollout_precision", "settings.cache_precision", "settings.model"),
     apart: Column = any_of("settings.rollout_engine_apart"),

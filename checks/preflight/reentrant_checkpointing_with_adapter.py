@@ -1,25 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column
 
 
-@check(
-    "CFG058",
-    severity="info",
-    confidence="medium",
-    run_types=("rl", "preference"),
-    remedies=(
-        remedy(
-            "non-reentrant-checkpointing",
-            "Use checkpointing that is not reentrant",
-            trl='gradient_checkpointing_kwargs={"use_reentrant": False}',
-            by_hand="torch.utils.checkpoint.checkpoint(..., use_reentrant=False), or "
-            "model.enable_input_require_grads()",
-            evidence="reentrant checkpointing passes no gradient where the inputs of a block need none",
-            source="PyTorch documentation, torch.utils.checkpoint",
-        ),
-    ),
-)
+@check("CFG058", severity="info", confidence="medium", run_types=("rl", "preference"))
 def reentrant_checkpointing_with_adapter(
     reentrant: Column = any_of("settings.checkpointing_reentrant"),
     lora: Column = any_of("settings.use_peft", "settings.lora_r"),

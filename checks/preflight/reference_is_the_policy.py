@@ -1,25 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column, is_any, where
 
 
-@check(
-    "CFG012",
-    severity="warning",
-    explains=("KL003",),
-    remedies=(
-        remedy(
-            "freeze-a-reference",
-            "Keep a frozen copy of the initial policy as reference",
-            trl="beta > 0 builds one; ref_model_sync_steps=512 if it shall follow",
-            verl="actor_rollout_ref.ref with its own worker; use_kl_loss=True",
-            openrlhf="leave the reference model in place (--algo.kl.init_coef > 0)",
-            by_hand="ref = copy.deepcopy(model).eval().requires_grad_(False); with LoRA: model.disable_adapter()",
-            evidence="the KL of the P30 run was 0.0000 in 19 of 19 blocks: its reference was the policy itself",
-            source="beita6969/colab-grpo log and source",
-        ),
-    ),
-)
+@check("CFG012", severity="warning", explains=("KL003",))
 def reference_is_the_policy(
     known: Column = any_of("settings.reference", "settings.sync_ref_model"),
     reference: Column = any_of("settings.reference", optional=True),

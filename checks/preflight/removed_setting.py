@@ -1,25 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column, words
 
 
-@check(
-    "CFG016",
-    severity="info",
-    confidence="high",
-    remedies=(
-        remedy(
-            "version-of-the-setting",
-            "Pin the version that takes the setting, or write what came in its place",
-            trl="pip install 'trl<0.28' for max_prompt_length; the finding says what replaced each",
-            verl="hydra names the key that it refuses; the finding says what replaced it",
-            openrlhf="from 0.10.2 on every flag has a section: --rollout.n_samples_per_prompt",
-            by_hand="pin the versions with which a script was written",
-            evidence="TRL 1.16 raises a TypeError for max_prompt_length",
-            source="huggingface/trl#4358, huggingface/trl PR 5964; TRL tags v0.17.0, v0.27.2, v1.16.0",
-        ),
-    ),
-)
+@check("CFG016", severity="info", confidence="high")
 def removed_setting(
     names: Column = any_of("settings.removed_settings"),
     pinned: Column = any_of("settings.pinned_version", optional=True),

@@ -20,12 +20,7 @@ def may_reason(model: object) -> float:
     return float(isinstance(model, str) and _HYBRID.search(model[-200:]) is not None)
 
 
-@check(
-    "CFG026",
-    severity="warning",
-    confidence="medium",
-    remedies=("raise-response-limit",),
-)
+@check("CFG026", severity="warning", confidence="medium")
 def response_limit_below_reasoning(
     limit: Column = any_of("settings.max_new_tokens", "settings.max_new_tokens_at_most"),
     model: Column = any_of("settings.model", optional=True),

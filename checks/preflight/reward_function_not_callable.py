@@ -1,23 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column, words
 
 
-@check(
-    "CFG034",
-    severity="warning",
-    confidence="high",
-    remedies=(
-        remedy(
-            "reward-takes-kwargs",
-            "Let the reward function take whatever the trainer passes",
-            trl="def reward(completions, **kwargs): return [score(c) for c in completions]",
-            by_hand="take what you need by name and the rest by **kwargs",
-            evidence="the trainer calls it with keywords; a name that is missing is a TypeError at the first step",
-            source="TRL grpo_trainer.py at every tag from v0.14.0",
-        ),
-    ),
-)
+@check("CFG034", severity="warning", confidence="high")
 def reward_function_not_callable(
     known: Column = any_of("settings.refused_rewards", "settings.strict_rewards"),
     refused: Column = any_of("settings.refused_rewards", optional=True),

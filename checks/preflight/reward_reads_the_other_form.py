@@ -1,23 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column
 
 
-@check(
-    "CFG044",
-    severity="error",
-    confidence="high",
-    remedies=(
-        remedy(
-            "read-the-form-that-is-given",
-            "Read completions in the form of the prompts",
-            trl='completion[0]["content"] where the prompt is a list of messages, completion itself where it is text',
-            by_hand="let a reward function take what the sampler returns",
-            evidence="a TypeError or AttributeError at the first step, after the model is loaded",
-            source="TRL documentation, GRPO: completions are conversational where the prompts are",
-        ),
-    ),
-)
+@check("CFG044", severity="error", confidence="high")
 def reward_reads_the_other_form(
     wrong: Column = any_of("settings.wrong_form"),
 ) -> Fires:

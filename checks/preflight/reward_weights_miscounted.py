@@ -1,23 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column
 
 
-@check(
-    "CFG029",
-    severity="error",
-    confidence="high",
-    remedies=(
-        remedy(
-            "one-weight-each",
-            "Give every reward function one weight",
-            trl="len(reward_weights) == len(reward_funcs)",
-            by_hand="zip(functions, weights, strict=True)",
-            evidence="GRPOTrainer raises a ValueError",
-            source="TRL grpo_trainer.py",
-        ),
-    ),
-)
+@check("CFG029", severity="error", confidence="high")
 def reward_weights_miscounted(
     weights: Column = any_of("settings.reward_weights_count"),
     functions: Column = any_of("settings.reward_functions_count"),

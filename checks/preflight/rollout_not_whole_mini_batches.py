@@ -1,23 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column, isnan, where
 
 
-@check(
-    "CFG019",
-    severity="info",
-    confidence="high",
-    remedies=(
-        remedy(
-            "whole-mini-batches",
-            "Make the rollout a multiple of the mini-batch",
-            verl="data.train_batch_size a multiple of actor_rollout_ref.actor.ppo_mini_batch_size",
-            by_hand="batch % mini-batch == 0",
-            evidence="EasyR1 and SkyRL refuse to start; verl makes a last update of the rest; slime drops the rest",
-            source="EasyR1 ray_trainer.py; SkyRL train/utils/utils.py; slime ray/rollout.py",
-        ),
-    ),
-)
+@check("CFG019", severity="info", confidence="high")
 def rollout_not_whole_mini_batches(
     update: Column = any_of("settings.update_prompts", "settings.update_responses"),
     prompts: Column = any_of("settings.rollout_prompts"),

@@ -1,23 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column, is_any
 
 
-@check(
-    "CFG037",
-    severity="error",
-    confidence="high",
-    remedies=(
-        remedy(
-            "whole-rollout-on-gpus",
-            "Make the responses of a rollout a multiple of the GPUs",
-            verl="data.train_batch_size x actor_rollout_ref.rollout.n = m x n_gpus_per_node x nnodes",
-            by_hand="responses % processes == 0",
-            evidence="verl asserts it at the start",
-            source="verl utils/config.py `validate_config`",
-        ),
-    ),
-)
+@check("CFG037", severity="error", confidence="high")
 def rollout_not_whole_on_gpus(
     responses: Column = any_of("settings.rollout_responses"),
     world: Column = any_of("settings.world_size"),

@@ -2,12 +2,7 @@ from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column
 
 
-@check(
-    "CFG024",
-    severity="info",
-    confidence="low",
-    remedies=("temperature-one",),
-)
+@check("CFG024", severity="info", confidence="low")
 def rollout_temperature_not_one(
     temperature: Column = any_of("settings.temperature"),
     *,

@@ -2,7 +2,7 @@ from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, is_any, words
 
 
-@check("CFG004", severity="info", explains=("DIV001",), remedies=("temperature-one",))
+@check("CFG004", severity="info", explains=("DIV001",))
 def rollout_temperature_out_of_range(
     temperature: Column,
     grouped: Column = any_of("settings.group_baseline", optional=True),

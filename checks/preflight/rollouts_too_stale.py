@@ -1,25 +1,9 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.preflight.engine_facts import is_on
 from grpo_doctor.series import Column, each
 
 
-@check(
-    "CFG050",
-    severity="info",
-    confidence="low",
-    remedies=(
-        remedy(
-            "bound-the-staleness",
-            "Lower the staleness, or use a loss that corrects for it",
-            verl="async_training.staleness_threshold=0.5 with algorithm.rollout_correction.rollout_is=token",
-            openrlhf="--train.async_queue_size 1",
-            by_hand="drop rollouts that are more than 4 versions old; weight the rest by their ratio",
-            evidence="a plain clipped loss loses accuracy from about 4 versions on; a decoupled one holds to 8",
-            source="arXiv 2505.24298; arXiv 2510.01161",
-        ),
-    ),
-)
+@check("CFG050", severity="info", confidence="low")
 def rollouts_too_stale(
     staleness: Column = any_of("settings.async_level"),
     correction: Column = any_of("settings.importance_correction", optional=True),

@@ -1,25 +1,9 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.preflight.engine_facts import is_mixture, is_on
 from grpo_doctor.series import Column, each, is_any, isnan
 
 
-@check(
-    "CFG048",
-    severity="info",
-    confidence="medium",
-    remedies=(
-        remedy(
-            "replay-the-routing",
-            "Reuse the experts that the engine chose, or use sequence-level ratios",
-            trl='importance_sampling_level="sequence"; vllm_importance_sampling_correction=True',
-            verl="actor_rollout_ref.actor.router_replay.mode=R3, or policy_loss.loss_mode=gspo",
-            by_hand="record the expert ids of each token in the engine and route by them in the trainer",
-            evidence="R3 and GSPO train mixtures stably on which token-level ratios collapse",
-            source="arXiv 2510.11370, arXiv 2507.18071",
-        ),
-    ),
-)
+@check("CFG048", severity="info", confidence="medium")
 def router_differs_in_rollouts(
     model: Column = any_of("settings.model"),
     apart: Column = any_of("settings.rollout_engine_apart"),

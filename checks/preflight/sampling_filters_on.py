@@ -14,7 +14,7 @@ def filters(*values: float) -> str:
     return ", ".join(on)
 
 
-@check("CFG005", severity="info", remedies=("correct-rollout-mismatch",))
+@check("CFG005", severity="info")
 def sampling_filters_on(
     known: Column = any_of(
         "top_p",

@@ -1,23 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column
 
 
-@check(
-    "CFG047",
-    severity="error",
-    confidence="high",
-    run_types=("rl", "preference", "supervised"),
-    remedies=(
-        remedy(
-            "make-the-script-run",
-            "Correct the line, then check the file again",
-            by_hand="python -m py_compile train.py; bash -n run.sh does not find a missing backslash",
-            evidence="Python refuses the file before its first line runs; a shell starts the command without the rest",
-            source="Python language reference; POSIX shell command language",
-        ),
-    ),
-)
+@check("CFG047", severity="error", confidence="high", run_types=("rl", "preference", "supervised"))
 def script_cannot_run(
     why: Column = any_of("settings.cannot_run"),
 ) -> Fires:

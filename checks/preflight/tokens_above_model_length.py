@@ -2,12 +2,7 @@ from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, fmax, isnan, where
 
 
-@check(
-    "CFG020",
-    severity="warning",
-    confidence="medium",
-    remedies=("raise-response-limit",),
-)
+@check("CFG020", severity="warning", confidence="medium")
 def tokens_above_model_length(
     model: Column = any_of("settings.model_length"),
     needed: Column = any_of("settings.total_tokens_needed", optional=True),

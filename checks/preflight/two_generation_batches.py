@@ -1,23 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column, isnan
 
 
-@check(
-    "CFG032",
-    severity="error",
-    confidence="high",
-    remedies=(
-        remedy(
-            "one-generation-batch",
-            "Set generation_batch_size or steps_per_generation, not both",
-            trl="generation_batch_size = batch a device x processes x steps_per_generation",
-            by_hand="one of the two",
-            evidence="GRPOConfig raises a ValueError",
-            source="TRL grpo_config.py",
-        ),
-    ),
-)
+@check("CFG032", severity="error", confidence="high")
 def two_generation_batches(
     batch: Column = any_of("settings.generation_batch_size"),
     steps: Column = any_of("settings.steps_per_generation"),

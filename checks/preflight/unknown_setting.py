@@ -1,24 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column, where
 
 
-@check(
-    "CFG015",
-    severity="warning",
-    confidence="medium",
-    remedies=(
-        remedy(
-            "mend-the-name",
-            "Write the name that the trainer takes",
-            trl="names of GRPOConfig: https://huggingface.co/docs/trl/grpo_trainer",
-            verl="hydra refuses a key that is not there; `+key=value` adds one, which nothing may read",
-            by_hand="refuse keys that nobody reads",
-            evidence="a misspelt num_generations is a TypeError in TRL and a silent default elsewhere",
-            source="transformers `HfArgumentParser`; Python dataclasses",
-        ),
-    ),
-)
+@check("CFG015", severity="warning", confidence="medium")
 def unknown_setting(
     names: Column = any_of("settings.unknown_settings"),
     dropped: Column = any_of("settings.drops_unknown", optional=True),

@@ -1,26 +1,8 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column, fmin, where
 
 
-@check(
-    "CFG051",
-    severity="warning",
-    confidence="high",
-    run_types=("rl", "preference"),
-    remedies=(
-        remedy(
-            "shorten-the-warmup",
-            "Let the warm-up end within the first tenth of the run",
-            trl="warmup_ratio=0.05",
-            verl="actor_rollout_ref.actor.optim.lr_warmup_steps_ratio=0.05",
-            openrlhf="--actor.lr_warmup_ratio 0.03",
-            by_hand="warm-up steps = total steps / 20",
-            evidence="the learning rate that is declared is never reached",
-            source="PrimeIntellect-ai/prime-rl#968, PeterGriffinJin/Search-R1#28",
-        ),
-    ),
-)
+@check("CFG051", severity="warning", confidence="high", run_types=("rl", "preference"))
 def warmup_fills_the_run(
     known: Column = any_of("settings.warmup_ratio", "settings.warmup_steps"),
     ratio: Column = any_of("settings.warmup_ratio", optional=True),

@@ -1,32 +1,8 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, began, recent_mean
 
 
-@check(
-    "RAT009",
-    severity="warning",
-    confidence="high",
-    explains=("GRD002", "REW009", "STL001"),
-    explains_from="error",
-    rivals=(
-        Rival(
-            "stale rollouts",
-            "many updates since the responses were sampled",
-            "staleness in versions (RAT006); the same run with one update per rollout",
-        ),
-        Rival(
-            "trainer and rollout engine compute other probabilities",
-            "precision, kernels, MoE routing, temperature",
-            "the importance weights on the first update after a synchronisation (RAT004)",
-        ),
-        Rival(
-            "weights of whole sequences",
-            "a product under hundreds of tokens is dominated by one response",
-            "the same share with token-level weights",
-        ),
-    ),
-    remedies=("correct-rollout-mismatch", "lower-learning-rate"),
-)
+@check("RAT009", severity="warning", confidence="high", explains=("GRD002", "REW009", "STL001"), explains_from="error")
 def effective_sample_size_low(
     effective_sample_share: Column,
     step: Column,

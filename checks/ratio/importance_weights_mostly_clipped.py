@@ -1,22 +1,8 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, began, recent_mean
 
 
-@check(
-    "RAT010",
-    severity="warning",
-    confidence="high",
-    rivals=(
-        Rival(
-            "trainer and rollout engine differ",
-            "precision, kernels, routing or temperature",
-            "log-probability differences right after a weight synchronisation (RAT004)",
-        ),
-        Rival("stale rollouts", "the policy has moved since the responses were sampled", "staleness (RAT006)"),
-        Rival("the bounds are too tight", "weights near 1 are clipped too", "the mean and the standard deviation"),
-    ),
-    remedies=("correct-rollout-mismatch",),
-)
+@check("RAT010", severity="warning", confidence="high")
 def importance_weights_mostly_clipped(
     weight_clip_fraction: Column,
     step: Column,

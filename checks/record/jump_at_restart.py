@@ -1,8 +1,7 @@
 import math
 from typing import Any
 
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, baseline, latest, moving_mean, noise, previous, row, seen, where, words
 
 
@@ -11,32 +10,6 @@ from grpo_doctor.series import Column, baseline, latest, moving_mean, noise, pre
     severity="warning",
     confidence="medium",
     explains=("REW009", "GRD002"),
-    rivals=(
-        Rival(
-            "another run was appended to the log",
-            "its settings, model or prompts differ",
-            "the settings that the log prints at both starts",
-        ),
-        Rival(
-            "the data order began anew",
-            "prompts of the first epoch come again, easier or memorised",
-            "the prompts of the first step after the restart",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "restore-the-whole-state",
-            "Restore optimizer, scheduler, reference model, random state and data position with the weights",
-            trl="trainer.train(resume_from_checkpoint=True); save_only_model=False",
-            verl="trainer.resume_mode=auto; save model, optimizer and extra in the checkpoints of actor and critic",
-            openrlhf="--ckpt.load_enable, with --ckpt.path as in the first start",
-            by_hand="save and load optimizer.state_dict(), scheduler.state_dict(), the RNG state, the sampler's "
-            "position, and keep the reference model of the first start",
-            evidence="a fresh optimizer takes its first steps at full size; a reference reloaded from the checkpoint "
-            "sets the KL to 0",
-            source="NVIDIA-NeMo/RL#3171 (optimizer state was not restored)",
-        ),
-    ),
     invalidates=("curves across step {onset}: they are of two states",),
 )
 def jump_at_restart(

@@ -1,6 +1,6 @@
 import math
 
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import (
     Column,
     baseline,
@@ -17,27 +17,7 @@ from grpo_doctor.series import (
 )
 
 
-@check(
-    "REW014",
-    vital=True,
-    kind="outcome",
-    severity="warning",
-    confidence="high",
-    explains=("STL001", "GRD003"),
-    rivals=(
-        Rival(
-            "the batch is a single prompt",
-            "one group of few responses ties often where the prompt is easy or hopeless",
-            "the spread over the prompts of a larger batch; the rewards of one prompt at K = 64",
-        ),
-        Rival(
-            "the spread is logged over another set",
-            "of the means of groups, or on one process alone",
-            "reward_std against the rewards of one step by hand",
-        ),
-    ),
-    remedies=("check-the-reward", "filter-dead-groups", "raise-group-size"),
-)
+@check("REW014", vital=True, kind="outcome", severity="warning", confidence="high", explains=("STL001", "GRD003"))
 def batches_mostly_equal(
     reward_mean: Column,
     step: Column,

@@ -1,23 +1,10 @@
 import math
 
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, baseline, isnan, row, where, words
 
 
-@check(
-    "REW018",
-    kind="remark",
-    severity="info",
-    confidence="medium",
-    rivals=(
-        Rival(
-            "form is learnt first",
-            "content follows once responses have the form",
-            "the component for correctness over the next steps",
-        ),
-    ),
-    remedies=("pay-what-is-meant",),
-)
+@check("REW018", kind="remark", severity="info", confidence="medium")
 def form_pays_most(
     reward_mean: Column,
     reward_meant: Column,

@@ -1,6 +1,6 @@
 import math
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, best, fmax, fmin, lowest, recent_mean, total, where
 
 
@@ -9,29 +9,6 @@ from grpo_doctor.series import Column, baseline, best, fmax, fmin, lowest, recen
     kind="outcome",
     severity="warning",
     confidence="medium",
-    rivals=(
-        Rival(
-            "the policy memorises its training prompts",
-            "few prompts come again and again, so the reward on them rises and no other does",
-            "epochs over the prompt set; the reward on training prompts that have not been used yet",
-        ),
-        Rival(
-            "the reward function pays for something else",
-            "length, form or a loophole raises the training reward and no held-out answer",
-            "ten high-reward responses of the last steps, read in full; the reward components",
-        ),
-        Rival(
-            "the evaluation measures another skill",
-            "another data set, another answer format, another limit of tokens than in training",
-            "the training reward function applied to held-out prompts of the training distribution",
-        ),
-        Rival(
-            "the evaluation does not score the trained weights",
-            "an unmerged adapter, an engine with old weights",
-            "one prompt's log-probabilities under both (REC004)",
-        ),
-    ),
-    remedies=("pay-what-is-meant",),
     invalidates=("the training reward as a measure of the skill since step {onset}",),
 )
 def held_out_score_does_not_follow(

@@ -3,29 +3,11 @@ from typing import Any
 
 import numpy as np
 
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, baseline, each, recent_mean, total
 
 
-@check(
-    "REW019",
-    severity="warning",
-    confidence="medium",
-    explains=("LEN002",),
-    rivals=(
-        Rival(
-            "longer answers are better answers",
-            "reasoning that is worked out is right more often",
-            "the success rate of long and short responses to the same prompt",
-        ),
-        Rival(
-            "short responses are broken",
-            "empty or malformed responses score 0 and are short",
-            "the same correlation among valid responses only",
-        ),
-    ),
-    remedies=("drop-std-normalisation",),
-)
+@check("REW019", severity="warning", confidence="medium", explains=("LEN002",))
 def longer_responses_score_higher(
     samples: Column,
     *,

@@ -1,4 +1,4 @@
-from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, lowest, where
 
 
@@ -8,25 +8,6 @@ from grpo_doctor.series import Column, lowest, where
     severity="warning",
     confidence="medium",
     explains=("REW001", "ADV003", "ADV012", "STL001", "GRD003", "REW015"),
-    rivals=(
-        Rival(
-            "rollouts broken by the state of the generator",
-            "a lost KV cache, stale weights or a wrong prompt give garbage from weights that are sound",
-            "generate from the same checkpoint in eval mode with checkpointing off: the reward is back (GEN001)",
-        ),
-        Rival(
-            "the policy was destroyed",
-            "a non-finite or far too large update; entropy, length or truncation leave their range first",
-            "policy_movement_kl, grad_norm and entropy in the ten steps before the onset",
-        ),
-        Rival(
-            "the reward function or its judge failed",
-            "time-outs and parse errors counted as zero",
-            "score the saved responses of a step before the onset again: they must get their old reward (REW004)",
-        ),
-        Rival("the prompts became harder", "a curriculum or a new data shard", "evaluate both checkpoints on one set"),
-    ),
-    remedies=("roll-back", "lower-learning-rate"),
     invalidates=("checkpoints saved since step {onset}",),
 )
 def reward_collapse(

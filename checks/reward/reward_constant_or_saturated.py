@@ -1,7 +1,6 @@
 import math
 
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import (
     Column,
     baseline,
@@ -28,32 +27,6 @@ from grpo_doctor.series import (
     severity="info",
     confidence="high",
     explains=("ADV003", "ADV012", "ADV015", "STL001", "GRD003", "GRD008", "REW014"),
-    rivals=(
-        Rival(
-            "the judge answers the same for everything",
-            "a parse error or a time-out that is turned into a number",
-            "score one right and one wrong answer by hand: the rewards must differ",
-        ),
-        Rival(
-            "the answers are never found",
-            "the extraction reads the wrong part of the text, or the limit cuts the answer off",
-            "read five responses with their rewards; truncated_rate and the extraction probe",
-        ),
-    ),
-    remedies=(
-        "check-the-reward",
-        remedy(
-            "match-difficulty",
-            "Give the policy prompts that it solves sometimes",
-            trl="filter the dataset to prompts whose success rate over 8 samples lies between 0.05 and 0.95",
-            verl="algorithm.filter_groups.enable=True metric=acc; or filter the parquet files by a sampling pass",
-            openrlhf="--algo.dynamic_filtering_enable --algo.dynamic_filtering_range 0 1",
-            by_hand="sample each prompt 8 times once, keep those with 1 to 7 right; stop a run that is solved",
-            evidence="AIME24 42 → 50 by dropping prompts that are always right or always wrong",
-            source="arXiv 2503.14476",
-        ),
-        "filter-dead-groups",
-    ),
 )
 def reward_constant_or_saturated(
     reward_mean: Column,

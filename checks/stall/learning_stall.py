@@ -1,6 +1,6 @@
 import math
 
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import (
     Column,
     baseline,
@@ -17,37 +17,7 @@ from grpo_doctor.series import (
 )
 
 
-@check(
-    "STL001",
-    kind="outcome",
-    severity="warning",
-    confidence="medium",
-    explains=("DIV004", "GRD008", "ADV015"),
-    rivals=(
-        Rival(
-            "no signal",
-            "the groups are dead, so no gradient exists",
-            "the share of groups whose rewards differ (ADV003), and whether the dead ones are all wrong",
-        ),
-        Rival(
-            "the update does not arrive",
-            "learning rate near 0, frozen or unwrapped parameters, skipped steps",
-            "weight_delta, policy_movement_kl and grad_norm (STL003, STL004, UPD002)",
-        ),
-        Rival(
-            "the KL term holds the policy",
-            "it pulls back what the reward pushes",
-            "the share of the KL term in the gradient norm (KL002)",
-        ),
-        Rival(
-            "the responses are cut off",
-            "the answer never fits into the limit",
-            "truncated_rate, and the same prompts with twice the limit (LEN003)",
-        ),
-        Rival("more time is needed", "sparse success takes hundreds of steps", "the success rate at K = 64 samples"),
-    ),
-    remedies=("check-the-reward", "filter-dead-groups", "raise-group-size"),
-)
+@check("STL001", kind="outcome", severity="warning", confidence="medium", explains=("DIV004", "GRD008", "ADV015"))
 def learning_stall(
     step: Column,
     reward_mean: Column,

@@ -1,27 +1,8 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, baseline, total
 
 
-@check(
-    "STL009",
-    kind="remark",
-    severity="info",
-    confidence="medium",
-    rivals=(
-        Rival(
-            "the prompts that are left are out of reach",
-            "easy prompts are learnt, the others have only wrong answers",
-            "the share of all-correct and of all-wrong groups",
-        ),
-        Rival(
-            "the steps have become too small",
-            "a decayed learning rate, a KL term as large as the gain, exhausted entropy",
-            "learning rate, KL and entropy before and after this step",
-        ),
-        Rival("the reward cannot go higher", "its top is below what its scale suggests", "the largest single reward"),
-    ),
-    remedies=("filter-dead-groups", "clip-higher"),
-)
+@check("STL009", kind="remark", severity="info", confidence="medium")
 def no_gain_since(
     step: Column,
     reward_mean: Column,

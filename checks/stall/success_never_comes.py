@@ -1,28 +1,8 @@
-from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, best, lowest, total, words
 
 
-@check(
-    "STL008",
-    kind="outcome",
-    severity="warning",
-    confidence="medium",
-    explains=("STL001", "DAT001", "GRD003"),
-    rivals=(
-        Rival(
-            "the answers are never found",
-            "what reads the answer from the response reads the wrong part of it",
-            "score one right answer by hand: it must count",
-        ),
-        Rival(
-            "the task is out of reach",
-            "no sample is ever right, so nothing can be reinforced",
-            "the success rate of the start policy at K = 64 samples",
-        ),
-        Rival("nobody computes it", "the metric is a placeholder", "where the program sets it"),
-    ),
-    remedies=("pay-what-is-meant",),
-)
+@check("STL008", kind="outcome", severity="warning", confidence="medium", explains=("STL001", "DAT001", "GRD003"))
 def success_never_comes(
     known: Column = any_of("success_rate", "eval_score"),
     step: Column = None,

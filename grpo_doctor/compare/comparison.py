@@ -12,7 +12,6 @@ import numpy as np
 
 from ..diagnosis.catalogue import Catalogue, load
 from ..diagnosis.check import Check, Finding, Fires, Severity
-from ..diagnosis.remedies import REMEDIES
 from ..diagnosis.verdict import learns
 from ..record import NUMBER_FIELDS
 from ..run import BROADCAST
@@ -248,6 +247,6 @@ def _finding(found: Comparison, check: Check, fires: Fires) -> Finding:
         last_step=last,
         message=fires.message.format(**fires.evidence),
         evidence=fires.evidence,
-        remedies=[REMEDIES[r] if isinstance(r, str) else r for r in check.remedies],
+        remedies=list(check.remedies),
         rivals=list(check.rivals),
     )

@@ -22,9 +22,9 @@ from threading import RLock
 from types import ModuleType
 from typing import ParamSpec, TypeVar
 
-from .check import Check, CheckError, Remedy
+from .check import Check, CheckError
 from .declare import take_loaded
-from .remedies import REMEDIES
+from .remedies import shared_remedies
 
 _HERE = Path(__file__).parents[1]
 FORMER = {"config": "preflight"}
@@ -137,9 +137,6 @@ class Catalogue:
     def _validate(self) -> None:
         proven: set[str] = set()
         for check in self.checks.values():
-            for remedy in check.remedies:
-                if isinstance(remedy, str) and remedy not in REMEDIES:
-                    raise CheckError(f"{check.file}: {check.code}: no remedy {remedy!r} in diagnosis/remedies.py")
             self._refuse_cycle(check.code, (), proven)
         for check in self.checks.values():
             if check.predicate is not None and self.compiled:
@@ -157,24 +154,24 @@ class Catalogue:
         proven.add(code)
 
     def refuse_unknown(self) -> None:
-        """Holds every code and remedy that a check names against those that exist. Raises `CheckError`.
+        """Raises `CheckError` where a check names a code that no check has.
 
         Only the whole catalogue can answer that, so a selection of it is not asked.
         """
-        remedies = dict(REMEDIES)
-        own = [(check, r) for check in self.checks.values() for r in check.remedies if isinstance(r, Remedy)]
-        for check, remedy in own:
-            if remedies.setdefault(remedy.id, remedy) != remedy:
-                raise CheckError(
-                    f"{check.file}: {check.code}: the remedy {remedy.id!r} is written otherwise elsewhere; "
-                    "write it once in grpo_doctor/diagnosis/remedies.py, or choose another id"
-                )
         for check in self.checks.values():
             for code in (*check.explains, *check.premises):
                 if code not in self.checks:
                     raise CheckError(f"{check.file}: {check.code}: names {code}, and no check has this code")
+
+    def refuse_unknown_remedies(self) -> None:
+        """Raises `CheckError` where a check recommends or withholds a remedy that does not exist.
+
+        It reads every file of advice, so it is asked for a user's own checks and by the tests.
+        """
+        known = shared_remedies().keys() | {r.id for check in self.checks.values() for r in check.remedies}
+        for check in self.checks.values():
             for remedy_id in check.withholds:
-                if remedy_id not in remedies:
+                if remedy_id not in known:
                     raise CheckError(f"{check.file}: {check.code}: withholds {remedy_id!r}, and no remedy has this id")
 
     def find(self, word: str) -> Check | None:
@@ -220,6 +217,8 @@ def load(folders: tuple[Path, ...] = (), *, compiled: bool = True) -> Catalogue:
         checks += added
     catalogue = Catalogue(checks, compiled=compiled)
     catalogue.refuse_unknown()
+    if folders:
+        catalogue.refuse_unknown_remedies()
     return catalogue
 
 

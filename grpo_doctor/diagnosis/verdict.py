@@ -22,7 +22,6 @@ from .check import Confidence, Finding, Fires, Severity, Withheld
 from .early_indicators import Before, Moved, Recorded, before
 from .faq import answers_of
 from .headline import ENOUGH, lost, shown, sick, stuck, together, unsick
-from .remedies import REMEDIES
 from .remedy_gate import senseless
 from .tables import before_next_run, tables_of
 
@@ -297,8 +296,8 @@ def _treat(
         withheld.setdefault(remedy_id, because)
     for finding in findings:
         check = catalogue.checks[finding.code]
-        offered = dict.fromkeys((*check.probe_remedies, *check.remedies)) if proven else check.remedies
-        remedies = [REMEDIES[r] if isinstance(r, str) else r for r in offered]
+        offered = dict.fromkeys((*check.advice.probe_remedies, *check.remedies)) if proven else check.remedies
+        remedies = list(offered)
         finding.rivals = list(check.rivals)
         if finding.level >= Severity.WARNING:
             finding.invalidates = [text.format(onset=finding.onset_step) for text in check.invalidates]

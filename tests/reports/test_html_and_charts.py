@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from grpo_doctor import Diagnosis, diagnose
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.check import Step
-from grpo_doctor.diagnosis.remedies import REMEDIES
+from grpo_doctor.diagnosis.remedies import shared_remedies
 from grpo_doctor.report import chart_layout, charts, figures
 from grpo_doctor.report.model import Options, is_prose, render
 from grpo_doctor.series.derived import DERIVED, MEANINGS
@@ -187,7 +187,7 @@ def test_a_healthy_or_unjudged_page_keeps_what_the_numbers_mean_and_a_failing_on
 
 
 def test_prose_has_no_copy_button() -> None:
-    remedy = REMEDIES["fail-invalid-responses"]
+    remedy = shared_remedies()["fail-invalid-responses"]
     assert [is_prose(step) for step in remedy.steps if step.who == "verl"] == [True]
     assert not is_prose(Step("trl", "learning_rate=1e-6"))
     assert not is_prose(Step("openrlhf", "--rollout.temperature 1.0"))
