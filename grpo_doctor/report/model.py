@@ -63,7 +63,8 @@ TOLD = 40
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """How a report is written. ``excused`` maps (source, code) to why a finding does not fail the gate; ``rest`` is
     what shows what a text report leaves out: an option of the command, or another report; ``suppressions`` is what
-    is in force that can hide a finding, which every report names."""
+    is in force that can hide a finding, which every report names; ``refresh`` is the seconds after which a page loads
+    itself again, while its run goes on."""
 
     samples: bool = True
     color: bool = False
@@ -75,6 +76,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     fail_on: str = "error"
     static: bool = False
     full: bool = False
+    refresh: int = 0
     rest: str = "--report html=FILE"
 
 
