@@ -43,7 +43,7 @@ def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> s
     from grpo_doctor.compare import summary as compared
     from grpo_doctor.compare.overlay import overlays
 
-    told = [{"found": c, "charts": overlays(c), "seeds": max(c.base.seeds, c.new.seeds) > 1} for c in comparisons]
+    told = [{"found": c, "charts": overlays(c)} for c in comparisons]
     return _page("comparison.j2", "", refresh=0, told=told, compared=compared)
 
 

@@ -23,6 +23,7 @@ from ..readers import read
 from ..record import StepRecord, encode, portable, read_records
 from ..report.model import Options, render
 from ..run import Sample
+from .alerts import keep_report
 
 Action = Literal["warn", "skip-update", "stop", "rollback"]
 
@@ -54,6 +55,8 @@ def say_end(diagnosis: Diagnosis, reports: Sequence[Path]) -> None:
     """The end of a training in one line: verdict, first sentence, and where the report is."""
     where = f" Report: {reports[0]}" if reports else ""
     tell(f"grpo-doctor: {diagnosis.verdict}: {diagnosis.headline}{where}")
+    for report in reports[:1]:
+        keep_report(report)
 
 
 LOCK = ".lock"

@@ -150,14 +150,19 @@ def next_run(diagnosis: Diagnosis) -> list[str]:
 
 
 def named(diagnoses: Sequence[Diagnosis]) -> list[str]:
-    """The sources of several runs, as short as they can be told apart: without the folders that all of them share."""
-    paths = [Path(d.source) for d in diagnoses]
+    """The sources of several runs, without the folders that all of them share."""
+    return shortened([d.source for d in diagnoses])
+
+
+def shortened(names: Sequence[str]) -> list[str]:
+    """Several paths without the folders that all of them share; one alone as it is."""
+    paths = [Path(name) for name in names]
     shared = 0
     for parts in zip(*(path.parts[:-1] for path in paths), strict=False):
         if len(set(parts)) > 1:
             break
         shared += 1
-    return [str(Path(*path.parts[shared:])) for path in paths] if len(paths) > 1 else [d.source for d in diagnoses]
+    return [str(Path(*path.parts[shared:])) for path in paths] if len(paths) > 1 else [*names]
 
 
 def sure(finding: Finding) -> str:
@@ -431,11 +436,8 @@ def framework(diagnosis: Diagnosis) -> str | None:
 
 
 def steps_for(remedy: Remedy, who: str | None) -> tuple[list[Step], list[Step]]:
-    """The steps of a remedy for one framework (by hand where it has none of its own), and those for the others.
-
-    Where the framework is not known, all of them stand first.
-    """
-    own = [s for s in remedy.steps if s.who == who] or [s for s in remedy.steps if who and s.who == "by-hand"]
+    """The steps of a remedy for one framework, else for a custom trainer, and those for the others."""
+    own = [s for s in remedy.steps if s.who == who] or [s for s in remedy.steps if s.who == "by-hand"]
     return (own, [s for s in remedy.steps if s not in own]) if own else (list(remedy.steps), [])
 
 

@@ -62,6 +62,36 @@ def test_metrics_live_and_from_a_file_are_judged_alike(tmp_path: Path, capsys: p
     assert "[warn]" not in said
 
 
+def test_the_report_is_an_artifact_of_open_wandb_and_mlflow_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept: list[str] = []
+
+    class Artifact(SimpleNamespace):
+        def add_file(self, path: str) -> None:
+            self.path = path
+
+    def refuse(path: str, folder: str) -> None:
+        raise OSError(f"no room for {folder}")
+
+    open_run = SimpleNamespace(
+        id="a1", log_artifact=lambda artifact: kept.append(artifact.path), alert=lambda *a, **k: 0
+    )
+    made = SimpleNamespace(run=open_run, Artifact=lambda name, type: Artifact(name=name), AlertLevel=None)
+    monkeypatch.setitem(sys.modules, "wandb", made)
+    monkeypatch.setitem(sys.modules, "mlflow", SimpleNamespace(active_run=lambda: open_run, log_artifact=refuse))
+    run = LoggedRun({}, framework="own", out="runs/a")
+    for n in range(1, 12):
+        run.log(n, in_trls_words(n))
+    run.finish()
+    assert kept == [str(run.folder.path / "report.html")]
+    assert (
+        capsys.readouterr()
+        .err.splitlines()[-1]
+        .endswith("MLflow did not take the report: OSError: no room for grpo-doctor")
+    )
+
+
 def test_a_folder_that_is_there_is_not_written_into() -> None:
     first, second = (LoggedRun({}, framework="own", out="runs/a") for _ in range(2))
     assert [run.folder.path.name for run in (first, second)] == ["a", "a-2"]
