@@ -296,7 +296,7 @@ def options(
     return Options(
         samples=samples,
         color=colored,
-        width=max(60, min(width, 120)),
+        width=max(60, min(width, 140)),
         verbose=verbose,
         figures=figures,
         static=static,
@@ -334,7 +334,8 @@ def write_as(
     rendered = [(kind, path, rendering(kind, path)) for kind, path in jobs]
     for kind, path, text in rendered:
         if path is None:
-            typer.echo(text if kind == "github" else inert(text), nl=bool(text))
+            # escapes are in it only where colours were asked for, also in a pipe
+            typer.echo(text if kind == "github" else inert(text), nl=bool(text), color=True)
         else:
             replace_file(path, text + "\n")
 

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from grpo_doctor import cli
 from grpo_doctor.cli import common
+from tests.cli.runs import write_run
 
 
 def said(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -85,3 +86,9 @@ def test_the_skill_goes_where_the_agent_of_this_folder_reads(tmp_path: Path) -> 
     (tmp_path / ".claude").mkdir()
     assert said("agent", "init", cwd=tmp_path).returncode == 0
     assert (tmp_path / ".claude" / "skills" / "grpo-doctor" / "SKILL.md").is_file()
+
+
+def test_color_is_kept_in_a_pipe_where_it_is_asked_for(tmp_path: Path) -> None:
+    log = write_run(tmp_path / "r.jsonl", collapsed=True)
+    assert "\x1b[" in said("analyze", str(log), "--color").stdout
+    assert "\x1b[" not in said("analyze", str(log)).stdout
