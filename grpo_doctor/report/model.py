@@ -222,7 +222,7 @@ def first_step_to_take(finding: Finding) -> str:
         return finding.remedies[0].title
     if finding.rivals:
         return f"Find out first which explanation holds: {finding.rivals[0].separated_by}"
-    return f"Read what is known about it: grpo-doctor explain {finding.code}"
+    return f"Read the page of the check: grpo-doctor checks explain {finding.code}"
 
 
 def fingerprint(source: str, code: str) -> str:
