@@ -56,10 +56,9 @@ def test_two_steps_are_a_chance() -> None:
     assert compared(one, other).findings == []
 
 
-def test_a_learning_rate_that_differs_in_its_last_digits(make_engine: Callable[..., Engine]) -> None:
+def test_a_learning_rate_that_differs_in_its_last_digits_is_the_same(make_engine: Callable[..., Engine]) -> None:
     sides = []
     for rate in (4e-4, 4e-4 * (1 + 1e-12)):
         engine = make_engine(easy=True, learning_rate=rate, max_steps=4)
         sides.append(run_of([record for record, _ in Trainer(engine).run()], settings=engine.settings.declared()))
-    told = {f.code: f.severity for f in compared(*sides).findings}
-    assert told["REC003"] == "error"
+    assert "REC003" not in {f.code for f in compared(*sides).findings}
