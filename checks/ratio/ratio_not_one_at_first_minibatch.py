@@ -136,13 +136,7 @@ def probe_ratio(
     responses = craft.canaries(words, [5, 3, 6, 4][: len(own)], craft.special_ids(tokenizer).eos)
     mode = _mode_of_update(model, step, loss, [p for p, _ in pairs], responses)
     composite = old_logprobs is None and probes.from_loss.derived(logprobs)
-    with probes.intercept.precision() as precision:
-        if composite:
-            model.train(mode is not False)
-            old, new = _of_forwards(mask, logprobs, own, responses)
-        else:
-            old, new = _of_seams(mask, old_logprobs or logprobs, logprobs, own, responses, model, mode is not False)
-    if composite:
+    if composite:  # before the old scores are looked for: those of a sampler need no forward of their own
         stopped, tokens = _stopped(loss, model, render, tokenizer, prompts)
         if stopped:
             return fires(
@@ -152,6 +146,12 @@ def probe_ratio(
                 stopped=stopped,
                 tokens=tokens,
             )
+    with probes.intercept.precision() as precision:
+        if composite:
+            model.train(mode is not False)
+            old, new = _of_forwards(mask, logprobs, own, responses)
+        else:
+            old, new = _of_seams(mask, old_logprobs or logprobs, logprobs, own, responses, model, mode is not False)
     ratio = float(sum((n - o).exp().sub(1).abs().mean() for o, n in zip(old, new, strict=True))) / len(own)
     off = not ratio <= (limit if precision.half is None else low_precision)
     return fires(

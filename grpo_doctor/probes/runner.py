@@ -24,6 +24,7 @@ from . import entry_points as seams_module
 from .composite import completed
 from .crafted_inputs import PROMPTS, device_of, pad_left, special_ids
 from .entry_points import RESOURCES, Adapter, AdapterError, Unjudged, Unseen
+from .forced_draws import Undrawn, Ways
 from .generations import copies_that_generate
 from .saved_cases import crafted
 from .state_guard import Snapshot
@@ -181,8 +182,8 @@ def examine(
     as_given = adapter
     adapter = dataclasses.replace(adapter, tokenizer=readable(adapter.tokenizer, adapter.model))
     seams = completed(_counted(adapter, called))
-    snapshot = snapshot or Snapshot(as_given)
-    snapshot.add(_copies(adapter, seams, snapshot))
+    snapshot, ways = snapshot or Snapshot(as_given), Ways()
+    snapshot.add(ways(lambda: _copies(adapter, seams, snapshot), snapshot.restore))
     for check in catalogue.checks.values():
         if check.probe is None:
             continue
@@ -191,7 +192,9 @@ def examine(
             yield Result(check, why=f"needs {', '.join(missing)}", needs=missing)
             continue
         called.clear()
-        result = _one(check, given, thresholds.get(check.code, {}), time_limit)
+        result = ways(
+            functools.partial(_one, check, given, thresholds.get(check.code, {}), time_limit), snapshot.restore
+        )
         snapshot.restore()
         result.called = list(called)
         if result.finding is not None and (shown := crafted(called)):
@@ -211,6 +214,8 @@ def _copies(adapter: Adapter, seams: Mapping[str, Any], snapshot: Snapshot) -> l
         return copies_that_generate(
             lambda: roll(prompts) if "rollout" in seams else roll(*given), adapter.model, special.pad
         )
+    except Undrawn:
+        raise
     except (Exception, SystemExit):  # noqa: BLE001  (user code may raise anything; the probes will tell it)
         return []
     finally:
@@ -223,6 +228,8 @@ def _one(check: Check, given: Mapping[str, Any], thresholds: Mapping[str, Any], 
     try:
         with _within(time_limit), _threads(given.get("model")):
             found: Fires | None = check.probe(**given, **limits)
+    except Undrawn:
+        raise
     except Unjudged as reason:
         return Result(check, why=str(reason), needs=[str(reason)], unseen=isinstance(reason, Unseen))
     except TimeoutError as error:
