@@ -65,9 +65,9 @@ def logged_loss_not_optimised_loss(
     if step is not None and optimizer is not None and not isinstance(step, probes.updates.PlainStep):
         ways.append((probes.updates.CaughtBackward(step, model, optimizer), of_step))
     if not ways:
-        raise probes.Unjudged("the adapter has no backward of its own; loss.backward() is the loss by definition")
+        raise probes.NotApplicable("the adapter has no backward of its own; loss.backward() is the loss by definition")
     if isinstance(loss, probes.updates.AppliedLoss):
-        raise probes.Unjudged("the adapter has no loss of its own to compare with what backward leaves")
+        raise probes.NotApplicable("the adapter has no loss of its own to compare with what backward leaves")
     made, responses = probes.loss_trials.trial(render, tokenizer, model, prompts)
     worst, parts = 1.0, False
     with probes.model_modes.without_dropout(model):

@@ -51,7 +51,7 @@ def temperature_without_effect(
     """
     declared = settings.get("temperature")
     if not isinstance(declared, int | float) or declared <= 0:
-        raise probes.Unjudged("needs settings['temperature']")
+        raise probes.NotApplicable("needs settings['temperature']")
     craft = probes.crafted_inputs
     rows = [ids for _, ids in craft.rendered(render, prompts)]
     measured = probes.sampling_filters.measured_temperature(sample, model, tokenizer, rows, declared)

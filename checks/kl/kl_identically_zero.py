@@ -93,7 +93,7 @@ def probe_reference_stays(
 
     craft = probes.crafted_inputs
     if (settings or {}).get("kl_coef") == 0:
-        raise probes.Unjudged("settings['kl_coef'] is 0: there is no KL term")
+        raise probes.NotApplicable("settings['kl_coef'] is 0: there is no KL term")
     if not probes.loss_trials.trainable(model):
         raise probes.Unjudged("no parameter requires a gradient; see STL004")
     own = [ids for _, ids in craft.rendered(render, prompts)]

@@ -114,7 +114,7 @@ def probe_sign(
     - `least_cosine`: cosine with the way back to the reference whose opposite is the wrong sign.
     """
     if (settings or {}).get("kl_coef") == 0:
-        raise probes.Unjudged("settings['kl_coef'] is 0: there is no KL term")
+        raise probes.NotApplicable("settings['kl_coef'] is 0: there is no KL term")
     if backward is None or render is None or model is None or tokenizer is None:
         return _of_objective(objective)
     if reference is None:
@@ -136,7 +136,7 @@ def probe_sign(
 def _of_objective(objective: Any) -> Fires:
     """Fires where the objective moves log-probabilities away from those of the reference."""
     if objective is None:
-        raise probes.Unjudged("needs objective, or backward with render, model and tokenizer")
+        raise probes.NotApplicable("needs objective, or backward with render, model and tokenizer")
     _, more = probes.gradient_effect.pulls(objective)
     if not bool(more.any()):
         raise probes.Unjudged("the reference adds nothing to the gradient of the objective at zero advantages")
@@ -152,7 +152,7 @@ def _of_objective(objective: Any) -> Fires:
 def _of_anchor(loss: Any, model: Any, made: Any, responses: Any) -> Fires:
     """Fires where the policy moves away from what the forwards without gradient say."""
     if loss is None:
-        raise probes.Unjudged("needs reference, or loss")
+        raise probes.NotApplicable("needs reference, or loss")
     lower = [1.0, -1.0, 1.0, -1.0]
     moved = probes.gradient_effect.moved_by_anchor(loss, model, made, responses, lower)
     if not any(moved):

@@ -78,7 +78,7 @@ def ratio_or_clip_reversed(
     if objective is not None:
         return _judged(lambda far: _of_objective(objective, far), declared, takes_old="epsilon" in declared)
     if loss is None or render is None or model is None or tokenizer is None:
-        raise probes.Unjudged("needs objective, or loss with render, model and tokenizer")
+        raise probes.NotApplicable("needs objective, or loss with render, model and tokenizer")
     temperature = float(declared.get("temperature") or 1.0)
     made, responses = probes.gradient_effect.four(
         render, tokenizer, model, prompts, [3, 5, 2, 4]

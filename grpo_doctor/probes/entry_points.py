@@ -158,6 +158,10 @@ class Unjudged(Exception):  # noqa: N818  (not an error: a probe's way to say wh
     """Raised by a probe that cannot tell; the message says what would be needed."""
 
 
+class NotApplicable(Unjudged):
+    """Raised where a trainer has nothing that the probe is about, or the adapter names nothing of it."""
+
+
 class NotFinite(Unjudged):
     """Raised where the gradient of a loss is NaN or infinite."""
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from .crafted_inputs import batch_of, canaries, device_of, plain_ids, response_logprobs, special_ids
-from .entry_points import Adapter, Batch, Ids, NotFinite, Prompt, Unjudged, Unseen
+from .entry_points import Adapter, Batch, Ids, NotApplicable, NotFinite, Prompt, Unjudged, Unseen
 from .from_rollout import Remembering
 from .gradient_effect import LOUD, beside, in_ratio, temperature_of
 from .intercept import Forward, language_model, watched
@@ -100,7 +100,7 @@ class Lost:
         other = self.adapter.reference
         own = [f for f in self.beside if other is not None and f.module is language_model(other)] or self.beside
         if not own:
-            raise Unjudged("loss makes no forward of the reference")
+            raise NotApplicable("loss makes no forward of the reference")
         return _stacked(self._farthest(own), 0.0)
 
     def _farthest(self, forwards: Sequence[Forward]) -> list[Tensor]:
@@ -235,7 +235,7 @@ def of_old(seam: Callable[..., Any]) -> Tensor:
     """(N, T-1) what the last loss of a derived seam's trainer took for the old policy."""
     found: dict[int, Tensor] = seam.__self__.beside_logprobs("old")  # type: ignore[attr-defined]
     if not found:
-        raise Unjudged("no forward without gradient acts on the loss as the old policy does: its ratio is 1")
+        raise NotApplicable("no forward without gradient acts on the loss as the old policy does: its ratio is 1")
     return next(iter(found.values()))
 
 
@@ -243,7 +243,7 @@ def of_reference(seam: Callable[..., Any]) -> dict[int, Tensor]:
     """(N, T-1) what the last loss of a derived seam's trainer may have taken for the reference; mostly one table."""
     found: dict[int, Tensor] = seam.__self__.beside_logprobs("reference")  # type: ignore[attr-defined]
     if not found:
-        raise Unjudged("no forward without gradient acts on the loss as a reference does")
+        raise NotApplicable("no forward without gradient acts on the loss as a reference does")
     return found
 
 

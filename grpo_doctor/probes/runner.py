@@ -17,13 +17,13 @@ import torch
 
 from ..diagnosis.catalogue import Catalogue, home, load
 from ..diagnosis.check import Check, Finding, Fires, Severity
-from ..diagnosis.verdict import Coverage, Diagnosis, diagnosis_of
+from ..diagnosis.verdict import Coverage, Diagnosis, Verdict, diagnosis_of
 from ..fault_isolation import words_of
 from ..run import Run
 from . import entry_points as seams_module
 from .composite import completed
 from .crafted_inputs import PROMPTS, device_of, pad_left, special_ids
-from .entry_points import RESOURCES, Adapter, AdapterError, Unjudged, Unseen
+from .entry_points import RESOURCES, Adapter, AdapterError, NotApplicable, Unjudged, Unseen
 from .forced_draws import Undrawn, Ways
 from .generations import copies_that_generate
 from .saved_cases import crafted
@@ -49,10 +49,13 @@ class Result:
         why: str = "",
         needs: list[str] | None = None,
         unseen: bool = False,
+        withheld: bool = False,
     ) -> None:
         self.check, self.finding, self.why, self.needs = check, finding, why, needs or []
         self.unseen = unseen
         """Whether the seam that was called last makes no use of the adapter's model that a probe can see."""
+        self.withheld = withheld
+        """Whether the adapter gives what the probe needs, and the probe cannot tell all the same."""
         self.called: list[str] = []
         """The adapter's own seams that the probe called, the most recent one last."""
 
@@ -103,13 +106,8 @@ def run_probes(
         passed_codes=[r.check.code for r in results if r.passed],
     )
     diagnosis = diagnosis_of(run, catalogue, findings, coverage, {}, rows=0)
-    if run.notes and diagnosis.verdict == "healthy":
-        diagnosis.verdict = "unjudged"
-        diagnosis.headline = (
-            f"{len(useless)} of {len(adapter.seams)} seams could not be used, so they are not proven; "
-            if useless
-            else f"{len(unfinished)} probes could not finish; "
-        ) + f"the {passed} properties that were probed hold."
+    if diagnosis.verdict == "healthy":
+        diagnosis.verdict, diagnosis.headline = _short_of(diagnosis.headline, results, useless, adapter)
     if not snapshot.whole:
         diagnosis.notes.append(_NOT_WHOLE)
     return diagnosis
@@ -119,6 +117,44 @@ _NOT_WHOLE = (
     "The seams hold more objects than were looked through: name every model and optimizer in the adapter, for one that "
     "was not found is not put back between two probes."
 )
+
+
+CORE = {
+    "the loss mask": ("PAD002",),
+    "ratio and clip": ("RAT007",),
+    "KL": ("KL003", "KL004", "KL006"),
+    "padding": ("PAD001", "PAD004"),
+}
+"""Properties without which a trainer is not proven, and the probes that prove them."""
+
+NAMED = 4
+"""Properties that were not judged and that the verdict's sentence names; the report lists all of them."""
+
+
+def _short_of(headline: str, results: list[Result], useless: list[str], adapter: Adapter) -> tuple[Verdict, str]:
+    """The verdict and its sentence where nothing is broken: what was given and could not be judged is named."""
+    unfinished = [r for r in results if r.why and not r.needs]
+    withheld = [r for r in results if r.withheld]
+    passed = f"the {sum(r.passed for r in results)} properties that were probed hold."
+    if useless:
+        return (
+            "unjudged",
+            f"{len(useless)} of {len(adapter.seams)} seams could not be used, so they are not proven; {passed}",
+        )
+    if unfinished:
+        return "unjudged", f"{len(unfinished)} probes could not finish; {passed}"
+    if not withheld:
+        return "healthy", headline
+    named = ", ".join(f"{r.check.code} {r.check.name}" for r in withheld[:NAMED])
+    rest = f" and {len(withheld) - NAMED} more" if len(withheld) > NAMED else ""
+    codes = {r.check.code: r.why for r in withheld}
+    open_ = {
+        name: next(c for c in proving if c in codes) for name, proving in CORE.items() if codes.keys() & {*proving}
+    }
+    if not open_:
+        return "healthy", f"{headline} Not judged: {named}{rest}."
+    why = "; ".join(f"{name} ({code}: {codes[code]})" for name, code in open_.items())
+    return "unproven", f"Nothing is proven wrong, but not judged: {why}. {passed.capitalize()}"
 
 
 def _told_once(unfinished: list[Result]) -> list[str]:
@@ -231,7 +267,8 @@ def _one(check: Check, given: Mapping[str, Any], thresholds: Mapping[str, Any], 
     except Undrawn:
         raise
     except Unjudged as reason:
-        return Result(check, why=str(reason), needs=[str(reason)], unseen=isinstance(reason, Unseen))
+        withheld = not isinstance(reason, NotApplicable)
+        return Result(check, why=str(reason), needs=[str(reason)], unseen=isinstance(reason, Unseen), withheld=withheld)
     except TimeoutError as error:
         return Result(check, why=str(error))
     except (Exception, SystemExit) as error:  # noqa: BLE001  (user code may raise anything; the other probes must run)

@@ -197,6 +197,19 @@ def test_a_loop_that_draws_by_other_means_is_given_no_other_choice() -> None:
     assert "cannot be forced" in str(diagnosis.coverage.skipped)
 
 
+def test_a_core_property_that_was_withheld_leaves_the_trainer_unproven() -> None:
+    trainer: Any = type("Drawn", (Loop,), {"draw": staticmethod(by_quantile)})()
+    diagnosis = probed(trainer, "PAD001", "PAD002", "RAT007")
+    assert diagnosis.verdict == "unproven"
+    assert "not judged: ratio and clip (RAT007: the loss samples in a loop of its own" in diagnosis.headline
+
+
+def test_another_property_that_was_withheld_is_named_in_the_sentence() -> None:
+    diagnosis = probed(Engine(), "PAD001", "GEN002", "STL005")
+    assert diagnosis.verdict == "healthy"
+    assert diagnosis.headline.endswith("holds. Not judged: GEN002 stale-rollout-weights.")
+
+
 def test_a_scripted_engine_counts_the_versions_of_its_weights() -> None:
     trainer = Engine()
     with trainer.llm.saying([[5]]):
