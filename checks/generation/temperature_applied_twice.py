@@ -57,7 +57,7 @@ def temperature_applied_twice(
         raise probes.NotApplicable("the declared temperature is 1: applied twice it is still 1")
     craft = probes.crafted_inputs
     rows = [ids for _, ids in craft.rendered(render, prompts)]
-    measured = probes.sampling_filters.measured_temperature(sample, model, tokenizer, rows, declared)
+    measured = probes.sampling_filters.measured_temperature(sample, model, tokenizer, rows, declared).value
     return fires(
         abs(measured / declared**2 - 1) < slack and abs(measured / declared - 1) > slack,
         "The sampler draws at temperature {measured:.3g}, the square of the declared {declared:g}.",

@@ -33,6 +33,7 @@ def gradient_accumulation_overwrites(
     loss: Any = None,
     *,
     limit: float = 0.999,
+    low_precision: float = 0.99,
     slack: float = 0.02,
 ) -> Fires | None:
     """Gradients are not accumulated as they should be: micro-batches do not add up, or the step before is still there.
@@ -49,6 +50,7 @@ def gradient_accumulation_overwrites(
 
     ## Thresholds
     - `limit`: cosine of the gradients of one and of several micro-batches.
+    - `low_precision`: the same where a module computed in half precision.
     - `slack`: relative difference of their lengths that is let pass.
 
     ## Why it matters
@@ -83,7 +85,9 @@ def gradient_accumulation_overwrites(
         if loss is None or token_mean_meant:
             raise probes.NotApplicable("backward takes no micro_batches")
         return _of_own_parts(loss, model, *probes.gradient_effect.four(render, tokenizer, model, prompts, [4, 2, 5, 3]))
-    cosine, ratio = _split(backward, model, *_made(render, tokenizer, model, prompts, [4] * 4))
+    with probes.intercept.precision() as precision:
+        cosine, ratio = _split(backward, model, *_made(render, tokenizer, model, prompts, [4] * 4))
+    limit = limit if precision.half is None else low_precision
     if not (cosine >= limit and abs(ratio - 1) <= slack):
         return fires(
             True,

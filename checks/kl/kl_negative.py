@@ -102,13 +102,15 @@ def probe_sign(
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The probe moves the reference a little away from the policy and, at advantages of zero, takes what that adds to the
-    applied gradient. It must point the way in which the squared log-ratio grows (cosine 1, or somewhat less, for k2 and
-    k3): then a step leads back to the reference. A cosine below -0.3 is a KL term of the wrong sign, which rewards
-    divergence. Where the adapter names no reference, the forwards that the loss makes without gradient stand for it:
-    they give the first token of two samples a lower log-probability and that of two others a higher one, and the
-    policy's must be moved the same way. It does not certify the size of the coefficient (KL002), and a KL that is in
-    the reward, or k1 in the loss, leaves no such gradient and is not judged. An `objective` that is given alone is
-    asked for its gradient on four log-probabilities, which the reference finds likelier or less likely.
+    applied gradient. It must point the way in which the squared log-ratio grows (cosine 1, or somewhat less, for
+    k2 and k3): then a step leads back to the reference. A cosine below -0.3 is a KL term of the wrong sign, which
+    rewards divergence. Where the adapter names no reference, the forwards that the loss makes without gradient
+    stand for it: they give the first token of two samples a lower log-probability and that of two others a higher
+    one, and the policy's must be moved the same way. It does not certify the size of the coefficient (KL002), and
+    a KL that is in the reward (`settings["use_kl_in_reward"]`), or k1 in the loss, leaves no such gradient and is
+    not judged. A declared `kl_coef` without any gradient at advantages of zero is an error. An `objective` that is
+    given alone is asked for its gradient on four log-probabilities, which the reference finds likelier or less
+    likely.
 
     ## Thresholds of the probe
     - `least_cosine`: cosine with the way back to the reference whose opposite is the wrong sign.
@@ -122,6 +124,8 @@ def probe_sign(
     if not any(own is not other for own, other in zip(model.parameters(), reference.parameters(), strict=False)):
         raise probes.Unjudged("reference and model share their weights")
     found = probes.loss_trials.divergence_cosine(backward, model, reference, render, tokenizer, prompts)
+    if found is None and _expected(settings) and probes.loss_trials.silent(backward, model, render, tokenizer, prompts):
+        return _absent(settings)
     if found is None:
         raise probes.Unjudged("the reference adds nothing to the gradient at zero advantages")
     if math.isnan(found):
@@ -130,6 +134,22 @@ def probe_sign(
         not found >= -least_cosine,
         "One step on the KL term alone leads away from the reference: cosine {cosine:.2f} with the way back.",
         cosine=found,
+    )
+
+
+def _expected(settings: Any) -> bool:
+    """Whether a KL term in the loss is declared, and no other term that would leave a gradient without advantages."""
+    declared = settings or {}
+    return bool(declared.get("kl_coef")) and not (declared.get("use_kl_in_reward") or declared.get("entropy_coef"))
+
+
+def _absent(settings: Any) -> Fires:
+    return fires(
+        True,
+        "A KL coefficient of {coefficient:g} is declared, and the loss has no gradient at advantages of zero with the "
+        "reference away from the policy: there is no KL term in it.",
+        error=True,
+        coefficient=float(settings["kl_coef"]),
     )
 
 

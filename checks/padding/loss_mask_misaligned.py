@@ -116,8 +116,9 @@ def probe_mask(
 ) -> Fires | None:
     """## What this certifies, and what it does not
     It certifies which tokens of a sampled response enter the loss. It does not certify their weights (length
-    normalisation, advantages), nor masks of other kinds, such as tool results or overlong responses left out on
-    purpose; and that the ids are those that were sampled is GEN005's to say.
+    normalisation, advantages), nor masks of other kinds, such as tool results, tokens of low entropy
+    (`settings["top_entropy_quantile"]` below 1) or overlong responses left out on purpose; and that the ids are
+    those that were sampled is GEN005's to say.
 
     ## What the probe does
     Prompts of unequal length with canary responses of 1 to 9 tokens, with and without EOS, in batches of one and of
@@ -138,6 +139,9 @@ def probe_mask(
     words = craft.plain_ids(tokenizer, model, own)
     count: dict[str, Any] = {"rows": 0, "first": 0, "last": 0, "missed": 0, "extra": 0, "wrong": 0}
     infinite = _of_masks(mask, own, words, craft.special_ids(tokenizer).eos, count)
+    kept = float((settings or {}).get("top_entropy_quantile") or 1.0)
+    if kept < 1 and count["missed"] and not count["extra"]:
+        raise probes.Unjudged("settings['top_entropy_quantile'] leaves tokens out by their entropy: probe without it")
     if infinite and not count["wrong"]:
         return fires(
             True,

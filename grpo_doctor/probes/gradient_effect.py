@@ -49,11 +49,13 @@ def four(
     prompts: Sequence[Prompt] | None,
     lengths: Sequence[int],
 ) -> tuple[list[Prompt], list[Ids]]:
-    """Four prompts, the last one the longest, and canary responses of these lengths, EOS included, no two alike."""
+    """Four prompts, the first one the shortest, the last one the longest and the others not in the order of their
+    length, and canary responses of these lengths, EOS included, no two alike."""
     pairs = rendered(render, prompts)
     words = plain_ids(tokenizer, model, [ids for _, ids in pairs])
     responses = canaries(words, lengths, special_ids(tokenizer).eos)
-    return [pairs[n * (len(pairs) - 1) // 3][0] for n in range(4)], responses
+    last = len(pairs) - 1
+    return [pairs[n][0] for n in (0, last - 1 or 1, last // 3, last)], responses
 
 
 def pushes(
