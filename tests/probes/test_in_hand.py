@@ -149,8 +149,9 @@ class Valued(Left):
 
     def loss(self, prompts: Any, responses: Any, advantages: Tensor) -> Tensor:
         ids, real, _ = self.batch([self.render(p) for p in prompts], responses)
-        states = self.model.model(input_ids=ids, attention_mask=real).last_hidden_state
-        learnt = (self.model.value_head(states)[..., 0] - 1).square().mean()
+        model: Any = self.model
+        states = model.model(input_ids=ids, attention_mask=real).last_hidden_state
+        learnt: Tensor = (model.value_head(states)[..., 0] - 1).square().mean()
         return super().loss(prompts, responses, advantages) + learnt
 
 
@@ -196,10 +197,10 @@ def test_dropout_in_the_loss_is_a_warning_with_its_reason() -> None:
 def test_a_measured_temperature_has_an_error() -> None:
     trainer = Left(temperature=0.6)
 
+    model: Any = trainer.model
+
     def sample(ids: Tensor, real: Tensor) -> Tensor:
-        out = trainer.model.generate(
-            input_ids=ids, attention_mask=real, pad_token_id=trainer.pad, **trainer.generation()
-        )
+        out = model.generate(input_ids=ids, attention_mask=real, pad_token_id=trainer.pad, **trainer.generation())
         assert isinstance(out, Tensor)
         return out
 
