@@ -83,7 +83,7 @@ def run_probes(
     """
     catalogue = catalogue or load()
     if device is not None:
-        _move(adapter, device)
+        move_to(adapter, device)
     snapshot = Snapshot(adapter)
     results = list(examine(adapter, catalogue, thresholds or {}, time_limit, snapshot))
     if not results:
@@ -197,7 +197,8 @@ def _counted(adapter: Adapter, called: dict[str, tuple[Any, ...]]) -> Adapter:
     return dataclasses.replace(adapter, seams={name: noting(name, seam) for name, seam in adapter.seams.items()})
 
 
-def _move(adapter: Adapter, device: str) -> None:
+def move_to(adapter: Adapter, device: str) -> None:
+    """Moves the adapter's models to a device."""
     try:
         for model in (adapter.model, adapter.reference, adapter.base):
             if model is not None:
@@ -219,7 +220,7 @@ def examine(
     adapter = dataclasses.replace(adapter, tokenizer=readable(adapter.tokenizer, adapter.model))
     seams = completed(_counted(adapter, called))
     snapshot, ways = snapshot or Snapshot(as_given), Ways()
-    snapshot.add(ways(lambda: _copies(adapter, seams, snapshot), snapshot.restore))
+    snapshot.add(ways(lambda: sampler_copies(adapter, seams, snapshot), snapshot.restore))
     for check in catalogue.checks.values():
         if check.probe is None:
             continue
@@ -238,7 +239,7 @@ def examine(
         yield result
 
 
-def _copies(adapter: Adapter, seams: Mapping[str, Any], snapshot: Snapshot) -> list[Any]:
+def sampler_copies(adapter: Adapter, seams: Mapping[str, Any], snapshot: Snapshot) -> list[Any]:
     """The sampler's own copies of the model, which a probe may change too; what the look at them changed is undone."""
     roll = seams.get("rollout") or seams.get("sample")
     if roll is None or adapter.model is None:
