@@ -169,7 +169,7 @@ def _discover(path: Path) -> None:
         target.write_text(adapter_for(path, found, runs), encoding="utf-8")
     except OSError as error:
         common.fail(f"{target}: cannot be written: {error.strerror}")
-    typer.echo(one_line(f"wrote {target}; fill in what is marked, then: grpo-doctor probe {target}"))
+    typer.echo(one_line(f"wrote {target}; complete the comments marked <-, then: grpo-doctor probe {target}"))
 
 
 def _seams_in(path: Path) -> str:

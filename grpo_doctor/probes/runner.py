@@ -93,7 +93,7 @@ def run_probes(
     unfinished = [r for r in results if r.why and not r.needs]
     run.notes += _told_once(unfinished)
     useless = _useless(adapter, results, whole=len(catalogue.checks) == len(load().checks))
-    run.notes += useless
+    run.notes += [*useless, *_lacking(adapter, results)]
     findings = [r.finding for r in results if r.finding is not None]
     passed = sum(r.passed for r in results)
     skipped = [{"code": r.check.code, "needs": r.needs or [r.why]} for r in results if r.why]
@@ -175,10 +175,23 @@ def _useless(adapter: Adapter, results: list[Result], whole: bool) -> list[str]:
         tried = [r for r in results if name in r.called]
         blind = [r for r in tried if r.unseen and r.called[-1] == name]
         asked = [r for r in results if name in r.check.probe_arguments]
+        if not tried and asked and all(r.needs and {*r.needs} <= {*RESOURCES} for r in asked):
+            continue
         why = next((r.why for r in blind or tried or asked if r.why), "no probe has a use for it")
         judged = any(not r.needs for r in tried) and 2 * len(blind) < len(tried)  # what raised or hung is told anyway
         if not judged and (tried or whole):
             lines.append(f"The seam {name} was given and could not be used: {why}.")
+    return lines
+
+
+def _lacking(adapter: Adapter, results: list[Result]) -> list[str]:
+    """A line for each seam that no probe called because the adapter lacks an object that goes with it."""
+    lines = []
+    for name in adapter.seams:
+        asked = [r for r in results if name in r.check.probe_arguments]
+        if asked and all(r.needs and {*r.needs} <= {*RESOURCES} for r in asked):
+            needed = ", ".join(dict.fromkeys(n for r in asked for n in r.needs))
+            lines.append(f"The seam {name} was not probed: the adapter gives no {needed}.")
     return lines
 
 
