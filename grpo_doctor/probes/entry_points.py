@@ -166,6 +166,10 @@ class NotFinite(Unjudged):
     """Raised where the gradient of a loss is NaN or infinite."""
 
 
+class WrongShape(Unjudged):
+    """Raised where an entry point returned something else than it should; the message begins behind its name."""
+
+
 class Unseen(Unjudged):
     """Raised where a seam makes no use of the adapter's model that a probe can see."""
 

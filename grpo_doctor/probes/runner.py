@@ -23,7 +23,7 @@ from ..run import Run
 from . import entry_points as seams_module
 from .composite import completed
 from .crafted_inputs import PROMPTS, device_of, pad_left, special_ids
-from .entry_points import RESOURCES, Adapter, AdapterError, NotApplicable, Unjudged, Unseen
+from .entry_points import RESOURCES, Adapter, AdapterError, NotApplicable, Unjudged, Unseen, WrongShape
 from .forced_draws import Undrawn, Ways
 from .generations import copies_that_generate
 from .saved_cases import crafted
@@ -88,6 +88,7 @@ def run_probes(
     results = list(examine(adapter, catalogue, thresholds or {}, time_limit, snapshot))
     if not results:
         raise AdapterError("none of the selected checks has a probe")
+    _without_dead_ends(results)
     run = Run(adapter.name, "adapter", "probe")
     run.settings.update(adapter.settings)
     unfinished = [r for r in results if r.why and not r.needs]
@@ -155,6 +156,15 @@ def _short_of(headline: str, results: list[Result], useless: list[str], adapter:
         return "healthy", f"{headline} Not judged: {named}{rest}."
     why = "; ".join(f"{name} ({code}: {codes[code]})" for name, code in open_.items())
     return "unproven", f"Nothing is proven wrong, but not judged: {why}. {passed.capitalize()}"
+
+
+def _without_dead_ends(results: list[Result]) -> None:
+    """Takes back what sends a reader to a probe that has found nothing."""
+    found = {r.check.code for r in results if r.finding is not None}
+    for r in results:
+        why, _, code = r.why.partition("; see ")
+        if code and code not in found:
+            r.why, r.needs = why, [why] if r.needs else []
 
 
 def _told_once(unfinished: list[Result]) -> list[str]:
@@ -247,6 +257,8 @@ def examine(
         )
         snapshot.restore()
         result.called = list(called)
+        if result.why.startswith("returned ") and called:
+            result.why = f"{result.called[-1]} {result.why}"
         if result.finding is not None and (shown := crafted(called)):
             result.finding.evidence.setdefault("crafted", shown)
         yield result
@@ -281,6 +293,8 @@ def _one(check: Check, given: Mapping[str, Any], thresholds: Mapping[str, Any], 
     except Undrawn:
         raise
     except Unjudged as reason:
+        if isinstance(reason, WrongShape):
+            return Result(check, why=str(reason))
         withheld = not isinstance(reason, NotApplicable)
         return Result(check, why=str(reason), needs=[str(reason)], unseen=isinstance(reason, Unseen), withheld=withheld)
     except TimeoutError as error:
