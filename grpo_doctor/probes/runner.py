@@ -54,6 +54,8 @@ class Result:
         self.check, self.finding, self.why, self.needs = check, finding, why, needs or []
         self.unseen = unseen
         """Whether the seam that was called last makes no use of the adapter's model that a probe can see."""
+        self.inapplicable = False
+        """Whether the trainer has nothing that the probe is about."""
         self.withheld = withheld
         """Whether the adapter gives what the probe needs, and the probe cannot tell all the same."""
         self.called: list[str] = []
@@ -187,6 +189,8 @@ def _useless(adapter: Adapter, results: list[Result], whole: bool) -> list[str]:
         asked = [r for r in results if name in r.check.probe_arguments]
         if not tried and asked and all(r.needs and {*r.needs} <= {*RESOURCES} for r in asked):
             continue
+        if not tried and any(r.inapplicable for r in asked):
+            continue  # a reference where there is no KL term
         why = next((r.why for r in blind or tried or asked if r.why), "no probe has a use for it")
         judged = any(not r.needs for r in tried) and 2 * len(blind) < len(tried)  # what raised or hung is told anyway
         if not judged and (tried or whole):
@@ -293,10 +297,12 @@ def _one(check: Check, given: Mapping[str, Any], thresholds: Mapping[str, Any], 
     except Undrawn:
         raise
     except Unjudged as reason:
+        withheld, needs = not isinstance(reason, NotApplicable), [str(reason)]
         if isinstance(reason, WrongShape):
             return Result(check, why=str(reason))
-        withheld = not isinstance(reason, NotApplicable)
-        return Result(check, why=str(reason), needs=[str(reason)], unseen=isinstance(reason, Unseen), withheld=withheld)
+        result = Result(check, why=str(reason), needs=needs, unseen=isinstance(reason, Unseen), withheld=withheld)
+        result.inapplicable = not withheld
+        return result
     except TimeoutError as error:
         return Result(check, why=str(error))
     except (Exception, SystemExit) as error:  # noqa: BLE001  (user code may raise anything; the other probes must run)
