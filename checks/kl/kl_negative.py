@@ -127,7 +127,7 @@ def probe_sign(
     if found is None and _expected(settings) and probes.loss_trials.silent(backward, model, render, tokenizer, prompts):
         return _absent(settings)
     if found is None:
-        raise probes.Unjudged("the reference adds nothing to the gradient at zero advantages")
+        raise probes.NotApplicable("the reference adds nothing to the gradient at zero advantages")
     if math.isnan(found):
         raise probes.Unjudged("the gradient at zero advantages is not finite")
     return fires(
@@ -159,7 +159,7 @@ def _of_objective(objective: Any) -> Fires:
         raise probes.NotApplicable("needs objective, or backward with render, model and tokenizer")
     _, more = probes.gradient_effect.pulls(objective)
     if not bool(more.any()):
-        raise probes.Unjudged("the reference adds nothing to the gradient of the objective at zero advantages")
+        raise probes.NotApplicable("the reference adds nothing to the gradient of the objective at zero advantages")
     away = int((more * probes.loss_trials.torch_of(probes.gradient_effect.TOWARDS, None) < 0).sum())
     return fires(
         away > 2,
@@ -176,7 +176,7 @@ def _of_anchor(loss: Any, model: Any, made: Any, responses: Any) -> Fires:
     lower = [1.0, -1.0, 1.0, -1.0]
     moved = probes.gradient_effect.moved_by_anchor(loss, model, made, responses, lower)
     if not any(moved):
-        raise probes.Unjudged("no forward without gradient acts on the gradient at zero advantages")
+        raise probes.NotApplicable("no forward without gradient acts on the gradient at zero advantages")
     away = sum(m * by > 0 for m, by in zip(moved, lower, strict=True))
     return fires(
         away > sum(m * by < 0 for m, by in zip(moved, lower, strict=True)),

@@ -199,6 +199,10 @@ def _of_masks(mask: Any, own: list[list[int]], words: list[int], eos: int | None
                     batch, responses = probes.generations.put_through(mask, rows, responses, eos)
             except probes.NotFinite:
                 continue
+            except probes.from_loss.NoGradientError:
+                if not told[0][1] or len(rows) == 1:
+                    break  # responses that were cut are left out on purpose, and a lone sample may have no gradient
+                raise
             except probes.Unjudged:
                 if len(rows) == 1:
                     break  # a lone sample may have no gradient: its advantage is its own mean

@@ -128,7 +128,7 @@ CORE = {
     "KL": ("KL003", "KL004", "KL006"),
     "padding": ("PAD001", "PAD004"),
 }
-"""Properties without which a trainer is not proven, and the probes that prove them."""
+"""Properties without which a trainer is not proven, and the probes of which one at least must prove them."""
 
 NAMED = 4
 """Properties that were not judged and that the verdict's sentence names; the report lists all of them."""
@@ -150,9 +150,11 @@ def _short_of(headline: str, results: list[Result], useless: list[str], adapter:
         return "healthy", headline
     named = ", ".join(f"{r.check.code} {r.check.name}" for r in withheld[:NAMED])
     rest = f" and {len(withheld) - NAMED} more" if len(withheld) > NAMED else ""
-    codes = {r.check.code: r.why for r in withheld}
+    codes, proven = {r.check.code: r.why for r in withheld}, {r.check.code for r in results if r.passed}
     open_ = {
-        name: next(c for c in proving if c in codes) for name, proving in CORE.items() if codes.keys() & {*proving}
+        name: next(c for c in proving if c in codes)
+        for name, proving in CORE.items()
+        if codes.keys() & {*proving} and not proven & {*proving}
     }
     if not open_:
         return "healthy", f"{headline} Not judged: {named}{rest}."
