@@ -163,7 +163,11 @@ def probe_mask(
                 "neither the advantages nor a reference move what the loss moves beside the responses: see ENT006"
             )
     if not count["wrong"] and loss is not None and model is not None:
-        found = _of_loss(loss, model, reference, render, tokenizer, prompts, count)
+        try:
+            found = _of_loss(loss, model, reference, render, tokenizer, prompts, count)
+        except probes.Unjudged:
+            if probes.from_loss.derived(mask):
+                raise  # else the trainer's own mask has been judged
         if found is None and isinstance(rollout, probes.from_rollout.Rolled):
             found = _of_turns(loss, model, rollout, tokenizer, prompts, turns)
     return found or fires(
