@@ -170,6 +170,7 @@ def exit_code(outcome: Outcome, fail_on: Severity) -> int:
         return common.BROKEN
     if outcome.unreadable:
         return common.WRONG
-    if outcome.without_run or not diagnoses or any(d.verdict == "unjudged" for d in diagnoses):
+    short = any(d.verdict == "unjudged" or (d.run_type == "probe" and d.verdict == "unproven") for d in diagnoses)
+    if outcome.without_run or not diagnoses or short:
         return common.UNJUDGED
     return common.CLEAN

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from msgspec import structs
@@ -30,6 +30,10 @@ def probe(
     trl: Annotated[str | None, typer.Option("--trl", help="Model (path or hub id): probe TRL with these.")] = None,
     discover: Annotated[
         bool, typer.Option("--discover", help="Read a trainer's file and write an adapter for it; nothing is run.")
+    ] = False,
+    canary: Annotated[
+        bool,
+        typer.Option("--canary", help="Train for a few steps on a planted token, which the whole loop must learn."),
     ] = False,
     keep: Annotated[
         Path | None, typer.Option("--keep", help="Write what was found as pytest cases into this file.")
@@ -60,12 +64,17 @@ def probe(
     This EXECUTES the adapter file and what it imports: probe only code that you would run. Weights, optimizer and
     random state are left as they were found; nothing is trained.
 
+    With --canary the whole loop is trained for 24 steps on a reward for one token, and as long on the same rewards
+    shuffled; then everything is put back. Exit code 1 where the token's probability does not rise.
+
     Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong use or an unusable adapter, 3 nothing was
     judged, or your code raised and nothing else was found.
     """
     if discover:
         _discover(adapter)
         return
+    if canary:
+        _canary(adapter, trl, device)
     with common.plain_errors():
         try:
             from ..probes import run_probes
@@ -84,6 +93,24 @@ def probe(
             _keep(keep, diagnosis, adapter, trl)
         common.write([diagnosis], output_format, output_file, report or [], options, [adapter])
     raise typer.Exit(exit_code(Outcome([diagnosis]), Severity.of(settings.fail_on)))
+
+
+def _canary(path: Path, trl: str | None, device: str | None) -> NoReturn:
+    """Prints what became of the planted token, and ends the command."""
+    from ..probes import AdapterError
+    from ..probes.canary import canary as learnt
+    from ..probes.runner import where
+
+    with _refused(), redirect_stdout(sys.stderr):
+        subject = _load(path, trl, device)
+        try:
+            found = learnt(subject, device=device)
+        except AdapterError:
+            raise
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (the user's code may raise anything, or leave)
+            raise AdapterError(f"{path} {where(error)}") from None
+    typer.echo(one_line(str(found)))
+    raise typer.Exit(common.CLEAN if found.learned else common.FINDINGS)
 
 
 @contextmanager
@@ -136,9 +163,19 @@ def _discover(path: Path) -> None:
     for other in others:
         typer.echo(one_line(f"{path}: imports {other}: discover it too"))
     target = path.with_name(f"adapter_{path.stem}.py")
+<<<<<<< HEAD
     with common.plain_errors():
         common.new_file(target, adapter_for(path, found, runs), "remove it, or fill it in and probe it")
     typer.echo(one_line(f"wrote {target}; fill in what is marked, then: grpo-doctor probe {target}"))
+=======
+    if target.exists():
+        common.fail(f"{target} exists; remove it, or fill it in and probe it")
+    try:
+        target.write_text(adapter_for(path, found, runs), encoding="utf-8")
+    except OSError as error:
+        common.fail(f"{target}: cannot be written: {error.strerror}")
+    typer.echo(one_line(f"wrote {target}; complete the comments marked <-, then: grpo-doctor probe {target}"))
+>>>>>>> probes
 
 
 def _seams_in(path: Path) -> str:
