@@ -74,7 +74,7 @@ def probe(
         _discover(adapter)
         return
     if canary:
-        _canary(adapter, trl, device)
+        _canary(adapter, trl, device, time_limit)
     with common.plain_errors():
         try:
             from ..probes import run_probes
@@ -95,14 +95,14 @@ def probe(
     raise typer.Exit(exit_code(Outcome([diagnosis]), Severity.of(settings.fail_on)))
 
 
-def _canary(path: Path, trl: str | None, device: str | None) -> NoReturn:
+def _canary(path: Path, trl: str | None, device: str | None, time_limit: float) -> NoReturn:
     """Prints what became of the planted token, and ends the command."""
     from ..probes import AdapterError
     from ..probes.canary import canary as learnt
     from ..probes.runner import where
 
     with _refused(), redirect_stdout(sys.stderr):
-        subject = _load(path, trl, device)
+        subject = _load(path, trl, device, time_limit)
         try:
             found = learnt(subject, device=device)
         except AdapterError:
@@ -163,19 +163,9 @@ def _discover(path: Path) -> None:
     for other in others:
         typer.echo(one_line(f"{path}: imports {other}: discover it too"))
     target = path.with_name(f"adapter_{path.stem}.py")
-<<<<<<< HEAD
     with common.plain_errors():
         common.new_file(target, adapter_for(path, found, runs), "remove it, or fill it in and probe it")
-    typer.echo(one_line(f"wrote {target}; fill in what is marked, then: grpo-doctor probe {target}"))
-=======
-    if target.exists():
-        common.fail(f"{target} exists; remove it, or fill it in and probe it")
-    try:
-        target.write_text(adapter_for(path, found, runs), encoding="utf-8")
-    except OSError as error:
-        common.fail(f"{target}: cannot be written: {error.strerror}")
     typer.echo(one_line(f"wrote {target}; complete the comments marked <-, then: grpo-doctor probe {target}"))
->>>>>>> probes
 
 
 def _seams_in(path: Path) -> str:

@@ -283,15 +283,9 @@ def sampler_copies(adapter: Adapter, seams: Mapping[str, Any], snapshot: Snapsho
         return copies_that_generate(
             lambda: roll(prompts) if "rollout" in seams else roll(*given), adapter.model, special.pad
         )
-<<<<<<< HEAD
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Undrawn):
         raise
-    except BaseException:  # noqa: BLE001  (user code may raise anything; the probes will tell it)
-=======
-    except Undrawn:
-        raise
-    except (Exception, SystemExit):  # noqa: BLE001  (user code may raise anything; the probes will tell it)
->>>>>>> probes
+    except BaseException:  # noqa: BLE001  (user code may raise anything; the probes report it)
         return []
     finally:
         snapshot.restore()

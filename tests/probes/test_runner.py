@@ -132,7 +132,6 @@ def test_code_that_leaves_the_process_or_cannot_say_why_is_told_too(tmp_path: Pa
     assert (done.exit_code, "raised SystemExit" in done.stderr) == (2, True)
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("code", ["while True: pass", "def adapter():\n    while True: pass"])
 def test_the_time_limit_covers_what_the_adapter_does_when_it_is_loaded(tmp_path: Path, code: str) -> None:
     (path := tmp_path / "adapter.py").write_text(code)
@@ -140,7 +139,8 @@ def test_the_time_limit_covers_what_the_adapter_does_when_it_is_loaded(tmp_path:
     assert done.exit_code == 2
     assert f"{path} raised TimeoutError at {path}:{1 + code.count(chr(10))}" in done.output
     assert "took longer than 0.2 s" in done.output
-=======
+
+
 def test_what_an_entry_point_returned_and_what_was_expected_is_named() -> None:
     class Trajectory:
         """Of a trainer's own."""
@@ -166,7 +166,6 @@ def test_no_reader_is_sent_to_a_probe_that_has_found_nothing() -> None:
         diagnosis = run_probes(adapter, catalogue=load().select(codes))
         (needs,) = [s["needs"] for s in diagnosis.coverage.skipped if s["code"] == "RAT007"]
         assert ("see STL004" in str(needs)) == ("STL004" in codes and diagnosis.finding("STL004") is not None)
->>>>>>> probes
 
 
 def test_a_probe_that_takes_too_long_is_ended() -> None:
