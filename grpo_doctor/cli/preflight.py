@@ -116,7 +116,7 @@ def _tell(diagnosis: Diagnosis) -> None:
     for table in diagnosis.tables:
         typer.echo(f"  {table.title}")
         for what, value, origin in table.rows:
-            typer.echo(f"    {what:<28}{value:<16}{f'({clean(origin)})' if origin else ''}".rstrip())
+            typer.echo(f"    {what:<28}{value:<15} {f'({clean(origin)})' if origin else ''}".rstrip())
     for note in diagnosis.notes:
         typer.echo(f"  {clean(note)}")
     if diagnosis.coverage.ran:

@@ -68,6 +68,8 @@ class Configuration:
         unread: keys that no rule asks for.
         elsewhere: where the settings are that the file leaves to others.
         severed: lines that were read although the shell does not pass them to the command.
+        versions: packages whose version is known.
+        complete: whether a feature that the settings do not name is off.
     """
 
     framework: Framework
@@ -85,6 +87,8 @@ class Configuration:
     notes: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
     severed: list[int] = field(default_factory=list)
+    versions: dict[str, str] = field(default_factory=dict)
+    complete: bool = False
 
     def number(self, name: str) -> float | None:
         """A setting as a number; None where it is none, an infinite one, or several one after the other."""
@@ -103,6 +107,8 @@ def understand(launch: Launch) -> Configuration:
     framework = recognise(launch)
     found = Configuration(framework, "none", notes=list(launch.notes), elsewhere=list(launch.elsewhere))
     found.severed = list(launch.severed)
+    found.versions = {package: pin.version for package, pin in launch.versions.items()}
+    found.complete = launch.complete
     taken = _take(launch, framework, found)
     found.run_type = kind_of(launch, found)
     if found.run_type == "none" and not found.elsewhere:

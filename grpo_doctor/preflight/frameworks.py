@@ -29,7 +29,7 @@ class Framework:
         fields: every key that the trainer's configuration takes or took; empty where no list was made.
         removed: keys that the version no longer takes: the version that took them away, and what to write instead.
         added: keys that versions before the one told did not take.
-        library: the package that a requirement pins, where keys are known by version.
+        library: the package that a requirement pins, empty where the framework has no versions.
         trained: the section of the policy that is trained, where pipelines that only evaluate have all but that.
     """
 
@@ -132,6 +132,11 @@ use_adaptive_entropy use_adaptive_entropy
 gpu_share vllm_gpu_memory_utilization gpu_memory_utilization
 use_liger use_liger_kernel use_liger_loss
 importance_correction vllm_importance_sampling_correction
+importance_mode vllm_importance_sampling_mode
+sleep_mode vllm_enable_sleep_mode
+top_entropy_quantile top_entropy_quantile
+off_policy_mask off_policy_mask_threshold
+tool_iterations max_tool_calling_iterations
 own_loss code.own_loss
 refused_rewards code.refused_rewards
 strict_rewards code.strict_rewards
@@ -279,6 +284,9 @@ use_vllm use_vllm
 vllm_mode vllm_mode
 tuner tuner_type train_type sft_type
 teacher teacher_model teacher_model_server
+ref_adapters ref_adapters
+engine_lora vllm_enable_lora
+sleep_level sleep_level
 reward_functions reward_funcs
 reward_weights reward_weights
 algorithm rlhf_type
@@ -352,6 +360,10 @@ tensor_parallel actor_rollout_ref.rollout.tensor_model_parallel_size
 engine_nodes rollout.nnodes rollout.n_gpus_per_node actor_rollout_ref.rollout.nnodes
 gpu_share actor_rollout_ref.rollout.gpu_memory_utilization
 rollout_engine actor_rollout_ref.rollout.name
+rollout_mode actor_rollout_ref.rollout.mode
+free_cache actor_rollout_ref.rollout.free_cache_engine
+merge_lora actor_rollout_ref.model.lora.merge
+multi_turn actor_rollout_ref.rollout.multi_turn.enable
 older_micro actor_rollout_ref.actor.ppo_micro_batch_size
 """)
 
@@ -465,6 +477,9 @@ attention_dropout attention_dropout
 devices_per_node actor_num_gpus_per_node
 nodes actor_num_nodes
 truncated_importance use_tis
+per_token_loss calculate_per_token_loss
+normalize_advantages normalize_advantages
+megatron_context context_parallel_size
 """)
 
 _NEMO = _table("""
@@ -495,6 +510,8 @@ importance_correction loss_fn.use_importance_sampling_correction
 by_sequence loss_fn.sequence_level_importance_ratios
 teacher teacher.model_name
 max_grad_norm policy.max_grad_norm
+dynamic_sampling grpo.use_dynamic_sampling
+reward_shaping grpo.reward_shaping.enabled
 gradient_checkpointing policy.dtensor_cfg.activation_checkpointing
 by_megatron policy.megatron_cfg.enabled
 megatron_rate policy.megatron_cfg.optimizer.lr
@@ -594,6 +611,7 @@ nodes trainer.placement.policy_num_nodes
 seed trainer.seed
 max_grad_norm trainer.policy.optimizer_config.max_grad_norm
 async_level trainer.fully_async.max_staleness_steps
+step_wise generator.step_wise_trajectories
 """)
 
 _ROLL = _table("""
@@ -1089,6 +1107,7 @@ FRAMEWORKS = (
             "epsilon": 0.2,
         },
         flat=True,
+        library="slime",
     ),
     Framework(
         "verl",
@@ -1155,6 +1174,7 @@ FRAMEWORKS = (
             "max_new_tokens": 1024,
             "epochs": 1,
         },
+        library="skyrl",
     ),
     Framework(
         "NeMo-RL",
@@ -1171,6 +1191,7 @@ FRAMEWORKS = (
         ),
         _NEMO,
         {"adv_estimator": "grpo", "num_iterations": 1},
+        library="nemo-rl",
     ),
     Framework(
         "AReaL",
@@ -1179,6 +1200,7 @@ FRAMEWORKS = (
         ("gconfig", "rollout.max_head_offpolicyness"),
         _AREAL,
         {"minibatches": 4, "num_iterations": 1, "temperature": 1.0, "top_p": 1.0, "epsilon": 0.2},
+        library="areal",
     ),
     Framework(
         "ROLL",
@@ -1209,6 +1231,7 @@ FRAMEWORKS = (
         ),
         _PRIME,
         {"temperature": 1.0, "num_iterations": 1, "adv_estimator": "grpo"},
+        library="prime-rl",
     ),
     Framework(
         "Trinity-RFT",
@@ -1252,6 +1275,7 @@ FRAMEWORKS = (
         _INSTRUCT,
         {"num_iterations": 1},
         flat=True,
+        library="open-instruct",
     ),
     Framework(
         "Tunix",
@@ -1352,6 +1376,7 @@ FRAMEWORKS = (
         _AXOLOTL,
         {"evaluation": "no"},
         flat=True,
+        library="axolotl",
     ),
     Framework(
         "LLaMA-Factory",
@@ -1362,6 +1387,7 @@ FRAMEWORKS = (
         {"adv_estimator": "gae", "num_iterations": 4, "temperature": 0.95, "top_p": 0.7, "top_k": 50},
         flat=True,
         rollouts_apart=False,
+        library="llamafactory",
     ),
     Framework(
         "Unsloth",
@@ -1380,6 +1406,7 @@ FRAMEWORKS = (
         },
         flat=True,
         fields=TRL_NAMES | frozenset(_UNSLOTH_FIELDS.split()),
+        library="unsloth",
     ),
     Framework("TRL PPO or RLOO", "1.16", "", _ON_POLICY, _TRL),
     Framework(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..advisories import Match, matches
+from ..advisories.finding import declare, explain
 from ..diagnosis.catalogue import Catalogue, load_family
 from ..diagnosis.check import DECLARED, Check, Severity
 from ..diagnosis.examine import diagnose
@@ -39,6 +41,8 @@ def judge(
     every = catalogue or load_family(FAMILY)
     rules = Catalogue((c for c in every.checks.values() if judges_settings(c)), every.preview)
     work_out(found)
+    known = known_bugs(found)
+    declare(found.settings, known)
     builder = RunBuilder(source, "configuration")
     builder.run.run_type = found.run_type
     builder.run.settings = {name: value for name, value in found.settings.items() if name not in found.swept}
@@ -48,6 +52,7 @@ def judge(
     if found.run_type == "rl" and found.framework.name not in FILES_OF_MODELS:
         run.tables += [table(found), *filter(None, [memory(found)])]
     diagnosis = diagnose(run, catalogue=rules, thresholds=thresholds)
+    explain(diagnosis, known)
     for finding in diagnosis.findings:
         keys = [name for name in _asked(rules.checks[finding.code]) if name in found.lines]
         finding.lines = [found.lines[keys[0]]] if keys else []
@@ -58,6 +63,15 @@ def judge(
     diagnosis.verdict = _verdict(found, diagnosis)
     diagnosis.headline = _headline(found, diagnosis)
     return diagnosis
+
+
+def known_bugs(found: Configuration) -> list[Match]:
+    """The advisories for the packages of a configuration."""
+    if found.run_type not in ("rl", "preference") or found.framework.name in FILES_OF_MODELS:
+        return []
+    used = {found.framework.library} - {""}
+    settings = {name: value for name, value in found.settings.items() if name not in found.swept}
+    return matches(found.versions, settings, complete=found.complete, used=used)
 
 
 def judges_settings(check: Check) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
+from ..advisories import names
 from ..limits import OverBudgetError, spending
 from ..readers import ReadError
 from ..readers.input import Input
@@ -27,7 +28,7 @@ LARGEST = 1 << 20
 """Bytes of a configuration at most."""
 LARGEST_NOTEBOOK = 1 << 25
 """Notebooks hold the pictures that they drew."""
-LIBRARIES = tuple({framework.library for framework in FRAMEWORKS if framework.library})
+LIBRARIES = tuple({framework.library for framework in FRAMEWORKS if framework.library} | names())
 """Packages whose pinned versions are looked for."""
 LOGS = (".log", ".txt", ".out", ".err")
 """Files that may print the configuration of their run; of them the head is read."""

@@ -7,9 +7,9 @@ import difflib
 import re
 from typing import TYPE_CHECKING
 
+from ..advisories.releases import before
 from .frameworks import RENAMED, Framework
 from .launch import Launch
-from .versions import numbers
 
 if TYPE_CHECKING:
     from .configuration import Configuration
@@ -66,12 +66,12 @@ def _refuses(launch: Launch, framework: Framework) -> bool:
 
 def _refused(key: str, framework: Framework, version: str) -> str | None:
     """Why the version, or today's where none is pinned, does not take a key; None where it does or nobody knows."""
-    if version and key in framework.added and numbers(version) < numbers(framework.added[key]):
+    if key in framework.added and before(version, framework.added[key]):
         return f"unknown before {framework.name} {framework.added[key]}"
     if key == "evaluation_strategy" and framework.fields:
         return None if version else "removed in transformers 4.46: eval_strategy"
     if key in framework.removed:
         since, instead = framework.removed[key]
-        if not version or numbers(version) >= numbers(since):
+        if not before(version, since):
             return f"removed in {framework.name} {since}{f': {instead}' if instead else ''}"
     return None
