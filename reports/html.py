@@ -75,7 +75,7 @@ def _run(diagnosis: Diagnosis, index: int, options: Options, most: int) -> dict[
         "charts": charts,
         "told": Markup(embedded(told)) if charts and not options.static else "",
         "legend": legend(shown),
-        "framework": words.framework(diagnosis),
+        "framework": words.framework(diagnosis.run),
         "responses": words.responses(diagnosis) if options.samples else [],
     }
 

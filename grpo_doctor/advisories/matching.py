@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from .conditions import holds
 from .database import advisories
 from .entry import Advisory
 from .releases import release
 
-Standing = Literal["affected", "possible", "version unknown"]
+Standing = Literal["affected", "likely", "possible", "version unknown"]
+"""Affected: version and conditions fit. Likely: a condition is not known, and the log shows the signature."""
 _COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq}
 
 
@@ -51,10 +52,11 @@ def matches(
         if one.package not in versions and one.package not in used:
             continue
         match = _match(one, versions, settings, complete)
-        if match is not None and (shown := shows(one)) is not False:
-            found.append(match._replace(shown=shown))
-    order = {"affected": 0, "possible": 1, "version unknown": 2}
-    return sorted(found, key=lambda match: (order[match.standing], match.advisory.id))
+        if match is None or (shown := shows(one)) is False:
+            continue
+        standing: Standing = "likely" if shown and match.standing == "possible" else match.standing
+        found.append(match._replace(shown=shown, standing=standing))
+    return sorted(found, key=lambda match: (get_args(Standing).index(match.standing), match.advisory.id))
 
 
 def _match(one: Advisory, versions: Mapping[str, str], settings: Mapping[str, Any], complete: bool) -> Match | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from msgspec import structs
@@ -80,10 +80,20 @@ def probe(
             diagnosis = run_probes(
                 subject, catalogue=catalogue, thresholds=settings.thresholds, time_limit=time_limit, device=device
             )
+            diagnosis.notes += _known_bugs(subject.settings, "trl" if trl else None)
         if keep is not None:
             _keep(keep, diagnosis, adapter, trl)
         common.write([diagnosis], output_format, output_file, report or [], options, [adapter])
     raise typer.Exit(exit_code(Outcome([diagnosis]), Severity.of(settings.fail_on)))
+
+
+def _known_bugs(settings: Mapping[str, Any], framework: str | None) -> list[str]:
+    """The known bugs of the installed versions that these settings meet, a line each."""
+    from ..advisories import matches
+    from ..advisories.finding import lines
+    from ..advisories.versions import applicable, installed
+
+    return lines(matches(applicable(installed(), framework), settings))
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..advisories import Match, matches
 from ..advisories.finding import declare, explain
+from ..advisories.versions import applicable
 from ..diagnosis.catalogue import Catalogue, load_family
 from ..diagnosis.check import DECLARED, Check, Severity
 from ..diagnosis.examine import diagnose
@@ -69,9 +70,12 @@ def known_bugs(found: Configuration) -> list[Match]:
     """The advisories for the packages of a configuration."""
     if found.run_type not in ("rl", "preference") or found.framework.name in FILES_OF_MODELS:
         return []
-    used = {found.framework.library} - {""}
+    library = found.framework.library
+    if not library:
+        return []
     settings = {name: value for name, value in found.settings.items() if name not in found.swept}
-    return matches(found.versions, settings, complete=found.complete, used=used)
+    versions = applicable(found.versions, library)
+    return matches(versions, settings, complete=found.complete, used=[library])
 
 
 def judges_settings(check: Check) -> bool:

@@ -57,7 +57,7 @@ def test_reads_an_entry(tmp_path: Path) -> None:
         ('symptom = "a"', 'symptom = "a"\nwhen = ["use_vllm"]', "is not NAME OPERATOR VALUE"),
         ('symptom = "a"', 'symptom = "a"\nwhen = ["loss_type == dapo"]', "quote a word"),
         ('symptom = "a"', 'symptom = "a"\nenvironment = ["vllm new"]', "is not PACKAGE OPERATOR VERSION"),
-        ('symptom = "a"', 'symptom = "a"\nsyptom = "b"', "syptom"),
+        ('symptom = "a"', 'symptom = "a"\nsymptoms = "b"', "symptoms"),
         ("[[advisory]]", "[advisory]", "[[advisory]]"),
     ],
 )
