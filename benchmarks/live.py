@@ -35,6 +35,9 @@ LEVELS = {
     "rollout_logp_diff_max": 0.4, "rollout_mult_prob_error": 1.01, "rollout_prob_diff": 0.003,
     "rollout_prob_diff_max": 0.1, "rollout_weight_max": 1.5, "rollout_weight_min": 0.7, "tool_calls_per_response": 1.5,
     "tool_failure_rate": 0.02, "turns_per_response": 2.5, "value_loss": 0.1,
+    "rollout_weight_std": 0.1, "weight_clip_fraction": 0.01, "effective_sample_share": 0.95, "staleness_max": 1,
+    "value_clip_fraction": 0.01, "repetition_rate": 0.02, "other_script_rate": 0.01, "prompt_echo_rate": 0.01,
+    "aborted_rate": 0.01, "environment_failure_rate": 0.01, "prompts_per_update": 32, "tokens_per_update": 60_000,
 }  # fmt: skip
 """Usual levels of a healthy run; they scatter by a twentieth."""
 FIXED = {

@@ -25,7 +25,7 @@ Numbers = list[float] | None
 
 
 class Event(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Something that happened at a step; ``kind`` is update, collapse, recovery, log-warning, restart or nan."""
+    """Something that happened at a step; ``kind`` is update, collapse, recovery, log-warning, restart, nan or end."""
 
     kind: str
     message: str = ""
@@ -112,6 +112,7 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     value_explained_variance: Annotated[
         Number, "share of the returns' variance that the critic explains, at most 1"
     ] = None
+    value_clip_fraction: Annotated[Number, "share of the critic's values that its clip holds, 0 to 1"] = None
     eval_loss: Annotated[Number, "loss on held-out data, of whatever kind the trainer validates with"] = None
     eval_perplexity: Annotated[Number, "perplexity of held-out text or responses, at least 1"] = None
     kl_loss: Annotated[Number, "value of the KL term, coefficient included"] = None
@@ -138,7 +139,17 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     rollout_prob_correlation: Annotated[
         Number, "Pearson correlation of the two probabilities of the sampled tokens, -1 to 1"
     ] = None
+    rollout_weight_std: Annotated[Number, "standard deviation of the importance weights of trainer to generator"] = None
+    weight_clip_fraction: Annotated[
+        Number,
+        "share of tokens (of responses, where whole ones are rejected) whose importance weight of trainer to "
+        "generator is truncated or masked, 0 to 1",
+    ] = None
+    effective_sample_share: Annotated[
+        Number, "effective sample size of the importance weights, (sum w)^2 / sum w^2, as a share of the batch, 0 to 1"
+    ] = None
     staleness: Annotated[Number, "updates between the sampling of a response and its use, mean of the batch"] = None
+    staleness_max: Annotated[Number, "updates between the sampling of a response and its use, largest"] = None
     policy_movement_kl: Annotated[Number, "k3 of the policy before against after the update, nats per token"] = None
     first_token_valid_rate: Annotated[Number, "share of responses whose first token may start a valid one"] = None
     reward_recomputed_gap: Annotated[Number, "validity as scored minus validity recomputed from response ids"] = None
@@ -148,6 +159,8 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     update_applied: Annotated[Flag, "the optimizer stepped"] = None
     update_skipped_reason: Annotated[Text, "why it did not"] = None
     weight_delta: Annotated[Number, "norm of the weight change of this update"] = None
+    prompts_per_update: Annotated[Number, "prompts in the batch of one optimizer step"] = None
+    tokens_per_update: Annotated[Number, "tokens in the batch of one optimizer step"] = None
 
     # length
     response_length_mean: Annotated[Number, "tokens"] = None
@@ -170,6 +183,10 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     turns_per_response: Annotated[Number, "turns of the model in a response that tools or an environment go on"] = None
     tool_calls_per_response: Annotated[Number, "tool calls per response"] = None
     tool_failure_rate: Annotated[Number, "share of tool calls that failed, 0 to 1"] = None
+    aborted_rate: Annotated[Number, "share of rollouts that were aborted and gave no response, 0 to 1"] = None
+    environment_failure_rate: Annotated[
+        Number, "share of rollouts in which the environment or its sandbox failed, 0 to 1"
+    ] = None
 
     # generation state
     generation_training_mode: Annotated[Flag, "the model was in train mode while it generated"] = None
@@ -184,6 +201,13 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     unique_rate: Annotated[Number, "distinct responses by all responses, 0 to 1"] = None
     top_pattern_share: Annotated[Number, "share of the most frequent response, 0 to 1"] = None
     pattern_entropy: Annotated[Number, "entropy of the distribution of responses, nats"] = None
+
+    # text health
+    repetition_rate: Annotated[Number, "share of responses that repeat themselves, 0 to 1"] = None
+    other_script_rate: Annotated[
+        Number, "share of the letters of the responses in another script than the prompts are written in, 0 to 1"
+    ] = None
+    prompt_echo_rate: Annotated[Number, "share of responses that repeat their prompt, 0 to 1"] = None
 
     # the same fields for each task, and what happened
     by_task: Annotated[dict[str, dict[str, Any]] | None, "task name: the same fields for that task alone"] = None
@@ -209,7 +233,7 @@ ADDED_UP = frozenset(
 
 LARGEST = frozenset(
     "grad_norm ratio_max response_length_max reward_max advantage_max "
-    "rollout_logp_diff_max rollout_prob_diff_max rollout_weight_max".split()
+    "rollout_logp_diff_max rollout_prob_diff_max rollout_weight_max staleness_max".split()
 )
 """Fields of which rows of one step keep the largest."""
 

@@ -31,11 +31,12 @@ CORE = frozenset(
 """Fields in which a NaN or an infinity is an event; elsewhere it is a gap in an auxiliary metric."""
 
 WORDED = frozenset(
-    "adv_estimator advisories algorithm eos_token evaluation framework hydra_config importance_sampling_level "
-    "kl_estimator kl_penalty lacking_column loss_agg_mode loss_type mask_without_eos model model_name_or_path "
-    "normaliser optim optimizer own_loss pinned_beside pinned_version reference refused_rewards removed_settings "
-    "rollout_engine rows scale_rewards strategy strict_rewards teacher torn_targets trl_version turn_ends_with "
-    "turn_terminator unknown_settings wrong_form".split()
+    "adv_estimator advisories algorithm cache_precision cannot_run engine_load eos_token evaluation framework "
+    "hydra_config importance_correction importance_sampling_level kl_estimator kl_penalty lacking_column loss_agg_mode "
+    "loss_type mask_without_eos model model_name_or_path normaliser optim optimizer own_loss pinned_beside "
+    "pinned_version precision preference_loss reference refused_rewards removed_settings reward_kl_estimator "
+    "rollout_engine rollout_precision routing_replay rows scale_rewards strategy strict_rewards teacher torn_targets "
+    "trl_version turn_ends_with turn_terminator unknown_settings wrong_form".split()
 )
 """Settings that checks ask for as words; elsewhere a word such as ``auto`` in place of a number says nothing."""
 BROADCAST = frozenset(
@@ -67,6 +68,60 @@ class Sample(msgspec.Struct, kw_only=True, omit_defaults=True):
     task: str | None = None
 
 
+class Reading(msgspec.Struct, kw_only=True):
+    """How a log was read, and how far that may be trusted.
+
+    Attributes:
+        way: the reader that gave the rows: a known format, or for custom trainers ``lines`` or ``templates``.
+        why: why that one.
+        rows: rows that it read.
+        other_rows: rows of the second reading of a custom trainer's console; None where there is none.
+        pace: share of the moves from row to row that are the most frequent one; None for fewer than three rows.
+        out_of_range: columns with values that their kind cannot have.
+        unused: series that are not read and may be a reward, the likeliest first, with their number of values.
+        decides: whether the two readings differ in what happened to the reward, so that a verdict rests on the choice.
+    """
+
+    way: str
+    why: str
+    rows: int
+    other_rows: int | None = None
+    pace: float | None = None
+    out_of_range: list[str] = []
+    unused: dict[str, int] = {}
+    decides: bool = False
+
+    @property
+    def not_recognised(self) -> str:
+        """One clause on the series that may be a reward, with what to do; empty where there is none."""
+        if not self.unused:
+            return ""
+        named = ", ".join(f"{name} ({count} values)" for name, count in self.unused.items())
+        first = next(iter(self.unused))
+        return f"series not recognised: {named}; if one is the reward, use --map '{first}=reward_mean'"
+
+
+EndKind = Literal[
+    "numerical failure",
+    "out of memory",
+    "killed",
+    "interrupted",
+    "time limit",
+    "collective timeout",
+    "exception",
+    "finished",
+]
+
+
+class Ending(msgspec.Struct, kw_only=True):
+    """What a log ends in: the kind, its words, the line, and the exception that it names there."""
+
+    kind: EndKind
+    what: str
+    line: int
+    raised: str = ""
+
+
 class Run:
     """A run as columns. Unknown values are NaN; recorded NaN and infinities of core fields are ``nan`` events.
 
@@ -79,6 +134,8 @@ class Run:
         unread: keys that stood in the log and that no field took, with how often.
         mapping: foreign key to record field, as read.
         notes: what the reader has to say: merged rows, guesses that it refused; as `NotRead` what it left out.
+        reading: how the log was read, and what speaks against it; None for records and runs that were not read.
+        ending: how the log ends, where it says so.
         path: the file in which ``lines`` are counted; None where there is none, or more than one.
     """
 
@@ -95,6 +152,13 @@ class Run:
         self.notes: list[str] = []
         self.tables: list[Table] = []
         self.path: Path | None = None
+        self.reading: Reading | None = None
+        self.ending: Ending | None = None
+
+    @property
+    def restarts(self) -> int:
+        """How often the training began again within these rows."""
+        return sum(event.kind == "restart" for events in self.events.values() for event in events)
 
     def __len__(self) -> int:
         return len(self.steps)

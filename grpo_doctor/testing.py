@@ -9,9 +9,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
-from .diagnosis.catalogue import Catalogue, load
+from .diagnosis.catalogue import Catalogue, load, load_file
 from .diagnosis.check import Check, Finding
 from .diagnosis.declare import take_loaded
 from .diagnosis.eager import diagnose_eagerly
@@ -49,8 +50,10 @@ def make_run(settings: Mapping[str, Any] | None = None, **columns: Any) -> Run:
     return run_of(records_of(**columns), "test", settings)
 
 
-def check_of(code_or_function: str | Callable[..., Any]) -> Check:
-    """A check by its code or name, or the check that a function declares (in a test, without a catalogue)."""
+def check_of(code_or_function: str | Path | Callable[..., Any]) -> Check:
+    """A check by its code or name, by its file, or the check that a function declares (in a test)."""
+    if isinstance(code_or_function, Path):
+        return load_file(code_or_function)
     if isinstance(code_or_function, str):
         found = load().find(code_or_function)
         if found is None:
@@ -63,7 +66,7 @@ def check_of(code_or_function: str | Callable[..., Any]) -> Check:
 
 
 def run_check(
-    code_or_function: str | Callable[..., Any],
+    code_or_function: str | Path | Callable[..., Any],
     settings: Mapping[str, Any] | None = None,
     *,
     samples: Mapping[int, list[Sample]] | None = None,
@@ -101,7 +104,7 @@ def run_check(
 
 
 def find(
-    code_or_function: str | Callable[..., Any], settings: Mapping[str, Any] | None = None, **columns: Any
+    code_or_function: str | Path | Callable[..., Any], settings: Mapping[str, Any] | None = None, **columns: Any
 ) -> Finding:
     """What `run_check` finds, where it must find something."""
     found = run_check(code_or_function, settings, **columns)

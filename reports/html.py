@@ -14,8 +14,8 @@ from markupsafe import Markup
 from grpo_doctor import Diagnosis, __version__
 from grpo_doctor.readers.input import Input, ReadError, broken
 from grpo_doctor.report import model as words
-from grpo_doctor.report.chart_layout import drawings
-from grpo_doctor.report.charts import legend, panels
+from grpo_doctor.report.chart_layout import drawings, unit
+from grpo_doctor.report.charts import decisive, legend, panels
 from grpo_doctor.report.markup import digest, embedded, environment
 from grpo_doctor.report.model import Options
 from grpo_doctor.report.redaction import clean
@@ -64,6 +64,8 @@ def _run(diagnosis: Diagnosis, index: int, options: Options, most: int) -> dict[
     """What the template needs to know of one run. ``suffix`` keeps the anchors of several runs apart."""
     shown = panels(diagnosis, most)
     charts, told = drawings(shown)
+    first = decisive(diagnosis, shown)
+    green = any(chart.normal for chart in charts)
     if charts and not options.static:
         told["first"] = float(shown[0].ground.x[0])
         told["texts"] = words.texts_by_step(diagnosis) if options.samples else {}
@@ -72,9 +74,11 @@ def _run(diagnosis: Diagnosis, index: int, options: Options, most: int) -> dict[
         "diagnosis": diagnosis,
         "story": words.story(diagnosis),
         "suffix": f"-{index + 1}" if index else "",
-        "charts": charts,
+        "first": next((chart for chart in charts if chart.panel is first), None),
+        "charts": [chart for chart in charts if chart.panel is not first],
         "told": Markup(embedded(told)) if charts and not options.static else "",
-        "legend": legend(shown),
+        "legend": legend(shown, green=green),
+        "unit": unit(shown[0].ground) if shown else "",
         "framework": words.framework(diagnosis.run),
         "responses": words.responses(diagnosis) if options.samples else [],
     }

@@ -72,6 +72,8 @@ def _run(diagnosis: Diagnosis, options: Options) -> dict[str, Any]:
         plain["success"][name] = {"kind": outcome.kind, **plain["success"][name]}
     for finding in plain["findings"]:
         del finding["columns"]  # what the charts draw, no part of the contract
+    plain["reading"] = msgspec.to_builtins(diagnosis.run.reading)
+    plain["ending"] = msgspec.to_builtins(diagnosis.run.ending)
     if options.samples:
         plain["samples"] = [msgspec.to_builtins(sample) for sample in responses(diagnosis)]
     return plain

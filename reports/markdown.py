@@ -61,7 +61,7 @@ def _comparison(found: Comparison) -> list[str]:
         parts += ["## Found by the comparison", _bullets(_finding(f, remedies=True) for f in found.findings)]
     for table in compared.tables(found):
         parts += [f"## {markdown(table.title)}", _table(table), *([markdown(table.note)] if table.note else [])]
-    return [*parts, "## What this rests on", _bullets(map(markdown, found.notes))] if found.notes else parts
+    return [*parts, "## Coverage", _bullets(map(markdown, found.notes))] if found.notes else parts
 
 
 def _chapter(diagnosis: Diagnosis, index: int, options: Options) -> list[str]:
@@ -76,12 +76,12 @@ def _chapter(diagnosis: Diagnosis, index: int, options: Options) -> list[str]:
         ]
     if main is not None:
         if effects:
-            parts += [f"## What {main.code} explains", _bullets(map(_finding, effects))]
+            parts += [f"## Explained by {main.code}", _bullets(map(_finding, effects))]
         parts += _doubts(main)
     if others:
-        parts += ["## Found besides", _bullets(map(_finding, others))]
+        parts += ["## Other findings", _bullets(map(_finding, others))]
     if notes:
-        parts += ["## Notes" if main else "## Worth a look", _bullets(_finding(f, remedies=True) for f in notes)]
+        parts += ["## Notes", _bullets(_finding(f, remedies=True) for f in notes)]
     if todo := next_run(diagnosis):
         parts += ["## Before the next run", _bullets(map(authored, todo))]
     if diagnosis.answers:
@@ -97,7 +97,7 @@ def _first_screen(main: Finding) -> str:
     rows = [
         [f"**{main.role}**", f"`{main.code}` {main.name} ({main.severity})"],
         ["**when**", when(main)],
-        ["**how sure**", sure(main)],
+        ["**confidence**", sure(main)],
         ["**do this**", f"**{authored(first_step_to_take(main))}**"],
     ]
     return _rows(["", ""], rows)
@@ -122,9 +122,9 @@ def _doubts(main: Finding) -> list[str]:
     parts = []
     if main.rivals:
         rivals = [[authored(r.name), authored(r.why), authored(r.separated_by)] for r in main.rivals]
-        parts += ["## What else it could be", _rows(["explanation", "why", "the test that tells"], rivals)]
+        parts += ["## Alternative explanations", _rows(["explanation", "why", "how to confirm"], rivals)]
     if main.invalidates:
-        parts += ["## No longer to be trusted", _bullets(map(authored, main.invalidates))]
+        parts += ["## Do not use", _bullets(map(authored, main.invalidates))]
     if evidence := measured(main):
         rows = [[markdown(name.replace("_", " ")), markdown(number(value))] for name, value in evidence.items()]
         parts += [f"## Evidence of {main.code}", _rows(["", ""], rows)]
@@ -139,11 +139,11 @@ def _finding(finding: Finding, *, remedies: bool = False) -> str:
 
 
 def _basis(diagnosis: Diagnosis) -> list[str]:
-    lines = [f"without {markdown(needs)}: {', '.join(codes)}" for needs, codes in missing(diagnosis)]
+    lines = [f"needs {markdown(needs)}: {', '.join(codes)}" for needs, codes in missing(diagnosis)]
     if unread := diagnosis.coverage.unread_keys:
-        lines.append(f"keys in the log that nobody read: {', '.join(map(markdown, unread))}")
+        lines.append(f"log keys not used: {', '.join(map(markdown, unread))}")
     lines += map(markdown, diagnosis.notes)
-    parts = ["## What this rests on", _bullets(f"{name}: {markdown(value)}" for name, value in facts(diagnosis))]
+    parts = ["## Coverage", _bullets(f"{name}: {markdown(value)}" for name, value in facts(diagnosis))]
     if diagnosis.settings:
         parts.append(_table(settings_table(diagnosis)))
     return [*parts, coverage(diagnosis), *([_bullets(lines)] if lines else [])]

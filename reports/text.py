@@ -28,6 +28,7 @@ from grpo_doctor.report.model import (  # fmt: skip
     level,
     measured,
     missing,
+    named,
     next_run,
     number,
     responses,
@@ -54,8 +55,8 @@ ASKED = 3
 """Answers that one screen gives."""
 SERIES = 3
 """Series that one screen draws."""
-WIDE = 56
-"""Columns of a sparkline."""
+WIDE, LEAST, GAP = 56, 8, 2
+"""Columns of a sparkline at most and at least, and between the columns of its row."""
 MANY = 6
 """Runs beyond which only their summary is printed."""
 SIDES = {
@@ -63,6 +64,7 @@ SIDES = {
     "worse": "bold white on red",
     "mixed": "bold black on yellow",
     "no difference": "bold reverse",
+    "inconclusive": "bold reverse",
     "cannot tell": "bold reverse",
 }
 """How the verdict of a comparison looks."""
@@ -72,26 +74,22 @@ WORST = ("failing", "suspect", "unjudged", "unproven", "healthy")
 
 
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
-    """One block a run, the worst first, and a summary behind them where there are several."""
+    """One block per run, the worst first, after a summary where there are several."""
     console = Console(width=options.width, force_terminal=options.color, no_color=not options.color, highlight=False)
     ordered = sorted(diagnoses, key=lambda d: WORST.index(d.verdict))
     told = ordered if options.full or len(ordered) <= MANY else []
     with console.capture() as capture:
+        if len(ordered) > 1:
+            console.print(_summary(ordered), Text())
         for diagnosis in told:
             console.print(_head(diagnosis))
             body = _body(diagnosis, options) if options.full else _screen(diagnosis, options)
             console.print(Padding(Group(*body), (0, 0, 1, 2)))
-        if len(ordered) > 1:
-            console.print(_summary(ordered))
         for one in options.suppressions:
             console.print(_bullet(f"{one.kind}: {one.text}", "yellow"))
         if len(ordered) > len(told):
-            console.print(
-                Text(
-                    f"{options.rest}, or one of these files alone, tells each; grpo-doctor fleet groups them by cause",
-                    style="dim",
-                )
-            )
+            words = f"{options.rest}, or one of these files alone, shows each run; grpo-doctor fleet groups them"
+            console.print(Text(words, style="dim"))
     return "\n".join(line.rstrip() for line in capture.get().splitlines()).rstrip("\n")
 
 
@@ -117,7 +115,7 @@ def _comparison(found: Comparison, options: Options) -> list[RenderableType]:
         parts += [_title("Found by the comparison"), _findings(found.findings, remedies=True)]
     for table in compared.tables(found):
         parts += _table(table, options)
-    return [*parts, _title("What this rests on"), *map(_bullet, found.notes)] if found.notes else parts
+    return [*parts, _title("Notes"), *map(_bullet, found.notes)] if found.notes else parts
 
 
 def _screen(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:
@@ -130,10 +128,10 @@ def _screen(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:
             parts += map(_bullet, diagnosis.answers[:ASKED])
     else:
         parts += [_first_screen(main, diagnosis), *_fix(main, diagnosis)]
-    parts += _sparklines(diagnosis)
+    parts += _sparklines(diagnosis, options.width)
     telling = [f for f in (*effects, *others, *notes) if f.level > Severity.INFO]
     if telling:
-        parts += [_title("Also seen"), _lines(telling[:ALSO])]
+        parts += [_title("Other findings"), _lines(telling[:ALSO])]
     hidden = len(effects) + len(others) + len(notes) - min(len(telling), ALSO)
     return [*parts, *_foot(diagnosis, hidden, options)]
 
@@ -160,24 +158,35 @@ def _lines(findings: list[Finding]) -> Grid:
     return grid
 
 
-def _sparklines(diagnosis: Diagnosis) -> list[RenderableType]:
-    """The series that matter, each over the same steps, with a mark where the headline begins."""
+def _sparklines(diagnosis: Diagnosis, width: int) -> list[RenderableType]:
+    """The series that matter, each over the same steps, with a mark where the headline begins; none wraps."""
     drawn = [p for p in panels(diagnosis, SERIES) if p.field != "timeline"]
     if not drawn:
         return []
-    grid = Grid.grid(padding=(0, 2, 0, 0))
-    for panel in drawn:
-        column = diagnosis.run.column(panel.field)
-        known = column[np.isfinite(column)] if column is not None else np.empty(0)
-        ends = f"{known[0]:.3g} → {known[-1]:.3g}" if len(known) else ""
-        grid.add_row(Text(panel.field, style="dim"), Text(sparkline(column, WIDE)), Text(ends, style="dim"))
+    rows = [(panel.field, diagnosis.run.column(panel.field)) for panel in drawn]
+    ends = [_ends(column) for _, column in rows]
+    wide = min(WIDE, width - 2 - 3 * GAP - max(len(name) for name, _ in rows) - max(map(len, ends)))
+    grid = Grid.grid(padding=(0, GAP, 0, 0))
+    for _ in range(3):
+        grid.add_column(no_wrap=True)
+    for (name, column), end in zip(rows, ends, strict=True):
+        grid.add_row(Text(name, style="dim"), Text(sparkline(column, max(wide, LEAST))), Text(end, style="dim"))
     ground = drawn[0].ground
     place = None if ground.main is None else ground.place(ground.main.onset_step)
-    if ground.main is not None and place is not None:
-        share = (place - float(ground.x[0])) / (float(ground.x[-1] - ground.x[0]) or 1.0)
-        mark = " " * min(WIDE - 1, int(share * WIDE)) + f"▲ {ground.main.code} from step {ground.main.onset_step}"
-        grid.add_row(Text(), Text(mark, style="red"), Text())
-    return [Text(), grid]
+    if ground.main is None or place is None:
+        return [Text(), grid]
+    share = (place - float(ground.x[0])) / (float(ground.x[-1] - ground.x[0]) or 1.0)
+    at = max(len(name) for name, _ in rows) + GAP + min(wide - 1, int(share * wide))
+    words = f"{ground.main.code} from step {ground.main.onset_step}"
+    room = at + 2 + len(words) < width - 2
+    mark = " " * at + f"▲ {words}" if room else " " * max(at - len(words) - 1, 0) + f"{words} ▲"
+    return [Text(), grid, Text(mark, style="red", no_wrap=True)]
+
+
+def _ends(column: np.ndarray | None) -> str:
+    """The first and the last value of a series."""
+    known = column[np.isfinite(column)] + 0.0 if column is not None else np.empty(0)  # -0.0 is 0.0
+    return f"{known[0]:.3g} → {known[-1]:.3g}" if len(known) else ""
 
 
 def sparkline(values: np.ndarray | None, width: int) -> str:
@@ -194,14 +203,9 @@ def sparkline(values: np.ndarray | None, width: int) -> str:
 
 
 def _foot(diagnosis: Diagnosis, hidden: int, options: Options) -> list[RenderableType]:
-    parts: list[RenderableType] = [_bullet(note) for note in diagnosis.notes]
-    unread = diagnosis.coverage.unread_keys
-    words = coverage(diagnosis) + (f" {counted(len(unread), 'key')} of the log unread." if unread else "")
-    more = f" {counted(hidden, 'more finding')}," if hidden > 0 else ""
-    parts.append(
-        Text(f"\n{words}{more} {options.rest} has evidence, rivals, tables and what was skipped.", style="dim")
-    )
-    return parts
+    more = f"{counted(hidden, 'more finding')}. " if hidden > 0 else ""
+    words = f"\n{more}{options.rest} shows evidence, alternative explanations, tables and skipped checks."
+    return [*map(_bullet, diagnosis.notes), Text(words, style="dim")]
 
 
 def _head(diagnosis: Diagnosis) -> Text:
@@ -218,12 +222,12 @@ def _body(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:
     else:
         parts += [_first_screen(main, diagnosis), *_remedies(main, withheld(diagnosis))]
         if effects:
-            parts += [_title(f"What {main.code} explains"), _findings(effects)]
+            parts += [_title(f"Explained by {main.code}"), _findings(effects)]
         parts += _doubts(main)
     if others:
-        parts += [_title("Found besides"), _findings(others)]
+        parts += [_title("Other findings"), _findings(others)]
     if notes:
-        parts += [_title("Notes" if main else "Worth a look"), _findings(notes, remedies=True)]
+        parts += [_title("Notes"), _findings(notes, remedies=True)]
     if todo := next_run(diagnosis):
         parts += [_title("Before the next run"), *map(_bullet, todo)]
     if diagnosis.answers:
@@ -248,7 +252,7 @@ def _first_screen(main: Finding, diagnosis: Diagnosis) -> Grid:
         grid.add_row("lost", Text(lost))
     if shown := main.evidence.get("crafted"):
         grid.add_row("shown by", Text(str(shown)))
-    grid.add_row("how sure", Text(sure(main)))
+    grid.add_row("confidence", Text(sure(main)))
     grid.add_row("do this", Text(first_step_to_take(main), style="bold"))
     return grid
 
@@ -262,12 +266,12 @@ def _remedies(main: Finding, withheld: Sequence[Withheld]) -> list[RenderableTyp
 def _doubts(main: Finding) -> list[RenderableType]:
     parts: list[RenderableType] = []
     if main.rivals:
-        parts.append(_title("What else it could be"))
+        parts.append(_title("Alternative explanations"))
         for rival in main.rivals:
             parts.append(_bullet(f"{rival.name}: {rival.why}"))
-            parts.append(Padding(Text(f"to tell them apart: {rival.separated_by}", style="italic"), (0, 0, 0, 4)))
+            parts.append(Padding(Text(f"how to confirm: {rival.separated_by}", style="italic"), (0, 0, 0, 4)))
     if main.invalidates:
-        parts.append(_title("No longer to be trusted"))
+        parts.append(_title("Do not use"))
         parts += [_bullet(text) for text in main.invalidates]
     if evidence := measured(main):
         words = ", ".join(f"{name.replace('_', ' ')} {number(value)}" for name, value in evidence.items())
@@ -310,16 +314,16 @@ def _table(table: Table, options: Options) -> list[RenderableType]:
 
 
 def _coverage(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:
-    parts: list[RenderableType] = [_title("What this rests on"), Padding(Text(coverage(diagnosis)), (0, 0, 0, 2))]
+    parts: list[RenderableType] = [_title("Coverage"), Padding(Text(coverage(diagnosis)), (0, 0, 0, 2))]
     if options.verbose:
         parts += _read(diagnosis)
     lacking = missing(diagnosis)
     for needs, codes in lacking if options.verbose else lacking[:3]:
-        parts.append(_bullet(f"without {needs}: {', '.join(codes)}", "dim"))
+        parts.append(_bullet(f"needs {needs}: {', '.join(codes)}", "dim"))
     if unread := diagnosis.coverage.unread_keys:
         keys = unread if options.verbose else unread[:8]
         more = f" and {len(unread) - len(keys)} more" if len(keys) < len(unread) else ""
-        parts.append(_bullet(f"keys in the log that nobody read: {', '.join(keys)}{more}", "dim"))
+        parts.append(_bullet(f"log keys not used: {', '.join(keys)}{more}", "dim"))
     if len(lacking) > 3 and not options.verbose:
         parts.append(_bullet("--verbose names everything that was skipped or not read", "dim"))
     return parts + [_bullet(note) for note in diagnosis.notes]
@@ -338,18 +342,18 @@ def _summary(diagnoses: Sequence[Diagnosis]) -> Grid:
     grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("verdict", "run", "finding", "since"):
         grid.add_column(name, overflow="fold")
-    for diagnosis in diagnoses:
+    for diagnosis, name in zip(diagnoses, named(diagnoses), strict=True):
         main = leading(diagnosis)
         verdict = Text(diagnosis.verdict, style=VERDICT.get(diagnosis.verdict, "bold"))
         cause = f"{main.code} {main.name}" if main else ""
-        grid.add_row(verdict, Text(diagnosis.source), Text(cause), Text(str(main.onset_step) if main else ""))
+        grid.add_row(verdict, Text(name), Text(cause), Text(str(main.onset_step) if main else ""))
     return grid
 
 
 def _grid() -> Grid:
     grid = Grid.grid(padding=(0, 2, 0, 0))
-    grid.add_column(style="dim", width=9, no_wrap=True)
-    grid.add_column(ratio=1)
+    grid.add_column(style="dim", min_width=10, no_wrap=True)
+    grid.add_column(ratio=1, overflow="fold")
     return grid
 
 

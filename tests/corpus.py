@@ -48,7 +48,7 @@ class Scored(msgspec.Struct):
 
     @property
     def sick(self) -> bool:
-        return not {"healthy", "unproven"} & set(self.expected)
+        return not {"healthy", "unproven"} & set(self.expected) and self.expected != ["unjudged"]
 
     @property
     def well(self) -> bool:

@@ -12,7 +12,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,10 @@ SCALES = {"x 0.01": (0.01, 0.0), "x 1000": (1000.0, 0.0), "+ 5": (1.0, 5.0)}
 LEVELS, SPREADS = ("reward_mean", "reward_min", "reward_max"), ("reward_std",)
 LONGEST = 2000
 """Rows up to which a run is fed to the live doctor too."""
+SHORTEST = 40
+"""Rows of the shortest window."""
+LOST = 0.1
+"""Share of the rows that a log may lose."""
 CUTS = 3
 """Places at which each log is cut."""
 LARGEST = 1 << 24
@@ -76,14 +80,50 @@ def _groups(held: list[list[float]], factor: float, offset: float) -> list[list[
     return [[factor * value + offset for value in group] for group in held]
 
 
+def excerpt(run: Run, rows: Sequence[int]) -> Run:
+    """The run as a log with only these rows would show it."""
+    out, at = copy.copy(run), np.asarray(rows)
+    place = {row: number for number, row in enumerate(rows)}
+    out.steps, out.lines = run.steps[at], run.lines[at] if len(run.lines) else run.lines
+    out.columns = {name: column[at] for name, column in run.columns.items()}
+    out.events = {place[row]: events for row, events in run.events.items() if row in place}
+    out.samples = {place[row]: samples for row, samples in run.samples.items() if row in place}
+    return out
+
+
 def first_rows(run: Run, n: int) -> Run:
     """The run as it was after ``n`` rows."""
-    out = copy.copy(run)
-    out.steps, out.lines = run.steps[:n], run.lines[:n]
-    out.columns = {name: column[:n] for name, column in run.columns.items()}
-    out.events = {row: events for row, events in run.events.items() if row < n}
-    out.samples = {row: samples for row, samples in run.samples.items() if row < n}
-    return out
+    return excerpt(run, range(n))
+
+
+def windows(rows: int) -> dict[str, range]:
+    """Prefixes, suffixes and windows of at least `SHORTEST` rows."""
+    half, third = rows // 2, rows // 3
+    found = {
+        "first half": range(half),
+        "second half": range(half, rows),
+        "first third": range(third),
+        "middle third": range(third, 2 * third),
+        "last third": range(2 * third, rows),
+        "first rows": range(SHORTEST),
+        "last rows": range(max(rows - SHORTEST, 0), rows),
+    }
+    return {name: window for name, window in found.items() if SHORTEST <= len(window) < rows}
+
+
+def thinned(run: Run) -> dict[str, Run]:
+    """The run by every second row, without a tenth of its rows, under another name, and with its columns reversed."""
+    keep = np.random.default_rng(len(run)).random(len(run)) > LOST
+    other = copy.copy(run)
+    other.source = "another-name"
+    turned = copy.copy(run)
+    turned.columns = dict(reversed(run.columns.items()))
+    return {
+        "every second row": excerpt(run, range(0, len(run), 2)),
+        "a tenth of the rows lost": excerpt(run, np.flatnonzero(keep).tolist()),
+        "renamed": other,
+        "columns reversed": turned,
+    }
 
 
 def said(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -153,7 +193,7 @@ def cut_anywhere(path: Path, runs: list[Run], folder: Path, rng: random.Random) 
 
 def _merged(run: Run) -> bool:
     """Whether rows of one step were taken for one row."""
-    return any("tell a step that was told before" in note for note in run.notes)
+    return any(" rows merged into " in note for note in run.notes)
 
 
 def _other_values(part: Run, whole: Run, name: str) -> str:

@@ -46,6 +46,12 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "series.recent > HALF * series.high > 0": "of its two, the second: no mean is above a highest value of 0"
     },
     "REW015": {"eval_first - eval_now > eval_shown": NOISE},
+    "REW017": {
+        "held_first + followed * gain <= top": NOISE,
+        "possible < followed * gain": NOISE,
+        "gain >= least_gain": NOISE,
+    },
+    "REW018": {"meant + meant_shown < share * gain": NOISE},
     "STL001": {"reward_now - reward_first > reward_shown / 2": NOISE, "gain < spread": NOISE},
     "SUP001": {
         "level - low > sigmas * scatter * math.sqrt(2 / rows)": NOISE,

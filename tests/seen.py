@@ -1,9 +1,10 @@
-"""What each check has been seen on: ``python -m tests.seen`` (``make seen``) writes ``checks/seen.json``.
+"""What each check has been triggered by: ``python -m tests.seen`` (``make seen``) writes ``checks/seen.json``.
 
-A check that nothing but made-up columns has ever set off, and that has no probe, is a preview: it is shown as a remark
-and counts in the verdict only under ``--preview``. What counts: a public log that is labelled sick, or on which it made
+A check is a preview, shown as a remark and counted in the verdict only under ``--preview``, until something that was
+not made for its own test has triggered it rightly; unless it has a probe, or the log itself proves what it reports
+(confidence high). What counts: a public log that is labelled sick, or on which it made
 a remark, an issue thread whose cause it names, a fault that was planted in a configuration or injected into the engine,
-a run of a public trainer that was made ill, a wrong twin of a trainer that its probe caught. The tests of the suite
+a run of a public trainer that was made ill, a wrong twin of a trainer that its probe caught, a labelled run that the generator of another tool makes (`tests.peers`). The tests of the suite
 hold what is planted and injected to what is counted here.
 """
 
@@ -23,6 +24,7 @@ from .compare.pairs import ACROSS, said_of
 from .corpus import labels
 from .corpus_path import CORPUS
 from .data import MADE_ILL
+from .peers import AT_HAND, reported
 from .preflight import test_planted
 from .probes import test_mutants, test_wide, twins
 from .threads.cases import KNOWN
@@ -79,17 +81,17 @@ def planted() -> Iterator[Seen]:
 
 
 def counts() -> dict[str, dict[str, int]]:
-    """Code to kind of evidence to how much of it; what is on logs as it was stored, where the logs are not at hand."""
+    """Code to kind of evidence to how much of it; as it was stored, where the logs or the generators are not at hand."""
     file = home("checks") / "seen.json"
-    stored = {} if CORPUS.is_dir() else json.loads(file.read_text(encoding="utf-8"))
+    stored = json.loads(file.read_text(encoding="utf-8"))
     seen: dict[str, dict[str, set[str]]] = {code: defaultdict(set) for code in load().checks}
-    for kind in (on_logs, on_pairs, on_threads, planted):
+    for kind in (on_logs, on_pairs, on_threads, planted, reported):
         for code, evidence, what in kind():
             seen[code][evidence].add(what)
-    of_logs = {code: {"logs": kinds["logs"]} for code, kinds in stored.items() if "logs" in kinds}
+    absent = {"logs": not CORPUS.is_dir(), "peers": not AT_HAND}
+    kept = {code: {kind: n for kind, n in kinds.items() if absent.get(kind)} for code, kinds in stored.items()}
     return {
-        code: of_logs.get(code, {}) | {kind: len(of) for kind, of in sorted(kinds.items())}
-        for code, kinds in seen.items()
+        code: kept.get(code, {}) | {kind: len(of) for kind, of in sorted(kinds.items())} for code, kinds in seen.items()
     }
 
 

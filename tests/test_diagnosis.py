@@ -70,7 +70,7 @@ def test_a_run_suffers_from_cut_responses_whatever_its_reward_says() -> None:
     assert cut.headline.endswith("It learns: the reward rose from -0.683 to -0.566.")
     small = diagnose(make_run(reward_mean=rewards, reward_std="0.5x60", truncated_rate="1x60"))
     assert (small.verdict, small.outcome) == ("failing", "LEN003")
-    for share, verdict in ((0.3, "healthy"), (0.6, "suspect")):
+    for share, verdict in ((0.3, "healthy"), (0.6, "healthy")):
         some = diagnose(make_run(reward_mean=rewards, truncated_rate=f"{share}x60"))
         assert (some.verdict, some.outcome) == (verdict, None)
 
@@ -79,7 +79,7 @@ def test_a_task_that_stood_at_its_top_from_the_start_proves_no_learning() -> Non
     rewards = list(0.95 + np.random.default_rng(0).normal(0, 0.01, 40))
     still = diagnose(make_run(reward_mean=rewards))
     assert still.verdict == "unproven"
-    assert "stood near its top from the start" in still.headline
+    assert "was near its maximum from the start" in still.headline
 
 
 def test_what_learns_on_one_side_and_loses_on_the_other_is_not_said_to_learn() -> None:
@@ -88,17 +88,17 @@ def test_what_learns_on_one_side_and_loses_on_the_other_is_not_said_to_learn() -
         held_out.push(score or 0.0, step)
     diagnosis = diagnosed(success={**LEARNT, "eval_score": held_out})
     assert diagnosis.verdict == "unproven"
-    assert diagnosis.headline.endswith("but the held-out score has lost what it had reached.")
+    assert diagnosis.headline.endswith("but the held-out score fell back.")
 
 
-def test_three_rows_of_cut_responses_over_thirty_steps_are_decisive() -> None:
+def test_three_rows_of_cut_responses_over_sixty_steps_are_decisive() -> None:
     rows = list(zip((1.9, 0.5, 0.9), (0.9, 1.0, 1.0), strict=True))
 
     def every(steps: int) -> str:
         records = [StepRecord(step=steps * i, reward_mean=r, truncated_rate=c) for i, (r, c) in enumerate(rows, 1)]
         return diagnose(run_of(records, "test", {})).verdict
 
-    assert (every(10), every(1)) == ("failing", "suspect")
+    assert (every(30), every(1)) == ("failing", "suspect")
 
 
 def test_an_outcome_does_not_explain_a_worse_one() -> None:
@@ -136,11 +136,10 @@ def test_the_first_sentence_joins_what_happened_and_why() -> None:
     assert diagnosis.headline == "REW009 it is, because of KL001: KL001 it is."
 
 
-def test_what_was_told_of_the_outcome_is_not_told_again_of_its_cause() -> None:
+def test_an_outcome_in_other_words_is_no_cause() -> None:
     told = diagnose(make_run(reward_mean="0x60", reward_min="0x60", reward_max="0x60"))
     assert told.headline == (
-        "The reward has been 0 in all 60 rewards: nothing has ever been paid, because of REW001: no response is better "
-        "than another, so there is no gradient."
+        "The reward is 0 on all 60 steps, so there is no gradient. Check the reward function and answer extraction first."
     )
 
 
@@ -154,8 +153,8 @@ def test_what_a_surer_cause_that_holds_accounts_for_needs_none_that_is_over() ->
 
 
 def test_a_cause_begins_no_later_than_its_outcome_but_for_the_blur_of_the_holds() -> None:
-    assert diagnosed(found("REW009", "critical", 48), found("KL001", "error", 58)).cause == "KL001"
-    assert diagnosed(found("REW009", "critical", 48), found("KL001", "error", 59)).cause == "REW009"
+    assert diagnosed(found("REW009", "critical", 48), found("KL001", "error", 52)).cause == "KL001"
+    assert diagnosed(found("REW009", "critical", 48), found("KL001", "error", 53)).cause == "REW009"
 
 
 def test_what_follows_from_an_outcome_is_its_symptom() -> None:
@@ -195,7 +194,7 @@ def test_without_an_outcome_the_strongest_warning_heads_a_run_that_does_not_lear
     warnings = found("ADV009", "warning", 20), found("KL001", "warning", 20, confidence="low")
     flat = diagnosed(*warnings, success=trajectory("0.5x100"))
     assert (flat.verdict, flat.outcome, flat.cause) == ("suspect", None, "ADV009")
-    assert flat.headline.startswith("ADV009 it is. Nothing shows that it learns")
+    assert flat.headline.startswith("ADV009 it is. No evidence of learning")
     assert roles(flat)["ADV009"] == "note"
     learns = diagnosed(*warnings)
     assert (learns.verdict, learns.outcome, learns.cause) == ("suspect", None, None)
@@ -227,13 +226,13 @@ def test_nothing_shows_that_a_flat_run_learns() -> None:
     assert flat.verdict == "healthy"
     unproven = diagnosed(success=trajectory(" ".join(["0.5 0.4"] * 50)))
     assert unproven.verdict == "unproven"
-    assert unproven.headline.startswith("No sign of illness was found. Nothing shows that it learns: the reward went")
+    assert unproven.headline.startswith("No problem found, but no evidence of learning: the reward changed")
 
 
 def test_a_run_without_a_reward_is_not_said_to_learn() -> None:
     blind = diagnose(make_run(entropy_mean=[0.5] * 40, grad_norm=[0.4, 0.5] * 20))
     assert blind.verdict == "unproven"
-    assert blind.headline.endswith("a success rate or a held-out score are recorded.")
+    assert blind.headline.endswith("a success rate or a held-out score were recognised.")
 
 
 def test_a_rising_reward_is_learning() -> None:
@@ -262,7 +261,7 @@ def test_what_reward_and_held_out_score_have_gone_adds_up(reward: float, score: 
     }
     assert learns(success) is (verdict == "healthy")
     assert shown(success, learns(success)).startswith(
-        "It learns: the reward from 0.2 to 0.25 and the held-out score from 0.4 to 0.5 have gone up"
+        "It learns: the reward from 0.2 to 0.25 and the held-out score from 0.4 to 0.5 rose"
     ) is (verdict == "healthy")
     assert not together({name: o for name, o in success.items() if name == "eval_score"})
 
@@ -294,7 +293,7 @@ def test_a_loss_below_that_of_its_margin_is_of_another_method(margin: float, ver
 def test_a_preference_run_is_told_by_the_share_of_pairs() -> None:
     run = make_run(success_rate=[0.5 + 0.004 * n for n in range(60)])
     run.run_type = "preference"
-    assert diagnose(run).headline.startswith("It learns: the share of pairs told apart rose from 0.5")
+    assert diagnose(run).headline.startswith("It learns: the reward accuracy rose from 0.5")
 
 
 def test_what_moved_first_before_a_fall() -> None:
@@ -303,7 +302,7 @@ def test_what_moved_first_before_a_fall() -> None:
     gradient = np.where(np.arange(100) < 55, 0.5, 5.0) + noise
     diagnosis = diagnose(make_run(reward_mean=reward.tolist(), grad_norm=gradient.tolist(), entropy_mean="0.5x100"))
     assert [(m.field, m.step, m.lead) for m in diagnosis.moved] == [("grad_norm", 56, 5)]
-    assert "What moved first: grad_norm 0.5" in diagnosis.headline or diagnosis.cause == "GRD002"
+    assert "Early indicators: grad_norm rose from 0.5" in diagnosis.headline or diagnosis.cause == "GRD002"
 
 
 def test_where_nothing_moved_before_a_fall_that_is_said() -> None:
@@ -312,16 +311,15 @@ def test_where_nothing_moved_before_a_fall_that_is_said() -> None:
     names = ("entropy_mean", "grad_norm", "response_length_mean")
     steady: dict[str, Any] = {name: rng.normal(1, 0.1, 100).tolist() for name in names}
     diagnosis = diagnose(make_run(reward_mean=reward.tolist(), group_size="8x100", **steady))
-    assert diagnosis.headline.endswith("at step 61. None of the 3 other series left its range before.")
-    table = next(table for table in diagnosis.tables if table.title == "What moved first")
+    assert diagnosis.headline.endswith("at step 61. No early indicator among 3 other metrics.")
+    table = next(table for table in diagnosis.tables if table.title == "Early indicators")
     assert [row[0] for row in table.rows] == ["entropy_mean", "grad_norm", "response_length_mean"]
     del steady["entropy_mean"]
     two = diagnose(make_run(reward_mean=reward.tolist(), kl_coef="0.1x100", **steady))
     assert two.headline.endswith("at step 61.")  # two say little, and what never varies nothing
 
 
-def test_a_critic_that_is_lost_before_a_fall_is_what_moved_first() -> None:
-    """Its loss and what it explains are held against their own range, for no level of either is that of sick runs."""
+def test_a_critic_that_diverges_before_a_fall_is_its_cause_and_an_early_indicator() -> None:
     noise = np.random.default_rng(1).normal(0, 0.01, 100)
     lost = np.arange(100) >= 54
     run = make_run(
@@ -331,7 +329,7 @@ def test_a_critic_that_is_lost_before_a_fall_is_what_moved_first() -> None:
     )
     diagnosis = diagnose(run)
     assert [(m.field, m.step) for m in diagnosis.moved] == [("value_loss", 55), ("value_explained_variance", 55)]
-    assert "What moved first: value_loss 0.1 → 8.9e+02 at step 55" in diagnosis.headline
+    assert (diagnosis.outcome, diagnosis.cause) == ("REW009", "VAL001")
 
 
 def test_a_fall_that_is_seen_live_tells_what_moved_first_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,7 +365,7 @@ def test_what_is_proven_on_the_code_is_mended_by_the_probes_remedy_first(kind: R
 
 def test_a_series_that_never_moved_is_told_as_that() -> None:
     told = diagnose(make_run(success_rate="0x20", kl="0.1x20")).headline
-    assert "Nothing shows that it learns: the success rate has been 0 in all 20 rows." in told
+    assert "No evidence of learning: the success rate is 0 on all 20 steps." in told
 
 
 def test_a_loss_of_0_has_no_sign() -> None:
@@ -378,10 +376,10 @@ def test_a_loss_of_0_has_no_sign() -> None:
 
 @pytest.mark.parametrize(("end", "verdict"), [(0.52, "unproven"), (0.53, "healthy")])
 def test_pairs_that_come_to_chance_have_learnt_nothing(end: float, verdict: str) -> None:
-    """Ties count as wrong, so the share of pairs told apart begins at 0 and is one in two as soon as anything differs."""
+    """Ties count as wrong, so the reward accuracy begins at 0 and is one in two as soon as anything differs."""
     told = np.r_[np.zeros(5), np.full(55, end)] + np.tile([0.02, -0.02], 30) * (np.arange(60) >= 5)
     run = make_run(success_rate=told.tolist(), loss=[0.7] * 60)
     run.run_type = "preference"
     found = diagnose(run)
     assert found.verdict == verdict, found.headline
-    assert ("It learns: the share of pairs told apart rose" in found.headline) is (verdict == "healthy")
+    assert ("It learns: the reward accuracy rose" in found.headline) is (verdict == "healthy")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -160,7 +161,7 @@ def test_hold_clear_and_pause(
 def leaf(folder: Path, body: str, name: str = "rate_too_low") -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.py").write_text(
-        "from grpo_doctor import any_of, check, fires\nfrom grpo_doctor.diagnosis.remedies import remedy\n" + body,
+        "from grpo_doctor import any_of, check, fires\n" + body,
         encoding="utf-8",
     )
     return folder
@@ -184,6 +185,24 @@ def test_a_users_folder_of_checks_loads_by_the_same_path(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
+    ("advice", "said"),
+    [
+        ('[OWN005]\nremedies = ["none-such"]\n', "OWN005: no remedy 'none-such' here or in remedies.toml"),
+        ('[remedies.x]\ntitle = "t"\n', "the remedy 'x' lacks 'evidence'"),
+        ('[remedies.x]\ntitle = "t"\nevidence = "e"\nsource = "s"\nhand = "h"\n', "the remedy 'x' has 'hand'"),
+        ('[OWN005]\n[[OWN005.rivals]]\nname = "n"\n', "OWN005: a rival lacks 'why'"),
+        ("[OWN005\n", "advice.toml: Expected"),
+    ],
+)
+def test_wrong_advice_says_file_and_what_to_change(tmp_path: Path, advice: str, said: str) -> None:
+    body = f'@check("OWN005")\ndef f(valid_rate):\n    {PAGE}\n    return fires(valid_rate < 0, "x")\n'
+    folder = leaf(tmp_path / f"advice{abs(hash(said))}", body)
+    (folder / "advice.toml").write_text(advice, encoding="utf-8")
+    with pytest.raises(CheckError, match=re.escape(said)):
+        load((folder,))
+
+
+@pytest.mark.parametrize(
     ("body", "said"),
     [
         ('@check("OWN002")\ndef f(valid_rate):\n    """No headings."""\n', "lacks the heading '## What it sees'"),
@@ -194,7 +213,6 @@ def test_a_users_folder_of_checks_loads_by_the_same_path(tmp_path: Path) -> None
         (f'@check("OWN003")\ndef f(valid_ratio):\n    {PAGE}\n', "'valid_ratio' is no record field"),
         (f'@check("GEN001")\ndef f(valid_rate):\n    {PAGE}\n', "GEN001 is taken by"),
         (f'@check("own4")\ndef f(valid_rate):\n    {PAGE}\n', "a code is two or three capitals"),
-        (f'@check("OWN005", remedies=("none-such",))\ndef f(valid_rate):\n    {PAGE}\n', "no remedy 'none-such'"),
         (
             f'@check("OWN006", explains=("OWN007",))\ndef f(valid_rate):\n    {PAGE}\n'
             f'@check("OWN007", explains=("OWN006",))\ndef g(valid_rate):\n    {PAGE}\n',
@@ -210,14 +228,9 @@ def test_a_users_folder_of_checks_loads_by_the_same_path(tmp_path: Path) -> None
             "withholds 'no-such', and no remedy has this id",
         ),
         (
-            '@check("OWN010", remedies=(remedy("temperature-one", "t", by_hand="x", evidence="x", source="x"),))\n'
-            f'def f(valid_rate):\n    {PAGE}\n    return fires(valid_rate < 0, "x")\n',
-            "the remedy 'temperature-one' is written otherwise elsewhere",
-        ),
-        (
             '@check("OWN011")\ndef f(valid_rate, *, low=0.5):\n    '
             + PAGE.replace("## Remedy", "## Thresholds\n- `high`: x\n\n## Remedy"),
-            "its page explains a threshold 'high', and the function has none of that name",
+            "its page explains a threshold 'high', and it has none of that name",
         ),
     ],
 )
@@ -261,7 +274,7 @@ def test_a_transcript_without_an_update_is_no_training() -> None:
     run.run_type = "evaluation"
     diagnosis = diagnose(run)
     assert diagnosis.verdict == "unjudged"
-    assert diagnosis.headline.startswith("This is an evaluation or the transcript of rollouts")
+    assert diagnosis.headline.startswith("This is an evaluation or a transcript of rollouts")
 
 
 def test_live_cost_needs_no_growing_state() -> None:

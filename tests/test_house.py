@@ -20,7 +20,7 @@ from benchmarks import live
 from grpo_doctor.cli import app
 from grpo_doctor.cli.common import BROKEN, CLEAN, FINDINGS, UNJUDGED, WRONG
 from grpo_doctor.diagnosis.catalogue import home, leaves, load, report_names
-from grpo_doctor.diagnosis.remedies import REMEDIES
+from grpo_doctor.diagnosis.remedies import shared_remedies
 from grpo_doctor.record import NUMBER_FIELDS
 from grpo_doctor.report.check_pages import written
 from grpo_doctor.run import WORDED
@@ -122,7 +122,7 @@ def test_the_generated_pages_are_current() -> None:
 
 
 def commands() -> set[str]:
-    return {c.name or c.callback.__name__ for c in app.registered_commands if c.callback}
+    return {c.name or c.callback.__name__ for c in app.registered_commands if c.callback and not c.hidden}
 
 
 PRIVATE = re.compile(r"[Ff]ounding document|\bdocument 0\d\d\b|\bR[01]\d\d\b|throw-away|[A-Z]+-NOTES|CATALOGUE\.md")
@@ -147,7 +147,7 @@ def test_the_readme_is_short() -> None:
 
 @pytest.mark.parametrize("page", ["README.md", *PAGES])
 def test_every_link_of_a_page_leads_somewhere(page: str) -> None:
-    made = {"changelog.md", "writing-a-check.md", "architecture.md"}
+    made = {"advisories.md", "changelog.md", "writing-a-check.md", "architecture.md"}
     for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", README if page == "README.md" else PAGES[page]):
         target = (ROOT / page).parent / link
         of_the_site = page.startswith("docs/") and (link in made or link.startswith(("checks/", "commands/")))
@@ -219,7 +219,11 @@ def test_a_setting_that_is_compared_with_words_is_known_to_be_one() -> None:
 
 def test_recipes_stand_alone() -> None:
     """A report shows the recipe of the trainer that wrote the log, and none before it to refer to."""
-    own = [r for check in load().checks.values() for r in check.remedies if not isinstance(r, str)]
-    recipes = [step.do for remedy in (*REMEDIES.values(), *own) for step in remedy.steps]
+    offered = {r.id: r for check in load().checks.values() for r in (*check.remedies, *check.advice.probe_remedies)}
+    recipes = [step.do for remedy in {**shared_remedies(), **offered}.values() for step in remedy.steps]
     assert len(recipes) > 100
     assert not [do for do in recipes if do.lower().startswith(("the same in", "as above", "likewise", "see "))]
+
+
+def test_every_remedy_that_a_check_names_exists() -> None:
+    load().refuse_unknown_remedies()

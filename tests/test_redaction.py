@@ -377,6 +377,7 @@ COMMANDS: list[list[str]] = [
     ["convert", LOG, f"{OUT}/records.jsonl"],
     ["convert", LOG, f"{OUT}/records.csv"],
     ["share", LOG, "--out", f"{OUT}/shared"],
+    ["preflight", CONFIG],
     ["settings", CONFIG],
     *(["settings", CONFIG, "-f", name] for name in ("html", "json")),
     ["settings", CONFIG, "--fix"],

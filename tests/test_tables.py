@@ -7,7 +7,7 @@ import pytest
 
 from grpo_doctor import Finding, Rival, Run
 from grpo_doctor.diagnosis.check import Role
-from grpo_doctor.diagnosis.remedies import REMEDIES
+from grpo_doctor.diagnosis.remedies import shared_remedies
 from grpo_doctor.diagnosis.tables import before_next_run, tables_of
 from grpo_doctor.run import Table
 from grpo_doctor.testing import make_run
@@ -87,10 +87,10 @@ def test_before_the_next_run() -> None:
         "cause",
         rivals=[Rival("rate", "too high", "a rate of 0")],
         invalidates=["checkpoints since step 5"],
-        remedies=[REMEDIES["generate-in-eval-mode"], REMEDIES["lower-learning-rate"]],
+        remedies=[shared_remedies()["generate-in-eval-mode"], shared_remedies()["lower-learning-rate"]],
         columns=["valid_rate"],
     )
-    note = finding("ADV003", "note", remedies=[REMEDIES["filter-dead-groups"]], columns=["groups"])
+    note = finding("ADV003", "note", remedies=[shared_remedies()["filter-dead-groups"]], columns=["groups"])
     assert before_next_run([cause, note]) == [
         "Verify first (GEN001): a rate of 0",
         "No longer valid (GEN001): checkpoints since step 5",

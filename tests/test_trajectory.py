@@ -274,3 +274,18 @@ def test_what_is_asked_within_a_bin_is_told_of_the_last_full_one() -> None:
     for step in range(BINS + 3):
         series.push(0.0 if step < BINS + 2 else -1.0, step)
     assert (series.outcome.rows, series.outcome.unpaid, series.low) == (BINS + 2, True, -1.0)
+
+
+def test_one_score_far_below_the_line_of_all_before_is_a_fall() -> None:
+    """Seven scores that rise evenly leave no doubt of the eighth."""
+    rising = [0.466, 0.492, 0.5, 0.51, 0.518, 0.528, 0.538]
+    for last, fell in ((0.42, True), (0.535, False)):
+        series = Trajectory(apart=True)
+        for step, score in enumerate([*rising, last]):
+            series.push(score, step)
+        assert (series.outcome.fallen > 0) is fell
+        assert (series.outcome.now == pytest.approx(last)) is fell
+    scattered = Trajectory(apart=True)
+    for step, score in enumerate([0.5, 0.55, 0.46, 0.53, 0.49, 0.56, 0.5, 0.44]):
+        scattered.push(score, step)
+    assert not scattered.outcome.fallen

@@ -1,26 +1,10 @@
 from typing import Any
 
-from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
+from grpo_doctor import Fires, any_of, check, fires, probe, probes
 from grpo_doctor.series import Column, fmax, is_any, isnan, sqrt, where
 
 
-@check(
-    "ADV007",
-    kind="defect",
-    severity="info",
-    confidence="medium",
-    explains=("GRD002",),
-    rivals=(
-        Rival("normalised over the batch", "the bound holds for a group of K only", "the declared normaliser"),
-        Rival("mixed groups", "rows of several prompts in one group", "prompts within a group must be equal"),
-        Rival(
-            "division by a rounding error",
-            "rewards equal but for the last bit have a deviation of 1e-4 to 1e-16",
-            "max minus min of the rewards of the group with the largest advantage",
-        ),
-    ),
-    remedies=("centre-per-group", "drop-std-normalisation"),
-)
+@check("ADV007", kind="defect", severity="info", confidence="medium", explains=("GRD002",))
 def advantage_bound_violation(
     advantage_max: Column,
     group_size: Column,

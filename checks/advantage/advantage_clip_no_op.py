@@ -2,7 +2,7 @@ from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, sqrt, where
 
 
-@check("ADV008", kind="remark", severity="info", confidence="high", remedies=("raise-group-size",))
+@check("ADV008", kind="remark", severity="info", confidence="high")
 def advantage_clip_no_op(
     group_size: Column,
     clip: Column = any_of("settings.advantage_clip", "settings.adv_clip", "settings.advantage_clip_range"),

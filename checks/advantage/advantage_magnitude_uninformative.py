@@ -1,6 +1,6 @@
 import math
 
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, latest, maximum, moving_max, moving_min, moving_sum, several, sqrt
 
 
@@ -11,19 +11,7 @@ def moments(groups: list[list[float]]) -> tuple[float, ...]:
     return len(gaps), sum(gaps), sum([gap * gap for gap in gaps])
 
 
-@check(
-    "ADV002",
-    severity="info",
-    confidence="medium",
-    rivals=(
-        Rival(
-            "binary rewards",
-            "with rewards of 0 and 1 there is only one gap, and nothing to lose",
-            "the coefficient of variation of the gaps; the rule asks for more than 0.5",
-        ),
-    ),
-    remedies=("drop-std-normalisation", "raise-group-size"),
-)
+@check("ADV002", severity="info", confidence="medium")
 def advantage_magnitude_uninformative(
     group_rewards: Column,
     advantage_abs_values: Column,

@@ -1,28 +1,10 @@
 from typing import Any
 
-from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
+from grpo_doctor import Fires, any_of, check, fires, probe, probes
 from grpo_doctor.series import Column, is_any, maximum, where, words
 
 
-@check(
-    "ADV006",
-    severity="warning",
-    confidence="medium",
-    explains=("ADV007",),
-    rivals=(
-        Rival(
-            "an estimator without a baseline",
-            "REINFORCE without a baseline, and training on positives only, are not centred by intent",
-            "the declared estimator",
-        ),
-        Rival(
-            "a mean over tokens",
-            "verl averages advantages over tokens: long wrong answers pull the mean below 0",
-            "the rule asks for a mean beyond one standard deviation, or for advantages of one sign",
-        ),
-    ),
-    remedies=("centre-per-group",),
-)
+@check("ADV006", severity="warning", confidence="medium", explains=("ADV007",))
 def advantage_not_centred(
     advantage_mean: Column,
     advantage_std: Column = None,

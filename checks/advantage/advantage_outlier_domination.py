@@ -1,29 +1,8 @@
-from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, fmax, is_any
 
 
-@check(
-    "ADV009",
-    severity="warning",
-    explains=("GRD002",),
-    rivals=(
-        Rival("a rare true success", "one right answer in a batch of wrong ones is the signal", "read that response"),
-    ),
-    remedies=(
-        remedy(
-            "winsorise-rewards",
-            "Cut the rewards at their 1st and 99th percentile before normalising",
-            trl="clip inside the reward function",
-            verl="clip inside the reward function (custom_reward_function)",
-            openrlhf="--reward.clip_range -10 10 (its default)",
-            by_hand="lo, hi = r.quantile(0.01), r.quantile(0.99); r = r.clamp(lo, hi)",
-            evidence="bounds the share of one sample in the update; no controlled figure is known",
-            source="OpenRLHF default clip_range",
-        ),
-        "centre-per-group",
-    ),
-)
+@check("ADV009", severity="warning", explains=("GRD002",))
 def advantage_outlier_domination(
     advantage_max: Column,
     advantage_min: Column = None,

@@ -1,20 +1,8 @@
-from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, is_any, isnan, rms_on_ties, where
 
 
-@check(
-    "ADV010",
-    severity="warning",
-    confidence="medium",
-    rivals=(
-        Rival(
-            "ranks with random ties",
-            "they too give tied groups an advantage",
-            "max |A|: exactly 1 for ranks; the declared normaliser",
-        ),
-    ),
-    remedies=("centre-per-group",),
-)
+@check("ADV010", severity="warning", confidence="medium")
 def global_norm_difficulty_leak(
     advantage_std: Column,
     dead_share: Column,

@@ -1,8 +1,7 @@
 import math
 from typing import Any
 
-from grpo_doctor import Fires, Rival, check, fires, probe, probes
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, check, fires, probe, probes
 from grpo_doctor.series import Column, each, seen, where
 
 
@@ -18,23 +17,6 @@ def holds_nan(groups: list[list[float]] | None) -> bool:
     severity="critical",
     confidence="high",
     explains=("GRD001",),
-    rivals=(
-        Rival(
-            "NaN from the model", "NaN log-probabilities do not reach the advantage", "which series turned NaN first"
-        ),
-    ),
-    remedies=(
-        remedy(
-            "guard-group-std",
-            "Take at least two responses per prompt, add an epsilon, and drop failed rewards",
-            trl="num_generations >= 2; a reward function returns None, not NaN, for what it cannot judge",
-            verl="actor_rollout_ref.rollout.n >= 2; check the rewards with isfinite",
-            openrlhf="--rollout.n_samples_per_prompt 2 or more",
-            by_hand="assert torch.isfinite(r).all(); A = (r - r.mean()) / (r.std() + 1e-4); A[r.max() == r.min()] = 0",
-            evidence="0 / 0 = NaN for every group of equal rewards in the code that BoBaCai/grpo-dual prints",
-            source="derived; BoBaCai/grpo-dual; zero-variance threads volcengine/verl#1197 and #2505",
-        ),
-    ),
     invalidates=("every checkpoint since step {onset}: one NaN advantage makes all weights NaN",),
 )
 def group_std_nan(

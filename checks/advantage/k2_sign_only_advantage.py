@@ -1,22 +1,10 @@
 from typing import Any
 
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, each, total
 
 
-@check(
-    "ADV001",
-    severity="warning",
-    explains=("ADV002",),
-    remedies=("raise-group-size", "drop-std-normalisation"),
-    rivals=(
-        Rival(
-            "anything else that the run suffers from",
-            "K=2 runs learn: 2-GRPO keeps 97.6 % of what 16-GRPO reaches",
-            "the same run at K=8: if it fails alike, the group size was not the cause",
-        ),
-    ),
-)
+@check("ADV001", severity="warning", explains=("ADV002",))
 def k2_sign_only_advantage(
     group_size: Column,
     advantage_abs_values: Column,

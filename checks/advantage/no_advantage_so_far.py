@@ -1,35 +1,10 @@
 import math
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, best, fmax, is_any, isnan, lowest, row, total, where, words
 
 
-@check(
-    "ADV015",
-    kind="outcome",
-    severity="warning",
-    confidence="high",
-    explains=("GRD008",),
-    rivals=(
-        Rival(
-            "the answers are never found",
-            "an extraction that reads the wrong part, or a form that the prompt does not ask for, scores all alike",
-            "score one right and one wrong answer by hand: the rewards must differ",
-        ),
-        Rival(
-            "the responses of a group are one response",
-            "a temperature of 0, a fixed seed, or one generation that is copied K times",
-            "read two responses to one prompt (DIV001)",
-        ),
-        Rival(
-            "the groups are not those of the prompts",
-            "each response is its own group, so its reward less the group's mean is 0",
-            "the ids by which rewards are grouped: K of each",
-        ),
-        Rival("chance", "the first prompts are all too hard or all too easy", "the next rows"),
-    ),
-    remedies=("filter-dead-groups", "temperature-one"),
-)
+@check("ADV015", vital=True, kind="outcome", severity="warning", confidence="high", explains=("GRD008",))
 def no_advantage_so_far(
     step: Column,
     known: Column = any_of("advantage_max", "dead_share", "reward_std", "reward_max"),
@@ -45,6 +20,7 @@ def no_advantage_so_far(
     *,
     rows: int = 3,
     many: int = 20,
+    mostly_share: float = 0.8,
 ) -> Fires:
     """No response has been better than another so far: every advantage is 0, so nothing is learnt.
 
@@ -52,13 +28,15 @@ def no_advantage_so_far(
     On each row since the first, until the first that differs: the smallest and the largest advantage are 0; or, where
     no advantage is recorded, every group has equal rewards, or the rewards of the whole batch have no spread
     (reward_std, or reward_max less reward_min, at most 1e-6) and their mean stays the same. An info on the first rows,
-    a warning from the third: it needs no more, for each row is an identity. An error from the 20th where advantages
-    are 0 although the rewards of the batch differ; rewards that are all equal for so long are REW001's, who knows
-    whether the task is solved. Silent while the reward has gained, and of rewards without a spread where the baseline
-    is a critic (`adv_estimator` gae), which may still call an equal reward better than expected.
+    a warning from the third, and where all recorded advantages are 0 on four in five of 20 rows or more: it needs no
+    more, for each row is an identity. An error from the 20th where advantages are 0 although the rewards of the batch
+    differ; rewards that are all equal for so long are REW001's, who knows whether the task is solved. Silent while the
+    reward has gained, and of rewards without a spread where the baseline is a critic (`adv_estimator` gae), which may
+    still call an equal reward better than expected.
 
     ## Thresholds
     - `rows`: rows without any advantage from which it is a warning: the first of a hard task may well be.
+    - `mostly_share`: share of the rows without any advantage, 0 to 1, from which it is a warning although some had one.
     - `many`: rows from which advantages of 0 are an error where the rewards of a batch differ.
 
     ## Why it matters
@@ -81,22 +59,26 @@ def no_advantage_so_far(
     tied = where(isnan(dead_share), (spread <= 1e-6) & one, dead_share >= 1) & ~is_any(estimator, "gae")
     largest = fmax(abs(advantage_min), abs(advantage_max))
     n = row(known)
-    nothing = (total(where(isnan(largest), tied, largest <= 0)) == n) & ~reward_gained
+    none = total(where(isnan(largest), tied, largest <= 0))
+    rarely = (total(largest <= 0) >= mostly_share * n) & (n >= many) & (none < n)
+    nothing = ((none == n) | rarely) & ~reward_gained
     same = best(reward_max) - lowest(reward_min) <= 1e-6
     return fires(
         nothing & (n >= rows),
         "{which} nothing: {why}.",
         info=nothing,
-        error=nothing & (n >= many) & (largest <= 0) & (spread > 1e-6),
+        error=nothing & ~rarely & (n >= many) & (largest <= 0) & (spread > 1e-6),
         hold=(1, 1),
         clear=1,
         onset=baseline(step, 1),
-        which=words(_which, n),
-        why=words(_why, largest, spread, where(same, reward_max, math.nan), reward_min, reward_max),
+        which=words(_which, n, none),
+        why=words(_why, where(rarely, 0.0, largest), spread, where(same, reward_max, math.nan), reward_min, reward_max),
     )
 
 
-def _which(n: float) -> str:
+def _which(n: float, none: float) -> str:
+    if none < n:
+        return f"{none:.0f} of {n:.0f} rows teach"
     return "The only row teaches" if n == 1 else f"All {n:.0f} rows teach"
 
 

@@ -3,24 +3,9 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.diagnosis.remedies import remedy
 
 
-@probe(
-    "ADV014",
-    kind="defect",
-    severity="error",
-    remedies=(
-        remedy(
-            "normalise-as-declared",
-            "Divide by the deviation that the settings name, or name the one that is divided by",
-            by_hand="A = (r - r.mean(1, keepdim=True)) / (r.std(1, keepdim=True) + 1e-4)   # r.std() is the batch's",
-            trl='scale_rewards="group", "batch" or "none"',
-            evidence="advantages of a group change by 0 % instead of 48 % with the rewards of another",
-            source="tests/probes/twins.py: deviation over the batch, declared a group's",
-        ),
-    ),
-)
+@probe("ADV014", kind="defect", severity="error")
 def normaliser_not_as_declared(advantages: Any, settings: Any = None, *, limit: float = 0.01) -> Fires | None:
     """Advantages are normalised over another scope than the one that is declared.
 

@@ -1,37 +1,11 @@
 from typing import Any
 
-from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
-from grpo_doctor.diagnosis.lab_results import of_lab
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, any_of, check, fires, probe, probes
 from grpo_doctor.series import Column, is_any, isnan, rms_on_ties, where
 
 
 @check(
-    "ADV005",
-    kind="defect",
-    severity="warning",
-    confidence="medium",
-    explains=("REW009", "REW015", "STL001", "STL006"),
-    rivals=(
-        Rival(
-            "advantages centred over the batch",
-            "a group of equal rewards then keeps its distance from the batch mean",
-            "max |A|: exactly 1 for ranks; call compute_advantage(ones), which must give zeros",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "rank-ties-by-average",
-            "Give tied rewards their average rank, and groups of equal rewards the advantage 0",
-            by_hand="ranks = scipy.stats.rankdata(r); A = 2 * (ranks - 1) / (len(r) - 1) - 1; if r.max() - r.min() < "
-            "1e-8: A[:] = 0. Never argsort(argsort(r)): it breaks ties by position",
-            trl='scale_rewards="group" instead of ranks',
-            verl="algorithm.adv_estimator=grpo instead of ranks",
-            openrlhf="--algo.advantage.estimator group_norm instead of ranks",
-            evidence=of_lab("rank-advantages"),
-            source="yunsoft2019/Lever-Plus; fault `rank-advantages` of the engine",
-        ),
-    ),
+    "ADV005", kind="defect", severity="warning", confidence="medium", explains=("REW009", "REW015", "STL001", "STL006")
 )
 def rank_normalisation_on_ties(
     advantage_std: Column,
@@ -96,20 +70,7 @@ def rank_normalisation_on_ties(
     )
 
 
-@probe(
-    "ADV005",
-    severity="error",
-    remedies=(
-        remedy(
-            "equal-groups-zero",
-            "Give groups of equal rewards the advantage 0, and the deviation an epsilon above the rounding of float32",
-            by_hand="A = (r - r.mean()) / (r.std() + 1e-4); A[r.max() - r.min() < 1e-8] = 0",
-            evidence="eight rewards of 0.1 in float32: their mean is off by 7.5e-9, which a deviation of 0 + 1e-8 "
-            "makes an advantage of 0.75, and one of 0 + 1e-12 an advantage of 7,450",
-            source="derived; TRL adds 1e-4",
-        ),
-    ),
-)
+@probe("ADV005", severity="error")
 def probe_ties(advantages: Any, *, limit: float = 1e-2, rounded_limit: float = 1.0) -> Fires | None:
     """## What this certifies, and what it does not
     The probe gives groups of 2 to 16 with tied rewards (0, 0.1, 0.5, 1 and a pair of ties among others) to the

@@ -1,51 +1,10 @@
 import numpy as np
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.diagnosis.lab_results import of_lab
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, is_any, isnan, known_median, sqrt, where, words
 
 
-@check(
-    "ADV004",
-    severity="warning",
-    confidence="medium",
-    explains=("DIV004", "KL002", "STL001", "STL006"),
-    rivals=(
-        Rival(
-            "no standardisation",
-            "A = r - mean has the size of the rewards themselves",
-            "the declared normaliser; standard deviation of A against that of the rewards (equal there, ten times "
-            "apart with a floor of 0.1)",
-        ),
-        Rival(
-            "dead groups",
-            "advantages of 0 pull the batch's standard deviation down",
-            "the share of groups whose rewards differ: with a floor alone nearly all do; record groups, "
-            "zero_variance_groups and advantage_rms_live",
-        ),
-        Rival(
-            "rank normalisation",
-            "often blamed for small advantages, but it cannot give them: ranks in [-1, 1] without ties have a standard "
-            "deviation above 0.577 and a largest size of exactly 1",
-            "call compute_advantage with four different rewards: ranks give 1, 0.33, -0.33 and -1",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "lower-std-floor",
-            "Count the groups whose rewards differ; if nearly all do, lower the floor under their deviation to 1e-4",
-            trl="leave it: TRL adds 1e-4",
-            verl="leave it: verl adds 1e-6",
-            openrlhf="leave it: OpenRLHF adds 1e-9",
-            by_hand="A = (r - r.mean()) / (r.std() + 1e-4). First score the same response twice: lower the floor only "
-            "if the rewards differ by more than twice the judge's own noise",
-            evidence=of_lab("std-floor"),
-            source="TRL, verl and OpenRLHF source",
-        ),
-        "lower-kl-coefficient",
-    ),
-)
+@check("ADV004", severity="warning", confidence="medium", explains=("DIV004", "KL002", "STL001", "STL006"))
 def std_floor_dominates(
     known: Column = any_of("advantage_rms_live", "advantage_std"),
     advantage_rms_live: Column = None,

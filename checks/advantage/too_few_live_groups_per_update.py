@@ -2,7 +2,7 @@ from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, moving_mean, moving_median
 
 
-@check("ADV012", severity="warning", remedies=("filter-dead-groups",))
+@check("ADV012", severity="warning")
 def too_few_live_groups_per_update(
     live_count: Column, *, rows: int = 10, warning_groups: float = 4.0, error_groups: float = 1.0
 ) -> Fires:

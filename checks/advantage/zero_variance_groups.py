@@ -1,6 +1,6 @@
 import numpy as np
 
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import (
     Column,
     began,
@@ -21,18 +21,7 @@ from grpo_doctor.series import (
 from grpo_doctor.series import solved as is_solved
 
 
-@check(
-    "ADV003",
-    severity="warning",
-    explains=("STL001", "STL006", "GRD003", "GRD008", "ADV012", "ADV015"),
-    remedies=("filter-dead-groups", "temperature-one", "raise-group-size"),
-    rivals=(
-        Rival("the task is solved (REW001)", "equal rewards are all right", "the reward level, all_correct_groups"),
-        Rival("K is too small for the success rate", "p^K + (1-p)^K is large", "the expected share beside the actual"),
-        Rival("prompts are far too hard or too easy (DAT001)", "difficulty is bimodal", "success rate per prompt"),
-        Rival("responses within a group are alike (DIV001)", "low temperature or entropy", "unique_rate per group"),
-    ),
-)
+@check("ADV003", severity="warning", explains=("STL001", "STL006", "GRD003", "GRD008", "ADV012", "ADV015"))
 def zero_variance_groups(
     dead_share: Column,
     step: Column,
@@ -44,6 +33,7 @@ def zero_variance_groups(
     reward_unit: Column = None,
     reward_gained: Column = None,
     reward_risen: Column = None,
+    reward_solved: Column = None,
     meant_gained: Column = None,
     meant_shown: Column = None,
     *,
@@ -66,9 +56,10 @@ def zero_variance_groups(
     ones, and for a reward near the best the run has seen once it has clearly risen, unless that best is 0 or less and
     most groups were dead all along: then nothing shows that 0 is more than what nobody is paid. Where the reward has
     components for form and others, the others must have gained. Where it lasts it is an outcome. Above 0.95 over the
-    whole run it is told of any run that has not risen, at whatever reward: nothing can have been learnt. The expected
-    share for binary rewards, p^K + (1-p)^K at the mean success p, stands beside it where the scale is known: near the
-    actual share K is too small; far below it difficulty is bimodal or responses are alike.
+    whole run it is told of any run that has not risen, at whatever reward: nothing can have been learnt. From 20 rows
+    on that is an error, unless the task is solved. The expected share for binary rewards, p^K + (1-p)^K at the mean
+    success p, stands beside it where the scale is known: near the actual share K is too small; far below it difficulty
+    is bimodal or responses are alike.
 
     ## Thresholds
     - `rows`: rows over which the share of equal groups is averaged.
@@ -118,7 +109,7 @@ def zero_variance_groups(
         "{share:.1%} of the groups of the last {rows} steps have rewards that are all equal, so they teach nothing "
         "({whole_run:.1%} over the run{chance}){unpaid}.",
         info=alarm,
-        error=grave & (dead > most),
+        error=(grave & (dead > most)) | (never & (row(dead_share) >= 2 * rows) & ~reward_solved & (top > floor)),
         critical=grave & (dead >= 1.0),
         clear=3,
         suffered=lasting,

@@ -10,11 +10,12 @@ if TYPE_CHECKING:
 
 @across("CMP001", kind="outcome", severity="info", confidence="medium")
 def run_comparison(found: Comparison) -> Fires | None:
-    """How NEW stands against BASE, and which difference their noise would have hidden.
+    """Whether NEW is better or worse than BASE beyond noise, and the smallest difference that would show.
 
     ## What it sees
-    Success over the last half of the steps that both sides share: the held-out score, else the success rate, the reward
-    or the share of invalid responses. It is an error where NEW is worse beyond noise, and a remark otherwise.
+    Success over the last half of the steps that both sides share, or since the runs diverged: the held-out score, else
+    the success rate, the reward or the share of invalid responses. It is an error where NEW is worse beyond noise, and
+    info otherwise.
 
     ## Why it matters
     A change that changed nothing looks like a small gain as often as like a small loss. 800 samples of which 48 % are
@@ -32,8 +33,8 @@ def run_comparison(found: Comparison) -> Fires | None:
     Three seeds a side; longer runs; the same held-out prompts for both.
 
     ## Sources
-    Politis and Romano 1992 (circular block bootstrap); Andrews, Econometrica 1991 (length of blocks); Henderson et al.,
-    arXiv 1709.06560, and Agarwal et al., arXiv 2108.13264 (what seeds do to conclusions).
+    Picard, Adv. Appl. Probab. 1985 (change of level against autocorrelated noise); Henderson et al., arXiv 1709.06560,
+    and Agarwal et al., arXiv 2108.13264 (what seeds do to conclusions).
     """
     known = [d for d in found.differences if d.known and d.metric in ("eval_score", "success_rate", "reward_mean")]
     told = found.success or next(iter(known), None)
@@ -41,10 +42,10 @@ def run_comparison(found: Comparison) -> Fires | None:
         return None
     return fires(
         True,
-        "The {label} of NEW is {words}: {base:.4g} → {new:.4g}; one of {detectable:.2g} shows in four of five pairs.",
+        "{sentence}.",
         error=told.better < 0,
+        sentence=told.sentence[0].upper() + told.sentence[1:],
         label=told.label,
-        words=f"{told.words} beyond noise" if told.beyond_noise else "no different beyond noise",
         base=told.base,
         new=told.new,
         detectable=told.detectable,

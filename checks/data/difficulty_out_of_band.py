@@ -1,22 +1,8 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, homogeneous, moving_mean
 
 
-@check(
-    "DAT001",
-    severity="warning",
-    confidence="medium",
-    explains=("ADV003", "ADV012", "STL001"),
-    rivals=(
-        Rival(
-            "too few responses a prompt",
-            "with small K even a prompt of middling difficulty often ties",
-            "the expected share at this success rate, p^K + (1-p)^K, is printed beside the share",
-        ),
-        Rival("duplicates", "the K responses are the same text", "unique_rate within the group (DIV001), temperature"),
-    ),
-    remedies=("filter-dead-groups",),
-)
+@check("DAT001", severity="warning", confidence="medium", explains=("ADV003", "ADV012", "STL001"))
 def difficulty_out_of_band(
     groups: Column,
     all_correct_groups: Column,

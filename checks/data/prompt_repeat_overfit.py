@@ -1,21 +1,8 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column
 
 
-@check(
-    "DAT002",
-    severity="warning",
-    confidence="medium",
-    rivals=(
-        Rival(
-            "the reward is hacked",
-            "the held-out score measures something else than the reward",
-            "score held-out prompts with the training reward: if it rises too, the reward is hacked (REW002)",
-        ),
-        Rival("the held-out set is too hard", "its score cannot move yet", "its score on the easiest quarter"),
-    ),
-    remedies=("roll-back",),
-)
+@check("DAT002", severity="warning", confidence="medium")
 def prompt_repeat_overfit(
     reward_gained: Column,
     epoch: Column,

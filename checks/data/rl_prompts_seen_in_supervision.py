@@ -1,23 +1,9 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.diagnosis.remedies import remedy
 
 
-@probe(
-    "DAT003",
-    severity="warning",
-    explains=("ENT001", "ADV003", "SHP001"),
-    remedies=(
-        remedy(
-            "hold-out-rl-prompts",
-            "Keep the prompts of RL out of the supervised stage",
-            by_hand="split by prompt before the supervised stage; 20 % of overlap or less",
-            evidence="answers that were learnt by heart have no entropy left, so every group is tied",
-            source="BoBaCai/grpo-dual, deep diagnosis item 10",
-        ),
-    ),
-)
+@probe("DAT003", severity="warning", explains=("ENT001", "ADV003", "SHP001"))
 def rl_prompts_seen_in_supervision(
     render: Any, prompts: Any, supervised: Any, *, shared_prompts: float = 0.8
 ) -> Fires | None:

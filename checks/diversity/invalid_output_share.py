@@ -1,7 +1,6 @@
 import math
 
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, baseline, fmax, moving_mean, previous, row, sqrt, total, where
 
 
@@ -10,23 +9,6 @@ from grpo_doctor.series import Column, baseline, fmax, moving_mean, previous, ro
     kind="outcome",
     severity="warning",
     invalidates=("rewards of invalid responses since step {onset}, where a default answered in their place",),
-    remedies=(
-        remedy(
-            "split-by-event",
-            "Report validity separately after an update and after a step without one, and read ten invalid responses",
-            by_hand="after = valid[1:][updated[:-1]].mean(); otherwise = valid[1:][~updated[:-1]].mean()",
-            trl="log it from a reward function: log_metric('valid', share)",
-            evidence="42.8 % invalid overall was 99.6 % after an update and 5.1 % otherwise in the P30 run",
-            source="beita6969/colab-grpo's log",
-        ),
-    ),
-    rivals=(
-        Rival("the policy forgot the form", "an update moved it too far", "greedy generation of the last checkpoint"),
-        Rival(
-            "generation is broken (GEN001, GEN002)", "the weights are right", "probe GEN001, rollout_mismatch_raw_kl"
-        ),
-        Rival("responses are cut at the limit (LEN003)", "a torn response is invalid", "truncated_rate"),
-    ),
 )
 def invalid_output_share(
     invalid_rate: Column,

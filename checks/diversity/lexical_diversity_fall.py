@@ -2,30 +2,14 @@ import math
 from itertools import chain, pairwise
 from typing import Any
 
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, baseline, recent_mean, several, where
 
 ENOUGH = 50
 """Pairs of words below which the share of distinct ones says nothing."""
 
 
-@check(
-    "DIV003",
-    severity="info",
-    rivals=(
-        Rival(
-            "longer or more samples",
-            "the share of distinct pairs falls with the amount of text",
-            "equal numbers of words: steps whose amount differs by more than half are left out here",
-        ),
-        Rival(
-            "other prompts",
-            "a batch of similar prompts has similar answers",
-            "the same prompts early and late",
-        ),
-    ),
-    remedies=("temperature-one", "entropy-bonus"),
-)
+@check("DIV003", severity="info")
 def lexical_diversity_fall(
     samples: Column,
     reward_mean: Column = None,

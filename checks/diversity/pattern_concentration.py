@@ -2,22 +2,14 @@ import math
 from collections import Counter
 from typing import Any
 
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, baseline, fold, latest, maximum, moving_mean
 
 WINDOW = 200
 """Valid responses over which patterns are counted."""
 
 
-@check(
-    "DIV002",
-    severity="warning",
-    remedies=("temperature-one",),
-    rivals=(
-        Rival("one pattern is right for every prompt", "the task has one best answer", "the reward per pattern"),
-        Rival("the rollout temperature is low (CFG004)", "sampling repeats the mode", "the same policy at T = 1"),
-    ),
-)
+@check("DIV002", severity="warning")
 def pattern_concentration(
     reward_mean: Column,
     top_pattern_share: Column = None,

@@ -1,27 +1,8 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, recent_mean
 
 
-@check(
-    "DIV001",
-    severity="warning",
-    explains=("ADV003", "ADV012"),
-    rivals=(
-        Rival(
-            "a low sampling temperature",
-            "below 0.5 the responses of a good policy are alike too",
-            "the same prompts at temperature 1",
-        ),
-        Rival(
-            "a task with few possible answers",
-            "one-word answers repeat however diverse the policy",
-            "the number of distinct right answers",
-        ),
-        Rival("entropy collapse", "the policy has one answer left", "ENT001; entropy at T=1"),
-        Rival("a fixed seed in the generator", "every response of a group then is the same draw", "two calls in a row"),
-    ),
-    remedies=("temperature-one", "filter-dead-groups", "entropy-bonus"),
-)
+@check("DIV001", severity="warning", explains=("ADV003", "ADV012"))
 def within_group_duplicates(
     unique_rate: Column,
     reward_mean: Column = None,

@@ -1,23 +1,11 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, moving_mean, noise, previous, where
 
 NOW, BEFORE = 10, 20
 """Rows of the present, and of the baseline that ends where the present begins."""
 
 
-@check(
-    "EWS001",
-    severity="info",
-    rivals=(
-        Rival(
-            "the policy converges",
-            "entropy, live groups and distinct responses all fall when a task is being solved",
-            "the reward: it must not fall with them",
-        ),
-        Rival("a change of data or settings", "all columns jump at once", "the row on which they jump, and its events"),
-    ),
-    remedies=("lower-learning-rate", "filter-dead-groups"),
-)
+@check("EWS001", severity="info")
 def early_warning(
     reward_mean: Column,
     reward_std: Column = None,

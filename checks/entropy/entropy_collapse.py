@@ -1,8 +1,20 @@
 import numpy as np
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
-from grpo_doctor.series import Column, baseline, began, best, is_any, maximum, recent_mean, row, total, where, words
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.series import (
+    Column,
+    baseline,
+    began,
+    best,
+    from_start,
+    is_any,
+    maximum,
+    recent_mean,
+    row,
+    total,
+    where,
+    words,
+)
 from grpo_doctor.series import solved as is_solved
 
 
@@ -12,46 +24,6 @@ from grpo_doctor.series import solved as is_solved
     severity="info",
     confidence="medium",
     explains=("SHP001", "SHP002", "ENT002", "DIV001", "DIV003", "ADV003", "REW009", "REW015", "STL001"),
-    rivals=(
-        Rival(
-            "a supervised stage, template or sampling temperature that left no entropy to spend",
-            "entropy is already low on the first row, before any update: neither the entropy coefficient nor K did it",
-            "measure entropy of the supervised checkpoint on RL prompts at T=1, with and without the RL template",
-        ),
-        Rival(
-            "an entropy term with the wrong sign",
-            "the optimiser then spends entropy on purpose",
-            "the probe ENT006: one step on the entropy term alone must raise entropy",
-        ),
-        Rival(
-            "legitimate sharpening on a task that is being solved",
-            "73 % of the entropy is spent for 76 % of the gain in arXiv 2505.22617",
-            "a held-out score that still rises, and samples of one prompt that still differ",
-        ),
-        Rival(
-            "the entropy is measured over other tokens or after top-k and penalties",
-            "masked or truncated responses change which tokens are averaged",
-            "entropy at T=1 over all response tokens of one fixed batch",
-        ),
-    ),
-    remedies=(
-        "prove-entropy-sign",
-        "temperature-one",
-        "clip-higher",
-        remedy(
-            "covariance-clipping",
-            "Clip or penalise the few tokens that drain entropy",
-            verl="actor_rollout_ref.actor.policy_loss.loss_mode=kl_cov (ratio 2e-4, ppo_kl_coef 0.1) or clip_cov",
-            trl='no setting in core: loss_type="cispo", or the by-hand form in a subclass',
-            openrlhf="no setting: the by-hand form in a custom policy loss",
-            by_hand="cov = (logp - logp.mean()) * (A - A.mean()); detach the 0.02 % of tokens with the largest cov",
-            evidence="Qwen2.5-7B average 38.6 → 40.4 (Clip-Cov) and 40.6 (KL-Cov); 32B 45.8 → 50.3 and 52.2",
-            source="arXiv 2505.22617; verl docs/algo/entropy.md",
-        ),
-        "entropy-bonus",
-        "filter-dead-groups",
-        "roll-back",
-    ),
     invalidates=("checkpoints since step {onset}: their responses to one prompt hardly differ",),
 )
 def entropy_collapse(
@@ -64,6 +36,7 @@ def entropy_collapse(
     reward_unit: Column = None,
     reward_solved: Column = None,
     reward_max: Column = None,
+    eval_gained: Column = None,
     dead_share: Column = None,
     cut_share: Column = None,
     *,
@@ -122,16 +95,17 @@ def entropy_collapse(
     low_born = (first < 1.5 * low_start_nats) & (entropy < low_start_nats)
     spent = (first >= 1.5 * low_start_nats) & (entropy < maximum(spent_below_share * first, floor_nats))
     solved = reward_solved | is_solved(reward_mean, reward_max, reward_unit, share=solved_share)
-    idle = ~(reward_gained & ~reward_fallen | solved)  # nothing to show for it
+    idle = ~((reward_gained | eval_gained) & ~reward_fallen | solved)  # nothing to show for it
+    begun = from_start(step)
     lasting = (total(entropy < floor_nats) > row(entropy) / 2) & (row(entropy) >= rows)
-    suffered = spent & idle & (reward_mean == reward_mean) & (reward_fallen | lasting)
+    suffered = spent & idle & (reward_mean == reward_mean) & (reward_fallen | (lasting & begun))
     alive = (total(reward_mean == reward_mean) >= rows) & (recent_mean(dead_share) < live_below_share)
-    untrained = (baseline(step, 1) <= 1) & ~is_any(rows_are, "epochs")
+    untrained = begun & ~is_any(rows_are, "epochs")
     beside = where(low_born, where(untrained, 3, 4), 0)
     return fires(
         low_born | (spent & idle),
         "Entropy is {entropy:.3g} nats, {first:.3g} on the first row{beside}.",
-        warning=((low_born & ~alive) | (spent & (reward_mean == reward_mean))) & idle,
+        warning=((low_born & ~alive) | (spent & (reward_mean == reward_mean))) & idle & (begun | reward_fallen),
         error=suffered,
         suffered=suffered,
         onset=began(spent, entropy < 3 * spent_below_share * first, step),

@@ -1,22 +1,11 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, baseline, kendall_tau, moving_sum, slope
 
 AHEAD = 50
 """Rows that the forecast looks ahead."""
 
 
-@check(
-    "ENT010",
-    severity="info",
-    rivals=(
-        Rival(
-            "the policy learns and sharpens",
-            "a positive covariance is what learning looks like",
-            "the reward: while it gains, this stays an info",
-        ),
-    ),
-    remedies=("clip-higher", "entropy-bonus"),
-)
+@check("ENT010", severity="info")
 def entropy_covariance_pressure(
     logp_advantage_cov: Column,
     entropy_mean: Column,

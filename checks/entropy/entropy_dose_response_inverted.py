@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from grpo_doctor import Fires, Rival, across, check, fires
+from grpo_doctor import Fires, across, check, fires
 from grpo_doctor.series import Column, fold
 
 if TYPE_CHECKING:
@@ -19,19 +19,6 @@ WAIT = 20
     confidence="medium",
     explains=("ENT004",),
     withholds={"entropy-bonus": "the coefficient was raised before and entropy did not answer; prove its sign first"},
-    rivals=(
-        Rival(
-            "a flipped sign",
-            "each raise then makes entropy fall faster",
-            "the probe ENT006, or the same segment with coefficient 0: entropy must fall less",
-        ),
-        Rival(
-            "an entropy term that is not in the optimised loss",
-            "a knob that is not wired changes nothing",
-            "ENT007, or a coefficient of 10 for five steps on a copy",
-        ),
-    ),
-    remedies=("prove-entropy-sign", "drop-entropy-bonus"),
 )
 def entropy_dose_response_inverted(entropy_mean: Column, entropy_coef: Column, *, raises: int = 2) -> Fires:
     """The entropy coefficient was raised again and again, and entropy never answered.

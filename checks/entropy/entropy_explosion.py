@@ -1,6 +1,6 @@
 import numpy as np
 
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, baseline, began, fmax, lowest, where
 
 
@@ -10,37 +10,16 @@ from grpo_doctor.series import Column, baseline, began, fmax, lowest, where
     severity="info",
     confidence="medium",
     explains=("LEN002", "LEN003", "REW009", "REW015", "DIV004", "KL001", "STL001", "ENT013"),
-    rivals=(
-        Rival(
-            "an entropy bonus that is too large",
-            "the bonus pays for random tokens once rewards tie",
-            "the entropy coefficient (ENT008); the same run with coefficient 0",
-        ),
-        Rival(
-            "generator and trainer disagree",
-            "entropy and the mismatch then spike on the same rows",
-            "k3 of trainer against generator log-probs (RAT004), raw logits and final scores apart",
-        ),
-        Rival(
-            "many updates on one rollout, or too large a learning rate",
-            "stale samples push probability away from what was sampled",
-            "one update per rollout, or a tenth of the learning rate",
-        ),
-        Rival(
-            "noise in the reward",
-            "a judge that scores at random flattens the policy",
-            "the same response scored twice",
-        ),
-    ),
-    remedies=("drop-entropy-bonus", "correct-rollout-mismatch", "lower-learning-rate", "roll-back"),
     invalidates=("checkpoints since step {onset}: the policy drifts towards random tokens",),
 )
 def entropy_explosion(
     entropy_mean: Column,
     step: Column,
     reward_mean: Column = None,
-    reward_gained: Column = None,
     reward_fallen: Column = None,
+    reward_first: Column = None,
+    reward_now: Column = None,
+    reward_shown: Column = None,
     response_length_mean: Column = None,
     cut_share: Column = None,
     invalid_rate: Column = None,
@@ -50,12 +29,14 @@ def entropy_explosion(
     longer: float = 1.5,
     broken_rise: float = 0.2,
     random: float = 3.0,
+    mostly: float = 0.5,
 ) -> Fires:
     """Entropy has exploded: the policy spreads its probability over ever more tokens.
 
     ## What it sees
     Token-mean entropy above twice that of the first row and above 1.0 nat, on 5 of 10 rows: a warning. An error where
-    the reward is known and has not gained, or has fallen from its best. Critical where besides that responses are 50 %
+    the reward has fallen from its best, lies below its start by half of what would show, or is known and half of the
+    responses are cut or invalid. Critical where besides that responses are 50 %
     longer than on the first row, or cut or invalid responses rose by 0.2. Where responses more than doubled, cut ones
     rose by 0.15 or the reward fell, and entropy is at most 3 nats, it stays an info: there the length explosion
     (LEN002) is what the run dies of, and entropy only follows into longer contexts; above 3 nats text is noise that
@@ -68,6 +49,7 @@ def entropy_explosion(
     - `longer`: factor over the first response length for a critical finding.
     - `broken_rise`: rise of the share of cut or invalid responses for a critical finding.
     - `random`: entropy, nats per token, above which text is noise.
+    - `mostly`: share of cut or invalid responses, 0 to 1, from which most of the text is broken.
 
     ## Why it matters
     Above about 1 nat per token text falls apart: answers run to the limit, become invalid, all groups tie at the
@@ -93,7 +75,8 @@ def entropy_explosion(
     first = baseline(entropy, 1)
     limit = fmax(grown_factor * first, least_nats)
     high = entropy_mean > limit
-    poor = high & ((~reward_gained & (reward_mean == reward_mean)) | reward_fallen)
+    sinks = reward_first - reward_now > reward_shown / 2
+    poor = high & (reward_fallen | sinks | ((reward_mean == reward_mean) & (fmax(cut_share, invalid_rate) >= mostly)))
     times_longer = response_length_mean / baseline(response_length_mean, 1)
     cut = cut_share - baseline(cut_share, 1)
     of_itself = ~((times_longer > grown_factor) & ((cut >= 0.15) | reward_fallen) & (entropy_mean <= random))

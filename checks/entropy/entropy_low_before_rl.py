@@ -1,5 +1,4 @@
-from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, is_any, recent_mean, total, words
 
 
@@ -14,44 +13,6 @@ from grpo_doctor.series import Column, baseline, is_any, recent_mean, total, wor
         "entropy-bonus": "entropy was low before the first update: find out where it went first",
         "roll-back": "entropy was low before the first update: no checkpoint of this run is better",
     },
-    rivals=(
-        Rival(
-            "an overtrained or uniform supervised stage",
-            "targets that repeat one sentence, or too many epochs, leave one answer per prompt",
-            "entropy of the base model and of the supervised checkpoint on the same RL prompts at T=1",
-        ),
-        Rival(
-            "another template than the supervised stage had",
-            "a policy that never saw the header tokens falls into one rut",
-            "entropy of the supervised checkpoint with its own template and with the one of RL",
-        ),
-        Rival(
-            "a low sampling temperature, top-k or penalties",
-            "contexts that are sampled sharply are visited where the policy is sure of itself",
-            "entropy at T=1 on rollouts that were sampled at T=1 without filters",
-        ),
-        Rival(
-            "a task with short, formal answers",
-            "a workflow of five words has little entropy when everything is well",
-            "the reward: it must rise, and responses to one prompt must differ",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "find-entropy-before-rl",
-            "Find out where the entropy went before RL: measure base model, supervised checkpoint and template",
-            by_hand="for model in (base, supervised):\n    for render in (supervised_template, rl_template):\n"
-            "        H = entropy(model, sample(model, render(prompts), temperature=1.0))\n"
-            "# the first of the four that is below 0.1 nats names the culprit",
-            trl="SFTTrainer: one epoch, varied targets, the chat template that GRPOTrainer will use",
-            verl="the same chat template and tokenizer in sft and rollout; data.truncation=error shows cut headers",
-            openrlhf="--data.apply_chat_template in both stages; one supervised epoch",
-            evidence="fairness log: 0.032 at step 1 after a supervised stage that copied the context into one fixed "
-            "sentence; coefficients from 0.2 to 6.0 left it there",
-            source="BoBaCai/grpo-dual, commits 1b69ed0 and 6075bf1",
-        ),
-        "temperature-one",
-    ),
     invalidates=("the supervised stage: train it again before RL if it is the one that lost the entropy",),
 )
 def entropy_low_before_rl(

@@ -1,29 +1,10 @@
 import numpy as np
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, isnan, where
 
 
-@check(
-    "ENT009",
-    kind="defect",
-    severity="warning",
-    rivals=(
-        Rival("entropy in bits", "base-2 logarithms are 1.44 times larger", "divide by 1.4427 and compare again"),
-        Rival(
-            "entropy and probabilities come from different tokens",
-            "prompt or padding positions in one of the two means, or the first token only",
-            "both from one batch, masked alike",
-        ),
-        Rival(
-            "entropy and probabilities come from different temperatures",
-            "one before, one after the division by T",
-            "both from the raw logits",
-        ),
-        Rival("entropy is summed over the response", "then it grows with the length", "divide by the length"),
-    ),
-    remedies=("measure-at-one-place",),
-)
+@check("ENT009", kind="defect", severity="warning")
 def entropy_measurement_inconsistent(
     entropy_mean: Column,
     top1_prob: Column,

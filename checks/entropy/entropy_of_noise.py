@@ -1,32 +1,15 @@
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.series import Column
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.series import Column, isnan, recent_mean, where
 
 
-@check(
-    "ENT013",
-    kind="outcome",
-    severity="warning",
-    confidence="medium",
-    explains=("REW001", "STL001", "LEN003"),
-    rivals=(
-        Rival(
-            "another unit",
-            "a sum over the response, or one with the padding in it",
-            "whether it scales with response length; above 13 it is no entropy of one token",
-        ),
-        Rival(
-            "a model that nobody has pretrained", "it begins as noise", "a text that it continues, before any update"
-        ),
-    ),
-    remedies=("drop-entropy-bonus", "lower-learning-rate", "roll-back"),
-)
+@check("ENT013", kind="outcome", severity="warning", confidence="medium", explains=("REW001", "STL001", "LEN003"))
 def entropy_of_noise(entropy_mean: Column, *, noise: float = 5.0, largest: float = 13.0) -> Fires:
     """The policy writes noise: its entropy is that of a choice among 150 tokens and more, at every token.
 
     ## What it sees
-    A token-mean entropy above 5 nats, on any row: a **warning** that the first row below ends. It asks for no rows
-    before, so it holds for the last lines of a log, and for a run that began from a broken checkpoint. When it rose,
-    and whether the reward went with it, is told by ENT003.
+    A token-mean entropy above 5 nats, of five rows in the mean, or on any row while there are fewer: a **warning**. It
+    asks for no rows before, so it holds for the last lines of a log, and for a run that began from a broken checkpoint.
+    When it rose, and whether the reward went with it, is told by ENT003.
 
     ## Thresholds
     - `noise`: entropy, nats per token, above which no text is written: e^5 are 148 tokens of equal chance, where
@@ -46,10 +29,12 @@ def entropy_of_noise(entropy_mean: Column, *, noise: float = 5.0, largest: float
     The public runs of ENT003 end at 4 to 8 nats; of 180 public logs none that is well passes 4.3, and that one is a
     model of letters.
     """
+    lately = recent_mean(entropy_mean)
+    entropy = where(isnan(lately), entropy_mean, lately)
     return fires(
-        (entropy_mean > noise) & (entropy_mean <= largest),
+        (entropy > noise) & (entropy <= largest),
         "The entropy is {entropy:.3g} nats per token: the policy writes noise.",
         hold=(1, 1),
         clear=1,
-        entropy=entropy_mean,
+        entropy=entropy,
     )

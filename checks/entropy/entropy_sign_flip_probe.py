@@ -1,8 +1,6 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.diagnosis.lab_results import of_lab
-from grpo_doctor.diagnosis.remedies import remedy
 
 
 @probe(
@@ -11,17 +9,6 @@ from grpo_doctor.diagnosis.remedies import remedy
     severity="critical",
     explains=("ENT001", "ENT002", "ENT004", "ENT005", "ENT007", "DIV001", "RAT007", "GRD006"),
     withholds={"entropy-bonus": "the bonus lowers entropy: more of it does more harm"},
-    remedies=(
-        remedy(
-            "mend-entropy-sign",
-            "Give the entropy the sign that raises it when the loss is minimised",
-            by_hand="loss = policy_loss - coef * entropy          # entropy = H, positive\n"
-            "grad = g_policy + g_kl - coef * grad(H)     # surgery: subtract the gradient of H, not of -H",
-            trl="entropy_coef=0.01, never negative",
-            evidence=of_lab("flipped-entropy"),
-            source="BoBaCai/grpo-dual",
-        ),
-    ),
 )
 def entropy_sign_flip_probe(
     backward: Any,

@@ -1,4 +1,4 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, baseline, kendall_tau, total
 
 
@@ -11,24 +11,6 @@ from grpo_doctor.series import Column, baseline, kendall_tau, total
         "entropy-bonus": "entropy falls against the bonus that is already there; with a flipped sign a larger "
         "coefficient makes it fall faster, so prove the sign first"
     },
-    rivals=(
-        Rival(
-            "a right sign that the reward's own pull outweighs",
-            "likely tokens with positive advantage drain entropy whatever the bonus",
-            "the probe ENT006: one step on the entropy term alone, all advantages and beta 0",
-        ),
-        Rival(
-            "an entropy term without gradient",
-            "the mean of -log p of sampled tokens has no expected gradient",
-            "ENT006: the cosine with the gradient of entropy is near 0 (ENT011)",
-        ),
-        Rival(
-            "the logged loss is not the optimised one",
-            "gradient surgery may flip a sign that the printed loss has right, as in grpo-dual",
-            "ENT007: gradient of the logged loss against the applied gradient",
-        ),
-    ),
-    remedies=("prove-entropy-sign",),
 )
 def entropy_sign_flip_records(
     entropy_mean: Column,

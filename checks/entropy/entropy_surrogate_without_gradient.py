@@ -2,25 +2,9 @@ from contextlib import closing
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.diagnosis.remedies import remedy
 
 
-@probe(
-    "ENT011",
-    kind="defect",
-    severity="error",
-    explains=("ENT006",),
-    remedies=(
-        remedy(
-            "entropy-from-logits",
-            "Take the entropy from the whole distribution, not from the sampled tokens",
-            by_hand="logp = logits.log_softmax(-1); entropy = -(logp.exp() * logp).sum(-1)   # (N, T), on the mask",
-            trl="entropy_coef=…: it uses the full vocabulary",
-            evidence="derived: on drawn tokens the term's value estimates the entropy, its gradient is 0 on average",
-            source="beita6969/colab-grpo, `entropy_bonus = -entropy_coef * new_log_prob`",
-        ),
-    ),
-)
+@probe("ENT011", kind="defect", severity="error", explains=("ENT006",))
 def entropy_surrogate_without_gradient(
     backward: Any,
     model: Any,

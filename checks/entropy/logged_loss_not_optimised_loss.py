@@ -1,23 +1,9 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.diagnosis.remedies import remedy
 
 
-@probe(
-    "ENT007",
-    kind="defect",
-    severity="error",
-    remedies=(
-        remedy(
-            "log-what-is-applied",
-            "Optimise the loss that is logged, or log what is optimised",
-            by_hand="loss.backward()   # and no second, hand-made gradient beside it",
-            evidence="cosine between logged and applied gradient 0.99 or more",
-            source="BoBaCai/grpo-dual",
-        ),
-    ),
-)
+@probe("ENT007", kind="defect", severity="error")
 def logged_loss_not_optimised_loss(
     loss: Any,
     backward: Any,

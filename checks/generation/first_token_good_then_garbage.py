@@ -1,24 +1,14 @@
 from collections import Counter
 from typing import Any
 
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, each, fold, total
 
 LOOKED_AT = 400
 """Characters of a response that are looked at."""
 
 
-@check(
-    "GEN003",
-    kind="defect",
-    severity="error",
-    explains=("DIV004",),
-    rivals=(
-        Rival("generation without its KV cache (GEN001)", "each token sees one token", "probe GEN001"),
-        Rival("wrong position ids or a RoPE offset", "the first token needs no distance", "probe PAD004"),
-        Rival("a policy that was trained into repetition", "the weights hold it", "greedy generation in eval mode"),
-    ),
-)
+@check("GEN003", kind="defect", severity="error", explains=("DIV004",))
 def first_token_good_then_garbage(samples: Column, *, least_invalid: int = 10, noise_share: float = 0.6) -> Fires:
     """Invalid responses begin like valid ones and then turn into noise.
 

@@ -1,7 +1,7 @@
 import math
 from typing import Any
 
-from grpo_doctor import Finding, Fires, Rival, check, conclude, fires, probe, probes
+from grpo_doctor import Finding, Fires, check, conclude, fires, probe, probes
 from grpo_doctor.diagnosis.lab_results import of_lab
 from grpo_doctor.series import COLLAPSED, Column, baseline, each, latest, row, total, where
 
@@ -37,28 +37,9 @@ _PROOF = "the rollouts are broken by the mode of generation, not by the optimisa
         "lower-learning-rate": _PROOF,
         "temperature-one": f"{_PROOF}; {of_lab('train-mode-generation', 'temperature-one')}",
     },
-    remedies=("generate-in-eval-mode",),
     invalidates=(
         "rewards of every rollout that followed an update since step {onset}",
         "checkpoints since step {onset}: trained on garbage, so roll back or prove them by a clean evaluation",
-    ),
-    rivals=(
-        Rival(
-            "two responses per prompt and advantages of ±1 (ADV001)",
-            "every advantage is a sign, so that each update pushes with full force",
-            "a learning rate of 0 or a skipped update: if rollouts collapse at rate 0 or heal without an update, "
-            "no advantage can be the cause",
-        ),
-        Rival(
-            "a learning rate that is too high",
-            "one step could erase the output format",
-            "policy_movement_kl of the update, or a tenfold lower rate: the collapse rate must fall with it",
-        ),
-        Rival(
-            "stale or broken weights in the rollout engine (GEN002)",
-            "it too breaks at the update",
-            "probe GEN002 on a canary prompt; with transformers' own generate there is no second copy of the weights",
-        ),
     ),
 )
 def generation_in_train_mode_with_checkpointing(

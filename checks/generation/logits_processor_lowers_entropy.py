@@ -1,24 +1,9 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.diagnosis.remedies import remedy
 
 
-@probe(
-    "GEN008",
-    kind="defect",
-    severity="warning",
-    explains=("GEN004", "ADV003"),
-    remedies=(
-        remedy(
-            "drop-the-processor",
-            "Leave out the logits processor that takes the entropy away",
-            by_hand="sample without it, and score with the same distribution as is sampled from (GEN004)",
-            evidence="ablation: entropy with and without each processor",
-            source="BoBaCai/grpo-dual, deep diagnosis item 9",
-        ),
-    ),
-)
+@probe("GEN008", kind="defect", severity="warning", explains=("GEN004", "ADV003"))
 def logits_processor_lowers_entropy(
     model: Any, render: Any, tokenizer: Any, processors: Any, prompts: Any = None, *, loss: float = 0.1
 ) -> Fires | None:

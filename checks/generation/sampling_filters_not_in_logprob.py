@@ -1,8 +1,6 @@
 from typing import Any
 
-from grpo_doctor import Fires, Rival, check, fires, probe, probes
-from grpo_doctor.diagnosis.lab_results import of_lab
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, check, fires, probe, probes
 from grpo_doctor.series import Column
 
 
@@ -23,39 +21,6 @@ from grpo_doctor.series import Column
         "LEN002",
         "LEN003",
         "PAD005",
-    ),
-    rivals=(
-        Rival(
-            "a temperature that is applied twice, or on one side only",
-            "then the ratio of scores to logits is a constant",
-            "the probe GEN006: scores divided by raw logits",
-        ),
-        Rival(
-            "a penalty over the prompt",
-            "records cannot tell its scope: a penalty over the response shows the same mismatch",
-            "the probe TOK006: one response after two prompts",
-        ),
-        Rival(
-            "a minimum length",
-            "forced positions have a log-probability near -15",
-            "eos_suppressed_rate (LEN004)",
-        ),
-        Rival("a clip of the logits", "the top-1 probability is pinned", "SHP004"),
-    ),
-    remedies=(
-        remedy(
-            "sample-from-the-policy",
-            "Sample from the distribution that the loss knows",
-            by_hand="generate(do_sample=True, temperature=T, top_p=1.0, top_k=0, repetition_penalty=1.0, "
-            "min_new_tokens=0); "
-            "logp = (logits / T).log_softmax(-1)",
-            trl="temperature=1.0, top_p=1.0, top_k=0, min_p=None, repetition_penalty=1.0; with vLLM "
-            "logprobs_mode='processed_logprobs'",
-            verl="actor_rollout_ref.rollout: temperature=1.0 top_p=1.0 top_k=-1",
-            openrlhf="--rollout.temperature 1.0 --rollout.top_p 1.0",
-            evidence=of_lab("double-temperature"),
-            source="trl#4159, trl#4772, trl#6789, trl PR#3029",
-        ),
     ),
     invalidates=("importance ratios since step {onset}",),
 )
@@ -113,22 +78,7 @@ def sampling_filters_not_in_logprob(
     )
 
 
-@probe(
-    "GEN004",
-    severity="warning",
-    explains=("RAT004", "RAT003", "RAT007"),
-    remedies=(
-        remedy(
-            "score-as-sampled",
-            "Sample without filters, or score with the same distribution",
-            by_hand="generate(top_p=1.0, top_k=0, repetition_penalty=1.0, min_new_tokens=0), logits / T in the loss",
-            trl="top_p=1.0, top_k=0, repetition_penalty=1.0; with vLLM logprobs_mode=processed_logprobs",
-            verl="rollout.top_p=1.0 top_k=-1; logits are divided by the temperature",
-            evidence=of_lab("logit-clip"),
-            source="trl#4159, trl#4772, trl#6789; fault `logit-clip` of the engine",
-        ),
-    ),
-)
+@probe("GEN004", severity="warning", explains=("RAT004", "RAT003", "RAT007"))
 def probe_seams(
     sample: Any,
     logprobs: Any,

@@ -1,8 +1,6 @@
 from typing import Any
 
-from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
-from grpo_doctor.diagnosis.lab_results import of_lab
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, any_of, check, fires, probe, probes
 from grpo_doctor.series import Column, baseline, isnan, moving_median, previous, where
 
 
@@ -16,38 +14,6 @@ from grpo_doctor.series import Column, baseline, isnan, moving_median, previous,
         "lower-learning-rate": "the rollouts come from old weights; a smaller step only delays the divergence",
         "raise-group-size": "more responses of an old policy do not help",
     },
-    rivals=(
-        Rival(
-            "precision of two engines",
-            "sharper policies disagree more between kernels",
-            "one batch in float32 on both sides: it must be below 1e-8",
-        ),
-        Rival(
-            "an adapter that is not merged into the engine",
-            "the engine then plays the base model",
-            "log-probs of a canary prompt under the base model and under the adapter",
-        ),
-        Rival(
-            "generation in train mode (GEN001)",
-            "it comes and goes with the mode, instead of growing",
-            "the mode flags of the rollout",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "sync-rollout-weights",
-            "Send the weights to the generator after every update, and prove it by a canary",
-            by_hand="after optimizer.step(): engine.load_weights(model.state_dict().items()); then compare "
-            "log-probs of one "
-            "fixed prompt on both sides",
-            trl="vllm_mode='colocate' or a running `trl vllm-serve`; watch sampling/sampling_logp_difference/mean",
-            verl="actor_rollout_ref.rollout.calculate_log_probs=True; watch training/rollout_probs_diff_mean; "
-            "free_cache_engine with sleep level 1",
-            openrlhf="--vllm.sync_backend nccl; watch vllm_kl",
-            evidence=of_lab("stale-rollout-weights"),
-            source="NeMo-RL#2631, vllm#29341, trl#5312, verl-omni#552",
-        ),
-    ),
     invalidates=("updates since step {onset}: their samples are those of an older policy",),
 )
 def stale_rollout_weights(

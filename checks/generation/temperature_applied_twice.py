@@ -1,25 +1,9 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.diagnosis.lab_results import of_lab
-from grpo_doctor.diagnosis.remedies import remedy
 
 
-@probe(
-    "GEN006",
-    kind="defect",
-    severity="error",
-    explains=("GEN004", "DIV001", "LEN003"),
-    remedies=(
-        remedy(
-            "temperature-once",
-            "Give the temperature to generate or to a processor, not to both",
-            by_hand="model.generate(..., temperature=T)   # and no TemperatureLogitsWarper(T) in logits_processor",
-            evidence=of_lab("double-temperature"),
-            source="grpo-dual dc82e34",
-        ),
-    ),
-)
+@probe("GEN006", kind="defect", severity="error", explains=("GEN004", "DIV001", "LEN003"))
 def temperature_applied_twice(
     sample: Any, model: Any, render: Any, tokenizer: Any, settings: Any, prompts: Any = None, *, slack: float = 0.12
 ) -> Fires | None:

@@ -1,25 +1,9 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.diagnosis.remedies import remedy
 
 
-@probe(
-    "GEN007",
-    kind="defect",
-    severity="error",
-    explains=("GEN004", "DIV001", "ADV003"),
-    remedies=(
-        remedy(
-            "sample-with-temperature",
-            "Make the declared temperature reach the sampler",
-            by_hand="model.generate(..., do_sample=True, temperature=T)   # do_sample=False ignores temperature",
-            trl="temperature=… in GRPOConfig, not in generation_kwargs of the model",
-            evidence="greedy groups hold K copies of one answer: every advantage is zero",
-            source="BoBaCai/grpo-dual, deep diagnosis item 6",
-        ),
-    ),
-)
+@probe("GEN007", kind="defect", severity="error", explains=("GEN004", "DIV001", "ADV003"))
 def temperature_without_effect(
     sample: Any, model: Any, render: Any, tokenizer: Any, settings: Any, prompts: Any = None, *, slack: float = 0.12
 ) -> Fires | None:

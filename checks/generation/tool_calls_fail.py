@@ -1,7 +1,6 @@
 import math
 
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, began, fmax, recent_mean, total, where
 
 
@@ -11,34 +10,6 @@ from grpo_doctor.series import Column, began, fmax, recent_mean, total, where
     confidence="medium",
     explains=("STL001", "REW001"),
     explains_from="error",
-    rivals=(
-        Rival(
-            "the tool is not there",
-            "an address that nobody set, a sandbox that is down, a server of another run on the same port",
-            "one call by hand, from the machine and with the settings of the rollout",
-        ),
-        Rival(
-            "the call is not read",
-            "the policy writes another form than the parser takes, or its closing token was cut away",
-            "the text of ten calls beside the form that the parser asks for",
-        ),
-        Rival(
-            "what the policy writes is wrong",
-            "code that raises is an answer, and a policy that learns writes less of it",
-            "the messages of the failures: the model's own errors differ from call to call, those of a tool are alike",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "one-tool-call-by-hand",
-            "Make one right call by hand, on the way that the rollout takes, and count failures by their message",
-            by_hand="print(collections.Counter(message[:80] for message in failures).most_common(5))\n"
-            "assert run_tool(**KNOWN_RIGHT_CALL) == KNOWN_RESULT   # before the first rollout",
-            evidence="61.7 % of the executions of a public run ended in one and the same unknown error: the address of "
-            "its sandbox was a placeholder",
-            source="GAIR-NLP/ToRL#27",
-        ),
-    ),
     invalidates=("what the run says of the tools: most responses were scored without their result",),
 )
 def tool_calls_fail(

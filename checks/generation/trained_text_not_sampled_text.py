@@ -1,8 +1,6 @@
 from typing import Any
 
-from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
-from grpo_doctor.diagnosis.lab_results import of_lab
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, any_of, check, fires, probe, probes
 from grpo_doctor.series import Column, baseline, where
 
 _OTHER_TEXT = "The score of the sampled ids is not the score that was given: other text was scored"
@@ -18,42 +16,6 @@ _OTHER_INPUT = (
     confidence="medium",
     explains=("RAT004", "RAT005", "KL001", "KL006", "ADV003", "DIV004", "REW001", "REW009", "REW015", "STL001"),
     withholds={"lower-learning-rate": "the update is computed for other tokens than those sampled"},
-    rivals=(
-        Rival(
-            "attention mask or position ids are missing in one of the two passes",
-            "left padding then shifts positions",
-            "the probe PAD004: one row alone and in a padded batch",
-        ),
-        Rival(
-            "a prompt that is rendered differently for the log-probabilities",
-            "double BOS, or the raw text instead of the template",
-            "the prompt ids of both passes (TOK001, TOK002)",
-        ),
-        Rival(
-            "precision of two engines",
-            "bf16 kernels differ by about 1e-3, not by 1e-2",
-            "one batch in float32",
-        ),
-        Rival(
-            "text that is decoded and encoded again",
-            "ids change at merges",
-            "the probe TOK005",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "train-on-sampled-ids",
-            "Score and train the very ids that were sampled",
-            by_hand="keep prompt_ids and response_ids from generate; decode a copy for the scorer; compute "
-            "log-probs on "
-            "cat([prompt_ids, response_ids]) with the same attention_mask and position_ids",
-            trl="hand prompt_ids and completion_ids on unchanged in rollout_func; score decode(completion_ids)",
-            verl="return token ids from the agent loop, not text (actor_rollout_ref.rollout.mode=async keeps them)",
-            openrlhf="return observation tokens, not text, from the agent executor",
-            evidence=of_lab("kl-on-unformatted-prompt"),
-            source="beita6969/colab-grpo (trained on expanded code until P23)",
-        ),
-    ),
     invalidates=("rewards and updates since step {onset}: they belong to other text than the policy wrote",),
 )
 def trained_text_not_sampled_text(
@@ -123,15 +85,6 @@ def trained_text_not_sampled_text(
         "GRD006",
         "GEN004",
         "KL006",
-    ),
-    remedies=(
-        remedy(
-            "train-the-sampled-ids",
-            "Put into the loss exactly the ids that the generator returned",
-            by_hand="ids = torch.cat([prompt_ids, response_ids], dim=1)   # response_ids as sampled, EOS included",
-            evidence="P30's project mended this in its version P23: it had trained on the expanded program",
-            source="BoBaCai/grpo-dual, repair of _tokenize_concat",
-        ),
     ),
 )
 def probe_trained_ids(mask: Any, render: Any, tokenizer: Any, model: Any = None, prompts: Any = None) -> Fires | None:

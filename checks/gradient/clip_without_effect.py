@@ -5,30 +5,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.diagnosis.remedies import remedy
 
 LOUD = 1e4
 """By how much the advantages are raised, so that the gradient is beyond any bound in use."""
 
 
-@probe(
-    "GRD007",
-    kind="defect",
-    severity="error",
-    explains=("GRD002",),
-    remedies=(
-        remedy(
-            "clip-what-is-stepped",
-            "Clip the gradients of the parameters that the optimizer holds, after backward and before its step",
-            by_hand="loss.backward()\n"
-            "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)   # not those of a copy\n"
-            "optimizer.step()",
-            trl="max_grad_norm=1.0; nothing to do by hand",
-            evidence="norm of the gradient that the optimizer is given, at advantages of ten thousand: 84,000 → 1.0",
-            source="clipping of a copy, in tests/probes/twins.py",
-        ),
-    ),
-)
+@probe("GRD007", kind="defect", severity="error", explains=("GRD002",))
 def clip_without_effect(
     step: Any,
     model: Any,

@@ -1,6 +1,6 @@
 import numpy as np
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import (
     Column,
     baseline,
@@ -20,30 +20,7 @@ from grpo_doctor.series import (
 )
 
 
-@check(
-    "GRD002",
-    severity="warning",
-    confidence="medium",
-    rivals=(
-        Rival(
-            "the loss scaler of fp16",
-            "it meets an infinite gradient now and then, and skips that step",
-            "isolated infinities with the scale halved after each; the same run in bf16 has none",
-        ),
-        Rival(
-            "generator and trainer disagree",
-            "unlikely tokens get huge ratios",
-            "rollout_mismatch_kl spikes on the same steps (RAT004)",
-        ),
-        Rival(
-            "one freak sample", "an absurd advantage or a very short response", "advantage_max of that step (ADV007)"
-        ),
-    ),
-    remedies=(
-        "skip-exploding-updates",
-        "lower-learning-rate",
-    ),
-)
+@check("GRD002", severity="warning", confidence="medium")
 def grad_norm_spike(
     grad_norm: Column,
     max_grad_norm: Column = any_of("settings.max_grad_norm", "settings.grad_clip", optional=True),

@@ -1,24 +1,11 @@
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.series import Column, baseline, row, total
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.series import Column, baseline, from_start, row, total
 
 
-@check(
-    "GRD003",
-    severity="warning",
-    explains=("STL001",),
-    rivals=(
-        Rival("dead groups", "equal rewards give no gradient", "the share of zero-variance groups (ADV003)"),
-        Rival(
-            "parameters that are not trained",
-            "gradients are None or the optimizer holds other tensors",
-            "requires_grad, p.grad and optimizer.param_groups (STL004)",
-        ),
-        Rival("every token is clipped", "clipped tokens have no gradient", "clip_fraction (RAT001)"),
-    ),
-    remedies=("restore-gradient-flow", "filter-dead-groups"),
-)
+@check("GRD003", vital=True, severity="warning", explains=("STL001",))
 def grad_norm_vanishing(
     grad_norm: Column,
+    step: Column,
     dead_share: Column = None,
     reward_risen: Column = None,
     reward_solved: Column = None,
@@ -30,11 +17,11 @@ def grad_norm_vanishing(
     """The gradient norm has fallen to nothing although groups still differ.
 
     ## What it sees
-    Ten rows in a row below a thousandth of the run's first level (median of its first five), while less than 90 %
-    of the groups are known to be dead and the task was not solved while it trained. Where it has been so for more than
-    half of the run, the run suffers from it: it is an outcome, and an **error** where the log counts the groups that
-    still differ, for then the weights stand still although there is something to learn. A gradient that has been 0 from
-    the first row on is told by GRD008.
+    Ten rows in a row below a thousandth of the run's first level (median of its first five), while less than 90 % of
+    the groups are known to be dead and the task was not solved while it trained, in a log that holds the run's start.
+    Where it has been so for more than half of the run, the run suffers from it: it is an outcome, and an **error**
+    where the log counts the groups that still differ, for then the weights stand still although there is something to
+    learn. A gradient that has been 0 from the first row on is told by GRD008.
 
     ## Thresholds
     - `vanished_below_share`: share of the first level below which the gradient has vanished.
@@ -58,7 +45,7 @@ def grad_norm_vanishing(
     group in ten is dead.
     """
     level = baseline(grad_norm, 5)
-    vanished = grad_norm < vanished_below_share * level
+    vanished = (grad_norm < vanished_below_share * level) & from_start(step)
     mostly = total(vanished) > row(grad_norm) / 2
     return fires(
         vanished & ~(dead_share >= dead) & ~(reward_risen & reward_solved),

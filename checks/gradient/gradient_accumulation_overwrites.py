@@ -2,25 +2,9 @@ import inspect
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.diagnosis.lab_results import of_lab
-from grpo_doctor.diagnosis.remedies import remedy
 
 
-@probe(
-    "GRD006",
-    kind="defect",
-    severity="critical",
-    explains=("ENT007", "STL001"),
-    remedies=(
-        remedy(
-            "accumulate-by-adding",
-            "Add the gradients of micro-batches, each divided by how many there are",
-            by_hand="(loss / micro_batches).backward()   # autograd adds; with surgery: p.grad.add_(g), not copy_(g)",
-            evidence=of_lab("overwritten-accumulation"),
-            source="grpo-dual 2baccd3",
-        ),
-    ),
-)
+@probe("GRD006", kind="defect", severity="critical", explains=("ENT007", "STL001"))
 def gradient_accumulation_overwrites(
     backward: Any,
     model: Any,

@@ -1,34 +1,12 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, best, leaps, total, where
 
 
-@check(
-    "GRD009",
-    severity="warning",
-    confidence="medium",
-    explains=("REW009", "REW015"),
-    rivals=(
-        Rival(
-            "the KL term",
-            "k3 of a few unlikely tokens is of any size, and so is its gradient",
-            "kl on the same rows (KL008)",
-        ),
-        Rival(
-            "generator and trainer disagree",
-            "tokens that the trainer finds unlikely get huge ratios",
-            "rollout_mismatch_kl on the same rows (RAT004)",
-        ),
-        Rival(
-            "ratios without an upper bound",
-            "a clip from one side leaves the ratio of a negative advantage unbounded",
-            "ratio_max on the same rows; a dual clip",
-        ),
-    ),
-    remedies=("skip-exploding-updates", "lower-learning-rate"),
-)
+@check("GRD009", severity="warning", confidence="medium", explains=("REW009", "REW015"))
 def gradient_leaps_again(
     grad_norm: Column,
     reward_gained: Column = None,
+    eval_gained: Column = None,
     *,
     times: float = 100.0,
     rows: int = 20,
@@ -40,7 +18,8 @@ def gradient_leaps_again(
 
     ## What it sees
     Three rows within 100 with a norm above a hundred times the median of the 20 rows before, and above 20. **warning**,
-    and an outcome where the reward has not gained; an info where it has. A single leap is GRD002.
+    and an outcome where neither the reward nor a held-out score has gained; an info where one has. A single leap is
+    GRD002.
 
     ## Thresholds
     - `times`: factor over the median of the rows before.
@@ -67,13 +46,13 @@ def gradient_leaps_again(
     """
     leap = leaps(grad_norm, rows, times, tall)
     return fires(
-        leap & ~reward_gained,
+        leap & ~(reward_gained | eval_gained),
         "The gradient norm leaps again and again, {leaps:.0f} times so far to a hundred times its level and more, up "
         "to {highest:.3g}.",
         info=leap,
         hold=(again, within),
         clear=within,
-        suffered=~reward_gained,
+        suffered=~(reward_gained | eval_gained),
         leaps=total(leap),
         highest=best(where(leap, grad_norm, float("nan"))),
     )

@@ -1,31 +1,8 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, best, leaps, total, where
 
 
-@check(
-    "GRD010",
-    severity="warning",
-    confidence="medium",
-    explains=("REW009", "REW015", "STL001"),
-    rivals=(
-        Rival(
-            "the KL term",
-            "k3 of a few unlikely tokens is of any size: exp of a log-ratio of 18 is 7e7",
-            "kl on the same rows (KL008); the loss without its KL term",
-        ),
-        Rival(
-            "ratios without an upper bound",
-            "the clip leaves the ratio of a negative advantage unbounded",
-            "ratio_max on the same rows; a dual clip",
-        ),
-        Rival(
-            "old log-probabilities of other weights",
-            "the ratio is then never near 1",
-            "the ratio of the first minibatch",
-        ),
-    ),
-    remedies=("skip-exploding-updates", "lower-learning-rate"),
-)
+@check("GRD010", severity="warning", confidence="medium", explains=("REW009", "REW015", "STL001"))
 def loss_leaps_again(
     loss: Column,
     reward_gained: Column = None,

@@ -1,8 +1,7 @@
 import math
 from typing import Any
 
-from grpo_doctor import Fires, Rival, check, fires, probe, probes
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, check, fires, probe, probes
 from grpo_doctor.series import Column, best, each, isnan, latest, previous, row, total, where, words
 
 
@@ -18,41 +17,6 @@ from grpo_doctor.series import Column, best, each, isnan, latest, previous, row,
     run_types=("rl", "supervised", "preference"),
     invalidates=("checkpoints since step {onset}: their weights may hold NaN",),
     withholds={"lower-learning-rate": "the weights hold NaN: go back to the last finite checkpoint first"},
-    remedies=(
-        remedy(
-            "stop-on-non-finite",
-            "Go back to the last finite checkpoint and refuse updates whose gradient is not finite",
-            by_hand="norm = clip_grad_norm_(params, 1.0)\nif torch.isfinite(norm):\n    optimizer.step()\n"
-            "optimizer.zero_grad(set_to_none=True)",
-            trl="grpo_doctor.attach(trainer, on={'error': 'stop'}); watch grad_norm: TRL logs a NaN loss as 0.0",
-            verl="clamp the log-ratio before exp in the KL term; actor.grad_clip=1.0; raise a non-finite guard",
-            openrlhf="--algo.kl.estimator k2, and bf16 instead of fp16",
-            evidence="verl#721: one step of NaN, then nothing but '!!!!'",
-            source="verl#721, verl#891; huggingface/trl logging_nan_inf_filter",
-        ),
-    ),
-    rivals=(
-        Rival(
-            "exp of a large log-ratio in the KL term", "k3 of a difference of 10 is 22 015", "ratio_max, kl before it"
-        ),
-        Rival(
-            "a forced token that is trained on",
-            "a token that the rollout appends by hand has no chance under the policy, and its ratio overflows",
-            "the position of the largest |log-ratio|; mask what was not sampled",
-        ),
-        Rival(
-            "0 x infinity at masked positions",
-            "the loss is finite and its gradient is not: torch.where runs both branches backwards",
-            "clamp before exp, then mask; the gradient by position (autograd.detect_anomaly)",
-        ),
-        Rival(
-            "a mean over nothing",
-            "a patched loss divides by the tokens of a micro batch, or by one sample, under gradient accumulation",
-            "the same batch with gradient_accumulation_steps=1 and one group",
-        ),
-        Rival("a group of one, or equal rewards divided by a zero deviation", "0/0", "advantage_std, group_size"),
-        Rival("fp16 overflow", "an isolated infinity under a loss scaler", "the same step in bf16 or float32"),
-    ),
 )
 def nan_or_inf(
     events: Column,
@@ -156,21 +120,7 @@ FAR = 100.0
 """Nats beyond what exp of a float32 holds (88.7)."""
 
 
-@probe(
-    "GRD001",
-    severity="error",
-    remedies=(
-        remedy(
-            "clamp-before-exp",
-            "Subtract log-probabilities before exp, clamp the difference, and mask before exp what is padding",
-            by_hand="d = (new - old).masked_fill(mask == 0, 0.0).clamp(-20, 20)\n"
-            "ratio = d.exp()   # not new.exp() / old.exp()",
-            verl="core_algos clamps negative_approx_kl and the k3 difference to ±20 by itself",
-            evidence="exp(89) is infinite in float32; 0 x infinity is NaN, also at a masked position",
-            source="verl, core_algos.compute_policy_loss and kl_penalty (clamp to ±20); pytorch/pytorch#15506",
-        ),
-    ),
-)
+@probe("GRD001", severity="error")
 def probe_extremes(
     loss: Any, model: Any, render: Any, tokenizer: Any, reference: Any = None, prompts: Any = None
 ) -> Fires | None:

@@ -1,31 +1,14 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, baseline, isnan, latest, row, total, where, words
 
 
 @check(
     "GRD008",
+    vital=True,
     kind="outcome",
     severity="warning",
     confidence="medium",
     run_types=("rl", "supervised", "preference"),
-    rivals=(
-        Rival(
-            "equal rewards",
-            "a group whose rewards are equal has advantage 0 and gives no gradient",
-            "reward_std and the share of groups without spread; the rewards of one prompt by hand",
-        ),
-        Rival(
-            "nothing is connected",
-            "frozen parameters, a detached log-probability, an empty mask or a dead zone that sets advantages to 0",
-            "probe STL004; the gradients after one backward pass by hand",
-        ),
-        Rival(
-            "a norm that is not measured",
-            "some versions of DeepSpeed and of trainers on top of it log 0 whatever the gradient",
-            "whether the KL or a weight moves; the norm after an update of the library",
-        ),
-    ),
-    remedies=("restore-gradient-flow", "filter-dead-groups"),
 )
 def no_gradient_so_far(
     grad_norm: Column,

@@ -2,7 +2,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, each
 
 
@@ -12,14 +12,6 @@ from grpo_doctor.series import Column, each
     severity="critical",
     confidence="medium",
     explains=("REW009", "REW015", "DIV004"),
-    rivals=(
-        Rival(
-            "a repetition loop of a living policy",
-            "the reward favours length, or the response has no end",
-            "which token: '!' is id 0 of Qwen and GPT-2, the argmax over NaN logits; any other is a loop",
-        ),
-    ),
-    remedies=("roll-back",),
     invalidates=("every checkpoint since step {onset}", "rewards since step {onset}"),
 )
 def token_zero_flood(

@@ -1,23 +1,8 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, baseline, row
 
 
-@check(
-    "KL010",
-    kind="outcome",
-    severity="warning",
-    confidence="medium",
-    explains=("LEN003", "REW001", "STL001"),
-    rivals=(
-        Rival(
-            "single tokens",
-            "k3 of a few unlikely tokens is of any size, and the next row is as before",
-            "the next row; the median of k3 over tokens",
-        ),
-        Rival("a sum over the sequence", "100 times the value per token", "whether it scales with response length"),
-    ),
-    remedies=("lower-learning-rate", "roll-back"),
-)
+@check("KL010", kind="outcome", severity="warning", confidence="medium", explains=("LEN003", "REW001", "STL001"))
 def kl_beyond_text(kl: Column, step: Column, *, beyond: float = 100.0) -> Fires:
     """The one row that is there lies beyond any text: its KL to the reference is above 100 nats per token.
 

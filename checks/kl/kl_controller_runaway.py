@@ -1,31 +1,8 @@
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, kendall_tau, previous
 
 
-@check(
-    "KL007",
-    severity="warning",
-    confidence="medium",
-    explains=("KL002",),
-    rivals=(
-        Rival("a target that cannot be met", "the first rows are already above it", "the KL of the first rows (KL006)"),
-        Rival("a KL that the coefficient does not reach", "the term is detached", "KL share of the gradient norm"),
-    ),
-    remedies=(
-        remedy(
-            "fix-the-kl-coefficient",
-            "Use a fixed coefficient",
-            trl="beta=0.001 to 0.04",
-            verl="algorithm.kl_ctrl.type=fixed algorithm.kl_ctrl.kl_coef=0.001",
-            openrlhf="--algo.kl.init_coef 0.01 without --algo.kl.target",
-            by_hand="beta = 0.01; bound an adaptive one: beta = min(beta, 0.1)",
-            evidence="an adaptive beta stood at 10 with a KL of 20.7 after one epoch, and at 0.001 from the fifth on",
-            source="yunsoft2019/Lever-Plus, v4_strictEval; TRL, verl and OpenRLHF defaults",
-        ),
-        "lower-learning-rate",
-    ),
-)
+@check("KL007", severity="warning", confidence="medium", explains=("KL002",))
 def kl_controller_runaway(
     kl_coef: Column, kl: Column, *, rows: int = 20, throughout_tau: float = 0.9, rising: float = 0.4
 ) -> Fires:

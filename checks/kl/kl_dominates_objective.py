@@ -1,22 +1,8 @@
-from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, best, kendall_tau, known_median, latest, moving_min, words
 
 
-@check(
-    "KL002",
-    severity="warning",
-    confidence="medium",
-    explains=("DIV004", "STL001", "STL006"),
-    rivals=(
-        Rival(
-            "the advantages are too small",
-            "a floor under the standard deviation or dead groups leave only the KL term",
-            "root mean square of A over live groups (ADV004); share of dead groups (ADV003)",
-        ),
-        Rival("converged", "nothing is left to learn, and the KL term is what remains", "the reward's level"),
-    ),
-    remedies=("lower-kl-coefficient",),
-)
+@check("KL002", severity="warning", confidence="medium", explains=("DIV004", "STL001", "STL006"))
 def kl_dominates_objective(
     known: Column = any_of("kl_grad_share", "kl_loss_share"),
     kl_grad_share: Column = None,

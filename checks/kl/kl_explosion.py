@@ -1,6 +1,6 @@
 import math
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, began, is_any, lowest, moving_median, previous, where, words
 
 
@@ -10,28 +10,8 @@ from grpo_doctor.series import Column, baseline, began, is_any, lowest, moving_m
     explains=(
         "REW009",
         "REW015",
+        "STL001",
     ),
-    rivals=(
-        Rival(
-            "single tokens",
-            "k3 of a log-ratio of 10 is 22 015 in one direction and 9 in the other",
-            "median of k3 over tokens beside the mean; k1 of the same batch",
-        ),
-        Rival("a broken generator", "garbage is far from the reference", "rollout_mismatch_kl (RAT004, GEN001)"),
-        Rival("a wrong reference", "the KL is large from the first row on", "KL before the first update (KL006)"),
-        Rival(
-            "a KL term of the wrong sign",
-            "the loss then pays for leaving the reference, and the KL grows from the first step on",
-            "the probe KL004: one step on the KL term alone must lead back",
-        ),
-        Rival(
-            "log-probabilities of other positions",
-            "logits and labels are shifted or cut differently (image tokens, padding), so two texts are compared",
-            "the KL before any update, which must be 0 (KL006); the probe PAD002",
-        ),
-        Rival("a sum over the sequence", "100 times the value per token", "whether it scales with response length"),
-    ),
-    remedies=("lower-learning-rate", "roll-back"),
     invalidates=("checkpoints since step {onset}",),
 )
 def kl_explosion(
@@ -46,19 +26,19 @@ def kl_explosion(
     grown_factor: float = 10.0,
     sudden_nats: float = 0.1,
     extreme: float = 10.0,
+    lasting: float = 5.0,
     beyond: float = 100.0,
 ) -> Fires:
     """The policy has left its reference: the KL per token explodes.
 
     ## What it sees
     On 2 of 3 rows a KL above 1.5 nats per token and above ten times that of the first row, which is 0 by identity, or
-    above 10 whatever it was: warning. The same as error once the reward has fallen (five standard errors and 30 % of
-    its range), and then also a KL above 0.1 that is ten times the median of the 20 rows before; and where the median of
-    five rows, or each row so far, is above 100 although the reward has gained nothing. Critical above 10 with a fallen
-    reward.
-    Where a row is the mean over an epoch (`rows = epochs`) no first level is needed: above 1.5 warning, above 10 error.
-    Where the reward has not gained it is an outcome, for then nothing was bought with the distance.
-    The onset is where the KL passed 0.5 and stayed above.
+    above 10, or with a median of five rows above 5, whatever it was: warning. The same as error once the reward has
+    fallen (five standard errors and 30 % of its range), and then also a KL above 0.1 that is ten times the median of
+    the 20 rows before; and where the median of five rows, or each row so far, is above 100 although the reward has
+    gained nothing. Critical above 10 with a fallen reward. Where a row is the mean over an epoch (`rows = epochs`) no
+    first level is needed: above 1.5 warning, above 10 error. Where the reward has not gained it is an outcome, for then
+    nothing was bought with the distance. The onset is where the KL passed 0.5 and stayed above.
 
     ## Thresholds
     - `exploded_nats`: KL, nats per token, above which it has exploded if it grew.
@@ -66,6 +46,7 @@ def kl_explosion(
     - `grown_factor`: factor over the first row's KL.
     - `sudden_nats`: KL, nats per token, above which a sudden rise counts.
     - `extreme`: KL, nats per token, above which it has exploded whatever it was.
+    - `lasting`: median KL, nats per token, above which it has exploded whatever it was: no text of the reference.
     - `beyond`: KL, nats per token, above which it is an error without a gain in reward.
 
     ## Why it matters
@@ -85,8 +66,9 @@ def kl_explosion(
     NeMo-RL guide on k3; arXiv 2402.03300; OpenRLHF#931, volcengine/verl#5274.
     """
     first, before = baseline(kl, 1), previous(moving_median(kl, 20))
-    far = ((kl > exploded_nats) & (kl > grown_factor * abs(first))) | (kl > extreme)
-    absurd = far & ((moving_median(kl, 5) > beyond) | (lowest(kl) > beyond)) & ~reward_gained
+    level = moving_median(kl, 5)
+    far = ((kl > exploded_nats) & (kl > grown_factor * abs(first))) | (kl > extreme) | (level > lasting)
+    absurd = far & ((level > beyond) | (lowest(kl) > beyond)) & ~reward_gained
     sudden = (kl > sudden_nats) & (kl > grown_factor * abs(before)) & reward_fallen
     epochs = is_any(rows_are, "epochs")
     exploded = far | sudden | (epochs & (kl > exploded_nats))

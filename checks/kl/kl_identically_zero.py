@@ -4,12 +4,13 @@ from grpo_doctor import Fires, check, fires, probe, probes
 from grpo_doctor.series import Column, best, each, isnan, lowest, row, total, where, words
 
 
-@check("KL003", kind="defect", severity="warning")
+@check("KL003", kind="defect", severity="warning", vital=True)
 def kl_identically_zero(
     kl: Column,
     kl_coef: Column = None,
     grad_norm: Column = None,
     reward_gained: Column = None,
+    loss: Column = None,
     *,
     zero: float = 1e-8,
     least_rows: int = 5,
@@ -21,9 +22,9 @@ def kl_identically_zero(
     Five or more recorded values of the KL after the first, every one below 1e-8 in size, or every one the same number
     to more than three digits, in a run that does not declare a KL coefficient of 0. An error where it declares one
     above 0 and the KL is 0 in fifteen: a small one is printed as 0 where three digits are, and grows in time; an info
-    where it is 0 and no coefficient is declared, for trainers without a KL term log 0 for it, and where the reward has
-    gained. Rows whose recorded gradient is exactly 0 are not counted: a policy that does not move stays at its
-    reference.
+    where it is 0 and no coefficient is declared, for trainers without a KL term log 0 for it (unless the loss is 0 on
+    more than fifteen rows too), and where the reward has gained. Rows whose recorded gradient is exactly 0 are not
+    counted: a policy that does not move stays at its reference.
 
     ## Thresholds
     - `zero`: |KL|, nats per token, below which it counts as 0.
@@ -52,8 +53,9 @@ def kl_identically_zero(
     alike = nothing | ((lowest(kl) == best(kl)) & (each(_rounded, kl) != kl))
     moved = total(~(grad_norm == 0))
     found = (moved > least_rows) & alike & ~(kl_coef == 0)
+    idle = (total(loss == loss) > proving_rows) & (best(abs(loss)) < zero)  # where nothing moves either
     return fires(
-        found & ~reward_gained & ~(nothing & isnan(kl_coef)),
+        found & ~reward_gained & ~(nothing & isnan(kl_coef) & ~idle),
         "The logged KL was {value} in all {seen} of its values: it measures nothing and protects nothing.",
         hold=(1, 1),
         info=found,

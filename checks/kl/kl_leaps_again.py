@@ -1,50 +1,15 @@
 from typing import Any
 
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, best, leaps, total, where, words
 
 
-@check(
-    "KL008",
-    severity="warning",
-    confidence="medium",
-    explains=("REW009", "REW015"),
-    rivals=(
-        Rival(
-            "single tokens",
-            "k3 of a log-ratio of 10 is 22,015 in one direction and 9 in the other",
-            "median of k3 over tokens beside the mean; k1 of the same batch",
-        ),
-        Rival(
-            "tokens that the policy did not sample",
-            "forced, repaired or truncated tokens have no chance under it",
-            "the position of the largest |log-ratio|; mask what was not sampled",
-        ),
-        Rival(
-            "generator and trainer disagree",
-            "on some batches the log-probabilities are those of another model or text",
-            "rollout_mismatch_kl on the same steps (RAT004)",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "bound-the-log-ratio",
-            "Bound the log-ratio in the KL term, and find the tokens that make it",
-            trl="beta=0.001 or 0; max_grad_norm=0.2; grpo_doctor.attach(trainer, on='error=skip-update')",
-            verl="actor_rollout_ref.actor.kl_loss_type=k2 (low_var_kl is k3); actor.grad_clip=0.2",
-            openrlhf="--algo.kl.estimator k2, --max_norm 0.2",
-            by_hand="d = (ref_logp - logp).clamp(-20, 20); kl = d.exp() - d - 1, or 0.5 * d ** 2",
-            evidence="none of its own; the asker of OpenRLHF#931 was told to take k2",
-            source="OpenRLHF/OpenRLHF#931; verl clamps the difference to ±20",
-        ),
-        "lower-learning-rate",
-    ),
-)
+@check("KL008", severity="warning", confidence="medium", explains=("REW009", "REW015"))
 def kl_leaps_again(
     kl: Column,
     grad_norm: Column = None,
     reward_gained: Column = None,
+    eval_gained: Column = None,
     *,
     absurd: float = 10.0,
     times: float = 10.0,
@@ -57,7 +22,7 @@ def kl_leaps_again(
     ## What it sees
     Three rows within 100 with a KL above 10 nats per token and above ten times the median of the 20 rows before.
     **warning**, whatever the reward does: each of them is one update along a gradient that a few tokens decide. Where
-    the reward has not gained it is an outcome. A KL that stays up is KL001.
+    neither the reward nor a held-out score has gained it is an outcome. A KL that stays up is KL001.
 
     ## Thresholds
     - `absurd`: KL, nats per token, that no mean over tokens of a text reaches: at 10 the policy gives each token
@@ -92,7 +57,7 @@ def kl_leaps_again(
         "{pushed}.",
         hold=(again, within),
         clear=within,
-        suffered=~reward_gained,
+        suffered=~(reward_gained | eval_gained),
         leaps=total(leap),
         highest=best(where(leap, kl, float("nan"))),
         pushed=words(_pushed, pushed),

@@ -3,25 +3,11 @@ from typing import Any
 
 import numpy as np
 
-from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
+from grpo_doctor import Fires, any_of, check, fires, probe, probes
 from grpo_doctor.series import Column, fmin, is_any, isnan, recent_mean, where
 
 
-@check(
-    "KL004",
-    kind="defect",
-    severity="warning",
-    confidence="medium",
-    rivals=(
-        Rival("noise of one batch", "the k1 estimate is signed and small batches scatter", "the mean of many batches"),
-        Rival(
-            "generated with other settings than scored",
-            "top-k, penalties or a temperature make the samples unlikely under the policy",
-            "generate with top_p=1, top_k=0, T as in the loss",
-        ),
-    ),
-    remedies=("estimate-kl-on-its-own-samples",),
-)
+@check("KL004", kind="defect", severity="warning", confidence="medium")
 def kl_negative(
     known: Column = any_of("kl", "kl_k1", "kl_k3", "kl_sequence"),
     kl: Column = None,

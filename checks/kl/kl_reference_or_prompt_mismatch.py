@@ -1,9 +1,7 @@
 import math
 from typing import Any
 
-from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
-from grpo_doctor.diagnosis.lab_results import of_lab
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, any_of, check, fires, probe, probes
 from grpo_doctor.series import Column, baseline, each, is_any, latest, row, where, words
 
 
@@ -12,38 +10,6 @@ from grpo_doctor.series import Column, baseline, each, is_any, latest, row, wher
     kind="risk",
     severity="warning",
     confidence="medium",
-    rivals=(
-        Rival(
-            "a teacher",
-            "on-policy distillation measures its KL to another model by design, and learns by bringing it down",
-            "whether the reference is loaded from the path that the policy starts from",
-        ),
-        Rival(
-            "measured after updates",
-            "a log that averages a step with several updates, or writes after them",
-            "the KL of the first minibatch alone, before optimizer.step",
-        ),
-        Rival("dropout", "two forward passes in train mode never agree", "disable_dropout=True"),
-        Rival("a quantised or older reference", "its weights are not those of the policy", "hash both state dicts"),
-        Rival(
-            "a reference without the supervised adapter",
-            "with LoRA the reference is the base model: what a supervised stage left in the adapter is switched off",
-            "merge the supervised adapter first: the KL of the first step must be 0",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "same-ids-for-reference",
-            "Score the reference on the very same ids, mask and mode as the policy",
-            trl="disable_dropout=True; let GRPOTrainer build the reference (with LoRA it disables the adapter)",
-            verl="one data batch for both log-prob passes; actor and ref from the same model path",
-            openrlhf="the same --pretrain for actor and reference",
-            by_hand="with torch.no_grad(): ref(input_ids, attention_mask=mask), the policy's own tensors, eval mode; "
-            "with LoRA: with model.disable_adapter()",
-            evidence=of_lab("reference-mismatch"),
-            source="huggingface/trl#3500, #3520; NeMo-RL#855",
-        ),
-    ),
     invalidates=("the KL penalty: it pulls towards a policy that the run did not start from",),
 )
 def kl_reference_or_prompt_mismatch(
@@ -134,21 +100,7 @@ def _where(began: float, kl: float) -> str:
     return "on the first row: the run did not start from its reference"
 
 
-@probe(
-    "KL006",
-    severity="critical",
-    explains=("KL002", "ENT006", "ENT011", "RAT007", "GEN004"),
-    remedies=(
-        remedy(
-            "build-ids-once",
-            "Build the ids of prompt and response once, and give them to policy and reference alike",
-            by_hand="prompts = [render(p) for p in batch]   # the same list for generate, log-probabilities and KL\n"
-            "with torch.no_grad(), model.disable_adapter(): ref = logprobs(ids, mask)   # LoRA",
-            evidence=of_lab("kl-on-unformatted-prompt"),
-            source="BoBaCai/grpo-dual, bug 3",
-        ),
-    ),
-)
+@probe("KL006", severity="critical", explains=("KL002", "ENT006", "ENT011", "RAT007", "GEN004"))
 def probe_reference(
     mask: Any,
     render: Any,

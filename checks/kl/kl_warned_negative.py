@@ -1,24 +1,10 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, seen, total
 
 _WARNING = "KL divergence is starting to become negative"
 
 
-@check(
-    "KL009",
-    kind="defect",
-    severity="warning",
-    confidence="medium",
-    rivals=(
-        Rival("noise of one batch", "the estimate is signed, and few short responses scatter", "the KL of other steps"),
-        Rival(
-            "generated with other settings than scored",
-            "top-k, penalties, a minimum length or a temperature make the samples unlikely under the policy",
-            "generate with top_p=1, top_k=0, no min_length, and the temperature of the loss",
-        ),
-    ),
-    remedies=("estimate-kl-on-its-own-samples",),
-)
+@check("KL009", kind="defect", severity="warning", confidence="medium")
 def kl_warned_negative(events: Column) -> Fires:
     """The trainer itself warns that its estimate of the KL is negative.
 

@@ -1,4 +1,4 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column
 
 
@@ -8,19 +8,6 @@ from grpo_doctor.series import Column
     severity="warning",
     confidence="medium",
     explains=("GEN004", "RAT004", "STL001", "ADV003", "REW001", "REW009", "REW015", "DIV004", "LEN005"),
-    rivals=(
-        Rival(
-            "the counter counts its own rule",
-            "a processor that sets EOS to -inf below the minimum and then counts rows at -inf prints 8/8 always",
-            "count rows whose likeliest or sampled token was EOS before the processor ran",
-        ),
-        Rival(
-            "a policy that ends at once",
-            "then the suppressor hides a length collapse",
-            "the probability of EOS at the first position without the suppressor",
-        ),
-    ),
-    remedies=("lower-min-new-tokens",),
     invalidates=("log-probabilities of the forced positions: the loss sees tokens that no policy chose",),
 )
 def eos_suppressor_saturated(

@@ -2,8 +2,7 @@ import math
 
 import numpy as np
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, began, best, fmin, latest, moving_sum, noise, recent_mean, total, where
 
 
@@ -13,44 +12,6 @@ from grpo_doctor.series import Column, baseline, began, best, fmin, latest, movi
     severity="warning",
     confidence="medium",
     explains=("REW009", "REW015", "ENT001", "ENT002", "DIV001", "DIV003", "ADV003", "STL001"),
-    rivals=(
-        Rival(
-            "a penalty that counts the prompt",
-            "tokens of the prompt become impossible and EOS wins by e^8",
-            "the probe TOK006: the same response after two prompts must get the same scores",
-        ),
-        Rival(
-            "an EOS set that ends answers early, or a turn terminator inside the answer",
-            "generation stops at the first of them",
-            "decode the last token of short responses; the probe TOK004",
-        ),
-        Rival(
-            "a reward that favours short answers",
-            "a format reward is earned by the shortest text that has the form",
-            "the correlation of reward and length within a group",
-        ),
-        Rival(
-            "answers that became concise",
-            "a policy that learns to leave out filler is shorter and better",
-            "a held-out score that rises while the length falls",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "reward-needs-substance",
-            "Make the short answer worth nothing",
-            by_hand="score the answer, not the form: format reward only where the answer is right; print ten responses "
-            "of the collapsed step first",
-            trl="reward_weights so that the correctness function outweighs the format function; look at "
-            "log_completions=True",
-            verl="in compute_score: pay the format only where the answer is right; min_tokens stays 0",
-            openrlhf="in reward_func: pay the format only where the answer is right",
-            evidence="public runs of ShibukiZero/assignment5-alignment and JuncyLu/trl_DAPO: format reward "
-            "intact at 14 and 2.6 tokens while accuracy stays where it was",
-            source="public runs of ShibukiZero/assignment5-alignment, JuncyLu/trl_DAPO; arXiv 2310.03716",
-        ),
-        "roll-back",
-    ),
     invalidates=("checkpoints since step {onset}: the policy answers with almost nothing",),
 )
 def length_collapse(

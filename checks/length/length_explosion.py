@@ -2,8 +2,7 @@ import math
 
 import numpy as np
 
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, baseline, began, best, latest, noise, recent_mean, total, where
 
 
@@ -13,46 +12,6 @@ from grpo_doctor.series import Column, baseline, began, best, latest, noise, rec
     severity="warning",
     confidence="medium",
     explains=("LEN003", "REW009", "REW015", "DIV004", "STL001"),
-    rivals=(
-        Rival(
-            "reasoning that grows with the reward",
-            "longer answers that are right more often are what reasoning training does",
-            "a held-out score; truncation that stays low",
-        ),
-        Rival(
-            "EOS is not learnt or not allowed",
-            "a mask by token identity with pad == eos never trains EOS",
-            "the probability of EOS at the end of right answers; the probe PAD003",
-        ),
-        Rival(
-            "a reward that pays by length",
-            "each further token earns",
-            "the correlation of reward and length within a group (REW003)",
-        ),
-        Rival(
-            "exploding entropy",
-            "a policy of random tokens does not stop by itself",
-            "whether entropy rose before the length did",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "stop-paying-for-length",
-            "Take away what makes a longer answer cheaper than a right one",
-            trl='loss_type="dr_grpo" or "dapo" instead of "grpo"; get_soft_overlong_punishment as one of the rewards',
-            verl="actor_rollout_ref.actor.loss_agg_mode=token-mean or seq-mean-token-sum-norm; "
-            "reward_model.overlong_buffer.enable=True",
-            openrlhf="--reward.overlong_buffer_len 4096 --reward.overlong_penalty_factor 1",
-            by_hand="loss = (per_token_loss * mask).sum() / (batch * max_length): the mean over each sequence's own "
-            "length punishes a long wrong answer less per token than a short one",
-            evidence="wrong answers stop growing at equal accuracy once the loss is not divided by their length",
-            source="arXiv 2503.20783, 2503.14476 (soft overlong punishment: AIME24 38 → 41)",
-        ),
-        "raise-response-limit",
-        "drop-entropy-bonus",
-        "lower-learning-rate",
-        "roll-back",
-    ),
     invalidates=("rewards since step {onset}, where responses were cut before their answer",),
 )
 def length_explosion(

@@ -2,35 +2,11 @@ from typing import Any
 
 import numpy as np
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, each, kendall_tau, several, where
 
 
-@check(
-    "LEN007",
-    severity="info",
-    rivals=(
-        Rival(
-            "hard prompts need long answers and are failed more often",
-            "the correlation then lies between prompts, not in the loss",
-            "lengths of right and wrong answers to the same prompt",
-        ),
-        Rival("truncation", "cut answers are long and wrong", "leave cut responses out"),
-    ),
-    remedies=(
-        remedy(
-            "token-mean-loss",
-            "Average the loss over tokens, not over sequences",
-            trl='loss_type="dapo" (or "dr_grpo")',
-            verl='actor_rollout_ref.actor.loss_agg_mode="token-mean"',
-            openrlhf="the token-level loss is the default",
-            by_hand="(loss * mask).sum() / mask.sum() over the whole batch, instead of a mean per response",
-            evidence="TRL calls the sequence mean 'not recommended due to length bias'",
-            source="arXiv 2503.20783, 2503.14476; TRL 1.16 documentation",
-        ),
-    ),
-)
+@check("LEN007", severity="info")
 def length_normalisation_bias(
     samples: Column,
     loss: Column = any_of("settings.loss_type", "settings.loss_agg_mode", optional=True),

@@ -1,19 +1,8 @@
-from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column
 
 
-@check(
-    "LEN005",
-    severity="warning",
-    rivals=(
-        Rival(
-            "a task whose answers have that length",
-            "then the floor is just below what the policy writes anyway",
-            "the share of responses in which EOS was suppressed (LEN004)",
-        ),
-    ),
-    remedies=("lower-min-new-tokens",),
-)
+@check("LEN005", severity="warning")
 def min_new_tokens_vs_target(
     min_new_tokens: Column,
     length: Column = any_of("response_length_median", "response_length_mean"),

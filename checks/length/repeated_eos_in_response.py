@@ -1,4 +1,4 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column
 
 
@@ -7,24 +7,6 @@ from grpo_doctor.series import Column
     kind="defect",
     severity="error",
     explains=("PAD005",),
-    rivals=(
-        Rival(
-            "padding that is counted",
-            "with pad == eot every padded position looks like an end of turn",
-            "count up to the first end of turn by the mask, not by identity",
-        ),
-        Rival(
-            "a response cut at the wrong place",
-            "then the prompt's own end of turn stands in it",
-            "the probe PAD001",
-        ),
-        Rival(
-            "a terminator that does not stop generation",
-            "the turn ends and the model writes the next one",
-            "the generation's EOS ids against the template's terminator (TOK004)",
-        ),
-    ),
-    remedies=("complete-eos-set",),
     invalidates=("rewards since step {onset}: text after the end of the turn was scored",),
 )
 def repeated_eos_in_response(eot_per_response: Column, *, most_tokens: float = 1.05) -> Fires:

@@ -3,7 +3,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import (
     Column,
     baseline,
@@ -27,6 +27,8 @@ from grpo_doctor.series import solved as is_solved
 MET, SET_BY = 3, (32, 50)
 """Rows on which the longest mean length must have come to be the limit, for a second time may be chance; and of what
 the limits that people set are multiples: answers of one form are so long in one case of twenty."""
+PILE, PILED = 10, 0.1
+"""Rows, and the share of all rows, on which it is the limit whatever its number: a cut piles up, lengths do not."""
 
 
 @check(
@@ -35,24 +37,6 @@ the limits that people set are multiples: answers of one form are so long in one
     confidence="medium",
     explains=("ADV003", "STL001", "STL004", "REW001", "REW009", "REW015", "DIV004"),
     explains_from="error",
-    rivals=(
-        Rival(
-            "EOS is never produced",
-            "a missing terminator in the generation's EOS set, or EOS masked out of the supervised loss",
-            "the EOS probability at the end of right answers; decode with skip_special_tokens=False",
-        ),
-        Rival(
-            "a metric that tests the length only",
-            "a response that ends exactly at one of several limits counts as cut",
-            "the finish reason of the generator, or whether the last id is EOS",
-        ),
-        Rival(
-            "a policy that has become random",
-            "then entropy rose before truncation",
-            "entropy on the rows before",
-        ),
-    ),
-    remedies=("raise-response-limit",),
     invalidates=("rewards of cut responses: they were scored without their answer",),
 )
 def truncation_excess(
@@ -82,7 +66,7 @@ def truncation_excess(
     limit_share: float = 0.95,
     outcome_share: float = 0.8,
     nearly: float = 0.8,
-    early_steps: int = 20,
+    early_steps: int = 60,
     gain_deviations: float = 0.5,
 ) -> Fires:
     """Too many responses are cut at the length limit.
@@ -91,24 +75,27 @@ def truncation_excess(
     More than 10 % of the responses of the last 5 rows (or of all, while they are fewer) cut, and on three of them: a
     warning (one cut response in eight is chance); more than half of them on each row so far is no chance, from the
     first row on. It is an **error** where more than half of the last 10 rows is cut, from the 10th step on, and the
-    reward has fallen or has been one number all along; and from the 20th step on where over 80 % have been cut, over
-    the whole run, over 10 rows and lately, and the mean of rewards that are too few to tell a gain is not above the
-    first: then the run suffers from it whatever its reward says, it is an outcome, and a small gain does not soften it.
-    Half of the responses cut is how many runs begin that learn; a reward that stays flat beside it is STL001's to tell.
-    It is no error where the reward has gained or stands at 80 % of its top, nor where truncation is falling (Kendall's
-    tau over those rows below -0.4). Where the reward has components for form and others, the others must have gained;
-    where only the sum is known, it must have gained half a standard deviation of single rewards (on a scale of 0 to 1
-    that is at most 0.5, which is taken where it is not recorded; where the scale is another and no spread is recorded,
-    every gain that shows counts). A share that only the mean length tells is softened by every gain. Where the task was
-    solved while it trained, or the reward has gained and no more than half of the responses of the last 10 rows are
-    cut, it is an info.
+    reward has fallen, or over 80 % and the reward has been one number all along; and from the 60th step on where over
+    80 % have been cut, over the whole run, over 10 rows and lately, and the mean of rewards that are too few to tell a
+    gain is not above the first: then the run suffers from it whatever its reward says, it is an outcome, and a small
+    gain does not soften it. That takes a share that is logged. Half of the responses cut is how many runs begin that
+    learn; a reward that stays flat beside it is STL001's to tell. It is an **info** where it costs nothing that shows:
+    where no more than half is cut and the reward has not fallen, and where the reward has gained, unless over 80 % have
+    been cut over the whole run by a share that is logged. It is no error where the reward has gained or stands at 80 %
+    of its top, nor where truncation is falling (Kendall's tau over those rows below -0.4). Where the reward has
+    components for form and others, the others must have gained; where only the sum is known, it must have gained half a
+    standard deviation of single rewards (on a scale of 0 to 1 that is at most 0.5, which is taken where it is not
+    recorded; where the scale is another and no spread is recorded, every gain that shows counts). A share that only the
+    mean length tells is softened by every gain.
 
     Where no share is recorded, the mean length over 10 rows tells it: from 95 % of the declared limit, of a largest
-    length that stands still, or of the longest mean where that is a multiple of 32 or 50, has come three times and
-    other means are broken numbers, nearly all are cut (2r - 1 at a share r of the limit). A mean length that has stood
-    exactly at its own maximum for 10 rows, above 16 tokens, is the limit, and everything is cut; where the longest
-    response is recorded, two rows on which it is the mean as well, and the same, are enough. It clears after 5 rows
-    below: the end of the run counts, not its start.
+    length that stands still, or of the longest mean where other means are broken numbers and that one has come three
+    times and is a multiple of 32 or 50, or has come on ten rows and a tenth of all, nearly all are cut (2r - 1 at a
+    share r of the limit). Of the last kind each row at exactly that length is cut, whatever the others are. A share
+    that is logged counts as 0 where even the longest response is below 95 % of the declared limit. A mean length that
+    has stood exactly at its own maximum for 10 rows, above 16 tokens, is the limit, and everything is cut; where the
+    longest response is recorded, two rows on which it is the mean as well, and the same, are enough. It clears after 5
+    rows below: the end of the run counts, not its start.
 
     ## Thresholds
     - `warn`: share of responses cut, 0 to 1, for a warning.
@@ -143,13 +130,17 @@ def truncation_excess(
     by_length = _by_length(
         response_length_mean, response_length_max, max_new_tokens, length, rows, short_tokens, limit_share
     )
-    share = where(isnan(cut_share), by_length, cut_share)
+    share = where(
+        isnan(cut_share), by_length, where(response_length_max < limit_share * max_new_tokens, 0.0, cut_share)
+    )
     so_far = total(share) / total(share == share)
     over_rows, lately = _level(share, rows), _level(share, 5)
     n = total(share == share)
     thrice = where(n < 5, total(share > warn), moving_sum(share > warn, 5)) >= 3
     often = (lately > warn) & (thrice | (total(share > bad) >= n))
     suffered = (lately > outcome_share) & (so_far > outcome_share)
+    paid = reward_gained & ~reward_fallen
+    costs = where(reward_mean == reward_mean, (lately > bad) | reward_fallen, True) & ~(paid & ~suffered)
     spread = total(reward_std) / total(reward_std == reward_std)
     spread = where(isnan(spread), where(reward_unit, 0.5, np.nan), spread)
     beyond_form = isnan(spread) | (reward_now - reward_first >= gain_deviations * spread)
@@ -162,16 +153,16 @@ def truncation_excess(
     one_value = best(reward_mean) <= lowest(reward_mean)
     mean = total(reward_mean) / total(reward_mean == reward_mean)
     rises = isnan(reward_shown) & (mean > baseline(reward_mean, 1))
-    tried = (lasted >= early_steps - 1) & suffered & (over_rows > outcome_share) & ~rises
-    hurt = ((reward_fallen | one_value) & (over_rows > bad)) | tried
+    tried = (lasted >= early_steps - 1) & suffered & (over_rows > outcome_share) & ~rises & ~isnan(cut_share)
+    hurt = (reward_fallen & (over_rows > bad)) | (one_value & (over_rows > outcome_share)) | tried
     return fires(
-        often & ~(reward_gained & (reward_solved | (over_rows <= bad) & ~reward_fallen)),
+        often & costs & ~(reward_gained & reward_solved) & ~(paid & isnan(cut_share)),
         "{cut:.0%} of the responses are cut at the length limit{by_length}.",
         info=often,
         error=hurt & often & (reward_mean == reward_mean) & ~better & stays,
         hold=(1, 1),
         suffered=suffered,
-        onset=began(often, share > warn, step),
+        onset=where(total(share > warn) == n, baseline(step, 1), began(often, share > warn, step)),
         by_length=words(_by, where(isnan(cut_share), length, np.nan)),
         cut=lately,
     )
@@ -192,13 +183,14 @@ def _by_length(
     """
     stands = moving_min(mean, rows) == moving_max(mean, rows)
     limit = fmax(limit, where(moving_min(longest, rows) == moving_max(longest, rows), longest, np.nan))
-    limit = fmax(limit, fold(_met, _Met, mean))
+    met = fold(_met, _Met, mean)
+    limit, piled = fmax(limit, abs(met)), -met
     filled = where(limit > short, length / limit, np.nan)
     n = total(mean == mean)
     alike = (n > 1) & (total(mean >= longest) == n) & (best(mean) == lowest(mean)) & (mean > short)
     longest = where(isnan(longest), best(mean), longest)
     at_own_top = stands & (mean >= longest) & (longest > short)
-    none = where(n < rows, np.nan, 0.0)
+    none = where(n < rows, np.nan, where(mean == piled, 1.0, 0.0))
     return where((filled >= full) & (filled <= 1), 2 * filled - 1, where(at_own_top | alike, 1.0, none))
 
 
@@ -208,10 +200,12 @@ class _Met(NamedTuple):
     longest: float = 0.0
     times: int = 0
     broken: int = 0
+    rows: int = 0
 
 
 def _met(state: _Met, mean: float) -> tuple[_Met, float]:
-    """The limit, where the mean length has met it: one that people set, and the longest again and again. NaN before.
+    """The limit, where the mean length has met it: one that people set, and the longest again and again. NaN before;
+    below 0 where it has been met so often that each row at exactly this length counts as cut.
 
     Where other means are broken numbers, only responses that are all equally long have one that is whole so often; and
     a policy that has come to answer in one form is so long at no such number.
@@ -219,9 +213,11 @@ def _met(state: _Met, mean: float) -> tuple[_Met, float]:
     if mean == mean:
         longest = max(state.longest, mean)
         times = state.times if longest == state.longest else 0
-        state = _Met(longest, times + (mean == longest), state.broken + (mean % 1 != 0))
-    met = state.times >= MET and any(state.longest % each == 0 for each in SET_BY) and state.broken
-    return state, state.longest if met else math.nan
+        state = _Met(longest, times + (mean == longest), state.broken + (mean % 1 != 0), state.rows + 1)
+    round_number = state.times >= MET and any(state.longest % each == 0 for each in SET_BY)
+    piled = state.times >= max(PILE, PILED * state.rows)
+    limit = -state.longest if piled else state.longest
+    return state, limit if (round_number or piled) and state.broken else math.nan
 
 
 def _by(length: float) -> str:

@@ -1,8 +1,6 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.diagnosis.lab_results import of_lab
-from grpo_doctor.diagnosis.remedies import remedy
 
 
 @probe(
@@ -10,16 +8,6 @@ from grpo_doctor.diagnosis.remedies import remedy
     kind="defect",
     severity="critical",
     explains=("RAT003", "RAT004", "RAT007", "KL006", "GEN004", "ENT006", "ENT011"),
-    remedies=(
-        remedy(
-            "pass-attention-mask",
-            "Give the model the attention mask, and position ids that count real tokens",
-            by_hand="position_ids = attention_mask.cumsum(-1).sub(1).clamp(min=0)\n"
-            "model(input_ids, attention_mask=attention_mask, position_ids=position_ids)",
-            evidence=of_lab("attention-mask-ignored"),
-            source="huggingface/trl#2708, OpenRLHF#217",
-        ),
-    ),
 )
 def attention_or_position_ids_missing(
     render: Any,

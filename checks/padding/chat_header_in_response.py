@@ -1,7 +1,6 @@
 from typing import Any
 
-from grpo_doctor import Fires, Rival, check, fires, probe, probes
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, check, fires, probe, probes
 from grpo_doctor.series import Column, moving_mean
 
 
@@ -10,24 +9,6 @@ from grpo_doctor.series import Column, moving_mean
     kind="defect",
     severity="warning",
     explains=("DIV004",),
-    rivals=(
-        Rival(
-            "the response is cut out at the wrong place",
-            "then the scored text differs from the sampled ids",
-            "reward_recomputed_gap; the probe PAD001",
-        ),
-        Rival(
-            "generation does not stop at the end of the turn",
-            "the model writes the next speaker's header",
-            "what stands before the header: an end of turn (TOK004)",
-        ),
-        Rival(
-            "a policy that has become random",
-            "template tokens are then as likely as any",
-            "entropy on the same rows",
-        ),
-    ),
-    remedies=("complete-eos-set", "slice-at-padded-width"),
     invalidates=("rewards of responses that hold template tokens, since step {onset}",),
 )
 def chat_header_in_response(chat_header_rate: Column, *, rows: int = 5, warn: float = 0.02, bad: float = 0.05) -> Fires:
@@ -65,20 +46,7 @@ def chat_header_in_response(chat_header_rate: Column, *, rows: int = 5, warn: fl
     )
 
 
-@probe(
-    "PAD005",
-    severity="warning",
-    remedies=(
-        remedy(
-            "open-the-answer",
-            "Open the policy's turn in the prompt",
-            by_hand="tokenizer.apply_chat_template(messages, add_generation_prompt=True)",
-            evidence="the header is neither the prompt's nor the answer's: a format reward that is anchored at the "
-            "beginning of the response fails",
-            source="Hugging Face transformers docs, Chat templates, add_generation_prompt",
-        ),
-    ),
-)
+@probe("PAD005", severity="warning")
 def probe_header(render: Any, tokenizer: Any, prompts: Any = None) -> Fires | None:
     """## What this certifies, and what it does not
     It certifies that a prompt does not end where the user's turn is closed. It does not certify that what opens the

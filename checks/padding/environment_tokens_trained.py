@@ -1,27 +1,9 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.diagnosis.remedies import remedy
 
 
-@probe(
-    "PAD006",
-    kind="defect",
-    severity="critical",
-    explains=("PAD002", "GEN005", "RAT007"),
-    remedies=(
-        remedy(
-            "mask-what-was-not-generated",
-            "Keep a mask beside the ids of a conversation: 1 on what was generated, 0 on what was appended",
-            by_hand="ids += answer; mask += [1] * len(answer)\n"
-            "ids += tool_output; mask += [0] * len(tool_output)   # template tokens between turns too",
-            trl="return env_mask from rollout_func: 1 on the model's tokens, 0 on the environment's",
-            verl="response_mask of the agent loop: 1 for generated tokens, 0 for tool responses",
-            evidence="a tool's words have no log-probability under the policy: trained, they are imitated",
-            source="huggingface/trl docs, OpenEnv integration; verl docs, agent loop",
-        ),
-    ),
-)
+@probe("PAD006", kind="defect", severity="critical", explains=("PAD002", "GEN005", "RAT007"))
 def environment_tokens_trained(
     model: Any, tokenizer: Any, env_mask: Any = None, tool_mask: Any = None, turns: Any = None, prompts: Any = None
 ) -> Fires | None:

@@ -1,6 +1,6 @@
 from typing import Any
 
-from grpo_doctor import Fires, Rival, check, fires, probe, probes
+from grpo_doctor import Fires, check, fires, probe, probes
 from grpo_doctor.series import Column
 
 
@@ -14,19 +14,6 @@ from grpo_doctor.series import Column
         "raise-group-size": "the rewards are those of other text; no group size mends that",
         "filter-dead-groups": "groups tie because the wrong text is scored",
     },
-    rivals=(
-        Rival(
-            "a policy that writes template tokens itself",
-            "then the text recomputed from the response ids holds them too, and the scores agree",
-            "reward_recomputed_gap, or the probe PAD001 with canary ids",
-        ),
-        Rival(
-            "post-processing of the text before scoring",
-            "a strip, a repair or a default changes the verdict without template tokens",
-            "GEN005: the gap without template tokens",
-        ),
-    ),
-    remedies=("slice-at-padded-width",),
     invalidates=(
         "rewards since step {onset}: most were given to other text than the policy wrote",
         "checkpoints since step {onset}",

@@ -1,8 +1,6 @@
 from typing import Any
 
-from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
-from grpo_doctor.diagnosis.lab_results import of_lab
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, any_of, check, fires, probe, probes
 from grpo_doctor.series import Column, isnan, where
 
 
@@ -12,36 +10,6 @@ from grpo_doctor.series import Column, isnan, where
     severity="error",
     confidence="high",
     explains=("STL001", "KL001", "REW009", "REW015", "DIV004", "GRD002", "LEN002", "LEN003"),
-    rivals=(
-        Rival(
-            "a mask by token identity",
-            "with pad == eos the end of every response is left out: one token a response, none of the prompt",
-            "the probe PAD003; response tokens outside the mask per response",
-        ),
-        Rival(
-            "cut responses that are masked on purpose",
-            "the overlong filter leaves whole responses out",
-            "the setting (TRL mask_truncated_completions) and the share of cut responses",
-        ),
-        Rival(
-            "a shift by one",
-            "logits at t predict the token at t+1; a mask in the other coordinates misses one token at each end",
-            "prompt tokens inside and response tokens outside, equal in number",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "mask-by-position",
-            "Build the mask from positions, and shift it with the labels",
-            by_hand="width = prompt_ids.shape[1]; mask = position >= width, up to and with the first end token; "
-            "logp = logits[:, :-1].log_softmax(-1).gather(-1, ids[:, 1:, None]); loss uses mask[:, 1:]",
-            trl="GRPOTrainer builds completion_mask from the first EOS; a subclass must hand it on unchanged",
-            verl="response_mask from compute_response_mask; leave attention_mask of the prompt out",
-            openrlhf="action_mask of the experience maker, unchanged",
-            evidence=of_lab("mask-assumes-right-padding"),
-            source="trl#6357, trl PR#4970; BoBaCai/grpo-dual",
-        ),
-    ),
     invalidates=("checkpoints since step {onset}: other tokens than the response were trained",),
 )
 def loss_mask_misaligned(
@@ -90,17 +58,6 @@ def loss_mask_misaligned(
     "PAD002",
     severity="critical",
     explains=("LEN002", "LEN003", "KL001", "ENT006", "ENT011", "GRD006", "GEN004", "RAT007"),
-    remedies=(
-        remedy(
-            "mask-of-labels",
-            "Train exactly the response tokens, the first one and the EOS included",
-            by_hand="labels = ids[:, 1:]                       # logits[:, t] predicts ids[:, t + 1]\n"
-            "mask = torch.zeros_like(labels)\n"
-            "mask[i, T - 1 - n : T - 1] = 1            # a response of n tokens, flush right, EOS counted in n",
-            evidence=of_lab("off-by-one-labels"),
-            source="BoBaCai/grpo-dual, bug 5; grpo-dual a07af9a",
-        ),
-    ),
 )
 def probe_mask(
     mask: Any,

@@ -1,26 +1,9 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.diagnosis.lab_results import of_lab
-from grpo_doctor.diagnosis.remedies import remedy
 
 
-@probe(
-    "PAD003",
-    kind="defect",
-    severity="error",
-    explains=("PAD002", "LEN002", "LEN003"),
-    remedies=(
-        remedy(
-            "mask-from-lengths",
-            "Build masks from lengths, never from `id != pad`",
-            by_hand="mask = torch.arange(R)[None] < lengths[:, None]   # lengths count the EOS",
-            trl="nothing to do: the completion mask ends with the first EOS; a mask by pad id was reverted (#4970)",
-            evidence=of_lab("mask-by-token-identity"),
-            source="huggingface/trl#4970",
-        ),
-    ),
-)
+@probe("PAD003", kind="defect", severity="error", explains=("PAD002", "LEN002", "LEN003"))
 def mask_from_token_identity(
     mask: Any, render: Any, tokenizer: Any, model: Any = None, prompts: Any = None
 ) -> Fires | None:

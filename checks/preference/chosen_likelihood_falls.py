@@ -1,47 +1,11 @@
 import math
 from typing import Any
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, latest, lowest, maximum, noise, recent_mean, total, words
 
 
-@check(
-    "PRF003",
-    severity="warning",
-    confidence="medium",
-    run_types=("preference",),
-    rivals=(
-        Rival(
-            "the two responses of a pair are nearly the same",
-            "what lowers the one lowers the other; pairs with a small edit distance suffer most",
-            "the edit distance within pairs; the same run without the closest tenth",
-        ),
-        Rival(
-            "the steps are too large",
-            "the policy leaves its reference on both sides at once",
-            "the same run at a tenth of the learning rate",
-        ),
-        Rival(
-            "the batches differ in length",
-            "log-probabilities are sums over tokens",
-            "the chosen reward, which is relative to the reference, or log-probabilities by token",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "hold-the-chosen-likelihood",
-            "Keep the chosen responses likely: smaller steps, or a term that holds them",
-            trl="learning_rate / 10; rpo_alpha=1.0 in DPOConfig adds their negative log-likelihood",
-            openrlhf="--nll_loss_coef 0.05, and --learning_rate / 10",
-            by_hand="loss = dpo_loss + 1.0 * nll_of_chosen; or DPO-positive: subtract "
-            "lambda * max(0, ref_chosen_logp - chosen_logp) within the sigmoid",
-            evidence="Smaug: DPO lowers the likelihood of preferred answers that differ in few tokens; DPO-positive "
-            "does not",
-            source="arXiv 2402.13228; arXiv 2410.08847; LLaMA-Factory pref_ftx",
-        ),
-    ),
-)
+@check("PRF003", severity="warning", confidence="medium", run_types=("preference",))
 def chosen_likelihood_falls(
     known: Column = any_of("chosen_reward", "chosen_logp"),
     chosen_reward: Column = None,

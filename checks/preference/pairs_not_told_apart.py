@@ -1,48 +1,18 @@
 import math
 from typing import Any
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, best, isnan, latest, noise, previous, recent_mean, total, where, words
 
 
 @check(
     "PRF002",
+    vital=True,
     kind="outcome",
     severity="warning",
     confidence="medium",
     run_types=("preference",),
     explains=("SUP001",),
-    rivals=(
-        Rival(
-            "the learning rate is too low",
-            "margins grow, but by less than a hundredth in the whole run",
-            "the largest |margin|; the same run at ten times the rate",
-        ),
-        Rival(
-            "the policy is its own reference",
-            "one module stands for both, so every margin is exactly 0",
-            "rewards/chosen before and after an update: they must differ",
-        ),
-        Rival(
-            "no token of the responses is scored",
-            "the template or the limit leaves only the prompt, so the log-probabilities are exactly 0",
-            "logps/chosen and logps/rejected; the labels of one batch",
-        ),
-        Rival("chosen and rejected are alike", "the pairs hold the same text or random labels", "read five pairs"),
-    ),
-    remedies=(
-        remedy(
-            "prove-the-pairs",
-            "Prove that the pairs, their labels and the step reach the policy",
-            trl="print one batch (chosen_input_ids, chosen_labels); log logps/chosen and rewards/margins; then "
-            "learning_rate=5e-7 to 5e-6 (full) or 5e-5 (LoRA), beta=0.1",
-            by_hand="compare the policy's and the reference's log-probabilities after ten updates; labels other than "
-            "-100 must be left in both responses",
-            evidence="none of its own",
-            source="Yifan-Song793/ETO#14; TRL's documentation of DPOTrainer",
-        ),
-    ),
 )
 def pairs_not_told_apart(
     step: Column,

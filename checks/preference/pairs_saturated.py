@@ -1,45 +1,10 @@
 from typing import Any
 
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, baseline, latest, moving_mean, row, total, words
 
 
-@check(
-    "PRF001",
-    severity="info",
-    confidence="medium",
-    run_types=("preference",),
-    rivals=(
-        Rival(
-            "the pairs differ in something other than quality",
-            "length, a template, a refusal or a generator's habit gives the rejected response away",
-            "read five pairs; the accuracy of a rule such as 'the longer one'",
-        ),
-        Rival(
-            "the steps are too large",
-            "margins of 20 after a dozen updates are memory, not preference",
-            "the same run at a tenth of the learning rate",
-        ),
-        Rival(
-            "the pairs come again and again",
-            "several epochs over few pairs",
-            "accuracy and margin on pairs that were never trained on",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "stop-when-pairs-are-told-apart",
-            "Stop where the held-out accuracy stands, and take harder pairs or smaller steps",
-            trl="learning_rate=5e-7 (full) or 5e-6 (LoRA), num_train_epochs=1, eval_strategy='steps', "
-            "load_best_model_at_end=True; loss_type='ipo' has no end to run to",
-            openrlhf="--learning_rate 5e-7 --max_epochs 1",
-            by_hand="hold out 5 % of the pairs, log their accuracy and margin, and keep the checkpoint that is best",
-            evidence="none of its own: on pairs that one side always wins DPO has no finite optimum, whatever beta is",
-            source="arXiv 2310.12036, section 4.2 (IPO: where DPO overfits)",
-        ),
-    ),
-)
+@check("PRF001", vital=True, severity="info", confidence="medium", run_types=("preference",))
 def pairs_saturated(
     loss: Column,
     grad_norm: Column = None,

@@ -1,5 +1,4 @@
-from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, is_any, maximum
 
 
@@ -9,35 +8,6 @@ from grpo_doctor.series import Column, baseline, is_any, maximum
     severity="warning",
     confidence="medium",
     run_types=("preference",),
-    rivals=(
-        Rival(
-            "a reference without the supervised adapter",
-            "with LoRA the reference is the base model: what a supervised stage left in the adapter is switched off",
-            "merge the supervised adapter first: the rewards of the first step must be 0",
-        ),
-        Rival(
-            "another model, or another template, is the reference",
-            "the policy starts from other weights, or scores other tokens",
-            "hash both state dicts; compare the ids that each of them gets",
-        ),
-        Rival(
-            "a row over many updates",
-            "a log that averages a hundred steps at a high rate has moved before its first row",
-            "logging_steps=1 for the first ten steps",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "begin-at-the-reference",
-            "Let the reference be the policy that the run begins with",
-            trl="merge the supervised adapter (model.merge_and_unload()) before DPOTrainer, or load it twice and set "
-            "model_adapter_name and ref_adapter_name; logging_steps=1 until the first loss is 0.6931",
-            openrlhf="--ref_pretrain the same path as --pretrain",
-            by_hand="before any update: (policy_logp - ref_logp).abs().max() must be 0",
-            evidence="none of its own",
-            source="TRL, docs/source/dpo_trainer.md: reference model considerations with PEFT",
-        ),
-    ),
     invalidates=("rewards, margins and the pull of beta: they count from a model that the run did not start from",),
 )
 def policy_begins_apart(

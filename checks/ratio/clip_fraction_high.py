@@ -1,34 +1,8 @@
-from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, is_any, moving_mean
 
 
-@check(
-    "RAT001",
-    severity="warning",
-    explains=("RAT005",),
-    rivals=(
-        Rival(
-            "old and new log-probabilities disagree before any update",
-            "dropout, another temperature or another engine clip tokens that never moved",
-            "ratio_first_minibatch: not 0 before the first step (RAT003, RAT004)",
-        ),
-        Rival("sequence-level ratios", "GSPO clips two orders of magnitude more tokens", "importance_sampling_level"),
-    ),
-    remedies=(
-        remedy(
-            "fewer-updates-per-rollout",
-            "Make fewer or smaller updates on each rollout",
-            trl="num_iterations=1; steps_per_generation = gradient_accumulation_steps",
-            verl="actor_rollout_ref.actor.ppo_epochs=1; ppo_mini_batch_size = data.train_batch_size",
-            openrlhf="--train.max_epochs 1; --train.batch_size = --rollout.batch_size",
-            by_hand="one optimizer step per rollout, then sample again",
-            evidence="2 passes of 8 minibatches: 75 % with 5 % of the tokens clipped; 16 passes: collapse",
-            source="ShibukiZero/assignment5-alignment, broad_e2_tb32 against broad_e16_tb256",
-        ),
-        "lower-learning-rate",
-    ),
-)
+@check("RAT001", severity="warning", explains=("RAT005",))
 def clip_fraction_high(
     clip_fraction: Column,
     advantage_std: Column = None,

@@ -1,38 +1,8 @@
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, previous
 
 
-@check(
-    "RAT008",
-    kind="defect",
-    severity="warning",
-    confidence="medium",
-    explains=("GRD003", "STL001"),
-    rivals=(
-        Rival(
-            "generator and trainer really disagree",
-            "then each token differs too, and the weight only says so",
-            "the mean difference of the log-probabilities (RAT004)",
-        ),
-        Rival(
-            "weights above the cap are masked",
-            "a mask sets the weight of whole responses to 0, so the mean over all of them falls",
-            "the share of responses beyond the cap",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "weight-per-token",
-            "Take the weight per token, or the mean over the response instead of the sum",
-            trl='vllm_importance_sampling_mode="token_truncate"',
-            verl="algorithm.rollout_correction.rollout_is=token",
-            by_hand="w = ((logp_trainer - logp_generator) * mask).sum(-1) / mask.sum(-1); w = w.exp().clamp(max=2)",
-            evidence="NVIDIA-NeMo/RL#2269: mean weight 0.0596 with the sum over the response, 0.9999 per token",
-            source="NVIDIA-NeMo/RL#2269; huggingface/trl#5814",
-        ),
-    ),
-)
+@check("RAT008", kind="defect", severity="warning", confidence="medium", explains=("GRD003", "STL001"))
 def importance_weight_off_one(
     rollout_weight_mean: Column,
     rollout_gap: Column,

@@ -1,17 +1,8 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, moving_median
 
 
-@check(
-    "RAT005",
-    severity="warning",
-    explains=("GRD002",),
-    rivals=(
-        Rival("a mean over sequences", "products of token ratios leave 0.5 to 2 quickly", "how the log averages"),
-        Rival("stale rollouts", "many updates or a long queue since sampling", "updates per rollout (RAT006)"),
-    ),
-    remedies=("correct-rollout-mismatch",),
-)
+@check("RAT005", severity="warning", explains=("GRD002",))
 def is_weight_degenerate(
     ratio_mean: Column,
     ratio_max: Column = None,

@@ -1,44 +1,10 @@
 from typing import Any
 
-from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, any_of, check, fires, probe, probes
 from grpo_doctor.series import Column, words
 
 
-@check(
-    "RAT003",
-    kind="defect",
-    severity="warning",
-    confidence="medium",
-    explains=("RAT001", "RAT005"),
-    rivals=(
-        Rival("dropout", "two forward passes in train mode never agree", "disable_dropout=True: the gap is 0"),
-        Rival(
-            "old log-probabilities from the generator",
-            "another engine, precision, temperature or processor",
-            "rollout_mismatch_kl; recompute the old log-probabilities with the trainer",
-        ),
-        Rival(
-            "micro batches of another size",
-            "the order of sums in a kernel depends on the batch, and unlikely tokens feel it",
-            "the same micro batch size for both passes: the gap is 0",
-        ),
-        Rival("another mask or padding", "positions shifted between the two passes", "probe padding-invariance"),
-    ),
-    remedies=(
-        remedy(
-            "recompute-old-logprobs",
-            "Take the old log-probabilities from the trainer itself, without dropout",
-            trl="disable_dropout=True; num_iterations=1 makes old = new.detach() exactly",
-            verl="actor_rollout_ref.rollout.calculate_log_probs=True with algorithm.rollout_correction; dropout 0",
-            openrlhf="leave the actor's own forward pass for old log-probabilities; dropout 0",
-            by_hand="model.eval() for both passes (or dropout 0), same temperature, same attention_mask, same dtype",
-            evidence="exactly 1 in TRL when old = new.detach(); KL at step 1 was dropout in huggingface/trl#3500",
-            source="TRL source; huggingface/trl#3500",
-        ),
-        "correct-rollout-mismatch",
-    ),
-)
+@check("RAT003", kind="defect", severity="warning", confidence="medium", explains=("RAT001", "RAT005"))
 def ratio_not_one_at_first_minibatch(
     known: Column = any_of("ratio_first_minibatch", "clip_fraction"),
     ratio_first_minibatch: Column = None,

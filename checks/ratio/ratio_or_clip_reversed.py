@@ -2,32 +2,12 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.diagnosis.remedies import remedy
 
 FAR = 0.5
 """Log-ratio at which the clip is tried: a ratio of 1.65 or 0.61, beyond usual bounds and within a dual clip of 3."""
 
 
-@probe(
-    "RAT007",
-    kind="defect",
-    severity="critical",
-    explains=("RAT001", "STL001", "GRD006"),
-    remedies=(
-        remedy(
-            "pessimistic-clip",
-            "Divide new by old, and take the smaller of the two objectives, with the sign of the advantage inside",
-            trl="leave GRPOTrainer's loss as it is; epsilon and epsilon_high are the bounds",
-            verl="actor_rollout_ref.actor.clip_ratio_low and clip_ratio_high; policy_loss.loss_mode=vanilla",
-            openrlhf="--actor.eps_clip_low_high 0.2 0.28",
-            by_hand="ratio = (new_logp - old_logp.detach()).exp()\n"
-            "bounded = ratio.clamp(1 - eps_low, 1 + eps_high)\n"
-            "loss = -torch.min(ratio * A, bounded * A)      # or torch.max(-ratio * A, -bounded * A)",
-            evidence="at A > 0 and a ratio of 0.61 the gradient is -0.61 A with min, and 0 with max",
-            source="derived; Schulman et al. 2017 (arXiv 1707.06347), equation 7",
-        ),
-    ),
-)
+@probe("RAT007", kind="defect", severity="critical", explains=("RAT001", "STL001", "GRD006"))
 def ratio_or_clip_reversed(
     loss: Any = None,
     objective: Any = None,

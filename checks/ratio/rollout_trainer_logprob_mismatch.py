@@ -1,4 +1,4 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, baseline, isnan, moving_median, previous, where, words
 
 
@@ -8,24 +8,6 @@ from grpo_doctor.series import Column, baseline, isnan, moving_median, previous,
     severity="warning",
     confidence="medium",
     explains=("RAT003", "RAT005", "RAT008", "KL001", "GRD002"),
-    rivals=(
-        Rival(
-            "generation in train mode, stale weights, or another prompt",
-            "the raw logits of generator and trainer differ",
-            "rollout_mismatch_raw_kl above 2e-3 (GEN001, GEN002, GEN005)",
-        ),
-        Rival(
-            "processors or temperature",
-            "penalties, top-k, top-p, min_new_tokens or T that the loss does not know",
-            "rollout_mismatch_raw_kl below 2e-3 while the final scores disagree (GEN004)",
-        ),
-        Rival(
-            "precision of two engines",
-            "bf16 kernels differ by about 1e-3 with nothing broken",
-            "the same batch in float32: below 1e-8",
-        ),
-    ),
-    remedies=("correct-rollout-mismatch",),
     invalidates=("updates since step {onset}: they were computed for tokens of another distribution",),
 )
 def rollout_trainer_logprob_mismatch(

@@ -2,12 +2,7 @@ from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, isnan, previous, where, words
 
 
-@check(
-    "RAT006",
-    severity="warning",
-    explains=("RAT001", "RAT005"),
-    remedies=("correct-rollout-mismatch", "lower-learning-rate"),
-)
+@check("RAT006", severity="warning", explains=("RAT001", "RAT005"))
 def staleness_excess(
     step: Column,
     known: Column = any_of("staleness", "optimizer_step", "settings.num_iterations", "settings.async_level"),

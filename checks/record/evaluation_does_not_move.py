@@ -1,8 +1,7 @@
 import math
 from typing import Any
 
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, fold
 
 
@@ -15,30 +14,7 @@ def same(state: tuple[float, int], score: Any) -> tuple[tuple[float, int], float
     return (first, times), float(max(times, 0))
 
 
-@check(
-    "REC004",
-    severity="warning",
-    confidence="medium",
-    rivals=(
-        Rival(
-            "the evaluation reads other weights",
-            "an adapter that is not merged when it is saved, or an engine that was not synchronised",
-            "log-probabilities of one prompt under the evaluated and the trained weights",
-        ),
-        Rival("nothing is trained", "the weights do not move", "the gradient norm, the KL (STL004, KL003)"),
-        Rival("a handful of prompts", "few right answers repeat themselves", "how many prompts are scored"),
-    ),
-    remedies=(
-        remedy(
-            "evaluate-the-trained-weights",
-            "Prove that the evaluation scores the weights that were trained",
-            by_hand="model = model.merge_and_unload() before saving; compare a hash of the weights on both sides",
-            trl="trainer.save_model() saves the adapter alone: load it on the base model for the evaluation",
-            evidence="the scores of an unmerged adapter are those of the base model",
-            source="PrimeIntellect-ai/prime-rl#1456",
-        ),
-    ),
-)
+@check("REC004", vital=True, severity="warning", confidence="medium")
 def evaluation_does_not_move(eval_score: Column, reward_gained: Column, *, equal_scores: int = 4) -> Fires:
     """The held-out score is exactly the same number at every evaluation while the run learns.
 

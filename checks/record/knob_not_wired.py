@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grpo_doctor import Fires, Rival, across, fires
+from grpo_doctor import Fires, across, fires
 
 if TYPE_CHECKING:
     from grpo_doctor.compare import Comparison
@@ -11,30 +11,7 @@ OF_RESPONSES = ("advantage_std", "reward_mean", "reward_std", "response_length_m
 """Metrics of the responses, which no run repeats to the last digit."""
 
 
-@across(
-    "REC003",
-    kind="defect",
-    severity="warning",
-    confidence="medium",
-    rivals=(
-        Rival(
-            "the same run twice",
-            "a copied log, or a checkpoint that was evaluated under another name",
-            "the paths, dates and hashes of both logs and checkpoints",
-        ),
-        Rival(
-            "nothing moves at all",
-            "where no weight changes, no setting of the update can show",
-            "the gradient norm, the KL and the weights of both runs (compare --weights)",
-        ),
-        Rival(
-            "a change too small to matter",
-            "a difference below the precision of the weights is rounded away",
-            "the same comparison with the setting changed tenfold",
-        ),
-    ),
-    remedies=("print-the-effective-setting",),
-)
+@across("REC003", kind="defect", severity="warning", confidence="medium")
 def knob_not_wired(found: Comparison, *, places: int = 3) -> Fires | None:
     """A setting was changed, and the metrics are the same numbers as before.
 

@@ -1,29 +1,23 @@
 import math
 
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.series import Column, baseline, isnan, latest, moving_mean, previous, row, total, where
-
-
-@check(
-    "REW014",
-    kind="outcome",
-    severity="warning",
-    confidence="high",
-    explains=("STL001", "GRD003"),
-    rivals=(
-        Rival(
-            "the batch is a single prompt",
-            "one group of few responses ties often where the prompt is easy or hopeless",
-            "the spread over the prompts of a larger batch; the rewards of one prompt at K = 64",
-        ),
-        Rival(
-            "the spread is logged over another set",
-            "of the means of groups, or on one process alone",
-            "reward_std against the rewards of one step by hand",
-        ),
-    ),
-    remedies=("filter-dead-groups", "raise-group-size"),
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.series import (
+    Column,
+    baseline,
+    best,
+    isnan,
+    latest,
+    lowest,
+    moving_mean,
+    previous,
+    row,
+    total,
+    where,
+    words,
 )
+
+
+@check("REW014", vital=True, kind="outcome", severity="warning", confidence="high", explains=("STL001", "GRD003"))
 def batches_mostly_equal(
     reward_mean: Column,
     step: Column,
@@ -38,6 +32,8 @@ def batches_mostly_equal(
     rows: int = 10,
     mostly_share: float = 0.8,
     alike_share: float = 0.5,
+    pinned_share: float = 0.4,
+    many: int = 100,
 ) -> Fires:
     """On most steps all rewards of the batch are equal, at whatever level, so most steps teach nothing.
 
@@ -46,11 +42,14 @@ def batches_mostly_equal(
     and of the last ten, in a log that counts no equal groups (ADV003 judges those), while the
     reward has neither gained nor is near its top (`series.trajectory`). Half of the rewards are enough where the
     batches without spread have all the same reward and the same mean length too: prompts differ from step to step, so
-    that is one answer to all of them.
+    that is one answer to all of them. Two in five are enough where they have all the same penalty, below 0.
 
     ## Thresholds
     - `rows`: last rewards of which as many must be without spread; twice as many must be recorded.
     - `mostly_share`: share of batches without spread, 0 to 1, from which rewards are mostly equal.
+    - `pinned_share`: the same, where those batches have all one and the same reward below 0.
+    - `many`: rewards from which batches that are mostly equal are an error: so many have taught next to nothing (a
+      constant one is REW001's to judge).
     - `alike_share`: the same, where reward and length do not differ between those batches either.
 
     ## Why it matters
@@ -70,17 +69,28 @@ def batches_mostly_equal(
     """
     spread = where(isnan(reward_std), reward_max - reward_min, reward_std)
     tied, n = spread <= 1e-6, row(reward_mean)
+    level = best(where(tied, reward_mean, math.nan))
     paid, long = (previous(latest(where(tied, of, math.nan))) for of in (reward_mean, response_length_mean))
-    alike = total(tied & (reward_mean == paid) & (response_length_mean == long)) + 1
-    share = where(alike >= total(tied), alike_share, mostly_share)
+    same = tied & (reward_mean == paid)
+    alike, pinned = total(same & (response_length_mean == long)) + 1, total(same) + 1
+    alike, pinned = alike >= total(tied), (pinned >= total(tied)) & (level < 0)
+    share = where(alike, alike_share, where(pinned, pinned_share, mostly_share))
     often = (moving_mean(tied, rows) >= share) & (total(tied) >= share * n)
+    idle = often & (total(dead_share == dead_share) < 1) & ~(reward_gained | reward_solved)
     return fires(
-        often & (n >= 2 * rows) & (total(dead_share == dead_share) < 1) & ~(reward_gained | reward_solved),
-        "All rewards of a batch have been equal on {tied:.0f} of {rows:.0f} rows: those teach nothing{what}.",
+        idle & (n >= 2 * rows),
+        "All rewards of a batch were equal on {tied:.0f} of {rows:.0f} rows, which teach nothing{what}.",
+        error=idle & (n >= many) & (share >= mostly_share) & (best(reward_mean) > lowest(reward_mean)),
         hold=(1, 1),
         clear=2 * rows,
         onset=baseline(step, 1),
-        what=where(share < mostly_share, ", each time the same reward for the same length", ""),
+        what=words(_alike, alike, pinned, level),
         tied=total(tied),
         rows=n,
     )
+
+
+def _alike(alike: bool, pinned: bool, reward: float) -> str:
+    if alike:
+        return ", each time the same reward for the same length"
+    return f", each time with a reward of {reward:.3g}" if pinned else ""

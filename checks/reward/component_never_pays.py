@@ -2,7 +2,7 @@ import math
 from functools import partial
 from typing import Any
 
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, fold, row, where, words
 from grpo_doctor.series.reward_components import of_form, of_success
 from grpo_doctor.series.trajectory import Parts, named
@@ -38,25 +38,7 @@ def never_right(state: Firsts, components: Any) -> tuple[Firsts, float]:
     return frozenset(firsts.items()), next(places, math.nan)
 
 
-@check(
-    "REW011",
-    kind="outcome",
-    severity="warning",
-    confidence="medium",
-    rivals=(
-        Rival(
-            "the component is a penalty or a bonus that is rightly never given",
-            "its name does not say so",
-            "the function's own code: whether 0 is its best value",
-        ),
-        Rival(
-            "the answers are never found",
-            "the extraction of this reward function reads the wrong part of the text",
-            "score one right answer by hand: the component must pay",
-        ),
-    ),
-    remedies=("pay-what-is-meant",),
-)
+@check("REW011", kind="outcome", severity="warning", confidence="medium")
 def component_never_pays(
     reward_gained: Column,
     reward_now: Column,

@@ -1,4 +1,4 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, baseline, latest, moving_min, words
 
 
@@ -8,19 +8,6 @@ from grpo_doctor.series import Column, baseline, latest, moving_min, words
     severity="warning",
     confidence="medium",
     explains=("REW015", "STL001"),
-    rivals=(
-        Rival(
-            "the perplexity is of general text",
-            "a policy that becomes good at one task becomes worse at texts of another kind",
-            "the perplexity of the policy's own responses under the reference",
-        ),
-        Rival(
-            "the evaluation changed",
-            "other texts, another tokenizer or another context length from some step on",
-            "the perplexity of the start policy by today's evaluation",
-        ),
-    ),
-    remedies=("roll-back",),
     invalidates=("the reward as a measure of success since step {onset}",),
 )
 def evaluated_text_unlikely(

@@ -1,4 +1,4 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, fmin, lowest, maximum, total, where
 
 
@@ -7,14 +7,6 @@ from grpo_doctor.series import Column, fmin, lowest, maximum, total, where
     kind="defect",
     severity="error",
     confidence="medium",
-    rivals=(
-        Rival(
-            "invalid responses hold partial answers",
-            "a graded reward that pays for parts on purpose",
-            "the rewards of single invalid responses: partial credit differs between them, a fallback's does not",
-        ),
-    ),
-    remedies=("fail-invalid-responses",),
     invalidates=("the reward of every step with fallbacks",),
 )
 def fallback_rewarded(

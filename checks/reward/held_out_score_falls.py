@@ -1,4 +1,4 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, words
 
 
@@ -7,19 +7,6 @@ from grpo_doctor.series import Column, words
     kind="outcome",
     severity="warning",
     confidence="medium",
-    rivals=(
-        Rival(
-            "the evaluation changed",
-            "another set, another limit of tokens or another prompt from some step on",
-            "score the best and the last checkpoint once more by the same evaluation",
-        ),
-        Rival(
-            "the policy fits its training prompts",
-            "the training reward rises on prompts that come again and again",
-            "how often each prompt was seen (DAT002); the reward on fresh prompts",
-        ),
-    ),
-    remedies=("roll-back",),
     invalidates=("checkpoints saved since step {onset}",),
 )
 def held_out_score_falls(

@@ -1,33 +1,8 @@
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, moving_mean
 
 
-@check(
-    "REW004",
-    kind="defect",
-    severity="warning",
-    explains=("REW009", "REW015", "REW001", "STL001"),
-    rivals=(
-        Rival(
-            "the responses cannot be judged",
-            "garbage or truncated text makes the judge fail, so the policy is the cause",
-            "score the saved responses of a healthy step again: the judge must not fail on them",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "drop-failed-judgements",
-            "Leave out what could not be judged, and retry with a time-out",
-            trl="return None for that sample: GRPOTrainer leaves None out of the mean over reward functions",
-            verl="raise and retry in the reward function; sandbox_fusion with a time-out; mask the sample's response",
-            openrlhf="retry in the remote reward model; return NaN and mask it, never 0",
-            by_hand="retries with back-off; reward = nan, and leave the sample out of its group's mean and of the loss",
-            evidence="a failure scored 0 is a wrong label: it pushes away from the response with full force",
-            source="TRL GRPOTrainer docs, multi-task rewards",
-        ),
-    ),
-)
+@check("REW004", kind="defect", severity="warning", explains=("REW009", "REW015", "REW001", "STL001"))
 def judge_failures(judge_failure_rate: Column, *, rows: int = 10, warn: float = 0.02, bad: float = 0.10) -> Fires:
     """The judge could not score part of the responses.
 

@@ -1,36 +1,10 @@
 import numpy as np
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.diagnosis.lab_results import of_lab
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, best, gained, moving_mean, previous, row, sqrt, total, where, words
 
 
-@check(
-    "REW003",
-    severity="warning",
-    confidence="medium",
-    explains=("REW002", "LEN002"),
-    rivals=(
-        Rival(
-            "longer answers are better answers",
-            "reasoning that grows with success is healthy",
-            "the success rate at equal length: compare long and short responses of one prompt",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "pay-no-length",
-            "Take length out of the reward",
-            trl="drop length rewards; get_soft_overlong_punishment for the limit only; loss_type='dr_grpo' or 'dapo'",
-            verl="reward_model.reward_manager=dapo with overlong_buffer only; actor.loss_agg_mode=token-mean",
-            openrlhf="--reward.overlong_buffer_len with --reward.overlong_penalty_factor 1 only",
-            by_hand="subtract the least-squares effect of length within the group, or pay length only on right answers",
-            evidence=f"{of_lab('length-bonus')}; {of_lab('length-bonus', 'rolled-back')}",
-            source="fault `length-bonus` of the engine; arXiv 2310.03716",
-        ),
-    ),
-)
+@check("REW003", severity="warning", confidence="medium", explains=("REW002", "LEN002"))
 def length_or_format_driven_reward(
     reward_mean: Column,
     reward_gained: Column,

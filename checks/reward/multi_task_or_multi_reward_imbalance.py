@@ -1,8 +1,7 @@
 import math
 from typing import Any
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, best, fold, lowest, maximum, recent_mean, row, words
 from grpo_doctor.series.reward_components import of_form
 from grpo_doctor.series.trajectory import Parts, named
@@ -51,32 +50,7 @@ def _whole(rose: bool, first: float, now: float, level: float) -> str:
     return f"rose from {first:.3g} to {now:.3g}" if rose else f"as a whole stands at {level:.3g}"
 
 
-@check(
-    "REW007",
-    kind="outcome",
-    severity="warning",
-    confidence="medium",
-    rivals=(
-        Rival(
-            "the part is no part of the reward",
-            "a component that is only logged, with weight 0",
-            "the weights of the reward functions (REW002 looks at such components)",
-        ),
-        Rival("the mix of prompts changed", "fewer prompts of that task", "the number of prompts per task over time"),
-    ),
-    remedies=(
-        remedy(
-            "normalise-each-reward",
-            "Normalise each reward within its group before they are added",
-            trl='multi_objective_aggregation="normalize_then_sum", or other reward_weights',
-            verl="compute the group z-score per reward in a custom reward manager",
-            openrlhf="compute it in reward_func before the sum",
-            by_hand="A = sum(w * (r - r.mean(1, True)) / (r.std(1, keepdim=True) + 1e-4) for w, r in rewards)",
-            evidence="distinct reward vectors no longer map to equal advantages",
-            source="arXiv 2601.05242 (GDPO)",
-        ),
-    ),
-)
+@check("REW007", kind="outcome", severity="warning", confidence="medium")
 def multi_task_or_multi_reward_imbalance(
     reward_mean: Column,
     step: Column,

@@ -1,4 +1,4 @@
-from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, maximum, total, where
 
 
@@ -7,14 +7,6 @@ from grpo_doctor.series import Column, maximum, total, where
     kind="defect",
     severity="error",
     confidence="medium",
-    rivals=(
-        Rival(
-            "the metric is measured elsewhere",
-            "accuracy on a held-out set with another sampler, which is sound",
-            "compute the metric from the responses that the step recorded",
-        ),
-    ),
-    remedies=("fail-invalid-responses",),
     invalidates=("the success rate of every step with fallbacks",),
 )
 def outcome_hides_fallback(

@@ -1,5 +1,5 @@
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.series import Column, lowest
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.series import Column, lowest, where
 
 
 @check(
@@ -8,48 +8,38 @@ from grpo_doctor.series import Column, lowest
     severity="warning",
     confidence="medium",
     explains=("REW001", "ADV003", "ADV012", "STL001", "GRD003", "REW015"),
-    rivals=(
-        Rival(
-            "rollouts broken by the state of the generator",
-            "a lost KV cache, stale weights or a wrong prompt give garbage from weights that are sound",
-            "generate from the same checkpoint in eval mode with checkpointing off: the reward is back (GEN001)",
-        ),
-        Rival(
-            "the policy was destroyed",
-            "a non-finite or far too large update; entropy, length or truncation leave their range first",
-            "policy_movement_kl, grad_norm and entropy in the ten steps before the onset",
-        ),
-        Rival(
-            "the reward function or its judge failed",
-            "time-outs and parse errors counted as zero",
-            "score the saved responses of a step before the onset again: they must get their old reward (REW004)",
-        ),
-        Rival("the prompts became harder", "a curriculum or a new data shard", "evaluate both checkpoints on one set"),
-    ),
-    remedies=("roll-back", "lower-learning-rate"),
     invalidates=("checkpoints saved since step {onset}",),
 )
 def reward_collapse(
-    reward_mean: Column,
-    reward_fallen: Column,
-    reward_lost: Column,
-    reward_best: Column,
-    reward_now: Column,
-    reward_since: Column,
+    series: Column = any_of("reward_mean", "success_rate"),
+    reward_mean: Column = None,
+    success_rate: Column = None,
+    reward_fallen: Column = None,
+    reward_lost: Column = None,
+    reward_best: Column = None,
+    reward_now: Column = None,
+    reward_since: Column = None,
+    success_fallen: Column = None,
+    success_lost: Column = None,
+    success_best: Column = None,
+    success_now: Column = None,
+    success_since: Column = None,
     *,
     floor_share: float = 0.1,
+    few: float = 0.1,
 ) -> Fires:
-    """The reward has fallen from the level that it had reached.
+    """The reward, or the success rate, has fallen from the level that it had reached.
 
     ## What it sees
-    The trajectory of the reward (`series.trajectory`): its last window lies below its best by more than the noise
-    explains, however often one looks. **warning** when it has lost 15 % of its best level and a quarter of the range
-    that it has moved in, **error** from 30 % and half of that range, **critical** when it is back within a tenth of the
-    lowest reward of the run. For rewards below 0 the range alone counts: -5 to -4 is as wide as 0 to 1. The onset is
-    where two levels fit the rewards since the best window by least squares.
+    The trajectory of the reward, or else of the success rate (`series.trajectory`): its last window lies below its best
+    by more than the noise explains, however often one looks. **warning** when it has lost 15 % of its best level and a
+    quarter of the range that it has moved in, **error** from 30 % and half of that range, **critical** when it is back
+    within a tenth of the lowest reward of the run. For rewards below 0 the range alone counts: -5 to -4 is as wide as 0
+    to 1. The onset is where two levels fit the rewards since the best window by least squares.
 
     ## Thresholds
     - `floor_share`: share of the range above the lowest reward within which it is critical, 0 to 1.
+    - `few`: success rate up to which there is hardly anything to fall from.
 
     ## Why it matters
     This is what a run dies of, whatever the cause, and it often comes with flat or rising entropy: rules about
@@ -66,17 +56,21 @@ def reward_collapse(
     Public runs with this outcome: ShibukiZero/assignment5-alignment, no-clip run (reward 0 from step 137 of 200), clip
     run (0 from step 196 after NaN at 195) and broad_e16_tb256 (0 from about step 7).
     """
-    floor = lowest(reward_mean)
+    other = ~(reward_fallen > 0) & (success_fallen > 0) & (success_best > few)
+    floor = where(other, lowest(success_rate), lowest(reward_mean))
+    best, now = where(other, success_best, reward_best), where(other, success_now, reward_now)
+    since, lost = where(other, success_since, reward_since), where(other, success_lost, reward_lost) > 0
     return fires(
-        reward_fallen,
-        "The reward fell from {best:.3g} to {now:.3g} at step {since:.0f}.",
-        error=reward_lost,
-        critical=reward_lost & (reward_now - floor <= floor_share * (reward_best - floor)),
+        (reward_fallen > 0) | other,
+        "The {what} fell from {best:.3g} to {now:.3g} at step {since:.0f}.",
+        error=lost,
+        critical=lost & (now - floor <= floor_share * (best - floor)),
         hold=(1, 1),
         clear=1,
-        onset=reward_since,
-        best=reward_best,
-        now=reward_now,
+        onset=since,
+        what=where(other, "success rate", "reward"),
+        best=best,
+        now=now,
         floor=floor,
-        since=reward_since,
+        since=since,
     )

@@ -1,11 +1,11 @@
 import math
 
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import (
     Column,
     baseline,
     best,
+    from_start,
     isnan,
     latest,
     lowest,
@@ -22,35 +22,11 @@ from grpo_doctor.series import (
 
 @check(
     "REW001",
+    vital=True,
     kind="outcome",
     severity="info",
     confidence="high",
     explains=("ADV003", "ADV012", "ADV015", "STL001", "GRD003", "GRD008", "REW014"),
-    rivals=(
-        Rival(
-            "the judge answers the same for everything",
-            "a parse error or a time-out that is turned into a number",
-            "score one right and one wrong answer by hand: the rewards must differ",
-        ),
-        Rival(
-            "the answers are never found",
-            "the extraction reads the wrong part of the text, or the limit cuts the answer off",
-            "read five responses with their rewards; truncated_rate and the extraction probe",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "match-difficulty",
-            "Give the policy prompts that it solves sometimes",
-            trl="filter the dataset to prompts whose success rate over 8 samples lies between 0.05 and 0.95",
-            verl="algorithm.filter_groups.enable=True metric=acc; or filter the parquet files by a sampling pass",
-            openrlhf="--algo.dynamic_filtering_enable --algo.dynamic_filtering_range 0 1",
-            by_hand="sample each prompt 8 times once, keep those with 1 to 7 right; stop a run that is solved",
-            evidence="AIME24 42 → 50 by dropping prompts that are always right or always wrong",
-            source="arXiv 2503.14476",
-        ),
-        "filter-dead-groups",
-    ),
 )
 def reward_constant_or_saturated(
     reward_mean: Column,
@@ -133,7 +109,11 @@ def reward_constant_or_saturated(
     solved = (reward_unit & (moving_mean(reward_mean, steps) >= solved_from) & ~by_form) | (
         moving_mean(success_rate, steps) >= solved_from
     )
-    began = solved & ((reward_unit & (baseline(reward_mean) >= solved_from)) | (baseline(success_rate) >= solved_from))
+    began = (
+        solved
+        & from_start(step)
+        & ((reward_unit & (baseline(reward_mean) >= solved_from)) | (baseline(success_rate) >= solved_from))
+    )
     unsolved = constant & ~solved
     far = level < low_below_share * best(reward_max)
     varied = unsolved & (moving_max(reward_mean, least_rewards) - moving_min(reward_mean, least_rewards) > 1e-6)
@@ -154,6 +134,7 @@ def reward_constant_or_saturated(
         clear=steps,
         onset=where(unsolved, latest(where(alike == 1, step, math.nan)), math.nan),
         what=words(_what, level, varied, where(constant, alike, steps)),
+        constant=unsolved,
         level=level,
         rows=where(constant, alike, steps),
         why=why,

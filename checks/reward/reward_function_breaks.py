@@ -1,25 +1,9 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.diagnosis.remedies import remedy
 
 
-@probe(
-    "REW013",
-    kind="defect",
-    severity="error",
-    explains=("REW004", "ADV013"),
-    remedies=(
-        remedy(
-            "score-every-response",
-            "Give every response a finite reward or None, and let no response raise",
-            by_hand="try: value = parse(text)\nexcept (ValueError, OverflowError, ZeroDivisionError): return 0.0",
-            trl="def reward(prompts, completions, answer, **kwargs): the other columns of the data set are keywords",
-            evidence="one response that raises ends the run; one NaN makes its whole group NaN",
-            source="huggingface/trl docs, custom reward functions",
-        ),
-    ),
-)
+@probe("REW013", kind="defect", severity="error", explains=("REW004", "ADV013"))
 def reward_function_breaks(reward: Any, graded: Any, tokenizer: Any = None, render: Any = None) -> Fires | None:
     """The reward function raises, returns NaN, loses the order of the responses, or misses a right one.
 

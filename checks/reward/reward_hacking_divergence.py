@@ -3,8 +3,7 @@ from typing import Any
 
 import numpy as np
 
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, best, each, latest, lowest, recent_mean, row, total, where
 
 
@@ -21,31 +20,6 @@ def beside(components: Any, reward: Any) -> float:
     severity="info",
     confidence="medium",
     explains=("REW015",),
-    rivals=(
-        Rival(
-            "the second metric lags",
-            "form is learnt before content, so the reward for form rises first",
-            "train on: content must follow within about as many steps as form took",
-        ),
-        Rival(
-            "the held-out set differs",
-            "another distribution, another temperature or another prompt than in training",
-            "score the training responses of the last steps with the second metric",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "hold-out-metric",
-            "Log a metric that is not rewarded, and stop by it",
-            trl="add the check as a reward function with reward_weights=[…, 0.0], so that it is logged only",
-            verl="return it under reward_extra_info of the reward function; trainer.test_freq=5",
-            openrlhf="--eval.dataset with its own scorer every few steps",
-            by_hand="score every batch with the second metric, record it as eval_score, save the best checkpoint by it "
-            "and, where that metric has fallen, go back to it",
-            evidence="the gold reward peaks and then falls while the proxy still rises, at every model size",
-            source="arXiv 2210.10760",
-        ),
-    ),
     invalidates=("the reward as a measure of success since step {onset}",),
 )
 def reward_hacking_divergence(

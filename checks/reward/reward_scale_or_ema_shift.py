@@ -1,31 +1,8 @@
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, moving_median, noise, previous
 
 
-@check(
-    "REW006",
-    severity="warning",
-    rivals=(
-        Rival(
-            "the policy really changed",
-            "reward and spread rise together when a sparse, unbounded reward is learnt",
-            "score saved responses of a step before the shift again: they must get their old reward",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "fix-reward-scale",
-            "Keep the scale of the reward fixed for the whole run",
-            trl='fixed reward_weights; scale_rewards="group" needs no scaling before it',
-            verl="no running normalisation in the reward manager; norm_adv_by_std_in_grpo=True",
-            openrlhf="leave out --reward.normalize_enable where the estimator normalises within the group",
-            by_hand="drop the running (EMA) mean and variance; a constant factor before the group z-score cancels ",
-            evidence="dividing the rewards by a constant before a group z-score leaves every advantage as it was",
-            source="algebra of the z-score; engine control with rewards x 0.002: reward 0.66, healthy 0.63",
-        ),
-    ),
-)
+@check("REW006", severity="warning")
 def reward_scale_or_ema_shift(
     reward_mean: Column, reward_std: Column, *, rows: int = 10, factor: float = 2.0, agree: float = 0.2
 ) -> Fires:

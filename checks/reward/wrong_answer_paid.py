@@ -1,27 +1,9 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.diagnosis.remedies import remedy
 
 
-@probe(
-    "REW012",
-    kind="defect",
-    severity="error",
-    explains=("REW002", "REW003", "REW005"),
-    remedies=(
-        remedy(
-            "compare-whole-answers",
-            "Extract one final answer, and compare it as a whole",
-            by_hand="found = re.findall(r'<answer>(.*?)</answer>', text)\n"
-            "reward = float(len(found) == 1 and found[0].strip() == gold)   # not: gold in text\n"
-            "a gold answer that cannot be parsed: None, and leave the sample out",
-            trl="return None for a sample that cannot be judged: GRPOTrainer leaves it out",
-            evidence="what is paid without being right is what the policy learns",
-            source="https://arxiv.org/abs/2507.08794; huggingface/open-r1 accuracy_reward",
-        ),
-    ),
-)
+@probe("REW012", kind="defect", severity="error", explains=("REW002", "REW003", "REW005"))
 def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
     """A response that is not right is paid like a right one.
 

@@ -1,28 +1,10 @@
 import numpy as np
 
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column
 
 
-@check(
-    "SHP003",
-    kind="defect",
-    severity="warning",
-    rivals=(
-        Rival(
-            "probabilities at a temperature below 1",
-            "the gap is then of the logits before it",
-            "probability against 1 / (1 + exp(-gap / T))",
-        ),
-        Rival(
-            "probabilities after top-k or top-p",
-            "the removed tail is handed to the rest",
-            "softmax over the full vocabulary",
-        ),
-        Rival("other positions", "one mean over all tokens, one over the first", "both from one mask"),
-    ),
-    remedies=("measure-at-one-place",),
-)
+@check("SHP003", kind="defect", severity="warning")
 def gap_vs_top1_inconsistent(logit_gap: Column, top1_prob: Column, *, slack: float = 0.02) -> Fires:
     """The top-1 probability is larger than its logit gap allows.
 

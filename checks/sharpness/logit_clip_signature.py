@@ -1,8 +1,6 @@
 import numpy as np
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
-from grpo_doctor.diagnosis.lab_results import of_lab
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, previous
 
 
@@ -12,31 +10,6 @@ from grpo_doctor.series import Column, previous
     severity="error",
     confidence="medium",
     explains=("GEN004", "RAT004", "DIV004", "REW009", "REW015", "ADV003", "PAD005", "LEN003"),
-    rivals=(
-        Rival(
-            "the printed digits",
-            "a probability with two decimals is easily constant",
-            "the same column with six decimals",
-        ),
-        Rival(
-            "a policy that does not change on prompts that do not change",
-            "greedy rollouts of a frozen model repeat themselves",
-            "the reward and the lengths on the same rows",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "drop-logit-clip",
-            "Take the clip of the logits out, or scale it with the vocabulary",
-            by_hand="remove logits.clamp(-C, C) from generation; if a bound is needed, C >= ln(V) + 7 leaves 0.999 to "
-            "the likeliest token",
-            trl="no such setting in core: look for a LogitsProcessor that clamps, in generation_kwargs or a subclass",
-            verl="no such setting: look for a processor in the rollout's sampling parameters",
-            openrlhf="no such setting: look for a processor in the rollout's sampling parameters",
-            evidence=of_lab("logit-clip"),
-            source="BoBaCai/grpo-dual (C = 10 at V = 128,256: probability 0.1466)",
-        ),
-    ),
 )
 def logit_clip_signature(
     top1_prob: Column,

@@ -1,32 +1,10 @@
 from typing import Any
 
-from grpo_doctor import Fires, Rival, check, fires, probe, probes
+from grpo_doctor import Fires, check, fires, probe, probes
 from grpo_doctor.series import Column
 
 
-@check(
-    "SHP001",
-    severity="warning",
-    explains=("DIV001",),
-    rivals=(
-        Rival(
-            "one position instead of all",
-            "the first token after a template is often certain",
-            "the mean over at least 32 response positions",
-        ),
-        Rival(
-            "probabilities after temperature, top-k or penalties",
-            "processors sharpen what they show",
-            "softmax of the raw logits at T=1",
-        ),
-        Rival(
-            "a supervised stage that was trained too long",
-            "the policy is saturated on the first row already",
-            "gap and top-1 probability of the supervised checkpoint",
-        ),
-    ),
-    remedies=("measure-at-one-place", "prove-entropy-sign", "temperature-one", "entropy-bonus", "roll-back"),
-)
+@check("SHP001", severity="warning", explains=("DIV001",))
 def logit_saturation(
     logit_gap: Column,
     top1_prob: Column,

@@ -1,19 +1,8 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, baseline, kendall_tau
 
 
-@check(
-    "SHP002",
-    severity="warning",
-    rivals=(
-        Rival(
-            "a shift of all logits together",
-            "adding a constant to every logit changes no probability",
-            "the logit gap and the top-1 probability on the same rows",
-        ),
-    ),
-    remedies=("lower-learning-rate", "entropy-bonus"),
-)
+@check("SHP002", severity="warning")
 def max_logit_drift(logit_max: Column, *, above: float = 8.0, rows: int = 10, tau: float = 0.4) -> Fires:
     """The largest logit climbs away from where the run began.
 

@@ -2,31 +2,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grpo_doctor import Fires, Rival, across, fires
+from grpo_doctor import Fires, across, fires
 
 if TYPE_CHECKING:
     from grpo_doctor.compare import Comparison
 
 
-@across(
-    "STL002",
-    kind="defect",
-    severity="error",
-    confidence="medium",
-    rivals=(
-        Rival(
-            "the same checkpoint under two names",
-            "the second run loaded or was evaluated on the first one's weights",
-            "hashes of both checkpoint files",
-        ),
-        Rival(
-            "an adapter that is not merged",
-            "the base model answers on both sides",
-            "log-probabilities of one prompt with and without the adapter",
-        ),
-    ),
-    remedies=("print-the-effective-setting",),
-)
+@across("STL002", kind="defect", severity="error", confidence="medium")
 def identical_policy_across_epochs_or_runs(
     found: Comparison, *, same: float = 0.999, compared: int = 20, still_below: float = 1e-4
 ) -> Fires | None:

@@ -1,38 +1,23 @@
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.series import Column, baseline, best, fmax, fmin, isnan, lowest, recent_mean, total, where, words
+import math
 
-
-@check(
-    "STL001",
-    kind="outcome",
-    severity="warning",
-    confidence="medium",
-    explains=("DIV004", "GRD008", "ADV015"),
-    rivals=(
-        Rival(
-            "no signal",
-            "the groups are dead, so no gradient exists",
-            "the share of groups whose rewards differ (ADV003), and whether the dead ones are all wrong",
-        ),
-        Rival(
-            "the update does not arrive",
-            "learning rate near 0, frozen or unwrapped parameters, skipped steps",
-            "weight_delta, policy_movement_kl and grad_norm (STL003, STL004, UPD002)",
-        ),
-        Rival(
-            "the KL term holds the policy",
-            "it pulls back what the reward pushes",
-            "the share of the KL term in the gradient norm (KL002)",
-        ),
-        Rival(
-            "the responses are cut off",
-            "the answer never fits into the limit",
-            "truncated_rate, and the same prompts with twice the limit (LEN003)",
-        ),
-        Rival("more time is needed", "sparse success takes hundreds of steps", "the success rate at K = 64 samples"),
-    ),
-    remedies=("filter-dead-groups", "raise-group-size"),
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.series import (
+    Column,
+    baseline,
+    best,
+    fmax,
+    fmin,
+    from_start,
+    isnan,
+    lowest,
+    recent_mean,
+    total,
+    where,
+    words,
 )
+
+
+@check("STL001", kind="outcome", severity="warning", confidence="medium", explains=("DIV004", "GRD008", "ADV015"))
 def learning_stall(
     step: Column,
     reward_mean: Column,
@@ -55,6 +40,8 @@ def learning_stall(
     silent_rewards: int = 3,
     rows: int = 20,
     headroom_share: float = 0.1,
+    moved_share: float = 0.01,
+    nothing: float = 0.01,
     done_share: float = 0.8,
     error_dead_share: float = 0.8,
     error_cut_share: float = 0.5,
@@ -69,15 +56,20 @@ def learning_stall(
     has been another than that and no spread within a batch was recorded; a remark before, and on the only row where it
     is exactly 0.
 
-    **Flat** (warning), from the 40th step on: it has neither gained nor fallen nor is it solved, and its noise leaves
-    no room for a gain of a tenth of the headroom, nor has it gone half of what would have shown; a run that begins at
-    80 % of its top is no stall. Headroom is what lies between the first level and the largest single reward recorded,
-    or 1 where rewards are on a scale of 0 to 1, or else the largest mean reward of a row. On another scale than that of
-    0 to 1 it is enough, from the 80th step on, that the noise leaves no room for a gain of one standard deviation of
-    single rewards, if the headroom is as large: the best of four responses lies that far above their mean. Where the
-    noise would have hidden such a gain it says nothing: the run is unproven. **error** when at the same time over 80 %
-    of the groups are dead, of late and over the whole run, or most responses are cut off: then no patience helps. A
-    held-out score that has gained is learning.
+    **Nearly 0** (warning): more than 20 rewards that are not negative, all below 0.01.
+
+    **Flat** (warning), where more than 20 rewards lie within 1 % of their size and
+    below the largest single one, and from the 40th step on, in a log
+    that holds the start of the run (what follows a gain may well be level): it has neither gained nor fallen nor is it
+    solved, and its noise leaves no room for a gain of a tenth of the headroom, nor has it gone half of what would have
+    shown; a run that begins at 80 % of its top is no stall. Headroom is what lies between the first level and the
+    largest single reward recorded, or 1 where rewards are on a scale of 0 to 1, or else the largest mean reward of a
+    row. On another scale than that of 0 to 1 it is enough, from the 80th step on, that the noise leaves no room for a
+    gain of one standard deviation of single rewards, if the headroom is as large: the best of four responses lies that
+    far above their mean. Where the noise would have hidden such a gain it says nothing: the run is unproven. **error**
+    when at the same time 80 % of the groups (of the batches, where groups are not counted) have equal rewards, of late
+    and over the whole run, or most responses are cut off: then no patience helps. A held-out score that has gained is
+    learning.
 
     ## Thresholds
     - `early_rows`: steps before which no reward is called flat, and no finding is an error; twice as many where a
@@ -86,6 +78,8 @@ def learning_stall(
     - `silent_rewards`: rewards, all the lowest, from which it is said that none has ever been paid.
     - `rows`: rows over which dead groups and cut responses are averaged.
     - `headroom_share`: share of the headroom for which the noise must leave no room, 0 to 1.
+    - `moved_share`: share of its size by which a reward must have moved to have moved at all.
+    - `nothing`: reward that is nearly 0.
     - `error_dead_share`: share of dead groups, 0 to 1, for an error.
     - `error_cut_share`: share of cut responses, 0 to 1, for an error.
     - `done_share`: share of the top from which a first level leaves nothing to stall below.
@@ -105,38 +99,45 @@ def learning_stall(
     kartikmunjal/rlhf-and-reward-modelling-alt, ppo_grpo_v1: 0 of 400 exact matches, 70 % dead groups, all responses at
     the cap. Coicozoi/minimind-from-scratch, logs/grpo.log: 9,751 rewards from -1.85 to -1.81.
     """
-    rewards, top = total(reward_mean == reward_mean), best(reward_mean)
+    rewards, top, low = total(reward_mean == reward_mean), best(reward_mean), lowest(reward_mean)
     lasted = step - baseline(step, 1)
     long = (lasted >= early_rows - 1) & (rewards >= least_rewards)
     most = where(isnan(best(reward_max)), where(reward_unit, 1.0, top), fmax(best(reward_max), top))
     better = reward_gained | reward_solved | eval_gained
     unpaid = (rewards >= least_rewards) & reward_unpaid & ~better
-    alike = (top <= lowest(reward_mean)) & ~(best(reward_std) > 1e-6) & ~(best(reward_max) > top)
+    alike = (top <= low) & ~(best(reward_std) > 1e-6) & ~(best(reward_max) > top)
     none_yet = alike & (top <= 0) & ((top == 0) | (rewards > 1)) & ~eval_gained
     never = none_yet & (rewards >= silent_rewards)
+    above = where(isnan(best(reward_max)), math.inf, best(reward_max) - top)
+    step_of = moved_share * fmin(abs(top), abs(low))
+    still = (top - low <= step_of) & (above > step_of) & ~reward_unit & (rewards > rows) & ~none_yet
+    nearly_none = (low >= 0) & (top < nothing) & (rewards > rows) & ~(unpaid | never | better)
     gain = reward_now - reward_first + reward_shown  # the largest that the noise leaves possible
     room = (most <= 0) | (reward_first < done_share * most)
     leans = reward_now - reward_first > reward_shown / 2
     spread, headroom = total(reward_std) / total(reward_std == reward_std), most - reward_first
     best_of_four = ~reward_unit & (gain < spread) & (spread <= headroom) & (lasted >= 2 * early_rows - 1)
     small = (gain < headroom_share * headroom) | best_of_four
-    flat = long & room & small & ~(better | leans | reward_fallen | unpaid | never)
-    none = fmin(recent_mean(dead_share, rows), total(dead_share) / total(dead_share == dead_share))
+    flat = ((long & room & small & from_start(step)) | still) & ~(better | leans | reward_fallen | unpaid | never)
+    batches = where(isnan(reward_std) | (top <= low), math.nan, reward_std <= 1e-6)  # a constant is REW001's to judge
+    tied = where(isnan(dead_share), batches, dead_share)
+    none = fmin(recent_mean(tied, rows), total(tied) / total(tied == tied))
     ended = recent_mean(cut_share, rows)
     return fires(
-        flat | unpaid | never,
+        flat | unpaid | never | nearly_none,
         "The {what}{more}.",
         info=none_yet,
-        error=(unpaid & long) | (flat & ((none > error_dead_share) | (ended > error_cut_share))),
+        error=(unpaid & long) | (flat & ((none >= error_dead_share) | (ended > error_cut_share))),
         hold=(1, 1),
         clear=1,
         onset=baseline(step, 1),
-        what=words(_what, rewards, unpaid, none_yet, top, reward_first, reward_now, reward_shown),
+        what=words(_what, rewards, unpaid, none_yet, nearly_none, top, reward_first, reward_now, reward_shown),
         more=where(
-            none > error_dead_share,
-            ", and most groups are dead",
-            where(ended > error_cut_share, ", and most responses are cut off", ""),
+            (none >= error_dead_share) & ~none_yet,
+            ", and most rewards are equal within their group",
+            where((ended > error_cut_share) & ~none_yet, ", and most responses are cut off", ""),
         ),
+        constant=none_yet | unpaid,
         rewards=rewards,
         first=reward_first,
         level=reward_now,
@@ -144,13 +145,17 @@ def learning_stall(
     )
 
 
-def _what(rewards: float, unpaid: bool, never: bool, top: float, first: float, now: float, shown: float) -> str:
+def _what(
+    rewards: float, unpaid: bool, never: bool, nearly: bool, top: float, first: float, now: float, shown: float
+) -> str:
     if never:
-        where_it_was = "on the only row" if rewards == 1 else f"in all {rewards:.0f} rewards"
-        return f"reward has been {top:.3g} {where_it_was}: nothing has ever been paid"
+        where_it_was = "the only step" if rewards == 1 else f"all {rewards:.0f} steps"
+        return f"reward is {top:.3g} on {where_it_was}, so there is no gradient"
     if unpaid:
-        return f"reward has hardly ever left its floor in {rewards:.0f} rewards: {now:.3g} now"
+        return f"reward almost never left its minimum in {rewards:.0f} steps ({now:.3g} now)"
+    if nearly:
+        return f"reward is nearly 0 on all {rewards:.0f} steps, {top:.2g} at most"
     return (
-        f"reward has not risen in {rewards:.0f} rewards: {first:.3g} at the start, {now:.3g} now, where a gain of "
-        f"{shown:.2g} would have shown"
+        f"reward has not risen in {rewards:.0f} steps: {first:.3g} at the start, {now:.3g} now, and a gain of "
+        f"{shown:.2g} would show above the noise"
     )

@@ -1,24 +1,9 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.diagnosis.remedies import remedy
 
 
-@probe(
-    "STL005",
-    kind="defect",
-    severity="error",
-    explains=("STL001", "STL006", "KL003", "ENT011"),
-    remedies=(
-        remedy(
-            "train-lora-b",
-            "Let LoRA's B matrices train",
-            by_hand='assert all(p.requires_grad for n, p in model.named_parameters() if "lora_B" in n)',
-            evidence="B is zero at the start; as long as it is, the adapter adds exactly nothing",
-            source="peft, nn.init.zeros_(lora_B); ",
-        ),
-    ),
-)
+@probe("STL005", kind="defect", severity="error", explains=("STL001", "STL006", "KL003", "ENT011"))
 def lora_b_zero(model: Any, render: Any, tokenizer: Any, step: Any, prompts: Any = None) -> Fires | None:
     """LoRA's B matrices stay zero after updates, so that the adapter adds nothing.
 

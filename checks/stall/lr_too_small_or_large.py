@@ -1,4 +1,4 @@
-from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, moving_max, moving_median, previous, recent_mean, where
 
 
@@ -9,20 +9,6 @@ from grpo_doctor.series import Column, moving_max, moving_median, previous, rece
         *("STL001", "STL006", "REW009", "REW015", "KL001", "KL002", "ENT001", "ENT003", "DIV004"),
         *("GRD005", "LEN001", "LEN002", "LEN003", "SHP001"),
     ),
-    rivals=(
-        Rival(
-            "the update is computed on the wrong tokens",
-            "a shifted mask or another prompt moves the policy as far",
-            "probes PAD002 and TOK001: movement with the right mask",
-        ),
-        Rival(
-            "rollouts that the policy did not write",
-            "their tokens are unlikely under it, so every update is large",
-            "rollout_mismatch_kl (RAT004, GEN001, GEN002)",
-        ),
-        Rival("dead groups", "without signal nothing moves at any learning rate", "the share of dead groups (ADV003)"),
-    ),
-    remedies=("lower-learning-rate", "roll-back"),
 )
 def lr_too_small_or_large(
     policy_movement_kl: Column,
@@ -79,6 +65,7 @@ def lr_too_small_or_large(
         too_far | nothing,
         "One update moves the policy by {moved:.2g} nats a token: the step is {what}.",
         error=(usual > torn) & ~foreign,
+        too_low=nothing & ~too_far,
         moved=usual,
         what=where(too_far, "too large", "too small to learn"),
         learning_rate=learning_rate,

@@ -4,9 +4,7 @@ from contextlib import contextmanager
 from math import nan
 from typing import Any
 
-from grpo_doctor import Fires, Rival, any_of, check, fires, probe, probes
-from grpo_doctor.diagnosis.lab_results import of_lab
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, any_of, check, fires, probe, probes
 from grpo_doctor.series import Column, fmax, isnan, latest, row, where, words
 
 
@@ -17,32 +15,6 @@ from grpo_doctor.series import Column, fmax, isnan, latest, row, where, words
     confidence="medium",
     explains=("STL001", "STL006", "KL003", "GRD008", "SUP001"),
     run_types=("rl", "supervised", "preference"),
-    rivals=(
-        Rival(
-            "advantages that are all zero",
-            "a dead zone or a floor sets them to 0 although rewards differ",
-            "the largest |A| of the step (ADV004)",
-        ),
-        Rival("the mask is empty", "no token counts in the loss", "probe PAD002"),
-        Rival(
-            "a norm that is not measured",
-            "some versions of DeepSpeed and of trainers on top of it log 0 whatever the gradient",
-            "whether the KL or a weight moves; the norm after an update of the library",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "prove-the-gradient",
-            "Prove that the gradient reaches trainable parameters",
-            trl="trainer.model.print_trainable_parameters(); enable_input_require_grads() with checkpointing and LoRA",
-            verl="actor.model.enable_gradient_checkpointing with use_reentrant=False",
-            openrlhf="--actor.gradient_checkpointing_enable with --actor.gradient_checkpointing_reentrant off",
-            by_hand="loss.backward(); assert any(p.grad is not None and p.grad.abs().sum() > 0 for p in "
-            "model.parameters()); build the optimizer after the model is wrapped",
-            evidence="frozen inputs under re-entrant checkpointing give grad None for every parameter",
-            source="torch.utils.checkpoint documentation; huggingface/peft troubleshooting",
-        ),
-    ),
 )
 def parameters_not_trainable_or_not_stepped(
     grad_norm: Column,
@@ -107,21 +79,7 @@ def _signal(dead: float, supervised: float, loss: float) -> str:
     return f"rewards differ in {1 - dead:.0%} of the groups" if dead == dead else "the advantages are not 0"
 
 
-@probe(
-    "STL004",
-    severity="critical",
-    explains=("STL005", "UPD002", "GRD006", "ENT006", "ENT011", "RAT007", "KL004"),
-    remedies=(
-        remedy(
-            "optimizer-after-wrapping",
-            "Build the optimizer from the parameters that train, after the model is wrapped",
-            by_hand="model = get_peft_model(model, config)\n"
-            "optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=lr)",
-            evidence=of_lab("frozen-policy"),
-            source="huggingface/trl#6700, #3926; verl-project/verl#4514",
-        ),
-    ),
-)
+@probe("STL004", severity="critical", explains=("STL005", "UPD002", "GRD006", "ENT006", "ENT011", "RAT007", "KL004"))
 def probe_step(
     model: Any,
     render: Any,

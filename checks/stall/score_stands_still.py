@@ -1,7 +1,7 @@
 import math
 from typing import Any
 
-from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, best, fold, latest, moving_sum, row, total, where, words
 
 
@@ -22,24 +22,11 @@ right answer more of fifty."""
 
 @check(
     "STL007",
+    vital=True,
     kind="outcome",
     severity="warning",
     confidence="medium",
     explains=("STL001", "REC004"),
-    rivals=(
-        Rival(
-            "the policy gives one answer to everything",
-            "its entropy is 0: the share of right answers is then that of the commonest label",
-            "the answers of two evaluations side by side; the entropy",
-        ),
-        Rival("nothing is trained", "the weights do not move", "the gradient norm and the loss on those rows (STL004)"),
-        Rival(
-            "the evaluation reads other weights",
-            "an engine that was not synchronised",
-            "log-probabilities of one prompt under both (REC004)",
-        ),
-    ),
-    remedies=("roll-back",),
     invalidates=("checkpoints saved since step {onset}",),
 )
 def score_stands_still(

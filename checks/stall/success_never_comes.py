@@ -1,32 +1,14 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, best, lowest, total, words
 
 
-@check(
-    "STL008",
-    kind="outcome",
-    severity="warning",
-    confidence="medium",
-    explains=("STL001", "DAT001", "GRD003"),
-    rivals=(
-        Rival(
-            "the answers are never found",
-            "what reads the answer from the response reads the wrong part of it",
-            "score one right answer by hand: it must count",
-        ),
-        Rival(
-            "the task is out of reach",
-            "no sample is ever right, so nothing can be reinforced",
-            "the success rate of the start policy at K = 64 samples",
-        ),
-        Rival("nobody computes it", "the metric is a placeholder", "where the program sets it"),
-    ),
-    remedies=("pay-what-is-meant",),
-)
+@check("STL008", kind="outcome", severity="warning", confidence="medium", explains=("STL001", "DAT001", "GRD003"))
 def success_never_comes(
-    success_rate: Column,
-    step: Column,
-    success_unpaid: Column,
+    known: Column = any_of("success_rate", "eval_score"),
+    step: Column = None,
+    success_rate: Column = None,
+    success_unpaid: Column = None,
+    eval_gained: Column = None,
     reward_unpaid: Column = None,
     eval_score: Column = None,
     *,
@@ -39,8 +21,9 @@ def success_never_comes(
 
     ## What it sees
     A success rate that has been 0 in all of 40 values or more. From the 12th value on also one that is 0 on 85 % of its
-    rows (`series.trajectory`) beside three or more held-out scores of which none has been above 0.05: two
-    measurements on different prompts then say the same. Where the reward has never paid either, STL001 says so.
+    rows (`series.trajectory`) beside three or more held-out scores of which none has been above 0.05: two measurements
+    on different prompts then say the same. Where no success rate is recorded, twelve such held-out scores. Where the
+    reward has never paid either, STL001 says so.
 
     ## Thresholds
     - `patience`: values, all 0, from which one should have been right; as in REW011.
@@ -66,9 +49,10 @@ def success_never_comes(
     """
     n, never = total(success_rate == success_rate), best(success_rate) <= 0
     nowhere = (total(eval_score == eval_score) >= evaluations) & (best(eval_score) <= floor) & (lowest(eval_score) >= 0)
-    hardly = success_unpaid & nowhere & (n >= least_values)
+    hardly = (success_unpaid > 0) & nowhere & (n >= least_values)
+    held_out = nowhere & (n < 1) & (total(eval_score == eval_score) >= least_values) & ~eval_gained
     return fires(
-        ((never & (n >= patience)) | hardly) & ~(reward_unpaid > 0),
+        ((never & (n >= patience)) | hardly | held_out) & ~(reward_unpaid > 0),
         "{what}.",
         hold=(1, 1),
         clear=1,
@@ -80,6 +64,8 @@ def success_never_comes(
 
 
 def _what(never: bool, values: float, highest: float, score: float) -> str:
+    if values < 1:
+        return f"Success never comes: the held-out score is {score:.2g} at best"
     if never:
         return f"Not one response has been right: the success rate has been 0 in all {values:.0f} values"
     rare = f"the success rate has been 0 on nearly all of {values:.0f} rows, {highest:.2g} at best"

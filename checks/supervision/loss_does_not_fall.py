@@ -1,8 +1,7 @@
 import math
 from typing import Any
 
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import (
     Column,
     baseline,
@@ -28,33 +27,6 @@ from grpo_doctor.series import (
     confidence="medium",
     run_types=("supervised", "preference"),
     invalidates=("checkpoints since step {onset}: they are worse than those before",),
-    rivals=(
-        Rival(
-            "the learning rate is too high for this model or batch",
-            "steps overshoot; it often shows after the warm-up",
-            "the same run at a third of the learning rate; grad_norm before the rise",
-        ),
-        Rival("the data changed", "a mixture, a curriculum or a second set begins there", "the loss on held-out data"),
-        Rival(
-            "no token is trained on",
-            "all labels are masked, by a template that the collator does not find or by truncation",
-            "the share of labels that are not -100 in one batch",
-        ),
-        Rival(
-            "the model knows the data already", "then the loss is low and flat", "the first loss, and a held-out task"
-        ),
-    ),
-    remedies=(
-        remedy(
-            "learning-rate-by-the-loss",
-            "Lower the learning rate where the loss rises; where it does not move, print the labels and raise the rate",
-            trl="learning_rate=2e-5 (full) or 1e-4 (LoRA) for SFT, 1e-6 for DPO; max_grad_norm=1.0",
-            by_hand="go back to the checkpoint before the rise, divide the rate by 3 and clip the gradient at 1; for a "
-            "flat loss check that labels other than -100 are left, then multiply the rate by 3",
-            evidence="none of its own: settings of the trainers",
-            source="defaults of TRL's SFTConfig and DPOConfig; its documentation of adapters for LoRA",
-        ),
-    ),
 )
 def loss_does_not_fall(
     loss: Column,

@@ -1,31 +1,8 @@
-from grpo_doctor import Fires, Rival, check, fires
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, baseline, latest, lowest, moving_min, row
 
 
-@check(
-    "SUP002",
-    severity="warning",
-    confidence="medium",
-    run_types=("supervised", "preference"),
-    rivals=(
-        Rival(
-            "the held-out data differ from the training data",
-            "another distribution gets worse from the start",
-            "eval_loss of the first evaluation against the training loss then",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "keep-the-best-checkpoint",
-            "Keep the checkpoint with the lowest held-out loss, and train fewer epochs",
-            trl="load_best_model_at_end=True, metric_for_best_model='eval_loss', num_train_epochs=1",
-            by_hand="save when eval_loss is the lowest so far; stop after three evaluations without a lower one",
-            evidence="loss on held-out data rises while that of training falls",
-            source="transformers TrainingArguments; EarlyStoppingCallback",
-        ),
-    ),
-)
+@check("SUP002", severity="warning", confidence="medium", run_types=("supervised", "preference"))
 def overfitting(
     eval_loss: Column,
     loss: Column = None,

@@ -1,25 +1,9 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.diagnosis.remedies import remedy
 
 
-@probe(
-    "TOK002",
-    kind="defect",
-    severity="error",
-    explains=("TOK001", "KL006"),
-    remedies=(
-        remedy(
-            "no-second-bos",
-            "Do not let the tokenizer add a BOS to text that a chat template has rendered",
-            by_hand="tok(text, add_special_tokens=False)   # or apply_chat_template(..., tokenize=True)",
-            verl="data.apply_chat_template_kwargs: leave add_special_tokens to the template",
-            evidence="a sequence that starts twice is a context that pre-training never showed",
-            source="vllm#27486, OpenRLHF#393, open-r1#462",
-        ),
-    ),
-)
+@probe("TOK002", kind="defect", severity="error", explains=("TOK001", "KL006"))
 def double_bos(
     tokenizer: Any, render: Any = None, render_sft: Any = None, mask: Any = None, model: Any = None, prompts: Any = None
 ) -> Fires | None:

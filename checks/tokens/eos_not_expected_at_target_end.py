@@ -1,24 +1,9 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.diagnosis.remedies import remedy
 
 
-@probe(
-    "TOK007",
-    kind="defect",
-    severity="warning",
-    explains=("LEN002", "LEN003"),
-    remedies=(
-        remedy(
-            "teach-the-end",
-            "Train the EOS in the supervised stage before RL",
-            by_hand="labels end with the EOS of the answer (TOK003 proves it)",
-            evidence="an end that was never taught is never written: every response runs to the limit",
-            source="BoBaCai/grpo-dual, deep diagnosis",
-        ),
-    ),
-)
+@probe("TOK007", kind="defect", severity="warning", explains=("LEN002", "LEN003"))
 def eos_not_expected_at_target_end(
     model: Any, tokenizer: Any, render: Any, supervised: Any, *, least_probability: float = 0.1
 ) -> Fires | None:

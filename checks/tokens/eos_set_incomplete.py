@@ -1,25 +1,11 @@
 import itertools
 from typing import Any
 
-from grpo_doctor import Fires, Rival, check, fires, probe, probes
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, check, fires, probe, probes
 from grpo_doctor.series import Column
 
 
-@check(
-    "TOK004",
-    severity="warning",
-    confidence="high",
-    explains=("LEN003",),
-    rivals=(
-        Rival(
-            "a limit on prompt and response together",
-            "responses to long prompts are then cut earlier than others",
-            "the length of the prompt plus that of each cut response",
-        ),
-        Rival("turns or tool calls", "each turn is cut at a limit of its own", "the finish reason of every turn"),
-    ),
-)
+@check("TOK004", severity="warning", confidence="high", explains=("LEN003",))
 def eos_set_incomplete(
     cut_share: Column,
     response_length_mean: Column,
@@ -64,24 +50,7 @@ def eos_set_incomplete(
     )
 
 
-@probe(
-    "TOK004",
-    kind="defect",
-    severity="error",
-    explains=("LEN002", "LEN003", "LEN006", "PAD005"),
-    remedies=(
-        remedy(
-            "stop-at-end-of-turn",
-            "Let generation stop at the token that closes a turn",
-            by_hand='end = tok.convert_tokens_to_ids("<|eot_id|>")\n'
-            "model.generation_config.eos_token_id = [tok.eos_token_id, end]",
-            trl='generation_kwargs={"eos_token_id": [128001, 128009]} for Llama 3',
-            verl="set eos_token_id in the model's generation_config.json",
-            evidence="a turn that does not end runs on into a made-up dialogue",
-            source="Llama 3 has {128001, 128009}",
-        ),
-    ),
-)
+@probe("TOK004", kind="defect", severity="error", explains=("LEN002", "LEN003", "LEN006", "PAD005"))
 def probe_terminator(
     tokenizer: Any,
     model: Any = None,

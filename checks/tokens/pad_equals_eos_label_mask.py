@@ -1,8 +1,6 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.diagnosis.lab_results import of_lab
-from grpo_doctor.diagnosis.remedies import remedy
 
 
 @probe(
@@ -11,16 +9,6 @@ from grpo_doctor.diagnosis.remedies import remedy
     severity="error",
     explains=("LEN002", "LEN003", "TOK007"),
     invalidates=("the supervised stage: it did not teach the end of an answer",),
-    remedies=(
-        remedy(
-            "label-the-eos",
-            "Train the EOS of every supervised answer",
-            by_hand="labels[attention_mask == 0] = -100   # not labels[labels == tok.pad_token_id] = -100",
-            trl="SFTTrainer with a pad token of its own, or assistant_only_loss with a template that marks the EOS",
-            evidence=of_lab("mask-by-token-identity"),
-            source="huggingface/transformers#23530, trl#976",
-        ),
-    ),
 )
 def pad_equals_eos_label_mask(
     collate_sft: Any, tokenizer: Any, prompts: Any = None, supervised: Any = None, render: Any = None

@@ -1,26 +1,9 @@
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
-from grpo_doctor.diagnosis.remedies import remedy
 
 
-@probe(
-    "TOK006",
-    kind="defect",
-    severity="error",
-    explains=("LEN001", "GEN004"),
-    remedies=(
-        remedy(
-            "penalise-the-response",
-            "Count penalties over the response only, or leave them out",
-            by_hand="seen = tokens[:, prompt_length:]   # not the whole sequence",
-            trl="repetition_penalty=1.0 (the default); HF's processor counts the prompt too",
-            verl="vLLM's presence and frequency penalties count the output only; keep repetition_penalty at 1.0",
-            evidence="a word that stands 20 times in the prompt loses 8 nats, EOS none: one-token answers",
-            source="BoBaCai/grpo-dual, bug 2; transformers#36642",
-        ),
-    ),
-)
+@probe("TOK006", kind="defect", severity="error", explains=("LEN001", "GEN004"))
 def penalty_over_prompt(
     tokenizer: Any, render: Any, penalize: Any = None, sample: Any = None, model: Any = None, prompts: Any = None
 ) -> Fires | None:

@@ -1,30 +1,12 @@
 from typing import Any
 
 from grpo_doctor import Fires, check, fires, probe, probes
-from grpo_doctor.diagnosis.remedies import remedy
 from grpo_doctor.series import Column, seen, total
 
 _WARNING = "Inconsistent training and inference tokenization"
 
 
-@check(
-    "TOK005",
-    kind="defect",
-    severity="warning",
-    confidence="high",
-    explains=("PAD002", "RAT004"),
-    remedies=(
-        remedy(
-            "pass-ids",
-            "Pass the sampled ids to the loss, never their text",
-            by_hand="full = torch.cat([prompt_ids, response_ids], dim=1)   # not tok(prompt_text + response_text)",
-            verl="keep the rollout's ids: a template that renders k turns as a prefix of k + 1; then "
-            "actor_rollout_ref.rollout.multi_turn.tokenization_sanity_check_mode=strict stays silent",
-            evidence="text → ids is not the inverse of ids → text wherever a policy samples an unusual split",
-            source="verl-project/verl#3720, #2165; BoBaCai/grpo-dual tokenises prompt + response again",
-        ),
-    ),
-)
+@check("TOK005", kind="defect", severity="warning", confidence="high", explains=("PAD002", "RAT004"))
 def retokenisation_drift(events: Column) -> Fires:
     """The loss sees ids that were tokenised again from text, not those that were sampled.
 

@@ -1,8 +1,6 @@
 from typing import Any
 
-from grpo_doctor import Fires, Rival, check, fires, probe, probes
-from grpo_doctor.diagnosis.lab_results import of_lab
-from grpo_doctor.diagnosis.remedies import remedy
+from grpo_doctor import Fires, check, fires, probe, probes
 from grpo_doctor.series import Column, baseline, moving_mean
 
 
@@ -11,33 +9,6 @@ from grpo_doctor.series import Column, baseline, moving_mean
     kind="defect",
     severity="warning",
     explains=("DIV004",),
-    rivals=(
-        Rival(
-            "a supervised stage that was too short",
-            "the form is not learnt under any template",
-            "the first tokens under the supervised rendering of the same prompts",
-        ),
-        Rival("a temperature above 1", "flatter sampling spoils first tokens", "greedy first tokens"),
-        Rival(
-            "an answer prefix that the template writes itself",
-            "a pre-filled <think> makes the expected first token wrong",
-            "the last tokens of the rendered prompt",
-        ),
-    ),
-    remedies=(
-        remedy(
-            "one-template",
-            "Render supervised and RL prompts by the same call",
-            by_hand="ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True) in both stages; "
-            "compare the "
-            "ids of three dialogues, system turn included, and train no step if they differ",
-            trl="give both trainers the conversational format (`prompt` as messages) and one tokenizer directory",
-            verl="the same chat_template in the model directory for SFT and RL; data.apply_chat_template_kwargs alike",
-            openrlhf="--data.apply_chat_template in both stages with one tokenizer",
-            evidence=of_lab("template-mismatch"),
-            source="BoBaCai/grpo-dual at 6810389",
-        ),
-    ),
     invalidates=("the supervised stage: it taught another prompt than RL asks",),
 )
 def sft_rl_template_mismatch(
@@ -85,22 +56,7 @@ def sft_rl_template_mismatch(
     )
 
 
-@probe(
-    "TOK001",
-    severity="error",
-    explains=("TOK003", "PAD005"),
-    remedies=(
-        remedy(
-            "one-renderer",
-            "Render supervised and RL dialogues by the same function",
-            by_hand="prompt = tok.apply_chat_template(messages, add_generation_prompt=True, tokenize=True)\n"
-            "sft_ids = prompt + tok(answer, add_special_tokens=False).input_ids + [tok.eos_token_id]",
-            trl="give SFTTrainer and GRPOTrainer the same conversational data set and the same chat template",
-            evidence=of_lab("template-mismatch"),
-            source="BoBaCai/grpo-dual, bug 1",
-        ),
-    ),
-)
+@probe("TOK001", severity="error", explains=("TOK003", "PAD005"))
 def probe_templates(
     render: Any, render_sft: Any, tokenizer: Any = None, prompts: Any = None, supervised: Any = None
 ) -> Fires | None:

@@ -1,4 +1,4 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import COLLAPSED, Column, previous, total
 
 _WHY = "the collapse goes away without any change of the weights"
@@ -15,11 +15,6 @@ _WHY = "the collapse goes away without any change of the weights"
         "raise-group-size": f"{_WHY}, so advantages are not its cause",
         "drop-std-normalisation": f"{_WHY}, so advantages are not its cause",
     },
-    rivals=(
-        Rival("generation in train mode with checkpointing (GEN001)", "the mode outlives the update", "probe GEN001"),
-        Rival("an adapter or engine that is out of step (GEN002)", "refreshed at some steps only", "probe GEN002"),
-        Rival("batches of two kinds", "some prompts never get a valid answer", "validity per task over the same steps"),
-    ),
 )
 def collapse_heals_without_update(
     update_applied: Column,

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     severity="error",
     confidence="medium",
     withholds={"lower-learning-rate": "the collapse is as frequent at a learning rate five times as large or small"},
-    remedies=("generate-in-eval-mode",),
 )
 def collapse_insensitive_to_lr(
     found: Comparison, *, ratio: float = 5.0, rate: float = 0.3, close: float = 0.1

@@ -1,6 +1,6 @@
 import math
 
-from grpo_doctor import Fires, Rival, check, fires, once_known
+from grpo_doctor import Fires, check, fires, once_known
 from grpo_doctor.series import Column, fmax, previous, total, where
 
 _WHY = "the policy has hardly moved between the healthy and the collapsed rollout"
@@ -17,19 +17,6 @@ _WHY = "the policy has hardly moved between the healthy and the collapsed rollou
         "raise-group-size": _WHY,
         "drop-std-normalisation": _WHY,
     },
-    rivals=(
-        Rival(
-            "generation state (GEN001) or stale weights (GEN002)",
-            "the generator no longer writes what the policy would",
-            "rollout_mismatch_kl, and probes GEN001 and GEN002",
-        ),
-        Rival(
-            "the movement was measured on other text",
-            "on tokens that the update did not touch",
-            "score the collapsed responses under the policy before and after the update",
-        ),
-        Rival("batches of two kinds", "the next prompts are of a task without valid answers", "validity per task"),
-    ),
 )
 def collapse_larger_than_policy_movement(
     invalid_rate: Column,

@@ -1,32 +1,8 @@
-from grpo_doctor import Fires, Rival, any_of, check, fires
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, Pairs, collapse, each, fisher, fold, isnan, maximum, previous, row, total, where
 
 
-@check(
-    "UPD001",
-    kind="defect",
-    severity="warning",
-    confidence="medium",
-    explains=("DIV004", "REW009", "REW015"),
-    remedies=("lower-learning-rate", "raise-group-size", "drop-std-normalisation"),
-    rivals=(
-        Rival(
-            "the rollout runs in another mode after an update (GEN001)",
-            "a trainer that leaves train mode and gradient checkpointing on generates without its KV cache",
-            "probe GEN001: greedy generation as it is against eval mode; or look for the caching warning in the log",
-        ),
-        Rival(
-            "the update moves the policy too far",
-            "a large learning rate or advantages that are all of one size",
-            "policy_movement_kl of the update (above 0.05 nats per token), or the same run at a tenth of the rate",
-        ),
-        Rival(
-            "the rollout engine receives broken weights (GEN002)",
-            "a faulty weight transfer happens exactly once an update",
-            "rollout_mismatch_raw_kl, or probe GEN002 on a canary prompt",
-        ),
-    ),
-)
+@check("UPD001", kind="defect", severity="warning", confidence="medium", explains=("DIV004", "REW009", "REW015"))
 def update_collapse_association(
     update_applied: Column,
     judged: Column = any_of("invalid_rate", "reward_mean"),

@@ -1,4 +1,4 @@
-from grpo_doctor import Fires, Rival, check, fires
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, isnan, previous, where
 
 
@@ -12,15 +12,6 @@ from grpo_doctor.series import Column, isnan, previous, where
         "lower-learning-rate": "the weights do not change at all",
         "raise-group-size": "the weights do not change at all",
     },
-    rivals=(
-        Rival(
-            "gradient accumulation",
-            "the log calls every micro-batch an update",
-            "the optimizer's own step counter, or weight_delta summed over the accumulation",
-        ),
-        Rival("a loss scaler", "fp16 skips steps whose gradient is not finite", "the scale of torch.amp.GradScaler"),
-        Rival("a schedule at 0", "the first updates of a warm-up have learning rate 0", "learning_rate of those rows"),
-    ),
     invalidates=("any count of updates in this log",),
 )
 def update_event_not_an_optimizer_step(

@@ -9,7 +9,7 @@ from .entry import Advisory, Level
 
 INTRODUCTION = """# Advisories
 
-Known bugs of RL trainers and of the libraries that they use. `grpo-doctor settings`, `analyze`, `probe` and `attach`
+Known bugs of RL trainers and of the libraries that they use. `grpo-doctor preflight`, `analyze`, `probe` and `attach`
 report those that affect a run (check CFG039). `grpo-doctor advisories PACKAGE==VERSION` lists those of a version.
 
 An advisory counts where the version is in its range and each condition is known to hold. Where a condition or the

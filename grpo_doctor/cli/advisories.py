@@ -28,7 +28,7 @@ def advisories(
 ) -> None:
     """Lists known bugs of RL trainers: affected versions, conditions, symptom and fix.
 
-    `settings`, `analyze` and `attach` report those that affect a run.
+    `preflight`, `analyze` and `attach` report those that affect a run.
 
     Exit codes: 0 the list, which may be empty; 2 wrong use or an unknown package.
     """

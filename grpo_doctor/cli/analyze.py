@@ -125,7 +125,7 @@ def _say_where_configurations_go(path: Path, runs: list[Run]) -> None:
     from ..preflight.reading import MARKDOWN, SUFFIXES
 
     if path.suffix in SUFFIXES or (path.suffix in MARKDOWN and _configures(path)):
-        common.say(f"grpo-doctor: {path}: holds no log; `grpo-doctor settings {path}` reads configurations", err=True)
+        common.say(f"grpo-doctor: {path}: holds no log; `grpo-doctor preflight {path}` reads configurations", err=True)
 
 
 def _configures(path: Path) -> bool:

@@ -1,13 +1,15 @@
-"""``grpo-doctor new-check``: a leaf and its test to start from."""
+"""``grpo-doctor new-check``: a check and its test to start from."""
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ..diagnosis.catalogue import home
 from ..report.redaction import one_line
 from . import common
 
@@ -46,9 +48,13 @@ def {function}(entropy_mean: Column, *, share: float = 0.5) -> Fires:
         start=start,
     )
 '''
-TEST = """import pytest
+TEST = """from pathlib import Path
+
+import pytest
 
 from grpo_doctor.testing import run_check
+
+CHECK = Path(__file__).parent / "{place}"
 
 
 @pytest.mark.parametrize(
@@ -59,12 +65,12 @@ from grpo_doctor.testing import run_check
     ],
 )
 def test_fires_below_its_share_of_the_start(entropy: str, message: str | None) -> None:
-    finding = run_check("{code}", entropy_mean=entropy)
+    finding = run_check(CHECK, entropy_mean=entropy)
     assert (finding and finding.message) == message
 
 
-def test_a_healthy_run_is_left_in_peace() -> None:
-    assert run_check("{code}", entropy_mean="1.0 0.95 0.9 0.88x20") is None
+def test_is_silent_on_a_healthy_run() -> None:
+    assert run_check(CHECK, entropy_mean="1.0 0.95 0.9 0.88x20") is None
 """
 
 
@@ -85,10 +91,22 @@ def new_check(
         taken = load().find(code) or load().find(name)
     if taken is not None:
         common.fail(f"{code} {name}: {taken.code} {taken.name} exists already in {taken.file}; choose another")
-    for path, text in (
-        (folder / family / f"{function}.py", LEAF),
-        (tests / family / f"test_{function}.py", TEST),
-    ):
+    check, test = folder / family / f"{function}.py", tests / family / f"test_{function}.py"
+    place = Path(os.path.relpath(check, test.parent)).as_posix()
+    for path, text in ((check, LEAF), (test, TEST)):
         with common.plain_errors():
-            common.new_file(path, text.format(code=code, function=function), "nothing was written over it")
+            common.new_file(path, text.format(code=code, function=function, place=place), "nothing was written over it")
         typer.echo(one_line(f"wrote {path}"))
+    typer.echo(one_line(f"next: pytest {test}"))
+    typer.echo(one_line(_how_to_use(folder, code)))
+
+
+def _how_to_use(folder: Path, code: str) -> str:
+    """The line that says how the new check is run on a log."""
+    if folder.resolve() == home("checks").resolve():
+        why = "a check is a preview until `make seen` finds evidence for it"
+        return f"then: grpo-doctor analyze LOG --preview --select {code} ({why})"
+    return (
+        f'then: checks = ["{folder}"] in grpo-doctor.toml, `grpo-doctor trust {folder}`, '
+        f"and grpo-doctor analyze LOG --select {code}"
+    )

@@ -1,27 +1,33 @@
-"""``grpo-doctor settings``: judges training configurations before anything runs."""
+"""``grpo-doctor preflight``: checks training configurations before anything runs."""
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from msgspec import structs
 
+from ..config import ConfigError
 from ..diagnosis.check import Severity
 from ..limits import OverBudgetError
 from ..readers import ReadError
 from ..report.model import counted, first_step_to_take, missing
-from ..report.redaction import clean, inert
+from ..report.redaction import clean
 from . import common
 
 if TYPE_CHECKING:
     from ..config import Config
     from ..diagnosis.catalogue import Catalogue
     from ..diagnosis.verdict import Diagnosis
+    from ..run import Table
+
+FORMER = {"gpus": "world_size", "batch_size": "per_device_train_batch_size", "lora": "use_peft"}
+"""Short names that ``--set`` takes for settings."""
 
 
-def settings(
+def preflight(
     files: Annotated[
         list[Path],
         typer.Argument(
@@ -34,10 +40,17 @@ def settings(
     output_format: Annotated[
         str | None, typer.Option("--output-format", "-f", help="Print this report instead of lines.")
     ] = None,
+    output_file: Annotated[Path | None, typer.Option("--output-file", "-o", help="Write the report here.")] = None,
     report: common.MoreReports = None,
     fix: Annotated[bool, typer.Option("--fix", help="Print a patch for what is safe to change.")] = False,
     skip_others: Annotated[
         bool, typer.Option("--skip-others", help="Files without settings of reinforcement learning do not count.")
+    ] = False,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting that the file does not say; repeatable.")
+    ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show the evidence for framework and kind, and every key.")
     ] = False,
     config: common.ConfigFile = None,
     trust_checks: common.TrustChecks = False,
@@ -52,25 +65,28 @@ def settings(
     from ..preflight.judgement import FAMILY
 
     with common.plain_errors():
+        if output_file is not None and output_format is None:
+            raise ConfigError("--output-file needs a format: add -f, for example -f html")
         chosen = common.settings(
             config, select, ignore, None, None, fail_on, seconds, megabytes, trust_checks=trust_checks
         )
+        declared = _declared(set_ or [])
         catalogue = common.chosen(chosen, FAMILY)
         diagnoses: list[Diagnosis] = []
         unreadable = 0
         for path in _expanded(files):
             try:
-                diagnoses += _diagnoses(path, catalogue, chosen, fix)
+                diagnoses += _diagnoses(path, catalogue, chosen, declared, fix=fix, verbose=verbose)
             except (ReadError, OverBudgetError) as error:
                 named = "" if isinstance(error, ReadError) else f"{path}: "
                 typer.echo(f"grpo-doctor: {clean(named + str(error))}", err=True)
                 unreadable += 1
         options = common.options(output_format or "", None, False, None, False)
         options = structs.replace(options, suppressions=chosen.suppressions())
-        common.write(diagnoses, output_format, None, report or [], options, map(Path, _expanded(files)))
+        common.write(diagnoses, output_format, output_file, report or [], options, map(Path, _expanded(files)))
     if output_format is None:
         for diagnosis in diagnoses:
-            _tell(diagnosis)
+            _tell(diagnosis, verbose)
     raise typer.Exit(_exit_code(diagnoses, Severity.of(chosen.fail_on), unreadable, skip_others))
 
 
@@ -87,7 +103,24 @@ def _expanded(files: list[Path]) -> list[Path]:
     return found
 
 
-def _diagnoses(path: Path, catalogue: Catalogue, chosen: Config, fix: bool) -> list[Diagnosis]:
+def _declared(words: list[str]) -> dict[str, Any]:
+    """The settings that ``--set`` declares, under the names of the vocabulary. Raises `ConfigError`."""
+    from ..preflight.frameworks import vocabulary
+    from ..preflight.launch import scalar
+
+    found: dict[str, Any] = {}
+    for name, value in (common.pair("--set", word) for word in words):
+        setting = FORMER.get(name, name)
+        if setting not in vocabulary():
+            near = get_close_matches(setting, [*vocabulary(), *FORMER], 1)
+            raise ConfigError(f"--set {name}: no such setting{f'; did you mean {near[0]}?' if near else ''}")
+        found[setting] = scalar(value)
+    return found
+
+
+def _diagnoses(
+    path: Path, catalogue: Catalogue, chosen: Config, declared: dict[str, Any], *, fix: bool, verbose: bool
+) -> list[Diagnosis]:
     """A diagnosis for every training that the file describes."""
     from ..preflight.fix import patch
     from ..preflight.judgement import judge
@@ -95,15 +128,23 @@ def _diagnoses(path: Path, catalogue: Catalogue, chosen: Config, fix: bool) -> l
 
     found = read(path)
     if fix:
-        for one in found:
-            typer.echo(inert(patch(path, one)), nl=False)
-    return [judge(one, str(path), catalogue, chosen.thresholds) for one in found]
+        patches = [patch(path, one) for one in found]
+        typer.echo("".join(patches), nl=False)
+        if not any(patches):
+            common.say(f"grpo-doctor: {path}: nothing to fix automatically", err=True)
+    diagnoses = [judge(one, str(path), catalogue, chosen.thresholds, declared) for one in found]
+    for one, diagnosis in zip(found, diagnoses, strict=True):
+        clues = [f"evidence for {clue.of}: {clue.words} ({clue.weight:g})" for clue in one.clues]
+        diagnosis.notes += clues if verbose else []
+    return diagnoses
 
 
-def _tell(diagnosis: Diagnosis) -> None:
-    """One line that says what was read and found, one for every finding, the arithmetic, and what is not known."""
+def _tell(diagnosis: Diagnosis, verbose: bool) -> None:
+    """The first sentence, the settings read, the findings by severity, the arithmetic, and what is not known."""
     source = clean(diagnosis.source)
     typer.echo(f"{source}: {clean(diagnosis.headline)}")
+    for table in diagnosis.tables[:1]:
+        _tabulate(table)
     for finding in sorted(diagnosis.findings, key=lambda f: -f.level):
         where = f"{source}:{finding.lines[0]}" if finding.lines else source
         key = clean(str(finding.evidence.get("setting", "")))
@@ -113,18 +154,24 @@ def _tell(diagnosis: Diagnosis) -> None:
         )
         if finding.remedies and finding.level > Severity.INFO:
             typer.echo(f"    → {first_step_to_take(finding)}")
-    for table in diagnosis.tables:
-        typer.echo(f"  {table.title}")
-        for what, value, origin in table.rows:
-            typer.echo(f"    {what:<28}{value:<15} {f'({clean(origin)})' if origin else ''}".rstrip())
+    for table in diagnosis.tables[1:]:
+        _tabulate(table)
     for note in diagnosis.notes:
         typer.echo(f"  {clean(note)}")
-    if diagnosis.coverage.ran:
+    if diagnosis.coverage.ran and verbose:
         lacking = [f"{needs.replace('settings.', '')} ({', '.join(codes)})" for needs, codes in missing(diagnosis)]
         if lacking:
-            typer.echo(f"  not judged for want of: {'; '.join(lacking)}")
-        if unread := diagnosis.coverage.unread_keys:
-            typer.echo(f"  {counted(len(unread), 'key')} that no rule asks for: {clean(', '.join(unread))[:300]}")
+            typer.echo(f"  skipped, because these settings are missing: {'; '.join(lacking)}")
+    if unread := diagnosis.coverage.unread_keys if diagnosis.coverage.ran else []:
+        listed = clean(", ".join(unread))
+        typer.echo(f"  {counted(len(unread), 'setting')} not checked{f': {listed}' if verbose else ''}")
+
+
+def _tabulate(table: Table) -> None:
+    if table.rows:
+        typer.echo(f"  {table.title}")
+        for what, value, origin in table.rows:
+            typer.echo(f"    {what:<28}{clean(value):<16}{f' ({clean(origin)})' if origin else ''}".rstrip())
 
 
 def _exit_code(diagnoses: list[Diagnosis], fail_on: Severity, unreadable: int, skip_others: bool) -> int:

@@ -26,6 +26,9 @@ QUIET = re.compile(
 )
 """Settings that may leave every metric of a shared step as it was: how long, how often, and where."""
 
+EXACT = 1e9
+"""Numbers up to here are compared with 9 digits; larger ones, which are ids and counts, exactly."""
+
 
 class Change(msgspec.Struct, frozen=True):
     """A setting that differs, with its value on each side; None where a side does not declare it."""
@@ -81,7 +84,7 @@ def arms_of(diagnoses: Sequence[Diagnosis]) -> list[Arm]:
     found: dict[str, Arm] = {}
     for diagnosis in diagnoses:
         settings = settings_of(diagnosis.run)
-        key = repr(sorted((k, repr(v)) for k, v in settings.items() if k not in SEEDS))
+        key = repr(sorted((k, repr(_rounded(v))) for k, v in settings.items() if k not in SEEDS))
         if key in found:
             found[key].diagnoses.append(diagnosis)
         else:
@@ -96,5 +99,19 @@ def arms_of(diagnoses: Sequence[Diagnosis]) -> list[Arm]:
 def changes(base: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
     """The settings that differ, those that both sides declare first."""
     differing = [Change(name, base.get(name), new.get(name)) for name in {**base, **new}]
-    differing = [c for c in differing if c.base != c.new]
+    differing = [c for c in differing if _rounded(c.base) != _rounded(c.new)]
     return sorted(differing, key=lambda c: (c.base is None or c.new is None, not c.acts, c.name))
+
+
+def _rounded(value: Any) -> Any:
+    """A setting without the digits that conversions add: 1e-06 and 1.0000000000000002e-06 are the same number."""
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, list | tuple):
+        return [_rounded(v) for v in value]
+    if isinstance(value, dict):
+        return {k: _rounded(v) for k, v in value.items()}
+    try:
+        return float(f"{float(value):.9g}") if abs(float(value)) < EXACT else value
+    except (TypeError, ValueError):
+        return value

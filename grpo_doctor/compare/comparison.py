@@ -12,7 +12,6 @@ import numpy as np
 
 from ..diagnosis.catalogue import Catalogue, load
 from ..diagnosis.check import Check, Finding, Fires, Severity
-from ..diagnosis.remedies import REMEDIES
 from ..diagnosis.verdict import learns
 from ..record import NUMBER_FIELDS
 from ..run import BROADCAST
@@ -171,7 +170,7 @@ def _measure(found: Comparison, series: Mapping[str, Aligned]) -> None:
     found.partings = partings(followed)
     broken = first_not_finite(found.base.runs, found.new.runs)
     if broken is not None and found.by == "step":
-        found.partings = sorted([*found.partings, broken], key=lambda p: (p.at, p.known))
+        found.partings = sorted([*found.partings, broken], key=lambda p: p.at)
     varied = {name: a for name, a in series.items() if len(np.unique(a.base)) > 1 or len(np.unique(a.new)) > 1}
     found.recorded = len(varied)
     found.unequal = first_unequal(varied)
@@ -248,6 +247,6 @@ def _finding(found: Comparison, check: Check, fires: Fires) -> Finding:
         last_step=last,
         message=fires.message.format(**fires.evidence),
         evidence=fires.evidence,
-        remedies=[REMEDIES[r] if isinstance(r, str) else r for r in check.remedies],
+        remedies=list(check.remedies),
         rivals=list(check.rivals),
     )

@@ -1,20 +1,19 @@
 """How much a metric differs between two arms, and which difference the noise would have hidden.
 
-**What is compared** is where the runs stand: the mean over the last half of the places that all of them share.
+**What is compared** is where the runs end: the mean over the last half of the places that all of them share, or since
+the runs diverged where that is later.
 
-**Noise along a run.** The differences at shared places are autocorrelated. The error of their mean is that of a paired
-circular block bootstrap (Politis and Romano 1992), taken in closed form, so that no draw of random numbers decides a
-verdict. The length of a block follows from the lag-1 autocorrelation (Andrews, Econometrica 1991, the rule for AR(1)
-and Bartlett weights), which is corrected for its bias (Kendall 1954) and raised by a third of its standard error. Where
-the formula for AR(1) gives a larger error, that one is taken: blocks of a short series are too short for long waves.
+**Noise along a run** is what the steps, ramps and stretches of the paired difference leave (`series.changepoint`),
+with its autocorrelation (`series.noise_model`): a change of level is not noise. A difference must be explained better
+by such a shape than by noise that wanders, and its level must lie beyond the noise.
 
 **Noise between seeds.** Another seed gives another curve, which no single run shows. With one run a side the deviation
 between seeds is taken as `SEED` of how far the metric has moved in both; measured seeds replace that guess as they come
 in, as a variance that is moderated by a prior (Smyth, Stat. Appl. Genet. Mol. Biol. 2004) worth `PRIOR` degrees of
-freedom.
+freedom. A difference beyond the noise of both runs that seeds may explain is inconclusive.
 
-**Many metrics.** The intervals hold together: 95 % for `METRICS` at once (Bonferroni), with a further allowance for
-few places. `benchmarks/compare.md` has the simulated error rates.
+**Many metrics.** The critical values hold for seven metrics at once; `benchmarks/compare.md` has the simulated error
+rates.
 """
 
 from __future__ import annotations
@@ -25,6 +24,9 @@ import msgspec
 import numpy as np
 
 from ..run import RunType
+from ..series.changepoint import Departures, departures
+from ..series.noise_model import critical, split
+from ..series.trend import UNIT, WINDOW
 from .align import Aligned
 
 METRICS: dict[str, tuple[str, int]] = {
@@ -41,12 +43,17 @@ it judges where it contradicts the reward."""
 LOSSES: dict[str, tuple[str, int]] = {"eval_loss": ("held-out loss", -1), "loss": ("loss", -1)}
 """The same of a supervised or preference run, beside these."""
 LEAST = 8
-"""Shared places from which noise can be told."""
-CRITICAL = (2.69, 15.0)
-"""Critical value ``a + b / places`` of one metric: two-sided 5 % shared by seven."""
-POWER = (2.0, 14.0)
-"""Deviations ``a + b / places`` by which a true difference must exceed the critical one to be seen in 80 % of pairs:
-0.84 where the noise is known, more where it and the seeds' are estimated."""
+"""Shared places from which noise can be estimated."""
+BINS = 128
+"""Means over so many parts of the shared places are compared at most."""
+DIFFERS, SEEDS_DIFFER = 4.2, 2.69
+"""Critical values of a level, in standard errors of the noise along the runs, whose places were searched for; and in
+deviations between seeds: two-sided 5 % shared by seven metrics."""
+POWER = 1.9
+"""Standard errors by which a true difference must exceed the critical one to be found in 80 % of pairs: 0.84 for the
+noise of the level, the rest because the shape must be found too (`benchmarks/compare.md`)."""
+COARSE = 0.5
+"""Share of a 0-to-1 scale from which what could be detected is too coarse to say that there is no difference."""
 SEED, PRIOR = 0.2, 4
 """Deviation between seeds as a share of how far the metric has moved, and its weight in degrees of freedom."""
 
@@ -57,14 +64,15 @@ def metrics_of(run_type: RunType) -> dict[str, tuple[str, int]]:
 
 
 class Difference(msgspec.Struct, kw_only=True):
-    """How one metric differs over the last half of the shared places.
+    """How one metric differs at the end of the shared places.
 
     Attributes:
         base, new: level of each arm; difference: new less base.
         low, high: ends of the simultaneous 95 % interval; NaN where too few places are shared.
         along: half the width that the interval would have if seeds made no difference.
-        detectable: the smallest true difference that is seen in 80 % of such pairs.
-        places, block: shared places that were averaged, and length of a block in places.
+        detectable: the smallest difference between these runs that is found in 80 % of such pairs, no more than
+            ``scale``: 1 for scores within 0 and 1, else the range of the values.
+        places: shared places that were averaged; since: the place from which the runs differ, NaN where they do not.
         better: 1 where new is better beyond noise, -1 where it is worse, else 0; also 0 where neither is success.
     """
 
@@ -77,78 +85,135 @@ class Difference(msgspec.Struct, kw_only=True):
     high: float = math.nan
     along: float = math.nan
     detectable: float = math.nan
+    scale: float = math.nan
     places: int
-    block: int = 0
+    since: float = math.nan
     better: int = 0
 
     @property
     def known(self) -> bool:
-        """Whether noise could be told at all."""
+        """Whether the noise could be estimated."""
         return not math.isnan(self.low)
 
     @property
+    def differs(self) -> bool:
+        """Whether these runs differ beyond their noise, whatever seeds may do."""
+        return not math.isnan(self.since)
+
+    @property
     def beyond_noise(self) -> bool:
-        return self.low > 0 or self.high < 0
+        """Whether the difference is beyond the noise of the runs and what seeds do."""
+        return self.differs and (self.low > 0 or self.high < 0)
+
+    @property
+    def inconclusive(self) -> bool:
+        """Whether neither a difference nor its absence is shown."""
+        if not self.known or self.beyond_noise:
+            return False
+        return self.differs or self.detectable >= (COARSE if self.scale == 1 else 1) * self.scale > 0
 
     @property
     def words(self) -> str:
-        """``higher``, ``higher, as seeds may be``, ``no difference beyond noise`` or ``too few to tell``."""
+        """The judgement in a few words."""
         if not self.known:
             return "too few to tell"
+        if not self.differs:
+            return "inconclusive: too noisy" if self.inconclusive else "no difference beyond noise"
         way = "higher" if self.difference > 0 else "lower"
+        return way if self.beyond_noise else f"inconclusive: {way}, but seeds may differ as much"
+
+    @property
+    def sentence(self) -> str:
+        """What is known of the difference, with its numbers, as a clause."""
+        levels = f"{number(self.base)} in BASE and {number(self.new)} in NEW"
+        if not self.known:
+            return f"the {self.label} is {levels}, over too few shared places to judge"
         if self.beyond_noise:
-            return way
-        return f"{way}, as seeds may be" if abs(self.difference) > self.along else "no difference beyond noise"
+            return f"the {self.label} is {self.words} ({number(self.base)} → {number(self.new)})"
+        if self.differs:
+            way = "higher" if self.difference > 0 else "lower"
+            seeds = "runs of one setting with different seeds may differ as much"
+            return f"the {self.label} is {way} in NEW ({number(self.base)} → {number(self.new)}), but {seeds}"
+        if self.inconclusive:
+            return f"the {self.label} is {levels}, and the noise hides differences of up to {number(self.detectable)}"
+        detectable = f"smallest detectable difference: {number(self.detectable)} (80 % power)"
+        return f"the {self.label} is {levels}; {detectable}"
+
+
+def number(value: float) -> str:
+    """A figure with three digits, none of them an exponent between 0.001 and 99,999."""
+    if math.isnan(value):
+        return "unknown"
+    return f"{value:.0f}" if 1000 <= abs(value) < 99999.5 else f"{value:.3g}"
+
+
+def departures_of(aligned: Aligned) -> tuple[Departures, np.ndarray]:
+    """Where the difference of two arms leaves 0, in bins, and at which place each bin begins."""
+    d = aligned.difference()
+    edges = np.linspace(0, len(d), min(len(d), BINS) + 1).astype(int)
+    return departures(np.add.reduceat(d, edges[:-1]) / np.diff(edges), WINDOW), edges
+
+
+def span_of(fitted: np.ndarray, begin: int, end: int) -> tuple[int, int]:
+    """The bins around ``begin`` to ``end`` at which the fitted difference is more than half of its mean there: a ramp
+    is dated where it is halfway, and what a later term continues ends with that."""
+    level = float(fitted[begin:end].mean())
+    there = fitted * np.sign(level) > abs(level) / 2
+    first = begin + int(there[begin:end].argmax())
+    gone = np.flatnonzero(~there[end:])
+    before = np.flatnonzero(~there[:first])
+    return int(before[-1]) + 1 if len(before) else 0, end + int(gone[0]) if len(gone) else len(fitted)
+
+
+def place_of(begin: int, edges: np.ndarray, d: np.ndarray) -> int:
+    """The place at which a departure begins that was found in bins."""
+    if begin == 0 or edges[begin + 1] - edges[begin - 1] < 4:
+        return int(edges[begin])
+    return int(edges[begin - 1]) + split(d[edges[begin - 1] : edges[begin + 1]])
 
 
 def difference_of(metric: str, label: str, sign: int, aligned: Aligned) -> Difference:
     """The difference of one metric; ``sign`` is 1 where more of it is better, -1 where it is worse, 0 for neither."""
     count = len(aligned.x)
-    tail = slice(count // 2 if count >= 2 * LEAST else 0, None)
-    base, new = aligned.base[:, tail], aligned.new[:, tail]
-    paired = new.mean(axis=0) - base.mean(axis=0)
-    told = Difference(
-        metric=metric,
-        label=label,
-        base=float(base.mean()),
-        new=float(new.mean()),
-        difference=float(paired.mean()),
-        places=len(paired),
-    )
-    if len(paired) < LEAST:
-        return told
-    along, told.block = standard_error(paired)
-    along = max(along, 1e-9 * max(abs(told.base), abs(told.new)))  # rounding is no difference
-    error = math.hypot(along, seed_error(aligned, base.mean(axis=1), new.mean(axis=1)))
-    critical = CRITICAL[0] + CRITICAL[1] / len(paired)
-    told.along = critical * along
-    told.low, told.high = told.difference - critical * error, told.difference + critical * error
-    told.detectable = (critical + POWER[0] + POWER[1] / len(paired)) * error
+    if count < LEAST:
+        return _levels(metric, label, aligned, 0)
+    (spans, fitted, noise), edges = departures_of(aligned)
+    bins, half = len(edges) - 1, (len(edges) - 1) // 2 if count >= 2 * LEAST else 0
+    last = min(max([half, *(place for span in spans for place in span if place < bins)]), bins - WINDOW)
+    told = _levels(metric, label, aligned, int(edges[last]))
+    rounding = 1e-9 * max(abs(told.base), abs(told.new))
+    error = max(noise.error(bins - last), rounding)
+    told.along = critical(DIFFERS, noise.degrees) * error
+    seeds = SEEDS_DIFFER * seed_error(aligned, *(arm[:, edges[last] :].mean(axis=1) for arm in aligned[1:]))
+    width = math.hypot(told.along, seeds)
+    told.low, told.high = told.difference - width, told.difference + width
+    told.scale = scale_of(aligned) if sign else spread_of(aligned)
+    told.detectable = min(told.along + critical(POWER, noise.degrees) * error, told.scale)
+    if abs(told.difference) > told.along and float(fitted[last:].mean()) * told.difference > 0:
+        begin, _ = span_of(fitted, last, bins)
+        told.since = float(aligned.x[place_of(begin, edges, aligned.difference())])
     if told.beyond_noise:
         told.better = sign if told.difference > 0 else -sign
     return told
 
 
-def standard_error(d: np.ndarray) -> tuple[float, int]:
-    """The standard error of the mean of autocorrelated values, [places], and the length of a block in places."""
-    n = len(d)
-    rest = d - d.mean()
-    along = autocorrelation(rest, fitted=1)
-    block = round(1.1447 * (4 * along**2 / (1 - along**2) ** 2 * n) ** (1 / 3))
-    block = min(max(block, 1), n // 2)
-    total = np.concatenate(([0.0], np.cumsum(np.concatenate((rest, rest[: block - 1])))))
-    blocks = (total[block:] - total[:-block])[:n]
-    drawn = math.sqrt(float(blocks @ blocks) / (n * block) / n)
-    formula = math.sqrt(float(rest @ rest) / max(n - 1, 1) * min((1 + along) / (1 - along) / n, 1.0))
-    return max(drawn, formula), block
+def _levels(metric: str, label: str, aligned: Aligned, start: int) -> Difference:
+    """The levels of both arms from a place to the end."""
+    base, new = (float(arm[:, start:].mean()) for arm in (aligned.base, aligned.new))
+    return Difference(
+        metric=metric, label=label, base=base, new=new, difference=new - base, places=len(aligned.x) - start
+    )
 
 
-def autocorrelation(rest: np.ndarray, fitted: int) -> float:
-    """Lag-1 autocorrelation of residuals, corrected for so many fitted terms and raised by a third of its error."""
-    n, square = len(rest), float(rest @ rest)
-    along = float(rest[1:] @ rest[:-1]) / square if square > 0 else 0.0
-    along += (fitted + (fitted + 2) * max(along, 0.0)) / n + 0.3 / math.sqrt(n)
-    return min(max(along, 0.0), 0.95)
+def scale_of(aligned: Aligned) -> float:
+    """The range that a score of success can have: 1 where all values lie within 0 and 1, else that of the values."""
+    values = np.concatenate((aligned.base.ravel(), aligned.new.ravel()))
+    return 1.0 if values.min() >= 0 and UNIT < values.max() <= 1 else spread_of(aligned)
+
+
+def spread_of(aligned: Aligned) -> float:
+    """The range of the values of both arms."""
+    return float(max(aligned.base.max(), aligned.new.max()) - min(aligned.base.min(), aligned.new.min()))
 
 
 def seed_error(aligned: Aligned, base: np.ndarray, new: np.ndarray) -> float:

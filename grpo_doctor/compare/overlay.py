@@ -34,6 +34,7 @@ class Overlay(NamedTuple):
     parted: str
     across: list[Tick]
     up: list[Tick]
+    unit: str
 
 
 def overlays(found: Comparison) -> list[Overlay]:
@@ -46,11 +47,12 @@ def overlays(found: Comparison) -> list[Overlay]:
         aligned = found.aligned(name)
         if aligned is not None and len(aligned.x) > 2:
             at = None if first is None else max(first.at, float(aligned.x[0]))
-            made.append(_overlay(name, labels.get(name, name.replace("_", " ")), aligned, at))
+            unit = "step" if found.by == "step" else "tokens"
+            made.append(_overlay(name, labels.get(name, name.replace("_", " ")), aligned, at, unit))
     return made
 
 
-def _overlay(metric: str, label: str, aligned: Aligned, parted: float | None) -> Overlay:
+def _overlay(metric: str, label: str, aligned: Aligned, parted: float | None, unit: str) -> Overlay:
     x = aligned.x - aligned.x[0]
     rows = np.unique(np.linspace(0, len(x) - 1, min(PLACES, len(x))).astype(int))
     sides = [_levels(arm) for arm in (aligned.base, aligned.new)]
@@ -58,7 +60,7 @@ def _overlay(metric: str, label: str, aligned: Aligned, parted: float | None) ->
     curves = [(mean[rows], low[rows], high[rows]) for mean, low, high in sides]
     base, new = (Side(path_of(x[rows], scale.at(m)), _area(x[rows], scale, lo, hi)) for m, lo, hi in curves)
     ends = f"{curves[0][0][-1]:.3g} in BASE and {curves[1][0][-1]:.3g} in NEW at last"
-    words = f"{label}: {ends}" + (f"; they part at {parted:.0f}" if parted is not None else "")
+    words = f"{label}: {ends}" + (f"; they diverge at {parted:.0f}" if parted is not None else "")
     width = float(x[-1])
     first = float(aligned.x[0])
     margin = 0.01 * width or 0.5
@@ -78,6 +80,7 @@ def _overlay(metric: str, label: str, aligned: Aligned, parted: float | None) ->
         parted="" if parted is None else f"M{parted - first:.10g} 0V{HEIGHT}",
         across=across,
         up=ticks_up(scale),
+        unit=unit,
     )
 
 

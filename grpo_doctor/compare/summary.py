@@ -1,8 +1,7 @@
-"""A comparison in words and tables, the same for every report format, and the way to the formats."""
+"""A comparison as sentences and tables, the same for every report format."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,9 +16,9 @@ from ..report.redaction import cleaned, one_line
 from ..run import Table
 from .arms import Change
 from .comparison import Comparison
-from .difference import SEED
+from .difference import SEED, number
 from .divergence import Parting
-from .verdict import Fared
+from .verdict import Fared, decided_by
 
 NEAR = 1e-4
 """Relative change of a tensor below which it has hardly moved."""
@@ -80,7 +79,7 @@ def _clean(change: Change) -> Change:
 
 
 def headline(found: Comparison) -> str:
-    """The first sentences: what NEW is against BASE, by which figures, and where they part."""
+    """The first sentences: how NEW compares with BASE, by which numbers, and where they diverge."""
     if found.because:
         return f"Cannot compare, because {found.because}."
     grave = [f for f in found.findings if f.level >= Severity.ERROR and f.code != "CMP001"]
@@ -92,8 +91,8 @@ def headline(found: Comparison) -> str:
 
 
 def _verdict(found: Comparison) -> str:
-    reasons = [_told(d) for d in found.differences if d.better]
-    for fate, words in (("vanished", "vanished"), ("appeared", "appeared"), ("worsened", "got graver")):
+    reasons = [d.sentence for d in found.differences if d.better]
+    for fate, words in (("vanished", "vanished"), ("appeared", "appeared"), ("worsened", "got worse")):
         these = [f for f in found.fared if f.fate == fate]
         named = [f"{f.code} {f.name}" for f in these if f.level >= Severity.ERROR] or [f.code for f in these]
         if named:
@@ -101,33 +100,25 @@ def _verdict(found: Comparison) -> str:
     said = {"better": "NEW is better", "worse": "NEW is worse", "mixed": "NEW is better in part and worse in part"}
     if found.verdict in said:
         return f"{said[found.verdict]}: {'; '.join(reasons)}."
-    if found.verdict == "cannot tell":
-        return "Whether NEW is better cannot be told: too little is shared for noise to be known."
-    judged = [d for d in found.differences if d.known]
-    first = judged[0]
-    return (
-        f"No difference beyond noise: the {first.label} went from {number(first.base)} to {number(first.new)}, "
-        f"and a difference of less than {number(first.detectable)} may well not show."
-    )
-
-
-def _told(d: Any) -> str:
-    return f"the {d.label} is {d.words} ({number(d.base)} → {number(d.new)})"
+    deciding = decided_by(found.differences)
+    if deciding is None:
+        return "Whether NEW is better cannot be judged: too few steps are shared to estimate the noise."
+    words = "Inconclusive" if found.verdict == "inconclusive" else "No difference beyond noise"
+    return f"{words}: {deciding.sentence}."
 
 
 def _parted(found: Comparison) -> str:
     if found.parting is None:
         return ""
     first = found.parting
-    where = f"{found.by if found.by == 'step' else 'token'} {first.at:.0f}"
+    unit = "step" if found.by == "step" else "token"
+    where = f"{unit} {first.at:.0f}"
     if first.broken is not None:
-        return f"They part at {where}, where {first.metric} of {first.broken} is not finite."
-    return f"They part at {where} in {first.metric} ({number(first.base)} against {number(first.new)})."
-
-
-def number(value: float) -> str:
-    """A figure, short."""
-    return "unknown" if math.isnan(value) else f"{value:.4g}"
+        return f"They diverge at {where}, where {first.metric} of {first.broken} is not finite."
+    levels = f"{first.metric} ({number(first.base)} against {number(first.new)})"
+    if first.until is not None:
+        return f"They differ from {where} to {unit} {first.until:.0f} in {levels}."
+    return f"They diverge at {where} in {levels}."
 
 
 def setting(value: Any) -> str:
@@ -149,7 +140,7 @@ def facts(found: Comparison) -> list[tuple[str, str]]:
 
 
 def tables(found: Comparison) -> list[Table]:
-    """Everything that is known, as tables; those that would be empty are left out."""
+    """All results as tables, without the empty ones."""
     made = (
         _settings(found), _differences(found), _partings(found), _findings(found), _remedies(found), _equal(found),
         _samples(found), _weights(found),
@@ -172,11 +163,11 @@ def _differences(found: Comparison) -> Table:
     ]  # fmt: skip
     seeds = f"guessed as {SEED:.0%} of how far the metric moved"
     if found.base.seeds + found.new.seeds > 2:
-        seeds = f"measured on {found.base.seeds} and {found.new.seeds} runs, and moderated by a guess"
+        seeds = f"measured on {found.base.seeds} and {found.new.seeds} runs, combined with a guess"
     note = (
-        "Means over the last half of the shared places. The intervals hold together at 95 %; they count the noise "
-        f"along the run (paired block bootstrap) and between seeds ({seeds}). Detectable is the smallest true "
-        "difference that shows in at least 80 % of such pairs."
+        "Means over the last half of the shared places, or since the runs diverged where that is later. The intervals "
+        f"hold together at 95 %: they include the noise along the runs and between seeds ({seeds}). Detectable: the "
+        "smallest difference between these runs that is found in 80 % of such pairs, at most the range of the metric."
     )
     head = ["metric", "BASE", "NEW", "difference", "interval", "detectable", "verdict"]
     return Table(title="Differences", head=head, rows=rows, note=note)
@@ -184,14 +175,15 @@ def _differences(found: Comparison) -> Table:
 
 def _partings(found: Comparison) -> Table:
     rows = [
-        [f"{p.at:.0f}", p.metric, *(_level(p, side) for side in ("BASE", "NEW")), f"{p.known:.0f}"]
+        [f"{p.at:.0f}", "the end" if p.until is None else f"{p.until:.0f}", p.metric,
+         *(_level(p, side) for side in ("BASE", "NEW"))]
         for p in found.partings
-    ]
-    note = "The first place at which a metric differs beyond noise, its levels from there, and where it could be known."
+    ]  # fmt: skip
+    note = "Where a metric first differs beyond noise, until when, and its level on each side there."
     if found.unequal is not None:
-        note += f" The first number that is not the same on both sides stands at {found.unequal:.0f}."
-    head = [found.by, "metric", "BASE", "NEW", "known at"]
-    return Table(title="Where they part", head=head, rows=rows, note=note)
+        note += f" Values first differ at {found.by if found.by == 'step' else 'token'} {found.unequal:.0f}."
+    head = [f"from {found.by if found.by == 'step' else 'token'}", "until", "metric", "BASE", "NEW"]
+    return Table(title="Where they diverge", head=head, rows=rows, note=note)
 
 
 def _level(parting: Parting, side: str) -> str:
@@ -229,7 +221,7 @@ def _equal(found: Comparison) -> Table:
     if rows and len(rows) == found.recorded:
         rows = [["all of them", rows[0][1]]]
     note = f"Of {found.recorded} metrics that vary, these are the same number on both sides at every shared place."
-    return Table(title="Equal to the last digit", head=["metric", "places"], rows=rows, note=note)
+    return Table(title="Identical metrics", head=["metric", "places"], rows=rows, note=note)
 
 
 def _samples(found: Comparison) -> Table | None:

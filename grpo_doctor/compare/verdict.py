@@ -14,7 +14,7 @@ from .difference import Difference
 
 Fate = Literal["vanished", "eased", "stayed", "worsened", "appeared", "cannot tell"]
 Judgement = Literal["confirmed", "partly", "no effect", "worse", "cannot tell"]
-Verdict = Literal["better", "worse", "mixed", "no difference", "cannot tell"]
+Verdict = Literal["better", "worse", "mixed", "no difference", "inconclusive", "cannot tell"]
 
 
 class Fared(msgspec.Struct, kw_only=True):
@@ -167,8 +167,13 @@ def _judged(found: Fared, success: Difference | None, left: Sequence[str]) -> tu
 
 
 def success_of(differences: Sequence[Difference]) -> Difference | None:
-    """The series of success that decides: the first that differs beyond noise; what is held out stands first."""
+    """The series of success that decides: the first that differs beyond noise; held-out scores come first."""
     return next((d for d in differences if d.better), None)
+
+
+def decided_by(differences: Sequence[Difference]) -> Difference | None:
+    """The series that a comparison is about where no success differs: the first whose noise is known."""
+    return next((d for d in differences if d.known), None)
 
 
 def verdict_of(differences: Sequence[Difference], told: Sequence[Fared]) -> Verdict:
@@ -185,6 +190,7 @@ def verdict_of(differences: Sequence[Difference], told: Sequence[Fared]) -> Verd
         return "mixed"
     if worse or better:
         return "worse" if worse else "better"
-    if not any(d.known for d in differences) and not told:
+    deciding = decided_by(differences)
+    if deciding is None:
         return "cannot tell"
-    return "no difference" if any(d.known for d in differences) else "cannot tell"
+    return "inconclusive" if deciding.inconclusive else "no difference"

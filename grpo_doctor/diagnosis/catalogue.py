@@ -22,11 +22,13 @@ from threading import RLock
 from types import ModuleType
 from typing import ParamSpec, TypeVar
 
-from .check import Check, CheckError, Remedy
+from .check import Check, CheckError
 from .declare import take_loaded
-from .remedies import REMEDIES
+from .remedies import shared_remedies
 
 _HERE = Path(__file__).parents[1]
+FORMER = {"config": "preflight"}
+"""Families under the name that they had before."""
 _LOADING = RLock()
 """Held while checks are loaded: a leaf declares its check into one shared place."""
 P = ParamSpec("P")
@@ -86,6 +88,15 @@ def _load_folder(package: str, folder: Path, family: str = "") -> list[Check]:
     return [check for path in leaves(folder / family) for check in _load_leaf(package, folder, path)]
 
 
+def load_file(path: Path) -> Check:
+    """The check that one file declares, wherever the file is. Raises `CheckError` where it declares none or several."""
+    path = path.resolve()
+    found = _load_leaf(f"grpo_doctor.user_{abs(hash(path.parent)):x}", path.parent, path)
+    if len(found) != 1:
+        raise CheckError(f"{path}: declares {len(found)} checks; a file declares one")
+    return found[0]
+
+
 @cache
 def _load_installed() -> tuple[Check, ...]:
     found: list[Check] = []
@@ -126,9 +137,6 @@ class Catalogue:
     def _validate(self) -> None:
         proven: set[str] = set()
         for check in self.checks.values():
-            for remedy in check.remedies:
-                if isinstance(remedy, str) and remedy not in REMEDIES:
-                    raise CheckError(f"{check.file}: {check.code}: no remedy {remedy!r} in diagnosis/remedies.py")
             self._refuse_cycle(check.code, (), proven)
         for check in self.checks.values():
             if check.predicate is not None and self.compiled:
@@ -146,24 +154,24 @@ class Catalogue:
         proven.add(code)
 
     def refuse_unknown(self) -> None:
-        """Holds every code and remedy that a check names against those that exist. Raises `CheckError`.
+        """Raises `CheckError` where a check names a code that no check has.
 
         Only the whole catalogue can answer that, so a selection of it is not asked.
         """
-        remedies = dict(REMEDIES)
-        own = [(check, r) for check in self.checks.values() for r in check.remedies if isinstance(r, Remedy)]
-        for check, remedy in own:
-            if remedies.setdefault(remedy.id, remedy) != remedy:
-                raise CheckError(
-                    f"{check.file}: {check.code}: the remedy {remedy.id!r} is written otherwise elsewhere; "
-                    "write it once in grpo_doctor/diagnosis/remedies.py, or choose another id"
-                )
         for check in self.checks.values():
             for code in (*check.explains, *check.premises):
                 if code not in self.checks:
                     raise CheckError(f"{check.file}: {check.code}: names {code}, and no check has this code")
+
+    def refuse_unknown_remedies(self) -> None:
+        """Raises `CheckError` where a check recommends or withholds a remedy that does not exist.
+
+        It reads every file of advice, so it is asked for a user's own checks and by the tests.
+        """
+        known = shared_remedies().keys() | {r.id for check in self.checks.values() for r in check.remedies}
+        for check in self.checks.values():
             for remedy_id in check.withholds:
-                if remedy_id not in remedies:
+                if remedy_id not in known:
                     raise CheckError(f"{check.file}: {check.code}: withholds {remedy_id!r}, and no remedy has this id")
 
     def find(self, word: str) -> Check | None:
@@ -176,7 +184,7 @@ class Catalogue:
 
     def select(self, select: Iterable[str] = (), ignore: Iterable[str] = (), preview: bool = False) -> Catalogue:
         """The checks that ``select`` names (all, if it names none) less those that ``ignore`` names."""
-        chosen, unwanted = list(select), list(ignore)
+        chosen, unwanted = ([FORMER.get(word, word) for word in words] for words in (select, ignore))
         for word in (*chosen, *unwanted):
             if not any(self.matches(c, [word]) for c in self.checks.values()):
                 raise CheckError(f"no check, name or family is called {word!r}; see `grpo-doctor checks`")
@@ -209,6 +217,8 @@ def load(folders: tuple[Path, ...] = (), *, compiled: bool = True) -> Catalogue:
         checks += added
     catalogue = Catalogue(checks, compiled=compiled)
     catalogue.refuse_unknown()
+    if folders:
+        catalogue.refuse_unknown_remedies()
     return catalogue
 
 

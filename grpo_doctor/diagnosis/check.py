@@ -15,7 +15,7 @@ from enum import IntEnum
 from functools import cached_property
 from string import Formatter
 from types import TracebackType
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -24,6 +24,9 @@ from ..run import RunType
 from ..series import ColumnError, Plan, columns
 from ..series.derived import MEANINGS
 from ..series.trajectory import STANDING
+
+if TYPE_CHECKING:
+    from .remedies import Advice
 
 Role = Literal["cause", "outcome", "symptom", "note"]
 
@@ -258,10 +261,9 @@ class Check:
         self.explains: tuple[str, ...] = tuple(meta.pop("explains"))
         self.explains_from = Severity.of(meta.pop("explains_from"))
         self.withholds: Mapping[str, str] = dict(meta.pop("withholds"))
-        self.rivals: tuple[Rival, ...] = tuple(meta.pop("rivals"))
-        self.remedies: tuple[str | Remedy, ...] = tuple(meta.pop("remedies"))
         self.invalidates: tuple[str, ...] = tuple(meta.pop("invalidates"))
         self.run_types: tuple[RunType, ...] = tuple(meta.pop("run_types"))
+        self.vital: bool = meta.pop("vital", False)
         self.predicate: Callable[..., Any] | None = None
         self._traced: Traced | None = None
         self.conclusion: Callable[..., Any] | None = None
@@ -276,10 +278,25 @@ class Check:
         self.probe_arguments: dict[str, bool] = {}
         self.probe_thresholds: dict[str, Any] = {}
         self.probe_severity = self.severity
-        self.probe_remedies: tuple[str | Remedy, ...] = ()
-        """The remedies of what is proven on the code, which come first there."""
         self.across_thresholds: dict[str, Any] = {}
         self._validate_page()
+
+    @cached_property
+    def advice(self) -> Advice:
+        """Remedies and rivals, read from ``advice.toml`` beside its file when they are asked for."""
+        from .remedies import advice_for
+
+        return advice_for(self.file, self.code)
+
+    @property
+    def remedies(self) -> tuple[Remedy, ...]:
+        """What to change, the likeliest first."""
+        return self.advice.remedies
+
+    @property
+    def rivals(self) -> tuple[Rival, ...]:
+        """Other explanations of the same records, each with the test that decides."""
+        return self.advice.rivals
 
     @cached_property
     def page(self) -> str:
@@ -397,8 +414,6 @@ class Check:
         self.probe = function
         self.probe_severity = Severity.of(meta["severity"])
         self.explains = tuple(dict.fromkeys((*self.explains, *meta["explains"])))
-        self.probe_remedies = tuple(meta["remedies"])
-        self.remedies = tuple(dict.fromkeys((*self.remedies, *self.probe_remedies)))
 
     def take_across(self, function: Callable[..., Any], meta: Mapping[str, Any]) -> None:
         """Reads the thresholds of what is asked of two sides of a comparison; beside a @check, adds to the page."""
@@ -410,7 +425,6 @@ class Check:
         if self._add_docs(function) and f"## {ACROSS}" not in self._docs[-1]:
             raise self._fail(f"the docstring of its @across lacks the heading '## {ACROSS}'")
         self.across = function
-        self.remedies = tuple(dict.fromkeys((*self.remedies, *meta["remedies"])))
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -419,9 +433,10 @@ class Check:
 
     @property
     def preview(self) -> bool:
-        """Whether only made-up columns have ever set it off, and no probe proves it: then it is a remark, unless
-        previews are asked for."""
-        return self.seen is not None and not self.seen and self.probe is None
+        """Whether only columns made for its own tests have ever triggered it: then it is a remark, unless previews are
+        asked for. What a probe proves, or the log itself (confidence high), needs no such evidence."""
+        proven = self.probe is not None or self.confidence is Confidence.HIGH
+        return self.seen is not None and not self.seen and not proven
 
     @property
     def columns(self) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..run import RunType
-from .check import Check, CheckError, Kind, Remedy, Rival
+from .check import Check, CheckError, Kind
 
 _loading: dict[str, Check] = {}
 """Checks that the leaves loaded just now have declared; the catalogue takes them."""
@@ -49,10 +49,9 @@ def _decorator(part: str) -> Callable[..., Callable[[Callable[..., Any]], Callab
         explains: tuple[str, ...] = (),
         explains_from: str = "info",
         withholds: Mapping[str, str] | None = None,
-        rivals: tuple[Rival, ...] = (),
-        remedies: tuple[str | Remedy, ...] = (),
         invalidates: tuple[str, ...] = (),
         run_types: tuple[RunType, ...] = ("rl",),
+        vital: bool = False,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         meta = {k: v for k, v in locals().items() if k not in ("code", "part")}
         meta["withholds"] = withholds or {}
@@ -78,10 +77,10 @@ Args:
     explains_from: severity from which it does, unless the run suffers from it: what is lost of each batch accounts for
         nothing while it is little.
     withholds: remedy id to the reason why it makes no sense while this finding holds.
-    rivals: other explanations of the same records, each with the test that would tell.
-    remedies: ids from `grpo_doctor.diagnosis.remedies`, or remedies of this illness alone.
     invalidates: what can no longer be trusted (rewards, checkpoints since the onset, the supervised stage).
     run_types: the kinds of run that it judges.
+    vital: it says that a vital series is stuck (constant, at its floor or its ceiling), which the first two sentences
+        of a report say whatever else holds.
 """
 conclude = _decorator("conclusion")
 conclude.__doc__ = (

@@ -1,4 +1,4 @@
-"""What moved first: the recorded series that left their own range before success fell, in order."""
+"""Early indicators: recorded series whose level shifted before success fell, and stayed there until it did."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ BACK = 0.35
 """Share of the rows before the onset that is searched; what lies before them is what the series is held against."""
 LEAST = 4
 """Rows without which a series has no range."""
+SHIFTED = 2
+"""Rows before the onset on which a level must have held: one row is no level."""
 SEVERAL = 3
 """Steady series that say something of the policy together."""
 LEFT_OUT = frozenset("step optimizer_step epoch tokens_seen wall_time learning_rate groups group_size".split()) | {
@@ -28,10 +30,12 @@ LEFT_OUT = frozenset("step optimizer_step epoch tokens_seen wall_time learning_r
     *TURNED,
 }
 """Fields that move by themselves or by schedule, and those whose fall is to be explained."""
+EXTREMES = ("_max", "_min")
+"""Ends of the names of largest and smallest values, which leave their range by chance as a batch grows."""
 
 
 class Moved(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"}):
-    """A series that left its range: at ``step``, ``lead`` rows before the onset, from its usual level to this value."""
+    """A series whose level shifted at ``step``, ``lead`` rows before the onset, from its usual level to this one."""
 
     field: str
     step: int
@@ -48,36 +52,37 @@ class Recorded(NamedTuple):
 
 
 class Before(NamedTuple):
-    """Before a fall: what left its range, the earliest first, and the level of every field that varied within its."""
+    """Before a fall: what shifted, the earliest first, and the level of every field that varied within its range."""
 
     moved: list[Moved]
     steady: dict[str, float]
 
     def told(self) -> str:
-        """What stands in place of a cause where none is known; nothing where too little was recorded."""
+        """What is said where no cause is known; nothing where too little was recorded."""
         if self.moved:
-            first = "; ".join(f"{m.field} {m.start:.2g} → {m.end:.2g} at step {m.step}" for m in self.moved[:2])
-            return f" What moved first: {first}."
+            first = "; ".join(
+                f"{m.field} {'rose' if m.end > m.start else 'fell'} from {m.start:.2g} to {m.end:.2g} at step {m.step}"
+                for m in self.moved[:2]
+            )
+            return f" Early indicators: {first}."
         steady = len(self.steady)
-        return f" None of the {steady} other series left its range before." if steady >= SEVERAL else ""
+        return f" No early indicator among {steady} other metrics." if steady >= SEVERAL else ""
 
     def tables(self) -> list[Table]:
         """The same as a table of the report, none where nothing was recorded."""
-        title = "What moved first"
+        title = "Early indicators"
         if self.moved:
             rows = [[m.field, f"{m.start:.3g}", f"{m.end:.3g}", str(m.step), str(m.lead)] for m in self.moved]
-            head = ["series", "its level", "left to", "at step", "rows before the fall"]
-            note = "What left its own range before success fell, the earliest first. An order in time proves no cause."
+            head = ["metric", "level before", "level after", "at step", "rows before the fall"]
+            note = "Metrics whose level shifted before success fell, the earliest first. Order in time proves no cause."
             return [Table(title=title, head=head, rows=rows, note=note)]
         note = (
-            "None of these left its own range before success fell. What breaks a policy shows there as a rule, so ask "
-            "what lies outside of it first: the reward function, its environment and the prompts."
+            "None of these shifted before success fell. What breaks a policy usually shows here, so first check what "
+            "is outside the policy: the reward function, its environment and the prompts."
         )
         rows = [[name, f"{level:.3g}"] for name, level in self.steady.items()]
         return (
-            [Table(title=title, head=["steady series", "its level"], rows=rows, note=note)]
-            if len(rows) >= SEVERAL
-            else []
+            [Table(title=title, head=["steady metric", "level"], rows=rows, note=note)] if len(rows) >= SEVERAL else []
         )
 
 
@@ -85,6 +90,7 @@ def before(recorded: Recorded, onset: int) -> Before:
     """What moved and what did not before the step at which success began to fall."""
     at = int(np.searchsorted(recorded.steps, onset))
     names = [n for n in dict.fromkeys((*NUMBER_FIELDS, *DERIVED)) if n not in LEFT_OUT and not n.startswith("reward")]
+    names = [n for n in names if not n.endswith(EXTREMES)]
     found, steady = [], {}
     for name in names:
         column = recorded.column(name)
@@ -121,14 +127,15 @@ def _rounding(middle: float) -> float:
 
 
 def _left(name: str, column: np.ndarray, steps: np.ndarray, at: int, middle: float, spread: float) -> Moved | None:
-    """The first of two rows in a row on which the series is out of the range that it had well before."""
-    rows = np.arange(_begin(at), min(at + 2, len(column)))
+    """The rows up to the onset on which the series stays out of the range that it had well before, on one side."""
+    rows = np.arange(_begin(at), at)
     rows = rows[np.isfinite(column[rows])]
     away = column[rows] - middle
-    out = (np.abs(away) > BEYOND * spread) & (np.abs(away) > FAR * abs(middle))
-    both = out[:-1] & out[1:] & (np.sign(away[:-1]) == np.sign(away[1:]))
-    if not both.any():
+    out = np.sign(away) * ((np.abs(away) > BEYOND * spread) & (np.abs(away) > FAR * abs(middle)))
+    if not len(out) or not out[-1]:
         return None
-    first = int(np.argmax(both))
-    row = int(rows[first])
-    return Moved(name, int(steps[row]), at - row, middle, float(column[rows[first + 1]]))
+    stays = int(np.argmin(out[::-1] == out[-1])) or len(out)
+    if stays < SHIFTED:
+        return None
+    row = int(rows[-stays])
+    return Moved(name, int(steps[row]), at - row, middle, float(np.median(column[rows[-stays:]])))

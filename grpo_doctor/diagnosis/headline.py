@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..run import Run, RunType, not_finite_any_longer
 from ..series.trajectory import TURNED
-from ..series.trend import HALF, LEAST, Outcome
+from ..series.trend import FEW, HALF, LEAST, Outcome
 from .check import Finding
 from .early_indicators import Before
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 ENOUGH = 8
 """Rows below which silence is no health: no rule about trends can have spoken."""
-SAME = 5
-"""Words of two messages that make them one observation, as in "The reward has been 0 in all …"."""
 PROVEN = "Every property that could be probed holds."
 NAMES = {
     "reward_mean": "reward",
@@ -28,26 +26,26 @@ NAMES = {
     "eval_loss": "held-out loss",
     "reward_margin": "margin",
 }
-OF_PAIRS = {"success_rate": "share of pairs told apart", "eval_score": "share of held-out pairs told apart"}
+OF_PAIRS = {"success_rate": "reward accuracy", "eval_score": "held-out reward accuracy"}
 """What two of them are in preference training."""
 
 
 def sick(outcome: Finding | None, cause: Finding | None, before: Before) -> str:
-    """What happened, and why: the first sentence of a sick run."""
+    """What happened, and why: the first sentence of a failing run."""
     if outcome is None or cause is outcome:
         assert cause is not None
         return cause.message
     if cause is not None:
-        why = _beyond(outcome.message, cause.message)
-        return f"{outcome.message.removesuffix('.')}, because of {cause.code}: {why}"
+        return f"{outcome.message.removesuffix('.')}, because of {cause.code}: {cause.message}"
+    if outcome.evidence.get("constant"):
+        return f"{outcome.message} Check the reward function and answer extraction first."
     return f"{outcome.message}{before.told()}"
 
 
-def _beyond(told: str, message: str) -> str:
-    """What a message says beyond what was told: what follows its first colon where both begin with the same words."""
-    _, _, meaning = message.partition(": ")
-    same = message.split()[:SAME] == told.split()[:SAME]
-    return meaning if meaning and same else message
+def stuck(headline: str, vital: list[Finding]) -> str:
+    """A headline, and a second sentence on a vital series that is stuck and that it does not name yet."""
+    told = any(f.message.removesuffix(".") in headline for f in vital)
+    return headline if told or not vital else f"{headline} {max(vital, key=lambda f: (f.level, f.sureness)).message}"
 
 
 def unsick(
@@ -62,15 +60,18 @@ def unsick(
     if run.run_type == "probe":
         if active and verdict in ("suspect", "failing"):
             return f"Nothing worse than this was proven: {max(active, key=lambda f: f.level).message}"
-        return PROVEN if verdict == "healthy" else "No probe found the seams that it needs, so nothing was proven."
+        return (
+            PROVEN if verdict == "healthy" else "No probe found the entry points that it needs, so nothing was proven."
+        )
     if verdict in ("suspect", "failing"):
         note = max(active, key=lambda f: (f.level, f.sureness, -f.onset_step))
         return f"{note.message} {shown(success, learning, run.run_type)}"
     if verdict == "unjudged":
         if run.run_type == "evaluation":
-            return "This is an evaluation or the transcript of rollouts: no update is in it, so no training to judge."
+            return "This is an evaluation or a transcript of rollouts, so there is no training to judge."
         if run.run_type == "none" or not rows:
-            return "No training metrics were found, so nothing could be judged."
+            unread = run.reading.not_recognised if run.reading else ""
+            return f"No training metrics were recognised, so nothing could be judged{unread and f' ({unread})'}."
         if rows < ENOUGH:
             apart = rows > 1 and int(run.steps[-1]) - int(run.steps[0]) >= rows
             few = f"{rows} {'row' if apart else 'step'}{'s' * (rows != 1)}, too few to judge."
@@ -80,10 +81,13 @@ def unsick(
         return "None of the checks found the metrics that it needs, so nothing could be judged."
     strange = not_finite_any_longer(run)
     but = f" But {strange}." if strange else ""
+    if verdict == "unproven" and run.reading is not None and run.reading.decides:
+        differ = f"{run.reading.rows} rows or {run.reading.other_rows}, and the reward differs"
+        return f"Two readings of its lines differ ({differ}), so nothing is proven."
     if verdict == "unproven":
-        return f"No sign of illness was found. {shown(success, learning, run.run_type)}{but}"
-    found = "No sign of collapse, stall or broken plumbing was found in what was recorded."
-    return f"{shown(success, learning, run.run_type)} {found}{but}"
+        told = shown(success, learning, run.run_type)
+        return f"{told}{but}" if lost(success) else f"No problem found, but {told[0].lower()}{told[1:]}{but}"
+    return f"{shown(success, learning, run.run_type)} No problem found in the recorded metrics.{but}"
 
 
 CONSTANT = 1e-12
@@ -119,33 +123,38 @@ def shown(success: Mapping[str, Outcome], learning: bool, run_type: RunType = "r
             first, now = _levels(name, o)
             moved = f"the {names[name]} {'fell' if name in TURNED else 'rose'} from {first:.3g} to {now:.3g}"
             if fell := lost(success):
-                return f"Nothing shows that it learns: {moved}, but the {names[fell[0]]} has lost what it had reached."
+                return f"No evidence of learning: {moved}, but the {names[fell[0]]} fell back."
             return f"It learns: {moved}."
     for name, o in success.items():
         if o.risen and not o.fallen:
-            return f"The task is solved: the {names[name]} stands at {o.now:.3g}."
+            return f"The task is solved: the {names[name]} is {o.now:.3g}."
     if learning and (pair := together(success)):
         went = " and the ".join(f"{names[n]} from {success[n].first:.3g} to {success[n].now:.3g}" for n in pair)
-        return f"It learns: the {went} have gone up, further than both do by chance."
+        return f"It learns: the {went} rose, both together further than by chance."
     loss = success.get("loss")
     if loss is not None and learning:
-        return f"It learns: the loss stands at {-loss.now:.3g}, below the ln 2 at which a preference run begins."
+        return f"It learns: the loss is {-loss.now:.3g}, below ln 2 (0.693), where a preference run begins."
     for name, o in success.items():
         if o.solved and not o.fallen and o.rows >= LEAST:
             return (
-                f"Nothing shows that it learns: the {names[name]} stood near its top from the start "
+                f"No evidence of learning: the {names[name]} was near its maximum from the start "
                 f"({o.first:.3g}, {o.now:.3g} now)."
             )
     for name, o in success.items():
         if not math.isnan(o.shown):
             first, now = _levels(name, o)
             if first == now and o.shown < CONSTANT:
-                return f"Nothing shows that it learns: the {names[name]} has been {now:.3g} in all {o.rows} rows."
+                return f"No evidence of learning: the {names[name]} is {now:.3g} on all {o.rows} steps."
+            if o.rows < FEW:
+                return (
+                    f"No evidence of learning: the {names[name]} changed from {first:.3g} to {now:.3g}, "
+                    f"and {o.rows} values are too few to tell that from noise."
+                )
             return (
-                f"Nothing shows that it learns: the {names[name]} went from {first:.3g} to {now:.3g}, "
-                f"and a change of less than {o.shown:.2g} would not have shown in its noise."
+                f"No evidence of learning: the {names[name]} changed from {first:.3g} to {now:.3g}, "
+                f"and changes below {o.shown:.2g} are within noise."
             )
-    return "Nothing shows that it learns: too few values of a reward, a success rate or a held-out score are recorded."
+    return "No evidence of learning: too few values of a reward, a success rate or a held-out score were recognised."
 
 
 def _levels(name: str, o: Outcome) -> tuple[float, float]:

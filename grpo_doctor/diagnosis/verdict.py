@@ -21,8 +21,8 @@ from ..series.trend import Outcome
 from .check import Confidence, Finding, Fires, Severity, Withheld
 from .early_indicators import Before, Moved, Recorded, before
 from .faq import answers_of
-from .headline import ENOUGH, lost, shown, sick, together, unsick
-from .remedies import REMEDIES
+from .headline import ENOUGH, lost, shown, sick, stuck, together, unsick
+from .remedy_gate import senseless
 from .tables import before_next_run, tables_of
 
 if TYPE_CHECKING:
@@ -30,8 +30,16 @@ if TYPE_CHECKING:
 
 Verdict = Literal["failing", "suspect", "healthy", "unproven", "unjudged"]
 
-SLACK = 10
-"""Rows by which the onset of a cause may come after that of its effect: both are blurred by their holds."""
+SLACK, BLUR = 4, 1 / 64
+"""Rows, and share of all rows, by which the onset of a cause may come after that of its effect: an alarm needs some of
+its rows, and a fall is dated to a bin."""
+LASTS = 10
+"""Rows before the onset of an effect up to which its cause must have lasted."""
+OF_REWARD = frozenset(
+    "reward_mean reward_std reward_min reward_max dead_share zero_variance_share zero_variance_groups live_groups "
+    "groups advantage_max advantage_min advantage_std success_rate".split()
+)
+"""Series that a constant reward makes constant by identity: they say it in other words and explain nothing."""
 REACH = 2 / 3
 """Share of the time before a fall within which its cause began: what held while the run did well did not end it."""
 TOLD_FIRST = ("LEN003", "REW001", "STL006", "STL008", "STL001", "REW015", "REW016", "REW002", "REW009", "SUP001")
@@ -171,31 +179,44 @@ def conclude_all(catalogue: Catalogue, found: dict[str, Finding]) -> None:
             grown = True
 
 
-def _link(catalogue: Catalogue, findings: list[Finding], slack: float, well: tuple[float, float]) -> None:
+def _link(
+    catalogue: Catalogue, findings: list[Finding], within: tuple[float, float], well: tuple[float, float]
+) -> None:
     """Fills ``explained_by``: a finding explains another that its check names, that does not begin before it, and
     that began while it lasted. One that is over explains nothing that a surer one, which still holds, accounts for.
 
     ``well`` are the first step and that at which success began to fall: no threshold that was passed early in that
     time explains what came at its end; a proven mechanism may.
     """
-    began, fell = well
+    (slack, reach), (began, fell) = within, well
     for finding in findings:
         able = [
             other
             for other in findings
             if finding.code in catalogue.checks[other.code].explains
             and other.onset_step <= finding.onset_step + slack
-            and other.last_step >= finding.onset_step - slack
+            and other.last_step >= finding.onset_step - reach
             and other.level >= _needed(other, finding)
+            and not same_in_other_words(other, finding)
             and (other.level >= catalogue.checks[other.code].explains_from or other.kind == "outcome")
             and not (
                 finding.onset_step >= fell - slack
-                and other.onset_step < fell - max(REACH * (fell - began), slack)
+                and other.onset_step < fell - max(REACH * (fell - began), reach)
                 and other.sureness < Confidence.HIGH
             )
         ]
         holds = max((other.sureness for other in able if not other.cleared), default=Confidence.LOW)
         finding.explained_by = [other.code for other in able if not other.cleared or other.sureness >= holds]
+
+
+def same_in_other_words(cause: Finding, effect: Finding) -> bool:
+    """Whether what is suffered is read off the very series of another finding, or whether anything is read off what a
+    constant reward makes constant. A proven mechanism is never the same."""
+    if cause.kind == "defect":
+        return False
+    read = set(cause.columns)
+    same = cause.kind == "outcome" and read == set(effect.columns)
+    return bool(read) and (same or (bool(effect.evidence.get("constant")) and read <= OF_REWARD))
 
 
 def _needed(cause: Finding, effect: Finding) -> Severity:
@@ -254,8 +275,16 @@ def _assign_roles(findings: list[Finding], active: list[Finding]) -> tuple[Findi
     return outcome, max(mechanisms or able.values(), key=_strength, default=None)
 
 
-def _treat(catalogue: Catalogue, findings: list[Finding], active: list[Finding], proven: bool) -> None:
-    """Attaches rivals and remedies; a remedy that an active finding makes senseless is withheld with the reason.
+def _treat(
+    catalogue: Catalogue,
+    findings: list[Finding],
+    active: list[Finding],
+    settings: Mapping[str, Any],
+    first: float,
+    proven: bool,
+) -> None:
+    """Attaches rivals and remedies; a remedy that an active finding, a declared setting or the log makes senseless is
+    withheld with the reason.
 
     Of what is ``proven`` on the code the probe's own remedies come first.
     """
@@ -263,10 +292,12 @@ def _treat(catalogue: Catalogue, findings: list[Finding], active: list[Finding],
     for finding in sorted(active, key=_strength, reverse=True):
         for remedy_id, because in catalogue.checks[finding.code].withholds.items():
             withheld.setdefault(remedy_id, f"{finding.code} {finding.name}: {because}")
+    for remedy_id, because in senseless(settings, active, first):
+        withheld.setdefault(remedy_id, because)
     for finding in findings:
         check = catalogue.checks[finding.code]
-        offered = dict.fromkeys((*check.probe_remedies, *check.remedies)) if proven else check.remedies
-        remedies = [REMEDIES[r] if isinstance(r, str) else r for r in offered]
+        offered = dict.fromkeys((*check.advice.probe_remedies, *check.remedies)) if proven else check.remedies
+        remedies = list(offered)
         finding.rivals = list(check.rivals)
         if finding.level >= Severity.WARNING:
             finding.invalidates = [text.format(onset=finding.onset_step) for text in check.invalidates]
@@ -297,11 +328,13 @@ def diagnosis_of(
     learning = learns(stands, run.run_type)
     _settle(findings, learning)
     fell = min((o.since for o in stands.values() if o.fallen), default=math.inf)
-    slack = SLACK * (last - first) / max(rows - 1, 1) if first is not None and last is not None else 0.0
-    _link(catalogue, findings, slack, (math.inf if first is None else first, fell))
+    row = (last - first) / max(rows - 1, 1) if first is not None and last is not None else 0.0
+    _link(
+        catalogue, findings, (max(SLACK, BLUR * rows) * row, LASTS * row), (math.inf if first is None else first, fell)
+    )
     active = [f for f in findings if not f.cleared]
     outcome, cause = _headed(*_assign_roles(findings, active), active, learning)
-    _treat(catalogue, findings, active, proven=run.run_type == "probe")
+    _treat(catalogue, findings, active, run.settings, -math.inf if first is None else first, run.run_type == "probe")
     head, begun = cause or outcome, outcome or cause
     _arrange(run, findings, head, outcome)
     verdict = _verdict(run, active, coverage, stands, rows)
@@ -310,6 +343,11 @@ def diagnosis_of(
     alone = outcome is None and run.run_type != "probe"
     if head and verdict == "suspect" and (alone or (learning and not headline.startswith("The reward rose"))):
         headline = f"{headline} {shown(stands, learning, run.run_type)}"  # and says by what
+    if rows >= ENOUGH:
+        vital = [f for f in active if catalogue.checks[f.code].vital]
+        headline = stuck(
+            headline, [f for f in vital if not (outcome and f is not outcome and same_in_other_words(f, outcome))]
+        )
     return Diagnosis(
         source=run.source,
         format=run.format,
@@ -392,7 +430,7 @@ def _verdict(run: Run, active: list[Finding], coverage: Coverage, success: Mappi
         return "suspect"
     if run.run_type in ("none", "evaluation") or coverage.ran == 0:
         return "unjudged"
-    if run.run_type == "probe" or learns(success, run.run_type):
+    if run.run_type == "probe" or (learns(success, run.run_type) and not (run.reading and run.reading.decides)):
         return "healthy"
     return "unproven" if rows >= ENOUGH else "unjudged"
 

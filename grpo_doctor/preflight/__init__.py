@@ -1,6 +1,6 @@
 """Configurations before anything runs: readers by syntax, frameworks by name and version, rules across fields.
 
-The rules are checks like all others, in ``checks/config``: they ask for ``settings.name``, and a configuration is a
+The rules are checks like all others, in ``checks/preflight``: they ask for ``settings.name``, and a configuration is a
 run of one row that declares them. So a rule has one implementation for files, for live objects and for logs that
 print their settings.
 """
@@ -60,9 +60,8 @@ def words_before(target: Any) -> list[str]:
     diagnosis = judge(found, source)
     if not diagnosis.tables:
         return []
-    known = [
-        f"{what} {value}" for table in diagnosis.tables[:1] for what, value, _ in table.rows if value[:1].isdigit()
-    ]
+    arithmetic = (table for table in diagnosis.tables if table.title == "Batch arithmetic")
+    known = [f"{what} {value}" for table in arithmetic for what, value, _ in table.rows if value[:1].isdigit()]
     told = [f for f in diagnosis.findings if f.level >= Severity.WARNING and f.code != CODE]
     return [
         f"settings: {'; '.join(known)}" if known else f"settings: {diagnosis.headline}",

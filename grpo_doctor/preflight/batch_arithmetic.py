@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from ..advisories.releases import before
 from ..run import Table
@@ -11,21 +10,19 @@ from .configuration import Configuration
 
 ACCUMULATED = "0.18"
 """TRL from which on the accumulated batches are one generation batch; before, each was one."""
-TRAINERS = ("TRL", "Unsloth", "TRL RLOO", "ms-swift", "axolotl")
-"""Frameworks whose batch is that of transformers' trainer: responses a device, accumulated."""
 
 
 def work_out(found: Configuration) -> None:
     """Adds to the settings what follows from them: prompts, responses and updates a rollout, prompts an update."""
-    if found.framework.name in TRAINERS:
+    if found.framework.capabilities.batch_is_per_device:
         _by_devices(found)
     settings = found.settings
-    if found.number("rollout_prompts") == 0:  # verl's fully asynchronous trainer: the number is not used
+    if found.number("rollout_prompts") == 0:  # of an asynchronous trainer: the number is not used
         del settings["rollout_prompts"]
     _in_parallel(found)
     k, prompts = found.number("group_size"), found.number("rollout_prompts")
     responses = found.number("rollout_responses")
-    if found.framework.name == "prime-rl" and responses is not None:
+    if found.framework.capabilities.batch_is_of_whole_groups and responses is not None:
         settings["generation_batch"] = responses
     if prompts is None and responses is not None and k:
         prompts = settings["rollout_prompts"] = responses / k
@@ -102,67 +99,112 @@ def _by_devices(found: Configuration) -> None:
         batch = device * world * per_generation
     elif batch is not None and device and world:
         settings["minibatches"] = batch / (device * world) / accumulated
-    elif batch is None and device and found.framework.name != "Unsloth":
+    elif batch is None and device and not found.framework.capabilities.batch_rounded_to_groups:
         settings["batch_a_process"] = device * per_generation
     if batch is not None and (k := found.number("group_size")):
-        if found.framework.name == "Unsloth" and batch % k:
-            return  # Unsloth raises the batch to a multiple of the group itself
+        if found.framework.capabilities.batch_rounded_to_groups and batch % k:
+            return  # the trainer raises the batch to a multiple of the group itself
         settings["rollout_responses"] = settings["generation_batch"] = batch
         settings["rollout_prompts"] = batch / k
     if (each := found.number("per_device_eval_batch_size")) is not None and world:
         settings["eval_batch"] = each * world
 
 
-Row = tuple[str, str, Callable[[Configuration], float | None]]
+DECISIVE = {
+    "model": "model",
+    "algorithm": "algorithm",
+    "adv_estimator": "advantage estimator",
+    "group_size": "responses per prompt",
+    "learning_rate": "learning rate",
+    "use_peft": "adapter",
+    "kl_coef": "KL coefficient",
+    "dpo_beta": "beta",
+    "temperature": "temperature",
+    "max_new_tokens": "response limit",
+    "rollout_prompts": "prompts per rollout",
+    "per_device_train_batch_size": "batch per device",
+    "num_iterations": "passes per rollout",
+    "world_size": "GPUs",
+}
+"""The settings that decide a training, in the order in which they are shown."""
+
+
+def decisive(found: Configuration) -> Table:
+    """The settings that decide a training, with where each was read."""
+    rows = [
+        [words, _plain(found.settings[name]) if name in found.settings else "?", _origin(found, name)]
+        for name, words in DECISIVE.items()
+        if name in found.settings or name in found.unresolved
+    ]
+    return Table(title="Settings read", head=["setting", "value", "where"], rows=rows)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)[:60]
 
 
 def table(found: Configuration) -> Table:
-    """The arithmetic for people; what is not known is said so, with what it would take."""
-    settings, number = found.settings, found.number
+    """The arithmetic of a step, as far as it is known."""
+    number = found.number
     k, prompts, steps = number("group_size"), number("rollout_prompts"), number("max_steps")
     responses, updates = number("rollout_responses"), number("updates_per_rollout")
     tokens, most = number("total_tokens_needed"), number("max_new_tokens")
     positive = steps if steps and steps > 0 else None
-    processes = "" if "world_size" in settings else "the number of processes"
     rows = [
-        ["responses a prompt (group)", _said(k), _origin(found, "group_size")],
-        ["prompts a rollout", _said(prompts), _want(prompts, processes or "the prompts of a rollout")],
-        ["responses a rollout", _said(responses), _want(responses, processes or "the prompts of a rollout")],
-        ["updates a rollout", _said(updates), _want(updates, "the batch of an update")],
-        ["rollouts off-policy", _off_policy(updates, number("async_level")), ""],
-        ["prompts an update", _said(number("prompts_per_update")), ""],
-        ["tokens a rollout, at most", _said(responses * (tokens or most) if responses and most else None),
+        ["responses per prompt", _said(k), ""],
+        ["prompts per rollout", _said(prompts), ""],
+        ["responses per rollout", _said(responses), ""],
+        ["updates per rollout", _said(updates), _off_policy(updates, number("async_level"))],
+        ["prompts per update", _said(number("prompts_per_update")), ""],
+        ["tokens per rollout, at most", _said(responses * (tokens or most) if responses and most else None),
          "prompt and response limit x responses" if tokens else "response limit x responses"],
-        ["steps in all", _said(positive), _want(positive, "max_steps, or the size of the dataset x epochs / prompts")],
-        ["prompts seen in all", _said(positive * prompts if positive and prompts else None), ""],
-        ["steps an epoch", f"dataset size / {prompts:g}" if prompts else "?", _want(prompts, processes or "prompts")],
+        ["steps in total", _said(positive), ""],
+        ["prompts in total", _said(positive * prompts if positive and prompts else None), ""],
+        ["steps per epoch", f"dataset size / {prompts:g}" if prompts else "?", ""],
     ]  # fmt: skip
-    return Table(title="Arithmetic of the run", head=["what", "value", "from, or for want of"], rows=rows)
+    return Table(title="Batch arithmetic", head=["what", "value", "note"], rows=[r for r in rows if r[1] != "?"])
+
+
+def to_declare(found: Configuration) -> list[str]:
+    """The settings whose values would complete the arithmetic, as ``--set`` takes them."""
+    settings = found.settings
+    per_device = found.framework.capabilities.batch_is_per_device
+    wanted = [
+        ("group_size", "group_size" not in settings),
+        ("world_size", per_device and "world_size" not in settings and "generation_batch" not in settings),
+        ("rollout_prompts", not per_device and "rollout_prompts" not in settings),
+        ("learning_rate", "learning_rate" not in settings),
+        ("max_new_tokens", "max_new_tokens" not in settings),
+        ("use_peft", "use_peft" not in settings),
+    ]
+    return [f"{name}=…" for name, is_unknown in wanted if is_unknown]
 
 
 def _said(value: float | None) -> str:
     return "?" if value is None else f"{value:,.0f}" if value % 1 == 0 else f"{value:,.2f}"
 
 
-def _want(value: float | None, what: str) -> str:
-    return f"needs {what}" if value is None else ""
-
-
 def _origin(found: Configuration, name: str) -> str:
+    """Where a setting was read: its key and line, the framework's default, the values of a sweep."""
     if name in found.assumed:
-        return f"default of {found.framework.name} {found.framework.version}".strip()
+        return f"default of {found.framework.label}"
     if name in found.swept:
         return found.swept[name]
-    if name in found.unresolved:
+    if name not in found.settings:
         return f"not worked out: {found.unresolved[name][:80]}"
-    return found.keys.get(name, "not said")
+    key, line = found.keys.get(name, ""), found.lines.get(name)
+    if not key:
+        return "worked out"
+    return f"{key}, line {line}" if line else key
 
 
 def _off_policy(updates: float | None, level: float | None) -> str:
     """How far the policy has moved from the one that wrote the responses."""
     words = []
-    if updates is not None:
-        words.append("the first update is on-policy" + (f", {updates - 1:,.0f} are not" if updates > 1 else ""))
+    if updates is not None and updates > 1:
+        words.append(f"the first is on-policy, {updates - 1:,.0f} are not")
     if level:
-        words.append(f"up to {level:g} version(s) behind by asynchrony")
-    return "; ".join(words) or "?"
+        words.append(f"up to {level:g} versions behind by asynchrony")
+    return "; ".join(words)

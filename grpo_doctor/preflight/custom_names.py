@@ -8,6 +8,10 @@ from collections.abc import Mapping
 from ..readers.settings import declared
 from .launch import PER_PROMPT, Entry, Unresolved
 
+RL_SECTION = re.compile(r"(?i)(?:grpo|ppo|rloo|gspo|dapo|rlvr|rlhf|rl)(?:_?(?:config|training|trainer|args|params))?")
+"""Sections of a document whose settings count before those of its other stages."""
+REPEATS = ("repeat_times", "num_repeats")
+"""Keys by which a group is sampled several times over."""
 USUAL = {
     "num_completions": "group_size",
     "num_chains": "group_size",
@@ -136,8 +140,9 @@ def rank(key: str, entry: Entry) -> tuple[bool, ...]:
     last = key.rsplit(".", 1)[-1]
     told = last == "num_generations" or PER_PROMPT.fullmatch(last) is not None  # names that mean nothing else
     of_rl = _OF_RL.match(key) is not None or _OF_POLICY.search(last) is not None
+    elsewhere = "." in entry.key and not any(map(RL_SECTION.fullmatch, entry.key.split(".")[:-1]))
     guessed = underscored(last).lower() in USUAL
-    return entry.line == 0, not told, not of_rl, guessed, key.endswith("num_return_sequences")
+    return entry.line == 0, not told, not of_rl, elsewhere, guessed, key.endswith("num_return_sequences")
 
 
 def few(value: object) -> bool:

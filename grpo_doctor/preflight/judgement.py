@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from ..advisories import Match, matches
 from ..advisories.finding import declare, explain
 from ..advisories.versions import applicable
@@ -13,18 +15,19 @@ from ..diagnosis.check import DECLARED, Check, Severity
 from ..diagnosis.examine import diagnose
 from ..diagnosis.verdict import Diagnosis
 from ..run import BROADCAST, RunBuilder
-from .batch_arithmetic import table, work_out
+from .batch_arithmetic import decisive, table, to_declare, work_out
 from .configuration import Configuration
-from .frameworks import FILES_OF_MODELS
 from .memory import memory
 
-FAMILY = "config"
+FAMILY = "preflight"
 """Family of the checks that judge settings."""
 WANTED = frozenset(
     "group_size learning_rate use_peft temperature kl_coef generation_batch eval_batch updates_per_rollout "
     "prompts_per_update max_new_tokens evaluation group_baseline world_size".split()
 )
 """What every training of this kind has, so that a rule that lacks it was not judged."""
+JUDGED = ("rl", "preference")
+"""Kinds of training that are judged."""
 SHOWN = 12
 """Names in one line at most; a report with all of them has the rest in its coverage."""
 
@@ -34,6 +37,7 @@ def judge(
     source: str,
     catalogue: Catalogue | None = None,
     thresholds: Mapping[str, Mapping[str, Any]] | None = None,
+    declared: Mapping[str, Any] | None = None,
 ) -> Diagnosis:
     """The diagnosis of a configuration; its findings point at the lines of their settings.
 
@@ -41,16 +45,22 @@ def judge(
     """
     every = catalogue or load_family(FAMILY)
     rules = Catalogue((c for c in every.checks.values() if judges_settings(c)), every.preview)
+    found.settings |= declared or {}
+    found.keys |= dict.fromkeys(declared or {}, "--set")
     work_out(found)
     known = known_bugs(found)
     declare(found.settings, known)
     builder = RunBuilder(source, "configuration")
     builder.run.run_type = found.run_type
-    builder.run.settings = {name: value for name, value in found.settings.items() if name not in found.swept}
+    capable = msgspec.structs.asdict(found.framework.capabilities) if "framework" in found.settings else {}
+    builder.run.settings = {name: value for name, value in capable.items() if value}
+    builder.run.settings |= {name: value for name, value in found.settings.items() if name not in found.swept}
     builder.add({"step": 0}, 1)
     run = builder.finish()
     run.notes += _notes(found)
-    if found.run_type == "rl" and found.framework.name not in FILES_OF_MODELS:
+    if found.run_type in JUDGED and not found.framework.capabilities.beside_the_weights:
+        run.tables.append(decisive(found))
+    if found.run_type == "rl" and not found.framework.capabilities.beside_the_weights:
         run.tables += [table(found), *filter(None, [memory(found)])]
     diagnosis = diagnose(run, catalogue=rules, thresholds=thresholds)
     explain(diagnosis, known)
@@ -68,14 +78,12 @@ def judge(
 
 def known_bugs(found: Configuration) -> list[Match]:
     """The advisories for the packages of a configuration."""
-    if found.run_type not in ("rl", "preference") or found.framework.name in FILES_OF_MODELS:
-        return []
-    library = found.framework.library
-    if not library:
+    package = found.framework.package
+    if found.run_type not in JUDGED or not package:
         return []
     settings = {name: value for name, value in found.settings.items() if name not in found.swept}
-    versions = applicable(found.versions, library)
-    return matches(versions, settings, complete=found.complete, used=[library])
+    versions = applicable(found.versions, package)
+    return matches(versions, settings, complete=found.complete, used=[package])
 
 
 def judges_settings(check: Check) -> bool:
@@ -97,7 +105,7 @@ def _wanted(needs: list[str], found: Configuration) -> bool:
 
     A rule about a key that may simply be absent, such as an entropy target, has nothing to judge then.
     """
-    if found.framework.name in FILES_OF_MODELS:
+    if found.framework.capabilities.beside_the_weights:
         return False
     if "settings.eval_batch" in needs and str(found.settings.get("evaluation", "no")) == "no":
         return False
@@ -110,7 +118,7 @@ def _bare(field: str) -> str:
 
 def _verdict(found: Configuration, diagnosis: Diagnosis) -> Any:
     """As of a run; a configuration without a finding is not healthy, for nothing has run yet."""
-    if found.run_type != "rl" or not diagnosis.coverage.ran:
+    if found.run_type not in JUDGED or not diagnosis.coverage.ran:
         return "unjudged"
     worst = max((f.level for f in diagnosis.findings), default=Severity.INFO)
     return "failing" if worst >= Severity.ERROR else "suspect" if worst is Severity.WARNING else "unproven"
@@ -118,40 +126,38 @@ def _verdict(found: Configuration, diagnosis: Diagnosis) -> Any:
 
 def _headline(found: Configuration, diagnosis: Diagnosis) -> str:
     said = len(found.keys)
-    what = f"{found.framework.name} {found.framework.version}".strip()
+    what = found.framework.label
     if found.run_type == "none" and found.elsewhere:
-        return f"No settings of reinforcement learning stand in this file: {'; '.join(found.elsewhere[:3])}."
+        return f"This file holds no settings of reinforcement learning: {'; '.join(found.elsewhere[:3])}."
     if found.run_type == "evaluation":
         return "No training is configured here: what it starts only evaluates, or is told to."
-    if found.run_type != "rl":
-        kind = {"supervised": "of supervised training", "preference": "of preference training"}
+    if found.run_type not in JUDGED:
+        kind = {"supervised": "of supervised training"}
         return (
             "No settings of reinforcement learning were found; looked for group size, KL, clipping and batch under the "
             f"names of every known framework; it looks like a configuration "
             f"{kind.get(found.run_type, 'of something else')}."
         )
+    ran = diagnosis.coverage.ran
     counted = {level: sum(f.severity == level for f in diagnosis.findings) for level in ("error", "warning", "info")}
     problems = ", ".join(f"{n} {level}{'s' * (n != 1 and level != 'info')}" for level, n in counted.items() if n)
     return (
-        f"Read {said} setting{'s' * (said != 1)} of {what}: {problems or '0 problems'}; {diagnosis.coverage.ran} rules "
-        f"judged, {len(diagnosis.coverage.skipped)} could not be."
+        f"Read {said} setting{'s' * (said != 1)} of {what}: {problems or '0 problems'}; {ran} "
+        f"rule{'s' * (ran != 1)} checked, {len(diagnosis.coverage.skipped)} skipped."
     )
 
 
 def _notes(found: Configuration) -> list[str]:
     """What was not read or is not said by the file, each in one line."""
     notes = list(found.notes)
-    if found.severed:
-        notes.append(
-            f"the shell does not pass line {_listed(list(map(str, found.severed)))} to the command above, though it "
-            "was read: each line of a command but the last ends in a backslash, and none between is empty or a comment"
-        )
     if found.assumed:
-        what = f"{found.framework.name} {found.framework.version}".strip()
+        what = found.framework.label
         values = [f"{name}={value}" for name, value in found.assumed.items()]
         notes.append(f"not in the file, so taken as the defaults of {what}: {_listed(values)}")
     if found.swept:
         notes.append(f"a sweep, so not judged with what depends on it: {_listed(list(found.swept.values()))}")
+    if found.run_type == "rl" and (unknown := to_declare(found)):
+        notes.append(f"not known; declare what you know: --set {' --set '.join(unknown)}")
     if found.unresolved:
         notes.append(f"not worked out: {_listed(list(found.unresolved.values()))}")
     return notes

@@ -49,6 +49,14 @@ class Several(Unresolved):
         return made
 
 
+class Items(list[Any]):
+    """The items of a list, with the line of each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[int] = []
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One setting: the key as written, dotted where it is nested, its value, and the line where it stands.
@@ -87,6 +95,9 @@ class Launch:
         followed: whether what it names was added to it.
         firm: how many entries were passed to a program; its script only may mean those behind them. None: all.
         title: name of the file in which it stands, without its suffix.
+        imports_rl: whether a script imports from a framework what is called after reinforcement learning.
+        also: other names of a script's options, and what the script calls them.
+        broken: the line at which a script cannot run, and why.
         versions: the libraries of trainers that the file, or one beside it, pins to one version.
     """
 
@@ -105,6 +116,9 @@ class Launch:
     firm: int | None = None
     title: str = ""
     versions: dict[str, Pin] = field(default_factory=dict)
+    imports_rl: bool = False
+    also: dict[str, str] = field(default_factory=dict)
+    broken: tuple[int, str] | None = None
 
     def add(self, key: str, value: Any, line: int) -> None:
         """One more setting. Raises `ReadError` beyond `MOST`."""

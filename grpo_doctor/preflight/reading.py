@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 
 from ..advisories import names
@@ -12,8 +12,8 @@ from ..limits import OverBudgetError, spending
 from ..readers import ReadError
 from ..readers.input import Input
 from .configuration import Configuration, understand
-from .frameworks import FRAMEWORKS, HAND_WRITTEN
-from .launch import LARGEST_SCRIPT, Command, Entry, Launch
+from .frameworks import HAND_WRITTEN, frameworks
+from .launch import LARGEST_SCRIPT, Command, Entry, Items, Launch
 from .readers import dockerfile, justfile
 from .readers.document import read_document
 from .readers.includes import documents
@@ -28,8 +28,6 @@ LARGEST = 1 << 20
 """Bytes of a configuration at most."""
 LARGEST_NOTEBOOK = 1 << 25
 """Notebooks hold the pictures that they drew."""
-LIBRARIES = tuple({framework.library for framework in FRAMEWORKS if framework.library} | names())
-"""Packages whose pinned versions are looked for."""
 LOGS = (".log", ".txt", ".out", ".err")
 """Files that may print the configuration of their run; of them the head is read."""
 _COMMAND = re.compile(
@@ -68,7 +66,7 @@ def _read(path: Path) -> list[Configuration]:
     try:
         launches = _holding(_launches(path, text))
         if path.suffix.lower() not in LOGS and launches:
-            versions = pinned(LIBRARIES, text, path)
+            versions = pinned({f.package for f in frameworks() if f.package} | names(), text, path)
             for launch in launches:
                 launch.versions, launch.title = versions, path.stem
         found = [understand(launch) for launch in launches]
@@ -86,7 +84,12 @@ def _read(path: Path) -> list[Configuration]:
     if any("group_size" in c.settings for c in told):
         return [c for c in told if c.keys]
     trained = [c for c in trained if not any(c is other for other in by_variables)] or trained
-    others = [c for c in found if c.run_type != "none"] or [c for c in found if c.elsewhere]
+    of_pairs = [c for c in found if c.run_type == "preference"]
+    others = (
+        sorted(of_pairs, key=lambda c: (any(c is other for other in by_variables), -len(c.keys)))
+        or [c for c in found if c.run_type != "none"]
+        or [c for c in found if c.elsewhere]
+    )
     return trained or others[:1] or found[:1]
 
 
@@ -118,10 +121,11 @@ def _of_document(found: list[Launch]) -> Iterator[Command]:
         if isinstance(value, list) and sum(str(word).startswith("--") for word in value) > 1:
             yield Command([str(word) for word in value], entry.line)
             continue
-        for text in value if isinstance(value, list) else [value]:
+        lines = value.lines if isinstance(value, Items) else repeat(entry.line)
+        for text, line in zip(value if isinstance(value, list) else [value], lines, strict=False):
             if isinstance(text, str) and _COMMAND.search(text) and _PASSES.search(text):
                 text = _INPUT.sub(lambda said: str(given.get(said[1], said[0])), text)
-                yield Command(text, entry.line - ("\n" not in text))
+                yield Command(text, line - ("\n" not in text))
 
 
 def _inner(found: list[Launch], path: Path) -> list[Launch]:
@@ -139,6 +143,7 @@ def _commands(held: Iterable[Command], path: Path, written: Mapping[str, str] | 
         for launch in launches:
             if isinstance(said, str):
                 launch.entries = [Entry(e.key, e.value, e.line and e.line + before) for e in launch.entries]
+                launch.severed = [line + before for line in launch.severed]
             if launch.program != ENVIRONMENT and (launch.entries or launch.elsewhere):
                 found.append(launch)
     return found
@@ -146,7 +151,8 @@ def _commands(held: Iterable[Command], path: Path, written: Mapping[str, str] | 
 
 def _holding(launches: list[Launch]) -> list[Launch]:
     """The launches that hold settings, or an empty one; what was not read of the others is said there."""
-    holding = [launch for launch in launches if launch.entries or launch.elsewhere] or [Launch("")]
+    holding = [launch for launch in launches if launch.entries or launch.elsewhere or launch.broken]
+    holding = holding or [Launch("")]
     unread = [note for launch in launches if not (launch.entries or launch.elsewhere) for note in launch.notes]
     absent = list(dict.fromkeys(named for launch in launches for named in launch.absent))
     for launch in holding:
@@ -215,6 +221,8 @@ def _markdown(text: str, path: Path) -> list[Launch]:
         for launch in launches:
             launch.entries = [Entry(e.key, e.value, e.line and e.line + block.before) for e in launch.entries]
             launch.line += block.before if launch.line else 0
+            launch.severed = [line + block.before for line in launch.severed]
+            launch.broken = None  # an excerpt may end anywhere
             if launch.entries and not launch.program:
                 launch.complete = False
                 launch.notes.append(f"the block after line {block.before} may be an excerpt, so no default is read")

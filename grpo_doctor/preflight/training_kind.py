@@ -1,27 +1,37 @@
-"""What kind of training a launch starts: by its program, by its sections, else by settings that only one kind has."""
+"""What kind of training a launch starts, by a score of evidence: programs, names, sections and settings."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..run import RunType
-from .frameworks import FILES_OF_MODELS, GROUPED, HAND_WRITTEN, needs_group
+from .estimators import GROUPED, needs_group
+from .frameworks import HAND_WRITTEN
 from .launch import OF_RL, Entry, Launch
+from .recognition import Clue
 
 if TYPE_CHECKING:
     from .configuration import Configuration
 
+DECISIVE = 100.0
+"""Weight of what outweighs any number of other clues."""
+LEAST = 5.0
+"""Score from which a kind is recognised."""
 ONLY_RL = frozenset(
     "group_size kl_coef kl_reward_coef adv_estimator epsilon epsilon_high use_kl_loss num_iterations rollout_prompts "
     "rollout_responses importance_sampling_level sync_ref_model".split()
 )
 """Settings that no other kind of training has."""
-NOTHING_ELSE = (
-    *("verl", "NeMo-RL", "AReaL", "SkyRL", "ROLL", "RLinf", "prime-rl", "EasyR1", "torchforge"),
-    *("TRL PPO or RLOO", *FILES_OF_MODELS),
-)
-"""Frameworks whose documents are recognised by keys that other kinds of training do not have."""
+TRAINING = frozenset(("learning_rate", "per_device_train_batch_size", "gradient_accumulation_steps"))
+"""Settings that any training has."""
+METHODS: Mapping[str, RunType] = {
+    **dict.fromkeys(("dpo", "kto", "orpo", "simpo", "cpo", "ipo", "rm", "reward", "reward_model"), "preference"),
+    **dict.fromkeys(("sft", "sft_loss", "pt", "supervised", "gkd", "gold", "distill", "distillation"), "supervised"),
+}
+"""Ways of training that are no reinforcement learning; distillation may sample, and then has a group of one."""
 _STARTED = re.compile(r"(?:^|[\s/])([\w\-]+)\.py\b|\s-m\s+([\w.]+)")
 _TUNES = re.compile(r"(?:(?:main|run|train|fsdp|megatron)_)*sft(?:_(?:trainer|train|main))?")
 """Scripts and modules of supervised training, whatever else they share with the RL of their framework."""
@@ -39,7 +49,7 @@ _DRAWS = re.compile(r"(?:\w+_)?(?:vq)?vae(?:_\w+)?|unet|guidance_scale|num_infer
 """Parts of keys that only such models have."""
 _SMALL = re.compile(r"(?i)(?:mlp|cnn|resnet)(?:_\w+)?")
 """Names of policies that are no language models."""
-_TRAINS = re.compile(r"(?i)train|tune|main|run|launch|learn|start|swift|axolotl|cli")
+_TRAINS = re.compile(r"(?i)train|tune|main|run|launch|learn|start|cli")
 """What may train, in the words of a command."""
 _CONFIGURES = re.compile(r"(?i)(?:^|_)(?:exp|experiment|config|cfg|args|train|trainer|main|run)(?:_|$)")
 _OF_A_CRITIC = frozenset("critic_lr critic_learning_rate lr_critic value_lr".split())
@@ -54,60 +64,115 @@ _OF_GAMES = frozenset(
 )
 """Keys of Stable-Baselines3 and CleanRL, whose PPO trains small networks to play."""
 _SUPERVISED = re.compile(r"(?i)(?:^|[^a-z])sft(?:[^a-z]|$)|SFTConfig|^TrainingArguments|fsdp_sft|pretrain\b")
-_OF_PAIRS = ("dpo", "kto", "orpo", "simpo", "cpo", "ipo", "rm")
-"""Algorithms that learn from pairs, unless a group and a clip bound say that the name is another's."""
-_PREFERENCE = re.compile(r"(?i)(?:^|[^a-z])(?:dpo|kto|orpo|simpo|cpo|ipo|rm)(?:[^a-z]|$)|(?:DPO|KTO|ORPO|Reward)Config")
-_METHOD = re.compile(r"(?i)(?:fine_?tun\w*|train\w*|algo\w*|rlhf)_?(?:method|type|name|stage)|algorithm|method|stage")
+_PREFERENCE = re.compile(
+    r"(?i)(?:^|[^a-z])(?:dpo|kto|orpo|simpo|cpo|ipo|rm)(?:[^a-z]|$)|(?:DPO|KTO|ORPO|CPO|(?-i:\bReward))Config|train_rm"
+)
+_METHOD = re.compile(
+    r"(?i)(?:fine_?tun\w*|train\w*|algo\w*|rlhf)_?(?:method|type|name|stage)|algorithm|method|stage|rl|rlhf_type|loss"
+)
 """Keys under which a document names its way of training, whatever section they stand in."""
-_METHODS: dict[str, RunType] = {
-    **dict.fromkeys(_OF_PAIRS, "preference"),
-    **dict.fromkeys(("sft", "gkd", "gold", "distill", "distillation"), "supervised"),
-}
-"""Ways of training that are no reinforcement learning; distillation may sample, and then has a group of one."""
 
 
-def kind_of(launch: Launch, found: Configuration) -> RunType:
-    """The kind of training, as far as the launch and what was read of it tell."""
-    algorithm = str(found.settings.get("algorithm", "")).lower()
-    if algorithm in _OF_PAIRS and not {"group_size", "epsilon"} <= found.settings.keys():
-        return "preference"
-    if algorithm in ("sft", "sft_loss", "pt", "supervised", "gkd") or (
-        found.framework.name in ("axolotl", "LLaMA-Factory") and not algorithm
-    ):
-        return "supervised"
-    started = [(word[1] or word[2]).rsplit(".", 1)[-1] for word in _STARTED.finditer(launch.program)]
-    if started and _TUNES.fullmatch(started[-1]):
-        return "supervised"
-    if not launch.program and (method := _named_otherwise(launch, found)) is not None:
-        return method
-    if _measures_what_another_trains(launch):
-        return "evaluation"
-    trained = found.framework.trained
-    if trained and not launch.program and not _has_section(launch, trained):
-        return "none"
-    if any(map(_EVALUATES.fullmatch, started)) or any(map(_only_evaluates, launch.entries)):
-        return "evaluation"
-    if _OF_IMAGES.search(str(found.settings.get("model", ""))) or _of_another_model(launch, found):
-        return "none"
-    if found.framework is not HAND_WRITTEN and found.framework.program and launch.program:
-        return "rl" if re.search(found.framework.program, launch.program) else _by_settings(launch, found)
-    return _by_settings(launch, found)
+class Facts:
+    """What the clues ask of a launch."""
 
+    def __init__(self, launch: Launch, found: Configuration) -> None:
+        self.launch, self.found = launch, found
+        self.framework = found.framework
+        self.script = launch.program.startswith("script")
+        self.algorithm = str(found.settings.get("algorithm", "")).lower()
+        self.lasts = {e.key.rsplit(".", 1)[-1].lower() for e in launch.entries}
+        self.training = TRAINING & found.settings.keys()
 
-def _named_otherwise(launch: Launch, found: Configuration) -> RunType | None:
-    """The kind of the way of training that a document names, where it names none of reinforcement learning."""
-    if "algorithm" in found.settings or (found.number("group_size") or 0) > 1:
-        return None
-    named = [str(e.value).lower() for e in launch.entries if _METHOD.fullmatch(e.key.rsplit(".", 1)[-1])]
-    if any(map(OF_RL.search, named)):
-        return None
-    return next((_METHODS[word] for word in named if word in _METHODS), None)
+    @cached_property
+    def started(self) -> list[str]:
+        """The scripts and modules that are started."""
+        return [(word[1] or word[2]) for word in _STARTED.finditer(self.launch.program)]
 
+    @cached_property
+    def said(self) -> frozenset[str]:
+        """Settings of reinforcement learning alone, less those that may mean something else here."""
+        found = self.found
+        said = ONLY_RL.intersection(found.settings)
+        if self.script:
+            said = said.intersection(found.lines)  # what only the modules say that it imports is not its own
+        if self.only_beta and not GROUPED.search(self.launch.program) and "temperature" not in found.settings:
+            said = said - {"kl_coef"}  # preference training has a beta too
+        if said == {"rollout_prompts"} and found.keys.get("rollout_prompts") == "batch_size":
+            said = frozenset()  # which any training has
+        return said
 
-def _measures_what_another_trains(launch: Launch) -> bool:
-    """Whether a file is called after looking at a model, and what it configures stands in a module that it imports."""
-    configures = launch.program and not launch.program.startswith("script")
-    return bool(configures) and not launch.line and _MEASURES.match(launch.title) is not None
+    @cached_property
+    def only_beta(self) -> bool:
+        """Whether a beta is all that there is of reinforcement learning."""
+        said = ONLY_RL.intersection(self.found.settings)
+        return said == {"kl_coef"} and self.found.keys["kl_coef"].rsplit(".", 1)[-1] == "beta"
+
+    @property
+    def grouped(self) -> bool:
+        """Whether it samples a group per prompt."""
+        return "group_size" in self.said
+
+    @property
+    def only_grouped(self) -> bool:
+        """Whether a group is all that there is of reinforcement learning, which may count other answers."""
+        return self.said == {"group_size"}
+
+    def has_section(self, *names: str) -> bool:
+        """Whether a document has a section of one of these names."""
+        return any(e.key.split(".", 1)[0] in names for e in self.launch.entries)
+
+    @property
+    def plain_title(self) -> bool:
+        """Whether the name of the file may say what is trained: nothing else speaks for reinforcement learning."""
+        alone = self.script and self.found.settings.get("group_size", 1) == 1
+        little = self.said <= {"group_size"} or (self.only_beta and not self.launch.program)
+        return little and not OF_RL.search(self.launch.title) and (alone or not self.launch.program)
+
+    @cached_property
+    def method(self) -> RunType | None:
+        """The kind of the way of training that a document names, where it names none of reinforcement learning."""
+        if (self.found.number("group_size") or 0) > 1:
+            return None
+        if self.algorithm and method_of(self.algorithm) is None:
+            return None
+        entries = [entry for entry in self.launch.entries if entry.line or not self.launch.program]
+        named = [str(e.value).lower() for e in entries if _METHOD.fullmatch(e.key.rsplit(".", 1)[-1])]
+        if any(map(OF_RL.search, named)):
+            return None
+        return next(filter(None, map(method_of, named)), None)
+
+    def called(self, kind: re.Pattern[str]) -> bool:
+        """Whether what is started, or the configuration that is built, is called after another kind of training."""
+        if kind is _PREFERENCE:
+            return bool(kind.search(self.launch.program)) and not OF_RL.search(self.launch.program)
+        return any(map(kind.search, self.started)) and not any(map(OF_RL.search, self.started))
+
+    @property
+    def named_after_rl(self) -> bool:
+        """Whether what a command starts, or the file itself, is called after reinforcement learning and no other kind
+        of training, and has settings of a language model."""
+        if self.script:
+            return False
+        told = [str(entry.value) for entry in self.launch.entries if entry.key == "program"]  # of a sweep of W&B
+        names = [*told, *(name.rsplit(".", 1)[-1] for name in self.started), *_COMMAND.findall(self.launch.program)]
+        if all(map(_PLAIN.fullmatch, names)):
+            names.append(self.launch.title)
+        others = any(_SUPERVISED.search(name) or _PREFERENCE.search(name) for name in names)
+        return any(map(OF_RL.search, names)) and not others and self.of_text
+
+    @property
+    def of_text(self) -> bool:
+        """Whether keys are those of a language model."""
+        return any(_OF_TEXT.search(entry.key) for entry in self.launch.entries)
+
+    @property
+    def answers(self) -> bool:
+        """Whether a group may be how many answers a program draws, or a table counts."""
+        if self.found.keys.get("group_size", "").rsplit(".", 1)[-1].lower() == "k":
+            return True
+        program = self.launch.program
+        return bool(program and not self.script and not OF_RL.search(program) and not _TRAINS.search(program))
 
 
 def _only_evaluates(entry: Entry) -> bool:
@@ -115,96 +180,183 @@ def _only_evaluates(entry: Entry) -> bool:
     return (entry.key.endswith("val_only") and entry.value is True) or entry.value == "eval_only"
 
 
-def _of_another_model(launch: Launch, found: Configuration) -> bool:
-    """Whether what is trained draws, or plays, by the keys that only such models have."""
-    draws = any(_DRAWS.fullmatch(part) for e in launch.entries for part in e.key.split("."))
-    small = any(e.key.endswith("model_name") and _SMALL.fullmatch(str(e.value)) for e in launch.entries)
-    return small or launch.program.endswith(" gym") or (draws and "max_new_tokens" not in found.settings)
+def _measures_what_another_trains(facts: Facts) -> bool:
+    """Whether a file is called after looking at a model, and what it configures stands in a module that it imports."""
+    launch = facts.launch
+    configures = launch.program and not facts.script
+    return bool(configures) and not launch.line and _MEASURES.match(launch.title) is not None
 
 
-def _by_settings(launch: Launch, found: Configuration) -> RunType:
-    said = ONLY_RL.intersection(found.settings)
-    if "group_size" not in said and (other := _called_after(launch)) is not None:
-        return other
-    if launch.program.startswith("script"):
-        said = said.intersection(found.lines)  # what only the modules say that it imports is not its own
-    of_beta = said == {"kl_coef"} and found.keys["kl_coef"].rsplit(".", 1)[-1] == "beta"
-    if of_beta and not launch.program and _PREFERENCE.search(launch.title) and not OF_RL.search(launch.title):
-        return "preference"
-    if of_beta and not GROUPED.search(launch.program) and "temperature" not in found.settings:
-        said = frozenset()  # preference training has a beta too
-    if said == {"rollout_prompts"} and found.keys.get("rollout_prompts") == "batch_size":
-        said = frozenset()  # which any training has
-    training = {"learning_rate", "per_device_train_batch_size", "gradient_accumulation_steps"} & set(found.settings)
-    evaluates = not launch.program and not training and _has_section(launch, "eval", "evals", "num_examples")
-    if said == {"group_size"} and evaluates:
-        return "evaluation"  # of which each example is answered so often
-    if said == {"group_size"} and not training and _draws_answers(launch, found):
-        return "none"
-    alone = launch.program.startswith("script") and found.settings.get("group_size", 1) == 1
-    if said <= {"group_size"} and not OF_RL.search(launch.title) and (alone or not launch.program):
-        if _SUPERVISED.search(launch.title):
-            return "supervised"
-        if _PREFERENCE.search(launch.title):
-            return "preference"
-    lasts = {e.key.rsplit(".", 1)[-1].lower() for e in launch.entries}
-    if len(_OF_GAMES & lasts) > 1 and "group_size" not in said and not any(map(_OF_TEXT.search, lasts)):
-        return "none"
-    if _MEASURES.match(launch.title) and not training.intersection(found.lines):
-        return "none"
-    said_so = any(needs_group(found.settings.get(name)) is not None for name in ("algorithm", "loss_type"))
-    if said_so and len(found.settings) >= 2:
-        return "rl"
-    if said and len(found.settings) >= 2 and not (_SUPERVISED.search(launch.program) and "group_size" not in said):
-        return "rl"
-    if found.framework.name in NOTHING_ELSE and found.settings and not _other_sections(launch):
-        return "rl"
-    if _PREFERENCE.search(launch.program):
-        return "preference"
-    of_rl = "trlx" in launch.program or (said and OF_RL.search(launch.title) and _CONFIGURES.search(launch.title))
-    if of_rl and launch.program.startswith("script") and (training or found.lines.get("group_size")):
-        return "rl"
-    if training and (_named_after_rl(launch) or (_OF_A_CRITIC & lasts and any(map(_OF_TEXT.search, lasts)))):
-        return "rl"
-    return "supervised" if _SUPERVISED.search(launch.program) or len(training) >= 2 else "none"
+def _of_another_model(facts: Facts) -> bool:
+    """Whether what is trained draws, or plays, by names and keys that only such models have."""
+    entries, settings = facts.launch.entries, facts.found.settings
+    draws = any(_DRAWS.fullmatch(part) for e in entries for part in e.key.split("."))
+    small = any(e.key.endswith("model_name") and _SMALL.fullmatch(str(e.value)) for e in entries)
+    plays = small or facts.launch.program.endswith(" gym")
+    return plays or (draws and "max_new_tokens" not in settings) or bool(_OF_IMAGES.search(str(settings.get("model"))))
 
 
-def _called_after(launch: Launch) -> RunType | None:
-    """The other kind of training that what is started is called after."""
-    if _PREFERENCE.search(launch.program) and not OF_RL.search(launch.program):
-        return "preference"
-    names = [word[1] or word[2] for word in _STARTED.finditer(launch.program)]
-    supervised = any(map(_SUPERVISED.search, names)) and not any(map(OF_RL.search, names))
-    return "supervised" if supervised else None
+def _games(facts: Facts) -> bool:
+    return len(_OF_GAMES & facts.lasts) > 1 and not facts.grouped and not any(map(_OF_TEXT.search, facts.lasts))
 
 
-def _draws_answers(launch: Launch, found: Configuration) -> bool:
-    """Whether a group may be how many answers a program draws, or a table counts."""
-    if found.keys.get("group_size", "").rsplit(".", 1)[-1].lower() == "k":
-        return True
-    command = launch.program and not launch.program.startswith("script")
-    return bool(command and not OF_RL.search(launch.program) and not _TRAINS.search(launch.program))
+def _starts_it(facts: Facts) -> bool:
+    """Whether the framework's own program is started, whatever else is said."""
+    pairs = facts.framework.capabilities.learns_from_pairs
+    return facts.framework is not HAND_WRITTEN and not pairs and facts.framework.starts(facts.launch.program, 0)
 
 
-def _named_after_rl(launch: Launch) -> bool:
-    """Whether what a command starts, or the file itself, is called after reinforcement learning and no other kind of
-    training, and has settings of a language model."""
-    if launch.program.startswith("script"):
-        return False
-    told = [str(entry.value) for entry in launch.entries if entry.key == "program"]  # of a sweep of W&B
-    names = [*told, *((word[1] or word[2]).rsplit(".", 1)[-1] for word in _STARTED.finditer(launch.program))]
-    names += _COMMAND.findall(launch.program)
-    if all(map(_PLAIN.fullmatch, names)):
-        names.append(launch.title)
-    others = any(_SUPERVISED.search(name) or _PREFERENCE.search(name) for name in names)
-    of_rl = any(OF_RL.search(name) for name in names) and not others
-    return of_rl and any(_OF_TEXT.search(entry.key) for entry in launch.entries)
+def _critic_of_text(facts: Facts) -> bool:
+    return bool(facts.training and _OF_A_CRITIC & facts.lasts and any(map(_OF_TEXT.search, facts.lasts)))
 
 
-def _other_sections(launch: Launch) -> bool:
-    """Whether a document has the section of another kind of training."""
-    return _has_section(launch, "sft", "dpo", "rm", "distillation")
+def _builds_rl(facts: Facts) -> bool:
+    """Whether a script that is called after reinforcement learning holds the settings of a training."""
+    of_title = facts.said and OF_RL.search(facts.launch.title) and _CONFIGURES.search(facts.launch.title)
+    stated = bool(facts.training) or bool(facts.found.lines.get("group_size"))
+    return facts.script and stated and bool(facts.launch.imports_rl or of_title)
 
 
-def _has_section(launch: Launch, *names: str) -> bool:
-    return any(e.key.split(".", 1)[0] in names for e in launch.entries)
+CLUES: tuple[tuple[RunType, float, str, Callable[[Facts], object]], ...] = (
+    (
+        "preference",
+        10 * DECISIVE,
+        "the algorithm learns from pairs",
+        lambda f: method_of(f.algorithm) == "preference" and not {"group_size", "epsilon"} <= f.found.settings.keys(),
+    ),
+    ("supervised", 9 * DECISIVE, "the algorithm is supervised", lambda f: method_of(f.algorithm) == "supervised"),
+    (
+        "supervised",
+        9 * DECISIVE,
+        "the framework is supervised unless an algorithm is named",
+        lambda f: f.framework.capabilities.supervised_unless_said and not f.algorithm,
+    ),
+    (
+        "supervised",
+        8 * DECISIVE,
+        "what is started is supervised",
+        lambda f: f.started and _TUNES.fullmatch(f.started[-1].rsplit(".", 1)[-1]),
+    ),
+    ("preference", 7 * DECISIVE, "the document names the method", lambda f: f.method == "preference"),
+    ("supervised", 7 * DECISIVE, "the document names the method", lambda f: f.method == "supervised"),
+    ("evaluation", 6 * DECISIVE, "a file that measures imports its settings", _measures_what_another_trains),
+    (
+        "none",
+        5 * DECISIVE,
+        "the section of the trained policy is missing",
+        lambda f: (
+            f.framework.trained_section and not f.launch.program and not f.has_section(f.framework.trained_section)
+        ),
+    ),
+    (
+        "evaluation",
+        4 * DECISIVE,
+        "what is started evaluates",
+        lambda f: any(_EVALUATES.fullmatch(name.rsplit(".", 1)[-1]) for name in f.started),
+    ),
+    ("evaluation", 4 * DECISIVE, "it is told to evaluate only", lambda f: any(map(_only_evaluates, f.launch.entries))),
+    ("none", 3 * DECISIVE, "the model draws or plays", _of_another_model),
+    ("rl", 2 * DECISIVE, "the framework's program is started", _starts_it),
+    (
+        "preference",
+        2 * DECISIVE,
+        "the framework learns from pairs",
+        lambda f: f.framework.capabilities.learns_from_pairs,
+    ),
+    ("none", DECISIVE, "settings of games", _games),
+    (
+        "none",
+        DECISIVE,
+        "the file measures",
+        lambda f: _MEASURES.match(f.launch.title) and not f.training.intersection(f.found.lines),
+    ),
+    (
+        "evaluation",
+        DECISIVE,
+        "a group alone, in a document that evaluates",
+        lambda f: (
+            f.only_grouped
+            and not f.launch.program
+            and not f.training
+            and f.has_section("eval", "evals", "num_examples")
+        ),
+    ),
+    (
+        "none",
+        DECISIVE,
+        "a group alone may count any answers",
+        lambda f: f.only_grouped and not f.training and f.answers,
+    ),
+    (
+        "supervised",
+        DECISIVE,
+        "the file is called after it",
+        lambda f: f.plain_title and _SUPERVISED.search(f.launch.title),
+    ),
+    (
+        "preference",
+        DECISIVE,
+        "the file is called after it",
+        lambda f: f.plain_title and _PREFERENCE.search(f.launch.title),
+    ),
+    ("preference", 20, "what is started is called after it", lambda f: not f.grouped and f.called(_PREFERENCE)),
+    (
+        "preference",
+        20,
+        "a section of preference training",
+        lambda f: f.has_section("dpo", "kto", "simpo", "orpo") and not f.grouped and not f.launch.program,
+    ),
+    ("preference", 6, "what is started is called after it", lambda f: _PREFERENCE.search(f.launch.program)),
+    ("supervised", 20, "what is started is called after it", lambda f: not f.grouped and f.called(_SUPERVISED)),
+    ("supervised", 5, "what is started is called after it", lambda f: _SUPERVISED.search(f.launch.program)),
+    (
+        "rl",
+        10,
+        "the algorithm is of reinforcement learning",
+        lambda f: (
+            len(f.found.settings) >= 2
+            and any(needs_group(f.found.settings.get(name)) is not None for name in ("algorithm", "loss_type"))
+        ),
+    ),
+    ("rl", 8, "a group", lambda f: f.grouped and len(f.found.settings) >= 2),
+    (
+        "rl",
+        7,
+        "settings of reinforcement learning",
+        lambda f: f.said - {"group_size"} and len(f.found.settings) >= 2 and not _SUPERVISED.search(f.launch.program),
+    ),
+    (
+        "rl",
+        7,
+        "keys that only reinforcement learning has",
+        lambda f: (
+            f.framework.capabilities.only_rl
+            and f.found.settings
+            and not f.has_section("sft", "dpo", "rm", "distillation")
+        ),
+    ),
+    ("rl", 6, "a script for reinforcement learning", _builds_rl),
+    ("rl", 5, "called after reinforcement learning", lambda f: f.training and f.named_after_rl),
+    ("rl", 6, "a broken script that imports a trainer", lambda f: f.launch.broken and f.launch.imports_rl),
+    ("rl", 5, "a critic of a language model", _critic_of_text),
+    ("supervised", 5, "settings of a training", lambda f: len(f.training) >= 2 and not f.said),
+)
+"""What speaks for a kind of training, how much, and what to look at."""
+
+
+def method_of(word: str) -> RunType | None:
+    """The kind of training that a way of training is, also with its library before it: ``trl_dpo``."""
+    return METHODS.get(word) or METHODS.get(word.rpartition("_")[2])
+
+
+def kind_of(launch: Launch, found: Configuration) -> tuple[RunType, list[Clue]]:
+    """The kind with the highest score, or none, and what speaks for each."""
+    facts = Facts(launch, found)
+    clues: list[Clue] = []
+    scores: dict[RunType, float] = {}
+    for kind, weight, words, holds in CLUES:
+        if holds(facts):
+            clues.append(Clue(kind, weight, words))
+            scores[kind] = scores.get(kind, 0.0) + weight
+    best = max(scores, key=lambda kind: scores[kind], default=None)
+    return (best if best is not None and scores[best] >= LEAST else "none"), clues

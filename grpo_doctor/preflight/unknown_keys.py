@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import re
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from ..advisories.releases import before
-from .frameworks import RENAMED, Framework
+from .frameworks import Framework
 from .launch import Launch
 
 if TYPE_CHECKING:
@@ -25,22 +26,22 @@ _CALL = re.compile(r"\w*GRPO\w*Config ")
 def name_unknown(launch: Launch, found: Configuration) -> None:
     """Adds the keys that the framework does not take, in the version that is pinned, or in any and today's."""
     framework = found.framework
-    pin = launch.versions.get(framework.library)
+    pin = launch.versions.get(framework.package)
     version = pin.version if pin else ""
     if version:
-        found.framework = framework = dataclasses.replace(framework, version=version)
-        if framework.library == "trl":
-            found.settings["trl_version"] = version
+        found.framework = framework = msgspec.structs.replace(framework, version=version)
+        found.settings[f"{framework.package.replace('-', '_')}_version"] = version
     call = bool(framework.fields) and _CALL.match(launch.program) is not None
-    if not call and not _refuses(launch, framework):
+    document = not launch.program and framework.flat and bool(framework.fields)
+    if not call and not document and not _refuses(launch, framework):
         return
     for entry in launch.entries:
-        if not entry.line or entry.key in launch.forced or (call and "." in entry.key):
+        if not entry.line or entry.key in launch.forced or ((call or document) and "." in entry.key):
             continue
         if (why := _refused(entry.key, framework, version)) is not None:
             found.removed.append((entry, why))
-            if entry.key in RENAMED and "before" not in why:
-                found.renames.append((entry.line, entry.key, RENAMED[entry.key]))
+            if entry.key in framework.renamed and "before" not in why:
+                found.renames.append((entry.line, entry.key, framework.renamed[entry.key]))
         elif call and entry.key not in framework.fields:
             near = difflib.get_close_matches(entry.key, framework.fields, 1, 0.85) if len(found.unknown) < SPELT else []
             found.unknown.append((entry, f"did you mean {near[0]}?" if near else ""))
@@ -66,12 +67,13 @@ def _refuses(launch: Launch, framework: Framework) -> bool:
 
 def _refused(key: str, framework: Framework, version: str) -> str | None:
     """Why the version, or today's where none is pinned, does not take a key; None where it does or nobody knows."""
-    if key in framework.added and before(version, framework.added[key]):
-        return f"unknown before {framework.name} {framework.added[key]}"
+    since = framework.added_in(key)
+    if since and before(version, since):
+        return f"unknown before {framework.name} {since}"
     if key == "evaluation_strategy" and framework.fields:
         return None if version else "removed in transformers 4.46: eval_strategy"
     if key in framework.removed:
-        since, instead = framework.removed[key]
+        since, instead = framework.removed[key].since, framework.removed[key].instead
         if not before(version, since):
             return f"removed in {framework.name} {since}{f': {instead}' if instead else ''}"
     return None

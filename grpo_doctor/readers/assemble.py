@@ -12,9 +12,9 @@ import numpy as np
 from ..record import Event
 from ..run import Run, RunBuilder
 from ..series.reward_components import of_form
-from .aliases import OF_BATCHES, Alias, words
+from .aliases import GUESSED, OF_BATCHES, Alias, words
 from .input import NotRead
-from .row_kinds import SHARES, SINGLE_PROMPT, is_eval, of_whole_runs, run_type
+from .row_kinds import LIMITS, SHARES, SINGLE_PROMPT, is_eval, of_whole_runs, run_type
 from .steps import continued, of_rows, repeated
 
 if TYPE_CHECKING:
@@ -73,12 +73,8 @@ def assemble(rows: Rows) -> Run:
         run.notes.append(
             NotRead("each of its rows sums up a whole run, and none is a step: compare the runs themselves")
         )
-    elif run.run_type == "none":
-        run.notes.append("no metric was found in it")
-    elif (hint := _unread_reward(run)) and run.run_type in ("rl", "supervised"):
-        run.notes.insert(0, hint)
     if merged:
-        run.notes.append(f"{len(rows)} rows seen, {len(run)} steps: {merged} rows tell a step that was told before")
+        run.notes.append(f"{len(rows)} rows merged into {len(run)} step{'s' * (len(run) != 1)}")
     return run
 
 
@@ -142,18 +138,6 @@ def _told_again(steps: np.ndarray, columns: Columns, again: list[int]) -> int:
 
 _LIKE_A_REWARD = re.compile(r"rew|rwd|score|return|acc|correct|succ|pass|win|solve", re.IGNORECASE)
 _HOW_OFTEN = re.compile(r"(?<![a-z])(rate|ratio|share|count|num|tokens|turns|calls)(?![a-z])")
-_PAYS = ("reward_mean", "success_rate", "valid_rate", "reward_components", "eval_score")
-
-
-def _unread_reward(run: Run) -> str:
-    """Which key may be the reward where none is read, and how to say so; empty where one is or nothing is like it."""
-    if any(name in run.columns for name in _PAYS):
-        return ""
-    like = [key for key, count in run.unread.items() if count > 1 and _LIKE_A_REWARD.search(key)]
-    if not like:
-        return ""
-    nearest = max(like, key=lambda key: (bool(re.search("rew|rwd", key, re.IGNORECASE)), run.unread[key], -len(key)))
-    return NotRead(f"no reward is read; if {nearest!r} is it, say --map '{nearest}=reward_mean'")
 
 
 def _success_alone(run: Run) -> None:
@@ -163,7 +147,7 @@ def _success_alone(run: Run) -> None:
     run.columns["reward_mean"] = run.columns["success_rate"].copy()
     key = next((key for key, field in run.mapping.items() if "success_rate" in field.split(", ")), "")
     run.mapping[key] = f"{run.mapping[key]}, reward_mean"
-    run.notes.append(f"no reward is recorded: the success rate, {key!r}, is taken for it")
+    run.notes.append(f"the success rate, {key!r}, is taken for the reward")
 
 
 _UNUSED = "rollout/kl"
@@ -270,22 +254,28 @@ def _keys(rows: Rows) -> dict[str, str]:
     for name, column in rows.columns.items():
         known = column.known if not (of_batches and name.startswith("val/") and is_eval(name)) else 0
         for alias in column.aliases if known else ():
-            if alias.field in SHARES and not _may_be_share(column.values, alias):
-                rows.notes.append(NotRead(f"{name} is no share, for it holds values below 0: not read"))
+            if alias.field in LIMITS and not _possible(column.values, alias):
+                rows.notes.append(NotRead(f"{name} is not read as {alias.field}: its values cannot be one"))
                 continue
             able.setdefault(alias.field, []).append((alias.rank, name, known))
     found = {}
     for field, keys in able.items():
+        if min(keys)[0] >= GUESSED and len(keys) > 1:  # below prefixes that nobody knows: parts of something
+            continue
         most = max(known for _, _, known in keys)
         found[field] = min((key for key in keys if 2 * key[2] >= most), key=lambda key: key[0])[1]
     return found
 
 
-def _may_be_share(values: array[float], alias: Alias) -> bool:
-    """Whether values may be those of a share: a reward of +1 and -1 is called ``correct`` too."""
+def _possible(values: array[float], alias: Alias) -> bool:
+    """Whether values may be those of a field: a reward of +1 and -1 is called ``correct`` too, and a sum of entropies
+    ``entropy``."""
     figures = np.frombuffer(values, float)
-    known = figures[np.isfinite(figures)]
-    return alias.scale < 0 or not len(known) or float(known.min()) >= -_EQUAL
+    known = figures[np.isfinite(figures)] * alias.scale
+    low, high = LIMITS[alias.field]
+    if alias.scale < 0 or not len(known):
+        return True
+    return bool(known.min() >= low and np.median(known) <= high)
 
 
 def _listed(rows: Rows, columns: Columns, n: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeGuard
 
-from .aliases import STEP_KEYS, WEAK_STEP_KEYS, resolve, words
+from .aliases import GUESSED, STEP_KEYS, WEAK_STEP_KEYS, resolve, words
 from .row_kinds import EVAL, flat, is_eval, melted
 from .settings import declared
 from .values import number
@@ -250,7 +250,7 @@ def _runs_by_name(value: Mapping[str, Any]) -> list[Table]:
     parts: dict[str, dict[str, Any]] = {}
     for key, inner in value.items():
         head, slash, tail = str(key).partition("/")
-        if not slash or not isinstance(inner, list) or not resolve(tail) or resolve(str(key)):
+        if not slash or not isinstance(inner, list) or not resolve(tail) or _known(str(key)):
             return []
         parts.setdefault(head, {})[tail] = inner
     if len(parts) < 2 or len({frozenset(part) for part in parts.values()}) > 1:
@@ -281,7 +281,7 @@ def columns(value: Mapping[str, Any]) -> list[dict[str, Any]]:
 
     def tells(length: int) -> tuple[int, int, int, int]:
         names = [key for key, v in lists.items() if len(v) == length]
-        known = [key for key in names if resolve(key)]
+        known = [key for key in names if _known(key)]
         return len([key for key in known if not is_eval(key)]), len(known), len(names), length
 
     longest = max(set(lengths), key=tells)
@@ -321,6 +321,11 @@ def _is_counter(key: str, values: list[Any], beside: str = "train") -> bool:
     return all(a is not None and b is not None and a < b for a, b in pairwise(counts))
 
 
+def _known(key: str) -> bool:
+    """Whether a key is known with its prefix, so that the prefix names no run."""
+    return any(alias.rank < GUESSED for alias in resolve(key))
+
+
 def _unfolded(value: Mapping[str, Any], depth: int = 0) -> Mapping[str, Any]:
     """Metrics whose values lie a level deeper, ``{"reward": {"values": […], "steps": […]}}``, as lists or curves."""
     inside = {key: inner for key, inner in value.items() if isinstance(inner, dict)}
@@ -348,7 +353,7 @@ def _curves(value: Mapping[str, Any]) -> list[Row]:
     rows: dict[float, dict[str, Any]] = {}
     for key, curve in flat(value).items():
         name = _CURVE.sub("", key)
-        for at, height in _points(curve) if isinstance(curve, list) and resolve(name) else ():
+        for at, height in _points(curve) if isinstance(curve, list) and _known(name) else ():
             rows.setdefault(at, {"step": at})[name] = height
     return [rows[at] for at in sorted(rows)] if len(rows) > 1 else []
 
@@ -424,7 +429,8 @@ def _is_log(table: Table, key: str) -> bool:
 def _means(row: Row) -> bool:
     """Whether a row tells a metric; a number of its own is none."""
     return any(
-        _numeric(v) and any(alias.field not in ("epoch", "wall_time") for alias in resolve(key))
+        _numeric(v)
+        and any(alias.field not in ("epoch", "wall_time") and alias.rank < GUESSED for alias in resolve(key))
         for key, v in flat(row).items()
     )
 

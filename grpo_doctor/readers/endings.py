@@ -1,4 +1,4 @@
-"""How a log ends: a traceback, a GPU out of memory, a kill, an interrupt, a worker's death, a time-out, or plainly."""
+"""How a log ends: out of memory, killed, a time limit, a collective that hangs, an exception, or finished."""
 
 from __future__ import annotations
 
@@ -6,55 +6,119 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-_WORDS = {
-    "a GPU out of memory": r"OutOfMemoryError|(?:CUDA|HIP|NPU) out of memory",
-    "memory of the machine used up": r"\boom[-_ ]kill|Out of memory: Killed|exit(?:ed with)? code 137|MemoryError",
-    "an interrupt": r"KeyboardInterrupt|\bSIGINT\b|Interrupted by user",
-    "a time limit": r"DUE TO TIME LIMIT|collective operation timeout|TimeoutError\b|NCCL.{0,40}timeout",
-    "a kill from outside": r"\bSIGKILL\b|\bSIGTERM\b|Received signal (?:9|15)\b|^Killed$|CANCELLED AT",
-    "the death of a worker": r"ActorDiedError|WorkerCrashedError|RayActorError|ChildFailedError|EngineDeadError",
-    "a traceback": r"^(?:\([\w ,=.-]{1,80}\) )?(?:\[rank\d+\]: ?)?Traceback \(most recent call last\)",
-}
+from ..record import Event
+from ..run import Ending, EndKind
+
+
+class _Sign(NamedTuple):
+    kind: EndKind
+    what: str
+    words: re.Pattern[str]
+
+
+def _sign(kind: EndKind, what: str, words: str) -> _Sign:
+    return _Sign(kind, what, re.compile(words))
+
+
+_SIGNS = (
+    _sign(
+        "numerical failure",
+        "a numerical failure",
+        r"probability tensor contains either|FloatingPointError"
+        r"|\b(?:loss|grad(?:ient)?[_ ]norm) is (?:nan|inf|not finite)\b",
+    ),
+    _sign(
+        "out of memory", "a GPU out of memory", r"OutOfMemoryError|(?:CUDA|HIP|NPU) out of memory|CUDA_ERROR_OUT_OF_ME"
+    ),
+    _sign(
+        "out of memory",
+        "memory of the machine used up",
+        r"\boom[-_ ]kill|Out of memory: Killed|exit(?:ed with)? code:? 137|MemoryError|OOM Killed|OutOfMemory(?:\W|$)",
+    ),
+    _sign("interrupted", "an interrupt", r"KeyboardInterrupt|\bSIGINT\b|Interrupted by user"),
+    _sign("time limit", "a time limit", r"DUE TO TIME LIMIT|\bwalltime\b.{0,40}exceeded"),
+    _sign("killed", "a kill from outside by the scheduler", r"DUE TO PREEMPTION|\bpreempted\b|\brequeued\b"),
+    _sign(
+        "collective timeout",
+        "a hang of a collective operation",
+        r"collective operation timeout|NCCL.{0,40}time(?:d )?-?out|NCCL_TIMEOUT|DistBackendError|ncclRemoteError",
+    ),
+    _sign(
+        "exception",
+        "a traceback of a failed service call",
+        r"\b(?:RateLimit|APIConnection|APIStatus|APITimeout|Authentication|PermissionDenied|InternalServer)Error\b"
+        r"|\b(?:401 Unauthorized|402 Payment|403 Forbidden|429 Too Many|50[0234] (?:Internal|Bad|Service|Gateway))",
+    ),
+    _sign("exception", "a time-out", r"TimeoutError\b|(?:Read|Connect)Timeout\b"),
+    _sign(
+        "killed",
+        "a kill from outside",
+        r"\bSIGKILL\b|\bSIGTERM\b|(?:Received|got) signal:? \d|[Ss]ignal (?:9|15) \(|^Killed$|CANCELLED AT",
+    ),
+    _sign(
+        "exception",
+        "the death of a worker",
+        r"ActorDiedError|WorkerCrashedError|RayActorError|ChildFailedError|EngineDeadError",
+    ),
+    _sign(
+        "exception",
+        "the death of a process in native code",
+        r"Segmentation fault|core dumped|illegal memory access|device-side assert",
+    ),
+    _sign(
+        "exception",
+        "a traceback",
+        r"^(?:\([\w ,=.-]{1,80}\) )?(?:\[rank\d+\]: ?)?Traceback \(most recent call last\)",
+    ),
+    _sign(
+        "finished",
+        "the end of the training",
+        r"(?i)\btraining (?:is |has )?(?:complete|completed|finished|done|ended)\b|'train_runtime'",
+    ),
+)
 """Signs of an end, the surest first."""
-_SIGNS = {what: re.compile(words) for what, words in _WORDS.items()}
+_ANY = re.compile("|".join(f"(?:{sign.words.pattern.removeprefix('(?i)')})" for sign in _SIGNS), re.IGNORECASE)
 _RAISED = re.compile(
     r"^(?:\([\w ,=.-]{1,80}\) )?(?:\[rank\d+\]: ?)?((?:\w{1,60}\.){0,9}\w{0,60}(?:Error|Exception)(?:: .*)?)$"
 )
 """The line of a traceback that names the exception."""
 _LONGEST = 400
+"""Characters of a line in which a sign is looked for."""
 _MOST_SAID = 160
-"""Characters of an exception's own words that are told."""
-TAIL = 400
-"""Lines from the end of a log in which it ends; what stands further up was survived."""
+"""Characters of an exception's own words that are shown."""
+TAIL = 2000
+"""Lines from the end of a log in which it ends; what is above them was survived."""
 
 
-class Ending(NamedTuple):
-    """What a log ends in, the line, and the exception that it names behind it."""
+def words(end: Ending, rows: int) -> str:
+    """One line on an end; without a row of metrics before it there is nothing to judge."""
+    holds = "the rows before it are not affected" if rows else "it ended before the first metric"
+    return f"the log ends in {end.what} (line {end.line}): {f'{end.raised}; ' if end.raised else ''}{holds}"
 
-    what: str
-    line: int
-    raised: str = ""
 
-    def words(self, rows: int) -> str:
-        """One line; without a row of metrics before it there is nothing that it could hold up to."""
-        holds = "what is told holds up to there" if rows else "it ended before the first metric"
-        return f"the log ends in {self.what} (line {self.line}): {f'{self.raised}; ' if self.raised else ''}{holds}"
+def event(end: Ending) -> Event:
+    """An end as an event, its line in the message."""
+    raised = f": {end.raised.rstrip(' .:')}" if end.raised else ""
+    return Event(kind="end", message=f"{end.what} (line {end.line}){raised}", line=end.line)
 
 
 def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:
-    """The surest sign of an end behind the last row of metrics, the first where there are several; None for none.
+    """The surest sign of an end after the last row of metrics, the first where there are several; None for none.
 
     Args:
         lines: the last lines of the log with their numbers, at most `TAIL`.
         last_row: line of the last row of metrics.
     """
-    found: dict[str, int] = {}
+    found: dict[_Sign, int] = {}
     raised = ""
     for line, text in lines:
-        if line > last_row and len(text) <= _LONGEST:
-            for what, sign in _SIGNS.items():
-                if sign.search(text):
-                    found.setdefault(what, line)
-            if found and (error := _RAISED.match(text)):
-                raised = error[1][:_MOST_SAID]
-    return next((Ending(what, found[what], raised) for what in _SIGNS if what in found), None)
+        if line <= last_row:
+            continue
+        if _ANY.search(text, 0, _LONGEST):
+            for sign in _SIGNS:
+                if sign not in found and sign.words.search(text, 0, _LONGEST):
+                    found[sign] = line
+        if found and (error := _RAISED.match(text[:_LONGEST])):
+            raised = error[1][:_MOST_SAID]
+    surest = min(found, key=_SIGNS.index, default=None)
+    return surest and Ending(kind=surest.kind, what=surest.what, line=found[surest], raised=raised)

@@ -15,6 +15,8 @@ from ..limits import OverBudgetError, spending
 from ..run import Run
 from .archive import ZIP
 from .input import ArchiveError, Head, Input, ReadError, UnreadableError, broken, words
+from .phases import judged
+from .reading import checked
 
 FORMATS = (
     "formats.records", "custom.aflow", "custom.dual", "custom.lever", "formats.tensorboard", "formats.wandb",
@@ -67,8 +69,9 @@ def read_input(file: Input) -> list[Run]:
             raise UnreadableError(f"{file.source}: {error}") from None
         except broken() as error:
             raise UnreadableError(f"{file.source}: {words(error)}") from None
+        runs = judged(runs)
         for run in runs:
-            run.path = file.path
+            checked(run).path = file.path
         return runs
     if head.binary:
         raise ReadError(f"{file.source}: binary data of no format that grpo-doctor reads")

@@ -41,6 +41,13 @@ _COUNTS = frozenset("val/num_eos_tokens truncated_count rollout_count training/r
 """Keys that mean something only together."""
 _SUMMARY = frozenset("train_runtime train_samples_per_second train_steps_per_second total_flos train_loss".split())
 """What Transformers logs once at the end: no step of its own."""
+_OF_MODELS = frozenset("architectures transformers_version model_type".split())
+"""Keys of a model's configuration, which Transformers merges into that of the run."""
+_NEVER_ARGUED = frozenset(["num_return_sequences"])
+_GENERATION = (
+    frozenset("temperature top_k top_p min_p repetition_penalty max_length min_length".split()) | _NEVER_ARGUED
+)
+"""Defaults of generation in such a configuration: settings of the run only where its trainer has them too."""
 _TARGETS = {"dead_share": "zero_variance_share", "cut_share": "truncated_rate", "invalid_rate": "fallback_rate"}
 
 
@@ -102,6 +109,10 @@ class Rows:
             row = flat(row)
         if not VALUES.isdisjoint(row):
             row = melted(row)
+        if (
+            "eval_runtime" in row and "loss" not in row
+        ):  # all that ``evaluate`` logs is held out, under its own names too
+            row = {key if is_eval(key) or key in ("epoch", "step") else f"eval/{key}": row[key] for key in row}
         label = self._label(row)
         if label in _CONFIGS:
             self.declare(row)
@@ -315,7 +326,10 @@ class Rows:
 
     def declare(self, config: Mapping[str, Any]) -> None:
         """Settings that the log prints: known names only, under the names that checks use."""
+        of_model = not _OF_MODELS.isdisjoint(config)
         for key, value in flat(config).items():
+            if of_model and key in _GENERATION and (key in _NEVER_ARGUED or "num_generations" not in config):
+                continue
             if (setting := declared(key)) is not None and (held := setting_value(setting, value)) is not None:
                 self.set(setting, held)
 

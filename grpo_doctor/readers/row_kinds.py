@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -22,13 +23,21 @@ VALUES = frozenset("value Value metric_value metricValue metric.value".split())
 SINGLE_PROMPT = frozenset("ground_truth prompt question problem gold target".split())
 """Keys that hold one prompt or its answer: the rewards beside them are one group."""
 SHARES = frozenset(name for name, meaning in FIELDS.items() if meaning.endswith("0 to 1"))
+LIMITS: Mapping[str, tuple[float, float]] = {
+    **dict.fromkeys(SHARES, (-1e-6, math.inf)),
+    **dict.fromkeys(("entropy_mean", "entropy_min", "entropy_max"), (-math.inf, 16.0)),
+    **dict.fromkeys(("learning_rate", "reward_std", "advantage_std", "grad_norm"), (0.0, math.inf)),
+    "response_length_mean": (0.0, 1e8),
+}
+"""What values of a field are possible: shares may be printed in percent, and ``e**16`` are more tokens than any
+vocabulary has."""
 _COMMON = frozenset(
     "loss eval_loss grad_norm learning_rate epoch tokens_seen wall_time optimizer_step eval_score success_rate "
     "entropy_mean value_loss eval_perplexity "
     "temperature weight_delta chosen_reward rejected_reward reward_margin chosen_logp rejected_logp".split()
 )
 """Fields that supervised or preference training logs too: they do not make a run RL."""
-_OF_SETTINGS = frozenset("kl_coef entropy_coef groups group_size temperature epoch learning_rate".split())
+OF_SETTINGS = frozenset("kl_coef entropy_coef groups group_size temperature epoch learning_rate".split())
 """Fields that say how a run is set, and nothing of how it goes: numbers of a text may be read as these."""
 _OF_SWEEPS = frozenset("kl_coef entropy_coef group_size temperature".split())
 """Those of which an evaluation tries several, a row each: ``beta=0.1 => win rate: 58%``."""
@@ -102,7 +111,7 @@ def component(key: str) -> str:
             summed = "rewards/" not in prefix and set(last.split("_")) & _SUMMARIES
             measured = not {"metric", "metrics"}.isdisjoint(last.split("_"))  # a function of weight 0, for the log
             return "" if last in _STATISTICS or name in _NOT_FUNCTIONS or summed or measured else name
-    low = key.rpartition("/")[2]
+    low = key.removesuffix("/mean").rpartition("/")[2].removesuffix("_mean")
     for name in (low.removesuffix("_reward"), low.removeprefix("reward_")):
         if name != low and name not in _STATISTICS and not set(name.split("_")) & _NOT_REWARDS:
             return name
@@ -203,7 +212,7 @@ def run_type(fields: Iterable[str], keys: Iterable[str], *, counted: bool = Fals
     known = set(fields)
     if of_an_environment(keys) and not known & _UPDATED:
         return "evaluation"
-    if known <= _OF_SETTINGS or (not counted and of_whole_runs(keys)):
+    if known <= OF_SETTINGS or (not counted and of_whole_runs(keys)):
         return "none"
     if not counted and known & _OF_SWEEPS and known & _OF_SCORES and known <= _OF_SWEEPS | _OF_SCORES:
         return "evaluation"

@@ -42,6 +42,14 @@ def distinct(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
     views = Views()
     for run in sorted(told, key=_fullness, reverse=True):
         same = views.of(run)
+        if same is None and (half := next((other for other in views.kept if _halves(other, run)), None)) is not None:
+            half.columns |= {name: column for name, column in run.columns.items() if name not in half.columns}
+            half.mapping |= run.mapping
+            half.unread |= run.unread
+            half.run_type = "rl"
+            half.notes.append(f"{run.source} holds the other half of this run: rollouts and updates are logged apart")
+            second[file_of(run.source)] = half.source
+            continue
         if same is None:
             views.keep(run)
             continue
@@ -55,6 +63,22 @@ def distinct(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
         if same.run_type == "supervised" and run.run_type in TRAINING:
             same.run_type = run.run_type  # it holds what the other view leaves out
     return sorted(views.kept, key=lambda run: natural(run.source)), second
+
+
+_ROLLED = frozenset("reward_mean success_rate response_length_mean truncated_rate".split())
+_UPDATED = frozenset("loss policy_loss grad_norm learning_rate".split())
+_FEWEST = 3
+
+
+def _halves(run: Run, other: Run) -> bool:
+    """Whether two files of one folder are the rollouts and the updates of one run: the same steps, nothing twice."""
+    if Path(file_of(run.source)).parent != Path(file_of(other.source)).parent or len(run) < _FEWEST:
+        return False
+    if not np.array_equal(run.steps, other.steps) or run.columns.keys() & other.columns.keys() & (_ROLLED | _UPDATED):
+        return False
+    rolled = [bool(one.columns.keys() & _ROLLED) for one in (run, other)]
+    updated = [bool(one.columns.keys() & _UPDATED) for one in (run, other)]
+    return rolled == [not held for held in updated] and rolled[0] != rolled[1]
 
 
 class Views:

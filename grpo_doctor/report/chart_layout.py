@@ -25,8 +25,11 @@ DECADES = 3
 """Orders of magnitude from which on a positive series is drawn on a logarithmic axis."""
 FAR = 2.0
 """Times the range of 98 % of the values beyond which the rest is drawn at the edge, and said."""
-SMOOTHED = 30
-"""Known values from which on a smoothed line is drawn over the points: fewer are a line by themselves."""
+SMOOTHED, LEVELS = 200, 20
+"""Known values, and different ones among them, from which a smoothed line is drawn over the raw one: a short series and
+one that takes a few values are a line by themselves."""
+LEAST_GREEN = 0.04
+"""Share of the axis below which a range is not drawn: a sliver shows nothing."""
 FLAT = 0.1
 """Share of a shared y axis that most curves cover at least."""
 SHADED = 2
@@ -69,6 +72,11 @@ class Drawing(NamedTuple):
     up: list[Tick]
     notes: list[str]
     values: list[float | None]
+    second: str = ""
+    legend: Sequence[tuple[str, str]] = ()
+    """Class and words of each line, where there is more than one."""
+    names: Sequence[Tick] = ()
+    """Names of the findings of a timeline, by their rows."""
 
 
 class Small(NamedTuple):
@@ -105,13 +113,14 @@ def drawings(panels: Sequence[Panel]) -> tuple[list[Drawing], dict[str, Any]]:
     ground = panels[0].ground
     run = ground.diagnosis.run
     series = {p.field: values for p in panels if (values := run.column(p.field)) is not None}
-    rows = _kept(series.values(), len(run))
+    rows = _kept([*series.values(), *(run.columns[p.also] for p in panels if p.also)], len(run))
     drawn = [_timeline(p) if p.field == "timeline" else _series(p, series[p.field], rows) for p in panels]
+    series |= {p.also: run.columns[p.also] for p in panels if p.also}
     told = {
         "x": _plain(ground.x[rows] - ground.x[0]),
         "steps": run.steps[rows].tolist(),
         "lines": run.lines[rows].tolist() if len(run.lines) else [],
-        "series": {d.panel.field: d.values for d in drawn if d.values},
+        "series": {name: _plain(values[rows]) for name, values in series.items()},
     }
     return drawn, told
 
@@ -166,30 +175,50 @@ def scale_of(known: np.ndarray) -> Scale:
     return Scale(low - margin, high + margin, False)
 
 
+def unit(ground: Ground) -> str:
+    """What the x axis counts."""
+    return "step" if ground.x is ground.diagnosis.run.steps else "row"
+
+
 def _series(panel: Panel, values: np.ndarray, rows: np.ndarray) -> Drawing:
     ground = panel.ground
-    finite = np.isfinite(values)
-    known = np.asarray(values[finite], float)
-    scale = scale_of(known)
+    other = ground.diagnosis.run.columns[panel.also] if panel.also else np.empty(0)
+    known = np.asarray(values[np.isfinite(values)], float)
+    scale = scale_of(np.concatenate((known, other[np.isfinite(other)])))
     x = ground.x - ground.x[0]
-    smooth = smoothed(values) if len(known) >= SMOOTHED else values
+    smooth = len(known) >= SMOOTHED and len(np.unique(known)) >= LEVELS
     dots = len(known) < FEW
+    raw = path_of(x[rows], scale.at(values[rows]))
+    normal = _normal(panel.field, scale)
+    lines = [("curve", panel.field.replace("_", " "))] if panel.also else []
+    if smooth:
+        lines = [("raw", "every value"), ("curve", f"mean of {2 * reach_of(len(values)) + 1} rows")]
+    if panel.also:
+        lines.append(("second", panel.also.replace("_", " ")))
     return Drawing(
         panel=panel,
         view=_view(ground),
         pixels=150,
-        points=_dots(x[rows], scale.at(values[rows])) if dots else path_of(x[rows], scale.at(values[rows])),
-        line=path_of(x[rows], scale.at(smooth[rows])),
+        points=_dots(x[rows], scale.at(values[rows])) if dots else raw if smooth else "",
+        line=path_of(x[rows], scale.at(smoothed(values)[rows])) if smooth else raw,
         dots=dots,
         spans=[_span(ground, f, 0, HEIGHT) for f in _findings_of(panel)],
         marks=_marks(ground),
         onset=_onset(ground),
-        normal=_normal(panel.field, scale),
+        normal=normal,
         across=_across(ground),
         up=ticks_up(scale),
         notes=_notes(known, scale),
         values=_plain(values[rows]),
+        second=_through(x, scale.at(other)) if panel.also else "",
+        legend=lines,
     )
+
+
+def _through(x: np.ndarray, y: np.ndarray) -> str:
+    """A line through all known points: held-out scores are measured at a few steps."""
+    known = np.isfinite(y)
+    return path_of(x[known], y[known])
 
 
 def _timeline(panel: Panel) -> Drawing:
@@ -202,10 +231,13 @@ def _timeline(panel: Panel) -> Drawing:
             spans.append(_span(ground, what, (number + 0.25) * each, each / 2))
         else:
             paths.append(("event", _ticks(what - ground.x[0], (number + 0.2) * each, (number + 0.8) * each)))
-    up = [Tick(f"{100 * (number + 0.5) / len(rows):.4g}", name) for number, (name, _) in enumerate(rows)]
+    up, names = [], []
+    for number, (name, what) in enumerate(rows):
+        up.append(Tick(f"{100 * (number + 0.5) / len(rows):.4g}", name))
+        names += [Tick(up[-1].at, what.name)] if isinstance(what, Finding) else []
     return Drawing(
         panel, _view(ground), ROW * len(rows), "", "", False, spans, paths, _onset(ground), None,
-        _across(ground), up, [], [],
+        _across(ground), up, [], [], names=names,
     )  # fmt: skip
 
 
@@ -235,10 +267,15 @@ def _ticks(places: np.ndarray, top: float, bottom: float) -> str:
     return "".join(f"M{place:.10g} {top:.0f}V{bottom:.0f}" for place in places.tolist())
 
 
+def reach_of(rows: int) -> int:
+    """Rows before and after each of which a smoothed line is the mean."""
+    return max(1, rows // 80)
+
+
 def smoothed(values: np.ndarray) -> np.ndarray:
     """The mean of the known values around each row, over a fortieth of the run."""
     finite = np.isfinite(values)
-    half = max(1, len(values) // 80)
+    half = reach_of(len(values))
     largest = np.abs(values[finite]).max() or 1.0  # so that a sum of huge values does not overflow
     rows = np.arange(len(values))
     begin, end = np.maximum(rows - half, 0), np.minimum(rows + half + 1, len(values))
@@ -285,7 +322,7 @@ def _normal(field: str, scale: Scale) -> tuple[str, str] | None:
     if field not in RANGES:
         return None
     bottom, top = scale.at(np.array(healthy()[field], float))
-    return (f"{top:.0f}", f"{bottom - top:.0f}") if bottom > top else None
+    return (f"{top:.0f}", f"{bottom - top:.0f}") if bottom - top > LEAST_GREEN * HEIGHT else None
 
 
 def round_numbers(low: float, high: float, most: int) -> list[float]:
@@ -299,11 +336,16 @@ def ticks_up(scale: Scale) -> list[Tick]:
     if scale.log:
         first, last = math.ceil(scale.low), math.floor(scale.high)
         places = list(range(first, last + 1, max(1, (last - first) // 3)))
-        return [Tick(share(place, scale.high, scale.low), f"{10.0**place:.4g}") for place in places]
+        return [Tick(share(place, scale.high, scale.low), _plainly(10.0**place)) for place in places]
     return [
         Tick(share(place, scale.high, scale.low), f"{0.0 if abs(place) < 1e-12 * abs(scale.high) else place:.4g}")
         for place in round_numbers(scale.low, scale.high, 4)
     ]
+
+
+def _plainly(value: float) -> str:
+    """A power of ten as people write it: no exponent between 0.001 and 99,999."""
+    return f"{value:,.0f}" if 1000 <= value < 1e6 else f"{value:g}"
 
 
 def share(place: float, begin: float, end: float) -> str:
@@ -320,9 +362,9 @@ def _across(ground: Ground) -> list[Tick]:
 
 def _notes(known: np.ndarray, scale: Scale) -> list[str]:
     if scale.log:
-        return ["logarithmic axis"]
+        return ["log scale"]
     beyond = known[(known < scale.low) | (known > scale.high)]
     if not len(beyond):
         return []
     furthest = float(beyond[np.argmax(np.abs(beyond))])
-    return [f"{len(beyond)} of {len(known)} values lie beyond the axis, as far as {furthest:.3g}"]
+    return [f"{len(beyond)} of {len(known)} values are beyond the axis, up to {furthest:.3g}"]

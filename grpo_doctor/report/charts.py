@@ -1,5 +1,6 @@
-"""What the charts of a run show: the series that the findings are about, and a timeline; drawn by `drawing` for the
-HTML report and by `figures` as files."""
+"""What the charts of a run show: the series that the findings are about, and a timeline.
+
+`chart_layout` draws them for the HTML report, and `figures` as files."""
 
 from __future__ import annotations
 
@@ -46,6 +47,11 @@ VITALS = (
 )
 """Series that are drawn where no finding names any."""
 
+TOGETHER = {"reward_mean": "eval_score", "success_rate": "eval_score"}
+"""Series that explain each other where both are recorded on scales that are alike: drawn in one chart."""
+ALIKE = 0.2
+"""Share of a common axis that each of two series must cover to be drawn on it."""
+
 MOST = 6
 """Panels of a report."""
 FEW = 60
@@ -91,12 +97,13 @@ class Ground(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One chart: the field it draws (or ``timeline``), its caption, and the same in words."""
+    """One chart: the field it draws (or ``timeline``), its caption, the same in words, and the series beside it."""
 
     field: str
     caption: str
     alt: str
     ground: Ground
+    also: str = ""
 
 
 def panels(diagnosis: Diagnosis, most: int = MOST) -> list[Panel]:
@@ -109,17 +116,45 @@ def panels(diagnosis: Diagnosis, most: int = MOST) -> list[Panel]:
     timeline = (
         [Panel("timeline", "what happened when", _timeline_in_words(ground), ground)] if timeline_rows(ground) else []
     )
-    return timeline + [Panel(f, MEANINGS[f], _in_words(ground, f), ground) for f in _fields(diagnosis)[:most]]
+    fields = _fields(diagnosis)
+    also: dict[str, str] = {}
+    for field in fields[:most]:
+        if (second := _second(diagnosis, field)) and second not in also.values():
+            also[field] = second
+    alone = [f for f in fields if f not in also.values()][:most]
+    return timeline + [Panel(f, MEANINGS[f], _in_words(ground, f), ground, also.get(f, "")) for f in alone]
 
 
-def legend(drawn: Sequence[Panel]) -> str:
-    """What the colours and ticks of these charts mean, as far as they occur."""
+def decisive(diagnosis: Diagnosis, shown: Sequence[Panel]) -> Panel | None:
+    """The chart of the first screen: the first series that the headline's findings name, preferably a vital one."""
+    drawn = {panel.field: panel for panel in shown if panel.field != "timeline"}
+    main = diagnosis.cause
+    these = [f for f in diagnosis.findings if f.code == main or main in f.explained_by]
+    named = [column for f in these for column in f.columns if column in drawn]
+    vital = [column for column in named if column in VITALS]
+    first = next(iter((*vital, *named, *drawn)), None)
+    return drawn[first] if first is not None else None
+
+
+def _second(diagnosis: Diagnosis, field: str) -> str:
+    """The series that is drawn together with another; empty where none is, or where one would lie flat."""
+    other = TOGETHER.get(field, "")
+    if not other or not _drawable(diagnosis, other):
+        return ""
+    columns = [diagnosis.run.columns[name] for name in (field, other)]
+    ends = [(float(known.min()), float(known.max())) for known in (c[np.isfinite(c)] for c in columns)]
+    whole = max(high for _, high in ends) - min(low for low, _ in ends)
+    return other if whole < HUGE and all(high - low >= ALIKE * whole for low, high in ends) else ""
+
+
+def legend(drawn: Sequence[Panel], *, green: bool) -> str:
+    """What the colours and ticks of these charts mean, as far as they occur; ``green`` where a range is drawn."""
     if not drawn:
         return ""
     ground = drawn[0].ground
     ticks = [f"{KINDS[kind]} {where}" for kind, where in PLACES.items() if kind in ground.events]
     words = [f"Dashed: {ground.main.code} begins." if ground.main else ""]
-    words.append("Green: range in which its check is silent." if any(p.field in RANGES for p in drawn) else "")
+    words.append("Green: range in which its check is silent." if green else "")
     words.append(f"Ticks: {', '.join(ticks)}." if ticks else "")
     return " ".join(filter(None, words))
 

@@ -10,7 +10,6 @@ from typing import Any
 from ..diagnosis.catalogue import Catalogue, home, load
 from ..diagnosis.check import THRESHOLDS, Check, Severity
 from ..diagnosis.lab_results import stored
-from ..diagnosis.remedies import REMEDIES
 
 
 def page(catalogue: Catalogue, check: Check) -> str:
@@ -44,16 +43,19 @@ KINDS = {
     "trainers": "run(s) of a public trainer, made ill on purpose",
     "configurations": "planted configuration(s)",
     "twins": "wrong twin(s) of a trainer",
+    "peers": "labelled run(s) that another tool generates",
 }
 """Kinds of evidence, as `tests/seen.py` counts them, and how a page names them."""
 
 
 def _seen(check: Check) -> str:
     seen = check.seen or {}
-    if not seen and check.predicate is None and check.probe is not None:
-        return "It is proven on the trainer itself, by its probe alone."
     if check.preview:
         return "Preview: it has spoken on made-up columns only, so it is a remark unless `--preview` is given."
+    if not seen and check.probe is not None:
+        return "It is proven on the trainer itself, by its probe alone."
+    if not seen:
+        return "No public log has triggered it yet; it reports what the log itself proves."
     return "It has spoken on " + ", ".join(f"{seen[k]} {KINDS[k]}" for k in KINDS if k in seen) + "."
 
 
@@ -75,8 +77,7 @@ def _rivals(check: Check) -> str:
 
 def _remedies(check: Check) -> str:
     parts = []
-    for remedy in check.remedies:
-        known = REMEDIES[remedy] if isinstance(remedy, str) else remedy
+    for known in check.remedies:
         lines = [f"- **{known.title}** (`{known.id}`)"]
         for step in known.steps:
             code = step.do.replace("\n", "\n    ")
@@ -92,7 +93,7 @@ def _measured(check: Check) -> str:
     """What the lab came to: how early this check names a fault, and what its remedies, and those it withholds, did."""
     found = stored()
     lines = [f"- {harm.early(fault)}" for fault, harm in found.faults.items() if harm.by == check.code and harm.lead]
-    offered = [remedy if isinstance(remedy, str) else remedy.id for remedy in check.remedies]
+    offered = [remedy.id for remedy in check.remedies]
     for words, ids in (("", offered), ("withheld: ", check.withholds)):
         lines += [f"- {words}`{id}` on {treatment}" for id in ids for treatment in found.tried(check.code, id)]
     return "\n".join(["### Measured on the engine's faults\n", *lines]) if lines else ""

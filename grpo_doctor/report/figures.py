@@ -22,6 +22,7 @@ MARKS = {"update": ("#6b7280", 0.0, 0.05), "collapse": ("#c2410c", 0.94, 1.0), "
 """Colour of each kind of event, and from which to which height of the panel its tick goes."""
 
 INK, GREY, LINE, GREEN, RULE, RED = "#1f2328", "#6b7280", "#1d4ed8", "#dcfce7", "#d0d7de", "#b91c1c"
+ORANGE = "#a04800"
 CHINESE = (
     "Noto Sans CJK SC",
     "Noto Sans CJK JP",
@@ -57,19 +58,24 @@ def figure(panel: Panel) -> Figure:
     if panel.field == "timeline":
         _draw_timeline(axes, ground)
     else:
-        _draw_series(axes, ground, panel.field)
+        _draw_series(axes, ground, panel)
     if ground.main is not None and (onset := ground.place(ground.main.onset_step)) is not None:
         axes.axvline(onset, color=RED, linewidth=1, linestyle=(0, (4, 2)))
     axes.set_xlabel("step" if ground.x is ground.diagnosis.run.steps else "row (the log restarts)", labelpad=1)
     return drawn
 
 
-def _draw_series(axes: Axes, ground: Ground, field: str) -> None:
+def _draw_series(axes: Axes, ground: Ground, panel: Panel) -> None:
+    field = panel.field
     values = ground.diagnosis.run.column(field)
     assert values is not None
     known = np.isfinite(values)
     x, y = decimated(ground.x, np.where(known, values.clip(-HUGE, HUGE), np.nan))
     axes.plot(x, y, color=LINE, linewidth=1.1, marker="." if known.sum() < FEW else "", markersize=4)
+    if panel.also:
+        second = ground.diagnosis.run.columns[panel.also]
+        axes.plot(ground.x[np.isfinite(second)], second[np.isfinite(second)], color=ORANGE, linewidth=1.1)
+        axes.set_title(f"{field} (blue), {panel.also} (orange)")
     low, high = axes.get_ylim()
     if field in RANGES:
         floor, ceiling = healthy()[field]

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from ..config import Suppression
-from ..diagnosis.catalogue import report, report_names
+from ..diagnosis.catalogue import load, report, report_names
 from ..diagnosis.check import Finding, Remedy, Severity, Step, Withheld
 from ..diagnosis.lab_results import stored
 from ..diagnosis.verdict import Diagnosis
@@ -30,7 +30,7 @@ SURE = {
 }
 """What each confidence means, in words."""
 
-FRAMEWORKS = {"trl": "TRL", "verl": "verl", "openrlhf": "OpenRLHF", "by-hand": "by hand"}
+FRAMEWORKS = {"trl": "TRL", "verl": "verl", "openrlhf": "OpenRLHF", "by-hand": "custom trainer"}
 """How the frameworks of remedies are written."""
 _WRITERS = {
     "trainer-state": "trl",
@@ -38,8 +38,9 @@ _WRITERS = {
     "aflow-console": "by-hand",
     "dual-console": "by-hand",
     "key-value-console": "by-hand",
+    "records": "by-hand",
 }
-"""Formats that only one framework writes, or that hand-written trainers print."""
+"""Formats that only one framework writes, or that custom trainers print."""
 _OWN_KEYS = {
     "trl": re.compile(
         r"(?:.*/)?(?:completions/(?:mean|min|max)_length|completions/clipped_ratio|train/completion_length"
@@ -247,6 +248,38 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+NAMED, DATED = ("run_name", "experiment_name", "exp_name", "wandb_run_name"), ("started", "timestamp", "date")
+"""Settings that name a run, and those that date it."""
+KEY_SETTINGS = {
+    "learning_rate": "learning rate", "group_size": "group size", "kl_coef": "KL coefficient",
+    "temperature": "temperature", "max_new_tokens": "response limit", "num_iterations": "updates per rollout",
+    "loss_type": "loss",
+}  # fmt: skip
+"""Settings that the head of a report shows where a run declares them."""
+
+
+def title(diagnosis: Diagnosis) -> str:
+    """The name that a run declares, else its file, with the folder where the file's name is a usual one."""
+    declared = next((str(v) for n in NAMED if (v := diagnosis.settings.get(n))), "")
+    path = Path(diagnosis.source)
+    usual = path.stem in ("records", "metrics", "log_history", "trainer_state", "train", "training", "output", "log")
+    return declared or (f"{path.parent.name}/{path.name}" if usual and path.parent.name else path.name)
+
+
+def head(diagnosis: Diagnosis) -> list[tuple[str, str]]:
+    """What identifies a run: model, date, framework and key settings, as far as they are known."""
+    known = diagnosis.settings
+    dated = next((str(v) for n in DATED if (v := known.get(n))), "")
+    written_by = framework(diagnosis.run)
+    rows = [
+        ("model", str(known.get("model") or "")),
+        ("date", dated),
+        ("framework", FRAMEWORKS.get(written_by, written_by) if written_by else ""),
+        *((words, number(known[name])) for name, words in KEY_SETTINGS.items() if known.get(name) is not None),
+    ]
+    return [(name, value) for name, value in rows if value]
+
+
 def facts(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     """The header of a run: name and value. What is read of code or of a configuration has no steps."""
     steps = counted(diagnosis.steps, "step")
@@ -299,7 +332,26 @@ def coverage(diagnosis: Diagnosis) -> str:
     """What the verdict rests on, in one sentence."""
     known = diagnosis.coverage
     fired = f"{counted(known.ran, 'check')} ran: {known.fired} fired, {known.passed} passed"
-    return f"{fired}; {len(known.skipped)} could not run for want of records."
+    skipped = f" {counted(len(known.skipped), 'check')} skipped (metric not logged)." if known.skipped else ""
+    return f"{fired}.{skipped}"
+
+
+class About(NamedTuple):
+    """What a check does, for a report that is read without the documentation."""
+
+    what: str
+    sees: str
+    false_alarms: str
+
+
+def about(code: str) -> About | None:
+    """The parts of a check's page that explain a finding; None for a code that no check here has."""
+    check = load().find(code)
+    if check is None:
+        return None
+    parts = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", check.page, re.MULTILINE | re.DOTALL))
+    seen, alarms = (" ".join(parts.get(name, "").split()) for name in ("What it sees", "Known false alarms"))
+    return About(check.title, seen, alarms)
 
 
 def missing(diagnosis: Diagnosis) -> list[tuple[str, list[str]]]:
@@ -334,8 +386,8 @@ def _spaced(text: str) -> str:
 
 
 def is_prose(step: Step) -> bool:
-    """Whether a step is a sentence to read rather than settings or code to copy."""
-    return "\n" not in step.do and step.do.endswith(".")
+    """Whether a step is a sentence to read rather than settings, options or code to copy."""
+    return "\n" not in step.do and (step.do.endswith(".") or not re.search(r"[=()]|^--", step.do))
 
 
 def fenced(text: str) -> str:

@@ -14,10 +14,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
-from .noise_model import LENGTHS, mean
+from .noise_model import LENGTHS, Noise, mean, noise_left
 
 ALONG = 0.6
 """The largest lag-1 autocorrelation that is taken for noise: of the training rewards of 53 public repositories nine in
@@ -29,6 +30,9 @@ were chosen by simulated runs, and held against labelled logs (`benchmarks/traje
 RISING, ONCE = 8.0, 14.0
 """The same of the slope or the step that a gain may be. They are less, for a gain must show by Student's t as well and
 counts at the end of the run: of flat runs at a lag-1 of 0.3 less than one in a hundred have gained."""
+APART, APART_FOR_A_TIME = 14.0, 22.0
+"""What a departure of a difference from 0 must be worth, to the end and for a time; `benchmarks/compare.md` has the
+error rates."""
 TERMS = 4
 """The most terms: a run may rise, dip, recover and fall."""
 OWN = 5
@@ -152,3 +156,57 @@ def sunk(x: np.ndarray, least: int) -> bool:
             most, best = told, rest
     fitted = x - best
     return bool(fitted[-1] < fitted.max() - rounding)
+
+
+class Departures(NamedTuple):
+    """Where a difference leaves 0 (from, to; the last place is its length), what is fitted there, and the noise."""
+
+    spans: list[tuple[int, int]]
+    fitted: np.ndarray
+    noise: Noise
+
+
+@np.errstate(over="ignore", invalid="ignore")  # squares beyond 1e308 are infinite, and show nothing
+def departures(d: np.ndarray, least: int) -> Departures:
+    """How a difference departs from 0: in steps and ramps to its end, and in stretches, each of ``least`` values at
+    least, that noise about 0 does not explain nearly as well."""
+    tiny, rest = _rounding(d)[1], d
+    spans: list[tuple[int, int]] = []
+    while len(spans) < TERMS:
+        found = []
+        for begin, end, term, cost in _shapes(rest, least):
+            height = float(term.dot(rest))
+            found.append((_worth(rest, term if height > 0 else -term, tiny) - cost, begin, end, term * height))
+        worth, begin, end, fitted = max(found, key=lambda one: one[0])
+        if not worth > 0:
+            break
+        rest = rest - fitted
+        spans.append((begin, end))
+    return Departures(spans, d - rest, noise_left(rest, 1 + 2 * len(spans), float(np.abs(d).max())))
+
+
+def _shapes(rest: np.ndarray, least: int) -> Iterator[tuple[int, int, np.ndarray, float]]:
+    """The step, the ramp and the stretch about 0 that explain most: from, to, the term of length 1, its cost."""
+    n, at = len(rest), np.arange(len(rest) + 1)
+    sums = np.concatenate(([0.0], np.add.accumulate(rest)))
+    left = n - at[:-1]
+    begins = (at[:-1] == 0) | (at[:-1] >= least)
+    after = sums[n] - sums[:-1]
+    step = int(np.where(begins & (left >= least), after * after / left, -1.0).argmax())
+    yield step, n, _unit(at[:-1] >= step), APART
+    slopes = np.add.accumulate(after[::-1])[::-1]
+    of_ramps = slopes * slopes / (left * (left + 1) * (2 * left + 1) / 6)
+    ramp = int(np.where(left >= 2 * least, of_ramps, -1.0).argmax())
+    yield ramp, n, _unit(np.maximum(at[:-1] - ramp + 1, 0)), APART
+    size = at[None, :] - at[:, None]
+    allowed = ((at == 0) | (at >= least))[:, None] & (size >= least) & (n - at >= least)[None, :]
+    if allowed.any():
+        between = sums[None, :] - sums[:, None]
+        of_stretches = np.where(allowed, between * between / np.maximum(size, 1), -1.0)
+        begin, end = divmod(int(of_stretches.argmax()), n + 1)
+        yield begin, end, _unit((at[:-1] >= begin) & (at[:-1] < end)), APART_FOR_A_TIME
+
+
+def _unit(term: np.ndarray) -> np.ndarray:
+    """A term of length 1."""
+    return term / math.sqrt(float(np.count_nonzero(term) if term.dtype == bool else term.dot(term)))

@@ -106,12 +106,16 @@ class Noise(NamedTuple):
 @np.errstate(over="ignore", invalid="ignore")  # squares beyond 1e308 are infinite, and their noise is unknown
 def noise_of(x: np.ndarray) -> Noise:
     """What a level, a slope and some steps leave of a series; rounding is 1e-9 of the size of its values."""
-    n = len(x)
-    rest, fitted = _unexplained(x)
-    square, degrees = float(rest.dot(rest)), max(n - fitted, 1)
+    return noise_left(*_unexplained(x), float(np.abs(x).max()))
+
+
+def noise_left(rest: np.ndarray, fitted: int, largest: float) -> Noise:
+    """The noise of residuals of so many fitted terms; rounding is 1e-9 of the ``largest`` value."""
+    n, square = len(rest), float(rest.dot(rest))
+    degrees = max(n - fitted, 1)
     along = float(rest[1:].dot(rest[:-1])) / square if square > 0 else 0.0
     along = min(max(along + fitted / n, 0.0), CAP)
-    return Noise(square / degrees, along, degrees, 1e-9 * float(np.abs(x).max()) + 1e-300)
+    return Noise(square / degrees, along, degrees, 1e-9 * largest + 1e-300)
 
 
 def _unexplained(x: np.ndarray) -> tuple[np.ndarray, int]:

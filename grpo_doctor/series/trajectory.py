@@ -30,7 +30,7 @@ FOLLOWED = {"reward": "reward_mean", "success": "success_rate", "eval": "eval_sc
 STANDING = {
     f"{prefix}_{'fallen' if word == 'fell' else word}": (field, word)
     for prefix, field in FOLLOWED.items()
-    for word in "gained risen lean fell lost unit solved unpaid first now best shown since".split()
+    for word in "gained risen lean fell lost unit solved unpaid first now best shown since settled".split()
 }
 """What a check may ask by parameter name about these series: the field, and the word of its `Standing` by the row."""
 SUCCESS = ("reward_mean", "success_rate", "eval_score")

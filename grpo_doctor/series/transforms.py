@@ -21,6 +21,18 @@ def _remembered(cell: cells.Cell | cells.Written, *inputs: Any) -> Column:
     return apply(cell, *inputs)
 
 
+NEAR_START = 3
+"""Rows within which a log must begin after step 0 to hold the start of its run: some of the first may be dropped."""
+MISSED = 0.05
+"""Share of its own length that a log may miss at the start and still count as the whole run."""
+
+
+def from_start(step: Column) -> Column:
+    """Whether the log holds the start of its run. One that begins later is a window: its first row is no baseline."""
+    first = baseline(step, 1)
+    return (first <= maximum(1, NEAR_START * baseline(step - previous(step), 1))) | (first <= MISSED * (step - first))
+
+
 def best(x: Column) -> Column:
     """Largest value so far."""
     return _remembered(cells.Best(), x)

@@ -34,6 +34,8 @@ LEAST = 8
 """Rows from which noise can be told from a gain: what is fitted leaves two."""
 RISE, FALL = 2.9, 4.6
 """Critical values of a gain and of a fall, in standard errors that are known exactly; see `critical`."""
+ONE = 3.1
+"""The same of one score far below the line of all before it, which is one look more."""
 MATTERS, LOST = 0.15, 0.3
 """Shares of its best level from which a fall is worth saying, and from which it is a failure."""
 PART, HALF = 0.25, 0.5
@@ -57,6 +59,8 @@ OWN, HINT = 5, 0.5
 from which it is asked for: most drops are smaller."""
 SOLVED = 0.9
 """Share of the top from which a task is solved."""
+SETTLED = 2.0
+"""Critical value of a gain within a plateau: less than `RISE`, so that what may still rise is not called a plateau."""
 UNIT = 0.1
 """What a mean reward must have reached for rewards within 0 and 1 to be taken for rewards whose top is 1: those that
 stay below a tenth may as well be of another scale, of which nothing is known."""
@@ -188,9 +192,9 @@ class Standing:
 
     @cached_property
     def fallen(self) -> int:
-        if not any(map(self._grade, self._drops)):
+        if not any(map(self._grade, self._drops)) and not self._last_drop:
             return 0  # whatever the noise
-        fell = self._shows() or (self._apart and self._bins <= SHORT and sinks(self._means))
+        fell = bool(self._last_drop) or self._shows() or (self._apart and self._bins <= SHORT and sinks(self._means))
         return self._grade(self._drop) if fell else 0
 
     @property
@@ -218,6 +222,26 @@ class Standing:
             peak = self._drop.peak
             return self._begins[peak + split(self._means[peak:])]
         return self._begins[split(self._means)] if self.gained else math.nan
+
+    @cached_property
+    def settled(self) -> float:
+        """Step since which a series that gained has gained no more, at the latest; NaN where it may still rise.
+
+        The plateau begins after the last window that is clearly below the last quarter, and its second half is not
+        above its first.
+        """
+        if not (self._lengths and self.gained) or self.solved:
+            return math.nan
+        means, noise, k = self._means, self._noise, max(self._bins // PARTS[1], WINDOW)
+        reach = critical(RISE, noise.degrees) * math.hypot(noise.error(k), noise.error(self._lengths[-1]))
+        below = np.flatnonzero(np.convolve(means, np.full(k, 1 / k), "valid") < self._quarters[1] - reach)
+        begin = int(below[-1]) + k if len(below) else self._bins
+        half = (self._bins - begin) // 2
+        if half < WINDOW:
+            return math.nan
+        rise = self._level(self._bins - half, half) - self._level(begin, half)
+        far = critical(SETTLED, noise.degrees) * math.sqrt(2) * noise.error(half)
+        return math.nan if rise > far else self._begins[begin]
 
     # -- what these are worked out from ------------------------------------------------------------------------------
 
@@ -310,8 +334,26 @@ class Standing:
         return bool(self._means[-2:].max() < 2 * before.min() - before.max())
 
     @cached_property
+    def _last_drop(self) -> Drop | None:
+        """The last of few values that are measured far apart, where it lies further below the line of all before than
+        those scatter about it: a window has no level for one value."""
+        before, n = self._means[:-1], self._bins - 1
+        if not (self._few and self._lengths):
+            return None
+        at = np.arange(n) - (n - 1) / 2
+        slope, level = float(at.dot(before) / at.dot(at)), float(before.mean())
+        rest = before - level - slope * at
+        ahead = (n + 1) / 2
+        error = math.sqrt(float(rest.dot(rest)) / (n - 2) * (1 + 1 / n + ahead**2 / float(at.dot(at))))
+        end, expected = float(self._means[-1]), level + slope * ahead
+        fell = min(expected, float(before.min())) - end > critical(ONE, n - 2) * max(error, self._noise.least)
+        return Drop(float(before.max()), end, int(before.argmax()), 1, 1) if fell else None
+
+    @cached_property
     def _drop(self) -> Drop:
         """The drop that is told: of windows of one size where these show it, for wide ones blur the levels."""
+        if self._last_drop is not None:
+            return self._last_drop
         sharp = (drop for ratio, drop in self._furthest if ratio > 1 and drop.rows == drop.wide <= self._lengths[-1])
         return next(sharp, self._furthest[0][1])
 

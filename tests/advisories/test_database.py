@@ -10,7 +10,7 @@ import pytest
 from grpo_doctor.advisories import AdvisoryError, advisories, find
 from grpo_doctor.advisories.database import read_all
 from grpo_doctor.advisories.releases import before, release
-from grpo_doctor.preflight.frameworks import FRAMEWORKS
+from grpo_doctor.preflight.frameworks import frameworks
 from grpo_doctor.series.derived import MEANINGS
 
 ENTRY = """
@@ -75,7 +75,7 @@ def test_refuses_an_id_that_is_used_twice(tmp_path: Path) -> None:
 
 
 def test_every_condition_names_a_setting_or_a_field() -> None:
-    known = DERIVED | {name for framework in FRAMEWORKS for name in framework.names}
+    known = DERIVED | {name for framework in frameworks() for name in framework.settings}
     for one in advisories():
         for name, conditions in one.conditions.items():
             names = MEANINGS.keys() if name == "signature" else known

@@ -31,7 +31,7 @@ TABLE = """
 2 analyze none.log | none.log: No such file or directory
 2 analyze bin.bin | bin.bin: binary data of no format that grpo-doctor reads
 2 analyze torn.gz | torn.gz: Compressed file ended
-3 analyze config.py | `grpo-doctor settings config.py` reads configurations
+3 analyze config.py | `grpo-doctor preflight config.py` reads configurations
 3 analyze folder | folder: no training log was found in it; name the file
 2 analyze ok.jsonl -f pdf | no report format is called 'pdf'; there are
 2 analyze ok.jsonl --run 9 | --run 9: it holds 1 run

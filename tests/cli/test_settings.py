@@ -21,7 +21,7 @@ NOTEBOOK = json.dumps({"cells": [{"cell_type": "code", "source": ["!pip install 
 
 
 def settings(*words: object) -> Result:
-    return CliRunner().invoke(app, ["settings", *map(str, words)])
+    return CliRunner().invoke(app, ["preflight", *map(str, words)])
 
 
 @pytest.mark.parametrize(
@@ -67,12 +67,12 @@ def test_the_arithmetic_is_always_printed(tmp_path: Path) -> None:
     result = settings(path)
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     for said in (
-        "prompts a rollout 256",
-        "responses a rollout 2,048",
-        "updates a rollout 4",
-        "prompts an update 64",
-        "steps in all 100",
-        "prompts seen in all 25,600",
+        "prompts per rollout 256",
+        "responses per rollout 2,048",
+        "updates per rollout 4 (the first is on-policy, 3 are not)",
+        "prompts per update 64",
+        "steps in total 100",
+        "prompts in total 25,600",
     ):
         assert said in lines, result.stdout
     assert (result.exit_code, "Read 5 settings of verl" in result.stdout) == (0, True)
@@ -86,7 +86,8 @@ def test_what_was_not_read_is_said(tmp_path: Path) -> None:
     assert "not worked out: learning_rate = rate()" in told
     assert f"{path}:2: CFG015 unknown-setting (warning) num_generation: GRPOConfig never took num_generation" in told
     assert "did you mean num_generations?" in told
-    assert "not judged for want of:" in told
+    assert "not known; declare what you know: --set" in told
+    assert "skipped, because these settings are missing:" in settings(path, "--verbose").stdout
 
 
 def test_a_configuration_of_something_else_is_no_pass(tmp_path: Path) -> None:
@@ -193,8 +194,50 @@ def test_nothing_in_a_script_is_run(tmp_path: Path) -> None:
 
 def test_the_hook_names_a_command_that_is_there() -> None:
     hooks = yaml.safe_load((Path(__file__).parents[2] / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
-    hook = next(hook for hook in hooks if hook["id"] == "grpo-doctor-settings")
+    hook = next(hook for hook in hooks if hook["id"] == "grpo-doctor-preflight")
     program, command, *options = hook["entry"].split()
     assert (program, options) == ("grpo-doctor", ["--skip-others"])
     assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0
     assert {"yaml", "toml", "json", "shell", "python", "jupyter"} == set(hook["types_or"])
+
+
+def test_settings_is_the_former_name_of_the_command_and_config_of_the_family(tmp_path: Path) -> None:
+    (path := tmp_path / "a.yaml").write_text(YAML)
+    former = CliRunner().invoke(app, ["settings", str(path), "--select", "config"])
+    assert former.stdout == settings(path).stdout
+    assert former.exit_code == 1
+
+
+def test_a_declared_setting_decides_what_the_file_leaves_open(tmp_path: Path) -> None:
+    (path := tmp_path / "a.yaml").write_text(
+        "num_generations: 8\nbeta: 0.0\nper_device_train_batch_size: 4\nmax_completion_length: 512\n"
+    )
+    assert settings(path).exit_code == 0
+    told = settings(path, "--set", "gpus=3")
+    assert (told.exit_code, "CFG017" in told.stdout) == (1, True)
+    assert settings(path, "--set", "gpus=4").exit_code == 0
+    wrong = settings(path, "--set", "gpu=4")
+    assert (wrong.exit_code, "did you mean gpus?" in wrong.stderr) == (2, True)
+
+
+def test_evidence_is_listed_on_request(tmp_path: Path) -> None:
+    (path := tmp_path / "a.yaml").write_text(YAML)
+    assert "evidence for" not in settings(path).stdout
+    told = settings(path, "--verbose").stdout
+    assert "evidence for TRL: key num_generations (1)" in told
+    assert "evidence for rl: a group (8)" in told
+
+
+def test_a_report_is_written_to_a_file_and_nothing_to_fix_is_said(tmp_path: Path) -> None:
+    (path := tmp_path / "a.yaml").write_text(YAML)
+    settings(path, "-f", "json", "-o", tmp_path / "out.json")
+    assert json.loads((tmp_path / "out.json").read_text())
+    assert settings(path, "-o", tmp_path / "out.txt").exit_code == 2
+    assert "nothing to fix automatically" in settings(path, "--fix").stderr
+
+
+def test_the_settings_that_decide_are_shown_with_key_and_line(tmp_path: Path) -> None:
+    (path := tmp_path / "a.yaml").write_text(YAML)
+    lines = [" ".join(line.split()) for line in settings(path).stdout.splitlines()]
+    assert "responses per prompt 1 (num_generations, line 3)" in lines
+    assert not any(" ? " in line for line in lines)

@@ -30,8 +30,8 @@ def test_a_cured_run_is_better_and_its_remedy_confirmed(cured: Comparison) -> No
     fared = {f.code: f for f in cured.fared}
     assert (fared["GRD001"].fate, fared["GRD001"].judgement) == ("vanished", "confirmed")
     assert headline(cured) == (
-        "NEW is better: the reward is higher (0.2083 → 0.7895); GRD001 nan-or-inf vanished. "
-        "They part at step 16 in reward_mean (0.1998 against 0.5917)."
+        "NEW is better: the reward is higher (0.209 → 0.799); GRD001 nan-or-inf vanished. "
+        "They diverge at step 16 in reward_mean (0.205 against 0.724)."
     )
     assert [(c.name, c.base, c.new) for c in cured.settings] == [("learning_rate", 1e-3, 1e-5)]
 
@@ -135,6 +135,27 @@ def test_settings_are_told_once_and_names_never() -> None:
     assert known == {"kl_coef": 0.02, "seed": 1, "temperature": 0.7, "learning_rate": 1e-5}
     (seed, save) = changes({"save_steps": 10, **known}, {"save_steps": 20, **known, "seed": 2})
     assert (seed.name, seed.acts, save.name, save.acts) == ("seed", True, "save_steps", False)
+
+
+def test_settings_that_differ_by_rounding_alone_are_the_same() -> None:
+    same = {"learning_rate": 1e-06, "betas": [0.9, 0.95], "seed": 12345678901, "lr": "1e-6"}
+    other = {
+        "learning_rate": 1.0000000000000002e-06,
+        "betas": [0.9, 0.9500000000000001],
+        "seed": 12345678902,
+        "lr": 1e-6,
+    }
+    assert [c.name for c in changes(same, other)] == ["seed"]
+    runs = [run(settings, reward_mean=reward(0)) for settings in ({"learning_rate": 1e-06}, other)]
+    assert headline(compared(runs[0], runs[0])).startswith("NEW is a copy of BASE")
+
+
+def test_an_inconclusive_comparison_says_why() -> None:
+    new = [value + 0.08 for value in reward(1, noise=0.01)]
+    found = compared(run(reward_mean=reward(0, noise=0.01)), run(reward_mean=new))
+    assert found.verdict == "inconclusive"
+    assert headline(found).startswith("Inconclusive: the reward is higher in NEW (0.695 → 0.772), but runs")
+    assert headline(found).endswith("but runs of one setting with different seeds may differ as much.")
 
 
 @needs_corpus

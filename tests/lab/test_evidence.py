@@ -10,7 +10,6 @@ import pytest
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.check import Confidence, Remedy
 from grpo_doctor.diagnosis.lab_results import UNMEASURED, stored
-from grpo_doctor.diagnosis.remedies import REMEDIES
 from grpo_doctor.engine.faults import FAULTS
 from grpo_doctor.lab.arms import GRAVEST
 from grpo_doctor.lab.evidence import PARQUET, REAL, read_rows, texts
@@ -22,11 +21,7 @@ UNOPENED = re.compile("early engine|prototype|project's engine|engine notes|[Ee]
 """Words for experiments that no reader can repeat."""
 OF_ENGINE = re.compile(r"[Ff]aults? `[a-z-]+`|engine runs|[Rr]uns of the engine|`grpo-doctor (?:lab|run)`")
 """What speaks of runs of this project's own engine."""
-OFFERED = {
-    known.id: known
-    for check in CATALOGUE.checks.values()
-    for known in (REMEDIES[r] if isinstance(r, str) else r for r in check.remedies)
-}
+OFFERED = {known.id: known for check in CATALOGUE.checks.values() for known in check.remedies}
 
 
 def test_the_page_and_the_figures_are_those_of_the_stored_runs() -> None:
@@ -79,11 +74,7 @@ def test_a_page_quotes_no_engine_that_nobody_can_run(code: str) -> None:
 @pytest.mark.parametrize("name", FAULTS)
 def test_what_mends_a_fault_is_a_remedy_that_its_checks_offer(name: str) -> None:
     fault = FAULTS[name]
-    offered = {
-        remedy if isinstance(remedy, str) else remedy.id
-        for code in fault.named_by
-        for remedy in CATALOGUE.checks[code].remedies
-    }
+    offered = {remedy.id for code in fault.named_by for remedy in CATALOGUE.checks[code].remedies}
     assert fault.mended_by in {"", *offered}
 
 
@@ -96,5 +87,5 @@ def test_what_is_withheld_did_not_mend_the_fault(code: str) -> None:
 @pytest.mark.parametrize("code", [c.code for c in CATALOGUE.checks.values() if c.confidence is Confidence.HIGH])
 def test_what_is_offered_with_high_confidence_was_seen_to_help(code: str) -> None:
     for remedy in CATALOGUE.checks[code].remedies:
-        tried = stored().tried(code, remedy if isinstance(remedy, str) else remedy.id)
+        tried = stored().tried(code, remedy.id)
         assert not tried or any(t.verdict in ("recovers", "helps") for t in tried), remedy

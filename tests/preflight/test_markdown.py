@@ -76,4 +76,4 @@ def test_a_block_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 def test_analyze_says_where_it_goes(tmp_path: Path, text: str, hinted: bool) -> None:
     (path := tmp_path / "comment.md").write_text(text, encoding="utf-8")
     result = CliRunner().invoke(app, ["analyze", str(path)])
-    assert (f"`grpo-doctor settings {path}` reads configurations" in result.stderr) == hinted
+    assert (f"`grpo-doctor preflight {path}` reads configurations" in result.stderr) == hinted

@@ -102,10 +102,19 @@ SKYRL_RIGHT = {"train": 1024, "mini": 256, "k": 5, "temperature": 1.0, "lr": 1e-
 AREAL = (
     "gconfig:\n  n_samples: {k}\n  max_new_tokens: {response}\n  temperature: {temperature}\n  top_p: {top_p}\n"
     "actor:\n  path: Qwen/Qwen2.5-7B\n  kl_ctl: {kl}\n  eps_clip: 0.2\n  optimizer:\n    lr: {lr}\n"
-    "  ppo_n_minibatches: 4\nrollout:\n  max_head_offpolicyness: 2\ntrain_dataset:\n  batch_size: {prompts}\n"
+    "  ppo_n_minibatches: 4\nrollout:\n  max_head_offpolicyness: {stale}\ntrain_dataset:\n  batch_size: {prompts}\n"
     "  max_length: 1024\n"
 )
-AREAL_RIGHT = {"k": 8, "response": 1024, "temperature": 1.0, "top_p": 1.0, "kl": 0.0, "lr": 1e-6, "prompts": 128}
+AREAL_RIGHT = {
+    "k": 8,
+    "response": 1024,
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "kl": 0.0,
+    "lr": 1e-6,
+    "prompts": 128,
+    "stale": 2,
+}
 ROLL = (
     "rollout_batch_size: {prompts}\nadv_estimator: grpo\nnum_return_sequences_in_group: {k}\nprompt_length: 1024\n"
     "response_length: {response}\nuse_kl_loss: {loss}\nkl_loss_coef: {kl}\nadd_token_level_kl: {reward}\n"
@@ -184,6 +193,32 @@ GENERATION = (
 )
 GENERATION_RIGHT = {"penalty": 1.0, "top_p": 1.0}
 
+DPO = (
+    "from trl import DPOConfig, DPOTrainer\nfrom peft import LoraConfig\n"
+    "args = DPOConfig(beta={beta}, loss_type='{loss}', learning_rate={lr}, label_smoothing={smoothing}, {more}\n"
+    "    per_device_train_batch_size=4, gradient_accumulation_steps=4)\n"
+    "DPOTrainer(model='Qwen/Qwen2.5-7B-Instruct', args=args, train_dataset=ds{adapter}).train()\n"
+)
+DPO_RIGHT = {"beta": 0.1, "loss": "sigmoid", "lr": 5e-7, "smoothing": 0.0, "more": "", "adapter": ""}
+KTO = "trl kto --model_name_or_path Qwen/Qwen2.5-7B --beta {beta} --learning_rate {lr} --per_device_train_batch_size {device} {more}\n"
+KTO_RIGHT = {"beta": 0.1, "lr": 5e-7, "device": 4, "more": ""}
+PAIRS = (
+    "base_model: Qwen/Qwen2.5-7B\nadapter: {adapter}\nrl: {method}\nrl_beta: {beta}\nmicro_batch_size: {device}\n"
+    "gradient_accumulation_steps: 4\nsequence_len: 4096\nlearning_rate: {lr}\nwarmup_ratio: {warmup}\n"
+    "adam_epsilon: {epsilon}\n"
+)
+PAIRS_RIGHT = {
+    "adapter": "lora", "method": "dpo", "beta": 0.1, "device": 2, "lr": 5e-6, "warmup": 0.1, "epsilon": 1e-8,
+}  # fmt: skip
+FACTORY_PAIRS = (
+    "stage: {stage}\nmodel_name_or_path: Qwen/Qwen2.5-7B\nfinetuning_type: {tuner}\npref_beta: {beta}\npref_loss: {loss}\n"
+    "cutoff_len: 2048\nper_device_train_batch_size: 2\nlearning_rate: {lr}\nwarmup_ratio: {warmup}\n"
+    "dpo_label_smoothing: {smoothing}\n"
+)
+FACTORY_PAIRS_RIGHT = {
+    "stage": "dpo", "tuner": "lora", "beta": 0.1, "loss": "sigmoid", "lr": 5e-6, "warmup": 0.1, "smoothing": 0.0,
+}  # fmt: skip
+
 FRAMEWORKS: dict[str, tuple[str, dict[str, Any]]] = {
     "verl.sh": (VERL, VERL_RIGHT),
     "trl.py": (TRL_PYTHON, TRL_RIGHT),
@@ -205,7 +240,12 @@ FRAMEWORKS: dict[str, tuple[str, dict[str, Any]]] = {
     "own.py": (OWN, OWN_RIGHT),
     "tokenizer_config.json": (TOKENIZER, TOKENIZER_RIGHT),
     "generation_config.json": (GENERATION, GENERATION_RIGHT),
+    "dpo.py": (DPO, DPO_RIGHT),
+    "kto.sh": (KTO, KTO_RIGHT),
+    "pairs.yaml": (PAIRS, PAIRS_RIGHT),
+    "factory_pairs.yaml": (FACTORY_PAIRS, FACTORY_PAIRS_RIGHT),
 }
+MIXTURE = "Qwen/Qwen3-30B-A3B-Base"
 COLOCATED = "--train.colocate_all --actor.num_nodes 1 --actor.num_gpus_per_node 8 --vllm.tensor_parallel_size 1"
 FAULTS = [
     ("verl.sh", "CFG001", "warning", {"n": 1}),
@@ -248,7 +288,7 @@ FAULTS = [
     ("trl.sh", "CFG033", "info", {"device": 2}),
     ("swift.sh", "CFG013", "error", {"k": 1}),
     ("swift.sh", "CFG017", "error", {"device": 1}),
-    ("swift.sh", "CFG002", "warning", {"lr": 1e-7}),
+    ("swift.sh", "CFG054", "warning", {"lr": 1e-7}),
     ("swift.sh", "CFG005", "warning", {"penalty": 1.3}),
     ("swift.sh", "CFG020", "warning", {"response": 8192}),
     ("swift.sh", "CFG014", "error", {"temperature": 0}),
@@ -313,13 +353,13 @@ FAULTS = [
     ("rlinf.yaml", "CFG023", "info", {"minibatches": 1, "high": 0.28}),
     ("rlinf.yaml", "CFG031", "error", {"lr": 0}),
     ("axolotl.yaml", "CFG001", "info", {"k": 2}),
-    ("axolotl.yaml", "CFG002", "warning", {"lr": 1e-7}),
+    ("axolotl.yaml", "CFG054", "warning", {"lr": 1e-7}),
     ("axolotl.yaml", "CFG011", "info", {"dropout": 0.1}),
     ("axolotl.yaml", "CFG014", "error", {"temperature": 0}),
     ("axolotl.yaml", "CFG020", "warning", {"response": 8192}),
     ("axolotl.yaml", "CFG029", "error", {"weights": [1.0]}),
     ("axolotl.yaml", "CFG030", "info", {"logging": 100}),
-    ("factory.yaml", "CFG002", "warning", {"lr": 1e-7}),
+    ("factory.yaml", "CFG054", "warning", {"lr": 1e-7}),
     ("factory.yaml", "CFG004", "warning", {"temperature": 0.1}),
     ("factory.yaml", "CFG005", "warning", {"penalty": 1.3}),
     ("factory.yaml", "CFG030", "info", {"logging": 100}),
@@ -329,7 +369,7 @@ FAULTS = [
     ("torchtune.yaml", "CFG001", "info", {"k": 2}),
     ("unsloth.py", "CFG013", "error", {"k": 1}),
     ("unsloth.py", "CFG014", "error", {"temperature": 0}),
-    ("unsloth.py", "CFG002", "warning", {"lr": 1e-7}),
+    ("unsloth.py", "CFG054", "warning", {"lr": 1e-7}),
     ("unsloth.py", "CFG011", "info", {"dropout": 0.1}),
     ("unsloth.py", "CFG015", "warning", {"more": "max_new_tokens=64"}),
     ("unsloth.py", "CFG030", "info", {"logging": 25}),
@@ -342,7 +382,77 @@ FAULTS = [
     ("own.py", "CFG031", "error", {"lr": 0}),
     ("tokenizer_config.json", "CFG036", "warning", {"eos": "<|endoftext|>"}),
     ("generation_config.json", "CFG005", "warning", {"penalty": 1.05}),
+    ("trl.py", "CFG047", "error", {"more": "logging_first_step=True, logging_first_step=False,"}),
+    ("verl.sh", "CFG047", "error", {"more": "\n  trainer.total_epochs=3"}),
+    ("verl.sh", "CFG048", "warning", {"model": MIXTURE}),
+    ("slime.sh", "CFG048", "warning", {"loss": f"--use-kl-loss --hf-checkpoint {MIXTURE}"}),
+    ("trl.py", "CFG048", "info", {"model": MIXTURE, "more": "use_vllm=True,"}),
+    ("verl.sh", "CFG049", "warning", {"more": "actor_rollout_ref.rollout.quantization=fp8"}),
+    ("nemo.yaml", "CFG049", "warning", {"batch": "256\n  generation: {vllm_cfg: {precision: fp8}}"}),
+    ("slime.sh", "CFG049", "warning", {"loss": "--use-kl-loss --hf-checkpoint Qwen/Qwen3-4B-FP8"}),
+    ("areal.yaml", "CFG050", "warning", {"stale": 16}),
+    ("verl.sh", "CFG050", "warning", {"more": "async_training.staleness_threshold=8"}),
+    ("trl.py", "CFG051", "warning", {"more": "warmup_ratio=0.95,"}),
+    ("verl.sh", "CFG051", "warning", {"more": "actor_rollout_ref.actor.optim.lr_warmup_steps_ratio=0.95"}),
+    ("axolotl.yaml", "CFG051", "warning", {"logging": "1\nwarmup_steps: 100\nmax_steps: 100"}),
+    ("trl.py", "CFG052", "info", {"more": "fp16=True,"}),
+    ("trl.py", "CFG053", "warning", {"more": "adam_epsilon=1e-4,"}),
+    ("slime.sh", "CFG053", "warning", {"loss": "--use-kl-loss --adam-eps 1e-4"}),
+    ("trl.py", "CFG054", "warning", {"lr": 1e-7}),
+    ("verl.sh", "CFG054", "warning", {"lr": 1e-7}),
+    ("trl.py", "CFG055", "warning", {"more": "generation_kwargs={'no_repeat_ngram_size': 3},"}),
+    ("areal.yaml", "CFG055", "info", {"response": "1024\n  min_new_tokens: 64"}),
+    (
+        "verl.sh",
+        "CFG057",
+        "warning",
+        {"more": "actor_rollout_ref.model.lora_rank=32 actor_rollout_ref.rollout.load_format=dummy", "lr": 1e-5},
+    ),
+    ("unsloth.py", "CFG058", "info", {"more": "gradient_checkpointing_kwargs={'use_reentrant': True}"}),
+    ("verl.sh", "KL005", "warning", {"more": "actor_rollout_ref.actor.kl_loss_type=kl"}),
+    ("verl.sh", "ENT008", "error", {"more": "actor_rollout_ref.actor.entropy_coeff=0.2"}),
+    ("trl.py", "CFG026", "warning", {"response": 6}),
+    ("trl.sh", "CFG033", "warning", {"processes": 1, "device": 8, "steps": 1}),
+    ("dpo.py", "CFG059", "warning", {"lr": 5e-5}),
+    ("dpo.py", "CFG060", "error", {"beta": 0.0}),
+    ("dpo.py", "CFG061", "warning", {"loss": "ipo", "smoothing": 0.1}),
+    ("dpo.py", "CFG054", "warning", {"lr": 5e-8}),
+    ("dpo.py", "CFG047", "error", {"more": "beta=0.2,"}),
+    ("kto.sh", "CFG062", "error", {"device": 1}),
+    ("kto.sh", "CFG060", "error", {"beta": 0}),
+    ("pairs.yaml", "CFG054", "warning", {"lr": 5e-7}),
+    ("pairs.yaml", "CFG059", "warning", {"lr": 5e-4}),
+    ("pairs.yaml", "CFG060", "error", {"beta": 0.0}),
+    ("pairs.yaml", "CFG062", "info", {"method": "kto", "device": 1}),
+    ("pairs.yaml", "CFG051", "warning", {"warmup": 0.95}),
+    ("pairs.yaml", "CFG053", "warning", {"epsilon": 1e-4}),
+    ("factory_pairs.yaml", "CFG060", "error", {"beta": 0.0}),
+    ("factory_pairs.yaml", "CFG061", "warning", {"loss": "hinge", "smoothing": 0.1}),
+    ("factory_pairs.yaml", "CFG059", "warning", {"tuner": "full", "lr": 5e-5}),
 ]
+SILENT: list[tuple[str, str, dict[str, object]]] = [
+    ("verl.sh", "CFG048", {"model": MIXTURE, "more": "actor_rollout_ref.actor.router_replay.mode=R3"}),
+    ("verl.sh", "CFG048", {"model": MIXTURE, "mode": "gspo", "high": 4e-4}),
+    ("trl.py", "CFG048", {"model": MIXTURE}),
+    (
+        "verl.sh",
+        "CFG049",
+        {"more": "actor_rollout_ref.rollout.quantization=fp8 algorithm.rollout_correction.rollout_is=token"},
+    ),
+    ("verl.sh", "CFG049", {"more": "actor_rollout_ref.rollout.dtype=bfloat16"}),
+    ("areal.yaml", "CFG050", {"stale": 4}),
+    (
+        "verl.sh",
+        "CFG057",
+        {"more": "actor_rollout_ref.model.lora_rank=32 actor_rollout_ref.rollout.load_format=safetensors", "lr": 1e-5},
+    ),
+    ("verl.sh", "CFG057", {"more": "actor_rollout_ref.rollout.load_format=dummy"}),
+    ("pairs.yaml", "CFG059", {"method": "orpo", "lr": 8e-6}),
+    ("dpo.py", "CFG061", {"loss": "robust", "smoothing": 0.1}),
+    ("kto.sh", "CFG062", {"device": 8}),
+    ("trl.py", "CFG051", {"more": "warmup_steps=10, max_steps=200,"}),
+]
+"""Configurations that look like a fault and are none."""
 
 
 def found(folder: Path, name: str, **changes: object) -> dict[str, str]:
@@ -366,6 +476,11 @@ def test_its_repair_is_silent(tmp_path: Path, name: str) -> None:
     planted = {code for framework, code, _, _ in FAULTS if framework == name}
     assert not planted & (right.keys() - {"CFG016"} if name == "trl.py" else right.keys()), right
     assert not {"warning", "error"} & set(right.values()), right
+
+
+@pytest.mark.parametrize(("name", "code", "changes"), SILENT)
+def test_its_right_counterpart_is_silent(tmp_path: Path, name: str, code: str, changes: dict[str, object]) -> None:
+    assert code not in found(tmp_path, name, **changes)
 
 
 def test_an_estimator_without_a_group_needs_none(tmp_path: Path) -> None:

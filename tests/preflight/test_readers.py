@@ -316,8 +316,9 @@ def test_what_the_shell_does_not_pass_is_read_and_named(tmp_path: Path) -> None:
     (path := tmp_path / "a.sh").write_text(VERL + "\n actor_rollout_ref.rollout.n=8\n algorithm.kl_ctrl.kl_coef=0.1\n")
     (found,) = read(path)
     assert found.settings["group_size"] == 8
-    (note,) = [note for note in judge(found, str(path)).notes if "shell" in note]
-    assert note.startswith("the shell does not pass line 3, 4 to the command above, though it was read: ")
+    (finding,) = [f for f in judge(found, str(path)).findings if f.code == "CFG047"]
+    assert "the shell does not pass line 3, 4 to the command above" in finding.message
+    assert (finding.severity, finding.lines) == ("error", [3])
 
 
 def test_the_line_of_a_setting_in_a_document_that_a_script_writes_is_that_of_the_script(tmp_path: Path) -> None:
@@ -579,7 +580,7 @@ def test_what_trl_filled_in_itself_is_no_pair() -> None:
 
 def test_what_is_said_before_the_first_step() -> None:
     lines = words_before(GRPOConfig(num_generations=3))
-    assert lines[0].startswith("settings: responses a prompt (group) 3; prompts a rollout 2.67; responses a rollout 8;")
+    assert lines[0].startswith("settings: responses per prompt 3; prompts per rollout 2.67; responses per rollout 8;")
     assert lines[1].startswith("settings: CFG017 generation-batch-not-whole-groups (error): ")
 
 
@@ -1107,7 +1108,7 @@ KINDS = [
     ({"a.yaml": "group_size: 6\nlr: 1e-6\nsampling_max_tokens: 9"}, {"max_new_tokens": 9}),
     ({"a.yaml": "group_size: 6\nlr: 1e-6\nmax_response_tokens: 9"}, {"max_new_tokens": 9}),
     ({"a.yaml": "algorithm: ipo\ngroup_size: 6\nlr: 1e-6\nclip_eps: 0.2"}, {"framework": "hand-written trainer"}),
-    ({"a.yaml": "algorithm: ipo\nbeta: 0.1\nlr: 1e-6\n"}, {"framework": None}),
+    ({"a.yaml": "algorithm: ipo\nbeta: 0.1\nlr: 1e-6\n"}, {"algorithm": "ipo", "dpo_beta": 0.1, "kl_coef": None}),
     # what a case of the shell is called is no argument of the command above it
     (
         {"a.sh": "python grpo.py --group_size 6 --lr 1e-6\ncase $1 in\ng.lr=1|g.lr=2)\n;;\nesac"},
@@ -1158,6 +1159,41 @@ KINDS = [
     (
         {"a.yaml": "kind: ConfigMap\ndata:\n  c.yaml: |\n    group_size: 6\n    lr: 1e-6\n    beta: 0.1\n"},
         {"group_size": 6},
+    ),
+    # options that a script takes by case, with what the one that starts it passes
+    (
+        {
+            "a.sh": "bash b.sh --lr 3e-6 --k=6\n",
+            "b.sh": 'while (( "$#" )); do\n  case "$1" in\n    -l|--lr)\n      lr="$2"; shift 2 ;;\n    --k=*)\n'
+            '      k="${1#*=}"; shift ;;\n    --beta)\n      beta="$2"; shift 2 ;;\n  esac\ndone\n'
+            "trl grpo --num_generations $k --learning_rate $lr --beta ${beta:-0.1}\n",
+        },
+        {"group_size": 6, "learning_rate": 3e-6, "kl_coef": 0.1},
+    ),
+    # an option of a script that has several names
+    (
+        {
+            "a.sh": "python train_grpo.py --lr 3e-6 --num_generations 6\n",
+            "train_grpo.py": "from trl import GRPOConfig\np.add_argument('--learning_rate', '--lr', default=1e-6)\n"
+            "p.add_argument('--num_generations', default=4)\na = p.parse_args()\n"
+            "GRPOConfig(learning_rate=a.learning_rate, num_generations=a.num_generations, beta=0.1)\n",
+        },
+        {"learning_rate": 3e-6, "group_size": 6},
+    ),
+    # what an author leaves to be filled in ends no command
+    (
+        {"a.sh": "trl grpo --num_generations 6 \\\n  --api_key <your_key_here> \\\n  --beta 0.1\n"},
+        {"group_size": 6, "kl_coef": 0.1, "cannot_run": None},
+    ),
+    # arguments that a dictionary in a call holds
+    (
+        {"a.py": "GRPOConfig(num_generations=8, generation_kwargs={'no_repeat_ngram_size': 3}, adam_epsilon=1e-8)"},
+        {"no_repeat_ngram": 3, "adam_epsilon": 1e-8},
+    ),
+    # a document with keys that today's trainer no longer takes
+    (
+        {"a.yaml": "num_generations: 8\nbeta: 0.1\nmax_completion_length: 64\nevaluation_strategy: steps\n"},
+        {"removed_settings": "evaluation_strategy (removed in transformers 4.46: eval_strategy)"},
     ),
     ({"a.py": "def advantage(r, epsilon=1e-6): pass\nGRPOTrainer(args=GRPOConfig(beta=0.1))"}, {"epsilon": 0.2}),
     ({"a.py": "def loss(r, epsilon=3e-4): pass\ngroup_size = 6\nlr = 1e-6\nkl_coef = 0.1"}, {"group_size": 6}),

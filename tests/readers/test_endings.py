@@ -36,11 +36,37 @@ ROWS = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(1, 31)
             "ray.exceptions.ActorDiedError: gone; ",
         ),
         ("bye\nKilled\n", "a kill from outside", 32, ""),
+        (
+            f"RuntimeError: CUDA out of memory: {'Tried to allocate 2 GiB. ' * 30}.\nSending SIGTERM to 7\n",
+            "a GPU out of memory",
+            31,
+            f"RuntimeError: CUDA out of memory: {'Tried to allocate 2 GiB. ' * 30}"[:160] + "; ",
+        ),
+        ("[rank3] Watchdog caught collective operation timeout: 1\n", "a hang of a collective operation", 31, ""),
+        (
+            "slurmstepd: *** JOB 1 CANCELLED AT 9 DUE TO PREEMPTION ***\n",
+            "a kill from outside by the scheduler",
+            31,
+            "",
+        ),
+        (
+            "Traceback (most recent call last):\nopenai.RateLimitError: 429\n",
+            "a traceback of a failed service call",
+            32,
+            "openai.RateLimitError: 429; ",
+        ),
     ],
 )
 def test_the_end_is_told(tmp_path: Path, end: str, what: str, line: int, raised: str) -> None:
     run = run_of(tmp_path, "train.log", ROWS + end)
-    assert run.notes[0] == f"the log ends in {what} (line {line}): {raised}what is told holds up to there"
+    assert run.notes[0] == f"the log ends in {what} (line {line}): {raised}the rows before it are not affected"
+
+
+def test_a_run_knows_how_it_ended_and_how_often_it_began_again(tmp_path: Path) -> None:
+    resumed = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(21, 41))
+    run = run_of(tmp_path, "train.log", f"{ROWS}{resumed}Training complete.\n")
+    assert run.ending is not None
+    assert (run.ending.kind, run.ending.line, run.restarts) == ("finished", 51, 1)
 
 
 def test_a_run_that_died_before_its_first_metric_says_of_what(tmp_path: Path) -> None:
@@ -59,10 +85,12 @@ def test_what_was_survived_is_no_end(tmp_path: Path) -> None:
 def test_a_reward_that_is_not_read_is_told_with_the_way(tmp_path: Path) -> None:
     rows = [{"step": i, "loss": 0.5, "kl": 0.01, "my_rwd_total": 0.1 * i} for i in range(1, 9)]
     run = run_of(tmp_path, "x.jsonl", "\n".join(map(json.dumps, rows)))
-    assert run.notes[0] == "no reward is read; if 'my_rwd_total' is it, say --map 'my_rwd_total=reward_mean'"
+    assert run.notes[0] == (
+        "series not recognised: my_rwd_total (8 values); if one is the reward, use --map 'my_rwd_total=reward_mean'"
+    )
 
 
 def test_rows_that_are_merged_are_counted(tmp_path: Path) -> None:
     rows = [{"step": i // 2 + 1, "reward": 0.1, "loss": 0.5} for i in range(20)]
     run = run_of(tmp_path, "x.jsonl", "\n".join(map(json.dumps, rows)))
-    assert "20 rows seen, 10 steps: 10 rows tell a step that was told before" in run.notes
+    assert "20 rows merged into 10 steps" in run.notes

@@ -450,7 +450,7 @@ def test_notebooks_and_their_pages(tmp_path: Path) -> None:
     assert known(exported) == known(table)
     assert exported.columns["reward_components"].tolist() == [{"correct": 1.0}, {"correct": 0.5}]
     path.write_text('{"cells": [{"cell_type": "code", "outputs": []}]}', "utf-8")
-    assert read(path)[0].notes == ["no metric was found in the outputs of its cells"]
+    assert read(path)[0].notes == ["no metric was recognised in the outputs of its cells"]
 
 
 def test_columns_of_a_hand_written_console(tmp_path: Path) -> None:
@@ -690,7 +690,7 @@ def test_a_success_rate_stands_for_a_reward_that_is_not_recorded(tmp_path: Path)
     run = run_of(tmp_path, "x.jsonl", "\n".join(map(json.dumps, rows)))
     assert known(run) == {"success_rate": [0.25, 0.5], "kl": [0.1, 0.1], "reward_mean": [0.25, 0.5]}
     assert run.mapping["pass@1"] == "success_rate, reward_mean"
-    assert run.notes == ["no reward is recorded: the success rate, 'pass@1', is taken for it"]
+    assert run.notes == ["the success rate, 'pass@1', is taken for the reward"]
     paid = run_of(tmp_path, "y.jsonl", "\n".join(json.dumps(row | {"reward": 1.0}) for row in rows))
     assert known(paid)["reward_mean"] == [1.0, 1.0]
 

@@ -47,16 +47,16 @@ def test_the_summary_of_a_training_is_no_step(tmp_path: Path) -> None:
     assert (len(run), run.columns["loss"].tolist()) == (8, [0.2] * 8)
 
 
-def test_grpo_behind_a_supervised_phase_is_a_run_of_its_own(tmp_path: Path) -> None:
+def test_grpo_after_a_supervised_phase_is_judged_and_the_phase_is_one_line(tmp_path: Path) -> None:
     text = "".join(f"{bar(i, 17)}\n{row(i)}\n" for i in range(1, 18)) + SUMMARY + "\n"
     text += "".join(f"{bar(i, 214)}\n{grpo(i, 300)}\n" for i in range(1, 215)) + SUMMARY + "\n"
-    sft, rl = runs(tmp_path, "train.log", text)
-    assert (sft.run_type, sft.steps.tolist()) == ("supervised", list(range(1, 18)))
+    (rl,) = runs(tmp_path, "train.log", text)
+    assert "lines 2-34: supervised training of 17 rows, loss 0.5 to 0.5, not judged here" in rl.notes
     assert (rl.run_type, rl.steps.tolist()) == ("rl", list(range(1, 215)))
     assert rl.source.endswith(f"(run 2 of 2, lines {rl.lines[0]}-{rl.lines[-1]})")
 
 
-def test_stages_of_one_file_are_each_the_kind_of_training_that_their_own_keys_tell(tmp_path: Path) -> None:
+def test_of_the_stages_of_one_file_the_rl_training_is_judged_and_the_others_are_one_line_each(tmp_path: Path) -> None:
     stages: list[dict[str, Any]] = [
         {"loss": 2.0, "mean_token_accuracy": 0.4},
         {"loss": 0.69, "rewards/chosen": 0.5, "rewards/rejected": -0.5, "rewards/margins": 1.0},
@@ -64,7 +64,11 @@ def test_stages_of_one_file_are_each_the_kind_of_training_that_their_own_keys_te
     ]
     text = "".join(json.dumps({"step": i, **stage}) + "\n" for stage in stages for i in range(1, 21))
     found = runs(tmp_path, "stages.jsonl", text)
-    assert [(run.run_type, len(run)) for run in found] == [("supervised", 20), ("preference", 20), ("rl", 20)]
+    assert [(run.run_type, len(run)) for run in found] == [("rl", 20)]
+    assert [note for note in found[0].notes if "not judged here" in note] == [
+        "lines 1-20: supervised training of 20 rows, loss 2 to 2, not judged here",
+        "lines 21-40: preference training of 20 rows, loss 0.69 to 0.69, not judged here",
+    ]
 
 
 def test_what_is_not_read_and_not_finite_from_its_first_row_on_is_named(tmp_path: Path) -> None:
@@ -90,7 +94,9 @@ def test_phases_that_follow_one_another_are_one_run_and_rows_that_alternate_are_
 def test_a_finished_bar_and_a_new_total_are_a_new_phase(tmp_path: Path) -> None:
     text = "".join(f"{bar(i, 17)}\n{row(i)}\n" for i in range(1, 18))
     text += bar(0, 30) + "".join(f"{bar(i, 30)}\n{grpo(i, 300)}\n" for i in range(1, 31))
-    assert [len(run) for run in runs(tmp_path, "train.log", text)] == [17, 30]
+    (run,) = runs(tmp_path, "train.log", text)
+    assert len(run) == 30
+    assert any("supervised training of 17 rows" in note for note in run.notes)
 
 
 @pytest.mark.parametrize("position", [0, 1, 69])

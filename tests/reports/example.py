@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from grpo_doctor import Diagnosis, Finding, Rival, Run
 from grpo_doctor.diagnosis.check import Role, Withheld
-from grpo_doctor.diagnosis.remedies import REMEDIES
+from grpo_doctor.diagnosis.remedies import shared_remedies
 from grpo_doctor.diagnosis.verdict import Coverage
 from grpo_doctor.record import Event
 from grpo_doctor.run import Sample, Table
@@ -91,7 +91,7 @@ def of_each() -> list[Finding]:
             lines=[50],
             invalidates=["rewards since step 5", "checkpoints since step 5"],
             rivals=[Rival("learning-rate-too-high", "a large step also breaks a policy", "evaluate in eval mode")],
-            remedies=[replace(REMEDIES["generate-in-eval-mode"], evidence="as the engine measured it")],
+            remedies=[replace(shared_remedies()["generate-in-eval-mode"], evidence="as the engine measured it")],
             withheld=[Withheld("lower-learning-rate", "Lower the learning rate", "GEN001: the weights are fine")],
             columns=["fallback_rate", "reward_mean"],
         ),
@@ -103,7 +103,7 @@ def of_each() -> list[Finding]:
             "zero-variance-groups",
             "note",
             "error",
-            remedies=[REMEDIES["filter-dead-groups"]],
+            remedies=[shared_remedies()["filter-dead-groups"]],
             columns=["reward_mean"],
         ),
         finding("CFG001", "small-group", "note", "info", evidence={"group_size": 2}, lines=[]),
@@ -150,7 +150,7 @@ def unjudged() -> Diagnosis:
         [],
         run=Run("empty.log", "unknown", "none"),
         verdict="unjudged",
-        headline="No training metrics were found, so nothing could be judged.",
+        headline="No training metrics were recognised, so nothing could be judged.",
         coverage=coverage(ran=0, fired=0, passed=0, skipped=[], unread_keys=[]),
         settings={},
         notes=["the file is empty"],

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from grpo_doctor import Diagnosis, diagnose
 from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.diagnosis.check import Step
+from grpo_doctor.diagnosis.remedies import shared_remedies
 from grpo_doctor.report import chart_layout, charts, figures
-from grpo_doctor.report.model import Options, render
+from grpo_doctor.report.model import Options, is_prose, render
 from grpo_doctor.series.derived import DERIVED, MEANINGS
 from grpo_doctor.testing import make_run
 from tests.reports import example
@@ -105,13 +108,13 @@ def test_a_healthy_range_ends_where_its_check_begins_to_warn(field: str) -> None
 
 
 def test_the_legend_names_what_occurs() -> None:
-    assert charts.legend(charts.panels(example.diagnosis())) == (
+    assert charts.legend(charts.panels(example.diagnosis()), green=False) == (
         "Dashed: GEN001 begins. Ticks: updates below, collapses above, restarts over the full height."
     )
-    assert charts.legend(charts.panels(example.diagnosis([], run=make_run(kl="0.01x9")))) == (
-        "Green: range in which its check is silent."
-    )
-    assert charts.legend([]) == ""
+    shown = charts.panels(example.diagnosis([], run=make_run(kl="0.01x9")))
+    assert charts.legend(shown, green=True) == "Green: range in which its check is silent."
+    assert charts.legend(shown, green=False) == ""
+    assert charts.legend([], green=True) == ""
 
 
 def drawn(diagnosis: Diagnosis) -> list[chart_layout.Drawing]:
@@ -133,14 +136,67 @@ def test_printed_figures_keep_their_digits() -> None:
 
 def test_what_spans_decades_is_drawn_in_logarithms() -> None:
     chart = drawn(example.diagnosis([], run=make_run(grad_norm="1x20 1e5x20")))[-1]
-    assert chart.notes == ["logarithmic axis"]
-    assert [tick.label for tick in chart.up] == ["1", "10", "100", "1000", "1e+04", "1e+05"]
+    assert chart.notes == ["log scale"]
+    assert [tick.label for tick in chart.up] == ["1", "10", "100", "1,000", "10,000", "100,000"]
+
+
+def test_a_series_of_two_values_is_drawn_as_it_is() -> None:
+    (chart,) = [c for c in drawn(example.diagnosis([], run=make_run(loss=" ".join(["0 1"] * 150)))) if c.line]
+    ups = {part.split()[1] for part in re.split("[ML]", chart.line) if part}
+    assert (len(ups), chart.points, list(chart.legend)) == (2, "", [])
+
+
+def test_a_long_noisy_series_is_drawn_raw_under_its_mean_with_a_legend() -> None:
+    values = np.random.default_rng(0).normal(0, 1, 400)
+    (chart,) = [c for c in drawn(example.diagnosis([], run=make_run(loss=" ".join(map(str, values))))) if c.line]
+    assert chart.legend == [("raw", "every value"), ("curve", "mean of 11 rows")]
+    assert chart.points.count("L") > chart_layout.BINS
+
+
+def test_a_range_that_would_be_a_sliver_is_not_drawn() -> None:
+    wide = drawn(example.diagnosis([], run=make_run(kl="0x5 900x5")))[-1]
+    narrow = drawn(example.diagnosis([], run=make_run(kl="0x5 2x5")))[-1]
+    assert (wide.normal, narrow.normal is not None) == (None, True)
+
+
+def test_reward_and_held_out_score_share_a_chart_where_their_scales_are_alike() -> None:
+    run = make_run(reward_mean="0.1x10 0.9x10", eval_score="0.2x10 0.6x10")
+    (chart,) = drawn(example.diagnosis([], run=run))
+    assert chart.legend == [("curve", "reward mean"), ("second", "eval score")]
+    assert chart.second.startswith("M")
+    run = make_run(reward_mean="0.1x10 90x10", eval_score="0.2x10 0.6x10")
+    assert [p.also for p in charts.panels(example.diagnosis([], run=run))][:1] == [""]
+
+
+def test_the_timeline_names_its_findings() -> None:
+    (timeline, *_) = drawn(example.diagnosis())
+    assert timeline.names[0].label == "generation-in-train-mode-with-checkpointing"
+
+
+def test_the_decisive_chart_comes_before_the_actions_and_the_others_after() -> None:
+    text = page("diagnosis")
+    assert text.index("<figure") < text.index("What to change") < text.index("<strong>timeline")
+
+
+def test_a_healthy_or_unjudged_page_keeps_what_the_numbers_mean_and_a_failing_one_does_not() -> None:
+    answers = ["A reward of 0.5 is the mean over the batch."]
+    pages = [
+        render("html", [replace(made, answers=answers)], Options()) for made in (example.healthy(), example.diagnosis())
+    ]
+    assert ["What the numbers mean" in text for text in pages] == [True, False]
+
+
+def test_prose_has_no_copy_button() -> None:
+    remedy = shared_remedies()["fail-invalid-responses"]
+    assert [is_prose(step) for step in remedy.steps if step.who == "verl"] == [True]
+    assert not is_prose(Step("trl", "learning_rate=1e-6"))
+    assert not is_prose(Step("openrlhf", "--rollout.temperature 1.0"))
 
 
 def test_one_huge_value_does_not_flatten_the_rest() -> None:
     run = make_run(grad_norm=" ".join(["0 1"] * 200 + ["1e9"]))
     chart = drawn(example.diagnosis([], run=run))[-1]
-    assert chart.notes == ["1 of 401 values lie beyond the axis, as far as 1e+09"]
+    assert chart.notes == ["1 of 401 values are beyond the axis, up to 1e+09"]
     assert [tick.label for tick in chart.up][-1] == "3"
 
 
@@ -200,7 +256,7 @@ def test_the_steps_of_the_detected_framework_come_first() -> None:
     diagnosis = example.diagnosis()
     diagnosis.run.format = diagnosis.format = "trl-console"
     text = render("html", [diagnosis], Options())
-    assert text.index("<dt>TRL</dt>") < text.index("in other frameworks") < text.index("<dt>verl</dt>")
+    assert text.index("<dt>TRL</dt>") < text.index("other frameworks, evidence") < text.index("<dt>verl</dt>")
 
 
 @pytest.mark.parametrize("ending", [".svg", ".png"])

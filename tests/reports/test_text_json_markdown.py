@@ -111,15 +111,16 @@ def test_no_samples_leaves_texts_of_responses_out(name: str) -> None:
     assert "Most frequent responses" not in report
 
 
-def test_several_runs_end_with_a_summary_worst_first() -> None:
+def test_several_runs_begin_with_one_line_each_worst_first() -> None:
     runs = [example.healthy(), example.unjudged(), example.diagnosis()]
     lines = render("text", runs, Options()).splitlines()
-    assert lines[0].split()[:2] == ["FAILING", "logs/training.log"]
-    assert [line.split()[:2] for line in lines[-3:]] == [
+    assert lines[0].split() == ["verdict", "run", "finding", "since"]
+    assert [line.split()[:2] for line in lines[1:4]] == [
         ["failing", "logs/training.log"],
         ["unjudged", "empty.log"],
         ["healthy", "logs/training.log"],
     ]
+    assert lines[5].split()[:2] == ["FAILING", "logs/training.log"]
 
 
 def test_many_runs_are_a_summary_unless_all_is_asked_for() -> None:
@@ -160,3 +161,13 @@ def test_markdown_escapes() -> None:
     assert markdown("see www.evil.example") == "see www&#46;evil.example"
     assert markdown("# a\n- b") == "\\# a - b"
     assert fenced("a\n```\nb").startswith("````\n")
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
+def test_at_any_width_sparklines_do_not_wrap_and_commands_are_not_cut(width: int) -> None:
+    text = render("text", [example.diagnosis()], Options(width=width))
+    rows = [line for line in text.splitlines() if set(line) & set("▁▂▃▄▅▆▇█")]
+    assert [row.split()[0] for row in rows] == ["reward_mean", "fallback_rate"]
+    assert max(map(len, text.splitlines())) <= width
+    assert "model.gradient_checkpointing_enable()" in re.sub(r"\n *", "", text)
+    assert "custom trainer" in text

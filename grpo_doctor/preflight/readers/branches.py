@@ -18,12 +18,14 @@ class _Branch:
         ruled_out: whether an earlier branch certainly runs.
         unsure: whether an earlier branch may run.
         before: the variables before a branch that does not run.
+        of_options: whether it is a ``case`` over the arguments of the script.
     """
 
     taken: bool | None = None
     ruled_out: bool = False
     unsure: bool = False
     before: dict[str, str] | None = None
+    of_options: bool = False
 
 
 class Branches:
@@ -46,6 +48,11 @@ class Branches:
         elif first in ("fi", "esac") and self.open:
             self._leave(environment)
             self.open.pop()
+
+    def option(self, given: bool, environment: dict[str, str]) -> None:
+        """A branch of a ``case`` over the arguments, of which one is passed or not."""
+        self._leave(environment)
+        self._enter(given, environment)
 
     def _enter(self, taken: bool | None, environment: dict[str, str]) -> None:
         branch = self.open[-1]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from ..expression import known
+from ..frameworks import launchers
 from ..launch import Command
 from .definitions import CALLS, Definitions
 from .modules import name_of
@@ -17,7 +18,7 @@ STARTS = frozenset(
     "create_subprocess_exec".split()
 )
 """Functions of the standard library that start a command."""
-PROGRAMS = ("python", "torchrun", "accelerate", "deepspeed", "uv", "trl", "swift", "bash", "ray", "axolotl")
+PROGRAMS = ("python", "torchrun", "accelerate", "deepspeed", "uv", "bash", "ray")
 """What a list of words begins with that starts a training."""
 MANY = 50
 """Commands of one script at most."""
@@ -138,4 +139,4 @@ def _text(node: ast.expr, script: Definitions, depth: int = 0) -> str | None:
 
 def _starts(words: list[str]) -> bool:
     first = words[0].rsplit("/", 1)[-1]
-    return first.startswith(PROGRAMS) or any(word.endswith(".py") for word in words[:2])
+    return first.startswith(PROGRAMS) or first in launchers() or any(word.endswith(".py") for word in words[:2])

@@ -222,6 +222,9 @@ class Definitions(Gathered):
         unknown.
         """
         given = self._values_of(name)
+        own = next((default for function, default in self.parameters.get(name, []) if function == self.inside), None)
+        if own is not None:  # a parameter of the function that asks hides what has the same name outside
+            given = [each for each in given if own.lineno < each[0] < self.at]
         before = [each for each in given if each[0] < self.at]
         sure = [value for _, value, taken in before or given if taken]
         if sure:

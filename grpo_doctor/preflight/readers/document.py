@@ -14,7 +14,8 @@ import yaml
 
 from ...limits import OverBudgetError, spent
 from ...readers import ReadError
-from ..launch import MOST, Entry, Launch, Several, Unresolved, scalar
+from ..frameworks import documents
+from ..launch import MOST, Entry, Items, Launch, Several, Unresolved, scalar
 from .nearby_files import beside, text_of
 
 _REFERENCE = re.compile(r"\$\{([\w.\-]+)\}")
@@ -31,9 +32,6 @@ BROKEN = 3
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 BASES = ("defaults", "inherits", "inherit_from", "base", "base_config", "_base_", "extends")
 """Keys that name the configurations on which one builds."""
-PARTS = {"train": "trainer", "orch": "orchestrator", "infer": "inference"}
-PARTS |= {section: section for section in PARTS.values()}
-"""Documents of one run of prime-rl, by either name, and the section of each."""
 DEEPEST = 100
 """Levels of nesting at most."""
 CHAIN = 5
@@ -88,13 +86,12 @@ def _parsed(text: str, suffix: str) -> Launch:
 
 
 def _parts(launch: Launch, path: Path) -> None:
-    """prime-rl keeps a run in up to three documents beside each other, each a section of its ``rl.toml``."""
-    if path.suffix != ".toml" or path.stem not in PARTS:
+    """A framework may keep a run in documents that lie together, each a section of one."""
+    parts = documents()
+    if path.stem not in parts or all(parts[s] == parts[path.stem] or not path.with_stem(s).is_file() for s in parts):
         return
-    if not any(path.with_stem(stem).is_file() for stem in ("orch", "orchestrator")):
-        return
-    launch.entries = [Entry(f"{PARTS[path.stem]}.{e.key}", e.value, e.line) for e in launch.entries]
-    for stem in (stem for stem in PARTS if stem != path.stem):
+    launch.entries = [Entry(f"{parts[path.stem]}.{e.key}", e.value, e.line) for e in launch.entries]
+    for stem in (stem for stem in parts if parts[stem] != parts[path.stem]):
         other = path.with_stem(stem)
         if (text := text_of(other)) is None:
             continue
@@ -104,7 +101,7 @@ def _parts(launch: Launch, path: Path) -> None:
             launch.notes.append(f"{other.name} beside it was not read: {error}")
             continue
         for entry in part.entries:
-            launch.add(f"{PARTS[stem]}.{entry.key}", entry.value, 0)
+            launch.add(f"{parts[stem]}.{entry.key}", entry.value, 0)
 
 
 def _pairs(text: str, suffix: str) -> Iterator[tuple[str, Any, int]]:
@@ -228,7 +225,7 @@ class _Open:
         self.path, self.mapping, self.anchor = path, mapping, anchor
         self.key: str | None = None
         self.count = 0
-        self.items: list[Any] = []
+        self.items = Items()
         self.found: list[Entry] = []
 
     def here(self) -> str:
@@ -247,6 +244,7 @@ class _Open:
         if self.mapping:
             return [Entry(self.here(), value, line)]
         self.items.append(value)
+        self.items.lines.append(line)
         if len(self.items) > MOST:
             raise ReadError(f"more than {MOST} items in a list, so no configuration")
         return []
@@ -260,7 +258,8 @@ class _Open:
 
     def all_items(self, line: int) -> list[Entry]:
         """Its entries; those of a sequence of scalars are one list."""
-        return [Entry(self.path, self.items, line), *self.found] if self.items or not self.mapping else self.found
+        first = self.items.lines[0] if self.items else line
+        return [Entry(self.path, self.items, first), *self.found] if self.items or not self.mapping else self.found
 
 
 def _unwrap(launch: Launch) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ...readers import ReadError
-from ..frameworks import FRAMEWORKS
+from ..frameworks import frameworks
 from ..launch import OF_RL, Entry, Launch
 from .document import read_document
 from .nearby_files import beside, text_of
@@ -65,11 +65,17 @@ def _named(launch: Launch, said: Mapping[str, object]) -> list[str]:
     """The configuration files that a command names."""
     folder, name = said.get("config_path") or said.get("config_dir"), said.get("config_name")
     if isinstance(name, str):
-        if "verl" in launch.program and not isinstance(folder, str):
-            return []  # a configuration of verl's own, whose defaults the tables hold
+        if not isinstance(folder, str) and _has_documents(launch):
+            return []  # a document of the framework's own, whose defaults its file holds
         return [f"{folder}/{name}" if isinstance(folder, str) else name]
     found = [value for key, value in said.items() if key in CONFIGURATIONS and isinstance(value, str)]
     return [str(word) for word in found or _FILE.findall(launch.program)]
+
+
+def _has_documents(launch: Launch) -> bool:
+    """Whether a framework is started, by its own module or a fork's, that hydra completes by its own documents."""
+    hydra = [f for f in frameworks() if f.capabilities.composed_by_hydra]
+    return any(f.starts(launch.program) or any(m in launch.program for m in f.modules) for f in hydra)
 
 
 def _take(launch: Launch, path: Path, named: str, written: Mapping[str, str], only: tuple[str, ...] = ()) -> str:
@@ -94,7 +100,7 @@ def _take(launch: Launch, path: Path, named: str, written: Mapping[str, str], on
 
 def _options_of_the_script(launch: Launch, path: Path, written: Mapping[str, str]) -> None:
     """The defaults of the options that a command leaves out, where its script lies beside, or was written before."""
-    if any(f.program and not f.flat and re.search(f.program, launch.program) for f in FRAMEWORKS):
+    if any(not f.flat and f.starts(launch.program) for f in frameworks()):
         return  # the tables hold what it leaves out
     module = _MODULE.search(f" {launch.program}")
     scripts = [f"{folder}{module[1].replace('.', '/')}.py" for folder in ("", "src/")] if module else []
@@ -115,6 +121,7 @@ def _options_of_the_script(launch: Launch, path: Path, written: Mapping[str, str
         launch.complete = False
         launch.notes.append(f"{at.name} beside it was not read: {error}")
         return
+    launch.entries = [Entry(script.also.get(e.key, e.key), e.value, e.line) for e in launch.entries]
     launch.program = f"{launch.program} {script.program}"
     launch.firm = len(launch.entries) if script.firm is not None else None
     for entry in script.entries:

@@ -12,6 +12,8 @@ from ...readers import ReadError
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 _REDIRECTION = re.compile(r">>?(?:&\d|\s{0,9}(?:\"[^\"\n]{0,500}\"|[^\s;|&\"]{1,500}))")
+_PLACEHOLDER = re.compile(r"<[A-Za-z][\w \-]{0,60}>(?=[\s\"'])")
+"""What an author leaves for others to fill in, as ``<your_key>``."""
 _FUNCTION = re.compile(r"\(\s{0,9}\)")
 _CASE = re.compile(r"(?:\|[^\s|()]{1,200}){0,50}\)")
 _CONTINUED = re.compile(r"\\\r?\n")
@@ -34,7 +36,8 @@ class Statement:
 
     ``document`` is the here-document that the command reads, ``line`` where it begins, ``literal`` whether variables
     in it stand for themselves, ``target`` where output goes. ``function`` is the function whose body follows;
-    ``goes_on`` says that ``&&`` or ``||`` follows, ``appended`` that an array had elements before.
+    ``goes_on`` says that ``&&`` or ``||`` follows, ``appended`` that an array had elements before; ``label`` holds the
+    patterns of a branch of ``case``.
     """
 
     words: list[Word]
@@ -46,6 +49,7 @@ class Statement:
     function: str = ""
     goes_on: bool = False
     appended: bool = False
+    label: tuple[str, ...] = ()
 
 
 def raw_text(word: Word) -> str:
@@ -64,6 +68,7 @@ class Lexer:
         self.literal = self.tests = self.appended = False
         self.endless: set[str] = set()
         self.done: list[Statement] = []
+        self.labels: list[str] = []
 
     def statements(self) -> Iterator[Statement]:
         while self.at < len(self.text):
@@ -157,6 +162,9 @@ class Lexer:
         elif text.startswith("<<<", at):
             self._put("<<<", False, at + 3)
             self._end_word()
+        elif text[at] == "<" and (blank := _PLACEHOLDER.match(text, at)) is not None:
+            self._put("$", False, at)  # which makes it a value that is not known
+            self._put(blank[0], False, blank.end())
         elif text[at] == "<" and not self.array and (here := _HEREDOC.match(text, at)):
             self.document, self.literal = here[2], bool(here[1])
             self._go(here.end())
@@ -179,7 +187,11 @@ class Lexer:
             return
         self._end_word()
         if text[at] in "|)" and len(self.words) == 1 and self._names_a_case():
+            self.labels.append(raw_text(self.words[0]))
             self.words = []
+            if text[at] == ")":
+                self.done.append(Statement([], label=tuple(self.labels)))
+                self.labels = []
         if text[at] == ")" if self.array else text[at] in "\n;&|()":
             self._end()
         if text[at] == "\n" and self.document:

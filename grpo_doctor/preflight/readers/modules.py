@@ -54,6 +54,29 @@ def parsed(text: str) -> tuple[ast.Module, list[int]]:
             lines[first:last] = [""] * (last - first)
 
 
+_CANNOT = ("was never closed", "expected an indented block", "unexpected indent", "unindent", "unmatched")
+"""What Python says of a script that no version of it runs; newer syntax gives other messages."""
+
+
+def cannot_run(text: str) -> tuple[int, str] | None:
+    """The line at which Python refuses a script whatever its version, and what it says."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except SyntaxError as error:
+        return (error.lineno or 1, error.msg) if any(words in error.msg for words in _CANNOT) else None
+    except (ValueError, RecursionError, MemoryError):
+        return None
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        given: set[str] = set()
+        for keyword in call.keywords:
+            if keyword.arg in given:
+                return keyword.lineno, f"keyword argument repeated: {keyword.arg}"
+            given |= {keyword.arg} if keyword.arg else set()
+    return None
+
+
 def siblings(trees: list[ast.Module], path: Path) -> list[ast.Module]:
     """The modules beside a script from which it imports names, and those from which they do; their lines are 0."""
     found: dict[Path, ast.Module] = {}

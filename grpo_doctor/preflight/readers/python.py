@@ -19,10 +19,11 @@ from typing import Any
 from ...readers import ReadError
 from ..custom_names import underscored
 from ..expression import evaluate, known
+from ..frameworks import frameworks, modules
 from ..launch import OF_RL, PER_PROMPT, Command, Entry, Launch, Several, Unresolved, scalar
 from .commands import commands_of, of_magics
 from .definitions import LINKS, SETTINGS, Definitions
-from .modules import called_by, magics, name_of, parsed, plain, siblings, statements
+from .modules import called_by, cannot_run, magics, name_of, parsed, plain, siblings, statements
 from .symbols import CONFIGURES, ELSEWHERE, OWN, Change
 from .trainer_code import code_of
 
@@ -36,6 +37,8 @@ BESIDE = {
     "RLOOTrainer": "trainer",
 }
 """Calls beside a configuration that say something of it, and the prefix of their keys."""
+_GENERATES = re.compile(r"(?:CausalLM|LanguageModel|ImageTextToText|ConditionalGeneration)\.from_pretrained$")
+"""Calls that load a model that writes text."""
 MANY = 20
 """Configurations of one script that are read."""
 _TRAINS = re.compile(r"(?i)(?:^|_)(?:train|main|run|fit|learn)(?:er|ing)?(?:_|$)|(?:^|_)(?:grpo|ppo|rloo)$")
@@ -45,8 +48,6 @@ _HELD_OUT = re.compile(r"(?i)(?:^|_)(?:val|valid|validation|test|eval|dev)(?:_|$
 """Names of examples on which nothing is trained."""
 DEEPEST = 20
 """Levels of a dictionary that is a document at most."""
-LIBRARIES = frozenset("trl unsloth swift verl transformers openrlhf axolotl".split())
-"""Where the configurations of frameworks come from; a class of the same name from elsewhere is the author's own."""
 LOOSE = {
     "generate": "sampling",
     "GenerationConfig": "sampling",
@@ -84,7 +85,11 @@ def read_python(text: str, path: Path | None = None) -> tuple[list[Launch], list
 
     The commands that it starts come with them, not yet read. Raises `ReadError`.
     """
-    return read_modules([(plain(text), 0)], path, magics(text))
+    launches, commands = read_modules([(plain(text), 0)], path, magics(text))
+    broken = cannot_run(plain(text))
+    for launch in launches:
+        launch.broken = broken
+    return launches, commands
 
 
 def read_modules(
@@ -116,6 +121,7 @@ def started(text: str, path: Path, given: Mapping[str, Any]) -> Launch:
     Raises `ReadError`.
     """
     script, notes = _lies_beside(text, path)
+    given = {script.also.get(key, key): value for key, value in given.items()}
     script = script.given({k: v for k, v in given.items() if isinstance(v, bool | int | float | str)})
     if script.configuring:
         launch = script.launch(script.configuring[0])
@@ -127,6 +133,7 @@ def started(text: str, path: Path, given: Mapping[str, Any]) -> Launch:
         launch = script.loose()
         launch.program, launch.firm = script.imports, 0
     unread = script.unread_documents()
+    launch.also = {also: name for also, name in script.also.items() if also != name}
     launch.notes += notes + unread
     launch.complete &= not unread
     launch.elsewhere += [] if script.configuring else script.left_to_others()
@@ -244,6 +251,8 @@ class _Script(Definitions):
             self.add(launch, field, value, line)
         for prefix, beside in self.beside:
             self._keywords(launch, f"{prefix}.", beside)
+            if prefix == "model" and beside.args and _GENERATES.search(ast.unparse(beside.func)[:200]):
+                self.add(launch, "model.pretrained_model_name_or_path", beside.args[0], beside.lineno)
         named = f"{self.text} {' '.join((*self.origins, *self.origins.values(), *self.fields))}".lower()
         if known_as != "script" and "lora" not in named and "peft" not in named:  # an author's own may have its own
             launch.add("lora.absent", True, 0)
@@ -259,17 +268,23 @@ class _Script(Definitions):
         """Whether a class comes from a library of trainers; one that nothing imports does."""
         giver = call.func.value if isinstance(call.func, ast.Attribute) else None
         come_as = giver.id if isinstance(giver, ast.Name) and giver.id in self.origins else name_of(call.func)
-        return self.origins.get(come_as, "trl").split(".")[0] in LIBRARIES
+        origin = self.origins.get(come_as, "").split(".")[0]
+        return not origin or origin in modules() or origin == "transformers"
 
     @cached_property
     def imports(self) -> str:
         """The libraries of trainers that the script names."""
-        names = [name for name in ("unsloth", "trl", "swift", "verl") if re.search(rf"\b{name}\b", self.text)]
-        if "trlx" in self.modules and "ppo" in self.text.lower():
-            names.append("trlx")
+        named = [name for name in sorted(modules()) if re.search(rf"\b{name}\b", self.text)]
+        names = [name for name in named if not any(f.starts(name) for f in frameworks())]  # a word starts nothing
         if not names and {"gym", "gymnasium"} & self.modules and not _OF_LANGUAGE.search(self.text):
             names.append("gym")
         return " ".join(names)
+
+    @property
+    def imports_rl(self) -> bool:
+        """Whether it imports from a framework what is called after reinforcement learning."""
+        named = (f"{name} {origin}" for name, origin in self.origins.items() if origin.split(".")[0] in modules())
+        return any(map(OF_RL.search, named))
 
     def _names_of(self, call: ast.Call) -> set[str]:
         return {name for name, given in self.values.items() for _, value in given if value is call}
@@ -340,6 +355,8 @@ class _Script(Definitions):
         """One setting, as far as its expression can be worked out."""
         self.steps = 0
         told, value = known(node, self.lookup)
+        if isinstance(node, ast.Dict) and key.count(".") < DEEPEST:
+            self._nested(launch, f"{key}.", node)
         if isinstance(value, str) and isinstance(figure := scalar(value), int | float):
             value = figure  # a parser of arguments makes a number of a default that is written as a word
         launch.add(key, value if told else self._several(node) or Unresolved(ast.unparse(node)[:200]), line)
@@ -367,7 +384,7 @@ class _Script(Definitions):
 
         A call that is greedy draws no rollouts: it evaluates, or scores.
         """
-        launch = Launch(f"script {self.imports}", complete=False)
+        launch = Launch(f"script {self.imports}", complete=False, imports_rl=self.imports_rl)
         self.at = 1 << 30
         for name, (value, line) in self.options.items():
             if not ELSEWHERE.search(name):

@@ -16,7 +16,7 @@ from typing import Any
 
 from ...limits import spent
 from ...readers import ReadError
-from ..frameworks import TRL_NAMES
+from ..frameworks import known_fields
 from ..launch import Launch, Several, Unresolved, scalar
 from .branches import Branches
 from .includes import documents, follow
@@ -86,7 +86,7 @@ def _torn(text: str, launch: Launch) -> str:
     if words.endswith("\\"):
         return f"line {last} ends in a backslash"
     option = words.removeprefix("--")
-    begun = option != words and option not in TRL_NAMES and any(name.startswith(option) for name in TRL_NAMES)
+    begun = option != words and option not in known_fields() and any(name.startswith(option) for name in known_fields())
     if begun or (len(words) > 2 and any(entry.key.startswith(words) for entry in launch.entries)):
         return f"line {last} ends within the name of a setting"
     said = [found[1] for line in lines if line[:1] != "#" for found in _BRANCH.finditer(line)]
@@ -199,11 +199,31 @@ class _Script:
             self.variables.arrays.pop(statement.array, None)
         self.variables.arrays.setdefault(statement.array, []).extend(elements)
 
+    def _option(self, labels: tuple[str, ...]) -> None:
+        """A branch of ``case "$1" in``: taken with the argument that it names, where the arguments are known."""
+        given = self.variables.arrays.get("@")
+        if given is None or not self.branches.open or not self.branches.open[-1].of_options:
+            return
+        words = [word for word, _ in given]
+        at = next((n for n, word in enumerate(words) if any(_is_option(word, label) for label in labels)), None)
+        self.branches.option(at is not None, self.variables.named)
+        if at is not None:
+            self.variables.named |= {str(n): word for n, word in enumerate(words[at : at + 9], 1)}
+
     def _step(self, statement: Statement) -> None:
         """One command, loop or branch."""
         variables, context = self.variables, self.context
+        if statement.label:
+            self._option(statement.label)
+            return
         words = variables.words(statement.words)
         self.branches.see([word for word, _ in words], variables.named, statement.goes_on)
+        if words and words[0][0] == "case":
+            self.branches.open[-1].of_options = raw_text(statement.words[1]) in ("$1", "${1}")
+        elif words and words[0][0] == "esac":
+            variables.give(variables.arrays.get("@"))
+        if words and words[0][0] in ("case", "esac"):
+            return
         while words and words[0][0] in _SKIPPED:
             words = words[1:]
         if words and words[0][0] == "for" and len(words) > 3:
@@ -247,6 +267,11 @@ class _Script:
             self.context.shared[name] = (value, words[0][1])
             words = words[1:]
         return words
+
+
+def _is_option(word: str, label: str) -> bool:
+    """Whether an argument is what the pattern of a ``case`` names: ``--lr``, or ``--lr=*``."""
+    return word.startswith(label[:-1]) if label.endswith("=*") else word == label
 
 
 def _held(value: str) -> str:

@@ -77,6 +77,7 @@ class Gathered:
         self.classes: dict[str, list[tuple[str, ast.expr, int]]] = {}
         self.within: dict[ast.Call, str] = {}
         self.parameters: dict[str, list[tuple[str, ast.expr]]] = {}
+        self.also: dict[str, str] = {}
         self.returned: dict[str, list[ast.expr]] = {}
         self.ordered: dict[str, list[str]] = {}
         self.loops: dict[str, ast.expr] = {}
@@ -232,6 +233,7 @@ class Gathered:
         if isinstance(destination, ast.Constant) and isinstance(destination.value, str):
             named = destination.value
         self.asked.setdefault(named, call.lineno)
+        self.also.update((n.lstrip("-").replace("-", "_"), named) for n in names if n.startswith("--"))
         action = given.get("action")
         if named and "default" in given:
             self._offer(named, given["default"], call.lineno)

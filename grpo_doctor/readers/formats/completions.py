@@ -25,7 +25,7 @@ _TEXTS = (
     "response_text", "output_text",
 )  # fmt: skip
 _PROMPTS = ("prompt", "input", "question", "instruction")
-_REWARDS = ("reward", "score", "rewards", "total_reward", "scalar_reward", "reward_scores")
+_REWARDS = ("reward", "score", "rewards", "total_reward", "reward_total", "scalar_reward", "reward_scores")
 _STEPS = ("step", "global_step", "gen_step", "checkpoint_step")
 _PARQUET = b"PAR1"
 _HEADERS = 2

@@ -12,10 +12,11 @@ from typing import Any
 
 from ...run import Run
 from ..aliases import resolve
-from ..endings import TAIL, ending
+from ..endings import TAIL, ending, event, words
 from ..input import Head, Input, NotRead
 from ..known_warnings import metric, refused, sign
 from ..row_buffer import Rows
+from ..row_kinds import flat
 from ..settings import declared
 from ..values import number
 from . import keyvalue, pairs, trl_console, verl_console
@@ -31,6 +32,8 @@ _OPENS = re.compile(r"\{(['\"])[\w/ .-]{1,80}\1: -?\d[^{}]*$")
 """The first line of a row that a terminal has wrapped: its first value is a number, and it does not end."""
 _WRAPPED, _LOST = 40, 2
 """Lines of such a row at most, and blanks at the end of one that a copy of the terminal may have lost."""
+_FEWEST = 5
+"""Rows of an RL training that other lines hold at least, besides those of a known trainer."""
 _AGREE = "rollout_"
 """How the fields begin that hold sampler against trainer."""
 _FAILS = b"tensor contains"
@@ -71,8 +74,21 @@ def read(file: Input) -> list[Run]:
             settled = console.settled
     runs = console.best()
     console.tell_the_open(runs[-1])
+    runs += _elsewhere(file, runs)
     _tell_the_end(runs, ((line, text) for line, raw in tail for text in file.texts(raw)))
     return runs
+
+
+def _elsewhere(file: Input, known: list[Run]) -> list[Run]:
+    """The RL training that other lines hold, where a known trainer printed another kind of training alone."""
+    if any(run.run_type == "rl" for run in known) or not any(map(len, known)) or known[0].format == keyvalue.FORMAT:
+        return []
+    own = {line for run in known for line in run.lines.tolist()}
+    general = keyvalue.General(Input(file.path, file.mapping, shown=file.source))
+    for line, text in file.lines():
+        if line not in own and len(text) <= _LONGEST:
+            general.see(line, text)
+    return [run for run in general.finish() if run.run_type == "rl" and len(run) >= _FEWEST]
 
 
 def _speaks(raw: bytes) -> bool:
@@ -87,10 +103,13 @@ def _said(text: str) -> dict[str, float]:
 
 
 def _tell_the_end(runs: list[Run], tail: Iterable[tuple[int, str]]) -> None:
-    """Notes how the log ends on the run that it ends with."""
+    """Notes how the log ends on the run that it ends with, and as an event of its last row."""
     last = max(runs, key=lambda run: int(run.lines[-1]) if len(run) else 0)
-    if (end := ending(tail, int(last.lines[-1]) if len(last) else 0)) is not None:
-        last.notes.insert(0, end.words(len(last)))
+    last.ending = end = ending(tail, int(last.lines[-1]) if len(last) else 0)
+    if end is not None and end.kind != "finished":
+        last.notes.insert(0, words(end, len(last)))
+        if len(last):
+            last.events.setdefault(len(last) - 1, []).append(event(end))
 
 
 def of_texts(file: Input, texts: Iterable[tuple[int, str]]) -> list[Run]:
@@ -125,13 +144,19 @@ class _Console:
         self.rollouts: list[int] = []
 
     @property
+    def _busy(self) -> bool:
+        """Whether lines are held that may belong together."""
+        return bool(self.config.open or self._open or self.wrapped.open or self.indented.open)
+
+    @property
     def settled(self) -> bool:
         """Whether a known trainer prints here, so that other lines need no look."""
-        looked = self.config.open or self._open or self.wrapped.open or self.indented.open or self.indented.used
-        return bool(self._known) and not looked
+        return bool(self._known) and not (self._busy or self.indented.used)
 
     def see(self, line: int, text: str) -> None:
         if self._of_another_process(text):
+            return
+        if not (self._known or self._busy) and self.general.quick(line, text):
             return
         if self.wrapped.open and self.wrapped.goes_on(text):
             return
@@ -145,6 +170,10 @@ class _Console:
             self._see(line, text)
 
     def _see(self, line: int, text: str) -> None:
+        if text.count("{") > 1 and len(parts := trl_console.several(text)) > 1:
+            for row in parts:
+                self._see(line, row)
+            return
         if self.indented.see(text):
             if not self._known:
                 self.general.see(line, text)  # it may be another trainer's
@@ -261,7 +290,8 @@ class _Console:
             self.bars = trl_console.Bars()
             return True
         self.last = text
-        if not any(resolve(key) and not declared(key) for key in row) and any(map(declared, row)):
+        settings = sum(declared(key) is not None for key in flat(row))
+        if settings and settings > sum(bool(resolve(key)) and declared(key) is None for key in row):
             self.declare(row)
             return True
         if step is None and (not trl_console.tells(row) or (self.epochs and "epoch" not in row)):

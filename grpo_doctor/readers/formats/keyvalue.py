@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from heapq import merge
 from operator import itemgetter
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -24,16 +24,18 @@ from ...run import Run
 from ..aliases import resolve, words
 from ..fast import CHUNK
 from ..input import Input, NotRead
+from ..reading import chosen
 from ..row_buffer import Rows
-from ..row_kinds import OF_RL
+from ..row_kinds import OF_RL, OF_SETTINGS
 from ..settings import declared
 from ..steps import excursions
 from ..values import number
 from . import table, text_tables
 from .histories import Histories
-from .pairs import NUMBER, apart, counter_first, pairs, plain, said
+from .pairs import NUMBER, apart, counter_first, picked, plain, said
 from .prose_filter import Essay
-from .repeated_lines import Shape, backs, counts_as, counts_up, is_metric, is_step, is_weak
+from .repeated_lines import WORDS_APART, Shape, backs, counts_as, counts_up, is_metric, is_step, is_weak
+from .templates import mine
 
 FORMAT = "key-value-console"
 
@@ -48,13 +50,17 @@ _LETTERS = re.compile(r"[^\W\deE_]")
 """What a line of numbers alone does not hold, but for the exponents."""
 _LEAST_NAMELESS = 3
 """Lines of numbers without a name from which they are told, where nothing else is read."""
+_STARTS, _SAME_START, _SHORTEST_START = 3, 0.2, 8
+"""Lines of a start, their share of all of them, and letters of one, from which the program was started again."""
+_FEWEST_ROWS = 5
+"""Rows of a process from which it is one that trains."""
 _HELD_OUT_TWICE = 2
 """Lines of an evaluation that are enough: one before the training and one behind it."""
 _LEAST_METRICS = 4
 """Metrics, one of which only training has, that make lines which come once a row of one step."""
 _HELD_OUT = re.compile(
     r"(?:^\W*|(?:INFO|DEBUG)\W+)(?:eval|evaluation|val|validation|test)\b"
-    r"(?:\s*[|\])@]|\s*:(?!\s*[-+.\d])|\s*:\s*\d{1,3}%\||\s+(?:step|iter|iteration|epoch|at|after|results?|metrics)\b)"
+    r"(?:\s*[|\])@]|\s+#\d|\s*:(?!\s*[-+.\d])|\s*:\s*\d{1,3}%\||\s+(?:step|iter|iteration|epoch|at|after|results?|metrics)\b)"
     r"|[\[(](?:eval|evaluation|val|validation|test)[\])]|\bevaluated \S{1,60} in \d",
     re.IGNORECASE,
 )
@@ -69,7 +75,9 @@ _OF_A_SAMPLE = re.compile(
     re.IGNORECASE,
 )
 """What a line of one response begins with: its reward is not that of a step."""
-_OF_AN_ENVIRONMENT = re.compile(r"\b(action)\b.{1,400}\b(done|terminated)\s?[:=]\s?(?:true|false)\b", re.IGNORECASE)
+_OF_AN_ENVIRONMENT = re.compile(
+    r"\b(?:action|reward)\b.{1,400}\b(?:done|terminated)\s?[:=]\s?(?:true|false)\b", re.IGNORECASE
+)
 """A step of an environment, as OpenEnv's transcripts print it: its reward is that of one action, and no update's."""
 _PHASE = re.compile(r"\b(Started|Finished): '(\w{1,40})'")
 """What SkyRL prints before and after each part of a step: what stands between those of ``eval`` is held out."""
@@ -92,8 +100,23 @@ def _of_rl(name: str) -> bool:
     return any(alias.field in _OF_RL for alias in resolve(name))
 
 
-_Heads: TypeAlias = "dict[str, tuple[array[int], array[float], array[float]]]"
-"""By how they begin: the places of headlines, the steps that they name, and the epochs."""
+_PROCESS = re.compile(r"(?:\[\d{1,2}m)?(\([\w./:@-]{1,80},? ?(?:pid|ip|rank)=[^()]{1,60}\))(?:\[\d{1,2}m)? ?")
+"""What Ray puts before the lines of each process, also where a copy has lost the escapes of its colours."""
+_CLOCK = re.compile(r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z?\]?[:,]? ?(?:- )?")
+"""The time before a line, as loggers and containers write it."""
+_DIGITS = re.compile(r"\d+")
+_HEAD = ("step", "epoch")
+_Key = TypeVar("_Key")
+_Heads: TypeAlias = "dict[str, Shape]"
+"""Headlines by how they begin, each with the step and the epoch that it names."""
+
+
+class _Plan(NamedTuple):
+    """How lines that differ in their digits alone are taken: their shape, which of their numbers, whether they set."""
+
+    shape: Shape
+    picks: list[tuple[int, float]]
+    sets: bool
 
 
 class General:
@@ -104,46 +127,90 @@ class General:
         self._shapes: dict[tuple[str, ...], Shape] = {}
         self._heads: _Heads = {}
         self._weak_heads: _Heads = {}
-        self._order = 0
+        self._order = self._origin = 0
+        self._processes: dict[str, int] = {}
         self._nameless = array("q")
+        self._startup: set[int] = set()
+        self._starting: set[int] = set()
+        self._rowed = False
+        self._starts: list[int] = []
         self._breaks = array("q")
         self._others: Counter[str] = Counter()
         self._evaluates = self._announced = self._follows = False
         self._heading: tuple[int, str] | None = None
         self._bare = ""
+        self._plans: dict[str, _Plan] = {}
         self._histories = Histories()
         self._essay = Essay(file.path.name)
         self._table = text_tables.Below()
 
+    def quick(self, line: int, text: str) -> bool:
+        """Takes a line that differs from one before in its digits alone; False for any other."""
+        if self._heading is not None or self._bare or self._announced or self._evaluates or not self._plans:
+            return False
+        text = self._without_prefix(text)
+        plan = self._plans.get(_DIGITS.sub("0", text))
+        if plan is None:
+            return False
+        if "|" in text:
+            self._table.see(line, text)
+        found = NUMBER.findall(text)
+        self._order += 1
+        self._follows = True
+        if not plan.sets:
+            self._rows_begin()
+        plan.shape.take(self._order, line, self._origin, [float(found[i][0]) * scale for i, scale in plan.picks])
+        return True
+
+    def _learn(self, text: str, shape: Shape, names: tuple[str, ...], picks: list[tuple[int, float]] | None) -> None:
+        """Has lines of the same text but for its digits taken quickly."""
+        calm = self._heading is None and not self._announced and not self._evaluates and not self._essay.document
+        listed = text[-1:] in ("]", " ", ":") or text.lstrip().startswith("-")
+        if calm and picks and not listed and len(self._plans) < _MOST_SHAPES:
+            self._plans[_DIGITS.sub("0", text)] = _Plan(shape, picks, self._sets(names))
+
     def see(self, line: int, text: str) -> None:
+        text = self._without_prefix(text)
         self._histories.see(line, text)
         self._essay.see(line, text)
         self._table.see(line, text)
         if len(text) > _LONGEST_LINE or _OF_A_SAMPLE.match(text):
             return
-        if (step := _OF_AN_ENVIRONMENT.search(text)) is not None:
-            self.rows.seen.update(step.groups())
+        if _OF_AN_ENVIRONMENT.search(text):
+            self.rows.seen.update(("action", "done"))
             return
         if "ating" in text and _ANNOUNCED.search(text):
             self._announced, self._follows = True, False
         if not NUMBER.search(text):
             self._without_numbers(text)
             return
-        text = self._rewritten(text)
-        names, values = pairs(text)
+        given, text = text, self._rewritten(text)
+        names, values, picks = picked(text)
         if not any(names):
             if not _LETTERS.search(text):
                 self._nameless.append(line)
             return
         names, told = self._named(text, names)
         self._order += 1
+        self._see_start(text, names, told)
         if not told:
-            self._headline(text, names, values)
+            self._headline(line, text, names, values)
         elif (shape := self._shape(names)) is not None:
             shape.bar = "%|" in text
-            shape.order.append(self._order)
-            shape.lines.append(line)
-            shape.values.extend(values)
+            shape.add(self._order, line, self._origin, values, text)
+            if given == text:
+                self._learn(text, shape, names, picks)
+
+    def _without_prefix(self, text: str) -> str:
+        """A line without its time and the name of the process that printed it, which is kept."""
+        if text[:1].isdigit() or text[:1] == "[":
+            text = _CLOCK.sub("", text, count=1) if _CLOCK.match(text) else text
+        process = _PROCESS.match(text) if "=" in text[:140] and text[:1] in "([" else None
+        if process is None:
+            self._origin = 0
+            return text
+        self._origin = self._processes.setdefault(process[1], len(self._processes) + 1)
+        return text[process.end() :]
 
     def _without_numbers(self, text: str) -> None:
         """A line that may be the heading of statistics, a name above its number, or a rule between two blocks."""
@@ -151,8 +218,31 @@ class General:
         self._heading = (len(heading[1]), heading[2]) if heading and is_metric(heading[2]) else None
         bare = text.strip(_AROUND)
         self._bare = bare if 0 < len(bare) < _LONGEST_NAME and (is_metric(bare) or is_step(bare)) else ""
+        self._see_start(text, (), told=False)
         if (not text.strip() or _RULE.match(text)) and (not self._breaks or self._breaks[-1] != self._order):
             self._breaks.append(self._order)
+
+    def _see_start(self, text: str, names: tuple[str, ...], told: bool) -> None:
+        """Notes where lines come again that a program printed before its first row: it was started again there."""
+        if told and not self._sets(names):
+            self._rows_begin()
+        elif len(words_only := WORDS_APART.sub("", text)) >= _SHORTEST_START:
+            if not self._rowed:
+                self._startup.add(hash(words_only)) if len(self._startup) < _MOST_OTHERS else None
+            else:
+                self._starting |= {hash(words_only)} & self._startup
+
+    def _rows_begin(self) -> None:
+        """A row comes: what starts a program again before it has ended."""
+        self._rowed = True
+        if len(self._starting) >= max(_STARTS, _SAME_START * len(self._startup)):
+            self._starts.append(self._order)
+        self._starting.clear()
+
+    @staticmethod
+    def _sets(names: tuple[str, ...]) -> bool:
+        """Whether a line names nothing but how a run is set."""
+        return all(alias.field in OF_SETTINGS for name in names for alias in resolve(name))
 
     def _rewritten(self, text: str) -> str:
         """A line as pairs of names and numbers: with the name above it, without its sentence, its lists as means."""
@@ -174,13 +264,13 @@ class General:
             names = tuple(f"eval/{name}" if is_metric(name) and "eval" not in words(name) else name for name in names)
         return names, told
 
-    def _headline(self, text: str, names: tuple[str, ...], values: Sequence[float]) -> None:
+    def _headline(self, line: int, text: str, names: tuple[str, ...], values: Sequence[float]) -> None:
         """A line without a metric: it names the step of those below it, declares settings, or holds what is unread."""
         for heads, counts in ((self._heads, is_step), (self._weak_heads, is_weak)):
             for name, value in zip(names, values, strict=True):
                 if counts(name) and not declared(name):
                     epoch = next((v for n, v in zip(names, values, strict=True) if counts_as(n, "epoch")), math.nan)
-                    self._head(heads, text, value, epoch)
+                    self._head(heads, line, text, value, epoch)
                     self._pass_over(name for name in names if not is_step(name) and not is_weak(name))
                     return
         for name, value in zip(names, values, strict=True):
@@ -214,21 +304,60 @@ class General:
             shape = self._shapes[names] = Shape(names)
         return shape
 
-    def _head(self, heads: _Heads, text: str, step: float, epoch: float) -> None:
+    def _head(self, heads: _Heads, line: int, text: str, step: float, epoch: float) -> None:
         match = NUMBER.search(_ATTACHED.sub(r"\1 ", text))
         kind = " ".join(text[: match.start() if match else 24].split())[-24:]
         if kind in heads or len(heads) < _MOST_SHAPES:
-            order, steps, epochs = heads.setdefault(kind, (array("q"), array("d"), array("d")))
-            order.append(self._order)
-            steps.append(step)
-            epochs.append(epoch)
+            heads.setdefault(kind, Shape(_HEAD)).add(self._order, line, self._origin, (step, epoch), text)
 
     def finish(self) -> list[Run]:
-        """The runs of the shapes that come again and again."""
-        shapes = self._regular()
+        """The runs of the shapes that come again and again, of each process where several print between each other."""
+        parts = self._processes_apart()
+        runs = [run for part in parts for run in part._finish()]
+        if not any(map(len, runs)):
+            return self._finish()
+        first = runs[0]
+        same = [run for run in runs if np.array_equal(run.steps, first.steps) and _alike(run, first)]
+        if len(same) == len(runs) > 1:
+            first.notes.append(f"{len(runs)} processes print the same rows: those of one are read")
+            return [first]
+        return runs
+
+    def _processes_apart(self) -> list[General]:
+        """A reader for each process that prints rows between those of another; none where only one prints."""
+        metrics = [shape for shape in self._often() if shape.weight() and not shape.evaluates()]
+        if len(self._processes) < 2 or not metrics:
+            return []
+        order = np.concatenate([shape.order for shape in metrics])
+        origins = np.concatenate([shape.origins for shape in metrics])[np.argsort(order)]
+        printing = [origin for origin in np.unique(origins) if np.count_nonzero(origins == origin) >= _FEWEST_ROWS]
+        if len(printing) < 2 or np.count_nonzero(np.diff(origins)) < 2 * len(printing):
+            return []
+        return [self._of_process(int(origin)) for origin in printing]
+
+    def _of_process(self, origin: int) -> General:
+        """A reader of the lines of one process."""
+        name = next((name for name, number in self._processes.items() if number == origin), "no process named")
+        file = self.rows.file
+        part = General(Input(file.path, file.mapping, file.notes, shown=f"{file.source} {name}"))
+        for held, own in (
+            (self._shapes, part._shapes),
+            (self._heads, part._heads),
+            (self._weak_heads, part._weak_heads),
+        ):
+            for key, shape in held.items():
+                kept = np.array(shape.origins) == origin
+                if kept.any():
+                    own[key] = shape.only(kept)  # type: ignore[index]
+        part._order, part._breaks = self._order, self._breaks
+        part.rows.settings.update(self.rows.settings)
+        return part
+
+    def _finish(self) -> list[Run]:
+        shapes = self._often()
         metrics = {line for shape in shapes for line in shape.lines}
         if said := self._essay.sentences(metrics):
-            shapes = [kept for shape in shapes if len((kept := shape.without(said)).lines)]
+            shapes = [kept for s in shapes if len((kept := s.only(~np.isin(np.array(s.lines), list(said)))).lines)]
         self._declare(shapes)
         timeline = self._timeline(shapes)
         if timeline is not None:
@@ -238,8 +367,7 @@ class General:
             for shape, part in zip(shapes, found, strict=True):
                 for name in [name for name in part.named if shape.averaged and _means(name) in whole]:
                     del part.named[name]
-            for _, line, step, row in merge(*(part.rows() for part in found), key=itemgetter(0)):
-                self.rows.add(row, line, step)
+            self._add(self.rows, merge(*(part.rows() for part in found), key=itemgetter(0)))
         if len(self.rows) < 2:
             for line, row in self._histories.rows():
                 self.rows.add(row, line)
@@ -251,7 +379,22 @@ class General:
             return self._of_table()
         often = max(3, 0.5 * len(set(self.rows.steps)))
         self.rows.unread.update({name: count for name, count in self._others.items() if count >= often})
-        return self.rows.runs()
+        first = self.rows.runs()
+        return chosen(first, self._second(first)) if any(map(len, first)) else first
+
+    def _add(self, rows: Rows, found: Iterable[tuple[int, int, float, dict[str, float]]]) -> None:
+        """Adds rows; a run ends where the program was started again and counts anew, or does not count at all."""
+        starts = iter([*self._starts, math.inf])
+        start, begun = next(starts), math.nan
+        for place, line, step, row in found:
+            if place >= start:
+                while place >= start:
+                    start = next(starts)
+                if not rows.numbered or step <= begun:
+                    rows.end()
+                    begun = step
+            begun = step if math.isnan(begun) else begun
+            rows.add(row, line, step)
 
     def _tell_what_was_not_read(self) -> None:
         """Lines of numbers without a name, and those that name a metric, where no row came of either."""
@@ -264,6 +407,23 @@ class General:
             told = f"{len(named)} figures are named as metrics are, the first {name!r} on line {line}"
             self.rows.notes.append(NotRead(f"{told}, but they do not come again as the steps of a log do: not read"))
 
+    def _second(self, first: list[Run]) -> list[Run]:
+        """The runs of a second reading of the same lines, by their templates alone."""
+        found = mine(self._often(), [*self._heads.values(), *self._weak_heads.values()])
+        if found is None:
+            return []
+        table, steps = found
+        rows = Rows(Input(self.rows.file.path, self.rows.file.mapping, shown=self.rows.file.source), FORMAT)
+        rows.seen, rows.numbered = set(self.rows.seen), not np.isnan(steps).all()
+        for setting, value in self.rows.settings.items():
+            rows.set(setting, value)
+        places = [(i, name) for i, name in enumerate(table.names) if name != "#" and not is_step(name)]
+        numbered = (row if rows.numbered else math.nan for row in steps.tolist())
+        named = ({name: row[i] for i, name in places if not math.isnan(row[i])} for row in table.values.tolist())
+        self._add(rows, zip(table.order.tolist(), table.lines.tolist(), numbered, named, strict=True))
+        rows.unread.update(self.rows.unread)
+        return rows.runs()
+
     def _of_table(self) -> list[Run]:
         """The runs of a table that has more rows than the lines beside it, of which a note tells."""
         runs = table.below(self.rows.file, self._table.names)
@@ -272,7 +432,7 @@ class General:
             run.notes.append(NotRead(left))
         return runs
 
-    def _regular(self) -> list[Shape]:
+    def _often(self) -> list[Shape]:
         """Shapes that come often enough to be printed by a program; a line of a completion comes once."""
         most = max((len(shape.lines) for shape in self._shapes.values()), default=0)
         return [
@@ -309,12 +469,12 @@ class General:
             return line.without_excursions(None if named else self._epochs)
         heads = _counting(self._heads) or _counting(self._weak_heads)
         if heads and shapes:
-            places, counted, epochs = max(heads, key=lambda head: len(head[1]))
+            head = max(heads, key=lambda head: len(head.lines))
             self.rows.seen.update(*(words(kind) & OF_RL for kind in (*self._heads, *self._weak_heads)))
-            return _Timeline(np.array(places), np.array(counted), breaks, np.array(epochs))
+            return _Timeline(np.array(head.order), head.table()[:, 0].copy(), breaks, head.table()[:, 1].copy())
         main = max(shapes, key=Shape.weight, default=None)
         if main is None or len(main.lines) < (2 if len(main.fields) > 1 else max(10, 0.3 * self._order)):
-            step = next((steps[0] for _, steps, _ in self._heads.values()), None)
+            step = next((head.values[0] for head in self._heads.values()), None)
             pasted = _pasted(shapes, breaks, 1.0 if step is None else step)
             if pasted is not None and step is None:
                 self.rows.set("rows", "unnumbered")
@@ -324,10 +484,11 @@ class General:
 
     def _epochs(self, places: np.ndarray) -> np.ndarray | None:
         """The epoch that the headline above each place names, as Keras prints them; None where there are none."""
-        for kind, (heads, epochs, _) in self._weak_heads.items():
-            if "epoch" in words(kind) and len(heads) > 1 and counts_up(np.array(epochs)):
-                above = np.searchsorted(np.array(heads), places, side="right") - 1
-                return np.where(above >= 0, np.array(epochs)[above], math.nan)
+        for kind, head in self._weak_heads.items():
+            epochs = head.table()[:, 0]
+            if "epoch" in words(kind) and len(epochs) > 1 and counts_up(epochs):
+                above = np.searchsorted(np.array(head.order), places, side="right") - 1
+                return np.where(above >= 0, epochs[above], math.nan)
         return None
 
     @staticmethod
@@ -356,9 +517,9 @@ class General:
         return _Part(named, table, places, lines, timeline.steps[at])
 
 
-def _counting(heads: _Heads) -> list[tuple[array[int], array[float], array[float]]]:
+def _counting(heads: _Heads) -> list[Shape]:
     """The headlines that count up."""
-    return [head for head in heads.values() if len(head[1]) > 1 and counts_up(np.array(head[1]))]
+    return [head for head in heads.values() if len(head.lines) > 1 and counts_up(head.table()[:, 0])]
 
 
 class _Part(NamedTuple):
@@ -441,6 +602,20 @@ def _pasted(shapes: list[Shape], breaks: np.ndarray, step: float) -> _Timeline |
     if any(len(shape.lines) > 1 for shape in shapes) or len(means) < _LEAST_METRICS or not means & _TRAINS:
         return None
     return _Timeline(np.array([shapes[0].order[0]]), np.array([step]), breaks)
+
+
+def _of_origin(shapes: dict[_Key, Shape], origin: int) -> dict[_Key, Shape]:
+    """The lines of one process."""
+    kept = {key: np.array(shape.origins) == origin for key, shape in shapes.items()}
+    return {key: shapes[key].only(lines) for key, lines in kept.items() if lines.any()}
+
+
+def _alike(run: Run, other: Run) -> bool:
+    """Whether two runs of the same steps hold the same numbers."""
+    return run.columns.keys() == other.columns.keys() and all(
+        column.dtype == object or np.array_equal(column, other.columns[name], equal_nan=True)
+        for name, column in run.columns.items()
+    )
 
 
 def _means(name: str) -> str:

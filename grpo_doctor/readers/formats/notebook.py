@@ -64,7 +64,7 @@ def read(file: Input) -> list[Run]:
             NotRead(f"none of the {len(cells) - 1} tables of the page has a column of steps and a metric")
         )
     else:
-        nothing.notes.append("no metric was found in " + ("the page" if page else "the outputs of its cells"))
+        nothing.notes.append("no metric was recognised in " + ("the page" if page else "the outputs of its cells"))
     return [nothing]
 
 

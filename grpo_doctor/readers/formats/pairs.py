@@ -33,6 +33,8 @@ _TYPED = re.compile(
     r"\(\[?([-+]?[\d.][\d.eE+-]{0,30}|-?inf|nan)\]?(?:, ?[a-z]\w{0,20}=[^()]{0,80})?\)"
 )
 """A number as numpy, torch and jax print it: ``np.float32(0.5)``, ``tensor(0.5000, device='cuda:0')``."""
+_ROUNDED = re.compile(r"\b\d{1,6}(?:\.\d{1,3})?[KMB]\((\d{1,15})\)")
+"""A rounded number with the exact one after it, as LeRobot prints counters: ``step:15K(15123)``."""
 _SOME = re.compile(r"\b(?:few|some|first|examples?|samples?)\b[^:=|]*$", re.IGNORECASE)
 """What says that a list is of some rewards alone: their spread is not that of the step."""
 _EDGES = re.compile(r"^[\W_]+|[^\w%)]+$")
@@ -75,23 +77,33 @@ def _share(name: str) -> bool:
 
 def pairs(text: str) -> tuple[tuple[str, ...], list[float]]:
     """The names and numbers of a line; ``#`` is a position such as ``12/500`` that has no name."""
+    names, values, _ = picked(text)
+    return names, values
+
+
+def picked(text: str) -> tuple[tuple[str, ...], list[float], list[tuple[int, float]] | None]:
+    """The names and numbers of a line, and which of its numbers these are, with their scales: the same for every line
+    that differs in digits alone. None where that depends on the digits."""
     names: list[str] = []
     values: list[float] = []
+    picks: list[tuple[int, float]] | None = []
     subject, end, total = "", 0, False
-    for match in NUMBER.finditer(text):
+    for place, match in enumerate(NUMBER.finditer(text)):
         if match.start() < end:
             continue
         gap, end_before = text[end : match.start()], end
         value, end = _decimal(text, match)
+        scale, picks = 1.0, None if end != match.end() else picks
         if match[2] and not math.isfinite(value):
             continue
         if text[end : end + 1] == "%":
-            value, end = value / 100, end + 1
+            value, scale, end = value / 100, 0.01, end + 1
         bare = gap.strip()
         if bare == "/" and end_before:
             if names and not total:
                 if value > 0 and _share(names[-1]):
                     values[-1] /= value
+                    picks = None
                 names[-1] = names[-1] or "#"
             total = True
             continue
@@ -102,9 +114,11 @@ def pairs(text: str) -> tuple[tuple[str, ...], list[float]]:
             name, subject = _name(gap[-_LONGEST_GAP:], text[end : end + 1], subject)
         names.append(name)
         values.append(value)
+        if picks is not None:
+            picks.append((place, scale))
         if len(names) >= _MOST_NUMBERS:
             break
-    return tuple(names), values
+    return tuple(names), values, picks
 
 
 def said(text: str) -> str:
@@ -133,7 +147,7 @@ def counter_first(text: str) -> str:
 
 def plain(text: str) -> str:
     """A line with numbers alone where Python prints their types, and the mean and spread of a list of rewards."""
-    return _LISTED.sub(_of_list, _TYPED.sub(r"\1", text))
+    return _LISTED.sub(_of_list, _TYPED.sub(r"\1", _ROUNDED.sub(r"\1", text)))
 
 
 def _of_list(match: re.Match[str]) -> str:

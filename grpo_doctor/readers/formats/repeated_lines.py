@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from array import array
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -16,6 +18,12 @@ _STEPS = frozenset(
 _BESIDE = frozenset("global train training grpo rl ppo policy num idx index count id".split())
 
 
+WORDS_APART = re.compile(r"[\W\d_]+")
+"""What a text is without: its letters alone tell one kind of line from another."""
+_MANY_TEXTS, _FEW_TEXTS = 64, 5
+"""Texts of a shape that are told apart, and lines from which their variety means anything."""
+
+
 class Shape:
     """Lines of one shape: names, and a row of numbers for each line."""
 
@@ -23,12 +31,32 @@ class Shape:
         self.names = names
         self.order = array("q")
         self.lines = array("q")
+        self.origins = array("q")
         self.values = array("d")
+        self.texts: set[int] = set()
         self.fields = tuple(i for i, name in enumerate(names) if is_metric(name))
         self.positions = [i for i, name in enumerate(names) if name == "#"]
         self.counter: int | None = None
         self.averaged = False
         self.bar = False
+
+    def add(self, order: int, line: int, origin: int, values: Sequence[float], text: str) -> None:
+        """One line of this shape: its place among the lines with numbers, its number, its process and its text."""
+        self.take(order, line, origin, values)
+        if len(self.texts) < _MANY_TEXTS:
+            self.texts.add(hash(WORDS_APART.sub("", text)))
+
+    def take(self, order: int, line: int, origin: int, values: Sequence[float]) -> None:
+        """One line whose text is known."""
+        self.order.append(order)
+        self.lines.append(line)
+        self.origins.append(origin)
+        self.values.extend(values)
+
+    @property
+    def varied(self) -> bool:
+        """Whether the words of its lines vary, as those of generated text do."""
+        return len(self.lines) >= _FEW_TEXTS and 2 * len(self.texts) > min(len(self.lines), _MANY_TEXTS)
 
     def weight(self) -> int:
         """How much the lines of this shape tell."""
@@ -57,15 +85,14 @@ class Shape:
         """Whether the rows are counted by epochs or the like: such rows sum up those that name their step."""
         return self.counter is not None and is_weak(self.names[self.counter])
 
-    def without(self, lines: set[int]) -> Shape:
-        """This one without some lines."""
-        rest = Shape(self.names)
-        for order, line, values in zip(self.order, self.lines, self.table(), strict=True):
-            if line not in lines:
-                rest.order.append(order)
-                rest.lines.append(line)
-                rest.values.extend(values)
-        return rest
+    def only(self, kept: np.ndarray) -> Shape:
+        """This one with some of its lines alone."""
+        part = Shape(self.names)
+        part.texts, part.bar = self.texts, self.bar
+        for name in ("order", "lines", "origins"):
+            getattr(part, name).extend(np.array(getattr(self, name))[kept].tolist())
+        part.values.frombytes(np.ascontiguousarray(self.table()[kept]).tobytes())
+        return part
 
     def table(self) -> np.ndarray:
         return np.frombuffer(self.values, float).reshape(len(self.lines), len(self.names))

@@ -36,7 +36,7 @@ def read(file: Input) -> list[Run]:
             columns = {name for _, name, *_ in store.execute("pragma table_info(metrics)")}
             if not all(_holds_rows(store, name) for name in ("metrics", "configs", "params")):
                 columns = set()
-            if {"run_id", "step", "metrics"} <= columns:
+            if {"run_name", "step", "metrics"} <= columns:
                 return _runs(file, TRACKIO, _trackio(store), _configs(store))
             if {"run_uuid", "step", "key", "value", "is_nan"} <= columns:
                 return _runs(file, MLFLOW, _mlflow(store), _params(store))
@@ -115,18 +115,20 @@ def _runs(file: Input, format: str, found: _Rows, settings: dict[str, dict[str, 
 
 def _trackio(store: sqlite3.Connection) -> _Rows:
     """One row a call of ``trackio.log``, its metrics as JSON; NaN as text."""
-    for name, run, step, metrics in store.execute("select run_name, run_id, step, metrics from metrics order by id"):
+    for name, step, metrics in store.execute("select run_name, step, metrics from metrics order by rowid"):
         row = loaded(_text(metrics))
         if isinstance(row, dict):
-            yield str(name or run), whole(step), row
+            yield str(name), whole(step), row
 
 
 def _configs(store: sqlite3.Connection) -> dict[str, dict[str, Any]]:
     found = {}
-    for name, run, config in store.execute("select run_name, run_id, config from configs"):
+    if not store.execute("pragma table_info(configs)").fetchone():
+        return {}
+    for name, config in store.execute("select run_name, config from configs"):
         settings = loaded(_text(config))
         if isinstance(settings, dict):
-            found[str(name or run)] = settings
+            found[str(name)] = settings
     return found
 
 

@@ -162,7 +162,9 @@ def by_metric(file: Input, format: str) -> list[Run]:
 def split(line: str, delimiter: str) -> list[str]:
     """The cells of one line, without the marks of Markdown."""
     if delimiter == "|":
-        return [cell.strip(_MARKS) for cell in line.translate(_BARS).strip().strip("|").split("|")]
+        text = line.translate(_BARS).strip()
+        inner = text[1:].removesuffix("|") if text.startswith("|") else text
+        return [cell.strip(_MARKS) for cell in inner.split("|")]
     return line.split() if delimiter == " " else _SPACES.split(line.strip())
 
 

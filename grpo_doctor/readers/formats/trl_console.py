@@ -18,6 +18,7 @@ _AVERAGES = re.compile(r" - avg_final_rewards: (\S{1,40}), avg_response_length: 
 _CUT = "-truncated_ratio"
 _BARE_PAIR = re.compile(r"""(['"])[\w/ .()-]{1,80}\1: -?[\d.]""")
 _KEY = re.compile(r"""['"]([\w/ .()-]{1,80})['"]: """)
+_FLAT = re.compile(r"\{['\"][^{}]*\}")
 _LEAST_METRICS = 3
 """Metrics on a line without braces that make it a row: two may be settings that are named alike."""
 _OF_FORM = frozenset("valid_rate success_rate truncated_rate response_length_mean".split())
@@ -45,6 +46,12 @@ def mapping(text: str) -> tuple[str, str] | None:
     if start < 0 or not text.endswith("}") or text[start + 1 : start + 2] not in ("'", '"'):
         return None
     return text[start:], text[max(0, start - 40) : start]
+
+
+def several(text: str) -> list[str]:
+    """The rows of a line that holds more than one mapping of numbers, as where line ends were lost; else none."""
+    rows = _FLAT.findall(text)
+    return rows if len(rows) > 1 and "{" not in _FLAT.sub("", text) else []
 
 
 def averages(text: str) -> dict[str, str]:

@@ -178,7 +178,7 @@ class Config:
             self.before = self._prefix[-40:]
         if self._prefix and text.startswith(self._prefix):
             text = text[len(self._prefix) :]
-        elif self._prefix.endswith(")"):  # a line of another process between
+        elif "pid=" in self._prefix:  # a line of another process between
             return None
         if self._lines and not (_GOES_ON if len(self._lines) > 1 or len(self._lines[0].strip()) > 1 else _KEY).match(
             text

@@ -85,7 +85,7 @@ def test_groups_that_tie_are_told_as_what_follows_from_it() -> None:
     diagnosis = diagnose(run_of(records_of(1, **columns), "test"))
     assert (diagnosis.verdict, diagnosis.cause) == ("failing", "ENT001")
     assert diagnosis.headline.endswith(
-        "and most groups are dead, because of ENT001: Entropy is 0.04 nats, 1 on the first row, and the reward gained "
+        "and most rewards are equal within their group, because of ENT001: Entropy is 0.04 nats, 1 on the first row, and the reward gained "
         "nothing."
     )
 

@@ -28,7 +28,8 @@ def test_it_began_where_the_kl_left_half_a_nat() -> None:
         ("0.03x30 1.5x10", GOOD, None),
         ("0.2x30 2x10", GOOD, None),  # not above ten times the first level
         ("0.2x30 2.1x10", GOOD, "warning"),
-        ("7x40", BAD, None),  # below the ceiling, by its level from the start
+        ("7x40", BAD, "error"),  # no text of the reference, whatever its level at the start
+        ("4.9x40", BAD, None),
         ("0.01x30 0.101x10", BAD, "error"),  # sudden, with a fallen reward
         ("0.005x30 0.1x10", BAD, None),
         ("0.02x30 0.2x10", BAD, None),
@@ -63,7 +64,7 @@ def test_an_epoch_of_a_run_that_is_too_short_for_a_first_level_says_so() -> None
     [
         ("0 3 6 9 12 1e4x35", "?x40", "error"),  # the first rows must not hide what follows
         ("12x40", "?x40", "warning"),  # above the ceiling from the first row on
-        ("10x40", "?x40", None),
+        ("10x40", "?x40", "warning"),
         ("0.1x5 100x35", "?x40", "warning"),
         ("0.1x5 101x35", "?x40", "error"),
         ("0.1x5 101 0.1x34", "?x40", None),  # single tokens

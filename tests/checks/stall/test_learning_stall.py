@@ -14,8 +14,8 @@ def test_a_flat_reward_is_a_warning_at_the_fortieth_step() -> None:
     assert run_check("STL001", reward_mean=noisy(0.2, 39)) is None
     found = find("STL001", reward_mean=noisy(0.2, 60))
     assert (found.severity, found.onset_step, found.detected_step) == ("warning", 1, 40)
-    assert found.message.startswith("The reward has not risen in 60 rewards: 0.202")
-    assert found.message.endswith("would have shown.")
+    assert found.message.startswith("The reward has not risen in 60 steps: 0.202")
+    assert found.message.endswith("would show above the noise.")
 
 
 def test_a_noise_that_would_hide_a_gain_proves_nothing() -> None:
@@ -25,8 +25,8 @@ def test_a_noise_that_would_hide_a_gain_proves_nothing() -> None:
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"zero_variance_groups": "9x60", "groups": "10x60"}, "shown, and most groups are dead."),
-        ({"truncated_rate": "0.9x60"}, "shown, and most responses are cut off."),
+        ({"zero_variance_groups": "9x60", "groups": "10x60"}, "noise, and most rewards are equal within their group."),
+        ({"truncated_rate": "0.9x60"}, "noise, and most responses are cut off."),
     ],
 )
 def test_without_signal_it_is_an_error(columns: dict[str, Any], words: str) -> None:
@@ -42,10 +42,10 @@ def test_a_fifth_of_live_groups_leaves_hope(dead: str, severity: str) -> None:
 @pytest.mark.parametrize(
     ("columns", "severity", "words"),
     [
-        ({"truncated_rate": "0.5x60"}, "warning", "shown."),
-        ({"truncated_rate": "0.51x60"}, "error", "shown, and most responses are cut off."),
-        ({"zero_variance_share": "0.75x60"}, "warning", "shown."),
-        ({"zero_variance_share": "0.76x60"}, "error", "shown, and most groups are dead."),
+        ({"truncated_rate": "0.5x60"}, "warning", "noise."),
+        ({"truncated_rate": "0.51x60"}, "error", "noise, and most responses are cut off."),
+        ({"zero_variance_share": "0.74x60"}, "warning", "noise."),
+        ({"zero_variance_share": "0.75x60"}, "error", "noise, and most rewards are equal within their group."),
     ],
 )
 def test_exactly_the_share_is_not_most(columns: dict[str, Any], severity: str, words: str) -> None:
@@ -90,11 +90,11 @@ def test_a_reward_at_its_floor_never_pays(rewards: str, severity: str | None) ->
 @pytest.mark.parametrize(
     ("rewards", "severity", "message"),
     [
-        ("0", "info", "The reward has been 0 on the only row: nothing has ever been paid."),
+        ("0", "info", "The reward is 0 on the only step, so there is no gradient."),
         ("-1", None, ""),
-        ("-1x2", "info", "The reward has been -1 in all 2 rewards: nothing has ever been paid."),
-        ("0x2", "info", "The reward has been 0 in all 2 rewards: nothing has ever been paid."),
-        ("0x3", "warning", "The reward has been 0 in all 3 rewards: nothing has ever been paid."),
+        ("-1x2", "info", "The reward is -1 on all 2 steps, so there is no gradient."),
+        ("0x2", "info", "The reward is 0 on all 2 steps, so there is no gradient."),
+        ("0x3", "warning", "The reward is 0 on all 3 steps, so there is no gradient."),
         ("0x3 0.1", None, ""),
         ("0.5x9", None, ""),
     ],

@@ -1,0 +1,58 @@
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.series import Column, baseline, recent_mean
+
+
+@check("ADV016", severity="warning", confidence="medium")
+def variance_lost_at_a_plateau(
+    dead_share: Column,
+    reward_settled: Column,
+    reward_now: Column,
+    success_solved: Column = None,
+    meant_solved: Column = None,
+    *,
+    rows: int = 10,
+    once: float = 0.5,
+    most: float = 0.7,
+    nearly_all: float = 0.85,
+) -> Fires:
+    """Most groups have lost their reward variance during the run, and the reward no longer rises.
+
+    ## What it sees
+    The share of zero-variance groups (all rewards equal), mean of 10 rows, above 70 % where it began below 50 %, in a
+    run whose reward has gained and then settled. **info**; **warning** above 85 % where neither the success rate nor
+    the reward components that are not named after form are near their top.
+
+    ## Thresholds
+    - `rows`: rows over which the share is averaged.
+    - `once`: share of zero-variance groups, 0 to 1, below which the run began.
+    - `most`: share of zero-variance groups, 0 to 1, for an info.
+    - `nearly_all`: share of zero-variance groups, 0 to 1, for a warning: one group in seven still teaches.
+
+    ## Why it matters
+    A zero-variance group has advantage 0. The rollouts cost the same and only the remaining groups train, so the batch
+    is effectively that much smaller.
+
+    ## Known false alarms
+    A solved task whose scale is unknown.
+
+    ## Remedy
+    Use prompts that the model solves some of the time (10 to 90 %): filter zero-variance groups and sample again
+    (dynamic sampling), or move on to harder prompts.
+
+    ## Sources
+    DAPO, arXiv 2503.14476. rldoctor 0.2, scenario `saturated_groups`; rlprobe 0.1, pathologies `reward_std_death` and
+    `degenerate_groups`.
+    """
+    first, now = baseline(dead_share), recent_mean(dead_share, rows)
+    lost = (first < once) & (now > most) & (reward_settled == reward_settled)
+    return fires(
+        lost & (now > nearly_all) & ~success_solved & ~meant_solved,
+        "{now:.0%} of the groups have identical rewards ({first:.0%} at the start), and the reward has not risen since "
+        "step {since:.0f}: {reward:.3g}.",
+        info=lost,
+        onset=reward_settled,
+        now=now,
+        first=first,
+        since=reward_settled,
+        reward=reward_now,
+    )

@@ -1,0 +1,40 @@
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.record import Event
+from grpo_doctor.series import Column, seen, words
+
+
+@check("END001", kind="outcome", severity="error", confidence="high", run_types=("rl", "supervised", "preference"))
+def crashed_by_numbers(step: Column, events: Column) -> Fires:
+    """The run crashed on a number that is not finite.
+
+    ## What it sees
+    The last lines of the log, after the last row of metrics: sampling refused probabilities that are NaN or infinite,
+    or the trainer stopped because a loss or gradient norm is not finite.
+
+    ## Why it matters
+    Good rows before a crash do not make a healthy run. The weights were no longer finite when sampling failed, so the
+    checkpoint written last may hold NaN.
+
+    ## Known false alarms
+    A crash in an evaluation with other sampling settings, such as a temperature of 0.
+
+    ## Remedy
+    Load the last checkpoint and check that every weight is finite. Divide the learning rate by ten, clip gradients at
+    0.2 to 1, and skip updates whose gradient norm is far beyond the usual. Train in bf16, not fp16.
+
+    ## Sources
+    huggingface/transformers: "probability tensor contains either `inf`, `nan` or element < 0" is raised by
+    `torch.multinomial`.
+    """
+    ended = seen(events, "end", "a numerical failure") > 0
+    return fires(
+        ended,
+        "The run crashed after step {step:.0f}: {what}.",
+        hold=(1, 1),
+        step=step,
+        what=words(_what, events),
+    )
+
+
+def _what(events: list[Event]) -> str:
+    return next(event.message for event in events if event.kind == "end").rstrip(".")

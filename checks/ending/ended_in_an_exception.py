@@ -1,0 +1,45 @@
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.record import Event
+from grpo_doctor.series import Column, row, seen, words
+
+
+@check("END004", kind="risk", severity="warning", confidence="high", run_types=("rl", "supervised", "preference"))
+def ended_in_an_exception(step: Column, events: Column, *, rows: int = 8) -> Fires:
+    """The run ended in an exception.
+
+    ## What it sees
+    The last lines of the log, after the last row of metrics: a traceback, the death of a worker or a time-out, which is
+    none of END001 to END003.
+
+    ## Thresholds
+    - `rows`: rows of metrics below which the end is an info: the run ended before its training could be judged.
+
+    ## Why it matters
+    The run is incomplete, or its last checkpoint was not saved.
+
+    ## Known false alarms
+    An exception while the program exits, after everything was saved.
+
+    ## Remedy
+    Read the exception at the named line. Resume from the last checkpoint, after checking that its files are whole.
+
+    ## Sources
+    Python's `Traceback (most recent call last)`; Ray's `ActorDiedError`.
+    """
+    ended = (
+        (seen(events, "end", "a traceback") > 0)
+        | (seen(events, "end", "the death of") > 0)
+        | (seen(events, "end", "a time-out") > 0)
+    )
+    return fires(
+        ended & (row(step) >= rows),
+        "The run ended after step {step:.0f}: {what}.",
+        info=ended,
+        hold=(1, 1),
+        step=step,
+        what=words(_what, events),
+    )
+
+
+def _what(events: list[Event]) -> str:
+    return next(event.message for event in events if event.kind == "end").rstrip(".")

@@ -1,0 +1,42 @@
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.record import Event
+from grpo_doctor.series import Column, row, seen, words
+
+
+@check("END003", kind="risk", severity="warning", confidence="high", run_types=("rl", "supervised", "preference"))
+def hung_in_a_collective(step: Column, events: Column, *, rows: int = 8) -> Fires:
+    """The run hung: a collective operation timed out.
+
+    ## What it sees
+    The last lines of the log, after the last row of metrics: the watchdog of NCCL, or of another backend, reports a
+    collective operation that timed out.
+
+    ## Thresholds
+    - `rows`: rows of metrics below which the end is an info: the run ended before its training could be judged.
+
+    ## Why it matters
+    The run is incomplete, and it waited for the whole time-out before it ended: every GPU was idle meanwhile.
+
+    ## Known false alarms
+    A long evaluation or checkpoint on one rank while the others wait.
+
+    ## Remedy
+    Read the first error of any rank: the time-out of the others follows from it. Give all ranks the same number of
+    micro-batches.
+
+    ## Sources
+    PyTorch, `Watchdog caught collective operation timeout`.
+    """
+    ended = seen(events, "end", "a hang of a collective") > 0
+    return fires(
+        ended & (row(step) >= rows),
+        "The run hung after step {step:.0f}: {what}.",
+        info=ended,
+        hold=(1, 1),
+        step=step,
+        what=words(_what, events),
+    )
+
+
+def _what(events: list[Event]) -> str:
+    return next(event.message for event in events if event.kind == "end").rstrip(".")

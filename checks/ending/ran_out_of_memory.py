@@ -1,0 +1,42 @@
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.record import Event
+from grpo_doctor.series import Column, row, seen, words
+
+
+@check("END002", kind="risk", severity="warning", confidence="high", run_types=("rl", "supervised", "preference"))
+def ran_out_of_memory(step: Column, events: Column, *, rows: int = 8) -> Fires:
+    """The run ran out of memory.
+
+    ## What it sees
+    The last lines of the log, after the last row of metrics: a GPU out of memory, or a process that the system killed
+    because the memory of the machine was used up.
+
+    ## Thresholds
+    - `rows`: rows of metrics below which the end is an info: the run ended before its training could be judged.
+
+    ## Why it matters
+    The run is incomplete. Where responses grow, the same settings crash again at the same length.
+
+    ## Known false alarms
+    An error that was caught and retried, in a log that ends there for another reason.
+
+    ## Remedy
+    Halve the micro-batch and double the accumulation. Lower the share of the GPU that the rollout engine holds. Limit
+    the response length if it grew.
+
+    ## Sources
+    PyTorch, `torch.OutOfMemoryError`; the Linux kernel's `Out of memory: Killed process`.
+    """
+    ended = (seen(events, "end", "a GPU out of memory") > 0) | (seen(events, "end", "memory of the machine") > 0)
+    return fires(
+        ended & (row(step) >= rows),
+        "The run ran out of memory after step {step:.0f}: {what}.",
+        info=ended,
+        hold=(1, 1),
+        step=step,
+        what=words(_what, events),
+    )
+
+
+def _what(events: list[Event]) -> str:
+    return next(event.message for event in events if event.kind == "end").rstrip(".")

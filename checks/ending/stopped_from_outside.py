@@ -1,0 +1,41 @@
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.record import Event
+from grpo_doctor.series import Column, seen, words
+
+
+@check("END005", kind="remark", severity="info", confidence="high", run_types=("rl", "supervised", "preference"))
+def stopped_from_outside(step: Column, events: Column) -> Fires:
+    """The run was stopped: by hand, by a time limit or by the scheduler.
+
+    ## What it sees
+    The last lines of the log, after the last row of metrics: an interrupt, a time limit or a kill signal.
+
+    ## Why it matters
+    The run is incomplete: its last rows are not the end of its schedule, and learning rate or curriculum may not have
+    reached theirs.
+
+    ## Known false alarms
+    Signals that a launcher sends when everything has finished.
+
+    ## Remedy
+    Resume from the last checkpoint, or save one before the time limit of the scheduler.
+
+    ## Sources
+    Slurm's `CANCELLED AT ... DUE TO TIME LIMIT`; SIGTERM of Kubernetes and spot machines.
+    """
+    ended = (
+        (seen(events, "end", "an interrupt") > 0)
+        | (seen(events, "end", "a time limit") > 0)
+        | (seen(events, "end", "a kill from outside") > 0)
+    )
+    return fires(
+        ended,
+        "The run was stopped after step {step:.0f}: {what}.",
+        hold=(1, 1),
+        step=step,
+        what=words(_what, events),
+    )
+
+
+def _what(events: list[Event]) -> str:
+    return next(event.message for event in events if event.kind == "end").rstrip(".")

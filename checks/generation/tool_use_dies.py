@@ -1,0 +1,61 @@
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.series import Column, began, best, known_median
+
+
+@check(
+    "GEN010",
+    severity="warning",
+    confidence="medium",
+    invalidates=("checkpoints saved since step {onset}, as agents that use the tool",),
+)
+def tool_use_dies(
+    tool_calls_per_response: Column,
+    step: Column,
+    reward_gained: Column = None,
+    reward_fallen: Column = None,
+    eval_fallen: Column = None,
+    *,
+    rows: int = 3,
+    used: float = 0.5,
+    left: float = 0.1,
+) -> Fires:
+    """The policy has stopped calling its tools.
+
+    ## What it sees
+    Tool calls per response, median of 3 rows that have it: at most 10 % of the highest such median, which was 0.5 or
+    more. **error** where the reward or the held-out score has fallen, **info** where the reward has gained and neither
+    has fallen, else a warning.
+
+    ## Thresholds
+    - `rows`: rows of the median: evaluations, on which calls are often counted, are few.
+    - `used`: calls per response from which the policy used the tool: below it, small batches hold no call by chance.
+    - `left`: share of the highest median, 0 to 1, that is left.
+
+    ## Why it matters
+    An agent that no longer searches or computes answers from memory. The training reward may even rise, on prompts
+    whose answers it has memorised.
+
+    ## Known false alarms
+    Prompts that turn easier during a curriculum. Training with an explicit cost per call.
+
+    ## Remedy
+    Go back to the checkpoint before the calls fell. Read what replaced them; check the failure rate of the calls and
+    whether the tool's output is masked out of the loss.
+
+    ## Sources
+    TiandaSun/KG_GRPO, results/task11_goodhart_data.json: 5 calls per response up to step 800, 0.07 at step 1000.
+    """
+    now = known_median(tool_calls_per_response, rows)
+    most = best(now)
+    gone = (most >= used) & (now <= left * most)
+    worse = reward_fallen | eval_fallen
+    return fires(
+        gone & (worse | ~reward_gained),
+        "The policy has stopped calling its tools: {most:.2g} calls per response at the most, {now:.2g} now.",
+        info=gone,
+        error=gone & worse,
+        hold=(1, 1),
+        onset=began(gone, tool_calls_per_response <= left * most, step),
+        most=most,
+        now=now,
+    )

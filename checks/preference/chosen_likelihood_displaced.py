@@ -1,0 +1,70 @@
+import math
+from typing import Any
+
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.series import Column, baseline, maximum, noise, recent_mean, words
+
+
+@check("PRF005", kind="remark", severity="info", confidence="medium", run_types=("preference",))
+def chosen_likelihood_displaced(
+    reward_margin: Column,
+    known: Column = any_of("chosen_reward", "chosen_logp"),
+    chosen_reward: Column = None,
+    chosen_logp: Column = None,
+    *,
+    rows: int = 5,
+    lost: float = 1.0,
+    sigmas: float = 5.0,
+    times: float = 1.2,
+) -> Fires:
+    """The margin grows while the chosen responses become less likely.
+
+    ## What it sees
+    Means of 5 rows, the first against the last: the margin has grown, and the implicit reward of the chosen responses
+    is negative and has fallen by 1 and by 5 standard errors; where none is logged, their log-probability has fallen by
+    20 %. What falls much further is PRF003.
+
+    ## Thresholds
+    - `rows`: rows of a mean.
+    - `lost`: implicit reward, in the units of the loss: at beta 0.1 the response is 22,000 times less likely.
+    - `sigmas`: standard errors that the fall must exceed.
+    - `times`: factor on the log-probability where no implicit reward is logged.
+
+    ## Why it matters
+    The loss contains only the difference of the two. Where both fall, the likelihood goes to responses that are in no
+    pair, and those were never judged.
+
+    ## Known false alarms
+    Usual to a small degree in published runs; that is why it is a remark.
+
+    ## Remedy
+    Read ten responses of the policy. If they are worse than the reference's, divide the learning rate by ten or add the
+    negative log-likelihood of the chosen responses (rpo_alpha=1.0).
+
+    ## Sources
+    arXiv 2410.08847 (likelihood displacement); arXiv 2402.13228 (Smaug).
+    """
+    reward, logp, margin = (
+        recent_mean(chosen_reward, rows),
+        recent_mean(chosen_logp, rows),
+        recent_mean(reward_margin, rows),
+    )
+    first, begun, apart = baseline(reward, 1), baseline(logp, 1), baseline(margin, 1)
+    error = math.sqrt(2 / rows)
+    fell = (reward < 0) & (first - reward >= maximum(lost, sigmas * error * noise(chosen_reward)))
+    sank = (reward != reward) & (begun < 0) & (logp < times * begun)
+    return fires(
+        (fell | sank) & (margin - apart > sigmas * error * noise(reward_margin)),
+        "The margin grew from {apart:.3g} to {margin:.3g} while the chosen responses became less likely: {what}.",
+        hold=(1, 1),
+        clear=rows,
+        apart=apart,
+        margin=margin,
+        what=words(_what, first, reward, begun, logp),
+    )
+
+
+def _what(first: Any, reward: Any, begun: Any, logp: Any) -> str:
+    if reward == reward:
+        return f"their implicit reward went from {first:.3g} to {reward:.3g}"
+    return f"their log-probability went from {begun:.3g} to {logp:.3g}"

@@ -1,0 +1,38 @@
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.series import Column, is_any, where
+
+
+@check("CFG057", severity="warning", confidence="medium")
+def adapter_not_in_engine(
+    lora: Column = any_of("settings.use_peft", "settings.lora_r"),
+    known: Column = any_of("settings.engine_load", "settings.sleep_level"),
+    load: Column = any_of("settings.engine_load", optional=True),
+    sleep: Column = any_of("settings.sleep_level", optional=True),
+    layered: Column = any_of("settings.layered_summon", optional=True),
+) -> Fires:
+    """The rollout engine never gets the weights that the adapter belongs to.
+
+    ## What it sees
+    LoRA with an engine that loads dummy weights, or with a sleep level of 2 without layered summon.
+
+    ## Why it matters
+    With LoRA only the adapter is sent to the engine. Where the base weights are random (`load_format=dummy`) or were
+    discarded (sleep level 2), responses come from another model than the one that is trained.
+
+    ## Known false alarms
+    Versions that send the base weights once at the start.
+
+    ## Remedy
+    `load_format=safetensors`, sleep level 1, or `layered_summon=True`.
+
+    ## Sources
+    verl documentation on LoRA (`load_format=safetensors` is required); vllm-project/vllm#29341 (sleep level 2).
+    """
+    dummy = is_any(load, "dummy", "dummy_hf", "dummy_megatron", "dummy_dtensor")
+    asleep = (sleep >= 2) & ~(layered == 1)
+    return fires(
+        (known == known) & (lora > 0) & (dummy | asleep),
+        "The engine {what}, and only the adapter is sent to it.",
+        hold=(1, 1),
+        what=where(dummy, "loads dummy weights", "discards its weights when it sleeps"),
+    )

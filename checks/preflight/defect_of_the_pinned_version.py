@@ -1,0 +1,38 @@
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.series import Column
+
+WARNING, ERROR = 1, 2
+
+
+@check("CFG039", severity="info", confidence="high", explains=("RAT004", "GEN002"), run_types=("rl", "preference"))
+def defect_of_the_pinned_version(
+    advisories: Column = any_of("settings.advisories"), level: Column = any_of("settings.advisory_level")
+) -> Fires:
+    """The version in use has a known bug under these settings.
+
+    ## What it sees
+    The versions that the configuration, the requirements beside it, the log or the environment name, and the settings.
+    They are compared with the advisories that grpo-doctor carries (`grpo-doctor advisories`). An advisory counts where
+    its version range fits and each of its conditions is known to hold. Its severity is that of the finding.
+
+    ## Why it matters
+    Half of the established causes of failing runs in public issue threads are bugs of one version of a framework
+    under certain settings. Nothing in the configuration looks wrong.
+
+    ## Known false alarms
+    Another version is installed than the one pinned, or the environment patches the bug.
+
+    ## Remedy
+    Upgrade, or apply the workaround that the advisory names.
+
+    ## Sources
+    Each advisory names the issue, the pull request or the commit.
+    """
+    return fires(
+        level >= 0,
+        "{what}.",
+        hold=(1, 1),
+        warning=level >= WARNING,
+        error=level >= ERROR,
+        what=advisories,
+    )

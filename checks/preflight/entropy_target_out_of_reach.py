@@ -1,0 +1,44 @@
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.series import Column, latest
+
+
+@check("CFG007", severity="info", explains=("ENT003",))
+def entropy_target_out_of_reach(
+    target: Column = any_of("settings.entropy_target"),
+    adaptive: Column = any_of("settings.use_adaptive_entropy", optional=True),
+    entropy_mean: Column = None,
+    *,
+    info_nats: float = 1.0,
+    warning_nats: float = 2.0,
+) -> Fires:
+    """The entropy target is so high that the adaptive bonus never switches off.
+
+    ## What it sees
+    A declared target above 1 nat per token: info; above 2: warning. Silent where the adaptive bonus is declared off,
+    or where the measured entropy stands above the target.
+
+    ## Thresholds
+    - `info_nats`: target entropy, nats per token, above which it is an info.
+    - `warning_nats`: target entropy, nats per token, above which it is a warning.
+
+    ## Why it matters
+    The controller raises the coefficient as long as entropy is below the target. A language model that answers well
+    has 0.1 to 1 nat: a target of 5, as in a documentation example, drives the bonus to its maximum and keeps it there.
+
+    ## Known false alarms
+    A base model early in training can have more than 2 nats.
+
+    ## Remedy
+    TRL `entropy_target=0.2` with `entropy_coef_max=0.05`.
+
+    ## Sources
+    TRL 1.16 defaults (0.2, delta 0.005) and its Skywork-OR1 example (5.0).
+    """
+    below = ~(adaptive == 0) & ~(latest(entropy_mean) > target)
+    return fires(
+        below & (target > info_nats),
+        "The adaptive entropy bonus aims at {target:.3g} nats per token.",
+        hold=(1, 1),
+        warning=below & (target > warning_nats),
+        target=target,
+    )

@@ -1,0 +1,52 @@
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.series import Column, is_any, isnan
+
+
+@check("CFG001", severity="info", explains=("ADV001",))
+def group_size_out_of_range(
+    group_size: Column,
+    grouped: Column = any_of("settings.group_baseline", optional=True),
+    framework: Column = any_of("settings.framework", optional=True),
+    refuses: Column = any_of("settings.refuses_group_of_one", optional=True),
+    estimator: Column = any_of("settings.adv_estimator", optional=True),
+    own_group: Column = any_of("settings.own_group", optional=True),
+    steps: Column = any_of("settings.max_steps", optional=True),
+    *,
+    group_below: int = 4,
+) -> Fires:
+    """The group is too small for its mean to say what a response is worth.
+
+    ## What it sees
+    Responses per prompt: info at 2 or 3, a warning at 1. Silent where the estimator takes no baseline from the group
+    (GAE, REINFORCE, ReMax), and where the trainer refuses to start (CFG013), or a fork's own agents may make groups
+    of other responses; info where a configuration does not tell the estimator, or makes one step, as to evaluate.
+
+    ## Thresholds
+    - `group_below`: responses per prompt below which a group is too small.
+
+    ## Why it matters
+    The mean of the group is the baseline. With one response the advantage is 0, NaN or the raw reward; with two it is
+    a sign.
+
+    ## Known false alarms
+    K=2 is a documented recipe with many prompts an update. REINFORCE-style trainers run with K=1 by design; a log
+    that does not name its estimator is warned of, no more. verl with K=1 takes the raw reward as advantage.
+
+    ## Remedy
+    8 to 16 responses per prompt; DeepSeekMath used 64.
+
+    ## Sources
+    TRL `GRPOConfig.__post_init__` ("requires at least 2 generations"); OpenRLHF `train_ppo_ray.py`; verl
+    `core_algos.py`; arXiv 2402.03300; arXiv 2510.00977.
+    """
+    own = is_any(estimator, "gae", "gae_general", "reinforce", "reinforce_plus_plus", "reinforce++", "remax", "ppo")
+    asked = ~(own | (grouped == 0))
+    refused = (grouped == 1) & (refuses == 1)
+    alone = asked & (group_size <= 1) & ~refused & ~(own_group == 1)
+    return fires(
+        alone | (asked & (group_size > 1) & (group_size < group_below)),
+        "A group of {k:.0f}: the mean over the responses to one prompt is a poor baseline.",
+        hold=(1, 1),
+        warning=alone & ((grouped == 1) | isnan(framework)) & ~(steps <= 1),
+        k=group_size,
+    )

@@ -1,0 +1,49 @@
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.series import Column, is_any, total, where
+
+
+@check("CFG003", severity="info")
+def kl_coefficient_out_of_range(
+    beta: Column = any_of("kl_coef", "settings.beta"),
+    framework: Column = any_of("settings.framework", optional=True),
+    value_loss: Column = None,
+    kl_sequence: Column = None,
+    *,
+    info_above: float = 0.05,
+    warning_above: float = 0.1,
+    in_reward_above: float = 0.2,
+) -> Fires:
+    """The KL coefficient is larger than any published recipe's.
+
+    ## What it sees
+    beta above 0.05: info; above 0.1: warning. Meant for a token-mean KL in the loss. Where the loss of a critic or a KL
+    summed over the response is recorded, the KL is that of PPO, in the reward: info above 0.2.
+
+    ## Thresholds
+    - `info_above`: KL coefficient above which it is an info.
+    - `warning_above`: KL coefficient above which it is a warning.
+    - `in_reward_above`: KL coefficient of a KL in the reward above which it is an info.
+
+    ## Why it matters
+    beta sets how hard each update is pulled back. R1 used 0.001, DeepSeekMath 0.04, TRL's default is 0. At 10 the
+    engine stands still (`grpo-doctor lab --fault kl-dominates`).
+
+    ## Known false alarms
+    A KL in the reward (PPO) is scaled differently: 0.05 to 0.2 is usual there, and TRL's PPO began at 0.2; nobody knows
+    it of a run that records neither of what tells it apart. Whether the term really dominates is judged by KL002, from
+    the gradient. In a script by hand a `beta` may be something else: info.
+
+    ## Remedy
+    0.001 to 0.04; lower it by thirds until the KL term has less than 0.3 of the gradient norm.
+
+    ## Sources
+    arXiv 2402.03300; TRL documentation of `beta`; `grpo-doctor run --set beta=1` and `beta=10`.
+    """
+    of_ppo = (total(value_loss == value_loss) + total(kl_sequence == kl_sequence)) > 0
+    return fires(
+        beta > where(of_ppo, in_reward_above, info_above),
+        "The KL coefficient is {beta:.3g}; published recipes use 0.001 to 0.04.",
+        hold=(1, 1),
+        warning=(beta > warning_above) & ~is_any(framework, "hand-written trainer") & ~of_ppo,
+        beta=beta,
+    )

@@ -1,0 +1,38 @@
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.series import Column, is_any
+
+
+@check("CFG062", severity="info", confidence="high", run_types=("preference",))
+def kto_batch_of_one(
+    device: Column = any_of("settings.per_device_train_batch_size"),
+    method: Column = any_of("settings.algorithm"),
+    refuses: Column = any_of("settings.refuses_kto_batch_of_one", optional=True),
+) -> Fires:
+    """KTO is trained with one example per device.
+
+    ## What it sees
+    KTO with a batch per device of 1: info. An error where TRL is called directly, which refuses it.
+
+    ## Why it matters
+    KTO estimates its KL from mismatched prompts and responses within a batch. With one example the estimate is the
+    reward itself, and the two cancel.
+
+    ## Known false alarms
+    Variants without the KL term (`apo_zero_unpaired`). Trainers that shuffle the mismatched responses over the whole
+    dataset, as ms-swift does (modelscope/ms-swift#2847).
+
+    ## Remedy
+    4 or more per device; accumulation does not help.
+
+    ## Sources
+    TRL `KTOTrainer.__init__` ("Actual (not effective) batch size must be > 1"); huggingface/trl PR 2153 and
+    huggingface/trl#2554.
+    """
+    one = (device <= 1) & is_any(method, "kto")
+    return fires(
+        one,
+        "KTO with {device:.0f} example per device cannot estimate its KL.",
+        hold=(1, 1),
+        error=one & (refuses == 1),
+        device=device,
+    )

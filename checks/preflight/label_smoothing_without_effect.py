@@ -1,0 +1,43 @@
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.series import Column, is_any, where
+
+
+@check("CFG061", severity="warning", confidence="high", run_types=("preference",))
+def label_smoothing_without_effect(
+    smoothing: Column = any_of("settings.label_smoothing"),
+    loss: Column = any_of("settings.preference_loss", "settings.algorithm"),
+    *,
+    highest: float = 0.5,
+) -> Fires:
+    """The label smoothing does not belong to the loss.
+
+    ## What it sees
+    Label smoothing above 0 with a hinge, IPO or BCO loss, which ignores it; label smoothing of 0.5 and more with any
+    loss.
+
+    ## Thresholds
+    - `highest`: smoothing from which the loss no longer prefers the chosen response.
+
+    ## Why it matters
+    An ignored setting protects from nothing. At 0.5 both responses are preferred alike; the robust loss divides by 1
+    - 2 x smoothing.
+
+    ## Known false alarms
+    None known.
+
+    ## Remedy
+    Smoothing of 0 to 0.3 with the sigmoid or robust loss.
+
+    ## Sources
+    TRL `DPOTrainer.__init__` ("loss type that does not support label smoothing"); arXiv 2403.00409 (robust DPO).
+    """
+    ignored = (smoothing > 0) & is_any(
+        loss, "hinge", "ipo", "bco_pair", "sppo_hard", "nca_pair", "apo_zero", "apo_down"
+    )
+    return fires(
+        ignored | (smoothing >= highest),
+        "Label smoothing of {smoothing:.2g} {what}.",
+        hold=(1, 1),
+        smoothing=smoothing,
+        what=where(ignored, "is ignored by this loss", "makes the two responses of a pair equally good"),
+    )

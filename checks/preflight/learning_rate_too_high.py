@@ -1,0 +1,80 @@
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.preflight.engine_facts import steps_otherwise
+from grpo_doctor.preflight.model_size import billions
+from grpo_doctor.series import Column, best, each, isnan
+
+
+@check(
+    "CFG002",
+    severity="info",
+    explains=(
+        *("KL001", "KL008", "GRD001", "GRD002", "GRD009", "ENT001", "ENT003", "LEN001", "REW009", "STL001", "PRF003"),
+    ),
+    explains_from="warning",
+    run_types=("rl", "preference"),
+)
+def learning_rate_too_high(
+    learning_rate: Column = any_of("settings.learning_rate", "learning_rate"),
+    lora: Column = any_of("settings.use_peft", "settings.lora_r", "settings.use_lora", optional=True),
+    known: Column = any_of("settings.use_peft", "settings.lora_r", "settings.use_lora", "kl", "grad_norm"),
+    model: Column = any_of("settings.model", "settings.model_name_or_path", optional=True),
+    optimizer: Column = any_of("settings.optimizer", "settings.optim", optional=True),
+    kl: Column = None,
+    grad_norm: Column = None,
+    *,
+    full_info_rate: float = 1e-5,
+    full_warning_rate: float = 5e-5,
+    highest_adapter_rate: float = 1e-3,
+    large_model_billions: float = 0.1,
+    flies_kl: float = 1.5,
+    flies_norm: float = 20.0,
+) -> Fires:
+    """The learning rate is above what works for this kind of training.
+
+    ## What it sees
+    The highest learning rate so far, or the declared one. Full fine-tuning of a model of at least 0.1 billion
+    parameters (by its name) above 1e-5: info, from 5e-5 on, the default of supervised training: warning. LoRA from
+    1e-3 on, unless the model is known to be smaller: warning. Where it is not known whether an adapter is trained,
+    only a rate from 1e-3 on counts, with a KL above 1.5 nats per token or a gradient norm above 20: warning. Skipped
+    is an optimizer whose steps are not Adam's (SGD, SAM, Muon, Prodigy, D-Adaptation, Lion, Shampoo, SOAP).
+
+    ## Thresholds
+    - `full_info_rate`: learning rate of full fine-tuning above which it is an info.
+    - `full_warning_rate`: learning rate of full fine-tuning from which it is a warning.
+    - `highest_adapter_rate`: learning rate of LoRA from which it is a warning.
+    - `large_model_billions`: billions of parameters from which the limits above hold.
+    - `flies_kl`: KL, nats per token, that shows where the kind of training is not known that the rate is too high.
+    - `flies_norm`: the same of the gradient norm.
+
+    ## Why it matters
+    Adam moves each weight by about the learning rate a step. Full fine-tuning works at 5e-7 to 3e-6 (1e-6 is the
+    default of TRL, verl and OpenRLHF), LoRA at 5e-6 to 5e-5: its product of two small matrices needs more.
+
+    ## Known false alarms
+    Three public runs at 4e-5 are healthy (88 %, 75 %, 78 %), so this is a hint and never more than a warning: a
+    configuration alone does not make a run fail. Small models and models trained from scratch need much more; they
+    are left out by size; official examples of AReaL (1.7e-5) and open-r1 (2e-5) lie above the usual. What a step
+    really moved is judged by STL003; a rate that is too low by CFG054.
+
+    ## Remedy
+    TRL `learning_rate=1e-6` (LoRA `1e-5`), verl `actor.optim.lr=1e-6`, OpenRLHF `--actor.learning_rate 1e-6`.
+
+    ## Sources
+    TRL, verl and OpenRLHF defaults; TRL notes on LoRA; jjyaoao/HelloAgents#108 (5e-5 kept from the supervised stage);
+    ShibukiZero/assignment5-alignment.
+    """
+    peak = best(learning_rate)
+    adam = each(steps_otherwise, optimizer) == 0
+    size = each(billions, model)
+    high = adam & (lora == 0) & (peak > full_info_rate) & (size >= large_model_billions)
+    flies = isnan(lora) & ((best(kl) > flies_kl) | (best(grad_norm) > flies_norm))
+    wild = adam & ((lora > 0) | flies) & (peak >= highest_adapter_rate) & ~(size < large_model_billions)
+    return fires(
+        high | wild,
+        "The learning rate of {peak:.2g} is above the usual range ({low:g} to {top:g}).",
+        hold=(1, 1),
+        warning=wild | (high & (peak >= full_warning_rate)),
+        peak=peak,
+        low=5e-7 + ~(lora == 0) * 4.5e-6,
+        top=3e-6 + ~(lora == 0) * 4.7e-5,
+    )

@@ -1,0 +1,60 @@
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.preflight.engine_facts import steps_otherwise
+from grpo_doctor.series import Column, best, each, previous, where
+
+
+@check("CFG054", severity="info", confidence="low", run_types=("rl", "preference"))
+def learning_rate_too_low(
+    learning_rate: Column = any_of("settings.learning_rate", "learning_rate"),
+    lora: Column = any_of("settings.use_peft", "settings.lora_r", "settings.use_lora"),
+    declared: Column = any_of("settings.learning_rate", optional=True),
+    optimizer: Column = any_of("settings.optimizer", "settings.optim", optional=True),
+    *,
+    adapter_info: float = 2e-6,
+    adapter_warning: float = 5e-7,
+    full_info: float = 2e-7,
+    full_warning: float = 1e-7,
+    warmup_steps: int = 10,
+) -> Fires:
+    """The learning rate is so low that the policy hardly moves.
+
+    ## What it sees
+    LoRA at 2e-6 or less: info, at 5e-7 or less: warning; a recorded rate only once ten rows have not raised it.
+    Declared full fine-tuning at 2e-7 or less: info, at 1e-7 or less: warning. What does not say whether it trains an
+    adapter is skipped, and so is an optimizer whose steps are not Adam's.
+
+    ## Thresholds
+    - `adapter_info`: rate of LoRA up to which it is an info.
+    - `adapter_warning`: rate of LoRA up to which it is a warning.
+    - `full_info`: rate of full fine-tuning up to which it is an info.
+    - `full_warning`: rate of full fine-tuning up to which it is a warning.
+    - `warmup_steps`: rows without a rise after which a warm-up is over.
+
+    ## Why it matters
+    Adam moves each weight by about the learning rate per step. At 1e-7 a thousand steps move a weight by at most
+    1e-4, less than the resolution of bfloat16 for weights near 0.1, so that updates are lost to rounding.
+
+    ## Known false alarms
+    Very large models are trained at 1e-7 to 5e-7 with many steps. Preference training of the SimPO kind works at
+    3e-7.
+
+    ## Remedy
+    1e-6 for full fine-tuning, 1e-5 for LoRA.
+
+    ## Sources
+    huggingface/trl#2872; huggingface/trl PR 4207 (LoRA 1e-5, full 1e-6).
+    """
+    rate = best(learning_rate)
+    adam = (each(steps_otherwise, optimizer) == 0) & (rate > 0)
+    settled = (rate == previous(rate, warmup_steps)) | (rate == declared)
+    adapter = (lora > 0) & settled & (rate <= adapter_info)
+    full = (lora == 0) & (rate == declared) & (rate <= full_info)
+    return fires(
+        adam & (adapter | full),
+        "A learning rate of {rate:.2g} hardly moves {what}.",
+        hold=(1, 1),
+        warning=adam & ((adapter & (rate <= adapter_warning)) | (full & (rate <= full_warning))),
+        rate=rate,
+        what=where(adapter, "an adapter", "the policy"),
+        too_low=1,
+    )

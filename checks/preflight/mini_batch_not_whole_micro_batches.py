@@ -1,0 +1,48 @@
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.series import Column, is_any, where
+
+
+@check("CFG038", severity="error", confidence="high")
+def mini_batch_not_whole_micro_batches(
+    prompts: Column = any_of("settings.update_prompts"),
+    group_size: Column = any_of("settings.group_size"),
+    world: Column = any_of("settings.world_size"),
+    micro: Column = any_of("settings.micro_responses"),
+    refuses: Column = any_of("settings.refuses_uneven_micro_batch"),
+    launched: Column = any_of("settings.by_command"),
+    parallel: Column = any_of("settings.sequence_parallel", optional=True),
+    dynamic: Column = any_of("settings.dynamic_batch", optional=True),
+    strategy: Column = any_of("settings.strategy", optional=True),
+    megatron: Column = any_of("settings.megatron", "settings.hydra_config", optional=True),
+    apart: Column = any_of("settings.engine_nodes", optional=True),
+) -> Fires:
+    """The mini-batch per GPU is not divisible by the micro-batch size.
+
+    ## What it sees
+    A command of verl or SkyRL with FSDP: the mini-batch in responses, divided by the data-parallel ranks, that the
+    micro-batch per GPU does not divide, or that is less than one response.
+
+    ## Why it matters
+    Both assert it at the start, verl behind the loading of the model.
+
+    ## Known false alarms
+    None known. Megatron, dynamic batches and engines on machines of their own are left out.
+
+    ## Remedy
+    A divisor.
+
+    ## Sources
+    verl `workers/fsdp_workers.py` ("normalized ppo_mini_batch_size should be divisible by
+    ppo_micro_batch_size_per_gpu"); PRIME-RL/TTRL#43; SkyRL `train/utils/utils.py`, `validate_batch_sizes`.
+    """
+    ranks = world / where(parallel > 1, parallel, 1)
+    share = prompts * group_size / ranks
+    share = share - share % 1
+    plain = ~(dynamic == 1) & ~is_any(strategy, "megatron") & ~(megatron == megatron) & ~(apart > 0)
+    return fires(
+        ((share % micro != 0) | (share < 1)) & (launched == 1) & plain & (refuses == 1),
+        "The mini-batch per GPU ({share:.0f} responses) is not divisible by the micro-batch size ({micro:.0f}).",
+        hold=(1, 1),
+        share=share,
+        micro=micro,
+    )

@@ -1,0 +1,41 @@
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.series import Column, is_any, where
+
+
+@check("CFG012", severity="warning", explains=("KL003",))
+def reference_is_the_policy(
+    known: Column = any_of("settings.reference", "settings.sync_ref_model"),
+    reference: Column = any_of("settings.reference", optional=True),
+    sync: Column = any_of("settings.sync_ref_model", optional=True),
+    every: Column = any_of("settings.ref_model_sync_steps", optional=True),
+    beta: Column = any_of("kl_coef", "settings.beta", optional=True),
+) -> Fires:
+    """The KL term has no reference of its own: it compares the policy with itself.
+
+    ## What it sees
+    Declared settings, with a KL coefficient above 0: `reference` is "none", "policy", "self", "old" or "actor"; or
+    the reference is synchronised with the policy at every step.
+
+    ## Why it matters
+    The KL of a policy to itself is 0 and has no gradient. The coefficient then protects nothing, while the log
+    shows a reassuring 0.0000.
+
+    ## Known false alarms
+    Trainers that mean the initial model by "policy". The records are the better witness: KL003 for a KL of exactly
+    0, KL006 for a wrong reference.
+
+    ## Remedy
+    A frozen copy, or with LoRA the base model with the adapter disabled.
+
+    ## Sources
+    TRL `sync_ref_model` (every 512 steps by default).
+    """
+    itself = is_any(reference, "none", "policy", "self", "old", "actor")
+    chased = (sync == 1) & (every <= 1)
+    return fires(
+        (beta > 0) & (itself | chased),
+        "The KL coefficient is {beta:.3g}, but the reference {what}.",
+        hold=(1, 1),
+        beta=beta,
+        what=where(itself, "is the policy itself", "is synchronised with the policy at every step"),
+    )

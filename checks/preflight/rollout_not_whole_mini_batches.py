@@ -1,0 +1,46 @@
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.series import Column, isnan, where
+
+
+@check("CFG019", severity="info", confidence="high")
+def rollout_not_whole_mini_batches(
+    update: Column = any_of("settings.update_prompts", "settings.update_responses"),
+    prompts: Column = any_of("settings.rollout_prompts"),
+    responses: Column = any_of("settings.rollout_responses", optional=True),
+    in_prompts: Column = any_of("settings.update_prompts", optional=True),
+    refuses: Column = any_of("settings.refuses_uneven_mini_batch", optional=True),
+    drops: Column = any_of("settings.drops_uneven_rest", optional=True),
+) -> Fires:
+    """The rollout is not divisible by the mini-batch.
+
+    ## What it sees
+    Prompts, or responses, of a rollout that those of a mini-batch do not divide: info; a warning for slime, an error
+    for EasyR1 and SkyRL.
+
+    ## Why it matters
+    The last update rests on the rest alone and has the same step size. slime throws the rest away. EasyR1 and SkyRL
+    refuse to start.
+
+    ## Known false alarms
+    verl trains on; the uneven last update is rarely felt.
+
+    ## Remedy
+    A multiple.
+
+    ## Sources
+    EasyR1 `ray_trainer.py` (`rollout_batch_size % global_batch_size`); SkyRL `train/utils/utils.py`; slime
+    `ray/rollout.py` (`trim_len`).
+    """
+    by_response = isnan(in_prompts)
+    rollout = where(by_response, responses, prompts)
+    uneven = (rollout > update) & (rollout % update != 0)
+    return fires(
+        uneven,
+        "The rollout of {rollout:.0f} {what} is not divisible by the mini-batch of {update:.0f}.",
+        hold=(1, 1),
+        warning=uneven & (drops == 1),
+        error=uneven & (refuses == 1),
+        rollout=rollout,
+        what=where(by_response, "responses", "prompts"),
+        update=update,
+    )

@@ -1,0 +1,44 @@
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.series import Column, is_any
+
+
+@check("CFG037", severity="error", confidence="high")
+def rollout_not_whole_on_gpus(
+    responses: Column = any_of("settings.rollout_responses"),
+    world: Column = any_of("settings.world_size"),
+    refuses: Column = any_of("settings.refuses_uneven_rollout"),
+    launched: Column = any_of("settings.by_command"),
+    dynamic: Column = any_of("settings.dynamic_batch", optional=True),
+    strategy: Column = any_of("settings.strategy", optional=True),
+    megatron: Column = any_of("settings.megatron", "settings.hydra_config", optional=True),
+    apart: Column = any_of("settings.engine_nodes", optional=True),
+    own: Column = any_of("settings.own_rollout", optional=True),
+) -> Fires:
+    """The responses of a rollout cannot be shared out evenly to the GPUs.
+
+    ## What it sees
+    A command of verl with FSDP and without dynamic batches, or of EasyR1: prompts of a rollout x responses per prompt
+    that the GPUs do not divide.
+
+    ## Why it matters
+    verl asserts it before the first step: "real_train_batch_size must be divisible by minimal possible batch size".
+    EasyR1 ends at the first rollout: "only support equal chunk".
+
+    ## Known false alarms
+    None known. Megatron counts its data-parallel ranks and is left out, and so are engines on machines of their own and
+    forks whose agents roll out: a row of theirs is a turn.
+
+    ## Remedy
+    A multiple of the GPUs.
+
+    ## Sources
+    verl `utils/config.py`, `validate_config`; hiyouga/EasyR1#44.
+    """
+    plain = ~(dynamic == 1) & ~is_any(strategy, "megatron") & ~(megatron == megatron) & ~(apart > 0) & ~(own == 1)
+    return fires(
+        (responses % world != 0) & (launched == 1) & plain & (refuses == 1),
+        "The rollout of {responses:.0f} responses is not divisible by {world:.0f} GPUs.",
+        hold=(1, 1),
+        responses=responses,
+        world=world,
+    )

@@ -1,0 +1,60 @@
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.series import Column, baseline, is_any, words
+
+
+@check("CFG004", severity="info", explains=("DIV001",))
+def rollout_temperature_out_of_range(
+    temperature: Column,
+    grouped: Column = any_of("settings.group_baseline", optional=True),
+    framework: Column = any_of("settings.framework", optional=True),
+    actions: Column = any_of("settings.of_actions", optional=True),
+    *,
+    cold_below: float = 0.6,
+    hot_above: float = 1.5,
+    frozen_below: float = 0.5,
+    icy_below: float = 0.4,
+) -> Fires:
+    """Rollouts are sampled much colder or hotter than the policy that is trained.
+
+    ## What it sees
+    A sampling temperature below 0.6: info; below 0.4 or above 1.5: a warning (info in a script by hand, whose
+    `generate` may serve something else, and of a model whose tokens are actions); an error where it is lowered during
+    the run to below 0.5. Of greedy rollouts CFG014 tells.
+
+    ## Thresholds
+    - `cold_below`: sampling temperature below which it is an info.
+    - `hot_above`: sampling temperature above which it is a warning.
+    - `frozen_below`: sampling temperature below which lowering it during the run is an error.
+    - `icy_below`: sampling temperature below which it is a warning.
+
+    ## Why it matters
+    Cold sampling makes the responses of a group alike, so that their rewards tie; hot sampling writes noise that the
+    loss then treats as the policy's own. Either way the log-probabilities of the loss are not those of the sampler,
+    unless the same temperature is applied there.
+
+    ## Known false alarms
+    A high temperature against an instruct model with very low entropy can be deliberate; models of vision, language
+    and action are sampled at 1.6 and above in the recipes of SimpleVLA-RL, of verl and of VLA-RL.
+
+    ## Remedy
+    Temperature 1.0, and the same temperature in the loss.
+
+    ## Sources
+    TRL, verl and OpenRLHF defaults (1.0); beita6969/colab-grpo; grpo-dual (0.75).
+    """
+    far = ((temperature < icy_below) & ~((temperature == 0) & (grouped == 1))) | (temperature > hot_above)
+    lowered = (temperature < frozen_below) & (temperature < baseline(temperature, 1) - 0.05)
+    return fires(
+        ((temperature < cold_below) & ~((temperature == 0) & (grouped == 1))) | (temperature > hot_above),
+        "Rollouts are sampled at temperature {temperature:.2g}{before}.",
+        hold=(1, 1),
+        warning=far & ~is_any(framework, "hand-written trainer") & ~(actions == 1),
+        error=lowered,
+        temperature=temperature,
+        start=baseline(temperature, 1),
+        before=words(_before, temperature, baseline(temperature, 1)),
+    )
+
+
+def _before(now: float, start: float) -> str:
+    return f" (at the start {start:.2g})" if now != start else ""

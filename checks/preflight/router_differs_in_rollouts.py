@@ -1,0 +1,55 @@
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.preflight.engine_facts import is_mixture, is_on
+from grpo_doctor.series import Column, each, is_any, isnan
+
+
+@check("CFG048", severity="info", confidence="medium")
+def router_differs_in_rollouts(
+    model: Column = any_of("settings.model"),
+    apart: Column = any_of("settings.rollout_engine_apart"),
+    choice: Column = any_of("settings.rollout_engine_optional", optional=True),
+    vllm: Column = any_of("settings.use_vllm", optional=True),
+    replay: Column = any_of("settings.routing_replay", optional=True),
+    level: Column = any_of("settings.importance_sampling_level", optional=True),
+    loss: Column = any_of("settings.loss_type", optional=True),
+    estimator: Column = any_of("settings.adv_estimator", "settings.algorithm", optional=True),
+    correction: Column = any_of("settings.importance_correction", optional=True),
+    updates: Column = any_of("settings.updates_per_rollout", optional=True),
+    lag: Column = any_of("settings.async_level", optional=True),
+    corrects: Column = any_of("settings.corrects_mismatch", "settings.handles_staleness", optional=True),
+) -> Fires:
+    """The policy is a mixture of experts, and engine and trainer may choose different experts for the same token.
+
+    ## What it sees
+    A model whose name is that of a mixture of experts (`30B-A3B`, Mixtral, gpt-oss, DeepSeek-V3, ...), a rollout
+    engine apart from the trainer, no routing replay, and token-level ratios. A warning where rollouts are
+    reused for several updates or are asynchronous, and no correction of the ratio is declared either.
+
+    ## Why it matters
+    Small numerical differences between engine and trainer change which experts are chosen. The probability of a token
+    then differs by large factors, and token-level ratios clip or amplify the wrong tokens. Runs drift, then collapse.
+
+    ## Known false alarms
+    Runs with one update per rollout, a small learning rate and few steps often end well. A model whose name only
+    looks like that of a mixture. A router that is frozen.
+
+    ## Remedy
+    Routing replay (R2 or R3), sequence-level ratios (GSPO), or an importance-sampling correction of the mismatch.
+
+    ## Sources
+    arXiv 2510.11370 (R3); arXiv 2510.23027; arXiv 2507.18071 (GSPO); NVIDIA/Megatron-LM#4168 (3 of 3 baseline runs
+    collapsed).
+    """
+    mixture = (each(is_mixture, model) > 0) & (apart == 1) & (~(choice == 1) | (vllm == 1))
+    sequence = is_any(level, "sequence", "sequence_token") | is_any(loss, "gspo", "gspo_token", "gspo-token")
+    sequence = sequence | is_any(estimator, "gspo", "GSPO")
+    bare = mixture & ~(each(is_on, replay) > 0) & ~sequence
+    return fires(
+        bare,
+        "A mixture of experts is trained on token-level ratios without routing replay.",
+        hold=(1, 1),
+        warning=bare
+        & ((updates > 1) | (lag > 0))
+        & ~(each(is_on, correction) > 0)
+        & ~((corrects == 1) & isnan(correction)),
+    )

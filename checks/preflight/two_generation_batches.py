@@ -1,0 +1,34 @@
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.series import Column, isnan
+
+
+@check("CFG032", severity="error", confidence="high")
+def two_generation_batches(
+    batch: Column = any_of("settings.generation_batch_size"),
+    steps: Column = any_of("settings.steps_per_generation"),
+    refuses: Column = any_of("settings.refuses_two_generation_batches"),
+) -> Fires:
+    """The generation batch is set twice, by its size and by its steps.
+
+    ## What it sees
+    TRL with both `generation_batch_size` and `steps_per_generation`.
+
+    ## Why it matters
+    `GRPOConfig` refuses the pair, for one follows from the other.
+
+    ## Known false alarms
+    None known since TRL 0.18.
+
+    ## Remedy
+    One of the two.
+
+    ## Sources
+    TRL `GRPOConfig.__post_init__`: "can not be both configured at the same time".
+    """
+    return fires(
+        ~isnan(batch) & ~isnan(steps) & (refuses == 1),
+        "generation_batch_size {batch:.0f} and steps_per_generation {steps:.0f} are both set; TRL refuses the pair.",
+        hold=(1, 1),
+        batch=batch,
+        steps=steps,
+    )

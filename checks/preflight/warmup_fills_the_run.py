@@ -1,0 +1,43 @@
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.series import Column, fmin, where
+
+
+@check("CFG051", severity="warning", confidence="high", run_types=("rl", "preference"))
+def warmup_fills_the_run(
+    known: Column = any_of("settings.warmup_ratio", "settings.warmup_steps"),
+    ratio: Column = any_of("settings.warmup_ratio", optional=True),
+    steps: Column = any_of("settings.warmup_steps", optional=True),
+    total: Column = any_of("settings.max_steps", optional=True),
+    *,
+    longest: float = 0.5,
+    least_steps: int = 20,
+) -> Fires:
+    """The learning rate rises during most of the run.
+
+    ## What it sees
+    A warm-up ratio of 0.5 or more, or warm-up steps of at least half of all steps, where both are declared.
+
+    ## Thresholds
+    - `longest`: share of all steps from which a warm-up is too long.
+    - `least_steps`: steps in total from which warm-up steps are compared with them.
+
+    ## Why it matters
+    The declared learning rate is reached late or never. The run looks stable and learns a fraction of what it could;
+    a ratio of 0.95 is mostly a decay or a beta in the wrong field.
+
+    ## Known false alarms
+    Short test runs with a handful of steps.
+
+    ## Remedy
+    A warm-up of 0 to 10 % of all steps.
+
+    ## Sources
+    PrimeIntellect-ai/prime-rl#968; PeterGriffinJin/Search-R1#28 (`lr_warmup_steps_ratio=0.95`).
+    """
+    share = where((steps > 0) & (total >= least_steps), steps / total, ratio)
+    return fires(
+        (known == known) & (share >= longest) & (share < 1e6),
+        "The learning rate rises during {share:.0%} of the run.",
+        hold=(1, 1),
+        share=fmin(share, 1.0),
+    )

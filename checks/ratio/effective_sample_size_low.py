@@ -1,0 +1,46 @@
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.series import Column, began, recent_mean
+
+
+@check("RAT009", severity="warning", confidence="high", explains=("GRD002", "REW009", "STL001"), explains_from="error")
+def effective_sample_size_low(
+    effective_sample_share: Column,
+    step: Column,
+    *,
+    low: float = 0.1,
+    none: float = 0.02,
+) -> Fires:
+    """The importance weights concentrate on a few samples: the effective sample size is close to 0.
+
+    ## What it sees
+    The effective sample size of the importance weights, (sum w)^2 / sum w^2, as a share of the batch: mean of the last
+    5 rows below 10 % a **warning**, below 2 % an **error**.
+
+    ## Thresholds
+    - `low`: share of the batch, 0 to 1: the gradient is as noisy as with a tenth of the responses.
+    - `none`: share of the batch, 0 to 1: of 256 responses five carry the gradient.
+
+    ## Why it matters
+    The variance of an importance-weighted gradient grows as one under this share. Near 0 a handful of tokens or
+    responses decides each update, whatever the batch size says.
+
+    ## Known false alarms
+    Weights of whole sequences fall to a few percent sooner than those of tokens do.
+
+    ## Remedy
+    Sample again more often. Truncate the weights at 2, or reject tokens outside 0.5 to 2; then repair what makes
+    trainer and rollout engine differ.
+
+    ## Sources
+    Kish's effective sample size; verl 0.9.1, `rollout_corr/rollout_is_eff_sample_size` (weights truncated at its
+    threshold).
+    """
+    now = recent_mean(effective_sample_share)
+    under = now < low
+    return fires(
+        under,
+        "The effective sample size is {now:.1%} of the batch: a few samples carry each update.",
+        error=now < none,
+        onset=began(under, effective_sample_share < low, step),
+        now=now,
+    )

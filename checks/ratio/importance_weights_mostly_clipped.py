@@ -1,0 +1,46 @@
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.series import Column, began, recent_mean
+
+
+@check("RAT010", severity="warning", confidence="high")
+def importance_weights_mostly_clipped(
+    weight_clip_fraction: Column,
+    step: Column,
+    *,
+    many: float = 0.3,
+    most: float = 0.7,
+) -> Fires:
+    """Truncation or rejection of importance weights takes away much of the batch.
+
+    ## What it sees
+    The share of tokens (or responses) whose importance weight of trainer to rollout engine was truncated or masked,
+    mean of the last 5 rows: above 30 % a **warning**, above 70 % an **error**.
+
+    ## Thresholds
+    - `many`: share of tokens, 0 to 1: a correction is meant for rare outliers.
+    - `most`: share of tokens, 0 to 1, from which what trains is a small and biased part of the batch.
+
+    ## Why it matters
+    What is masked does not train, and what is truncated trains with the wrong weight. The tokens that are left are
+    those on which nothing has changed.
+
+    ## Known false alarms
+    Rejection of whole responses by their product of ratios, which long responses seldom pass.
+
+    ## Remedy
+    Repair the mismatch first: the same precision on both sides, fresh weights in the engine. Only then widen the
+    bounds.
+
+    ## Sources
+    verl 0.9.1 `rollout_corr/rollout_rs_masked_fraction`; slime `tis_clipfrac`; open-instruct `val/rho_clipfrac`;
+    prime-rl `is_masked`; AReaL `rs_filtered_fraction`.
+    """
+    now = recent_mean(weight_clip_fraction)
+    over = now > many
+    return fires(
+        over,
+        "The importance weights of {now:.0%} of the tokens are truncated or masked.",
+        error=now > most,
+        onset=began(over, weight_clip_fraction > many, step),
+        now=now,
+    )

@@ -1,0 +1,91 @@
+import math
+from typing import Any
+
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.series import Column, baseline, latest, moving_mean, noise, previous, row, seen, where, words
+
+
+@check(
+    "REC005",
+    severity="warning",
+    confidence="medium",
+    explains=("REW009", "GRD002"),
+    invalidates=("curves across step {onset}: they are of two states",),
+)
+def jump_at_restart(
+    step: Column,
+    events: Column,
+    reward_mean: Column = None,
+    entropy_mean: Column = None,
+    kl: Column = None,
+    response_length_mean: Column = None,
+    grad_norm: Column = None,
+    *,
+    rows: int = 5,
+    sigmas: float = 5.0,
+    least: float = 0.25,
+) -> Fires:
+    """A metric jumps where the run was resumed, so that something was not restored.
+
+    ## What it sees
+    At a restart of the step counter that does not begin at the first step again: the mean of the 5 rows after against
+    that of the 5 rows before, of reward, entropy, KL, response length and gradient norm. It fires where one differs by
+    5 standard errors of its noise and by a quarter of the larger of the two; a reward only where it falls, a gradient
+    norm only where it rises.
+
+    ## Thresholds
+    - `rows`: rows before and after that are compared.
+    - `sigmas`: standard errors that the jump must exceed: five metrics are compared.
+    - `least`: share of the larger value, 0 to 1, that the jump must reach.
+
+    ## Why it matters
+    A resumed run continues where it stopped. A jump shows what was lost: optimizer moments (gradient norm and reward),
+    the reference model (KL to 0), sampling settings (entropy and length), the position in the data (reward).
+
+    ## Known false alarms
+    A run that is resumed with other settings on purpose.
+
+    ## Remedy
+    Compare the settings that both starts print. Restore optimizer, scheduler, reference, random state and data position
+    together with the weights.
+
+    ## Sources
+    NVIDIA-NeMo/RL#3171 (a resume that silently began with fresh optimizers); huggingface/open-r1#450 (reward and
+    completion length that do not continue after a resume); areal-project/AReaL#1388.
+    """
+    restarted = (seen(events, "restart") > 0) & (step > baseline(step, 1) + 1)
+    here = row(step) - latest(where(restarted, row(step), math.nan)) == rows - 1
+    found = []
+    for name, column, sign in (
+        ("the reward", reward_mean, -1),
+        ("the entropy", entropy_mean, 0),
+        ("the KL", kl, 0),
+        ("the response length", response_length_mean, 0),
+        ("the gradient norm", grad_norm, 1),
+    ):
+        after = moving_mean(column, rows)
+        before = latest(where(restarted, previous(after), math.nan))
+        usual = latest(where(restarted, previous(noise(column)), math.nan))
+        jump = after - before
+        size = abs(jump) if sign == 0 else sign * jump
+        larger = where(abs(after) > abs(before), abs(after), abs(before))
+        jumps = here & (size > sigmas * math.sqrt(2 / rows) * usual) & (size > least * larger)
+        found.append((name, jumps, before, after))
+    any_jump = found[0][1] | found[1][1] | found[2][1] | found[3][1] | found[4][1]
+    names = tuple(name for name, *_ in found)
+    values = [value for _, *of in found for value in of]
+    return fires(
+        any_jump,
+        "At the restart at step {at:.0f} {what}.",
+        hold=(1, 1),
+        clear=10**9,
+        onset=latest(where(restarted, step, math.nan)),
+        at=latest(where(restarted, step, math.nan)),
+        what=words(lambda *given: _what(names, given), *values),
+    )
+
+
+def _what(names: tuple[str, ...], values: tuple[Any, ...]) -> str:
+    triples = [values[i : i + 3] for i in range(0, len(values), 3)]
+    changes = [f"{n} went from {a:.3g} to {b:.3g}" for n, (jumps, a, b) in zip(names, triples, strict=True) if jumps]
+    return ", and ".join(changes)

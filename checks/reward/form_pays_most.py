@@ -1,0 +1,79 @@
+import math
+
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.series import Column, baseline, isnan, row, where, words
+
+
+@check("REW018", kind="remark", severity="info", confidence="medium")
+def form_pays_most(
+    reward_mean: Column,
+    reward_meant: Column,
+    step: Column,
+    reward_gained: Column,
+    reward_fallen: Column,
+    reward_first: Column,
+    reward_now: Column,
+    meant_gained: Column,
+    meant_first: Column,
+    meant_now: Column,
+    meant_shown: Column,
+    meant_settled: Column,
+    reward_settled: Column,
+    *,
+    rewards: int = 40,
+    share: float = 0.5,
+    since_share: float = 0.2,
+) -> Fires:
+    """Most of the gain in reward is form, although correctness has gained too.
+
+    ## What it sees
+    From the 40th reward on, where the reward has gained and has not fallen: the components that are not named after
+    form have gained, the reward no longer rises, and even with their noise their gain is below half of the reward's. Or
+    they have not risen since some step (`series.trend`), and the reward rose for another fifth of the run. Where they
+    have not gained at all, REW003 reports it.
+
+    ## Thresholds
+    - `rewards`: rewards before which nothing is reported.
+    - `share`: share of the gain, 0 to 1, that correctness must bring.
+    - `since_share`: share of the run, 0 to 1, for which the reward rose after correctness had stopped.
+
+    ## Why it matters
+    A policy follows the larger gradient. While form pays more, the reward curve rises without the skill, and form may
+    be bought at the expense of correctness.
+
+    ## Known false alarms
+    Components that are logged without their weight: the gain of correctness then counts with the weight 1.
+
+    ## Remedy
+    Reward correctness before format: give form a weight of 0.1 or less, and 0 once nearly every response has it.
+
+    ## Sources
+    rldoctor 0.2, scenario `format_domination`; rlprobe 0.1, pathology `format_gaming`.
+    """
+    rose = reward_gained & ~reward_fallen & meant_gained & (row(reward_mean) >= rewards)
+    gain, meant = reward_now - reward_first, meant_now - meant_first
+    little = (meant + meant_shown < share * gain) & (reward_settled == reward_settled)
+    until = where(isnan(reward_settled), step, reward_settled)
+    alone = until - meant_settled > since_share * (step - baseline(step, 1))
+    return fires(
+        rose & (little | alone),
+        "{what}.",
+        hold=(1, 1),
+        clear=1,
+        onset=where(little, math.nan, meant_settled),
+        what=words(_what, little, reward_first, reward_now, meant_first, meant_now, meant_settled, until),
+        gain=gain,
+        meant=meant,
+    )
+
+
+def _what(little: bool, first: float, now: float, m_first: float, m_now: float, since: float, until: float) -> str:
+    if little:
+        return (
+            f"The reward rose from {first:.3g} to {now:.3g}, mostly by form: components other than form rose from "
+            f"{m_first:.3g} to {m_now:.3g}"
+        )
+    return (
+        f"Only form raised the reward from step {since:.0f} to step {until:.0f}: the other components have not risen "
+        f"since, and are {m_now:.3g}"
+    )

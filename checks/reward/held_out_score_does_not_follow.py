@@ -1,0 +1,109 @@
+import math
+
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.series import Column, baseline, best, fmax, fmin, lowest, recent_mean, total, where
+
+
+@check(
+    "REW017",
+    kind="outcome",
+    severity="warning",
+    confidence="medium",
+    invalidates=("the training reward as a measure of the skill since step {onset}",),
+)
+def held_out_score_does_not_follow(
+    eval_score: Column,
+    eval_first: Column,
+    eval_now: Column,
+    eval_shown: Column,
+    eval_fallen: Column,
+    eval_solved: Column,
+    training: Column = any_of("success_rate", "reward_mean", optional=True),
+    success_rate: Column = None,
+    success_gained: Column = None,
+    success_fallen: Column = None,
+    success_first: Column = None,
+    success_now: Column = None,
+    reward_meant: Column = None,
+    meant_gained: Column = None,
+    meant_unit: Column = None,
+    meant_first: Column = None,
+    meant_now: Column = None,
+    reward_mean: Column = None,
+    reward_min: Column = None,
+    reward_max: Column = None,
+    reward_gained: Column = None,
+    reward_fallen: Column = None,
+    reward_unit: Column = None,
+    reward_first: Column = None,
+    reward_now: Column = None,
+    reward_since: Column = None,
+    *,
+    evaluations: int = 8,
+    followed: float = 0.5,
+    least_gain: float = 0.1,
+    top: float = 0.95,
+) -> Fires:
+    """The training reward rises and the held-out score does not follow.
+
+    ## What it sees
+    At least eight held-out scores within 0 and 1, and a training measure that has gained 0.1 of its scale: the success
+    rate, else the reward components that are not named after form, else the reward (as a share of the range of single
+    rewards where it is not within 0 and 1). The gain counts from the first evaluation. It fires where the held-out gain
+    is below half of the training gain even at the upper end of its interval, and the held-out score has room for half
+    of it below 0.95. A held-out score that has fallen is REW015.
+
+    ## Thresholds
+    - `evaluations`: held-out scores from which their noise is known.
+    - `followed`: share of the training gain, 0 to 1, that the held-out score must have followed.
+    - `least_gain`: gain of the training measure, as a share of its scale, below which the two are not compared.
+    - `top`: held-out score, 0 to 1, above which there is no room left to follow.
+
+    ## Why it matters
+    A run is trained for prompts that it has not been trained on. A reward that rises alone shows memorised prompts or a
+    reward function that pays for something else, and the curve looks like success.
+
+    ## Known false alarms
+    A held-out set of another skill, kept to watch for forgetting. A score that follows late: the next evaluations show
+    it.
+
+    ## Remedy
+    Read ten high-reward responses. Score held-out prompts of the training distribution with the training reward
+    function: if that reward rises, the evaluation differs; if it does not, train on more prompts and fewer epochs.
+
+    ## Sources
+    arXiv 2210.10760 (over-optimisation of a proxy reward). rldoctor 0.2, scenario `length_hacking`: the training reward
+    rises by 0.62 and the held-out score by 0.03.
+    """
+    by_success, by_meant = success_gained & ~success_fallen, meant_gained & meant_unit
+    span = where(reward_unit, 1.0, best(reward_max) - lowest(reward_min))
+
+    def chosen(success: Column, meant: Column, reward: Column) -> Column:
+        return where(by_success, success, where(by_meant, meant, reward / span))
+
+    now = chosen(success_now, meant_now, reward_now)
+    level = chosen(recent_mean(success_rate), recent_mean(reward_meant), recent_mean(reward_mean))
+    at_first = baseline(where(eval_score == eval_score, level, math.nan), 1)
+    first = fmax(chosen(success_first, meant_first, reward_first), at_first)
+    gain = now - first
+    held_first = fmin(eval_first, baseline(eval_score, 1))
+    possible = eval_now - held_first + eval_shown
+    n = total(eval_score == eval_score)
+    scale = (best(eval_score) <= 1) & (lowest(eval_score) >= 0)
+    rose = by_success | ((by_meant | reward_gained) & ~reward_fallen)
+    room = ~eval_solved & (held_first + followed * gain <= top)
+    return fires(
+        rose & scale & room & ~eval_fallen & (n >= evaluations) & (gain >= least_gain) & (possible < followed * gain),
+        "The {measure} rose from {first:.3g} to {now:.3g}, and the held-out score did not follow: {held_first:.3g} at "
+        "the start, {held:.3g} now, in {n} evaluations that would show a gain of {shown:.2g}.",
+        hold=(1, 1),
+        clear=1,
+        onset=reward_since,
+        measure=where(by_success, "success rate", where(by_meant, "reward for what is meant", "reward")),
+        first=where(by_success | by_meant, first, first * span),
+        now=where(by_success | by_meant, now, now * span),
+        held_first=held_first,
+        held=eval_now,
+        n=n,
+        shown=eval_shown,
+    )

@@ -1,0 +1,57 @@
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.series import Column, baseline, total
+
+
+@check("STL009", kind="remark", severity="info", confidence="medium")
+def no_gain_since(
+    step: Column,
+    reward_mean: Column,
+    reward_settled: Column,
+    reward_now: Column,
+    reward_shown: Column,
+    reward_fallen: Column,
+    *,
+    rewards: int = 40,
+    share: float = 0.6,
+) -> Fires:
+    """The reward rose early and has not risen for most of the run.
+
+    ## What it sees
+    From the 40th reward on: the reward has gained, has neither fallen nor reached its top, and its plateau
+    (`series.trend`: the second half of it is not above the first, and no window in it is below the last quarter of the
+    run) covers 60 % of the steps.
+
+    ## Thresholds
+    - `rewards`: rewards before which a plateau is not distinguished from a slow gain.
+    - `share`: share of the steps, 0 to 1, that the plateau covers: with less, the run has learnt for as long as not.
+
+    ## Why it matters
+    What came after this step cost as much as what came before it and brought no reward. The checkpoint to keep is the
+    one from there, unless a held-out score says otherwise.
+
+    ## Known false alarms
+    A gain smaller than the noise shows. A policy whose held-out score or whose length still improves at the same
+    reward.
+
+    ## Remedy
+    Stop at this step, or change what limits the run: prompts that are solved some of the time (10 to 90 %), a larger
+    upper clip bound, a learning rate that has not decayed to 0.
+
+    ## Sources
+    arXiv 2505.22617 (73 % of the entropy and 76 % of the gain are spent in the first 200 of 2400 steps).
+    """
+    begun = baseline(step, 1)
+    part = (step - reward_settled) / (step - begun)
+    known = total(reward_mean == reward_mean)
+    return fires(
+        (known >= rewards) & (part >= share) & ~reward_fallen,
+        "The reward has not risen since step {since:.0f}, for {part:.0%} of the run: {now:.3g}, and changes below "
+        "{shown:.2g} are within noise.",
+        hold=(1, 1),
+        clear=1,
+        onset=reward_settled,
+        since=reward_settled,
+        part=part,
+        now=reward_now,
+        shown=reward_shown,
+    )

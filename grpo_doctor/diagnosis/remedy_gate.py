@@ -1,0 +1,52 @@
+"""Which remedies contradict what a run declares or what its log shows, and why: these are withheld."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..run import figure
+from .check import Finding
+
+
+class Declared(NamedTuple):
+    """A remedy that makes no sense at some values of a setting that the run declares under one of these names."""
+
+    remedy: str
+    names: tuple[str, ...]
+    senseless: Callable[[float], bool]
+    because: str
+
+
+_COEFFICIENT = ("entropy_coef", "entropy_coeff")
+DECLARED = (
+    Declared("drop-entropy-bonus", _COEFFICIENT, lambda x: x == 0, "the entropy coefficient is 0 already"),
+    Declared("prove-entropy-sign", _COEFFICIENT, lambda x: x == 0, "the entropy coefficient is 0"),
+    Declared("lower-kl-coefficient", ("kl_coef", "beta"), lambda x: x == 0, "the KL coefficient is 0 already"),
+    Declared("temperature-one", ("temperature",), lambda x: x == 1, "the temperature is 1 already"),
+    Declared("raise-group-size", ("group_size", "num_generations"), lambda x: x >= 8, "the group size is {value:g}"),
+    Declared("clip-higher", ("num_iterations",), lambda x: x == 1, "one update per rollout clips nothing"),
+    Declared("fewer-updates-per-rollout", ("num_iterations",), lambda x: x == 1, "there is one update per rollout"),
+    Declared("skip-exploding-updates", ("max_grad_norm", "grad_clip"), lambda x: x < 0.2, "the clip is at {value:g}"),
+    Declared("lower-learning-rate", ("learning_rate",), lambda x: x < 1e-7, "the learning rate is {value:g} already"),
+    Declared("raise-learning-rate", ("learning_rate",), lambda x: x > 1e-4, "the learning rate is {value:g} already"),
+)
+CONSTANT = ("filter-dead-groups", "raise-group-size", "temperature-one", "match-difficulty", "lower-learning-rate")
+"""Remedies that wait where the reward is constant: until the reward function is proven they change nothing."""
+BACK = "roll-back"
+
+
+def senseless(settings: Mapping[str, Any], findings: Sequence[Finding], first: float) -> Iterator[tuple[str, str]]:
+    """Remedies that make no sense for this run, each with the reason; ``first`` is the first step of its log."""
+    for gate in DECLARED:
+        value = next((settings[name] for name in gate.names if isinstance(settings.get(name), int | float)), None)
+        if value is not None and gate.senseless(figure(value)):
+            yield gate.remedy, gate.because.format(value=value)
+    if any(finding.evidence.get("constant") for finding in findings):
+        yield from ((remedy, "the reward is constant: check the reward function first") for remedy in CONSTANT)
+    low = any(finding.evidence.get("too_low") for finding in findings)
+    direction = "lower-learning-rate" if low else "raise-learning-rate"
+    yield direction, f"the learning rate is {'too low' if low else 'not too low'}"
+    suffered = [finding.onset_step for finding in findings if finding.kind == "outcome"]
+    if suffered and max(suffered) <= first:
+        yield BACK, "the run was like this from its first step: no earlier checkpoint is better"

@@ -1,0 +1,318 @@
+"""Frameworks as data: one TOML file a framework says how it is recognised, what its keys mean, and how it behaves.
+
+A setting has one name, that of ``vocabulary.toml``, whatever a framework calls it. A name with a leading underscore is
+intermediate: it is read, used by ``[[when]]`` of the same file, and dropped.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from ...readers import ReadError
+
+FOLDER = Path(__file__).parent
+VOCABULARY = FOLDER.parent / "vocabulary.toml"
+
+
+class FrameworkError(ReadError):
+    """A framework's file is wrong; the message names the file, the line and what to change."""
+
+
+class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A pattern of the commands and calls that start the framework.
+
+    Attributes:
+        weight: 10 where nothing else is called so; below 2 where other programs are called so too.
+    """
+
+    pattern: str
+    weight: float
+
+    def matches(self, program: str) -> bool:
+        """Whether a command or call is so called."""
+        return re.search(self.pattern, program) is not None
+
+
+class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a configuration of the framework has: programs, and keys with their weights."""
+
+    programs: tuple[Program, ...] = ()
+    keys: dict[str, float] = {}
+
+
+class Removal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The version that took a key away, and what to write instead."""
+
+    since: str
+    instead: str = ""
+
+
+class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What follows from a setting: it is there, has a value (``is``), has another (``is_not``), or came by ``key``.
+
+    ``set`` gives other settings a value, ``take`` the value of an intermediate one, ``rename`` moves one to another
+    name, ``drop`` removes them.
+    """
+
+    setting: str
+    equals: Any = msgspec.field(name="is", default=None)
+    differs: Any = msgspec.field(name="is_not", default=None)
+    key: str = ""
+    set: dict[str, bool | int | float | str] = {}
+    take: dict[str, str] = {}
+    rename: dict[str, str] = {}
+    drop: tuple[str, ...] = ()
+
+
+class Forks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How what others build on a framework is told from it: modules, sections and keys that are its own.
+
+    Attributes:
+        episodes: keys of the group in forks whose agents play several turns.
+    """
+
+    modules: tuple[str, ...] = ()
+    sections: tuple[str, ...] = ()
+    episodes: tuple[str, ...] = ()
+
+
+class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How a framework behaves where frameworks differ; rules ask for these as settings too.
+
+    Attributes:
+        rollout_engine_apart: an engine with weights of its own writes the responses.
+        rollout_engine_optional: it does so only where the configuration switches it on.
+        refuses_group_of_one: a group of one response is an error at the start.
+        batch_is_per_device: batches count responses per device and are accumulated, as in transformers.
+        batch_rounded_to_groups: a batch that is not a multiple of the group is raised to one.
+        batch_is_of_whole_groups: the batch counts responses and must be a multiple of the group.
+        checks_eval_batch: an evaluation batch that is not a multiple of the group is an error.
+        refuses_two_generation_batches: the generation batch cannot be set by size and by steps.
+        refuses_larger_mini_batch: a mini-batch that is larger than the rollout is an error.
+        refuses_uneven_mini_batch: a rollout that is not a multiple of the mini-batch is an error.
+        drops_uneven_rest: what remains of such a rollout is dropped.
+        refuses_uneven_micro_batch: a mini-batch per GPU that is not a multiple of the micro-batch is an error.
+        refuses_uneven_rollout: a rollout that is not a multiple of the GPUs is an error.
+        engine_shares_gpus: the rollout engine takes the trainer's GPUs.
+        colocated_engines_fill_gpus: colocated engines must take exactly the trainer's GPUs.
+        prompt_within_response_limit: the response limit is that of prompt and response together.
+        model_length_is_of_training: the context length is that of a training sample.
+        cispo_bound_is_weight: CISPO caps the weight at the clip bound itself, not at one more.
+        corrects_mismatch: the ratio of trainer to engine is corrected for unless switched off.
+        handles_staleness: the loss corrects for the policy that wrote the responses.
+        composed_by_hydra: a document is completed by others, so an absent key has no default.
+        only_rl: no other kind of training is configured with these keys.
+        supervised_unless_said: without an algorithm the training is supervised.
+        grouped_unless_said: without an estimator the baseline is the group's.
+        full_unless_said: all weights are trained unless an adapter is named.
+        adapter_unless_said: LoRA is trained unless the tuner is named.
+        one_process_unless_said: one process trains.
+        learns_from_pairs: it trains on preference pairs or reward labels, not on rollouts.
+        refuses_kto_batch_of_one: KTO with one example per device is an error.
+        beside_the_weights: a file that lies beside a model's weights; it says how responses are drawn.
+    """
+
+    rollout_engine_apart: bool = False
+    rollout_engine_optional: bool = False
+    refuses_group_of_one: bool = False
+    batch_is_per_device: bool = False
+    batch_rounded_to_groups: bool = False
+    batch_is_of_whole_groups: bool = False
+    checks_eval_batch: bool = False
+    refuses_two_generation_batches: bool = False
+    refuses_larger_mini_batch: bool = False
+    refuses_uneven_mini_batch: bool = False
+    drops_uneven_rest: bool = False
+    refuses_uneven_micro_batch: bool = False
+    refuses_uneven_rollout: bool = False
+    engine_shares_gpus: bool = False
+    colocated_engines_fill_gpus: bool = False
+    prompt_within_response_limit: bool = False
+    model_length_is_of_training: bool = False
+    cispo_bound_is_weight: bool = False
+    corrects_mismatch: bool = False
+    handles_staleness: bool = False
+    composed_by_hydra: bool = False
+    only_rl: bool = False
+    supervised_unless_said: bool = False
+    grouped_unless_said: bool = False
+    full_unless_said: bool = False
+    adapter_unless_said: bool = False
+    one_process_unless_said: bool = False
+    learns_from_pairs: bool = False
+    refuses_kto_batch_of_one: bool = False
+    beside_the_weights: bool = False
+
+
+class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One framework.
+
+    Attributes:
+        name, version: as its users write them; the version is the one that the tables follow, empty for a snapshot.
+        source: where the facts were read.
+        package: the package that a requirement pins, where keys are known by version.
+        modules: Python modules that its configuration classes come from.
+        launchers: commands that it installs.
+        extends: the framework whose settings it has too.
+        base: whether it is only there to be extended.
+        keys: ``flat`` where keys are recognised by their last part, as those of a dataclass are.
+        trained_section: the section of the trained policy, where pipelines that only evaluate have all but that.
+        settings: setting to the framework's keys; the first that a configuration has counts.
+        defaults: setting to the value of an absent key.
+        largest_defaults: setting to the largest value that an absent key has in any version, where it changed.
+        fields: every key that the trainer's configuration takes or took; empty where no list was made.
+        removed: keys that the version no longer takes.
+        added: version to the keys that it took first.
+        renamed: keys that mean the same under another name today.
+        documents: names of the files of one run that lie together, and the section of each.
+    """
+
+    name: str
+    source: str
+    keys: Literal["flat", "nested"]
+    version: str = ""
+    package: str = ""
+    modules: tuple[str, ...] = ()
+    launchers: tuple[str, ...] = ()
+    extends: str = ""
+    base: bool = False
+    trained_section: str = ""
+    evidence: Evidence = Evidence()
+    capabilities: Capabilities = Capabilities()
+    settings: dict[str, tuple[str, ...]] = {}
+    defaults: dict[str, bool | int | float | str] = {}
+    largest_defaults: dict[str, int | float] = {}
+    fields: frozenset[str] = frozenset()
+    removed: dict[str, Removal] = {}
+    added: dict[str, tuple[str, ...]] = {}
+    renamed: dict[str, str] = {}
+    when: tuple[When, ...] = ()
+    forks: Forks = Forks()
+    documents: dict[str, str] = {}
+
+    @property
+    def flat(self) -> bool:
+        """Whether keys are recognised by their last part."""
+        return self.keys == "flat"
+
+    @property
+    def label(self) -> str:
+        """Name and version as one."""
+        return f"{self.name} {self.version}".strip()
+
+    def added_in(self, key: str) -> str:
+        """The version that first took a key; empty where it is not known."""
+        return next((version for version, keys in self.added.items() if key in keys), "")
+
+    def starts(self, program: str, least: float = 2.0) -> bool:
+        """Whether a command or call is its own, by a pattern of at least this weight."""
+        return any(p.weight >= least and p.matches(program) for p in self.evidence.programs)
+
+
+HAND_WRITTEN = Framework(
+    name="hand-written trainer",
+    source="names that trainers usually give their settings",
+    keys="flat",
+    settings={"mask_without_eos": ("code.mask_without_eos",)},
+)
+"""What no framework recognises: keys are told by the names that trainers usually give them."""
+
+
+def load(folder: Path) -> list[Framework]:
+    """The frameworks of a folder, by name; those that are only extended are left out. Raises `FrameworkError`."""
+    known = vocabulary()
+    found = {}
+    for path in sorted(folder.glob("*.toml")):
+        framework = _read(path, known)
+        if framework.name in found:
+            raise _wrong(path, framework.name, f"another file has the name {framework.name!r}; choose another")
+        found[framework.name] = (path, framework)
+    return [_extended(path, f, found) for path, f in found.values() if not f.base]
+
+
+@cache
+def frameworks() -> tuple[Framework, ...]:
+    """The frameworks that the package knows."""
+    return tuple(load(FOLDER))
+
+
+@cache
+def vocabulary() -> Mapping[str, str]:
+    """Every setting that a framework's file may name, and what it means."""
+    return tomllib.loads(VOCABULARY.read_text(encoding="utf-8"))
+
+
+@cache
+def known_fields() -> frozenset[str]:
+    """Every field of a configuration class that is known."""
+    return frozenset().union(*(f.fields for f in frameworks()))
+
+
+def modules() -> frozenset[str]:
+    """The Python modules that configuration classes of frameworks come from."""
+    return frozenset(name for f in frameworks() for name in f.modules)
+
+
+@cache
+def documents() -> Mapping[str, str]:
+    """Names of the files of one run that lie together, and the section of each."""
+    return {stem: section for f in frameworks() for stem, section in f.documents.items()}
+
+
+def launchers() -> tuple[str, ...]:
+    """The commands that frameworks install."""
+    return tuple(name for f in frameworks() for name in f.launchers)
+
+
+def _read(path: Path, known: Mapping[str, str]) -> Framework:
+    text = path.read_text(encoding="utf-8")
+    try:
+        framework = msgspec.convert(tomllib.loads(text), Framework, strict=True)
+    except tomllib.TOMLDecodeError as error:
+        raise FrameworkError(f"{path}: not TOML: {error}") from None
+    except msgspec.ValidationError as error:
+        at = re.findall(r"[\w\-]+", str(error).rpartition("`$")[2])
+        named = re.findall(r"`([\w\-]+)`", str(error)) if "unknown field" in str(error) else at[-1:]
+        raise _wrong(path, named[0] if named else "", str(error)) from None
+    for name in (*framework.settings, *framework.defaults, *framework.largest_defaults):
+        if not name.startswith("_") and name not in known:
+            near = _nearest(name, known)
+            raise _wrong(path, name, f"{name!r} is not a setting of {VOCABULARY.name}{near}; use its name or add it")
+    for program in framework.evidence.programs:
+        try:
+            re.compile(program.pattern)
+        except re.error as error:
+            raise _wrong(path, program.pattern, f"{program.pattern!r} is not a regular expression: {error}") from None
+    return framework
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, known, 1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def _wrong(path: Path, word: str, why: str) -> FrameworkError:
+    """The error of a file, with the first line that has the word."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    line = next((number for number, text in enumerate(lines, 1) if word and word in text), 1)
+    return FrameworkError(f"{path}:{line}: {why}")
+
+
+def _extended(path: Path, framework: Framework, found: Mapping[str, tuple[Path, Framework]]) -> Framework:
+    """A framework with the settings of the one that it extends, and its fields where it lists some itself."""
+    if not framework.extends:
+        return framework
+    if framework.extends not in found:
+        raise _wrong(path, "extends", f"no file has the name {framework.extends!r}; use one of {', '.join(found)}")
+    base = _extended(*found[framework.extends], found)
+    fields = framework.fields | base.fields if framework.fields else framework.fields
+    return msgspec.structs.replace(framework, settings=base.settings | framework.settings, fields=fields)

@@ -1,0 +1,78 @@
+"""The framework that a launch is written for, by a score of evidence: what it calls, and the keys that it has."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .custom_names import usual
+from .frameworks import HAND_WRITTEN, Framework, frameworks, modules
+from .launch import Entry, Launch
+
+LEAST = 1.5
+"""Score from which a framework is recognised."""
+UNSUPPORTED = 1.5
+"""Weight of a program of which none of the framework's keys is passed; two keys of another framework outweigh it."""
+SWEPT = ("group_size", "learning_rate")
+"""Settings by which flags of the author's own are told."""
+
+
+class Clue(NamedTuple):
+    """One piece of evidence, with what it speaks for."""
+
+    of: str
+    weight: float
+    words: str
+
+
+def recognise(launch: Launch) -> tuple[Framework, list[Clue]]:
+    """The framework with the highest score, and the evidence for every framework that has some."""
+    passed = launch.entries[: launch.firm]
+    heads = {".".join(e.key.split(".")[:n]) for e in passed for n in (1, 2, 3)}
+    lasts = {e.key.rsplit(".", 1)[-1] for e in passed}
+    script = launch.program.startswith("script") or _of_another_class(launch)
+    clues: list[Clue] = []
+    best, score = HAND_WRITTEN, 0.0
+    for framework in frameworks():
+        if launch.program and framework.capabilities.beside_the_weights:
+            continue
+        keys = _keys(framework, heads, lasts)
+        program = _program(framework, launch, bool(keys))
+        found = [*([] if script and program is None else keys), *([program] if program else [])]
+        total = sum(clue.weight for clue in found)
+        clues += found
+        if total >= LEAST and total > score:
+            best, score = framework, total
+    return best, clues
+
+
+def _keys(framework: Framework, heads: set[str], lasts: set[str]) -> list[Clue]:
+    had = {key: w for key, w in framework.evidence.keys.items() if key in heads or (framework.flat and key in lasts)}
+    return [Clue(framework.name, weight, f"key {key}") for key, weight in had.items()]
+
+
+def _of_another_class(launch: Launch) -> bool:
+    """Whether a call has a class's name but not its fields, and nothing imports the class from its framework."""
+    name, _, imports = launch.program.partition(" ")
+    own = [f for f in frameworks() if f.fields and f.starts(name)]
+    if not name.endswith("Config") or not own or modules() & set(imports.split()):
+        return False
+    passed = [e.key for e in launch.entries if "." not in e.key and e.line]
+    known = [key for key in passed if any(key in f.fields for f in own)]
+    return len(passed) - len(known) >= max(len(known), 1)
+
+
+def _program(framework: Framework, launch: Launch, supported: bool) -> Clue | None:
+    """The clue of what is started; weak where nothing is passed as the framework takes it, none with own flags."""
+    weights = [p.weight for p in framework.evidence.programs if launch.program and p.matches(launch.program)]
+    if not weights or _of_another_class(launch):
+        return None
+    strange = not framework.flat and not supported
+    if strange and _own_flags(launch.entries[: launch.firm]):
+        return None
+    return Clue(framework.name, min(max(weights), UNSUPPORTED) if strange else max(weights), "the program")
+
+
+def _own_flags(passed: list[Entry]) -> bool:
+    """Whether a command passes flags of the author's own, and nothing as a nested framework is told it."""
+    index = {entry.key: entry for entry in passed}
+    return not any("." in key for key in index) and any(usual(key, index) in SWEPT for key in index)

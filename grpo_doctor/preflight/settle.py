@@ -1,0 +1,260 @@
+"""What follows from several settings of one configuration: adapter, processes, forks, whether a group is needed."""
+
+from __future__ import annotations
+
+import re
+
+from .configuration import Configuration
+from .estimators import needs_group
+from .frameworks import HAND_WRITTEN, Forks, When
+from .launch import PER_PROMPT, Entry, Launch
+
+END_OF_TURN = re.compile(r"<\|(?:im_end|eot_id|end|eot|END_OF_TURN_TOKEN|turn_end)\|>|<end_of_turn>|<turn\|>")
+"""Tokens with which chat templates close a turn."""
+_FULL = ("full_finetune", "full_finetuning", "full_ft", "full_tuning", "no_lora", "no_peft", "disable_lora")
+"""Switches by which all weights are trained."""
+_ROLLS_OUT = re.compile(
+    r"agent|env|rollout|episode|turn|trajector|replica|game|world|simul|search|retriev|tree|generat|harbor|bench"
+)
+"""Words in the keys of a section that may give a fork a rollout of another size than its framework's batch."""
+_OF_SHELL = re.compile(r"env\.[A-Z_]+")
+"""Variables of the shell that a command is started with, which are no section of its settings."""
+_OF_ACTIONS = re.compile(r"(?i)(?<![a-z])(?:open|simple)?vla(?![a-z])")
+"""Names of models and programs whose tokens are the actions of a robot."""
+_MODULE = re.compile(r"\s-m\s+(\w+(?:\.\w+)+)")
+
+
+def settle(launch: Launch, found: Configuration) -> None:
+    """What follows from several keys: adapter, processes, counts of rewards, whether a group is needed."""
+    settings = found.settings
+    _end_of_turn(found)
+    _of_module(launch, found)
+    _of_fork(launch, found)
+    _follow(found)
+    _adapter(launch, found)
+    _worked_out_twice(launch, found)
+    if (world := _processes(launch, found)) is not None:
+        settings["world_size"] = world
+    targets = settings.pop("adapter_targets", None)
+    torn = [word for word in targets if str(word).endswith(",")] if isinstance(targets, list) else []
+    if torn:
+        settings["torn_targets"], found.lines["torn_targets"] = " ".join(torn), found.lines.get("adapter_targets", 0)
+    for name in ("reward_functions", "reward_weights"):
+        value = settings.pop(name, None)
+        if isinstance(value, list):
+            settings[f"{name}_count"] = len(value)
+            found.lines.setdefault(f"{name}_count", found.lines.get(name, 0))
+    if found.run_type == "rl" and not found.framework.capabilities.beside_the_weights:
+        _of_the_run(launch, found)
+    if found.run_type == "preference":
+        _of_preference(launch, found)
+    if "use_kl_loss" in found.assumed and found.stated("kl_coef"):
+        settings["kl_loss_by_default"] = True
+    for name, value in list(settings.items()):
+        if isinstance(value, list):
+            del settings[name]
+
+
+def _of_the_run(launch: Launch, found: Configuration) -> None:
+    """What rules ask of a whole run: its framework, how it is started, whether its baseline is a group's."""
+    settings, can = found.settings, found.framework.capabilities
+    settings["framework"] = found.framework.name
+    settings["by_command"] = bool(launch.program)
+    of_class = found.framework.flat and bool(found.framework.fields)
+    if of_class and launch.program and not found.framework.starts(launch.program):
+        settings["own_program"] = True
+    if _OF_ACTIONS.search(f"{launch.program} {settings.get('model', '')}"):
+        settings["of_actions"] = True
+    if can.rollout_engine_apart:
+        settings.setdefault("rollout_engine", "the framework's own")
+    if (grouped := _group_baseline(launch, found)) is not None:
+        settings["group_baseline"] = grouped
+
+
+_METHOD = re.compile(r"(?i)(?<![a-z])(simpo|orpo|kto|cpo|ipo|dpo|reward|rm)(?:(?![a-z])|(?=config|trainer))")
+"""Ways of preference training in the name of a program, a class or a file."""
+
+
+def _of_preference(launch: Launch, found: Configuration) -> None:
+    """The method, and its beta and loss under names of their own: they mean another thing than in RL."""
+    settings = found.settings
+    settings["framework"] = found.framework.name
+    told = (str(settings.get("algorithm", "")), launch.program, *(e.key for e in launch.entries), launch.title)
+    method = next((named[1].lower() for text in told if (named := _METHOD.search(text))), "")
+    if method:
+        settings["algorithm"] = "rm" if method == "reward" else method
+    for name, there in (("dpo_beta", "kl_coef"), ("preference_loss", "loss_type")):
+        of_pairs = there == "loss_type" or "beta" in found.keys.get("kl_coef", "")
+        if name not in settings and there in settings and of_pairs:
+            _move(found, there, name)
+            del settings[there]
+
+
+def _group_baseline(launch: Launch, found: Configuration) -> bool | None:
+    """Whether the baseline is that of a group; None where it is not known."""
+    settings = found.settings
+    if "teacher" in settings:
+        return False
+    grouped = needs_group(settings.get("adv_estimator"))
+    if "adv_estimator" not in settings and "adv_estimator" not in found.unresolved:
+        algorithm = str(settings.get("algorithm", "grpo")).lower()
+        unless_said = found.framework.capabilities.grouped_unless_said
+        grouped = True if unless_said and algorithm in ("grpo", "gspo", "dapo") else None
+    if "own_group" in settings:
+        return None  # whose rollouts may make groups of other responses
+    critic = any(e.key.startswith("critic.") for e in launch.entries)
+    return False if grouped is None and critic else grouped
+
+
+def _end_of_turn(found: Configuration) -> None:
+    """The token with which a chat template closes a turn, where it never writes the tokenizer's EOS."""
+    template, eos = found.settings.pop("chat_template", None), found.settings.get("eos_token")
+    if not isinstance(template, str) or not isinstance(eos, str) or eos in template or "eos_token" in template:
+        return
+    ends = set(END_OF_TURN.findall(template))
+    if len(ends) == 1:
+        found.settings["turn_ends_with"] = ends.pop()
+        found.lines["turn_ends_with"] = found.lines.get("chat_template", 1)
+
+
+def _worked_out_twice(launch: Launch, found: Configuration) -> None:
+    """What the trainer filled in itself: its live arguments, and a document that logged them, hold both of a pair."""
+    batch, steps = found.number("generation_batch_size"), found.number("steps_per_generation")
+    device = found.number("per_device_train_batch_size")
+    written = launch.program and launch.line
+    if batch and steps and device and not written and batch % (device * steps) == 0:
+        del found.settings["steps_per_generation"]
+
+
+def _follow(found: Configuration) -> None:
+    """What follows from settings as the framework's file says; intermediate settings are dropped."""
+    for rule in found.framework.when:
+        if not _holds(rule, found):
+            continue
+        found.settings |= rule.set
+        for name, there in rule.take.items():
+            if there in found.settings:
+                _move(found, there, name)
+        for there, name in rule.rename.items():
+            if there in found.settings:
+                _move(found, there, name)
+                found.settings.pop(there)
+        for name in rule.drop:
+            found.settings.pop(name, None)
+    for name in [name for name in found.settings if name.startswith("_")]:
+        del found.settings[name]
+
+
+def _holds(rule: When, found: Configuration) -> bool:
+    """Whether the condition of a rule holds; a value that is not worked out decides nothing but ``is_not``."""
+    value = found.settings.get(rule.setting)
+    if rule.differs is not None:
+        return bool(value != rule.differs)
+    if rule.key:
+        return value is not None and found.keys.get(rule.setting, "").endswith(rule.key)
+    return value is not None if rule.equals is None else bool(value == rule.equals)
+
+
+def _move(found: Configuration, there: str, name: str) -> None:
+    """Gives a setting the value, the key and the line of another."""
+    found.settings[name] = found.settings[there]
+    for table in (found.keys, found.lines):
+        if there in table:
+            table[name] = table[there]  # type: ignore[assignment]
+
+
+def _of_module(launch: Launch, found: Configuration) -> None:
+    """A group of 1 that only a module beside a script says is not taken for the script's own."""
+    settings = found.settings
+    script = found.framework is HAND_WRITTEN and launch.program.startswith("script")
+    if script and settings.get("group_size") == 1 and "group_size" not in found.lines:
+        found.unresolved["group_size"] = f"{found.keys['group_size']} = 1 in a module beside it"
+        del settings["group_size"]
+
+
+def _of_fork(launch: Launch, found: Configuration) -> None:
+    """What a fork that rolls out itself leaves unknown: a row of its batch is a turn, and their number is not known."""
+    settings, forks = found.settings, found.framework.forks
+    own = _fork(launch, forks) if forks.sections else ""
+    of_episodes = found.keys.get("group_size") in forks.episodes
+    if own or of_episodes:
+        settings["own_rollout"] = True
+        for name in ("update_prompts", "micro_responses"):
+            settings.pop(name, None)
+    if own and settings.get("group_size") == 1 and not of_episodes:
+        settings["own_group"] = True
+        theirs = (e for e in launch.entries if e.key.split(".", 1)[0] in own.split(", "))
+        said = next((e for e in theirs if _tells_the_group(e)), None)
+        if said is not None:
+            settings["group_size"] = said.value
+            found.keys["group_size"], found.lines["group_size"] = said.key, said.line
+            found.assumed.pop("group_size", None)
+        elif found.assumed.pop("group_size", None) is not None:
+            found.unresolved["group_size"] = f"n = 1 beside the fork's own {own}"
+            del settings["group_size"]
+
+
+def _tells_the_group(entry: Entry) -> bool:
+    return isinstance(entry.value, int) and PER_PROMPT.fullmatch(entry.key.rsplit(".", 1)[-1]) is not None
+
+
+def _fork(launch: Launch, forks: Forks) -> str:
+    """The module of another package that a command starts, or the top-level sections that it passes, that the
+    framework does not have, and that speak of a rollout; one of a judge or a logger leaves its arithmetic as it is."""
+    modules = _MODULE.findall(launch.program)  # of which the last is the trainer, those before start it
+    if modules and not modules[-1].startswith(forks.modules):
+        return str(modules[-1])
+    said = (entry.key for entry in launch.entries if entry.line and "." in entry.key and _ROLLS_OUT.search(entry.key))
+    own = {key.split(".", 1)[0] for key in said if not _OF_SHELL.fullmatch(key)} - set(forks.sections)
+    return ", ".join(sorted(own)[:3]) if launch.program else ""
+
+
+def _adapter(launch: Launch, found: Configuration) -> None:
+    settings = found.settings
+    tuner = settings.pop("tuner", None)
+    if found.framework.capabilities.adapter_unless_said and tuner is None and "tuner" not in found.unresolved:
+        tuner = "lora"
+    peft = settings.get("use_peft")
+    rank = found.number("lora_r")
+    absent = any(e.key == "lora.absent" for e in launch.entries)
+    if any(e.key in _FULL and e.value is True and e.line for e in launch.entries):
+        settings["use_peft"] = False
+    elif isinstance(tuner, str):
+        settings["use_peft"] = tuner.lower() in ("lora", "qlora", "adalora", "dora")
+    elif isinstance(peft, bool):
+        pass
+    elif rank is not None:
+        settings["use_peft"] = rank > 0
+    elif absent or (found.framework.capabilities.full_unless_said and launch.complete and not launch.notes):
+        settings["use_peft"] = False
+    elif isinstance(peft, str):
+        del settings["use_peft"]
+    if settings.get("use_peft") is False:
+        settings.pop("lora_r", None)
+        settings.pop("lora_dropout", None)
+
+
+def _processes(launch: Launch, found: Configuration) -> int | None:
+    """How many processes train: as said, or one where a script is started alone."""
+    settings = found.settings
+    devices = settings.pop("devices", None)
+    stated, nodes = found.number("processes"), found.number("nodes") or 1
+    if not launch.program and found.framework.fields and found.keys.get("processes") == "num_processes":
+        stated = None  # a document of the trainer does not start its processes
+    settings.pop("processes", None)
+    if (world := found.number("world_size")) is not None and "world_size" not in found.assumed:
+        return int(world)
+    if stated is not None and "nodes" not in found.unresolved:
+        together = found.keys.get("processes") == "num_processes"
+        return int(stated if together else stated * nodes)
+    if {"processes", "nodes", "devices_per_node"} & found.unresolved.keys():
+        settings.pop("world_size", None)
+        return None
+    if (per_node := found.number("devices_per_node")) is not None:
+        return int(per_node * nodes)
+    if found.framework.capabilities.one_process_unless_said:
+        several = isinstance(devices, str) and "," in devices
+        if several:
+            settings.pop("world_size", None)
+        return None if several else 1
+    return None

@@ -1,0 +1,202 @@
+"""A second reading of the lines that a program prints again and again, against which the first one is held.
+
+It asks for structure alone. Lines of one shape are a template; of all templates the one that says most of a training
+is the main one, and a number in it that counts up begins its rows. Where it has none, a headline counts that moves on
+with nearly every row, or that encloses several lines, which are averaged. Templates that recur as often as the rows
+join them. Lines whose words vary are generated text: without a counter they give no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..aliases import resolve
+from .repeated_lines import Shape, backs, is_step
+
+_WEIGHTS = {
+    **dict.fromkeys(("reward_mean", "reward_margin"), 6.0),
+    **dict.fromkeys(("kl", "kl_sequence"), 4.0),
+    **dict.fromkeys(("success_rate", "chosen_reward"), 3.0),
+    **dict.fromkeys(("loss", "policy_loss"), 2.5),
+    **dict.fromkeys(("entropy_mean", "advantage_mean", "advantage_std", "reward_std", "clip_fraction"), 2.0),
+    **dict.fromkeys(("grad_norm", "learning_rate", "response_length_mean", "value_loss", "ratio_mean"), 1.0),
+}
+"""How much a field says of a training."""
+_ALIKE = 0.6
+"""Share of their names from which two templates are one with optional fields."""
+_LEAST = 2.0
+"""What a template must say of a training at least."""
+_FALLS = 0.1
+"""Share of the moves of a counter that may go back, where runs begin anew."""
+_ADVANCES = 0.8
+"""Share of the rows with which a headline moves on that counts them."""
+_MOST = 40
+"""Templates that are looked at, the most frequent first."""
+
+
+class Table:
+    """Lines, or rows made of lines: their names, a row of numbers for each, their place, line and process."""
+
+    def __init__(
+        self, names: list[str], values: np.ndarray, order: np.ndarray, lines: np.ndarray, origins: np.ndarray
+    ) -> None:
+        self.names, self.values, self.order, self.lines, self.origins = names, values, order, lines, origins
+        self.counter: str | None = None
+        self.evaluates = self.varied = False
+
+    @classmethod
+    def of(cls, shape: Shape) -> Table:
+        """The lines of a shape, and the name in it that counts them."""
+        names = list(dict.fromkeys(name for name in shape.names if name))
+        values = shape.table()[:, [shape.names.index(name) for name in names]]
+        table = cls(names, values, *(np.array(of) for of in (shape.order, shape.lines, shape.origins)))
+        table.evaluates, table.varied = shape.evaluates(), shape.varied
+        counts = (shape.names[place] for place in shape.counters() if shape.names[place])
+        table.counter = next((name for name in counts if _counts(table.column(name))), None)
+        return table
+
+    def column(self, name: str) -> np.ndarray:
+        return np.asarray(self.values[:, self.names.index(name)])
+
+    @property
+    def weight(self) -> float:
+        """How much its names say of a training."""
+        fields = {alias.field for name in self.names for alias in resolve(name)[:1]}
+        return sum(_WEIGHTS.get(field, 0.0) for field in fields)
+
+    @property
+    def score(self) -> float:
+        """How surely it is the template of the rows."""
+        trust = 1.0 if self.counter is not None else 0.35
+        return self.weight * trust * (0.25 + 0.75 * min(len(self.order), 6) / 6)
+
+    def absorb(self, other: Table) -> bool:
+        """Takes the lines of a template that differs by optional fields; whether it is one."""
+        shared = len(set(self.names) & set(other.names))
+        names = list(dict.fromkeys((*self.names, *other.names)))
+        alike = shared >= _ALIKE * len(names) or (shared > 1 and shared == len(other.names))
+        if not alike or self.counter != other.counter or self.evaluates != other.evaluates:
+            return False
+        parts = []
+        for table in (self, other):
+            parts.append(np.full((len(table.order), len(names)), np.nan))
+            parts[-1][:, [names.index(name) for name in table.names]] = table.values
+        order = np.concatenate((self.order, other.order))
+        at = np.argsort(order, kind="stable")
+        self.names, self.values, self.order = names, np.concatenate(parts)[at], order[at]
+        self.lines = np.concatenate((self.lines, other.lines))[at]
+        self.origins = np.concatenate((self.origins, other.origins))[at]
+        return True
+
+    def grouped(self, groups: np.ndarray) -> Table:
+        """The lines of each group as one row of their means, where its first line is."""
+        sorts = np.argsort(groups, kind="stable")
+        begins = np.flatnonzero(np.diff(groups[sorts], prepend=-1))
+        known = ~np.isnan(self.values[sorts])
+        sums = np.add.reduceat(np.where(known, self.values[sorts], 0.0), begins)
+        with np.errstate(all="ignore"):
+            means = sums / np.add.reduceat(known.astype(float), begins)
+        first = sorts[begins]
+        at = np.argsort(self.order[first])
+        first = first[at]
+        return Table(self.names, means[at], self.order[first], self.lines[first], self.origins[first])
+
+
+def _counts(values: np.ndarray) -> bool:
+    """Whether numbers are whole and move, and go back only where runs begin anew."""
+    moves = np.diff(values)
+    if not (values == np.floor(values)).all():
+        return False
+    return len(values) == 1 or bool((moves > 0).any() and backs(values) <= max(_FALLS * len(moves), 1))
+
+
+def _templates(shapes: Sequence[Shape]) -> list[Table]:
+    found: list[Table] = []
+    for table in sorted(map(Table.of, shapes), key=lambda t: (-len(t.order), -len(t.names))):
+        if not any(other.absorb(table) for other in found):
+            found.append(table)
+        if len(found) >= _MOST:
+            break
+    return found
+
+
+def mine(shapes: Sequence[Shape], heads: Sequence[Shape]) -> tuple[Table, np.ndarray] | None:
+    """The rows of the template that says most of a training, and the step of each, NaN where nothing counts them.
+
+    Args:
+        shapes: shapes with metrics.
+        heads: lines without a metric that name a step.
+    """
+    templates = _templates(shapes)
+    able = [t for t in templates if t.weight >= _LEAST and not t.evaluates]
+    main = max(able, key=lambda t: t.score, default=None)
+    if main is None:
+        return None
+    if main.counter is not None:
+        rows = main.grouped(_turns(main.column(main.counter), main.origins))
+        steps = rows.column(main.counter)
+    else:
+        found = _counted(main, [*(t for t in templates if t is not main and t.counter), *map(Table.of, heads)])
+        if found is None and main.varied:
+            return None
+        rows, steps = found or (main, np.full(len(main.order), np.nan))
+    for other in templates:
+        if other is not main and not other.varied and not any(map(is_step, {*other.names} - {other.counter})):
+            _join(rows, other)
+    return rows, steps
+
+
+def _turns(keys: np.ndarray, origins: np.ndarray) -> np.ndarray:
+    """A number for each turn of a counter: lines of one process that follow each other with the same count."""
+    out = np.zeros(len(keys), np.int64)
+    turn = 0
+    for origin in np.unique(origins):
+        own = np.flatnonzero(origins == origin)
+        out[own] = turn + np.cumsum(np.diff(keys[own], prepend=np.nan) != 0)
+        turn = int(out[own].max()) + 1
+    return out
+
+
+def _counted(main: Table, others: Sequence[Table]) -> tuple[Table, np.ndarray] | None:
+    """The rows of a template that does not count itself, by another that moves on with them or encloses them."""
+    best: tuple[tuple[float, ...], Table, np.ndarray] | None = None
+    first, last = main.order[0], main.order[-1]
+    for other in others:
+        if other.counter is None or other.evaluates:
+            continue
+        marks = other.grouped(_turns(other.column(other.counter), other.origins))
+        if len(marks.order) < 2 <= len(main.order) or marks.order[0] > last or marks.order[-1] < first:
+            continue
+        place = np.searchsorted(marks.order, main.order, side="right")
+        below = int((main.order < marks.order[0]).sum()) > int((main.order > marks.order[-1]).sum())
+        place = np.minimum(place, len(marks.order) - 1) if below else np.maximum(place - 1, 0)
+        advances = float((np.diff(place) > 0).mean()) if len(place) > 1 else 1.0
+        inside = int(((marks.order >= first) & (marks.order <= last)).sum())
+        covered = len(set(place.tolist())) / max(inside, 1)
+        each = advances >= _ADVANCES
+        if not each and (covered < _ALIKE or inside < 2):
+            continue
+        rank = (float(each), float(other.column(other.counter).max() >= inside), covered, advances)
+        if best is None or rank > best[0]:
+            steps = marks.column(other.counter)[place]
+            rows = main if each else main.grouped(place)
+            best = rank, rows, steps if each else marks.column(other.counter)[np.unique(place)]
+    return None if best is None else (best[1], best[2])
+
+
+def _join(rows: Table, other: Table) -> None:
+    """Puts the means of another template's numbers into the rows, before whose line or behind it they are printed."""
+    below = other.order[0] < rows.order[0] and other.order[-1] < rows.order[-1]
+    place = np.searchsorted(rows.order, other.order, side="right") - (not below)
+    inside = (place >= 0) & (place < len(rows.order))
+    for name in other.names:
+        if name not in rows.names and name != other.counter and inside.any():
+            values = other.column(name)
+            known = inside & ~np.isnan(values)
+            with np.errstate(all="ignore"):
+                column = np.bincount(place[known], values[known], len(rows.order)) / np.bincount(
+                    place[known], minlength=len(rows.order)
+                )
+            rows.names, rows.values = [*rows.names, name], np.column_stack((rows.values, column))

@@ -1,0 +1,132 @@
+"""Checks what a reader made of a log: pace of the steps, range of the metrics, series left out, a second reading."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ..run import Reading, Run
+from .input import NotRead
+from .row_kinds import LIMITS, SHARES
+
+_BETTER = 0.1
+"""Share of the steps by which the pace of the second reading must be steadier to be taken."""
+_ALIKE = 0.1
+"""Difference of two rewards, as a share of their range, up to which two readings say the same of it."""
+_NAMED = 3
+_PAYS = frozenset("reward_mean success_rate valid_rate reward_components eval_score".split())
+"""Fields that a policy earns: where one of them is read, no other series need be the reward."""
+_REWARD = re.compile(
+    r"(?<![a-z])(?:r|rew|rewards?|rwd|scores?|returns?|acc|accuracy|correct(?:ness)?|success|pass(?:ed)?|wins?|solved?"
+    r"|total|f1|em)(?![a-z])",
+    re.IGNORECASE,
+)
+"""Words of a series that may be a reward."""
+_SURELY = re.compile(r"rew|rwd", re.IGNORECASE)
+_NO_REWARD = re.compile(
+    r"token_?acc|runtime|per_second|time|step|token|memory|elapsed|epoch|length|lr$|pid|seed|std$|norm|count|num_",
+    re.IGNORECASE,
+)
+
+
+def pace(steps: np.ndarray) -> float | None:
+    """The share of the moves of a counter that are its most frequent one, without those back to where it began; None
+    where there are fewer than two."""
+    moves = np.diff(steps)
+    moves = moves[(moves >= 0) | (steps[1:] > steps[:1] + 1)]
+    if len(moves) < 2:
+        return None
+    return float(np.unique(moves, return_counts=True)[1].max() / len(moves))
+
+
+def steadiness(runs: Sequence[Run]) -> float:
+    """The pace of some runs together, by their rows; 0 where nothing was read."""
+    rows = sum(map(len, runs))
+    return sum(len(run) * (pace(run.steps) or 0.5) for run in runs) / rows if rows else 0.0
+
+
+def chosen(first: list[Run], second: list[Run]) -> list[Run]:
+    """The steadier of two readings of one console, with what the other one read.
+
+    The first one is kept unless the second counts more evenly and reads a reward where the first does. Where they
+    differ in how the reward went, the verdict rests on the choice, and the runs say so.
+    """
+    counts = [len(run) for run in first], [len(run) for run in second]
+    if counts[0] == counts[1] and all(np.array_equal(a.steps, b.steps) for a, b in zip(first, second, strict=True)):
+        return marked(first, "lines", "two readings of its lines agree", counts[1])
+    steadier = steadiness(second) > steadiness(first) + _BETTER and _columns(second) >= _columns(first)
+    runs, others = (second, first) if steadier else (first, second)
+    why = "its steps count more evenly" if steadier else "its steps count at least as evenly"
+    marked(runs, "templates" if steadier else "lines", why, [len(run) for run in others])
+    if counts[0] == counts[1]:
+        return runs
+    decides = not _same_reward(runs, others)
+    counted = f"{_counted(runs)} against {_counted(others)}"
+    for run in runs:
+        assert run.reading is not None
+        run.reading.decides = decides
+        run.notes.append(NotRead(f"two readings of its lines differ: {counted}; the first is used: {why}"))
+    return runs
+
+
+def marked(runs: list[Run], way: str, why: str, others: Sequence[int]) -> list[Run]:
+    """Runs with how they were read."""
+    for run in runs:
+        run.reading = Reading(way=way, why=why, rows=len(run), other_rows=sum(others))
+    return runs
+
+
+def _counted(runs: Sequence[Run]) -> str:
+    rows = sum(map(len, runs))
+    words = f"{rows} row{'s' * (rows != 1)}"
+    return f"{words} in {len(runs)} runs" if len(runs) > 1 else words
+
+
+def _columns(runs: Sequence[Run]) -> set[str]:
+    """The fields of which training has values, but for those of a clock."""
+    return {name for run in runs for name in run.columns} - {"epoch"}
+
+
+def _same_reward(runs: Sequence[Run], others: Sequence[Run]) -> bool:
+    """Whether two readings begin and end at the same reward."""
+    ends = []
+    for read in (runs, others):
+        rewards = [run.columns["reward_mean"] for run in read if "reward_mean" in run.columns]
+        values = np.concatenate(rewards) if rewards else np.empty(0)
+        values = values[np.isfinite(values)]
+        if len(values) < 2:
+            return False
+        part = max(len(values) // 5, 1)
+        ends.append((values[:part].mean(), values[-part:].mean(), np.ptp(values)))
+    (first, last, width), (other_first, other_last, other_width) = ends
+    near = _ALIKE * max(width, other_width)
+    return bool(abs(first - other_first) <= near and abs(last - other_last) <= near)
+
+
+def checked(run: Run) -> Run:
+    """A run with what speaks for and against how it was read."""
+    if run.reading is None:
+        run.reading = Reading(way=run.format, why="its format is known", rows=len(run))
+    run.reading.pace = pace(run.steps)
+    run.reading.out_of_range = [name for name in LIMITS if name in run.columns and _outside(run.columns[name], name)]
+    run.reading.unused = candidates(run.unread, len(run))
+    if _PAYS.isdisjoint(run.columns) and run.run_type not in ("preference", "evaluation") and run.reading.unused:
+        run.notes.insert(0, NotRead(run.reading.not_recognised))
+    elif run.run_type == "none" and not run.notes:
+        run.notes.append("no line of it holds a number that recurs under a name")
+    return run
+
+
+def _outside(column: np.ndarray, name: str) -> bool:
+    low, high = LIMITS[name] if name not in SHARES else (-1e-6, 1 + 1e-6)
+    known = column[np.isfinite(column)]
+    return bool(len(known) and (known.min() < low or known.max() > high))
+
+
+def candidates(unread: Mapping[str, int], rows: int) -> dict[str, int]:
+    """Series that are not read and may be a reward: named like one, with about as many values as rows, best first."""
+    able = [name for name, n in unread.items() if n > 1 and _REWARD.search(name) and not _NO_REWARD.search(name)]
+    ranked = sorted(able, key=lambda name: (abs(unread[name] - rows), not _SURELY.search(name), len(name)))
+    return {name: unread[name] for name in ranked[:_NAMED]}

@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .ends import TRACE, ended, ends
+
+
+@pytest.mark.parametrize(("rows", "severity"), [(7, "info"), (8, "warning")])
+def test_a_traceback_is_the_end_with_the_exception(tmp_path: Path, rows: int, severity: str) -> None:
+    message = f"The run ended after step {rows}: a traceback (line {rows + 1}): KeyError: 'answer'."
+    assert ends(ended(tmp_path, f"{TRACE}KeyError: 'answer'\n", rows)) == [("END004", severity, message)]
+
+
+@pytest.mark.parametrize("line", ["ray.exceptions.ActorDiedError: gone", "asyncio.exceptions.TimeoutError: no answer"])
+def test_the_death_of_a_worker_and_a_time_out_are_exceptions(tmp_path: Path, line: str) -> None:
+    assert [code for code, *_ in ends(ended(tmp_path, f"{line}\n"))] == ["END004"]

@@ -1,0 +1,25 @@
+from typing import Any
+
+import pytest
+
+from grpo_doctor.testing import find, run_check
+
+
+def test_message() -> None:
+    found = find("CFG033", {"prompts_per_update": 2}, loss="0")
+    assert (found.severity, found.message) == (
+        "info",
+        "Each update uses 2 prompts.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "severity"),
+    [
+        ({"prompts_per_update": 8}, None),
+        ({"prompts_per_update": 7.5}, "info"),
+    ],
+)
+def test_boundary(settings: dict[str, Any], severity: str | None) -> None:
+    found = run_check("CFG033", settings, loss="0")
+    assert (found.severity if found else None) == severity

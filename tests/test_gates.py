@@ -1,0 +1,100 @@
+"""What is said to be why can be why, and what is advised fits the run: over real logs, a sample of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.diagnosis.check import Finding
+from grpo_doctor.diagnosis.remedy_gate import CONSTANT, senseless
+from grpo_doctor.diagnosis.verdict import BLUR, SLACK, same_in_other_words
+from tests.corpus_path import needs_corpus
+from tests.test_windows import sampled
+
+
+def finding(code: str, onset: int = 1, **evidence: Any) -> Finding:
+    return Finding(
+        code=code,
+        name=code,
+        kind="outcome",
+        severity="error",
+        confidence="medium",
+        onset_step=onset,
+        detected_step=onset,
+        last_step=100,
+        message=f"{code} it is.",
+        evidence=evidence,
+        columns=["reward_mean"],
+    )
+
+
+@needs_corpus
+def test_every_because_passes_the_causal_gate() -> None:
+    seen, checks = 0, load().checks
+    for name, run, whole in sampled("", 4):
+        by_code = {f.code: f for f in whole.findings}
+        if "because of" not in whole.headline:
+            continue
+        seen += 1
+        assert whole.cause is not None
+        assert whole.outcome is not None
+        cause, outcome = by_code[whole.cause], by_code[whole.outcome]
+        row = (int(run.steps.max()) - int(run.steps.min())) / max(len(run) - 1, 1)
+        assert cause.onset_step <= outcome.onset_step + max(SLACK, BLUR * len(run)) * row + 1, name
+        assert not same_in_other_words(cause, outcome), name
+        chain = {outcome.code} | {f.code for f in whole.findings if f.explained_by}
+        assert chain & set(checks[cause.code].explains), name
+    assert seen
+
+
+@needs_corpus
+def test_no_remedy_contradicts_a_declared_setting_or_the_log() -> None:
+    for name, run, whole in sampled("", 4):
+        active = [f for f in whole.findings if not f.cleared]
+        against = dict(senseless(run.settings, active, float(run.steps.min())))
+        offered = {remedy.id for f in whole.findings for remedy in f.remedies}
+        assert not offered & against.keys(), name
+
+
+def test_an_outcome_that_is_read_off_the_same_series_is_no_cause() -> None:
+    assert same_in_other_words(finding("REW001"), finding("STL001"))
+    other = finding("LEN001")
+    other.columns = ["response_length_mean"]
+    assert not same_in_other_words(other, finding("STL001"))
+    tied = finding("ADV003")
+    tied.columns = ["dead_share"]
+    assert same_in_other_words(tied, finding("STL001", constant=True))
+    assert not same_in_other_words(tied, finding("STL001", constant=False))
+
+
+@pytest.mark.parametrize(
+    ("settings", "remedy", "withheld"),
+    [
+        ({"entropy_coef": 0.0}, "drop-entropy-bonus", True),
+        ({"entropy_coef": 0.01}, "drop-entropy-bonus", False),
+        ({"kl_coef": 0}, "lower-kl-coefficient", True),
+        ({"temperature": 1.0}, "temperature-one", True),
+        ({"temperature": 0.7}, "temperature-one", False),
+        ({"num_iterations": 1}, "clip-higher", True),
+        ({"group_size": 8}, "raise-group-size", True),
+        ({}, "raise-learning-rate", True),
+    ],
+)
+def test_a_remedy_that_a_setting_makes_senseless_is_withheld(
+    settings: dict[str, Any], remedy: str, withheld: bool
+) -> None:
+    assert (remedy in dict(senseless(settings, [finding("REW009", 50)], 1))) is withheld
+
+
+def test_where_the_reward_is_constant_the_reward_function_comes_first() -> None:
+    against = dict(senseless({}, [finding("STL001", constant=True)], 1))
+    assert set(CONSTANT) <= against.keys()
+    assert "roll-back" in against  # it was like this from its first step
+
+
+def test_the_direction_of_the_learning_rate_follows_the_finding() -> None:
+    low = dict(senseless({}, [finding("CFG002", too_low=True)], 0))
+    assert "lower-learning-rate" in low
+    assert "raise-learning-rate" not in low

@@ -1,0 +1,77 @@
+"""The tutorials of CONTRIBUTING work as printed: in an empty folder, from the wheel, with what is installed beside it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / ".github" / "CONTRIBUTING.md").read_text(encoding="utf-8")
+TUTORIALS = {part.split("\n", 1)[0]: part for part in PAGE.split("\n## Tutorial: ")[1:]}
+BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The unpacked wheel, which stands before the checkout on the path."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    with zipfile.ZipFile(next(folder.glob("*.whl"))) as packed:
+        packed.extractall(folder / "site")
+    return folder / "site"
+
+
+def steps(text: str) -> Iterator[tuple[str, str, list[str]]]:
+    """Files to write, and commands with the lines that their output holds."""
+    for kind, file, body in BLOCK.findall(text.split("\n## ")[0]):
+        if file:
+            yield "file", file, [body]
+        elif kind == "console":
+            for command in body.split("$ ")[1:]:
+                line, *expected = command.strip("\n").split("\n")
+                yield "command", line, expected
+
+
+def test_page_has_the_tutorials() -> None:
+    assert len(TUTORIALS) >= 2
+    assert all(any(kind == "command" for kind, _, _ in steps(text)) for text in TUTORIALS.values())
+
+
+@pytest.mark.parametrize("name", TUTORIALS)
+def test_tutorial_works_as_printed(tmp_path: Path, wheel: Path, name: str) -> None:
+    own = {
+        "PYTHONPATH": str(wheel),
+        "XDG_CONFIG_HOME": str(tmp_path / ".config"),
+        "COLUMNS": "200",
+        "PYTHONSAFEPATH": "1",
+    }
+    environment = os.environ | own
+    programs = {
+        "grpo-doctor": ["-m", "grpo_doctor"],
+        "pytest": ["-m", "pytest", "-p", "no:cacheprovider"],
+        "python": [],
+    }
+    if name != "add a check":
+        (tmp_path / "grpo-doctor.toml").write_text('checks = ["checks"]\n', encoding="utf-8")
+    for kind, what, lines in steps(TUTORIALS[name]):
+        if kind == "file":
+            (tmp_path / what).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / what).write_text(lines[0], encoding="utf-8")
+            continue
+        program, *words = shlex.split(what)
+        done = subprocess.run(
+            [sys.executable, *programs[program], *words],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        shown = " ".join((done.stdout + done.stderr).split())
+        assert "Traceback" not in shown, shown
+        assert [line for line in lines if " ".join(line.split()) not in shown] == [], shown
