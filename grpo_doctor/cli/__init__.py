@@ -41,6 +41,7 @@ COMMANDS = {
     "checks": Command("checks:checks"),
     "explain": Command("explain:explain"),
     "new-check": Command("new_check:new_check"),
+    "advisories": Command("advisories:advisories"),
     "trust": Command("trust:trust"),
     "new-adapter": Command("probe:new_adapter"),
     "convert": Command("convert:convert"),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from msgspec import structs
@@ -89,6 +89,7 @@ def probe(
             diagnosis = run_probes(
                 subject, catalogue=catalogue, thresholds=settings.thresholds, time_limit=time_limit, device=device
             )
+            diagnosis.notes += _known_bugs(subject.settings, "trl" if trl else None)
         if keep is not None:
             _keep(keep, diagnosis, adapter, trl)
         common.write([diagnosis], output_format, output_file, report or [], options, [adapter])
@@ -111,6 +112,15 @@ def _canary(path: Path, trl: str | None, device: str | None, time_limit: float) 
             raise AdapterError(f"{path} {where(error)}") from None
     typer.echo(one_line(str(found)))
     raise typer.Exit(common.CLEAN if found.learned else common.FINDINGS)
+
+
+def _known_bugs(settings: Mapping[str, Any], framework: str | None) -> list[str]:
+    """The known bugs of the installed versions that these settings meet, a line each."""
+    from ..advisories import matches
+    from ..advisories.finding import lines
+    from ..advisories.versions import applicable, installed
+
+    return lines(matches(applicable(installed(), framework), settings))
 
 
 @contextmanager
