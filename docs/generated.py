@@ -12,7 +12,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from grpo_doctor.advisories import page as advisory_page
-from grpo_doctor.cli import app
+from grpo_doctor.cli import PARTS, app
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.report import check_pages
 
@@ -46,8 +46,15 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def _commands() -> dict[str, str]:
+    """A page for each command of the help and for each part of one; older names have none."""
     group: Any = typer.main.get_command(app)
-    return {f"commands/{name}.md": _command(name, command) for name, command in group.commands.items()}
+    parts = {words[0]: " ".join(part) for part, words in PARTS.items()}
+    named = {
+        name: parts.get(name, name) for name, command in group.commands.items() if name in parts or not command.hidden
+    }
+    return {
+        f"commands/{words.replace(' ', '-')}.md": _command(words, group.commands[name]) for name, words in named.items()
+    }
 
 
 def _command(name: str, command: Any) -> str:

@@ -34,7 +34,8 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
     """One page for all runs; a strip compares them where there are several."""
     script = "" if options.static else (FOLDER / "html.js").read_text(encoding="utf-8")
     runs = [_run(d, index, options, most=6 if len(diagnoses) == 1 else FEW) for index, d in enumerate(diagnoses)]
-    return _page("html.j2", script, runs=runs, names=words.named(diagnoses), words=words, hidden=options.suppressions)
+    known = {"runs": runs, "names": words.named(diagnoses), "words": words, "hidden": options.suppressions}
+    return _page("html.j2", script, refresh=options.refresh, **known)
 
 
 def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> str:
@@ -42,8 +43,8 @@ def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> s
     from grpo_doctor.compare import summary as compared
     from grpo_doctor.compare.overlay import overlays
 
-    told = [{"found": c, "charts": overlays(c), "seeds": max(c.base.seeds, c.new.seeds) > 1} for c in comparisons]
-    return _page("comparison.j2", "", told=told, compared=compared)
+    told = [{"found": c, "charts": overlays(c)} for c in comparisons]
+    return _page("comparison.j2", "", refresh=0, told=told, compared=compared)
 
 
 def _page(template: str, script: str, **known: Any) -> str:

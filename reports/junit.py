@@ -1,4 +1,4 @@
-"""The findings as JUnit XML: one suite a run, one case a check; what could not run is skipped with the reason."""
+"""The findings as JUnit XML: one suite per run, a case for its verdict and one per finding."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from grpo_doctor import Diagnosis, Finding, Severity
 from grpo_doctor.diagnosis.verdict import weight
-from grpo_doctor.report.model import Options, excuse, first_step_to_take, when
+from grpo_doctor.report.model import Options, coverage, excuse, first_step_to_take, when
 
 
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
@@ -27,14 +27,12 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
 
 
 def _cases(diagnosis: Diagnosis, options: Options) -> Iterator[TestCase]:
-    if diagnosis.verdict == "unjudged":
-        yield _case("verdict", diagnosis, Error(diagnosis.headline, "unjudged"))
+    unjudged = Error(diagnosis.headline, "unjudged") if diagnosis.verdict == "unjudged" else None
+    verdict = _case("verdict", diagnosis, unjudged)
+    verdict.system_out = f"{diagnosis.verdict}: {diagnosis.headline}\n{coverage(diagnosis)}"
+    yield verdict
     for finding in diagnosis.findings:
         yield _fired(diagnosis, finding, options)
-    for code in diagnosis.coverage.passed_codes:
-        yield _case(code, diagnosis)
-    for skipped in diagnosis.coverage.skipped:
-        yield _case(skipped["code"], diagnosis, Skipped(f"needs {', '.join(skipped['needs']) or 'records'}"))
 
 
 def _fired(diagnosis: Diagnosis, finding: Finding, options: Options) -> TestCase:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -14,6 +15,8 @@ from grpo_doctor.record import portable
 from grpo_doctor.report.model import Options, authored, excuse, fingerprint, location, when
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+PAGE = "https://github.com/grpo-doctor/grpo-doctor/blob/main/checks/pages/{}.md"
+"""Where the page of a check can be read."""
 LEVELS = {Severity.INFO: "note", Severity.WARNING: "warning", Severity.ERROR: "error", Severity.CRITICAL: "error"}
 PRECISION = {"low": "medium", "medium": "high", "high": "very-high"}
 
@@ -49,6 +52,7 @@ def _rule(code: str) -> dict[str, Any]:
         "id": code,
         "name": "".join(word.capitalize() for word in check.name.split("-")),
         "shortDescription": {"text": check.title},
+        "helpUri": PAGE.format(code),
         "help": {"text": check.page, "markdown": check.page},
         "defaultConfiguration": {"level": LEVELS[check.severity]},
         "properties": {"tags": [check.family], "precision": PRECISION[str(check.confidence)]},
@@ -67,7 +71,7 @@ def _result(diagnosis: Diagnosis, finding: Finding, rules: list[str], options: O
             "text": " ".join([words, *(f"To do: {title}." for title in todo)]),
             "markdown": "\n".join([authored(words), *(f"- {authored(title)}" for title in todo)]),
         },
-        "locations": [{"physicalLocation": {"artifactLocation": {"uri": quote(path)}, "region": {"startLine": line}}}],
+        "locations": [{"physicalLocation": {"artifactLocation": _file(path), "region": {"startLine": line}}}],
         "partialFingerprints": {"grpoDoctor/v1": fingerprint(diagnosis.run.source, finding.code)},
         "properties": {
             "role": finding.role,
@@ -80,6 +84,13 @@ def _result(diagnosis: Diagnosis, finding: Finding, rules: list[str], options: O
     if reason := excuse(diagnosis, finding, options):
         result["suppressions"] = [{"kind": "external", "status": "accepted", "justification": reason}]
     return result
+
+
+def _file(path: str) -> dict[str, str]:
+    """A file relative to the repository where it is below the working directory, else by its address."""
+    if Path(path).is_absolute():
+        return {"uri": Path(path).as_uri()}
+    return {"uri": quote(path), "uriBaseId": "%SRCROOT%"}
 
 
 def _notice(diagnosis: Diagnosis) -> dict[str, Any]:

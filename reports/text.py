@@ -95,11 +95,14 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
 
 def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> str:
     """One block for each setting that is compared with BASE."""
+    from grpo_doctor.compare import summary as compared
+
     console = Console(width=options.width, force_terminal=options.color, no_color=not options.color, highlight=False)
     with console.capture() as capture:
         for found in comparisons:
             verdict = Text(f" {found.verdict.upper()} ", style=SIDES[found.verdict])
-            console.print(Text.assemble(verdict, "  ", (found.new.name, "bold"), "  against ", found.base.name))
+            new, base = compared.names(found)
+            console.print(Text.assemble(verdict, "  ", (new, "bold"), "  against ", base))
             console.print(Padding(Group(*_comparison(found, options)), (0, 0, 1, 2)))
     return "\n".join(line.rstrip() for line in capture.get().splitlines()).rstrip("\n")
 

@@ -66,7 +66,7 @@ def test_the_adapter_of_the_examples_is_right(place: Path) -> None:
 
 
 def test_every_example_is_run() -> None:
-    assert {path.name for path in (ROOT / "docs/examples").glob("*.py")} == {*EXAMPLES, "adapter.py"}
+    assert {path.name for path in (ROOT / "docs/examples").glob("*.py")} == {*EXAMPLES, "adapter.py", "padding_bug.py"}
 
 
 def test_a_path_is_diagnosed_where_it_holds_one_run(place: Path, tmp_path: Path) -> None:
@@ -75,3 +75,12 @@ def test_a_path_is_diagnosed_where_it_holds_one_run(place: Path, tmp_path: Path)
         write_run(tmp_path / name, collapsed=name == "one.jsonl")
     with pytest.raises(ValueError, match="holds 2 runs; diagnose each of"):
         diagnose(str(tmp_path))
+
+
+def test_the_padding_bug_of_the_readme_is_found() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    done = CliRunner().invoke(app, ["probe", str(ROOT / "docs/examples/padding_bug.py")])
+    assert done.exit_code == 1
+    assert "PAD001 left-pad-count-as-position (critical)" in done.output
+    assert "15 of 27 extracted responses" in done.output
+    assert "15 of 27 extracted responses" in readme

@@ -397,6 +397,7 @@ COMMANDS: list[list[str]] = [
     ["new-adapter", f"{OUT}/adapter.py"],
     ["init", "--agent", "--folder", OUT],
     ["faults"],
+    ["agent"],
     ["lab", "--fault", BODY, "--out", f"{OUT}/lab"],
     *(["run", *words, "--out", f"{OUT}/run"] for words in (["--set", f"{BODY}=1"], ["--inject", BODY], [CONFIG],
       ["--model", f"{OUT}/{BODY}"])),

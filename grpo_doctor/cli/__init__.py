@@ -6,15 +6,16 @@ import os
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperGroup, TyperOption
 
 from .apart import in_a_child
-from .common import BROKEN, WRONG, plain_errors, report_bug
+from .common import BROKEN, WRONG, fail, plain_errors, report_bug
 
 MAIN, TRY, MORE = "Commands", "Try it", "More"
 
@@ -39,26 +40,66 @@ COMMANDS = {
     "run": Command("run:run", TRY),
     "demo": Command("demo:demo", TRY),
     "checks": Command("checks:checks"),
-    "explain": Command("explain:explain"),
-    "new-check": Command("new_check:new_check"),
     "advisories": Command("advisories:advisories"),
-    "trust": Command("trust:trust"),
-    "new-adapter": Command("probe:new_adapter"),
     "convert": Command("convert:convert"),
-    "share": Command("share:share"),
-    "faults": Command("run:faults"),
+    "agent": Command("agent:agent"),
     "lab": Command("lab:lab"),
-    "mcp": Command("agent:mcp"),
-    "init": Command("agent:init"),
+    "trust": Command("trust:trust"),
+    "explain": Command("explain:explain", hidden=True),
+    "new-check": Command("new_check:new_check", hidden=True),
+    "new-adapter": Command("probe:new_adapter", hidden=True),
+    "share": Command("share:share", hidden=True),
+    "faults": Command("run:faults", hidden=True),
+    "mcp": Command("agent:mcp", hidden=True),
+    "init": Command("agent:init", hidden=True),
 }
-"""Every command by name, in the order of ``--help``."""
+"""Every command by name, in the order of ``--help``. The hidden ones are parts of others, or their older names."""
+
+PARTS = {
+    ("checks", "explain"): ["explain"],
+    ("checks", "new"): ["new-check"],
+    ("agent", "mcp"): ["mcp"],
+    ("agent", "init"): ["init", "--agent"],
+    ("lab", "faults"): ["faults"],
+}
+"""Commands of two words, and the hidden command that does the work."""
+
+PANELS = {
+    "Input": "map_ set_ run_ model task data engine trl discover init by weights base against probe resume inject",
+    "Judgement": "select ignore preview fail_on baseline write_baseline strict require min_steps on kill_after",
+    "Output": "output_format output_file report figures full static samples color verbose out db sql notify keep "
+    "as_json fields fix browser anonymize",
+    "Advanced": "config trust_checks seconds megabytes time_limit device jobs ray interval idle heartbeat debug seed "
+    "record_every record_tokens skip_others plan",
+}
+"""The panels of a command's options in ``--help``, in their order, by the names of their parameters."""
 
 PIPE_CLOSED = 128 + 13
 """Exit code where the reader of the output closed the pipe, as of a process that SIGPIPE ends."""
 
 
+def spelled(words: list[str]) -> list[str]:
+    """The words of a command line with a command of two words as the one that does the work."""
+    return PARTS[words[0], words[1]] + words[2:] if tuple(words[:2]) in PARTS else words
+
+
 class Commands(TyperGroup):
-    """Ends quietly where the output is a pipe that nobody reads any longer, as in ``| head``."""
+    """Shows options in panels, and ends quietly where nobody reads the output any longer, as in ``| head``."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        command = super().get_command(ctx, cmd_name)
+        if command is None:
+            return None
+        panels = {name: panel for panel, names in PANELS.items() for name in names.split()}
+        for parameter in command.params:
+            if isinstance(parameter, TyperOption):
+                parameter.rich_help_panel = panels.get(parameter.name or "")
+        order = [None, *PANELS]
+        command.params.sort(key=lambda p: order.index(getattr(p, "rich_help_panel", None)))
+        return command
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        return super().resolve_command(ctx, spelled(args))
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -77,7 +118,7 @@ def about(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
-    """Finds out why a GRPO run of a language model collapses, stalls or lies, and says what to change."""
+    """Finds out why a GRPO run of a language model collapses, stalls or lies, and shows what to change."""
     if version:
         from .. import __version__
 
@@ -139,12 +180,26 @@ def _run(words: list[str]) -> None:
     """Runs a command line. Raises SystemExit with its exit code."""
     try:
         with plain_errors():
+            words = spelled(words)
+            _refuse_unknown(words)
             app_of(words[:1] if words and words[0] in COMMANDS else COMMANDS)(words)
     except typer.Exit as stop:
         sys.exit(stop.exit_code)
     except Exception as error:  # noqa: BLE001 - the last boundary: told as our own error, never as a finding
         report_bug(error, " ".join(words[:1]) or "grpo-doctor")
         sys.exit(BROKEN)
+
+
+def _refuse_unknown(words: list[str]) -> None:
+    """Ends with a line for a first word that is no command: it is most often a log that is not there."""
+    if not words or words[0].startswith("-") or words[0] in COMMANDS:
+        return
+    name = words[0]
+    if Path(name).suffix or "/" in name or "\\" in name:
+        fail(f"{name}: no such file")
+    near = get_close_matches(name, [n for n, c in COMMANDS.items() if c.panel == MAIN and not c.hidden], 1)
+    hint = f"did you mean `grpo-doctor {near[0]}`?" if near else "`grpo-doctor --help` lists the commands"
+    fail(f"{name}: no such file or command; {hint}")
 
 
 def with_command(words: list[str]) -> list[str]:

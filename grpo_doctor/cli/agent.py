@@ -1,4 +1,4 @@
-"""``grpo-doctor mcp`` and ``grpo-doctor init``: for coding agents."""
+"""``grpo-doctor agent``: a server and a skill file for coding agents."""
 
 from __future__ import annotations
 
@@ -11,6 +11,15 @@ from ..report.redaction import one_line
 from . import common
 
 SKILL = Path(__file__).parents[1] / "agents" / "SKILL.md"
+
+
+SKILLS = {".claude": ".claude/skills", ".github/copilot-instructions.md": ".github/skills", ".agents": ".agents/skills"}
+"""Where coding agents read skills, by what shows that one is used in a folder."""
+
+
+def agent(context: typer.Context) -> None:
+    """For coding agents: `agent mcp` serves this tool over MCP, `agent init` writes a skill file."""
+    typer.echo(context.get_help())
 
 
 def mcp(
@@ -36,16 +45,20 @@ def mcp(
 
 
 def init(
-    agent: Annotated[bool, typer.Option("--agent", help="Write the skill file that tells coding agents how to ask.")],
+    agent: Annotated[bool, typer.Option("--agent", help="Write the skill file for coding agents.")],
     folder: Annotated[
-        Path, typer.Option("--folder", help="Folder of skills: .claude/skills, .github/skills, …")
-    ] = Path(".agents/skills"),
+        Path | None,
+        typer.Option(
+            "--folder", help="Folder of skills.", show_default="that of the agent used here, or .agents/skills"
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
 ) -> None:
     """Writes into this repository what coding agents need to use grpo-doctor."""
     if not agent:
         common.fail("init writes nothing without --agent")
-    target = folder / "grpo-doctor" / "SKILL.md"
+    used = next((place for sign, place in SKILLS.items() if Path(sign).exists()), ".agents/skills")
+    target = (folder or Path(used)) / "grpo-doctor" / "SKILL.md"
     text = SKILL.read_text(encoding="utf-8")
     with common.plain_errors():
         common.replace_file(target, text) if force else common.new_file(target, text, "--force overwrites it")

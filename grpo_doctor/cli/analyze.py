@@ -25,7 +25,7 @@ Paths = Annotated[
 
 def analyze(
     paths: Paths,
-    output_format: Annotated[str, typer.Option("--output-format", "-f", help="Format of the report.")] = "text",
+    output_format: common.OutputFormat = "text",
     output_file: Annotated[Path | None, typer.Option("--output-file", "-o", help="Write the report here.")] = None,
     report: common.MoreReports = None,
     figures: Annotated[
@@ -50,7 +50,7 @@ def analyze(
     seconds: common.Seconds = None,
     megabytes: common.Megabytes = None,
 ) -> None:
-    """Reads logs and says what is wrong, since which step, how sure that is, and what to change.
+    """Diagnoses logs: what happened, since which step, why, with what confidence, and what to change.
 
     Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong use or unreadable input, 3 nothing could be judged,
     4 an error of grpo-doctor itself.

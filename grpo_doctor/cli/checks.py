@@ -12,7 +12,10 @@ from . import common
 
 
 def checks(
-    words: Annotated[list[str] | None, typer.Argument(help="Codes, names or families to list; all by default.")] = None,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(help="Codes, names or families to list; all by default.", autocompletion=common.codes),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     fields: Annotated[bool, typer.Option("--fields", help="List the record fields instead.")] = False,
     debug: Annotated[
@@ -24,7 +27,7 @@ def checks(
     config: common.ConfigFile = None,
     trust_checks: common.TrustChecks = False,
 ) -> None:
-    """Lists the checks with code, name, severity and what each one says."""
+    """Lists the checks; `checks explain CODE` prints a check's page, `checks new CODE NAME FAMILY` writes a new one."""
     from rich.console import Console
     from rich.table import Table
 

@@ -19,7 +19,7 @@ from msgspec import structs
 from .. import output
 from ..config import Config, ConfigError
 from ..config import read as read_config
-from ..diagnosis.catalogue import Catalogue, load, load_family
+from ..diagnosis.catalogue import Catalogue, load, load_family, report_names
 from ..diagnosis.check import CheckError, Severity
 from ..fault_isolation import bug
 from ..limits import Budget, allow
@@ -47,26 +47,43 @@ def worst(*codes: int) -> int:
     return min(codes, key=(FINDINGS, BROKEN, WRONG, UNJUDGED, CLEAN).index, default=CLEAN)
 
 
+def codes(incomplete: str) -> list[str]:
+    """Codes, names and families of checks that begin so, for the completion of a shell."""
+    known = load().checks.values()
+    words = dict.fromkeys([*(c.code for c in known), *(c.name for c in known), *(c.family for c in known)])
+    return [word for word in words if word.lower().startswith(incomplete.lower())]
+
+
+def formats(incomplete: str) -> list[str]:
+    """Formats of reports that begin so, for the completion of a shell."""
+    return [name for name in report_names() if name.startswith(incomplete)]
+
+
 Select: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--select", help="Run only these checks (code, name, family); repeatable.")
+    list[str] | None,
+    typer.Option("--select", help="Run only these checks (code, name, family); repeatable.", autocompletion=codes),
 ]
 Ignore: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--ignore", help="Leave out these checks (code, name, family); repeatable.")
+    list[str] | None,
+    typer.Option("--ignore", help="Leave out these checks (code, name, family); repeatable.", autocompletion=codes),
 ]
 Preview: TypeAlias = Annotated[
-    bool, typer.Option("--preview", help="Let checks count that nothing but made-up columns has ever set off.")
+    bool, typer.Option("--preview", help="Enable preview checks (never triggered by a real run yet).")
+]
+OutputFormat: TypeAlias = Annotated[
+    str, typer.Option("--output-format", "-f", help="Format of the report.", autocompletion=formats)
 ]
 FailOn: TypeAlias = Annotated[
     str | None, typer.Option("--fail-on", help="Severity from which the exit code is 1.", show_default="error")
 ]
 MoreReports: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--report", help="FORMAT=FILE: one more report; repeatable.")
+    list[str] | None, typer.Option("--report", help="FORMAT=FILE: one more report; repeatable.", autocompletion=formats)
 ]
 Mapped: TypeAlias = Annotated[
     list[str] | None, typer.Option("--map", help="KEY=FIELD: read a key of the log as this field; repeatable.")
 ]
 Declared: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting that the log does not say; repeatable.")
+    list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting missing from the log; repeatable.")
 ]
 Numbered: TypeAlias = Annotated[
     int | None, typer.Option("--run", help="Which run, from 1, where there are several.", show_default="all")
@@ -126,7 +143,7 @@ def say_bug(what: str, where: str) -> None:
     """The same, for what `grpo_doctor.fault_isolation.bug` says of it."""
     say(
         f"grpo-doctor: {where}: this is a bug in grpo-doctor, not in your run: {what}; please report it with what "
-        "`grpo-doctor share` makes of it",
+        "`grpo-doctor convert --anonymize` makes of it",
         err=True,
     )
 
@@ -279,7 +296,7 @@ def options(
     return Options(
         samples=samples,
         color=colored,
-        width=max(60, min(width, 120)),
+        width=max(60, min(width, 140)),
         verbose=verbose,
         figures=figures,
         static=static,
@@ -317,7 +334,8 @@ def write_as(
     rendered = [(kind, path, rendering(kind, path)) for kind, path in jobs]
     for kind, path, text in rendered:
         if path is None:
-            typer.echo(text if kind == "github" else inert(text), nl=bool(text))
+            # escapes are in it only where colours were asked for, also in a pipe
+            typer.echo(text if kind == "github" else inert(text), nl=bool(text), color=True)
         else:
             replace_file(path, text + "\n")
 

@@ -34,7 +34,7 @@ def compare(
     weights: Annotated[
         tuple[Path, Path] | None, typer.Option("--weights", help="Checkpoints (safetensors) of BASE and of NEW.")
     ] = None,
-    output_format: Annotated[str, typer.Option("--output-format", "-f", help="Format of the report.")] = "text",
+    output_format: common.OutputFormat = "text",
     output_file: Annotated[Path | None, typer.Option("--output-file", "-o", help="Write the report here.")] = None,
     report: common.MoreReports = None,
     fail_on: common.FailOn = None,
@@ -50,7 +50,7 @@ def compare(
         bool | None, typer.Option("--color/--no-color", help="Colours in text.", show_default="on a terminal")
     ] = None,
 ) -> None:
-    """Compares runs: what was changed, where they part, how much they differ, and which findings went or came.
+    """Compares runs: changed settings, where they diverge, how much they differ, findings that vanished or appeared.
 
     Exit codes: 0 NEW is no worse, 1 it is worse or has new findings at --fail-on, 2 wrong use or unreadable input,
     3 nothing could be compared, 4 an error of grpo-doctor itself.

@@ -15,6 +15,7 @@ import typer
 from .. import output
 from ..report.redaction import cleaned, csv_cell, redact, visible_json
 from . import common
+from .share import share
 
 if TYPE_CHECKING:
     from ..run import Run
@@ -33,17 +34,24 @@ def convert(
         list[str] | None, typer.Option("--map", help="KEY=FIELD: read a key of the log as this field; repeatable.")
     ] = None,
     run_: Annotated[int | None, typer.Option("--run", help="Which run, from 1, where there are several.")] = None,
+    anonymize: Annotated[
+        bool,
+        typer.Option("--anonymize", help="Keep the log's format; remove texts and secrets, keep keys and numbers."),
+    ] = False,
     config: common.ConfigFile = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show what was mapped and unread, on stderr.")
     ] = False,
 ) -> None:
-    """Turns a log into records, one a step, under the names and units that the checks use.
+    """Converts a log to records, one per step, with the names and units of the checks.
 
     Records in JSONL keep NaN and infinity as strings, and the settings of the log stand beside them in config.json.
     """
     from ..readers import read
 
+    if anonymize:
+        share(source, None if str(target) == "-" else target)
+        return
     kind = to or target.suffix.lstrip(".").lower() or "jsonl"
     if kind not in FORMATS:
         common.fail(f"{target}: write to a file that ends in .jsonl, .csv or .parquet, or name the format with --to")

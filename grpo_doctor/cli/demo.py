@@ -17,7 +17,7 @@ def demo(
     out: Annotated[Path, typer.Option("--out", help="Where the HTML report goes.")] = Path("grpo-doctor-demo.html"),
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the report in the browser.")] = True,
 ) -> None:
-    """Diagnoses a bundled run whose rollouts break after every update, and opens the report.
+    """Diagnoses a bundled run whose responses break after every update, and opens the report.
 
     The run was made by this project's own training engine with one bug switched on. Exit code 0, whatever is found.
     """

@@ -11,7 +11,12 @@ from . import common
 
 
 def explain(
-    word: Annotated[str, typer.Argument(help="Code or name of a check, such as GEN001 or zero-variance-groups.")],
+    word: Annotated[
+        str,
+        typer.Argument(
+            help="Code or name of a check, such as GEN001 or zero-variance-groups.", autocompletion=common.codes
+        ),
+    ],
     config: common.ConfigFile = None,
     trust_checks: common.TrustChecks = False,
 ) -> None:

@@ -80,7 +80,7 @@ def fleet(
     samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Texts of responses in the pages.")] = True,
     color: Color = None,
 ) -> None:
-    """Judges every run of a sweep: a line each, worst first, grouped by cause, and which settings the failing have.
+    """Judges every run of a sweep: one line per run, worst first, grouped by cause, with the settings of failing runs.
 
     Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong use or unreadable input, 3 nothing could be
     judged, 4 an error of grpo-doctor itself. With --sql: 0 where the question was answered.

@@ -85,7 +85,7 @@ def gate(
     seconds: common.Seconds = None,
     megabytes: common.Megabytes = None,
 ) -> None:
-    """Fails on findings at or above --fail-on: one line a run, and any report for people and machines.
+    """Fails a build on findings at or above --fail-on: one line per run, and reports for people and machines.
 
     Exit codes: 0 all runs pass, 1 findings or a required check that could not run, 2 wrong use or unreadable input,
     3 nothing could be judged, 4 an error of grpo-doctor itself. $GITHUB_STEP_SUMMARY is written when set.

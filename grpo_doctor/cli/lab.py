@@ -42,7 +42,7 @@ def lab(
         Path | None, typer.Option("--logs", help="Labelled logs with labels.csv: how often their causes are right.")
     ] = None,
 ) -> None:
-    """Trains every fault of the engine: left alone and, where that does harm, mended and treated as people try first.
+    """Trains every fault of the engine: as it is, fixed in place, and with common advice; `lab faults` lists them.
 
     Each run is a file of its own, so that a lab that was broken off goes on where it was. A fault takes some minutes,
     all of them with every treatment on three seeds about an hour of one core. What smollm2 trains lies in a folder of

@@ -1,4 +1,4 @@
-"""``grpo-doctor probe``: proves a trainer's plumbing. ``grpo-doctor new-adapter``: the file that shows it the way."""
+"""``grpo-doctor probe``: tests a trainer's own code with crafted inputs; ``--init`` writes the adapter for it."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ def probe(
         Path,
         typer.Argument(help="Adapter file, or a file of GRPOConfig arguments with --trl. It is executed."),
     ],
+    init: Annotated[bool, typer.Option("--init", help="Write an adapter file to fill in; nothing is run.")] = False,
     trl: Annotated[str | None, typer.Option("--trl", help="Model (path or hub id): probe TRL with these.")] = None,
     discover: Annotated[
         bool, typer.Option("--discover", help="Read a trainer's file and write an adapter for it; nothing is run.")
@@ -42,7 +43,7 @@ def probe(
     time_limit: Annotated[
         float, typer.Option("--time-limit", help="Seconds for one probe, and for the imports.")
     ] = 60.0,
-    output_format: Annotated[str, typer.Option("--output-format", "-f", help="Format of the report.")] = "text",
+    output_format: common.OutputFormat = "text",
     output_file: Annotated[Path | None, typer.Option("--output-file", "-o", help="Write the report here.")] = None,
     report: Annotated[
         list[str] | None, typer.Option("--report", help="FORMAT=FILE: one more report; repeatable.")
@@ -59,7 +60,7 @@ def probe(
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what was skipped, and why.")] = False,
 ) -> None:
-    """Calls your own padding, mask, template, penalty, advantage and loss code and proves it right or wrong.
+    """Calls your own padding, mask, template, penalty, advantage and loss code with crafted inputs.
 
     This EXECUTES the adapter file and what it imports: probe only code that you would run. Weights, optimizer and
     random state are left as they were found; nothing is trained.
@@ -70,6 +71,9 @@ def probe(
     Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong use or an unusable adapter, 3 nothing was
     judged, or your code raised and nothing else was found.
     """
+    if init:
+        new_adapter(adapter)
+        return
     if discover:
         _discover(adapter)
         return

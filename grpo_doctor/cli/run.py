@@ -86,7 +86,7 @@ def run(
     config: common.ConfigFile = None,
     trust_checks: common.TrustChecks = False,
 ) -> None:
-    """Trains with GRPO and examines every step while it trains: warns, skips an update, stops or rolls back.
+    """Trains with GRPO and checks every step: warns, skips an update, stops or rolls back.
 
     Writes records.jsonl, samples.jsonl, config.json and the reports to the run's folder. Without arguments it trains
     the embedded model on the embedded task, with no download and no GPU.

@@ -14,7 +14,7 @@ from . import common
 def trust(
     folder: Annotated[Path, typer.Argument(help="Folder of your own checks, as named in checks = [...].")],
 ) -> None:
-    """Trusts a folder of own checks: commands that load it execute its Python files.
+    """Trusts a folder of your own checks: commands that load it execute its Python files.
 
     Path and content are remembered in your own configuration folder, so a change of any file asks again. Read the
     files first.

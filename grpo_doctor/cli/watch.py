@@ -16,7 +16,7 @@ from msgspec import structs
 
 from ..config import Config, ConfigError
 from ..diagnosis.check import Finding, Severity
-from ..report.model import first_step_to_take, when
+from ..report.model import Options, first_step_to_take, when
 from ..report.redaction import clean, one_line
 from ..run import BESIDE
 from . import common
@@ -38,6 +38,8 @@ class Stop(NamedTuple):
 
 GRACE = 10.0
 """Seconds in which a process ends after SIGTERM before it is reported that it did not."""
+REFRESH = 5
+"""Seconds after which a page of a run that goes on loads itself again."""
 KILLED = 5.0
 """The same after SIGKILL."""
 
@@ -301,9 +303,10 @@ def watch(
     config: common.ConfigFile = None,
     trust_checks: common.TrustChecks = False,
 ) -> None:
-    """Watches a run by what it writes, says each finding once, when it arises or becomes worse, and ends with a report.
+    """Follows a run's log and reports each finding when it appears or gets worse, and ends with a report.
 
-    On a terminal a window shows verdict, numbers and progress; elsewhere a line a minute does. Rotation, truncation and
+    On a terminal a window shows verdict, numbers and progress; elsewhere a line per minute. `--report html=live.html`
+    keeps a page current that reloads itself. Rotation, truncation and
     rewriting of a log are followed. A command of --notify reads GRPO_DOCTOR_CODE, _NAME, _SEVERITY, _ONSET_STEP,
     _MESSAGE and _LOG; a URL is sent them as JSON. Ctrl-C ends it. Exit codes at the end are those of analyze.
     """
@@ -315,14 +318,14 @@ def watch(
         if not path.exists():
             common.say(f"grpo-doctor: {path}: not there yet; waiting for it", err=True)
         watcher = Watcher(_reader(path, Path(folder), interval, idle), settings, stops, channels, kill_after)
+        options = common.options("text", None, True, None, False)
+        options = structs.replace(options, suppressions=settings.suppressions())
         with _shown(watcher, heartbeat) as tick:
-            _loop(watcher, tick, interval, idle)
+            _loop(watcher, _kept_current(watcher, tick, report or [], options, path), interval, idle)
         watcher.reader.close()
         if not watcher.reader.copy.exists():
             raise ConfigError(f"{path}: was never there")
         watcher.examine()
-        options = common.options("text", None, True, None, False)
-        options = structs.replace(options, suppressions=settings.suppressions())
         common.write(watcher.diagnoses, "text", None, report or [], options, [path])
     raise typer.Exit(exit_code(watcher.outcome(), Severity.of(settings.fail_on)))
 
@@ -348,6 +351,20 @@ def _shown(watcher: Watcher, heartbeat: float) -> Iterator[Callable[[bool], None
     with window.live:
         yield window.tick
     watcher.say = common.say
+
+
+def _kept_current(
+    watcher: Watcher, tick: Callable[[bool], None], reports: list[str], options: Options, path: Path
+) -> Callable[[bool], None]:
+    """The same, after which the files of --report show what was read; a page loads itself again until the end."""
+    live = structs.replace(options, refresh=REFRESH)
+
+    def kept(new: bool) -> None:
+        tick(new)
+        if new and reports and watcher.diagnoses:
+            common.write(watcher.diagnoses, None, None, reports, live, [path])
+
+    return kept
 
 
 def _loop(watcher: Watcher, tick: Callable[[bool], None], interval: float, idle: float | None) -> None:

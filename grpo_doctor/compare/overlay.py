@@ -6,7 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..report.chart_layout import HEIGHT, Scale, Tick, path_of, round_numbers, scale_of, share, smoothed, ticks_up
+from ..report.chart_layout import (
+    HEIGHT,
+    SMOOTHED,
+    Scale,
+    Tick,
+    path_of,
+    round_numbers,
+    scale_of,
+    share,
+    smoothed,
+    ticks_up,
+)
 from .align import Aligned
 from .comparison import Comparison
 
@@ -35,6 +46,7 @@ class Overlay(NamedTuple):
     across: list[Tick]
     up: list[Tick]
     unit: str
+    bands: str
 
 
 def overlays(found: Comparison) -> list[Overlay]:
@@ -81,14 +93,24 @@ def _overlay(metric: str, label: str, aligned: Aligned, parted: float | None, un
         across=across,
         up=ticks_up(scale),
         unit=unit,
+        bands=_bands(len(aligned.x) >= SMOOTHED, len(aligned.base) + len(aligned.new) > 2),
     )
 
 
+def _bands(long: bool, seeds: bool) -> str:
+    """What the lines and bands of a chart are."""
+    lines = "Lines: means over neighbouring steps. " if long else ""
+    return lines + ("Bands: the seeds of each side." if seeds else "Bands: the noise of each run." if long else "")
+
+
 def _levels(arm: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean, lower and upper end of the band of an arm, [runs, places]."""
+    """Mean, lower and upper end of the band of an arm, [runs, places]; smoothed, with a band of its noise, if long."""
+    long = arm.shape[1] >= SMOOTHED
     if len(arm) > 1:
-        each = np.array([smoothed(run) for run in arm])
+        each = np.array([smoothed(run) for run in arm]) if long else arm
         return each.mean(axis=0), each.min(axis=0), each.max(axis=0)
+    if not long:
+        return arm[0], arm[0], arm[0]
     mean = smoothed(arm[0])
     spread = np.sqrt(smoothed((arm[0] - mean) ** 2))
     return mean, mean - spread, mean + spread

@@ -10,7 +10,7 @@ import msgspec
 from ..diagnosis.catalogue import report, report_names
 from ..diagnosis.check import Severity
 from ..diagnosis.verdict import Diagnosis
-from ..report.model import Options, UnknownFormatError, counted, presentable
+from ..report.model import Options, UnknownFormatError, counted, presentable, shortened
 from ..report.model import render as render_diagnoses
 from ..report.redaction import cleaned, one_line
 from ..run import Table
@@ -124,6 +124,11 @@ def _parted(found: Comparison) -> str:
 def setting(value: Any) -> str:
     """The value of a setting with every digit that it has, since it may differ in the last."""
     return "not declared" if value is None else str(value)
+
+
+def names(found: Comparison) -> list[str]:
+    """The names of NEW and BASE, without the folders that both share; the facts hold the whole paths."""
+    return shortened([found.new.name, found.base.name])
 
 
 def facts(found: Comparison) -> list[tuple[str, str]]:

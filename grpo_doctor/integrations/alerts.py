@@ -1,9 +1,10 @@
-"""Findings as alerts of the experiment tracker that a training already logs to: W&B and trackio."""
+"""Findings as alerts, and the report as an artifact, of the experiment tracker that a training already logs to."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from ..diagnosis.check import Finding, Severity
 from ..fault_isolation import Boundary, tell
@@ -23,6 +24,27 @@ def alert(finding: Finding) -> None:
         sent(send, title, text)
         if sent.failure is not None:
             tell(f"grpo-doctor: {name} did not take an alert: {sent.failure.strip().splitlines()[-1]}")
+
+
+def keep_report(report: Path) -> None:
+    """Adds the HTML report to the W&B and MLflow runs that this process has open; what they refuse is printed."""
+    wandb, mlflow = sys.modules.get("wandb"), sys.modules.get("mlflow")
+
+    def to_wandb() -> None:
+        if wandb is not None and getattr(wandb, "run", None) is not None:
+            artifact = wandb.Artifact(f"grpo-doctor-{wandb.run.id}", type="report")
+            artifact.add_file(str(report))
+            wandb.run.log_artifact(artifact)
+
+    def to_mlflow() -> None:
+        if mlflow is not None and mlflow.active_run() is not None:
+            mlflow.log_artifact(str(report), "grpo-doctor")
+
+    for name, keep in (("W&B", to_wandb), ("MLflow", to_mlflow)):
+        kept = Boundary()
+        kept(keep)
+        if kept.failure is not None:
+            tell(f"grpo-doctor: {name} did not take the report: {kept.failure.strip().splitlines()[-1]}")
 
 
 def _open_trackers(error: bool) -> Iterator[tuple[str, Callable[[str, str], None]]]:

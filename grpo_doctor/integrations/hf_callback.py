@@ -21,7 +21,8 @@ from typing import Any
 from transformers import TrainerCallback
 
 from ..diagnosis.verdict import Diagnosis
-from .scalars import LoggedRun, Told, actions_from_outside, say
+from .scalars import LoggedRun, Told, actions_from_outside
+from .session import say
 
 
 class DoctorCallback(TrainerCallback):

@@ -25,7 +25,7 @@ from ..readers.row_buffer import Rows
 from ..record import StepRecord
 from ..run import Run, Sample
 from .alerts import alert
-from .session import Action, Folder, Session, Stopped, actions_of, unused
+from .session import Action, Folder, Session, Stopped, actions_of, say, say_end, unused
 
 SHOWN = 4
 """Responses of a step that become samples."""
@@ -35,11 +35,6 @@ Told = Callable[[Finding, str], None]
 
 class TrainingStopped(RuntimeError):  # noqa: N818 - it is what the user asked for, not a mistake
     """A finding whose action is ``stop``, raised into a trainer that has no other way to end."""
-
-
-def say(finding: Finding, action: str) -> None:
-    """A finding in one line on stderr."""
-    tell(f"grpo-doctor: step {finding.detected_step}: {finding.severity} {finding.code} {finding.message} [{action}]")
 
 
 class LoggedRun:
@@ -161,7 +156,8 @@ class LoggedRun:
 
     def _report(self) -> None:
         if self.session is not None:
-            self.folder.write_reports(self.diagnosis())
+            diagnosis = self.diagnosis()
+            say_end(diagnosis, self.folder.write_reports(diagnosis))
         self.folder.release()
 
 

@@ -18,10 +18,12 @@ from ..diagnosis.check import Finding, Severity
 from ..diagnosis.examine import diagnose
 from ..diagnosis.live import LiveDoctor
 from ..diagnosis.verdict import Diagnosis
+from ..fault_isolation import tell
 from ..readers import read
 from ..record import StepRecord, encode, portable, read_records
 from ..report.model import Options, render
 from ..run import Sample
+from .alerts import keep_report
 
 Action = Literal["warn", "skip-update", "stop", "rollback"]
 
@@ -41,6 +43,20 @@ def actions_of(words: str) -> dict[Severity, Action]:
             )
         chosen[Severity.of(level)] = cast(Action, action)
     return chosen
+
+
+def say(finding: Finding, action: str) -> None:
+    """A finding in one line on stderr, with its severity, and the action where it is more than this line."""
+    did = "" if action == "warn" else f" [{action}]"
+    tell(f"grpo-doctor: step {finding.detected_step}: {finding.severity} {finding.code} {finding.message}{did}")
+
+
+def say_end(diagnosis: Diagnosis, reports: Sequence[Path]) -> None:
+    """The end of a training in one line: verdict, first sentence, and where the report is."""
+    where = f" Report: {reports[0]}" if reports else ""
+    tell(f"grpo-doctor: {diagnosis.verdict}: {diagnosis.headline}{where}")
+    for report in reports[:1]:
+        keep_report(report)
 
 
 LOCK = ".lock"

@@ -29,7 +29,7 @@ from ..fault_isolation import Boundary, tell, unwatched
 from ..preflight import words_before
 from ..record import RecordWriter, portable
 from .alerts import alert
-from .session import Folder, Session, Stopped, actions_of, holds_a_run, unused
+from .session import Folder, Session, Stopped, actions_of, holds_a_run, say, say_end, unused
 from .trl_hooks import Seams
 from .trl_record import Local, merged
 
@@ -70,15 +70,11 @@ def attach(
     folder = Path(_from_rank_0(str(unused(Path(out).absolute(), holds_a_run)), ranks))
     if folder != Path(out).absolute() and trainer.accelerator.is_main_process:
         tell(f"grpo-doctor: {out} holds a run already; this one goes to {folder}")
-    attached = Attached(trainer, folder, on, record_tokens, catalogue, on_finding or _say)
+    attached = Attached(trainer, folder, on, record_tokens, catalogue, on_finding or say)
     trainer.add_callback(_Callback(attached))
     attached.boundary(attached.seams.connect)
     attached.boundary(attached.tell_settings)
     return attached
-
-
-def _say(finding: Finding, action: str) -> None:
-    tell(f"grpo-doctor: step {finding.detected_step}: {finding.code} {finding.message} [{action}]")
 
 
 class Attached:
@@ -249,7 +245,8 @@ class Attached:
 
     def _report(self) -> None:
         if self.session is not None and self.session.doctor.summary.steps.size:
-            self.folder.write_reports(self.diagnosis())
+            diagnosis = self.diagnosis()
+            say_end(diagnosis, self.folder.write_reports(diagnosis))
 
     def diagnosis(self) -> Diagnosis:
         """The diagnosis so far, of all ranks. Raises RuntimeError on a rank other than 0."""

@@ -19,7 +19,8 @@ from verl.utils.tracking import Tracking
 
 from ..diagnosis.check import Finding
 from ..fault_isolation import Boundary
-from .scalars import LoggedRun, say
+from .scalars import LoggedRun
+from .session import say
 
 NAME = "grpo_doctor"
 

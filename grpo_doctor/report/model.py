@@ -39,6 +39,7 @@ _WRITERS = {
     "dual-console": "by-hand",
     "key-value-console": "by-hand",
     "records": "by-hand",
+    "adapter": "by-hand",
 }
 """Formats that only one framework writes, or that custom trainers print."""
 _OWN_KEYS = {
@@ -62,7 +63,8 @@ TOLD = 40
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """How a report is written. ``excused`` maps (source, code) to why a finding does not fail the gate; ``rest`` is
     what shows what a text report leaves out: an option of the command, or another report; ``suppressions`` is what
-    is in force that can hide a finding, which every report names."""
+    is in force that can hide a finding, which every report names; ``refresh`` is the seconds after which a page loads
+    itself again, while its run goes on."""
 
     samples: bool = True
     color: bool = False
@@ -74,6 +76,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     fail_on: str = "error"
     static: bool = False
     full: bool = False
+    refresh: int = 0
     rest: str = "--report html=FILE"
 
 
@@ -147,14 +150,19 @@ def next_run(diagnosis: Diagnosis) -> list[str]:
 
 
 def named(diagnoses: Sequence[Diagnosis]) -> list[str]:
-    """The sources of several runs, as short as they can be told apart: without the folders that all of them share."""
-    paths = [Path(d.source) for d in diagnoses]
+    """The sources of several runs, without the folders that all of them share."""
+    return shortened([d.source for d in diagnoses])
+
+
+def shortened(names: Sequence[str]) -> list[str]:
+    """Several paths without the folders that all of them share; one alone as it is."""
+    paths = [Path(name) for name in names]
     shared = 0
     for parts in zip(*(path.parts[:-1] for path in paths), strict=False):
         if len(set(parts)) > 1:
             break
         shared += 1
-    return [str(Path(*path.parts[shared:])) for path in paths] if len(paths) > 1 else [d.source for d in diagnoses]
+    return [str(Path(*path.parts[shared:])) for path in paths] if len(paths) > 1 else [*names]
 
 
 def sure(finding: Finding) -> str:
@@ -428,11 +436,8 @@ def framework(run: Run) -> str | None:
 
 
 def steps_for(remedy: Remedy, who: str | None) -> tuple[list[Step], list[Step]]:
-    """The steps of a remedy for one framework (by hand where it has none of its own), and those for the others.
-
-    Where the framework is not known, all of them stand first.
-    """
-    own = [s for s in remedy.steps if s.who == who] or [s for s in remedy.steps if who and s.who == "by-hand"]
+    """The steps of a remedy for one framework, else for a custom trainer, and those for the others."""
+    own = [s for s in remedy.steps if s.who == who] or [s for s in remedy.steps if s.who == "by-hand"]
     return (own, [s for s in remedy.steps if s not in own]) if own else (list(remedy.steps), [])
 
 

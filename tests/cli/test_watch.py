@@ -23,9 +23,10 @@ from typer.testing import CliRunner, Result
 from grpo_doctor.cli import app
 from grpo_doctor.cli.follow import Follower, InPlace, follow
 from grpo_doctor.cli.live import Pace
-from grpo_doctor.cli.watch import Heartbeat, Stop, Watcher
+from grpo_doctor.cli.watch import Heartbeat, Stop, Watcher, _kept_current
 from grpo_doctor.config import Config, ConfigError
 from grpo_doctor.diagnosis.check import Severity
+from grpo_doctor.report.model import Options
 from tests import p30
 from tests.cli.runs import write_run
 
@@ -430,3 +431,15 @@ def test_a_webhook_that_answers_drop_by_drop_is_given_up(tmp_path: Path, monkeyp
         told = dict.fromkeys(("code", "name", "severity", "onset_step", "message", "log"), "x")
         failed = send(told)
     assert failed is not None
+
+
+def test_a_page_is_kept_current_while_the_run_goes_on(tmp_path: Path) -> None:
+    log, page = write_run(tmp_path / "r.jsonl", collapsed=True), tmp_path / "live.html"
+    (folder := tmp_path / "copy").mkdir()
+    watcher = Watcher(follow(log, folder), Config(), [])
+    kept = _kept_current(watcher, lambda new: None, [f"html={page}"], Options(), log)
+    watcher.poll()
+    kept(True)
+    assert 'http-equiv="refresh" content="5"' in page.read_text(encoding="utf-8")
+    assert watch(log, "--interval", 0.05, "--idle", 0.1, "--report", f"html={page}").exit_code == 1
+    assert 'http-equiv="refresh"' not in page.read_text(encoding="utf-8")

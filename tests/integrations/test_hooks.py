@@ -54,8 +54,42 @@ def test_metrics_live_and_from_a_file_are_judged_alike(tmp_path: Path, capsys: p
     assert judged(run.diagnosis()) == judged(diagnose(written))
     assert run.diagnosis().verdict == "failing"
     assert run.settings["kl_coef"] == 0.04
-    assert said_in_time(capsys.readouterr().err)
+    said = capsys.readouterr().err
+    assert said_in_time(said)
     assert (tmp_path / "runs/a/report.md").exists()
+    last = said.splitlines()[-1]
+    assert last == f"grpo-doctor: failing: {run.diagnosis().headline} Report: {tmp_path / 'runs/a/report.html'}"
+    assert "[warn]" not in said
+
+
+def test_the_report_is_an_artifact_of_open_wandb_and_mlflow_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept: list[str] = []
+
+    class Artifact(SimpleNamespace):
+        def add_file(self, path: str) -> None:
+            self.path = path
+
+    def refuse(path: str, folder: str) -> None:
+        raise OSError(f"no room for {folder}")
+
+    open_run = SimpleNamespace(
+        id="a1", log_artifact=lambda artifact: kept.append(artifact.path), alert=lambda *a, **k: 0
+    )
+    made = SimpleNamespace(run=open_run, Artifact=lambda name, type: Artifact(name=name), AlertLevel=None)
+    monkeypatch.setitem(sys.modules, "wandb", made)
+    monkeypatch.setitem(sys.modules, "mlflow", SimpleNamespace(active_run=lambda: open_run, log_artifact=refuse))
+    run = LoggedRun({}, framework="own", out="runs/a")
+    for n in range(1, 12):
+        run.log(n, in_trls_words(n))
+    run.finish()
+    assert kept == [str(run.folder.path / "report.html")]
+    assert (
+        capsys.readouterr()
+        .err.splitlines()[-1]
+        .endswith("MLflow did not take the report: OSError: no room for grpo-doctor")
+    )
 
 
 def test_a_folder_that_is_there_is_not_written_into() -> None:
@@ -109,6 +143,10 @@ def test_the_callback_of_transformers_stops_when_asked(capsys: pytest.CaptureFix
     callback.on_train_end(args, state, control)
     assert state.global_step == 30
     assert callback.diagnosis().cause == "GRD001"
+    said = capsys.readouterr().err.splitlines()
+    assert any(line.endswith("[stop]") for line in said)
+    assert said[-1].startswith("grpo-doctor: failing: ")
+    assert said[-1].endswith("report.html")
     assert [r.step for r in read_records(Path("out/grpo-doctor/records.jsonl"))] == list(range(1, 31))
     assert Path("out/grpo-doctor/report.md").exists()
 
@@ -133,7 +171,7 @@ def test_what_the_settings_come_to_is_said_before_the_first_step(capsys: pytest.
     config = {"algorithm": {"adv_estimator": "grpo"}, "actor_rollout_ref": {"rollout": rollout}}
     LoggedRun(config, framework="verl", out="runs/a")
     said = capsys.readouterr().err
-    assert "grpo-doctor: settings: responses a prompt (group) 4" in said
+    assert "grpo-doctor: settings: responses per prompt 4" in said
     assert "grpo-doctor: settings: CFG014 greedy-rollouts (error): " in said
     LoggedRun({"name": "another"}, framework="own", out="runs/b")
     assert capsys.readouterr().err == ""

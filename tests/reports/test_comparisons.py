@@ -11,7 +11,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from grpo_doctor.compare import Arm, Comparison, compare
 from grpo_doctor.compare.arms import Change
-from grpo_doctor.compare.summary import render
+from grpo_doctor.compare.overlay import overlays
+from grpo_doctor.compare.summary import names, render
 from grpo_doctor.compare.weights import Moved
 from grpo_doctor.diagnosis.catalogue import home, report_names
 from grpo_doctor.report.model import Options
@@ -94,3 +95,12 @@ def test_page(browser: Any, tmp_path: Path, better: Comparison, apart: Compariso
 
     (tmp_path / "c.html").write_text(render("html", [better, apart, hostile], Options()), encoding="utf-8")
     well_seen(browser, tmp_path / "c.html", also=looks)
+
+
+def test_short_runs_are_drawn_as_they_are_and_names_without_shared_folders() -> None:
+    values = [0.5] * 30 + [0.1] * 30
+    found = compared(run(source="runs/a/log", reward_mean=reward(0)), run(source="runs/b/log", reward_mean=values))
+    (chart,) = overlays(found)
+    heights = {part.split(" ")[1] for part in chart.new.line.replace("M", "L").split("L") if part}
+    assert (len(heights), chart.bands) == (2, "")
+    assert names(found) == ["b/log", "a/log"]

@@ -61,9 +61,22 @@ def test_junit_is_valid(cases: tuple[str, ...]) -> None:
             assert int(suite.attrib[attribute]) == len(suite.findall(f"testcase/{kind}"))
 
 
-def test_junit_says_which_records_a_skipped_check_lacks() -> None:
-    skipped = {c.attrib["name"]: c for c in ET.fromstring(report("junit", "diagnosis")).iter("testcase")}
-    assert skipped["RAT001"].find("skipped").attrib["message"] == "needs ratio_mean, clip_fraction"  # type: ignore[union-attr]
+def test_junit_has_one_case_for_a_run_and_one_for_each_finding() -> None:
+    cases = [c.attrib["name"] for c in ET.fromstring(report("junit", "diagnosis", "healthy")).iter("testcase")]
+    findings = [f"{f.code} {f.name}" for d in (example.diagnosis(), example.healthy()) for f in d.findings]
+    assert sorted(cases) == sorted(["verdict", "verdict", *findings])
+
+
+def test_sarif_links_the_page_of_each_check_and_files_below_the_repository(tmp_path: Path) -> None:
+    sarif = json.loads(report("sarif", "diagnosis"))["runs"][0]
+    rules = {rule["id"]: rule["helpUri"] for rule in sarif["tool"]["driver"]["rules"]}
+    assert rules["GEN001"].endswith("/checks/pages/GEN001.md")
+    place = sarif["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
+    assert place == {"uri": "logs/training.log", "uriBaseId": "%SRCROOT%"}
+    far = example.diagnosis()
+    far.source = str(tmp_path / "a b.log")
+    place = json.loads(render("sarif", [far], Options()))["runs"][0]["results"][0]["locations"][0]
+    assert place["physicalLocation"]["artifactLocation"] == {"uri": (tmp_path / "a b.log").as_uri()}
 
 
 def test_github_shows_ten_at_most_worst_first() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from grpo_doctor import Diagnosis, diagnose
 from grpo_doctor.report.model import Options, render
+from grpo_doctor.testing import make_run
 from tests.browser import VIEWS, well_seen
 from tests.reports import example
 
@@ -172,4 +173,15 @@ def test_a_printed_page_is_one_page_with_the_actions_and_one_chart(browser: Any,
     page.emulate_media(media="print")
     assert page.locator("figure:visible").count() == 1
     assert page.locator(".actions:visible").count() == 1
+    page.close()
+
+
+def test_the_green_range_fills_the_width_of_its_chart(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "green.html"
+    diagnosis = example.diagnosis([], run=make_run(kl="0.01x200 0.1x200"))
+    path.write_text(render("html", [diagnosis], Options()), encoding="utf-8")
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto(path.as_uri())
+    boxes = [page.locator(name).first.bounding_box() for name in ("rect.normal", "svg.plot")]
+    assert boxes[0]["width"] == pytest.approx(boxes[1]["width"], rel=0.02)
     page.close()

@@ -1,0 +1,94 @@
+"""The commands that ``--help`` shows, their parts and older names, panels of options, completion, and a missing file."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from grpo_doctor import cli
+from grpo_doctor.cli import common
+from tests.cli.runs import write_run
+
+
+def said(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """A command line as a user runs it, two words and all."""
+    return subprocess.run([sys.executable, "-m", "grpo_doctor", *words], cwd=cwd, text=True, capture_output=True)
+
+
+def shown(panel: str) -> list[str]:
+    return [name for name, command in cli.COMMANDS.items() if command.panel == panel and not command.hidden]
+
+
+def test_help_shows_seven_commands_and_two_to_try() -> None:
+    assert len(shown(cli.MAIN)) == 7
+    assert shown(cli.TRY) == ["run", "demo"]
+    text = CliRunner().invoke(cli.app, ["--help"]).output
+    names = {line.split()[1] for line in text.splitlines() if line.startswith("│ ") and line[2] != " "}
+    assert names & {"explain", "new-check", "share", "mcp", "init", "faults", "new-adapter"} == set()
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        ("checks explain GEN001", "Responses are generated in train mode"),
+        ("explain GEN001", "Responses are generated in train mode"),
+        ("lab faults", "two-sample-groups"),
+        ("faults", "two-sample-groups"),
+        ("agent", "agent mcp"),
+        ("agent init --help", "skill"),
+        ("checks new --help", "ENT050"),
+    ],
+)
+def test_parts_and_older_names_work(words: str, part: str) -> None:
+    assert part in said(*words.split()).stdout
+
+
+def test_probe_init_writes_an_adapter_to_fill_in(tmp_path: Path) -> None:
+    done = said("probe", "adapter.py", "--init", cwd=tmp_path)
+    assert (done.returncode, (tmp_path / "adapter.py").is_file()) == (0, True)
+
+
+def test_convert_anonymize_keeps_numbers_and_no_texts(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text('{"step": 1, "reward": 0.5, "prompt": "secret words"}\n', encoding="utf-8")
+    assert said("convert", "run.log", "shared.log", "--anonymize", cwd=tmp_path).returncode == 0
+    text = (tmp_path / "shared.log").read_text(encoding="utf-8")
+    assert ("0.5" in text, "secret" in text) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("nope.log", "grpo-doctor: nope.log: no such file\n"),
+        ("runs/a", "grpo-doctor: runs/a: no such file\n"),
+        ("runn", "grpo-doctor: runn: no such file or command; `grpo-doctor --help` lists the commands\n"),
+        ("comparee", "grpo-doctor: comparee: no such file or command; did you mean `grpo-doctor compare`?\n"),
+    ],
+)
+def test_a_missing_file_is_named_and_no_training_is_suggested(tmp_path: Path, word: str, line: str) -> None:
+    done = said(word, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, line)
+
+
+def test_options_of_analyze_are_in_panels() -> None:
+    text = CliRunner().invoke(cli.app, ["analyze", "--help"]).output
+    places = [text.index(f" {panel} ─") for panel in cli.PANELS]
+    assert places == sorted(places)
+
+
+def test_the_shell_completes_codes_and_formats() -> None:
+    assert "GEN001" in common.codes("gen0")
+    assert common.formats("ht") == ["html"]
+
+
+def test_the_skill_goes_where_the_agent_of_this_folder_reads(tmp_path: Path) -> None:
+    (tmp_path / ".claude").mkdir()
+    assert said("agent", "init", cwd=tmp_path).returncode == 0
+    assert (tmp_path / ".claude" / "skills" / "grpo-doctor" / "SKILL.md").is_file()
+
+
+def test_color_is_kept_in_a_pipe_where_it_is_asked_for(tmp_path: Path) -> None:
+    log = write_run(tmp_path / "r.jsonl", collapsed=True)
+    assert "\x1b[" in said("analyze", str(log), "--color").stdout
+    assert "\x1b[" not in said("analyze", str(log)).stdout
