@@ -11,6 +11,7 @@ import typer
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
+from grpo_doctor.advisories import page as advisory_page
 from grpo_doctor.cli import PARTS, app
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.report import check_pages
@@ -26,7 +27,7 @@ ELSEWHERE = {
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the generated pages to those of ``docs/``."""
-    made = {**_commands(), **_checks(), **_copied()}
+    made = {**_commands(), **_checks(), **_copied(), "advisories.md": advisory_page.page()}
     for path, text in made.items():
         files.append(File.generated(config, path, content=text))
     return files

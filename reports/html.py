@@ -80,7 +80,7 @@ def _run(diagnosis: Diagnosis, index: int, options: Options, most: int) -> dict[
         "told": Markup(embedded(told)) if charts and not options.static else "",
         "legend": legend(shown, green=green),
         "unit": unit(shown[0].ground) if shown else "",
-        "framework": words.framework(diagnosis),
+        "framework": words.framework(diagnosis.run),
         "responses": words.responses(diagnosis) if options.samples else [],
     }
 

@@ -144,7 +144,7 @@ def _fix(main: Finding, diagnosis: Diagnosis) -> list[RenderableType]:
     parts: list[RenderableType] = []
     if main.remedies:
         grid = _grid()
-        for step in steps_for(main.remedies[0], framework(diagnosis))[0]:
+        for step in steps_for(main.remedies[0], framework(diagnosis.run))[0]:
             grid.add_row(FRAMEWORKS.get(step.who, step.who), Text(step.do))
         parts.append(Padding(grid, (0, 0, 0, 2)))
     return parts + [_bullet(f"not this: {w.title}. {w.because}", "yellow") for w in withheld(diagnosis)]

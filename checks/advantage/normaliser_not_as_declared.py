@@ -40,7 +40,7 @@ def normaliser_not_as_declared(advantages: Any, settings: Any = None, *, limit: 
     if isinstance(declared, bool):
         declared = "group" if declared else "none"
     if declared not in ("group", "batch", "none"):
-        raise probes.Unjudged("settings declare no normaliser: group, batch or none")
+        raise probes.NotApplicable("settings declare no normaliser: group, batch or none")
     mine = [0.0, 0.2, 0.3, 0.7]
     beside = [0.5, 0.5, 0.4, 0.6], [0.0, 1.0, 0.0, 1.0]
     near, far = (probes.loss_trials.advantages_of(advantages, torch.tensor([mine, other]))[0] for other in beside)

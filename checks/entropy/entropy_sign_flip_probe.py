@@ -57,7 +57,7 @@ def entropy_sign_flip_probe(
     """
     coefficient = (settings or {}).get("entropy_coef")
     if coefficient == 0:
-        raise probes.Unjudged("settings['entropy_coef'] is 0: there is no entropy term")
+        raise probes.NotApplicable("settings['entropy_coef'] is 0: there is no entropy term")
     cases = list(
         probes.loss_trials.entropy_cases(backward, model, render, tokenizer, prompts, reference, settings or {})
     )

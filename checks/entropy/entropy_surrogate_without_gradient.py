@@ -42,9 +42,9 @@ def entropy_surrogate_without_gradient(
     """
     coefficient = (settings or {}).get("entropy_coef")
     if coefficient == 0:
-        raise probes.Unjudged("settings['entropy_coef'] is 0: there is no entropy term")
+        raise probes.NotApplicable("settings['entropy_coef'] is 0: there is no entropy term")
     if coefficient is None and (settings or {}).get("kl_coef"):
-        raise probes.Unjudged("settings declare a kl_coef and no entropy_coef: see KL005")
+        raise probes.NotApplicable("settings declare a kl_coef and no entropy_coef: see KL005")
     cases = probes.loss_trials.entropy_cases(backward, model, render, tokenizer, prompts, reference, settings or {})
     with closing(cases):
         first = next(cases, None)

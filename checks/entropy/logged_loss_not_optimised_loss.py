@@ -16,6 +16,7 @@ def logged_loss_not_optimised_loss(
     *,
     limit: float = 0.99,
     of_step: float = 0.5,
+    of_step_alike: float = 0.95,
 ) -> Fires | None:
     """The gradient that is applied is not that of the loss that is logged.
 
@@ -23,11 +24,12 @@ def logged_loss_not_optimised_loss(
     The trainer's `loss` is differentiated by autograd and compared with what its own `backward` leaves in the
     parameters, for advantages of both signs and for zero ones: a cosine below 0.99 is the illness. It is also
     compared with what the trainer's own `step` gives its optimizer, in one step or several: there mini-batches may
-    weigh samples differently, and a cosine below 0.5 is the illness.
+    weigh samples differently, and a cosine below 0.5 is the illness; below 0.95 where all samples are of one length.
 
     ## Thresholds
     - `limit`: cosine of both gradients below which another loss is optimised.
     - `of_step`: the same for the gradients that a `step` gives its optimizer.
+    - `of_step_alike`: the same for samples of one prompt and one length, which no mini-batch weighs differently.
 
     ## Why it matters
     Curves of the loss and of its terms are then about another optimisation: a flipped sign, a detached KL term or a
@@ -51,9 +53,9 @@ def logged_loss_not_optimised_loss(
     if step is not None and optimizer is not None and not isinstance(step, probes.updates.PlainStep):
         ways.append((probes.updates.CaughtBackward(step, model, optimizer), of_step))
     if not ways:
-        raise probes.Unjudged("the adapter has no backward of its own; loss.backward() is the loss by definition")
+        raise probes.NotApplicable("the adapter has no backward of its own; loss.backward() is the loss by definition")
     if isinstance(loss, probes.updates.AppliedLoss):
-        raise probes.Unjudged("the adapter has no loss of its own to compare with what backward leaves")
+        raise probes.NotApplicable("the adapter has no loss of its own to compare with what backward leaves")
     made, responses = probes.loss_trials.trial(render, tokenizer, model, prompts)
     worst, parts = 1.0, False
     with probes.model_modes.without_dropout(model):
@@ -70,8 +72,29 @@ def logged_loss_not_optimised_loss(
                 if float(applied.norm()) > 1e-8 or (way is backward and float(logged.norm()) > 1e-8):
                     cosine = probes.loss_trials.cosine(applied, logged)
                     worst, parts = min(worst, cosine), parts or not cosine >= least
+        if ways[-1][0] is not backward:
+            found = _alike(loss, ways[-1][0], model, optimizer, *_of_one_length(render, tokenizer, model, prompts))
+            worst, parts = min(worst, found), parts or not found >= of_step_alike
     return fires(
         parts,
         "The applied gradient and that of the logged loss have a cosine of {cosine:.2f}.",
         cosine=worst,
     )
+
+
+def _of_one_length(render: Any, tokenizer: Any, model: Any, prompts: Any) -> tuple[Any, Any]:
+    """One prompt and four responses of one length."""
+    made, _ = probes.loss_trials.alike(render, tokenizer, model, prompts)
+    words = probes.crafted_inputs.plain_ids(tokenizer, model, [probes.crafted_inputs.flat_ids(render(made[0]))])
+    end = probes.crafted_inputs.special_ids(tokenizer).eos
+    return made[:1] * 4, probes.crafted_inputs.canaries(words, [4] * 4, end)
+
+
+def _alike(loss: Any, step: Any, model: Any, optimizer: Any, made: Any, responses: Any) -> float:
+    """Cosine of what a step gives its optimizer with the gradient of the loss; 1 where it gives nothing."""
+    trials = probes.loss_trials
+    advantages = trials.torch_of([1.0, -1.0, 0.5, -0.5], model)  # both signs in each half, where that is whitened
+    logged = trials.gradient(model, probes.updates.PlainBackward(loss), made, responses, advantages)
+    applied = trials.gradient(model, step, made, responses, advantages)
+    turned = -applied if probes.updates.maximises(optimizer) else applied
+    return trials.cosine(turned, logged) if float(applied.norm()) > 1e-8 < float(logged.norm()) else 1.0

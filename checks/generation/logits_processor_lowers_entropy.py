@@ -47,7 +47,7 @@ def logits_processor_lowers_entropy(
     whole = entropy(logits)
     left = {name: entropy(processor(ids, logits.clone()).float()) for name, processor in processors.items()}
     if not left:
-        raise probes.Unjudged("the adapter names no processors")
+        raise probes.NotApplicable("the adapter names no processors")
     name = min(left, key=lambda n: left[n])
     return fires(
         whole - left[name] > max(loss, 0.2 * whole),

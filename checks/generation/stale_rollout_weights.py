@@ -97,8 +97,6 @@ def probe_seams(
     Every trainable weight is changed, the adapter's `sync` is called if there is one, else its own `step`, and the
     sampler runs again from the same random state. If it draws exactly the same tokens, it uses other weights.
     """
-    import torch
-
     craft = probes.crafted_inputs
     pairs = craft.rendered(render, prompts)
     rows = [ids for _, ids in pairs]
@@ -109,14 +107,8 @@ def probe_seams(
     steps = step is not None and not isinstance(step, probes.updates.PlainStep)
     if sync is None and not steps and any(c is not reference for c in copies):
         raise probes.Unjudged("a copy of the model generates, and neither sync nor step says when it is given weights")
-    with torch.no_grad():
-        scored = probes.intercept.logits_of(model, ids, real)[:, -1].argmax(-1)
-        generator = torch.Generator().manual_seed(1)
-        for _, parameter in probes.loss_trials.trainable(model):
-            noise = torch.randn(parameter.shape, generator=generator).to(parameter)
-            parameter.add_(noise * max(float(parameter.float().std()) if parameter.numel() > 1 else 0.0, 0.05))
-        if bool((probes.intercept.logits_of(model, ids, real)[:, -1].argmax(-1) == scored).all()):
-            raise probes.Unjudged("the trainable weights have no say in the model's next token")
+    if not _moved(model, ids, real):
+        raise probes.Unjudged("the trainable weights have no say in the model's next token")
     if sync is not None:
         sync()
     elif steps:
@@ -129,3 +121,23 @@ def probe_seams(
         "Every trainable weight was changed and the sampler still draws the very same tokens: it uses other weights.",
         share=share,
     )
+
+
+def _moved(model: Any, ids: Any, real: Any) -> bool:
+    """Changes every trainable weight until a next token is another one; an adapter of a trained model needs more."""
+    import torch
+
+    def likeliest() -> Any:
+        return probes.intercept.logits_of(model, ids, real)[:, -1].argmax(-1)
+
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        before = likeliest()
+        for size in (1, 3, 10, 30):
+            for _, parameter in probes.loss_trials.trainable(model):
+                spread = float(parameter.float().std()) if parameter.numel() > 1 else 0.0
+                noise = torch.randn(parameter.shape, generator=generator).to(parameter)
+                parameter.add_(size * noise * max(spread, 0.05))
+            if not bool((likeliest() == before).all()):
+                return True
+    return False

@@ -36,12 +36,12 @@ def temperature_applied_twice(
     """
     declared = settings.get("temperature")
     if not isinstance(declared, int | float) or declared <= 0:
-        raise probes.Unjudged("needs settings['temperature']")
+        raise probes.NotApplicable("needs settings['temperature']")
     if abs(declared - 1) < 0.1:
-        raise probes.Unjudged("the declared temperature is 1, which is its own square")
+        raise probes.NotApplicable("the declared temperature is 1: applied twice it is still 1")
     craft = probes.crafted_inputs
     rows = [ids for _, ids in craft.rendered(render, prompts)]
-    measured = probes.sampling_filters.measured_temperature(sample, model, tokenizer, rows, declared)
+    measured = probes.sampling_filters.measured_temperature(sample, model, tokenizer, rows, declared).value
     return fires(
         abs(measured / declared**2 - 1) < slack and abs(measured / declared - 1) > slack,
         "The sampler draws at temperature {measured:.3g}, the square of the declared {declared:g}.",

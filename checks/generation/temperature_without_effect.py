@@ -11,10 +11,11 @@ def temperature_without_effect(
 
     ## What it sees
     The effective temperature, measured on a scripted model as for GEN006. The illness is a sampler that is greedy, or
-    that draws at temperature 1 although another is declared.
+    that draws at another temperature than the declared one, beyond the error of the measurement. The square of the
+    declared temperature is GEN006.
 
     ## Thresholds
-    - `slack`: relative error of the measured temperature that is let pass.
+    - `slack`: relative difference from the declared temperature that is let pass.
 
     ## Why it matters
     A group of greedy samples holds one answer K times: no reward differs, nothing is learnt. And whoever turns a knob
@@ -35,13 +36,14 @@ def temperature_without_effect(
     """
     declared = settings.get("temperature")
     if not isinstance(declared, int | float) or declared <= 0:
-        raise probes.Unjudged("needs settings['temperature']")
+        raise probes.NotApplicable("needs settings['temperature']")
     craft = probes.crafted_inputs
     rows = [ids for _, ids in craft.rendered(render, prompts)]
-    measured = probes.sampling_filters.measured_temperature(sample, model, tokenizer, rows, declared)
+    measured, error = probes.sampling_filters.measured_temperature(sample, model, tokenizer, rows, declared)
     greedy = measured == 0 and declared > 0.05
+    twice = abs(measured / declared**2 - 1) < slack and abs(declared - 1) >= 0.1
     return fires(
-        greedy or (abs(declared - 1) > 2 * slack and abs(measured - 1) < slack),
+        greedy or (not twice and abs(measured - declared) > max(slack * declared, error)),
         "The sampler is greedy although temperature {declared:g} is declared."
         if greedy
         else "The sampler draws at temperature {measured:.3g} although {declared:g} is declared.",

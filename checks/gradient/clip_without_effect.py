@@ -51,7 +51,7 @@ def clip_without_effect(
     PyTorch, `torch.nn.utils.clip_grad_norm_`: changes `.grad` of the tensors it is given, and of no others.
     """
     if isinstance(step, probes.updates.PlainStep):
-        raise probes.Unjudged("the adapter has no step of its own")
+        raise probes.NotApplicable("the adapter has no step of its own")
     made, responses = probes.loss_trials.trial(render, tokenizer, model, prompts)
     norms: list[float] = []
     own = set(model.parameters())  # a critic beside it may have a bound of its own, or none
@@ -70,7 +70,7 @@ def clip_without_effect(
     declared = (settings or {}).get("max_grad_norm")
     bound = declared if isinstance(declared, int | float) and declared > 0 else min(bounds, default=None)
     if bound is None:
-        raise probes.Unjudged("neither settings['max_grad_norm'] nor a call of clip_grad_norm_ tells a bound")
+        raise probes.NotApplicable("neither settings['max_grad_norm'] nor a call of clip_grad_norm_ tells a bound")
     norm = max(norms, default=0.0)
     if norm < bound / 2:
         raise probes.Unjudged("the gradient stayed below the bound")

@@ -17,6 +17,7 @@ def gradient_accumulation_overwrites(
     loss: Any = None,
     *,
     limit: float = 0.999,
+    low_precision: float = 0.99,
     slack: float = 0.02,
 ) -> Fires | None:
     """Gradients are not accumulated as they should be: micro-batches do not add up, or the step before is still there.
@@ -33,6 +34,7 @@ def gradient_accumulation_overwrites(
 
     ## Thresholds
     - `limit`: cosine of the gradients of one and of several micro-batches.
+    - `low_precision`: the same where a module computed in half precision.
     - `slack`: relative difference of their lengths that is let pass.
 
     ## Why it matters
@@ -65,9 +67,11 @@ def gradient_accumulation_overwrites(
     token_mean_meant = (settings or {}).get("loss_type") == "bnpo"
     if "micro_batches" not in inspect.signature(backward).parameters:
         if loss is None or token_mean_meant:
-            raise probes.Unjudged("backward takes no micro_batches")
+            raise probes.NotApplicable("backward takes no micro_batches")
         return _of_own_parts(loss, model, *probes.gradient_effect.four(render, tokenizer, model, prompts, [4, 2, 5, 3]))
-    cosine, ratio = _split(backward, model, *_made(render, tokenizer, model, prompts, [4] * 4))
+    with probes.intercept.precision() as precision:
+        cosine, ratio = _split(backward, model, *_made(render, tokenizer, model, prompts, [4] * 4))
+    limit = limit if precision.half is None else low_precision
     if not (cosine >= limit and abs(ratio - 1) <= slack):
         return fires(
             True,
@@ -109,7 +113,7 @@ def _of_own_parts(loss: Any, model: Any, made: Any, responses: Any) -> Fires:
     shorter, longer = ([made[0], *[other] * 3] for other in (made[0], made[-1]))
     before, after = (push.together(loss, model, batch, responses) for batch in (shorter, longer))
     if len(before) == len(responses) == len(after):
-        raise probes.Unjudged("backward takes no micro_batches")
+        raise probes.NotApplicable("backward takes no micro_batches")
     if before != after:
         one = weight(shorter, responses)
         times = weight(longer, responses) / one if one else 1.0

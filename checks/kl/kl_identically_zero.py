@@ -91,11 +91,9 @@ def probe_reference_stays(
     certify that the reference is the right one (KL006), nor references that are synchronised on purpose later. A KL to
     the old policy, whose ratio the loss takes too, is a warning: PPO has such a penalty, but it is none to a reference.
     """
-    import torch
-
     craft = probes.crafted_inputs
     if (settings or {}).get("kl_coef") == 0:
-        raise probes.Unjudged("settings['kl_coef'] is 0: there is no KL term")
+        raise probes.NotApplicable("settings['kl_coef'] is 0: there is no KL term")
     if not probes.loss_trials.trainable(model):
         raise probes.Unjudged("no parameter requires a gradient; see STL004")
     own = [ids for _, ids in craft.rendered(render, prompts)]
@@ -107,9 +105,7 @@ def probe_reference_stays(
 
     with probes.model_modes.without_dropout(model):
         before = scored()
-        with torch.no_grad():
-            for _, parameter in probes.loss_trials.trainable(model):
-                parameter.add_(0.02 * torch.randn_like(parameter))
+        probes.loss_trials.move(model)
         after = scored()
     both = before.keys() & after.keys()
     if not both:

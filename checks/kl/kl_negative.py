@@ -88,19 +88,21 @@ def probe_sign(
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The probe moves the reference a little away from the policy and, at advantages of zero, takes what that adds to the
-    applied gradient. It must point the way in which the squared log-ratio grows (cosine 1, or somewhat less, for k2 and
-    k3): then a step leads back to the reference. A cosine below -0.3 is a KL term of the wrong sign, which rewards
-    divergence. Where the adapter names no reference, the forwards that the loss makes without gradient stand for it:
-    they give the first token of two samples a lower log-probability and that of two others a higher one, and the
-    policy's must be moved the same way. It does not certify the size of the coefficient (KL002), and a KL that is in
-    the reward, or k1 in the loss, leaves no such gradient and is not judged. An `objective` that is given alone is
-    asked for its gradient on four log-probabilities, which the reference finds likelier or less likely.
+    applied gradient. It must point the way in which the squared log-ratio grows (cosine 1, or somewhat less, for
+    k2 and k3): then a step leads back to the reference. A cosine below -0.3 is a KL term of the wrong sign, which
+    rewards divergence. Where the adapter names no reference, the forwards that the loss makes without gradient
+    stand for it: they give the first token of two samples a lower log-probability and that of two others a higher
+    one, and the policy's must be moved the same way. It does not certify the size of the coefficient (KL002), and
+    a KL that is in the reward (`settings["use_kl_in_reward"]`), or k1 in the loss, leaves no such gradient and is
+    not judged. A declared `kl_coef` without any gradient at advantages of zero is an error. An `objective` that is
+    given alone is asked for its gradient on four log-probabilities, which the reference finds likelier or less
+    likely.
 
     ## Thresholds of the probe
     - `least_cosine`: cosine with the way back to the reference whose opposite is the wrong sign.
     """
     if (settings or {}).get("kl_coef") == 0:
-        raise probes.Unjudged("settings['kl_coef'] is 0: there is no KL term")
+        raise probes.NotApplicable("settings['kl_coef'] is 0: there is no KL term")
     if backward is None or render is None or model is None or tokenizer is None:
         return _of_objective(objective)
     if reference is None:
@@ -108,8 +110,10 @@ def probe_sign(
     if not any(own is not other for own, other in zip(model.parameters(), reference.parameters(), strict=False)):
         raise probes.Unjudged("reference and model share their weights")
     found = probes.loss_trials.divergence_cosine(backward, model, reference, render, tokenizer, prompts)
+    if found is None and _expected(settings) and probes.loss_trials.silent(backward, model, render, tokenizer, prompts):
+        return _absent(settings)
     if found is None:
-        raise probes.Unjudged("the reference adds nothing to the gradient at zero advantages")
+        raise probes.NotApplicable("the reference adds nothing to the gradient at zero advantages")
     if math.isnan(found):
         raise probes.Unjudged("the gradient at zero advantages is not finite")
     return fires(
@@ -119,13 +123,29 @@ def probe_sign(
     )
 
 
+def _expected(settings: Any) -> bool:
+    """Whether a KL term in the loss is declared, and no other term that would leave a gradient without advantages."""
+    declared = settings or {}
+    return bool(declared.get("kl_coef")) and not (declared.get("use_kl_in_reward") or declared.get("entropy_coef"))
+
+
+def _absent(settings: Any) -> Fires:
+    return fires(
+        True,
+        "A KL coefficient of {coefficient:g} is declared, and the loss has no gradient at advantages of zero with the "
+        "reference away from the policy: there is no KL term in it.",
+        error=True,
+        coefficient=float(settings["kl_coef"]),
+    )
+
+
 def _of_objective(objective: Any) -> Fires:
     """Fires where the objective moves log-probabilities away from those of the reference."""
     if objective is None:
-        raise probes.Unjudged("needs objective, or backward with render, model and tokenizer")
+        raise probes.NotApplicable("needs objective, or backward with render, model and tokenizer")
     _, more = probes.gradient_effect.pulls(objective)
     if not bool(more.any()):
-        raise probes.Unjudged("the reference adds nothing to the gradient of the objective at zero advantages")
+        raise probes.NotApplicable("the reference adds nothing to the gradient of the objective at zero advantages")
     away = int((more * probes.loss_trials.torch_of(probes.gradient_effect.TOWARDS, None) < 0).sum())
     return fires(
         away > 2,
@@ -138,11 +158,11 @@ def _of_objective(objective: Any) -> Fires:
 def _of_anchor(loss: Any, model: Any, made: Any, responses: Any) -> Fires:
     """Fires where the policy moves away from what the forwards without gradient say."""
     if loss is None:
-        raise probes.Unjudged("needs reference, or loss")
+        raise probes.NotApplicable("needs reference, or loss")
     lower = [1.0, -1.0, 1.0, -1.0]
     moved = probes.gradient_effect.moved_by_anchor(loss, model, made, responses, lower)
     if not any(moved):
-        raise probes.Unjudged("no forward without gradient acts on the gradient at zero advantages")
+        raise probes.NotApplicable("no forward without gradient acts on the gradient at zero advantages")
     away = sum(m * by > 0 for m, by in zip(moved, lower, strict=True))
     return fires(
         away > sum(m * by < 0 for m, by in zip(moved, lower, strict=True)),

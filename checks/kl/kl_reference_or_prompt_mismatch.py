@@ -109,18 +109,22 @@ def probe_reference(
     reference_logprobs: Any = None,
     model: Any = None,
     prompts: Any = None,
+    settings: Any = None,
     *,
     limit: float = 1e-4,
+    low_precision: float = 1e-2,
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The probe holds two things, before any update. The ids before the response in the batch of the loss must be the
     prompt's ids as the rollout renders them (a loss on the raw prompt scores a text that was never sampled). And the
-    policy's log-probabilities of canary responses must equal the reference's: k3 below 1e-4 nats a token. It takes the
+    policy's log-probabilities of canary responses must equal the reference's: k3 below 1e-4 nats a token (1e-2 where a
+    module computes in half precision). A declared `kl_coef` of 0 leaves the reference out. It takes the
     model as the adapter gives it for a policy before RL: an adapter that loads a trained checkpoint beside the original
     reference fires rightly and means nothing.
 
     ## Thresholds of the probe
     - `limit`: k3 of policy and reference, nats per token, up to which they are equal.
+    - `low_precision`: the same where a module computed in half precision.
     """
     craft = probes.crafted_inputs
     own = [ids for _, ids in craft.rendered(render, prompts)]
@@ -144,8 +148,10 @@ def probe_reference(
             rows=len(own),
         )
     if logprobs is None or reference_logprobs is None:
-        raise probes.Unjudged("needs logprobs and reference_logprobs; the prompt ids are the same")
-    with probes.model_modes.without_dropout(model):
+        raise probes.NotApplicable("needs logprobs and reference_logprobs; the prompt ids are the same")
+    if (settings or {}).get("kl_coef") == 0:
+        return None
+    with probes.model_modes.without_dropout(model), probes.intercept.precision() as precision:
         policy = craft.response_logprobs(logprobs, batch, responses, own)
         try:
             reference = craft.response_logprobs(reference_logprobs, batch, responses, own)
@@ -155,7 +161,7 @@ def probe_reference(
 
     mismatch = craft.k3(torch.cat(policy), torch.cat(reference).to(policy[0]))
     return fires(
-        not mismatch <= limit,
+        not mismatch <= (limit if precision.half is None else low_precision),
         "Before any update the policy is {mismatch:.3g} nats a token away from the reference.",
         mismatch=mismatch,
     )

@@ -64,7 +64,7 @@ def attention_or_position_ids_missing(
         if bool(found.when):
             return found
     if mask is None or logprobs is None:
-        raise probes.Unjudged("needs mask and logprobs, or a loss")
+        raise probes.NotApplicable("needs mask and logprobs, or a loss")
     own = [ids for _, ids in pairs]
     responses = craft.canaries(craft.plain_ids(tokenizer, model, own), [4, 2, 6, 3][: len(own)], special.eos)
     with probes.model_modes.without_dropout(model), probes.intercept.precision() as precision:

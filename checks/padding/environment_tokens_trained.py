@@ -35,7 +35,7 @@ def environment_tokens_trained(
     """
     mask = env_mask if env_mask is not None else tool_mask
     if mask is None:
-        raise probes.Unjudged("needs env_mask or tool_mask")
+        raise probes.NotApplicable("needs env_mask or tool_mask")
     end = probes.crafted_inputs.special_ids(tokenizer).eos
     count = probes.multi_turn.of_mask(probes.multi_turn.spoken(mask, model, tokenizer, prompts, turns), end)
     return fires(

@@ -73,8 +73,9 @@ def probe_mask(
 ) -> Fires | None:
     """## What this certifies, and what it does not
     It certifies which tokens of a sampled response enter the loss. It does not certify their weights (length
-    normalisation, advantages), nor masks of other kinds, such as tool results or overlong responses left out on
-    purpose; and that the ids are those that were sampled is GEN005's to say.
+    normalisation, advantages), nor masks of other kinds, such as tool results, tokens of low entropy
+    (`settings["top_entropy_quantile"]` below 1) or overlong responses left out on purpose; and that the ids are
+    those that were sampled is GEN005's to say.
 
     ## What the probe does
     Prompts of unequal length with canary responses of 1 to 9 tokens, with and without EOS, in batches of one and of
@@ -95,6 +96,9 @@ def probe_mask(
     words = craft.plain_ids(tokenizer, model, own)
     count: dict[str, Any] = {"rows": 0, "first": 0, "last": 0, "missed": 0, "extra": 0, "wrong": 0}
     infinite = _of_masks(mask, own, words, craft.special_ids(tokenizer).eos, count)
+    kept = float((settings or {}).get("top_entropy_quantile") or 1.0)
+    if kept < 1 and count["missed"] and not count["extra"]:
+        raise probes.Unjudged("settings['top_entropy_quantile'] leaves tokens out by their entropy: probe without it")
     if infinite and not count["wrong"]:
         return fires(
             True,
@@ -116,7 +120,11 @@ def probe_mask(
                 "neither the advantages nor a reference move what the loss moves beside the responses: see ENT006"
             )
     if not count["wrong"] and loss is not None and model is not None:
-        found = _of_loss(loss, model, reference, render, tokenizer, prompts, count)
+        try:
+            found = _of_loss(loss, model, reference, render, tokenizer, prompts, count)
+        except probes.Unjudged:
+            if probes.from_loss.derived(mask):
+                raise  # else the trainer's own mask has been judged
         if found is None and isinstance(rollout, probes.from_rollout.Rolled):
             found = _of_turns(loss, model, rollout, tokenizer, prompts, turns)
     return found or fires(
@@ -152,6 +160,10 @@ def _of_masks(mask: Any, own: list[list[int]], words: list[int], eos: int | None
                     batch, responses = probes.generations.put_through(mask, rows, responses, eos)
             except probes.NotFinite:
                 continue
+            except probes.from_loss.NoGradientError:
+                if not told[0][1] or len(rows) == 1:
+                    break  # responses that were cut are left out on purpose, and a lone sample may have no gradient
+                raise
             except probes.Unjudged:
                 if len(rows) == 1:
                     break  # a lone sample may have no gradient: its advantage is its own mean

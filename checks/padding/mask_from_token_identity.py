@@ -38,7 +38,7 @@ def mask_from_token_identity(
     craft = probes.crafted_inputs
     eos = craft.special_ids(tokenizer).eos
     if eos is None:
-        raise probes.Unjudged("the tokenizer has no EOS")
+        raise probes.NotApplicable("the tokenizer has no EOS")
     own = [ids for _, ids in craft.rendered(render, prompts)][:2]
     words = craft.plain_ids(tokenizer, model, own)
     used = craft.padding_of(craft.batch_of(mask(own, [[*words[:3], eos]] * len(own))))  # not always the tokenizer's
@@ -50,7 +50,7 @@ def mask_from_token_identity(
         try:
             batch = craft.batch_of(mask(own, [response] * len(own)))
         except ValueError as error:
-            raise probes.Unjudged(f"the trainer refuses pad == EOS: {error}") from None
+            raise probes.NotApplicable(f"the trainer refuses pad == EOS: {error}") from None
         marked = craft.trained_tokens(batch)
         positions = craft.response_positions(batch, 0, response, own[0])
         if positions is None:

@@ -71,7 +71,7 @@ def probe_estimator(
     """
     coefficient = (settings or {}).get("kl_coef")
     if not coefficient or (settings or {}).get("entropy_coef"):
-        raise probes.Unjudged("settings declare no kl_coef alone")
+        raise probes.NotApplicable("settings declare no kl_coef alone")
     trials = probes.loss_trials
     if backward is None or render is None or model is None or tokenizer is None or reference is None:
         found = _of_objective(objective)
@@ -95,7 +95,7 @@ def _of_objective(objective: Any) -> float | None:
     """1 or -1 where the objective lowers or raises all log-probabilities alike without advantages, whatever those of
     the reference; 0 where it heeds these, None where it moves nothing."""
     if objective is None:
-        raise probes.Unjudged("needs objective, or backward and reference with render, model and tokenizer")
+        raise probes.NotApplicable("needs objective, or backward and reference with render, model and tokenizer")
     same, more = probes.gradient_effect.pulls(objective)
     if bool(more.any()):
         return 0.0

@@ -83,13 +83,15 @@ def probe_ratio(
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The probe scores canary responses twice without an update between: with `old_logprobs` where the adapter has it,
-    else with `logprobs`, and then with `logprobs` in the mode in which the trainer's own step leaves the model. Of a
-    `loss` that is one function, it compares the forward that the gradient goes through with the one that acts as the
-    old policy, and asks whether its clip stops a push before any update, as where old scores have another temperature
-    (a clip that shuts out 1 itself stops all tokens of one sign and pushes the others alike: RAT007 says so).
-    A mean |ratio - 1| above 1e-2 (5e-2 in half precision) is the illness; a warning where nothing tells
-    that updates are made in train mode. It certifies that scoring is the same function at rollout time and at update
-    time, in the trainer's process. It does not certify the generator's own log-probabilities: GEN004 and RAT004 do.
+    else with `logprobs`, and then with `logprobs` in the mode in which the trainer's own step leaves the model. Of
+    a `loss` that is one function, it compares the forward that the gradient goes through with the one that acts as
+    the old policy, and asks whether its clip stops a push before any update, as where old scores have another
+    temperature (a clip that shuts out 1 itself stops all tokens of one sign and pushes the others alike: RAT007
+    says so). A mean |ratio - 1| above 1e-2 (5e-2 in half precision) is the illness; a warning where nothing tells
+    that updates are made in train mode, and where dropout in the loss is the reason. Where the old scores come
+    from the policy's own module or from the reference's, the weights are then changed a little: the old scores
+    must follow. It certifies that scoring is the same function at rollout time and at update time, in the
+    trainer's process. It does not certify the generator's own log-probabilities: GEN004 and RAT004 do.
 
     ## Thresholds of the probe
     - `limit`: mean |ratio - 1| without an update, up to which scoring is the same.
@@ -102,13 +104,7 @@ def probe_ratio(
     responses = craft.canaries(words, [5, 3, 6, 4][: len(own)], craft.special_ids(tokenizer).eos)
     mode = _mode_of_update(model, step, loss, [p for p, _ in pairs], responses)
     composite = old_logprobs is None and probes.from_loss.derived(logprobs)
-    with probes.intercept.precision() as precision:
-        if composite:
-            model.train(mode is not False)
-            old, new = _of_forwards(mask, logprobs, own, responses)
-        else:
-            old, new = _of_seams(mask, old_logprobs or logprobs, logprobs, own, responses, model, mode is not False)
-    if composite:
+    if composite:  # before the old scores are looked for: those of a sampler need no forward of their own
         stopped, tokens = _stopped(loss, model, render, tokenizer, prompts)
         if stopped:
             return fires(
@@ -118,13 +114,39 @@ def probe_ratio(
                 stopped=stopped,
                 tokens=tokens,
             )
-    ratio = float(sum((n - o).exp().sub(1).abs().mean() for o, n in zip(old, new, strict=True))) / len(own)
-    off = not ratio <= (limit if precision.half is None else low_precision)
+
+    def off_one() -> tuple[float, bool]:
+        """Mean |ratio - 1|, and whether that is more than the precision explains."""
+        with probes.intercept.precision() as precision:
+            if composite:
+                model.train(mode is not False)
+                old, new = _of_forwards(mask, logprobs, own, responses)
+            else:
+                old, new = _of_seams(mask, old_logprobs or logprobs, logprobs, own, responses, model, mode is not False)
+        ratio = float(sum((n - o).exp().sub(1).abs().mean() for o, n in zip(old, new, strict=True))) / len(own)
+        return ratio, not ratio <= (limit if precision.half is None else low_precision)
+
+    ratio, off = off_one()
+    if off:
+        with probes.model_modes.without_dropout(model):
+            drops = not off_one()[1]
+        return fires(
+            True,
+            "Before any update the ratio is off 1 by {ratio:.3g} on average"
+            + (": dropout acts in the loss." if drops else "."),
+            warning=True,
+            error=mode is not None and not drops,
+            ratio=ratio,
+        )
+    if not composite or not probes.from_loss.old_is_own(logprobs):
+        return None
+    probes.loss_trials.move(model)  # at first the reference is equal to the policy, and may stand for the old one
+    ratio, off = off_one()
     return fires(
         off,
-        "Before any update the ratio is off 1 by {ratio:.3g} on average.",
-        warning=off,
-        error=off and mode is not None,
+        "The old log-probabilities do not follow the policy: with its weights changed by little the ratio is off 1 by "
+        "{ratio:.3g} on average before any update. They are those of the reference, or of the first weights.",
+        error=True,
         ratio=ratio,
     )
 

@@ -37,10 +37,10 @@ def ratio_or_clip_reversed(
     ## What this certifies, and what it does not
     It certifies the direction of the policy gradient for samples of either sign, at three ratios, on the trainer's
     `objective` or, where that is not given, on a `loss` that takes its old log-probabilities from a forward without
-    gradient. A loss that divides by its own detached log-probabilities has a ratio of 1 always: then only the sign is
-    certified. Where a loss samples in a loop of its own, the old log-probabilities that come out of it are those of the
-    probe's script, which shut its clip: then it is certified only that not all samples are pushed the wrong way. It
-    does not certify that the old log-probabilities are the right ones (RAT003), nor the size of a step.
+    gradient, from a sampling loop, or from a scripted engine. A loss that divides by its own detached
+    log-probabilities has a ratio of 1 always: then only the sign is certified. So it is where a sampling loop draws by
+    other means than `multinomial` and `argmax`. It does not certify that the old log-probabilities are the right ones
+    (RAT003), nor the size of a step.
 
     ## Known false alarms
     Methods that leave out tokens far from the old policy on both sides (IcePop and other double-sided masks), and
@@ -58,7 +58,7 @@ def ratio_or_clip_reversed(
     if objective is not None:
         return _judged(lambda far: _of_objective(objective, far), declared, takes_old="epsilon" in declared)
     if loss is None or render is None or model is None or tokenizer is None:
-        raise probes.Unjudged("needs objective, or loss with render, model and tokenizer")
+        raise probes.NotApplicable("needs objective, or loss with render, model and tokenizer")
     temperature = float(declared.get("temperature") or 1.0)
     made, responses = probes.gradient_effect.four(
         render, tokenizer, model, prompts, [3, 5, 2, 4]
@@ -78,11 +78,13 @@ def ratio_or_clip_reversed(
     own = probes.intercept.language_model(model)
     beside = probes.gradient_effect.beside(loss, [model], made, responses, signs)
     idle = any(b.module is own and b.scores and not b.acts for b in beside)
-    with probes.generations.scripted_loops() as loops:
+    with probes.generations.scripted_sampling() as sampling:
         found = _judged(pushed, declared, takes_old=idle and not reference, sure=False)
-    # a clip that is shut turns no push round: a lost sign turns all of them
-    if found is not None and bool(found.when) and loops and (found.evidence["along"] or not found.evidence["against"]):
-        raise probes.Unjudged("the loss samples in a loop of its own, and may take old log-probabilities out of it")
+    # old log-probabilities of one-hot logits shut the clip, which turns no push round: a lost sign turns all of them
+    made_up = bool(sampling.loops) and probes.forced_draws.by_logits()
+    fired = made_up and found is not None and bool(found.when)
+    if fired and found is not None and (found.evidence["along"] or not found.evidence["against"]):
+        raise probes.Unjudged("the loss samples in a loop of its own whose draws cannot be forced")
     return found
 
 

@@ -122,7 +122,7 @@ def probe_step(
             if (found := _of_gradient(model, named, down, without, meant)) is not None:
                 return found
     if step is None:
-        raise probes.Unjudged("needs step, or an optimizer and a loss")
+        raise probes.NotApplicable("needs step, or an optimizer and a loss")
     fresh = optimizer is not None and not optimizer.state
     moved, steps = _moved(step, optimizer, [p for _, p in named], samples)
     if moved is None:

@@ -34,7 +34,7 @@ def double_bos(
     craft = probes.crafted_inputs
     bos = craft.special_ids(tokenizer).bos
     if bos is None:
-        raise probes.Unjudged("the tokenizer has no BOS token")
+        raise probes.NotApplicable("the tokenizer has no BOS token")
     chosen = list(prompts or craft.PROMPTS)
     paths: dict[str, list[list[int]]] = {}
     if render is not None:
@@ -46,7 +46,7 @@ def double_bos(
     if render_sft is not None:
         paths["render_sft"] = [craft.flat_ids(render_sft(p, "ok")) for p in chosen]
     if not paths:
-        raise probes.Unjudged("needs render or render_sft")
+        raise probes.NotApplicable("needs render or render_sft")
     twice = [name for name, rows in paths.items() if any(row[:2] == [bos, bos] for row in rows)]
     return fires(
         bool(twice),

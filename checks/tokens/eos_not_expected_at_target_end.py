@@ -37,7 +37,7 @@ def eos_not_expected_at_target_end(
     craft = probes.crafted_inputs
     ends = sorted(probes.sampling.end_ids(tokenizer, model))
     if not ends:
-        raise probes.Unjudged("the tokenizer has no EOS")
+        raise probes.NotApplicable("the tokenizer has no EOS")
     found = []
     with probes.model_modes.held_in_eval(model), torch.no_grad():
         for prompt, answer in list(supervised)[:16]:

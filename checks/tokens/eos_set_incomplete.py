@@ -74,7 +74,7 @@ def probe_terminator(
     if sample is None or model is None or render is None:
         config = getattr(model, "generation_config", None)
         if config is None:
-            raise probes.Unjudged("needs sample, model and render, or a model with a generation_config")
+            raise probes.NotApplicable("needs sample, model and render, or a model with a generation_config")
         known = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
         went_on, cut = terminator not in known, False
     else:
@@ -95,7 +95,7 @@ def _terminator(tokenizer: Any, settings: Any, special: Any) -> int:
         return int(settings["turn_terminator"])
     if not getattr(tokenizer, "chat_template", None):
         if special.eos is None:
-            raise probes.Unjudged("the tokenizer has neither a chat template nor an EOS")
+            raise probes.NotApplicable("the tokenizer has neither a chat template nor an EOS")
         return int(special.eos)
     turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
     whole = probes.crafted_inputs.flat_ids(tokenizer.apply_chat_template(turns, tokenize=True))

@@ -42,7 +42,7 @@ def pad_equals_eos_label_mask(
     craft = probes.crafted_inputs
     special = craft.special_ids(tokenizer)
     if special.eos is None:
-        raise probes.Unjudged("the tokenizer has no EOS")
+        raise probes.NotApplicable("the tokenizer has no EOS")
     given = list(supervised or ())[:4]
     pairs = given or list(zip(prompts or craft.PROMPTS, ["Custom -> Programmer : done", "12", "ok then"], strict=False))
     ids, labels = collate_sft([p for p, _ in pairs], [a for _, a in pairs])

@@ -54,7 +54,7 @@ def penalty_over_prompt(
             gain=gain,
         )
     if sample is None or model is None:
-        raise probes.Unjudged("needs penalize, or sample and model")
+        raise probes.NotApplicable("needs penalize, or sample and model")
     changed = _of_sampler(sample, model, tokenizer, words, rows)
     return fires(
         changed > 0,

@@ -73,13 +73,13 @@ def probe_fragile_ids(
         except probes.Unjudged:
             pass  # one turn, or the turns cannot be told apart
     if mask is None:
-        raise unseen or probes.Unjudged("needs mask, or a rollout in turns that returns ids")
+        raise unseen or probes.NotApplicable("needs mask, or a rollout in turns that returns ids")
     craft = probes.crafted_inputs
     own = [ids for _, ids in craft.rendered(render, prompts)]
     words = craft.plain_ids(tokenizer, model, own)
     fragile = _fragile(tokenizer, words, craft.special_ids(tokenizer).all)
     if fragile is None:
-        raise probes.Unjudged("every sequence that was tried survives decoding and encoding")
+        raise probes.NotApplicable("every sequence that was tried survives decoding and encoding")
     eos = craft.special_ids(tokenizer).eos
     fragile = fragile if eos is None else [*fragile, eos]
     batch = craft.batch_of(mask(own, [fragile] * len(own)))

@@ -71,7 +71,7 @@ def told(diagnosis: Diagnosis) -> dict[str, Any]:
         "next": _next(shown, main),
     }
     if main is not None:
-        answer["cause"] = {**_line(main), "do": _do(main, framework(shown)), "confidence": main.confidence}
+        answer["cause"] = {**_line(main), "do": _do(main, framework(shown.run)), "confidence": main.confidence}
         answer["do_not"] = [f"{w.title}: {w.because}" for w in withheld(shown)]
     return answer
 

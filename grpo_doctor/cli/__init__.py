@@ -40,6 +40,7 @@ COMMANDS = {
     "run": Command("run:run", TRY),
     "demo": Command("demo:demo", TRY),
     "checks": Command("checks:checks"),
+    "advisories": Command("advisories:advisories"),
     "convert": Command("convert:convert"),
     "agent": Command("agent:agent"),
     "lab": Command("lab:lab"),

@@ -141,15 +141,22 @@ def _configures(path: Path) -> bool:
 
 def diagnose_runs(runs: list[Run], config: Config, catalogue: Catalogue) -> Outcome:
     """The diagnoses of runs with the settings and thresholds of the command; one that cannot be judged is told."""
+    from ..advisories.finding import declare, explain
+    from ..advisories.in_logs import known_bugs
     from ..diagnosis.examine import diagnose
     from ..limits import OverBudgetError
+    from ..report.model import framework
 
     diagnoses = []
     unreadable = broken = 0
     for run in runs:
         run.settings.update(config.settings)
         try:
-            diagnoses.append(diagnose(run, catalogue=catalogue, thresholds=config.thresholds))
+            known = known_bugs(run, framework(run))
+            declare(run.settings, known)
+            diagnosis = diagnose(run, catalogue=catalogue, thresholds=config.thresholds)
+            explain(diagnosis, known)
+            diagnoses.append(diagnosis)
         except OverBudgetError as error:
             common.say(f"grpo-doctor: {run.source}: {error}", err=True)
             unreadable += 1
@@ -170,6 +177,7 @@ def exit_code(outcome: Outcome, fail_on: Severity) -> int:
         return common.BROKEN
     if outcome.unreadable:
         return common.WRONG
-    if outcome.without_run or not diagnoses or any(d.verdict == "unjudged" for d in diagnoses):
+    short = any(d.verdict == "unjudged" or (d.run_type == "probe" and d.verdict == "unproven") for d in diagnoses)
+    if outcome.without_run or not diagnoses or short:
         return common.UNJUDGED
     return common.CLEAN

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from msgspec import structs
@@ -31,6 +31,10 @@ def probe(
     trl: Annotated[str | None, typer.Option("--trl", help="Model (path or hub id): probe TRL with these.")] = None,
     discover: Annotated[
         bool, typer.Option("--discover", help="Read a trainer's file and write an adapter for it; nothing is run.")
+    ] = False,
+    canary: Annotated[
+        bool,
+        typer.Option("--canary", help="Train for a few steps on a planted token, which the whole loop must learn."),
     ] = False,
     keep: Annotated[
         Path | None, typer.Option("--keep", help="Write what was found as pytest cases into this file.")
@@ -61,6 +65,9 @@ def probe(
     This EXECUTES the adapter file and what it imports: probe only code that you would run. Weights, optimizer and
     random state are left as they were found; nothing is trained.
 
+    With --canary the whole loop is trained for 24 steps on a reward for one token, and as long on the same rewards
+    shuffled; then everything is put back. Exit code 1 where the token's probability does not rise.
+
     Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong use or an unusable adapter, 3 nothing was
     judged, or your code raised and nothing else was found.
     """
@@ -70,6 +77,8 @@ def probe(
     if discover:
         _discover(adapter)
         return
+    if canary:
+        _canary(adapter, trl, device, time_limit)
     with common.plain_errors():
         try:
             from ..probes import run_probes
@@ -84,10 +93,38 @@ def probe(
             diagnosis = run_probes(
                 subject, catalogue=catalogue, thresholds=settings.thresholds, time_limit=time_limit, device=device
             )
+            diagnosis.notes += _known_bugs(subject.settings, "trl" if trl else None)
         if keep is not None:
             _keep(keep, diagnosis, adapter, trl)
         common.write([diagnosis], output_format, output_file, report or [], options, [adapter])
     raise typer.Exit(exit_code(Outcome([diagnosis]), Severity.of(settings.fail_on)))
+
+
+def _canary(path: Path, trl: str | None, device: str | None, time_limit: float) -> NoReturn:
+    """Prints what became of the planted token, and ends the command."""
+    from ..probes import AdapterError
+    from ..probes.canary import canary as learnt
+    from ..probes.runner import where
+
+    with _refused(), redirect_stdout(sys.stderr):
+        subject = _load(path, trl, device, time_limit)
+        try:
+            found = learnt(subject, device=device)
+        except AdapterError:
+            raise
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (the user's code may raise anything, or leave)
+            raise AdapterError(f"{path} {where(error)}") from None
+    typer.echo(one_line(str(found)))
+    raise typer.Exit(common.CLEAN if found.learned else common.FINDINGS)
+
+
+def _known_bugs(settings: Mapping[str, Any], framework: str | None) -> list[str]:
+    """The known bugs of the installed versions that these settings meet, a line each."""
+    from ..advisories import matches
+    from ..advisories.finding import lines
+    from ..advisories.versions import applicable, installed
+
+    return lines(matches(applicable(installed(), framework), settings))
 
 
 @contextmanager
@@ -142,7 +179,7 @@ def _discover(path: Path) -> None:
     target = path.with_name(f"adapter_{path.stem}.py")
     with common.plain_errors():
         common.new_file(target, adapter_for(path, found, runs), "remove it, or fill it in and probe it")
-    typer.echo(one_line(f"wrote {target}; fill in what is marked, then: grpo-doctor probe {target}"))
+    typer.echo(one_line(f"wrote {target}; complete the comments marked <-, then: grpo-doctor probe {target}"))
 
 
 def _seams_in(path: Path) -> str:

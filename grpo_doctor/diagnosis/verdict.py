@@ -272,7 +272,7 @@ def _assign_roles(findings: list[Finding], active: list[Finding]) -> tuple[Findi
     if not able or any(f.sureness is Confidence.HIGH for f in defects):
         able |= {f.code: f for f in defects if not f.explained_by}
     mechanisms = [f for f in able.values() if f.role == "cause"]
-    return outcome, max(mechanisms or able.values(), key=_strength, default=None)
+    return outcome, max(mechanisms or able.values(), key=lambda f: (not f.cleared, *_strength(f)), default=None)
 
 
 def _treat(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..diagnosis.catalogue import Catalogue
     from ..diagnosis.verdict import Diagnosis
+    from .configuration import Configuration
 
 
 def preflight(target: Any, *, catalogue: Catalogue | None = None) -> Diagnosis:
@@ -31,31 +32,39 @@ def preflight(target: Any, *, catalogue: Catalogue | None = None) -> Diagnosis:
         ReadError: the file cannot be read, or holds no settings.
     """
     from .judgement import judge
+
+    return judge(*_configuration(target), catalogue)
+
+
+def _configuration(target: Any) -> tuple[Configuration, str]:
+    """The settings of a trainer or a file, and what they are called in a diagnosis. Raises `ReadError`."""
     from .live_objects import read_object
     from .reading import read
 
     if isinstance(target, str | Path):
-        found = read(Path(target))[0]
-        return judge(found, str(target), catalogue)
-    found = read_object(target)
-    return judge(found, type(target).__name__, catalogue)
+        return read(Path(target))[0], str(target)
+    return read_object(target), type(target).__name__
 
 
 def words_before(target: Any) -> list[str]:
     """What is worth saying of a trainer's settings before its first step, a line each. Raises `ReadError`.
 
-    The arithmetic of a step comes first, then each finding from warning on. Empty where nothing of reinforcement
-    learning is set.
+    The arithmetic of a step comes first, then each finding from warning on, then each known bug of the versions. Empty
+    where nothing of reinforcement learning is set.
     """
+    from ..advisories.finding import CODE, lines
     from ..diagnosis.check import Severity
+    from .judgement import judge, known_bugs
 
-    diagnosis = preflight(target)
+    found, source = _configuration(target)
+    diagnosis = judge(found, source)
     if not diagnosis.tables:
         return []
     arithmetic = (table for table in diagnosis.tables if table.title == "Batch arithmetic")
     known = [f"{what} {value}" for table in arithmetic for what, value, _ in table.rows if value[:1].isdigit()]
-    told = [f for f in diagnosis.findings if f.level >= Severity.WARNING]
+    told = [f for f in diagnosis.findings if f.level >= Severity.WARNING and f.code != CODE]
     return [
         f"settings: {'; '.join(known)}" if known else f"settings: {diagnosis.headline}",
         *(f"settings: {f.code} {f.name} ({f.severity}): {f.message}" for f in told),
+        *(f"versions: {line}" for line in lines(known_bugs(found))),
     ]

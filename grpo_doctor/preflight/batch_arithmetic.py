@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
+from ..advisories.releases import before
 from ..run import Table
 from .configuration import Configuration
-from .versions import numbers
 
-ACCUMULATED = (0, 18, 0)
+ACCUMULATED = "0.18"
 """TRL from which on the accumulated batches are one generation batch; before, each was one."""
 
 
@@ -88,7 +88,7 @@ def _by_devices(found: Configuration) -> None:
             return
         accumulated = 1.0
     version = str(settings.get("trl_version", ""))
-    early = bool(version) and numbers(version) < ACCUMULATED
+    early = before(version, ACCUMULATED)
     per_generation = 1.0 if early else found.number("steps_per_generation") or accumulated
     if "steps_per_generation" in found.unresolved or "generation_batch_size" in found.unresolved:
         return

@@ -45,6 +45,8 @@ class Configuration:
         unread: keys that no rule asks for.
         elsewhere: where the settings are that the file leaves to others.
         clues: the evidence for the framework and the kind of training.
+        versions: packages whose version is known.
+        complete: whether a feature that the settings do not name is off.
     """
 
     framework: Framework
@@ -62,6 +64,8 @@ class Configuration:
     notes: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
     clues: list[Clue] = field(default_factory=list)
+    versions: dict[str, str] = field(default_factory=dict)
+    complete: bool = False
 
     def number(self, name: str) -> float | None:
         """A setting as a number; None where it is none, an infinite one, or several one after the other."""
@@ -81,6 +85,8 @@ def understand(launch: Launch) -> Configuration:
 
     framework, clues = recognise(launch)
     found = Configuration(framework, "none", notes=list(launch.notes), elsewhere=list(launch.elsewhere))
+    found.versions = {package: pin.version for package, pin in launch.versions.items()}
+    found.complete = launch.complete
     taken = _take(launch, framework, found)
     found.run_type, of_kind = kind_of(launch, found)
     found.clues = [*clues, *of_kind]

@@ -7,6 +7,9 @@ from typing import Any
 
 import msgspec
 
+from ..advisories import Match, matches
+from ..advisories.finding import declare, explain
+from ..advisories.versions import applicable
 from ..diagnosis.catalogue import Catalogue, load_family
 from ..diagnosis.check import DECLARED, Check, Severity
 from ..diagnosis.examine import diagnose
@@ -45,6 +48,8 @@ def judge(
     found.settings |= declared or {}
     found.keys |= dict.fromkeys(declared or {}, "--set")
     work_out(found)
+    known = known_bugs(found)
+    declare(found.settings, known)
     builder = RunBuilder(source, "configuration")
     builder.run.run_type = found.run_type
     capable = msgspec.structs.asdict(found.framework.capabilities) if "framework" in found.settings else {}
@@ -58,6 +63,7 @@ def judge(
     if found.run_type == "rl" and not found.framework.capabilities.beside_the_weights:
         run.tables += [table(found), *filter(None, [memory(found)])]
     diagnosis = diagnose(run, catalogue=rules, thresholds=thresholds)
+    explain(diagnosis, known)
     for finding in diagnosis.findings:
         keys = [name for name in _asked(rules.checks[finding.code]) if name in found.lines]
         finding.lines = [found.lines[keys[0]]] if keys else []
@@ -68,6 +74,16 @@ def judge(
     diagnosis.verdict = _verdict(found, diagnosis)
     diagnosis.headline = _headline(found, diagnosis)
     return diagnosis
+
+
+def known_bugs(found: Configuration) -> list[Match]:
+    """The advisories for the packages of a configuration."""
+    package = found.framework.package
+    if found.run_type not in JUDGED or not package:
+        return []
+    settings = {name: value for name, value in found.settings.items() if name not in found.swept}
+    versions = applicable(found.versions, package)
+    return matches(versions, settings, complete=found.complete, used=[package])
 
 
 def judges_settings(check: Check) -> bool:

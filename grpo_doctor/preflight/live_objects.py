@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from ..advisories.versions import installed
 from ..readers import ReadError
 from .configuration import Configuration, understand
 from .launch import Launch
@@ -28,7 +29,9 @@ def read_object(target: Any) -> Configuration:
     world = getattr(target, "world_size", None)
     if isinstance(world, int):
         launch.add("num_processes", world, 0)
-    return understand(launch)
+    found = understand(launch)
+    found.versions, found.complete = installed(), True
+    return found
 
 
 def _values(target: Any) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, repeat
 from pathlib import Path
 
+from ..advisories import names
 from ..limits import OverBudgetError, spending
 from ..readers import ReadError
 from ..readers.input import Input
@@ -65,7 +66,7 @@ def _read(path: Path) -> list[Configuration]:
     try:
         launches = _holding(_launches(path, text))
         if path.suffix.lower() not in LOGS and launches:
-            versions = pinned({f.package for f in frameworks() if f.package}, text, path)
+            versions = pinned({f.package for f in frameworks() if f.package} | names(), text, path)
             for launch in launches:
                 launch.versions, launch.title = versions, path.stem
         found = [understand(launch) for launch in launches]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ..advisories.releases import before
 from .frameworks import Framework
 from .launch import Launch
-from .versions import numbers
 
 if TYPE_CHECKING:
     from .configuration import Configuration
@@ -68,12 +68,12 @@ def _refuses(launch: Launch, framework: Framework) -> bool:
 def _refused(key: str, framework: Framework, version: str) -> str | None:
     """Why the version, or today's where none is pinned, does not take a key; None where it does or nobody knows."""
     since = framework.added_in(key)
-    if version and since and numbers(version) < numbers(since):
+    if since and before(version, since):
         return f"unknown before {framework.name} {since}"
     if key == "evaluation_strategy" and framework.fields:
         return None if version else "removed in transformers 4.46: eval_strategy"
     if key in framework.removed:
         since, instead = framework.removed[key].since, framework.removed[key].instead
-        if not version or numbers(version) >= numbers(since):
+        if not before(version, since):
             return f"removed in {framework.name} {since}{f': {instead}' if instead else ''}"
     return None

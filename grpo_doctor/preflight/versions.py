@@ -13,9 +13,10 @@ FILES = ("requirements.txt", "pyproject.toml", "environment.yml", "environment.y
 LONGEST = 2_000
 """Characters of a line that are looked at; notebooks hold pictures in one line."""
 _PIN = (
-    r"(?<![\w\-.]){}(?:\[[\w,\- ]{{0,60}}\])?\s{{0,3}}={{1,3}}\s{{0,3}}[\"']?"
-    r"v?(\d{{1,4}}(?:\.\d{{1,4}}){{1,2}})(?![\w.*])"
+    r"(?<![\w\-.]){}(?:\[[\w,\- ]{{0,60}}\])?(?:\s{{0,3}}={{1,3}}\s{{0,3}}[\"']?|(?:\.git)?@)"
+    r"v?(\d{{1,4}}(?:\.\d{{1,4}}){{1,2}}(?:\.?post\d{{1,3}})?)(?![\w.*])"
 )
+"""A pin in a requirement (``==``), or a tag in the address of a repository (``.git@v``)."""
 
 
 class Pin(NamedTuple):
@@ -39,9 +40,3 @@ def pinned(libraries: Iterable[str], text: str, path: Path) -> dict[str, Pin]:
                 if len(versions) == 1:
                     found[library] = Pin(versions.pop(), lies_beside)
     return found
-
-
-def numbers(version: str) -> tuple[int, ...]:
-    """A version for comparison: (0, 18, 0) for ``0.18``."""
-    parts = [int(part) for part in version.split(".")[:3]]
-    return (*parts, *[0] * (3 - len(parts)))

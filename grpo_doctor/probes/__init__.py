@@ -10,6 +10,7 @@ from .entry_points import (
     Adapter,
     AdapterError,
     Batch,
+    NotApplicable,
     NotFinite,
     Seams,
     Unjudged,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from . import composite as composite
     from . import crafted_inputs as crafted_inputs
     from . import extreme_logprobs as extreme_logprobs
+    from . import forced_draws as forced_draws
     from . import generations as generations
     from . import gradient_effect as gradient_effect
     from . import intercept as intercept
@@ -50,6 +52,7 @@ _ROOMS = (
     "composite",
     "crafted_inputs",
     "extreme_logprobs",
+    "forced_draws",
     "from_loss",
     "from_rollout",
     "generations",
@@ -71,6 +74,7 @@ __all__ = [
     "Adapter",
     "AdapterError",
     "Batch",
+    "NotApplicable",
     "NotFinite",
     "ScriptedSampler",
     "Seams",

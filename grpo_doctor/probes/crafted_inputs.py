@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .entry_points import Batch, Ids, Prompt, Unjudged
+from .entry_points import Batch, Ids, Prompt, Unjudged, WrongShape
 
 PROMPTS: tuple[Prompt, ...] = (
     [{"role": "user", "content": "What is 7 plus 5?"}],
@@ -56,11 +56,15 @@ def device_of(model: Any) -> torch.device:
 
 def flat_ids(value: Any) -> Ids:
     """Ids from a list, a list of one list, a tensor or a tokenizer's encoding."""
-    value = value["input_ids"] if hasattr(value, "keys") else value
-    value = value.tolist() if hasattr(value, "tolist") else list(value)
-    while value and isinstance(value[0], list | tuple):
-        value = [i for row in value for i in row]
-    return [int(i) for i in value]
+    given = value["input_ids"] if hasattr(value, "keys") and "input_ids" in value else value
+    try:
+        ids = given.tolist() if hasattr(given, "tolist") else list(given)
+        while ids and isinstance(ids[0], list | tuple):
+            ids = [i for row in ids for i in row]
+        return [int(i) for i in ids]
+    except (TypeError, ValueError):
+        kind = type(given).__name__
+        raise WrongShape(f"returned {kind} where ids are expected (a list of int, or a tensor)") from None
 
 
 def rendered(render: Callable[[Prompt], Any], prompts: Sequence[Prompt] | None) -> list[tuple[Prompt, Ids]]:
@@ -184,7 +188,10 @@ def _stripped(ids: Ids, end: set[int | None]) -> Ids:
 
 def split_rows(found: Any, lengths: Sequence[int]) -> list[Any]:
     """What `extract` or `rollout` returned, one entry a row; ids may also come as one flat list."""
-    rows = list(found)
+    try:
+        rows = list(found)
+    except TypeError:
+        raise WrongShape(f"returned {type(found).__name__} where one response per prompt is expected") from None
     if len(rows) != len(lengths) and len(rows) == sum(lengths):
         starts = [sum(lengths[:n]) for n in range(len(lengths))]
         return [rows[s : s + n] for s, n in zip(starts, lengths, strict=True)]

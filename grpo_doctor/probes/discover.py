@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,8 +17,8 @@ _LOGPS = r"(log_?p(rob)?s?|log_?probabilit(y|ies))(_.*)?"
 _ANY = r".*"
 _IDS = r"ids|tokens|inputs|sequences?"
 _ASKED = r"prompts?|messages|question|problem|example|chat|sample|tok.*"
-_SAID = r"(answers|batch|samples|responses?|completions?|experiences?|episodes?|group|trajector.*)"
-_LOSES = r"model|batch|inputs|data|ids|.*rollout.*|group|experiences"
+_SAID = r"(answers|batch|candidates?|samples|responses?|completions?|experiences?|episodes?|group|trajector.*)"
+_LOSES = r"model|batch|inputs|data|ids|prompts|responses|samples|.*rollout.*|group|experiences"
 
 LIKE: dict[str, tuple[str, str]] = {
     "reference_logprobs": (rf"ref(erence)?_.*{_LOGPS}", rf"{_IDS}|batch"),
@@ -33,7 +33,7 @@ LIKE: dict[str, tuple[str, str]] = {
     "render_sft": (r"(render|format|tokenize|build)_(sft|supervised|pair|example).*", _ANY),
     "render": (r"(render|build|format|make|encode)_(prompt|chat|messages).*", _ASKED),
     "extract": (r"(extract|cut|trim|strip)_(response|completion|prompt).*", r"ids|tokens|outputs?|sequences?"),
-    "sync": (r"(sync|push|update|load)_(policy_)?weights.*|sync(_.*)?", _ANY),
+    "sync": (r"(?!.*ref)((sync|push|update|load)_(policy_)?weights.*|sync(_.*)?)", _ANY),
     "step": (
         r"((grpo|train(ing)?|policy|optimi[sz]er)_)?(update|step)(_(policy|model|microbatch).*)?|.*_epoch|"
         r"train_(policy_|model_)?on_.*",
@@ -120,18 +120,30 @@ OBJECTS = {
 }
 
 
+SETTINGS = {
+    r"(sampling_|rollout_)?temperature": "temperature",
+    r"entropy_(coef|coeff|coefficient|weight|bonus)": "entropy_coef",
+    r"kl_(coef|coeff|coefficient|weight|beta)|beta": "kl_coef",
+    r"(clip_)?(eps|epsilon)|clip_(ratio|range)|(eps|epsilon)_clip": "epsilon",
+    r"group_size|num_generations": "group_size",
+}
+"""Constants of a module that are settings of the record."""
+
+
 class Found(NamedTuple):
     """A function that looks like a seam."""
 
     seam: str
     name: str
-    """With the class of a method."""
+    """With the class of a method, or the function in which it stands."""
     line: int
     parameters: list[str]
     required: list[str]
     """The parameters without a default."""
     returns: list[str]
     """What it returns where that is a tuple."""
+    inside: bool = False
+    """Whether it stands in another function, so that nothing outside can call it."""
 
 
 def discover(path: Path) -> tuple[list[Found], list[int]]:
@@ -146,7 +158,7 @@ def discover(path: Path) -> tuple[list[Found], list[int]]:
         raise AdapterError(f"{path}: cannot be read: {error.strerror}") from None
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise AdapterError(f"{path}: no Python that can be parsed: {one_line(str(error))}") from None
-    found = [f for name, node in _functions(tree) if (f := _seam(name, node)) is not None]
+    found = [f for name, node, inside in _functions(tree) if (f := _seam(name, node, inside)) is not None]
     return found, [node.lineno for node in tree.body if _runs(node)]
 
 
@@ -166,15 +178,17 @@ def imported(path: Path) -> list[Path]:
     return list(dict.fromkeys(f for f in files if os.path.isfile(f)))  # which answers for what it may not read too
 
 
-def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
+def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef, bool]]:
+    """Functions, methods, and functions that stand in a function, as a trainer's own in its ``main``."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
-            yield node.name, node
+            yield node.name, node, False
+            yield from ((f"{node.name}.{f.name}", f, True) for f in node.body if isinstance(f, ast.FunctionDef))
         elif isinstance(node, ast.ClassDef):
-            yield from ((f"{node.name}.{f.name}", f) for f in node.body if isinstance(f, ast.FunctionDef))
+            yield from ((f"{node.name}.{f.name}", f, False) for f in node.body if isinstance(f, ast.FunctionDef))
 
 
-def _seam(name: str, node: ast.FunctionDef) -> Found | None:
+def _seam(name: str, node: ast.FunctionDef, inside: bool) -> Found | None:
     given = [*node.args.posonlyargs, *node.args.args]
     without = len(given) - len(node.args.defaults)
     optional = [a.arg for a in given[without:]]
@@ -188,7 +202,9 @@ def _seam(name: str, node: ast.FunctionDef) -> Found | None:
             taken == ".*" or any(re.fullmatch(taken, part.lower()) for part in parts)
         ):
             told = _by_its_calls(seam, node, parameters)
-            return Found(told, name, node.lineno, parameters, required, _returned(node)) if told is not None else None
+            if told is None:
+                return None
+            return Found(told, name, node.lineno, parameters, required, _returned(node), inside)
     return None
 
 
@@ -236,15 +252,84 @@ def _runs(node: ast.stmt) -> bool:
     return any(isinstance(n, ast.Call) for n in ast.walk(value)) if value is not None else False
 
 
+class Held(NamedTuple):
+    """What a module makes when it is imported, as an adapter reaches it."""
+
+    objects: dict[str, str]
+    """The resource of an adapter, or "device": the expression that gives it."""
+    instances: dict[str, str]
+    """The class: the expression that gives an instance."""
+    settings: dict[str, str]
+
+
+def held(path: Path, module: str) -> Held:
+    """The objects of a module's top level, those that an instance of a class in it keeps, and its settings."""
+    tree = ast.parse(path.read_bytes())
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    found = Held({}, {}, {})
+    for name, value in _assigned(tree.body):
+        called = value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else ""
+        if called in classes:
+            found.instances[called] = f"{module}.{name}"
+            kept = _kept_by(classes[called])
+            found.objects.update({known: f"{module}.{name}.{own}" for own in kept if (known := _resource(own))})
+        elif isinstance(value, ast.Constant) and isinstance(value.value, int | float):
+            setting = next((to for words, to in SETTINGS.items() if re.fullmatch(words, name.lower())), None)
+            found.settings.update({setting: f"{module}.{name}"} if setting else {})
+        elif (known := _resource(name)) is not None:
+            found.objects[known] = f"{module}.{name}"
+    loads = (n for n in tree.body if isinstance(n, ast.FunctionDef) and re.fullmatch("(load|get|make)_prompts", n.name))
+    for node in loads:
+        if len(node.args.args) == len(node.args.defaults) and not node.args.kwonlyargs:
+            found.objects.setdefault("prompts", f"list({module}.{node.name}())[:4]")
+    return found
+
+
+def _assigned(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.expr | None]]:
+    """The names that statements give a value, those of tuples too, and the value where it is one."""
+    for node in body:
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+        for target in targets:
+            for one in target.elts if isinstance(target, ast.Tuple) else [target]:
+                if isinstance(one, ast.Name) and not (isinstance(value, ast.Constant) and value.value is None):
+                    yield one.id, None if isinstance(target, ast.Tuple) else value
+
+
+def _kept_by(node: ast.ClassDef) -> list[str]:
+    """The attributes that the methods of a class give its instances."""
+    targets = (t for n in ast.walk(node) if isinstance(n, ast.Assign) for t in n.targets)
+    parts = (one for t in targets for one in (t.elts if isinstance(t, ast.Tuple) else [t]))
+    return [p.attr for p in parts if isinstance(p, ast.Attribute) and getattr(p.value, "id", "") == "self"]
+
+
+def _resource(name: str) -> str | None:
+    known = {**OBJECTS, r"(train_|rl_)?prompts": "prompts"}
+    return next((to for words, to in known.items() if re.fullmatch(words, name.lower())), None)
+
+
+_MISSING = {
+    "model": "the module whose forward and generate these functions call",
+    "tokenizer": "its tokenizer",
+    "optimizer": "the policy's optimizer",
+    "reference": "the reference model, where it is a model of its own",
+    "prompts": "2 to 8 of your prompts, of unequal length",
+}
+"""Objects that an adapter should name."""
+
+
 def adapter_for(path: Path, found: list[Found], runs: list[int]) -> str:
-    """An adapter file for these functions: those whose arguments are known are called, the others stand as comments."""
+    """An adapter file for these functions. It holds nothing that was not found: what is missing is a comment."""
     module = path.stem if path.stem.isidentifier() else "trainer"
-    chosen = {f.seam: f for f in reversed(found)}
     named = f"import {module}" if module == path.stem else f"# import {_plain(path.stem)}: its name is no identifier"
+    has = held(path, module)
     lines = [
-        f'"""Adapter for {_plain(path.name)}, written by `grpo-doctor probe --discover`; fill in what is marked <-.',
+        f'"""Adapter for {_plain(path.name)}, written by `grpo-doctor probe --discover`.',
         "",
-        '`grpo-doctor probe` executes this file and what it imports. Delete what you do not have."""',
+        "`grpo-doctor probe` executes this file and what it imports. Comments marked <- name what was not found:",
+        'complete them, and remove the #."""',
         "",
         "from typing import Any",
         "",
@@ -252,48 +337,75 @@ def adapter_for(path: Path, found: list[Found], runs: list[int]) -> str:
     ]
     if runs:
         lines.append(f"# importing it runs line {', '.join(map(str, runs[:5]))}: move what trains under `if __name__`")
-    lines += [
-        "",
-        "model: Any = None  # <- the module that these functions call",
-        "tokenizer: Any = None  # <- its tokenizer",
-        "reference: Any = None",
-        "optimizer: Any = None",
-        'device = "cpu"',
-        "trainer: Any = None  # <- an instance, for methods",
-        'settings = {"temperature": 1.0, "entropy_coef": 0.0, "kl_coef": 0.0}  # <- as declared',
-    ]
+    lines.append("")
+    for name, words in {**_MISSING, **dict.fromkeys(has.objects.keys() - _MISSING.keys(), "")}.items():
+        known = has.objects.get(name)
+        lines.append(f"{name}: Any = {known}" if known else f"# {name} = ...  # <- {words}")
+    settings = ", ".join(f'"{name}": {value}' for name, value in has.settings.items())
+    lines.append(f"settings = {{{settings}}}" if settings else '# settings = {"temperature": 1.0}  # <- as declared')
+    chosen: dict[str, Found] = {}
+    for f in sorted(found, key=lambda f: (f.inside, f.line)):
+        chosen.setdefault(f.seam, f)
     if "reward" in chosen:
-        lines.append('graded = [("what is 2 + 10?", "12", "<answer>12</answer>", "<answer>13</answer>")]  # <- yours')
-    for seam in chosen:
-        lines += ["", "", *_function(module, chosen[seam])]
+        lines.append('# graded = [("what is 2 + 10?", "12", "<answer>12</answer>", "<answer>13</answer>")]  # <- yours')
+    for seam in dict.fromkeys(f.seam for f in found):
+        lines += ["", "", *_function(module, chosen[seam], has)]
         lines += [f"# or {f.name}, line {f.line}" for f in found if f.seam == seam and f is not chosen[seam]]
-    return "\n".join(lines) + "\n"
+    text = "\n".join(lines) + "\n"
+    compile(text, "adapter", "exec", dont_inherit=True)
+    return text
 
 
-def _function(module: str, found: Found) -> list[str]:
+def _owner(module: str, found: Found, has: Held) -> tuple[str, list[str]]:
+    """How an adapter calls a function, and what it lacks for that."""
+    owner, _, name = found.name.rpartition(".")
+    if found.inside:
+        return f"{module}.{name}", [f"{name} out of {owner}, where nothing can call it"]
+    if not owner:
+        return f"{module}.{found.name}", []
+    instance = has.instances.get(owner)
+    return f"{instance or 'trainer'}.{name}", [] if instance else [f"trainer, an instance of {owner}"]
+
+
+def _function(module: str, found: Found, has: Held) -> list[str]:
     signature, known = GIVEN[found.seam]
-    owner = f"{module}.{found.name}" if "." not in found.name else f"trainer.{found.name.split('.')[1]}"
-    each = found.seam == "reward" and "completions" not in found.parameters
-    arguments, unknown = [], []
+    called, unknown = _owner(module, found, has)
+    whole = found.seam != "reward" or _takes_all(found, known)
+    if found.seam == "reward" and "completions" in found.parameters and not unknown:
+        return [f"reward = {called}  # TRL's form is taken as it is"]
+    arguments = []
     for parameter in found.parameters:
         value = _value(parameter, known, found.seam)
-        if value is None and each and parameter.endswith("s"):
-            value = {"r": "[r]", "a": "[a]", "p": "[p]"}.get(_value(parameter[:-1], known, found.seam) or "")
-        if value is not None:
+        if value is None and found.seam == "reward" and parameter.endswith("s"):
+            one = _value(parameter[:-1], known, found.seam)
+            value = (_ALL if whole else {k: f"[{k}]" for k in _ALL}).get(one or "")
+        optional = parameter not in found.required
+        lacks = value in OBJECTS.values() and value not in has.objects
+        if value is not None and not (lacks and optional):
             arguments.append(f"{parameter}={value}")
-        elif parameter in found.required:
+            unknown += [value] if lacks else []
+        elif not optional:
             arguments.append(f"{parameter}=...")
             unknown.append(parameter)
-    call = f"{owner}({', '.join(arguments)})"
+    call = f"{called}({', '.join(arguments)})"
     if found.returns and found.seam in RETURNED:
         fits = [n for n, name in enumerate(found.returns) if re.fullmatch(RETURNED[found.seam], name.lower())]
         call += f"[{fits[0] if fits else '...'}]"
         unknown += [] if fits else [f"which of ({_plain(', '.join(found.returns))})"]
-    if found.seam == "reward" and not each:
-        return [f"reward = {owner}  # TRL's form is taken as it is"]
-    body = f"return [{call} for p, r, a in zip(prompts, responses, answers)]" if each else f"return {call}"
+    body = f"return {call}" if whole else f"return [{call} for p, r, a in zip(prompts, responses, answers)]"
     lines = [f"def {found.seam}({signature}):  # line {found.line}", f"    {body}"]
-    return lines if not unknown else [f"# <- to fill in: {', '.join(unknown)}", *(f"# {line}" for line in lines)]
+    missing = ", ".join(dict.fromkeys(unknown))
+    return lines if not unknown else [f"# <- to fill in: {missing}", *(f"# {line}" for line in lines)]
+
+
+_ALL = {"p": "prompts", "r": "responses", "a": "answers"}
+"""Of what a reward is given for one response, what it is given for all."""
+
+
+def _takes_all(found: Found, known: dict[str, str]) -> bool:
+    """Whether a reward function takes all responses at once."""
+    judged = [p for p in found.parameters if (_value(p, known, "") or _value(p.removesuffix("s"), known, "")) in _ALL]
+    return bool(judged) and all(p.endswith("s") and _value(p, known, "") is None for p in judged)
 
 
 def _value(parameter: str, known: dict[str, str], seam: str) -> str | None:

@@ -158,8 +158,16 @@ class Unjudged(Exception):  # noqa: N818  (not an error: a probe's way to say wh
     """Raised by a probe that cannot tell; the message says what would be needed."""
 
 
+class NotApplicable(Unjudged):
+    """Raised where a trainer has nothing that the probe is about, or the adapter names nothing of it."""
+
+
 class NotFinite(Unjudged):
     """Raised where the gradient of a loss is NaN or infinite."""
+
+
+class WrongShape(Unjudged):
+    """Raised where an entry point returned something else than it should; the message begins behind its name."""
 
 
 class Unseen(Unjudged):

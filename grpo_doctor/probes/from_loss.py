@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from .crafted_inputs import batch_of, canaries, device_of, plain_ids, response_logprobs, special_ids
-from .entry_points import Adapter, Batch, Ids, NotFinite, Prompt, Unjudged, Unseen
+from .entry_points import Adapter, Batch, Ids, NotApplicable, NotFinite, Prompt, Unjudged, Unseen
 from .from_rollout import Remembering
 from .gradient_effect import LOUD, beside, in_ratio, temperature_of
 from .intercept import Forward, language_model, watched
@@ -95,12 +95,13 @@ class Lost:
         """The same from the forwards of the reference.
 
         Where one model stands for both (an adapter that is switched off), its forwards without gradient may be the
-        old policy's as well: those count that are farthest from the policy.
+        old policy's as well, or a sampler's: those count that act as a reference does, and of them the farthest.
         """
         other = self.adapter.reference
-        own = [f for f in self.beside if other is not None and f.module is language_model(other)] or self.beside
+        own = [f for f in self.beside if other is not None and f.module is language_model(other)]
+        own = own or [self.beside[n] for n in self.of_role("reference") if n < len(self.beside)]
         if not own:
-            raise Unjudged("loss makes no forward of the reference")
+            raise NotApplicable("loss makes no forward of the reference")
         return _stacked(self._farthest(own), 0.0)
 
     def _farthest(self, forwards: Sequence[Forward]) -> list[Tensor]:
@@ -235,7 +236,7 @@ def of_old(seam: Callable[..., Any]) -> Tensor:
     """(N, T-1) what the last loss of a derived seam's trainer took for the old policy."""
     found: dict[int, Tensor] = seam.__self__.beside_logprobs("old")  # type: ignore[attr-defined]
     if not found:
-        raise Unjudged("no forward without gradient acts on the loss as the old policy does: its ratio is 1")
+        raise NotApplicable("no forward without gradient acts on the loss as the old policy does: its ratio is 1")
     return next(iter(found.values()))
 
 
@@ -243,8 +244,17 @@ def of_reference(seam: Callable[..., Any]) -> dict[int, Tensor]:
     """(N, T-1) what the last loss of a derived seam's trainer may have taken for the reference; mostly one table."""
     found: dict[int, Tensor] = seam.__self__.beside_logprobs("reference")  # type: ignore[attr-defined]
     if not found:
-        raise Unjudged("no forward without gradient acts on the loss as a reference does")
+        raise NotApplicable("no forward without gradient acts on the loss as a reference does")
     return found
+
+
+def old_is_own(seam: Callable[..., Any]) -> bool:
+    """Whether what the last loss of a derived seam's trainer took for the old policy is scored by the policy's own
+    module, or by the adapter's reference; a copy follows the policy when the trainer says so."""
+    lost: Lost = seam.__self__  # type: ignore[attr-defined]
+    known = {language_model(m) for m in (lost.adapter.model, lost.adapter.reference) if m is not None}
+    places = [n for n in lost.of_role("old") if n < len(lost.beside)]
+    return bool(places) and all(lost.beside[n].module in known for n in places)
 
 
 def is_old(seam: Callable[..., Any]) -> bool:

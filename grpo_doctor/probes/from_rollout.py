@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .crafted_inputs import agrees, flat_ids, pad_right, special_ids, split_rows
-from .entry_points import Adapter, Ids, Prompt, Unjudged, Unseen
+from .entry_points import Adapter, Ids, NotApplicable, Prompt, Unjudged, Unseen
 from .generations import Call, recorded_generate, scripted_generate
 from .intercept import watched
 
@@ -113,7 +113,7 @@ class Rolled:
             found = self.rollout(prompts)
         turns = _turns(calls, rows)
         if all(len(turn) < 2 for turn in turns):
-            raise Unjudged("rollout makes one turn")
+            raise NotApplicable("rollout makes one turn")
         out = []
         for said, turn, row in zip(split_rows(found, [1] * len(prompts)), turns, rows, strict=True):
             ids = None if isinstance(said, str) else flat_ids(said)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from .crafted_inputs import batch_of, pad_left, pad_right, row_ids
 from .entry_points import Ids, Unjudged
+from .forced_draws import OLDER, ForcedDraws, Undrawn, by_logits, forced
 from .intercept import Forward, around, forwards, language_model, logits_of
 
 
@@ -52,22 +53,42 @@ def _generates_itself(model: Any) -> bool:
     return owner is not None and not owner.__module__.startswith(("transformers.", "peft."))
 
 
-SERVING: list[Callable[[Tensor, Tensor, Any], list[Ids]]] = []
+SERVING: list[_Scripted] = []
 """What answers a `ScriptedSampler` now, the innermost last."""
 
 
-_WATCHING: list[list[Any]] = []
+class Sampling:
+    """What was sampled under a script in a block."""
+
+    def __init__(self) -> None:
+        self.loops: list[Any] = []
+        """The models whose sampling loop was scripted."""
+        self.inputs: list[Tensor] = []
+        """The ids that a sampler gave its model: such a forward scores nothing for the loss."""
+
+    def made(self, forward: Forward) -> bool:
+        """Whether a sampler made this forward."""
+        return any(forward.input_ids is ids for ids in self.inputs)
+
+
+_WATCHING: list[Sampling] = []
 
 
 @contextmanager
-def scripted_loops() -> Iterator[list[Any]]:
-    """The models whose sampling loop is scripted in the block: the log-probabilities in it are not theirs."""
-    seen: list[Any] = []
+def scripted_sampling() -> Iterator[Sampling]:
+    """What is sampled under a script inside the block."""
+    seen = Sampling()
     _WATCHING.append(seen)
     try:
         yield seen
     finally:
         _WATCHING.pop()
+
+
+def sampled_with(ids: Tensor) -> None:
+    """Notes that a sampler gives its model these ids."""
+    for seen in _WATCHING:
+        seen.inputs.append(ids)
 
 
 def put_through(mask: Callable[..., Any], prompts: Sequence[Ids], responses: Sequence[Ids], end: int | None) -> Any:
@@ -76,9 +97,9 @@ def put_through(mask: Callable[..., Any], prompts: Sequence[Ids], responses: Seq
     A sampling loop by hand that is told a response without an end token goes on, and gets one: it is part of what was
     sampled.
     """
-    with scripted_loops() as loops:
+    with scripted_sampling() as sampling:
         batch = batch_of(mask(prompts, responses))
-    said = [[*r, end] if loops and end is not None and r[-1] != end else list(r) for r in responses]
+    said = [[*r, end] if sampling.loops and end is not None and r[-1] != end else list(r) for r in responses]
     rows = [row_ids(batch, n) for n in range(len(said))]
     return batch, [
         s if row[len(row) - len(s) :] == s else list(r) for s, r, row in zip(said, responses, rows, strict=True)
@@ -92,13 +113,14 @@ class _Scripted:
         calls: the generations so far.
     """
 
-    def __init__(self, responses: Sequence[Ids], pad: int, end: int | None) -> None:
-        self._responses, self._pad = responses, pad
+    def __init__(self, model: Any, responses: Sequence[Ids], pad: int, end: int | None) -> None:
+        self.model, self._responses, self._pad = model, responses, pad
         self._served = 0
         self._generates = False  # a `generate` was called, so that forwards beside it are none of a loop
         self._inside = False
         serve = functools.partial(self.serve, looped=True)
-        self._loop = _Loop(serve, self._take_back, self._went_on, pad, pad if end is None else end)
+        self.draws = None if by_logits() else ForcedDraws()
+        self._loop = _Loop(serve, self._take_back, self._went_on, pad, pad if end is None else end, self.draws)
         self.calls: list[Call] = []
 
     def serve(self, ids: Tensor, real: Tensor, module: Any, looped: bool = False) -> list[Ids]:
@@ -106,6 +128,11 @@ class _Scripted:
         self._served += len(ids)
         self.calls.append(Call(ids, real, module, rows, looped))
         return rows
+
+    def answer(self, ids: Tensor, real: Tensor, engine: Any) -> list[Ids]:
+        """What an engine answers to these prompts (N, P)."""
+        self._generates = True
+        return self.serve(ids, real, engine)
 
     def generate(self, call: Any, module: Any, inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
         """In place of the ``generate`` of transformers."""
@@ -134,7 +161,7 @@ class _Scripted:
             self._inside = False
 
     def forward(self, forward: Forward) -> Tensor | None:
-        """The logits that leave a sampling loop no other choice; None where the forward is not one of a loop."""
+        """The logits of a sampling loop, where they are other than the model's; its draws are forced."""
         other = (self._generates and not self._inside) or forward.logits.requires_grad
         return None if other else self._loop(forward)
 
@@ -154,18 +181,19 @@ class _Scripted:
 def scripted_generate(model: Any, responses: Sequence[Ids], pad: int, end: int | None = None) -> Iterator[list[Call]]:
     """Generation returns its prompts followed by these responses, in order, over all calls of the block.
 
-    A sampler with a loop of its own, that never calls ``generate``, is given logits that leave it no other choice.
+    A sampler with a loop of its own, that never calls ``generate``, sees the model's logits and must draw these.
     """
-    scripted = _Scripted(responses, pad, end)
-    SERVING.append(scripted.serve)
+    scripted = _Scripted(model, responses, pad, end)
+    SERVING.append(scripted)
     try:
         with (
             generations(model, scripted.generate, scripted.own),
             forwards([model] if model is not None else [], scripted.forward),
+            forced(scripted.draws) if scripted.draws is not None and model is not None else nullcontext(),
         ):
             yield scripted.calls
     finally:
-        SERVING.remove(scripted.serve)
+        SERVING.remove(scripted)
 
 
 def asked(kwargs: dict[str, Any], name: str) -> Any:
@@ -237,11 +265,11 @@ def copies_that_generate(sample: Callable[[], Any], model: Any, pad: int) -> lis
 
 
 class _Loop:
-    """The logits for a sampling loop: one token of each row's response a forward, with or without a cache.
+    """A sampling loop: one token of each row's response a forward, with or without a cache, by forced draws or logits.
 
     A loop that begins at the shortest prompt puts the rest of the longer ones in place of what was sampled: only after
     them a row's response begins. One that puts what it has sampled through the model once more, to keep its
-    log-probability, is given the same logits again. A forward over whole responses that were said before scores them,
+    log-probability, draws the same again. A forward over whole responses that were said before scores them,
     for old log-probabilities say, and is none of the loop: it is left as it is.
     """
 
@@ -252,8 +280,11 @@ class _Loop:
         went_on: Callable[[list[Ids], list[Ids]], None],
         pad: int,
         end: int,
+        draws: ForcedDraws | None,
     ) -> None:
         self.serve, self.take_back, self.went_on, self.pad, self.end = serve, take_back, went_on, pad, end
+        self.draws = draws
+        """None where the loop is given one-hot logits."""
         self.rows: list[Ids] = []
         self.given: list[Ids] = []
         self.said: list[int] = []
@@ -273,34 +304,62 @@ class _Loop:
         self.rows, self.given, self.said, self.last_only = [], [], [], False
 
     def __call__(self, forward: Forward) -> Tensor | None:
-        ids, real = forward.input_ids, forward.attention_mask
+        ids = forward.input_ids
         more = ids[:, -1].tolist() if self._goes_on(ids) else None
         whole = ids.shape[1] > 1 and forward.logits.shape[1] == ids.shape[1]
         if more is None and (self._scores(ids) or (self.last_only and whole)):
             return None
+        if self.draws is not None and more is not None and self.draws.fresh:
+            raise Undrawn
         self._settle(more)
         again = bool(self.rows) and self.last is not None and torch.equal(ids, self.last)
         if more is not None:
             self._go_on(more)
         elif not again or not any(said or len(row) > 1 for said, row in zip(self.said, self.rows, strict=True)):
             self.before = (self.given, self.rows) if again else None
-            real = (ids != self.pad).long() if real is None else real
-            for seen in _WATCHING:
-                seen.append(forward.module)
-            self.whole += self._now()
-            self.last_only = forward.logits.shape[1] < ids.shape[1]
-            self.rows, self.said = self.serve(ids, real, forward.module), [0] * len(ids)
-            self.given = [row[r > 0].tolist() for row, r in zip(ids, real, strict=True)]
+            self._begins(forward)
         self.last = ids
+        sampled_with(ids)
+        wanted = [row[said] if said < len(row) else self.end for row, said in zip(self.rows, self.said, strict=True)]
         over = all(said >= len(row) + (row[-1] != self.end) for said, row in zip(self.said, self.rows, strict=True))
-        scripted = forward.logits.clone()
-        told = scripted[:, -1:] if over else scripted  # the other places may score what was said
-        told.fill_(-1e4)
-        for n, row in enumerate(self.rows):
-            told[n, :, row[self.said[n]] if self.said[n] < len(row) else self.end] = 1e4
         # a loop may stop before a response is said
         self.went_on(self.given, [row[: said + 1] for row, said in zip(self.rows, self.said, strict=True)])
+        return self._one_hot(forward.logits, wanted, over) if self.draws is None else self._real(forward, wanted, again)
+
+    def _begins(self, forward: Forward) -> None:
+        ids, real = forward.input_ids, forward.attention_mask
+        real = (ids != self.pad).long() if real is None else real
+        for seen in _WATCHING:
+            seen.loops.append(forward.module)
+        self.whole += self._now()
+        self.last_only = forward.logits.shape[1] < ids.shape[1]
+        self.rows, self.said = self.serve(ids, real, forward.module), [0] * len(ids)
+        self.given = [row[r > 0].tolist() for row, r in zip(ids, real, strict=True)]
+
+    def _one_hot(self, logits: Tensor, wanted: Ids, over: bool) -> Tensor:
+        """Logits that leave the loop no other choice."""
+        scripted = logits.clone()
+        told = scripted[:, -1:] if over else scripted  # the other places may score what was said
+        told.fill_(-1e4)
+        for n, token in enumerate(wanted):
+            told[n, :, token] = 1e4
         return scripted
+
+    def _real(self, forward: Forward, wanted: Ids, again: bool) -> Tensor | None:
+        """The model's own logits; a probe may have the first token of a response less likely in them."""
+        assert self.draws is not None
+        logits, changed, rows = forward.logits, None, torch.arange(len(wanted))
+        real, behind = forward.attention_mask, forward.input_ids.shape[1] - forward.logits.shape[1]
+        last = torch.full((len(wanted),), forward.input_ids.shape[1] - 1)
+        if real is not None:  # prompts that are padded on the right go on from their own last token
+            last = (real.cpu() * torch.arange(1, real.shape[1] + 1)).argmax(-1)
+        last = (last - behind).clamp(min=0)
+        for n, row in enumerate(self.rows):
+            if OLDER and not self.said[n] and row:
+                changed = logits.clone() if changed is None else changed
+                OLDER[-1](row, changed[n, last[n]])
+        self.draws.expect((logits if changed is None else changed)[rows, last], wanted, again)
+        return changed
 
     def _goes_on(self, ids: Tensor) -> bool:
         """Whether this is one token more of every row, alone (with a cache) or behind the others."""

@@ -15,6 +15,8 @@ from torch import Tensor
 
 from .crafted_inputs import canaries, plain_ids, rendered, special_ids
 from .entry_points import Ids, Prompt, Unjudged
+from .forced_draws import OLDER
+from .generations import scripted_sampling
 from .intercept import Forward, forwards, language_model, watched
 from .loss_trials import spread, torch_of
 from .model_modes import fixed_chance, without_dropout
@@ -47,11 +49,13 @@ def four(
     prompts: Sequence[Prompt] | None,
     lengths: Sequence[int],
 ) -> tuple[list[Prompt], list[Ids]]:
-    """Four prompts, the last one the longest, and canary responses of these lengths, EOS included, no two alike."""
+    """Four prompts, the first one the shortest, the last one the longest and the others not in the order of their
+    length, and canary responses of these lengths, EOS included, no two alike."""
     pairs = rendered(render, prompts)
     words = plain_ids(tokenizer, model, [ids for _, ids in pairs])
     responses = canaries(words, lengths, special_ids(tokenizer).eos)
-    return [pairs[n * (len(pairs) - 1) // 3][0] for n in range(4)], responses
+    last = len(pairs) - 1
+    return [pairs[n][0] for n in (0, last - 1 or 1, last // 3, last)], responses
 
 
 def pushes(
@@ -169,7 +173,7 @@ class Beside(NamedTuple):
     acts: bool
     """Whether the gradient on the policy's logits depends on its own."""
     scores: bool
-    """Whether it holds one of the samples."""
+    """Whether it holds one of the samples, and no sampler made it."""
 
 
 def beside(
@@ -184,7 +188,8 @@ def beside(
     with without_dropout(models[0]):
         some = advantages if bool(advantages.any()) else spread(len(responses), models[0]) + 0.25
         apart = detached(loss, models, prompts, responses, some)
-    before, others = _changed(loss, models, samples, None, apart)
+    with scripted_sampling() as sampling:
+        before, others = _changed(loss, models, samples, None, apart)
     least = max(1e-6 * max([float(g.abs().max()) for g in before], default=0.0), 1e-9)
     out = []
     for n, other in enumerate(others):
@@ -193,7 +198,8 @@ def beside(
             a.shape == b.shape and float((a - b).abs().max()) <= least for a, b in zip(after, before, strict=True)
         )
         held = located([other], [[]] * len(responses), responses)
-        out.append(Beside(other.module, not same, any(s is not None for s in held)))
+        scores = any(s is not None for s in held) and not sampling.made(other)
+        out.append(Beside(other.module, not same, scores))
     return out
 
 
@@ -396,7 +402,8 @@ def _older(
     temperature: float,
     places: frozenset[int],
 ) -> Iterator[None]:
-    """Forwards beside the policy's give the first token of each response a log-probability lower by its log-ratio.
+    """Forwards without gradient, and sampling loops, give the first token of each response a log-probability that is
+    lower by its log-ratio.
 
     The block is one loss; ``places`` are those of the `detached` among its forwards.
     """
@@ -411,8 +418,19 @@ def _older(
                 _shift(logits[sample.row, sample.predicting()[0]], sample.response[0], log_ratio, temperature)
         return logits
 
-    with forwards([model], older):
-        yield
+    def drawn(response: Ids, logits: Tensor) -> None:
+        for said, log_ratio in zip(responses, log_ratios or (), strict=True):
+            if response[: len(said)] == list(said):
+                _shift(logits, said[0], log_ratio, temperature)
+
+    if log_ratios is not None:
+        OLDER.append(drawn)
+    try:
+        with forwards([model], older):
+            yield
+    finally:
+        if log_ratios is not None:
+            OLDER.remove(drawn)
 
 
 def _shift(logits: Tensor, token: int, log_ratio: float, temperature: float) -> None:

@@ -5,7 +5,8 @@ Shapes as in `grpo_doctor.probes.entry_points`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -141,7 +142,7 @@ def entropy_cases(
     if reference is not None and reference is not model:
         align(reference, model)
     groups = [("all samples", list(range(len(made))))] + [(f"sample {n + 1} alone", [n]) for n in range(len(made))]
-    with without_dropout(model):
+    with without_dropout(model), without_critic(model, backward, made, responses):
         for name, chosen in groups:
             some, said = [made[n] for n in chosen], [responses[n] for n in chosen]
             # small, so that both signs are seen and no policy gradient outweighs the entropy's
@@ -160,6 +161,40 @@ def entropy_cases(
                     yield EntropyCase(f"{name}, {kind}", len(chosen), raised, surprise)
                 elif bool(plus.any()) and float(none.norm()) > least:  # the branches of either sign cancel each other
                     yield EntropyCase(f"{name}, {kind}", len(chosen), 0.0, 0.0)
+
+
+@contextmanager
+def without_critic(
+    model: torch.nn.Module, backward: Callable[..., Any], prompts: Sequence[Prompt], responses: Sequence[Ids]
+) -> Iterator[None]:
+    """Inside the block only the head that gives the logits is trained, where the model has a value head with a loss of
+    its own: its gradient reaches the layers that both share, and not the other head."""
+    layers = [m for m in model.modules() if isinstance(m, torch.nn.Linear)]
+    values = [p for m in layers if m.out_features == 1 for p in m.parameters()]
+    frozen: list[torch.nn.Parameter] = []
+    if values and _moves(values, model, backward, prompts, responses):
+        head = max(layers, key=lambda m: m.out_features).weight
+        if any(head is m.weight for m in model.modules() if isinstance(m, torch.nn.Embedding)):
+            raise Unjudged("the loss of the value head reaches the tied weights of the other head")
+        frozen = [p for _, p in trainable(model) if p is not head]
+    for parameter in frozen:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in frozen:
+            parameter.requires_grad_(True)
+
+
+def _moves(
+    parameters: Sequence[torch.nn.Parameter], model: torch.nn.Module, backward: Callable[..., Any], *samples: Any
+) -> bool:
+    """Whether a loss without advantages has a gradient on some of these parameters."""
+    model.zero_grad(set_to_none=True)
+    backward(*samples, torch.zeros(len(samples[0]), device=device_of(model)))
+    found = any(p.grad is not None and bool(p.grad.any()) for p in parameters)
+    model.zero_grad(set_to_none=True)
+    return found
 
 
 def _beside(left: Tensor, entropy: Tensor, surprise: Tensor) -> float:
@@ -205,6 +240,21 @@ def divergence_cosine(
     return None if float(added.norm()) <= 1e-6 * max(float(wanted.norm()), 1e-3) else cosine(added, wanted)
 
 
+def silent(
+    backward: Callable[..., Any],
+    model: torch.nn.Module,
+    render: Callable[[Prompt], Any],
+    tokenizer: Any,
+    prompts: Sequence[Prompt] | None,
+) -> bool:
+    """Whether no gradient is left without advantages, where advantages leave one."""
+    made, responses = alike(render, tokenizer, model, prompts)
+    with without_dropout(model):
+        left = unmoved(model, backward, made, responses)
+        some = gradient(model, backward, made, responses, spread(len(made), model))
+    return float(left.norm()) <= 1e-6 * float(some.norm()) and bool(some.any())
+
+
 def plain_cosine(
     backward: Callable[..., Any],
     model: torch.nn.Module,
@@ -224,6 +274,14 @@ def plain_cosine(
         ways = [_entropy_gradients(model, ids, responses, tokenizer, t)[1] for t in sorted({1.0, temperature})]
     found = max((cosine(-left, surprise) for surprise in ways), key=abs)
     return None if float(left.norm()) <= 1e-6 * float(ways[0].norm()) else found
+
+
+def move(model: torch.nn.Module) -> None:
+    """Changes every trainable weight by little, from a fixed random state."""
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for _, parameter in trainable(model):
+            parameter.add_(0.02 * torch.randn(parameter.shape, generator=generator).to(parameter))
 
 
 def align(reference: torch.nn.Module, model: torch.nn.Module) -> None:

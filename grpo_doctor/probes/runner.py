@@ -18,13 +18,14 @@ import torch
 
 from ..diagnosis.catalogue import Catalogue, home, load
 from ..diagnosis.check import Check, Finding, Fires, Severity
-from ..diagnosis.verdict import Coverage, Diagnosis, diagnosis_of
+from ..diagnosis.verdict import Coverage, Diagnosis, Verdict, diagnosis_of
 from ..fault_isolation import words_of
 from ..run import Run
 from . import entry_points as seams_module
 from .composite import completed
 from .crafted_inputs import PROMPTS, device_of, pad_left, special_ids
-from .entry_points import RESOURCES, Adapter, AdapterError, Unjudged, Unseen
+from .entry_points import RESOURCES, Adapter, AdapterError, NotApplicable, Unjudged, Unseen, WrongShape
+from .forced_draws import Undrawn, Ways
 from .generations import copies_that_generate
 from .saved_cases import crafted
 from .state_guard import Snapshot
@@ -49,10 +50,15 @@ class Result:
         why: str = "",
         needs: list[str] | None = None,
         unseen: bool = False,
+        withheld: bool = False,
     ) -> None:
         self.check, self.finding, self.why, self.needs = check, finding, why, needs or []
         self.unseen = unseen
         """Whether the seam that was called last makes no use of the adapter's model that a probe can see."""
+        self.inapplicable = False
+        """Whether the trainer has nothing that the probe is about."""
+        self.withheld = withheld
+        """Whether the adapter gives what the probe needs, and the probe cannot tell all the same."""
         self.called: list[str] = []
         """The adapter's own seams that the probe called, the most recent one last."""
 
@@ -80,17 +86,18 @@ def run_probes(
     """
     catalogue = catalogue or load()
     if device is not None:
-        _move(adapter, device)
+        move_to(adapter, device)
     snapshot = Snapshot(adapter)
     results = list(examine(adapter, catalogue, thresholds or {}, time_limit, snapshot))
     if not results:
         raise AdapterError("none of the selected checks has a probe")
+    _without_dead_ends(results)
     run = Run(adapter.name, "adapter", "probe")
     run.settings.update(adapter.settings)
     unfinished = [r for r in results if r.why and not r.needs]
     run.notes += _told_once(unfinished)
     useless = _useless(adapter, results, whole=len(catalogue.checks) == len(load().checks))
-    run.notes += useless
+    run.notes += [*useless, *_lacking(adapter, results)]
     findings = [r.finding for r in results if r.finding is not None]
     passed = sum(r.passed for r in results)
     skipped = [{"code": r.check.code, "needs": r.needs or [r.why]} for r in results if r.why]
@@ -103,13 +110,8 @@ def run_probes(
         passed_codes=[r.check.code for r in results if r.passed],
     )
     diagnosis = diagnosis_of(run, catalogue, findings, coverage, {}, rows=0)
-    if run.notes and diagnosis.verdict == "healthy":
-        diagnosis.verdict = "unjudged"
-        diagnosis.headline = (
-            f"{len(useless)} of {len(adapter.seams)} seams could not be used, so they are not proven; "
-            if useless
-            else f"{len(unfinished)} probes could not finish; "
-        ) + f"the {passed} properties that were probed hold."
+    if diagnosis.verdict == "healthy":
+        diagnosis.verdict, diagnosis.headline = _short_of(diagnosis.headline, results, useless, adapter)
     if not snapshot.whole:
         diagnosis.notes.append(_NOT_WHOLE)
     return diagnosis
@@ -119,6 +121,55 @@ _NOT_WHOLE = (
     "The seams hold more objects than were looked through: name every model and optimizer in the adapter, for one that "
     "was not found is not put back between two probes."
 )
+
+
+CORE = {
+    "the loss mask": ("PAD002",),
+    "ratio and clip": ("RAT007",),
+    "KL": ("KL003", "KL004", "KL006"),
+    "padding": ("PAD001", "PAD004"),
+}
+"""Properties without which a trainer is not proven, and the probes of which one at least must prove them."""
+
+NAMED = 4
+"""Properties that were not judged and that the verdict's sentence names; the report lists all of them."""
+
+
+def _short_of(headline: str, results: list[Result], useless: list[str], adapter: Adapter) -> tuple[Verdict, str]:
+    """The verdict and its sentence where nothing is broken: what was given and could not be judged is named."""
+    unfinished = [r for r in results if r.why and not r.needs]
+    withheld = [r for r in results if r.withheld]
+    passed = f"the {sum(r.passed for r in results)} properties that were probed hold."
+    if useless:
+        return (
+            "unjudged",
+            f"{len(useless)} of {len(adapter.seams)} seams could not be used, so they are not proven; {passed}",
+        )
+    if unfinished:
+        return "unjudged", f"{len(unfinished)} probes could not finish; {passed}"
+    if not withheld:
+        return "healthy", headline
+    named = ", ".join(f"{r.check.code} {r.check.name}" for r in withheld[:NAMED])
+    rest = f" and {len(withheld) - NAMED} more" if len(withheld) > NAMED else ""
+    codes, proven = {r.check.code: r.why for r in withheld}, {r.check.code for r in results if r.passed}
+    open_ = {
+        name: next(c for c in proving if c in codes)
+        for name, proving in CORE.items()
+        if codes.keys() & {*proving} and not proven & {*proving}
+    }
+    if not open_:
+        return "healthy", f"{headline} Not judged: {named}{rest}."
+    why = "; ".join(f"{name} ({code}: {codes[code]})" for name, code in open_.items())
+    return "unproven", f"Nothing is proven wrong, but not judged: {why}. {passed.capitalize()}"
+
+
+def _without_dead_ends(results: list[Result]) -> None:
+    """Takes back what sends a reader to a probe that has found nothing."""
+    found = {r.check.code for r in results if r.finding is not None}
+    for r in results:
+        why, _, code = r.why.partition("; see ")
+        if code and code not in found:
+            r.why, r.needs = why, [why] if r.needs else []
 
 
 def _told_once(unfinished: list[Result]) -> list[str]:
@@ -139,10 +190,25 @@ def _useless(adapter: Adapter, results: list[Result], whole: bool) -> list[str]:
         tried = [r for r in results if name in r.called]
         blind = [r for r in tried if r.unseen and r.called[-1] == name]
         asked = [r for r in results if name in r.check.probe_arguments]
+        if not tried and asked and all(r.needs and {*r.needs} <= {*RESOURCES} for r in asked):
+            continue
+        if not tried and any(r.inapplicable for r in asked):
+            continue  # a reference where there is no KL term
         why = next((r.why for r in blind or tried or asked if r.why), "no probe has a use for it")
         judged = any(not r.needs for r in tried) and 2 * len(blind) < len(tried)  # what raised or hung is told anyway
         if not judged and (tried or whole):
             lines.append(f"The seam {name} was given and could not be used: {why}.")
+    return lines
+
+
+def _lacking(adapter: Adapter, results: list[Result]) -> list[str]:
+    """A line for each seam that no probe called because the adapter lacks an object that goes with it."""
+    lines = []
+    for name in adapter.seams:
+        asked = [r for r in results if name in r.check.probe_arguments]
+        if asked and all(r.needs and {*r.needs} <= {*RESOURCES} for r in asked):
+            needed = ", ".join(dict.fromkeys(n for r in asked for n in r.needs))
+            lines.append(f"The seam {name} was not probed: the adapter gives no {needed}.")
     return lines
 
 
@@ -161,7 +227,8 @@ def _counted(adapter: Adapter, called: dict[str, tuple[Any, ...]]) -> Adapter:
     return dataclasses.replace(adapter, seams={name: noting(name, seam) for name, seam in adapter.seams.items()})
 
 
-def _move(adapter: Adapter, device: str) -> None:
+def move_to(adapter: Adapter, device: str) -> None:
+    """Moves the adapter's models to a device."""
     try:
         for model in (adapter.model, adapter.reference, adapter.base):
             if model is not None:
@@ -182,8 +249,8 @@ def examine(
     as_given = adapter
     adapter = dataclasses.replace(adapter, tokenizer=readable(adapter.tokenizer, adapter.model))
     seams = completed(_counted(adapter, called))
-    snapshot = snapshot or Snapshot(as_given)
-    snapshot.add(_copies(adapter, seams, snapshot))
+    snapshot, ways = snapshot or Snapshot(as_given), Ways()
+    snapshot.add(ways(lambda: sampler_copies(adapter, seams, snapshot), snapshot.restore))
     for check in catalogue.checks.values():
         if check.probe is None:
             continue
@@ -192,15 +259,19 @@ def examine(
             yield Result(check, why=f"needs {', '.join(missing)}", needs=missing)
             continue
         called.clear()
-        result = _one(check, given, thresholds.get(check.code, {}), time_limit)
+        result = ways(
+            functools.partial(_one, check, given, thresholds.get(check.code, {}), time_limit), snapshot.restore
+        )
         snapshot.restore()
         result.called = list(called)
+        if result.why.startswith("returned ") and called:
+            result.why = f"{result.called[-1]} {result.why}"
         if result.finding is not None and (shown := crafted(called)):
             result.finding.evidence.setdefault("crafted", shown)
         yield result
 
 
-def _copies(adapter: Adapter, seams: Mapping[str, Any], snapshot: Snapshot) -> list[Any]:
+def sampler_copies(adapter: Adapter, seams: Mapping[str, Any], snapshot: Snapshot) -> list[Any]:
     """The sampler's own copies of the model, which a probe may change too; what the look at them changed is undone."""
     roll = seams.get("rollout") or seams.get("sample")
     if roll is None or adapter.model is None:
@@ -212,9 +283,9 @@ def _copies(adapter: Adapter, seams: Mapping[str, Any], snapshot: Snapshot) -> l
         return copies_that_generate(
             lambda: roll(prompts) if "rollout" in seams else roll(*given), adapter.model, special.pad
         )
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Undrawn):
         raise
-    except BaseException:  # noqa: BLE001  (user code may raise anything; the probes will tell it)
+    except BaseException:  # noqa: BLE001  (user code may raise anything; the probes report it)
         return []
     finally:
         snapshot.restore()
@@ -226,8 +297,15 @@ def _one(check: Check, given: Mapping[str, Any], thresholds: Mapping[str, Any], 
     try:
         with _within(time_limit), _threads(given.get("model")):
             found: Fires | None = check.probe(**given, **limits)
+    except Undrawn:
+        raise
     except Unjudged as reason:
-        return Result(check, why=str(reason), needs=[str(reason)], unseen=isinstance(reason, Unseen))
+        withheld, needs = not isinstance(reason, NotApplicable), [str(reason)]
+        if isinstance(reason, WrongShape):
+            return Result(check, why=str(reason))
+        result = Result(check, why=str(reason), needs=needs, unseen=isinstance(reason, Unseen), withheld=withheld)
+        result.inapplicable = not withheld
+        return result
     except TimeoutError as error:
         return Result(check, why=str(error))
     except KeyboardInterrupt:

@@ -9,7 +9,7 @@ import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -108,9 +108,16 @@ def shut_out(sample: Callable[..., Any], model: Any, tokenizer: Any, rows: Seque
     return float(shares[never].sum()) if int(never.sum()) > 5 else 0.0
 
 
+class Measured(NamedTuple):
+    """A temperature, and how far from it the true one may be."""
+
+    value: float
+    error: float
+
+
 def measured_temperature(
     sample: Callable[..., Any], model: Any, tokenizer: Any, rows: Sequence[Ids], declared: float
-) -> float:
+) -> Measured:
     """The temperature at which a sampler draws tokens of scripted logits; 0 is greedy.
 
     Six tokens whose logits lie half a declared temperature apart: filters leave the odds of those they keep alone.
@@ -120,12 +127,16 @@ def measured_temperature(
     scripted = Scripted(sample, model, rows[0], words, -steps, special_ids(tokenizer).eos)
     if handed := scripted.handed():
         odds = torch.stack([row[:2] for row in handed]).log()
-        return float((0.5 * declared / (odds[:, 0] - odds[:, 1]).clamp(min=1e-6)).median())
+        found = 0.5 * declared / (odds[:, 0] - odds[:, 1]).clamp(min=1e-6)
+        return Measured(float(found.median()), float(found.max() - found.min()))  # a penalty differs from step to step
     counts = scripted.counted(1, 800)
     often = counts >= 8
     if int(often.sum()) < 2:
-        return 0.0
+        return Measured(0.0, 0.0)
     weight, x, y = counts[often], steps[often], counts[often].log()
     mx, my = (weight * x).sum() / weight.sum(), (weight * y).sum() / weight.sum()
     slope = float((weight * (x - mx) * (y - my)).sum() / (weight * (x - mx) ** 2).sum())
-    return -1 / slope if slope < -1e-3 else math.inf
+    if not slope < -1e-3:
+        return Measured(math.inf, 0.0)
+    deviation = float((weight * (x - mx) ** 2).sum()) ** -0.5 / slope**2
+    return Measured(-1 / slope, 3 * deviation)

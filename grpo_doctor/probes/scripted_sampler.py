@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from .crafted_inputs import device_of, flat_ids, pad_left, special_ids
+import torch
+from torch import Tensor
+
+from .crafted_inputs import device_of, flat_ids, pad_left, pad_right, special_ids
 from .entry_points import Ids, Unjudged
 from .generations import SERVING, scripted_generate
+from .intercept import logits_of
+from .model_modes import without_dropout
 from .tokenizers import readable
 
 
-@dataclass
-class Completion:
-    """One answer, with the names of vLLM's ``CompletionOutput``."""
+class Logprob(NamedTuple):
+    """The log-probability of one token, with the names of vLLM's ``Logprob``."""
 
-    text: str
-    token_ids: Ids
-    index: int = 0
-    finish_reason: str = "stop"
-    logprobs: Any = None
-    cumulative_logprob: float | None = None
+    logprob: float
+    rank: int
+    decoded_token: str
+
+
+class Completion:
+    """One answer, with the names of vLLM's ``CompletionOutput``.
+
+    Its log-probabilities are those of the model for its tokens, at the temperature of sampling. They are computed when
+    they are first read.
+    """
+
+    def __init__(self, text: str, token_ids: Ids, index: int, finish_reason: str, scores: _Scores, row: int) -> None:
+        self.text, self.token_ids, self.index, self.finish_reason = text, token_ids, index, finish_reason
+        self.stop_reason = None
+        self._scores, self._row = scores, row
+
+    @property
+    def logprobs(self) -> list[dict[int, Logprob]]:
+        """One mapping a token, that holds the token itself."""
+        return self._scores.of(self._row)
+
+    @property
+    def cumulative_logprob(self) -> float:
+        """Their sum."""
+        return sum(entry.logprob for one in self.logprobs for entry in one.values())
 
 
 @dataclass
@@ -33,6 +58,39 @@ class Request:
     prompt_token_ids: Ids
     outputs: list[Completion] = field(default_factory=list)
     finished: bool = True
+    weight_version: int = 0
+    """How often the weights had been updated when it was answered."""
+
+
+class _Scores:
+    """The log-probabilities of all answers of one call, from one forward."""
+
+    def __init__(self, sampler: ScriptedSampler, model: Any, rows: list[Ids], said: list[Ids], temperature: float):
+        self.tokenizer, self.model, self.rows, self.said = sampler.tokenizer, model, rows, said
+        self.temperature = temperature
+
+    def of(self, row: int) -> list[dict[int, Logprob]]:
+        picked, ranks = self.table
+        return [
+            {token: Logprob(float(picked[row, n]), int(ranks[row, n]), self.tokenizer.decode([token]))}
+            for n, token in enumerate(self.said[row])
+        ]
+
+    @functools.cached_property
+    def table(self) -> tuple[Tensor, Tensor]:
+        """(N, R) the log-probabilities of the answers, and their ranks."""
+        if self.model is None:
+            raise Unjudged("the trainer reads log-probabilities: give the scripted sampler the adapter's model")
+        pad, device, width = special_ids(self.tokenizer).pad, device_of(self.model), max(map(len, self.said))
+        ids, real = pad_left(self.rows, pad, device)
+        written = [[1] * len(answer) + [0] * (width - len(answer)) for answer in self.said]
+        answers = pad_right(self.said, pad, device)
+        real = torch.cat([real, torch.tensor(written, device=device)], 1)
+        with torch.no_grad(), without_dropout(self.model):
+            logits = logits_of(self.model, torch.cat([ids, answers], 1), real)[:, ids.shape[1] - 1 : -1].float()
+        table = (logits / self.temperature).log_softmax(-1)
+        picked = table.gather(-1, answers[..., None])
+        return picked.squeeze(-1), (table > picked).sum(-1) + 1
 
 
 class ScriptedSampler:
@@ -49,11 +107,17 @@ class ScriptedSampler:
             return my_trainer.loss(batch | {"advantages": advantages})
 
     And where the trainer samples with an engine of its own, the sampler takes that engine's place: it has vLLM's
-    ``generate`` and ``chat`` (``my_trainer.llm = sampler``). Probes script it as they script a model.
+    ``generate`` and ``chat`` (``my_trainer.llm = sampler``). Probes script it as they script a model. Its answers hold
+    the model's own log-probabilities; `update_weights` counts up the version that each request carries.
     """
 
     def __init__(self, tokenizer: Any, model: Any = None) -> None:
         self.tokenizer, self.model = readable(tokenizer, model), model
+        self.weight_version = 0
+
+    def update_weights(self, *ignored: Any, **also_ignored: Any) -> None:
+        """Takes new weights, which a script has no use for."""
+        self.weight_version += 1
 
     @contextmanager
     def saying(self, responses: Sequence[Ids]) -> Iterator[None]:
@@ -85,14 +149,21 @@ class ScriptedSampler:
     def _answered(self, rows: list[Ids], sampling_params: Any) -> list[Request]:
         if not SERVING:
             raise Unjudged("a scripted sampler says nothing by itself: use it inside `with sampler.saying(responses):`")
-        times = int(getattr(sampling_params, "n", 1) or 1)
-        special = special_ids(self.tokenizer)
+        special, scripted = special_ids(self.tokenizer), SERVING[-1]
+        times = int(_asked(sampling_params, "n") or 1)
+        model = self.model if self.model is not None else scripted.model
         repeated = [row for row in rows for _ in range(times)]
-        said = SERVING[-1](*pad_left(repeated, special.pad, device_of(self.model)), self)
-        found = [Request(self.tokenizer.decode(row), row) for row in rows]
+        said = scripted.answer(*pad_left(repeated, special.pad, device_of(model)), self)
+        scores = _Scores(self, model, repeated, said, float(_asked(sampling_params, "temperature") or 1.0))
+        found = [Request(self.tokenizer.decode(row), row, weight_version=self.weight_version) for row in rows]
         for n, answer in enumerate(said):
             ended = bool(answer) and answer[-1] == special.eos
             text = self.tokenizer.decode(answer, skip_special_tokens=True)
             reason = "stop" if ended else "length"
-            found[n // times].outputs.append(Completion(text, list(answer), n % times, reason))
+            found[n // times].outputs.append(Completion(text, list(answer), n % times, reason, scores, n))
         return found
+
+
+def _asked(sampling_params: Any, name: str) -> Any:
+    """A parameter of sampling, from an object or a mapping."""
+    return sampling_params.get(name) if isinstance(sampling_params, dict) else getattr(sampling_params, name, None)

@@ -278,7 +278,7 @@ def head(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     """What identifies a run: model, date, framework and key settings, as far as they are known."""
     known = diagnosis.settings
     dated = next((str(v) for n in DATED if (v := known.get(n))), "")
-    written_by = framework(diagnosis)
+    written_by = framework(diagnosis.run)
     rows = [
         ("model", str(known.get("model") or "")),
         ("date", dated),
@@ -427,11 +427,11 @@ def spread(these: Sequence[int], most: int) -> list[int]:
     return [*these] if len(these) <= most else [these[round(i * (len(these) - 1) / (most - 1))] for i in range(most)]
 
 
-def framework(diagnosis: Diagnosis) -> str | None:
+def framework(run: Run) -> str | None:
     """The framework that wrote a log, as remedies name it, by its format or its keys; None where neither says."""
-    said = f"{diagnosis.format} {diagnosis.settings.get('framework', '')}".lower()
-    told = next((name for name in FRAMEWORKS if re.search(rf"\b{name}\b", said)), _WRITERS.get(diagnosis.format))
-    keys = [*diagnosis.run.mapping, *diagnosis.run.unread]
+    said = f"{run.format} {run.settings.get('framework', '')}".lower()
+    told = next((name for name in FRAMEWORKS if re.search(rf"\b{name}\b", said)), _WRITERS.get(run.format))
+    keys = [*run.mapping, *run.unread]
     return told or next((name for name, own in _OWN_KEYS.items() if any(map(own.fullmatch, keys))), None)
 
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from grpo_doctor.cli import app
-from grpo_doctor.probes import SEAMS, AdapterError, load_adapter
+from grpo_doctor.probes import SEAMS, AdapterError, load_adapter, run_probes
 from grpo_doctor.probes.discover import GIVEN, LIKE, adapter_for, discover, imported
 
 TRAINER = """
@@ -190,3 +190,85 @@ def test_updates_of_other_things_are_no_loss_and_objectives_by_token_are_called(
         "    return packed.compute_loss("
         "trainer_logprobs=logprobs, inference_logprobs=old_logprobs, advantages=advantages, loss_mask=mask)"
     ) in text
+
+
+KEEPING = """
+from tests.probes.reference import PROMPTS
+from tests.probes.styles import Left
+
+TEMPERATURE = 1.0
+kl_coef = 0.02
+entropy_coef = 0.0
+
+
+class Trainer(Left):
+    def __init__(self):
+        super().__init__()
+        self.model, self.tokenizer = self.model, self.tok
+        self.optimizer = self.optimizer
+        self.ref_model = self.reference
+
+    def generate_candidates(self, prompts):
+        return self.rollout(prompts)
+
+    def compute_loss(self, prompts, responses, advantages):
+        return self.loss(prompts, responses, advantages)
+
+
+trainer = Trainer()
+
+
+def load_prompts():
+    return PROMPTS
+
+
+def score_responses(responses, answers):
+    return [float(r == a) for r, a in zip(responses, answers)]
+"""
+
+
+def test_a_right_trainer_is_healthy_by_the_adapter_as_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "keeping_trainer.py"
+    path.write_text(KEEPING, encoding="utf-8")
+    assert CliRunner().invoke(app, ["probe", "--discover", str(path)]).exit_code == 0
+    adapter = load_adapter(tmp_path / "adapter_keeping_trainer.py")
+    assert adapter.seams.keys() == {"rollout", "loss", "reward"}
+    assert adapter.settings == {"temperature": 1.0, "kl_coef": 0.02, "entropy_coef": 0.0}
+    assert adapter.seams["reward"](["q", "q"], ["5", "6"], ["5", "5"]) == [1.0, 0.0]
+    diagnosis = run_probes(adapter)
+    assert [f.message for f in diagnosis.findings if f.severity != "info"] == []
+    assert (diagnosis.verdict, diagnosis.coverage.passed >= 15) == ("healthy", True)
+
+
+def test_nothing_that_was_not_found_is_more_than_a_comment(trainer: Path) -> None:
+    text = adapter_for(trainer, *discover(trainer))
+    live = ast.parse(text).body
+    assert [node.name for node in live if isinstance(node, ast.FunctionDef)] == ["advantages", "objective", "reward"]
+    assert not [node for node in live if isinstance(node, ast.Assign | ast.AnnAssign)]
+    assert "# model = ...  # <- the module" in text
+    assert "# <- to fill in: trainer, an instance of Trainer\n# def sync():" in text
+    assert "graded" in text.split("# ")[-1] or "# graded = " in text
+
+
+def test_functions_inside_main_are_named_and_not_called(tmp_path: Path) -> None:
+    path = tmp_path / "closed.py"
+    path.write_text("def main():\n    def compute_loss(prompts, responses, advantages): ...\n", encoding="utf-8")
+    text = adapter_for(path, *discover(path))
+    assert "# <- to fill in: compute_loss out of main, where nothing can call it\n# def loss(" in text
+    assert not [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+
+
+@pytest.mark.parametrize(
+    ("line", "seam"),
+    [
+        ("def generate_candidates(prompts): ...", "rollout"),
+        ("def compute_loss(prompts, responses, advantages): ...", "loss"),
+        ("def push_weights(): ...", "sync"),
+        ("def cut_responses(tokens): ...", "extract"),
+        ("def sync_reference(): ...", None),
+    ],
+)
+def test_the_names_of_the_documentation_are_found(tmp_path: Path, line: str, seam: str | None) -> None:
+    path = tmp_path / "documented.py"
+    path.write_text(line + "\n", encoding="utf-8")
+    assert [f.seam for f in discover(path)[0]] == [seam] * (seam is not None)

@@ -100,10 +100,16 @@ def test_a_right_twin_is_left_in_peace(name: str) -> None:
     assert (diagnosis.verdict, diagnosis.notes) == ("healthy", [])
 
 
-@pytest.mark.parametrize("name", ["PenaltyOverResponse", "TopK", "TopP", "LossAtOne", "ColdInLossOnly"])
+@pytest.mark.parametrize("name", ["PenaltyOverResponse", "TopK", "TopP", "ColdInLossOnly"])
 def test_filters_that_the_loss_does_not_know_are_a_warning_at_least(name: str) -> None:
     diagnosis = caught(name)
     assert [f.code for f in diagnosis.findings if f.severity != "info"] == ["GEN004"], diagnosis.findings
+
+
+def test_a_temperature_of_the_sampler_that_is_not_declared_is_the_cause_of_what_the_loss_does_not_know() -> None:
+    told = [(f.code, f.severity, f.role) for f in caught("LossAtOne").findings if f.severity != "info"]
+    assert [(code, role) for code, _, role in told] == [("GEN007", "cause"), ("GEN004", "symptom")]
+    assert told[0][1] == "error"
 
 
 def test_nan_for_a_group_of_one_is_an_info_where_the_group_size_is_unknown() -> None:

@@ -179,12 +179,11 @@ class LosesTheSign(Loops):
         return super().surrogate(ratio, -advantages)
 
 
-def test_a_lost_sign_is_seen_behind_a_scripted_loop_whose_log_probabilities_are_not_judged() -> None:
-    right = probed(Loops().adapter("rollout", "loss"), "RAT007")
-    assert right.findings == []
-    assert "a loop of its own" in right.coverage.skipped[0]["needs"][0]
+def test_ratio_and_clip_are_judged_where_old_log_probabilities_come_out_of_a_loop() -> None:
+    right = probed(Loops().adapter("rollout", "loss"), "RAT007", "RAT003")
+    assert (right.findings, sorted(right.coverage.passed_codes)) == ([], ["RAT003", "RAT007"])
     (found,) = probed(LosesTheSign().adapter("rollout", "loss"), "RAT007").findings
-    assert found.message == "The loss pushes 2 of 4 samples against their advantage."
+    assert found.message == "The loss pushes 4 of 4 samples against their advantage."
 
 
 # -- a tokenizer, and a model that generates by itself -------------------------------------------------------------

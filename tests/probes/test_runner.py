@@ -141,6 +141,33 @@ def test_the_time_limit_covers_what_the_adapter_does_when_it_is_loaded(tmp_path:
     assert "took longer than 0.2 s" in done.output
 
 
+def test_what_an_entry_point_returned_and_what_was_expected_is_named() -> None:
+    class Trajectory:
+        """Of a trainer's own."""
+
+    trainer = Reference()
+
+    def rollout(prompts: Any) -> list[Any]:
+        return [Trajectory() for _ in trainer.rollout(prompts)]
+
+    adapter = trainer.adapter("render", "mask", rollout=rollout)
+    diagnosis = run_probes(adapter, catalogue=load().select(["PAD001"]))
+    assert diagnosis.verdict == "unjudged"
+    said = " ".join(diagnosis.notes)
+    assert "rollout returned Trajectory where ids are expected (a list of int, or a tensor)" in said
+
+
+def test_no_reader_is_sent_to_a_probe_that_has_found_nothing() -> None:
+    trainer = Reference()
+    adapter = trainer.adapter(
+        "rollout", loss=lambda prompts, responses, advantages: 0 * trainer.loss(prompts, responses, advantages)
+    )
+    for codes in (["RAT007"], ["RAT007", "STL004"]):
+        diagnosis = run_probes(adapter, catalogue=load().select(codes))
+        (needs,) = [s["needs"] for s in diagnosis.coverage.skipped if s["code"] == "RAT007"]
+        assert ("see STL004" in str(needs)) == ("STL004" in codes and diagnosis.finding("STL004") is not None)
+
+
 def test_a_probe_that_takes_too_long_is_ended() -> None:
     def advantages(rewards: torch.Tensor) -> torch.Tensor:
         time.sleep(5)

@@ -44,10 +44,9 @@ def test_snapshot_of_everything(case: str, snapshot: SnapshotAssertion) -> None:
     ],
 )
 def test_the_framework_is_told_by_keys_that_no_other_writes(key: str, told: str | None) -> None:
-    diagnosis = example.diagnosis()
-    diagnosis.format, diagnosis.settings = "tensorboard", {}
-    diagnosis.run.unread = {key: 1}
-    assert framework(diagnosis) == told
+    run = example.diagnosis().run
+    run.format, run.settings, run.unread = "tensorboard", {}, {key: 1}
+    assert framework(run) == told
 
 
 def test_one_screen_is_one_screen() -> None:

@@ -164,7 +164,7 @@ SICK: dict[Callable[[Rng], Run], set[str]] = {
     drifts: {"KL001"},
     explodes: {"ENT003"},
     is_hacked: {"REW002"},
-    never_starts: {"REW001"},
+    never_starts: {"REW001", "STL001"},
 }
 """What happens, and the codes that may be its first sentence."""
 

@@ -6,29 +6,13 @@ from grpo_doctor.testing import find, run_check
 
 
 def test_message() -> None:
-    settings = {"trl_version": "0.23.1", "use_vllm": True, "temperature": 0.6}
+    settings = {"advisories": "RLA-2026-001 (trl 0.23.1): the loss is wrong", "advisory_level": 1}
     found = find("CFG039", settings, loss="0")
-    assert (found.severity, found.message) == (
-        "warning",
-        "TRL 0.23.1 corrects by vLLM's probabilities before the temperature.",
-    )
+    assert (found.severity, found.message) == ("warning", "RLA-2026-001 (trl 0.23.1): the loss is wrong.")
 
 
-@pytest.mark.parametrize(
-    ("settings", "severity"),
-    [
-        ({"trl_version": "0.24.0", "use_vllm": True, "temperature": 0.6}, None),
-        ({"trl_version": "0.22.2", "use_vllm": True, "temperature": 0.6}, None),
-        ({"trl_version": "0.23", "use_vllm": True, "temperature": 0.6}, "warning"),
-        ({"trl_version": "0.23", "use_vllm": True}, None),
-        ({"trl_version": "0.23", "use_vllm": True, "temperature": 1.0}, None),
-        ({"trl_version": "0.23", "use_vllm": False, "temperature": 0.6}, None),
-        ({"trl_version": "0.23", "use_vllm": True, "temperature": 0.6, "importance_correction": False}, None),
-        ({"trl_version": "0.15.0", "use_vllm": True, "use_peft": True}, "warning"),
-        ({"trl_version": "0.15.1", "use_vllm": True, "use_peft": True}, None),
-        ({"trl_version": "0.15.0", "use_vllm": True, "use_peft": False}, None),
-    ],
-)
-def test_boundary(settings: dict[str, Any], severity: str | None) -> None:
-    found = run_check("CFG039", settings, loss="0")
+@pytest.mark.parametrize(("level", "severity"), [(0, "info"), (1, "warning"), (2, "error"), (None, None)])
+def test_boundary(level: int | None, severity: str | None) -> None:
+    settings: dict[str, Any] = {"advisories": "RLA-2026-001: a", "advisory_level": level}
+    found = run_check("CFG039", {name: value for name, value in settings.items() if value is not None}, loss="0")
     assert (found.severity if found else None) == severity

@@ -64,3 +64,11 @@ def test_a_learning_rate_that_is_declared_and_not_used(make_engine: Callable[...
         sides.append(run_of([record for record, _ in Trainer(engine).run()], settings=settings))
     told = {f.code: f.severity for f in compared(*sides).findings}
     assert told["REC003"] == "error"
+
+
+def test_a_learning_rate_that_differs_in_its_last_digits_is_the_same(make_engine: Callable[..., Engine]) -> None:
+    sides = []
+    for rate in (4e-4, 4e-4 * (1 + 1e-12)):
+        engine = make_engine(easy=True, learning_rate=rate, max_steps=4)
+        sides.append(run_of([record for record, _ in Trainer(engine).run()], settings=engine.settings.declared()))
+    assert "REC003" not in {f.code for f in compared(*sides).findings}

@@ -1,0 +1,46 @@
+"""The advisories that the package carries, by file of ``data/``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from .entry import Advisory, AdvisoryError, load_file
+
+DATA = Path(__file__).parent / "data"
+
+
+def read_all(files: Iterable[Path]) -> tuple[Advisory, ...]:
+    """The advisories of several files, in the order of their ids. Raises `AdvisoryError`."""
+    found: dict[str, Advisory] = {}
+    for path in files:
+        for one in load_file(path):
+            if one.id in found:
+                raise AdvisoryError(f"{path}: {one.id} is used twice; take the next free number")
+            found[one.id] = one
+    return tuple(sorted(found.values(), key=lambda one: one.id))
+
+
+@cache
+def advisories() -> tuple[Advisory, ...]:
+    """Every advisory. Raises `AdvisoryError`."""
+    return read_all(sorted(DATA.glob("*.toml")))
+
+
+@cache
+def names() -> frozenset[str]:
+    """The packages that advisories are about or depend on."""
+    every = advisories()
+    return frozenset([one.package for one in every] + [name for one in every for name, _, _ in one.needs])
+
+
+def find(package: str | None = None, version: str | None = None) -> list[Advisory]:
+    """The advisories of a package, or of all, that affect a version or may."""
+    chosen = [one for one in advisories() if package is None or one.package == normal(package)]
+    return [one for one in chosen if version is None or one.affects(version) is not False]
+
+
+def normal(package: str) -> str:
+    """The name of a package as PyPI compares names."""
+    return package.strip().lower().replace("_", "-")

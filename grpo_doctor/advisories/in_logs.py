@@ -1,0 +1,67 @@
+"""Advisories that affect a run, by the versions that its log states and by what the log shows."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+
+from ..limits import OverBudgetError
+from ..readers import ReadError
+from ..readers.input import Input
+from ..run import Run
+from .database import names
+from .entry import Advisory
+from .matching import Match, matches
+from .versions import applicable, stated
+
+LINES = 2_000
+"""Lines at the head of a log in which versions are looked for."""
+TEXTS = (".log", ".txt", ".out", ".err", ".ipynb", "")
+"""Suffixes of logs that print versions, and the list of packages beside the files of a W&B run."""
+SHARE = 0.5
+"""Share of the rows on which a signature holds where the log shows it."""
+
+
+def known_bugs(run: Run, framework: str | None) -> list[Match]:
+    """The advisories for the versions that a log, or the files of a W&B run beside it, state."""
+    versions = applicable(_versions(run), framework)
+    if not versions:
+        return []
+    return matches(versions, run.settings, shows=lambda one: shows(run, one))
+
+
+def _versions(run: Run) -> dict[str, str]:
+    found = {name: str(run.settings[f"{name}_version"]) for name in names() if f"{name}_version" in run.settings}
+    if run.path is None:
+        return found
+    beside = [folder / "requirements.txt" for folder in (run.path.parent, run.path.parent / "files")]
+    packages = [path for path in beside if path.parent.name == "files" and path.is_file()]
+    for path in [run.path, *packages]:
+        if path.suffix.lower() not in TEXTS:
+            continue
+        try:
+            found |= stated(text for _, text in islice(Input(path).lines(), LINES))
+        except (ReadError, OverBudgetError):
+            continue  # the log was read already; its versions stay unknown
+    return found
+
+
+def shows(run: Run, advisory: Advisory) -> bool | None:
+    """Whether a run shows the signature of an advisory on at least half of its rows; None where it lacks a field."""
+    conditions = advisory.conditions["signature"]
+    answers = [_holds(run, one.name, one.operator, one.value) for one in conditions]
+    if not answers or None in answers:
+        return None
+    return all(answers)
+
+
+def _holds(run: Run, name: str, sign: str, value: object) -> bool | None:
+    column = run.column(name)
+    if column is None or column.dtype == object or not isinstance(value, int | float):
+        return None
+    known = column[~np.isnan(column)]
+    if not len(known):
+        return None
+    held = {">": known > value, "<": known < value, "==": known == value, ">=": known >= value, "<=": known <= value}
+    return bool(np.mean(held[sign]) >= SHARE)

@@ -1,0 +1,27 @@
+"""Compares version numbers of releases."""
+
+from __future__ import annotations
+
+import re
+
+_RELEASE = re.compile(r"v?(\d{1,6}(?:\.\d{1,6}){0,3})(?:\.?post(\d{1,4}))?(?:\+[\w.]{1,40})?")
+PARTS = 4
+"""Numbers of a release that are compared; a shorter one is filled with zeros."""
+
+
+def release(version: str) -> tuple[int, ...] | None:
+    """A release for comparison: (0, 18, 0, 0, 0) for ``0.18``, its last number that of a post-release.
+
+    None for a development or pre-release version: which commits it holds is not known from its number.
+    """
+    found = _RELEASE.fullmatch(version.strip())
+    if found is None:
+        return None
+    numbers = [int(part) for part in found[1].split(".")]
+    return (*numbers, *[0] * (PARTS - len(numbers)), int(found[2] or 0))
+
+
+def before(version: str, limit: str) -> bool:
+    """Whether a version is known to be older than another."""
+    given, bound = release(version), release(limit)
+    return given is not None and bound is not None and given < bound

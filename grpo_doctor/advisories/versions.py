@@ -1,0 +1,61 @@
+"""Versions of packages that are installed, or that a log prints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+
+from .database import names
+
+LIBRARIES = frozenset({"peft", "vllm"})
+"""Packages with advisories that are no trainer: they count whichever trainer uses them."""
+BUILT_ON = {"unsloth": ("trl",), "axolotl": ("trl",)}
+"""Trainers that run the trainer of another package."""
+_BANNERS = (
+    ("vllm", r"(?:vLLM (?:API server )?version|Initializing (?:a|an) (?:V\d )?LLM engine \(v|vLLM[:=] ?v?)[ :]*v?"),
+    ("unsloth", r"Unsloth[: ]+v?(?=20\d\d\.)"),
+    ("trl", r"(?:\bTRL(?: version)?[:=]? ?v?|\"?trl_version\"?[:=] ?[\"']?)"),
+)
+"""What trainers and engines print before their version."""
+_NUMBER = r"(\d{1,4}(?:\.\d{1,4}){1,3}(?:\.?post\d{1,3})?)(?![\w.]*(?:dev|rc|\+git))\b"
+
+
+def installed(packages: Iterable[str] | None = None) -> dict[str, str]:
+    """The versions of these packages, or of all that have advisories, in the environment that runs this."""
+    found = {}
+    for name in names() if packages is None else packages:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def stated(lines: Iterable[str]) -> dict[str, str]:
+    """The versions that lines of a log print, as ``name==1.2.3`` or in a known banner; none that differ."""
+    patterns = _patterns()
+    found: dict[str, set[str]] = {}
+    for line in lines:
+        for name, pattern in patterns:
+            if (said := pattern.search(line[:2_000])) is not None:
+                found.setdefault(name, set()).add(said[1])
+    return {name: next(iter(versions)) for name, versions in found.items() if len(versions) == 1}
+
+
+def applicable(versions: Mapping[str, str], framework: str | None) -> dict[str, str]:
+    """The versions that count in a run of a framework: its own, those of the trainer that it builds on or that builds
+    on it, and those of libraries.
+
+    Without a known framework the one trainer counts that is stated, if only one is.
+    """
+    stated = versions.keys() & (names() - LIBRARIES)
+    used = {framework} if framework else stated if len(stated) == 1 else set()
+    used = {name for name in stated if used & {name, *BUILT_ON.get(name, ())}} | used
+    used |= {base for name in used for base in BUILT_ON.get(name or "", ())}
+    return {name: version for name, version in versions.items() if name in LIBRARIES or name in used}
+
+
+def _patterns() -> list[tuple[str, re.Pattern[str]]]:
+    spelt = [(name, rf"(?<![\w\-.]){re.escape(name)} ?(?:==|@ ?v) ?") for name in names()]
+    return [(name, re.compile(before + _NUMBER)) for name, before in (*spelt, *_BANNERS)]

@@ -1,0 +1,154 @@
+"""Forces the token that a sampling loop draws: it sees the model's own logits, so its log-probabilities are real.
+
+torch draws with ``multinomial`` (its distributions too), and greedy or Gumbel loops with ``argmax``. A loop that draws
+by other means, or that leaves the wanted token no chance, raises `Undrawn`; it is then given one-hot logits instead.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from .entry_points import Ids
+from .intercept import replaced
+
+T = TypeVar("T")
+
+
+class Undrawn(Exception):  # noqa: N818  (not an error: the script has to be given in another way)
+    """Raised where a loop drew its tokens by means that cannot be forced."""
+
+
+_ONE_HOT: list[bool] = []
+
+OLDER: list[Callable[[Ids, Tensor], None]] = []
+"""What changes, in place, the logits (V,) from which a loop draws the first token of a response, the innermost last."""
+
+
+class Ways:
+    """How the loops of one adapter are scripted: by forced draws until one has drawn by other means."""
+
+    def __init__(self) -> None:
+        self.one_hot = False
+
+    def __call__(self, call: Callable[[], T], again: Callable[[], None]) -> T:
+        """The call, once more with one-hot logits where its draws cannot be forced; ``again`` is called in between."""
+        try:
+            with _one_hot() if self.one_hot else nullcontext():
+                return call()
+        except Undrawn:
+            self.one_hot = True
+            again()
+        with _one_hot():
+            return call()
+
+
+@contextmanager
+def _one_hot() -> Iterator[None]:
+    _ONE_HOT.append(True)
+    try:
+        yield
+    finally:
+        _ONE_HOT.pop()
+
+
+def by_logits() -> bool:
+    """Whether loops are scripted by one-hot logits now."""
+    return bool(_ONE_HOT)
+
+
+class ForcedDraws:
+    """The tokens that are drawn next, one a row, from the logits that were given last."""
+
+    def __init__(self) -> None:
+        self.logits: Tensor | None = None
+        self.tokens: Ids = []
+        self.row = 0
+        self.fresh = False
+        """Whether nothing has been drawn from these logits yet."""
+
+    def expect(self, logits: Tensor, tokens: Sequence[int], again: bool) -> None:
+        """From these logits (N, V) these tokens (N,) are to be drawn; ``again``: the loop may score what it drew."""
+        self.logits, self.tokens, self.row = logits.detach(), list(tokens), 0
+        self.fresh = self.fresh or not again
+
+    def _rows(self, table: Tensor) -> list[int] | None:
+        """Of which rows of the logits a table of weights is; None where it is of none."""
+        if self.logits is None or table.ndim not in (1, 2) or table.shape[-1] < 2:
+            return None
+        count, size = (1 if table.ndim == 1 else len(table)), len(self.tokens)
+        if table.shape[-1] > self.logits.shape[-1] or count not in (1, size):
+            return None
+        if count == size:
+            return list(range(size))
+        self.row += 1
+        return [(self.row - 1) % size]
+
+    def of_weights(self, weights: Tensor) -> Tensor | None:
+        """The places of the wanted tokens among the weights from which they are drawn; None where these are others."""
+        rows = self._rows(weights)
+        if rows is None:
+            return None
+        self.fresh = False
+        table = weights if weights.ndim == 2 else weights[None]
+        places = [self._place(row, self.tokens[n], n) for n, row in zip(rows, table, strict=True)]
+        out = torch.tensor(places, device=weights.device)
+        return out if weights.ndim == 1 else out[:, None]
+
+    def _place(self, weights: Tensor, token: int, row: int) -> int:
+        """Where a token's weight is: under its id, or, where the weights were sorted or cut, by its rank."""
+        assert self.logits is not None
+        logits = self.logits[row].to(weights.device)
+        size = len(logits)
+        falling = bool((weights[1:] <= weights[:-1]).all()) and bool((logits[1:] > logits[:-1]).any())
+        place = int((logits > logits[token]).sum()) if len(weights) < size or falling else token
+        if place >= len(weights) or not float(weights[place]) > 0:
+            raise Undrawn
+        return place
+
+    def of_argmax(self, table: Tensor) -> Tensor | None:
+        """(N,) or () the wanted tokens in place of the largest ones; None where the table is of something else."""
+        if self.logits is None or not table.is_floating_point() or table.shape[-1] != self.logits.shape[-1]:
+            return None
+        rows = self._rows(table)
+        if rows is None:
+            return None
+        self.fresh = False
+        out = torch.tensor([self.tokens[n] for n in rows], device=table.device)
+        return out if table.ndim == 2 else out[0]
+
+
+@contextmanager
+def forced(draws: ForcedDraws) -> Iterator[None]:
+    """Draws inside the block are those that ``draws`` expects; others are left as they are."""
+    with ExitStack() as stack:
+        for place in (torch, torch.Tensor):
+            stack.enter_context(replaced(place, "multinomial", _multinomial(place.multinomial, draws)))
+            stack.enter_context(replaced(place, "argmax", _argmax(place.argmax, draws)))
+        yield
+
+
+def _multinomial(function: Callable[..., Tensor], draws: ForcedDraws) -> Callable[..., Tensor]:
+    @functools.wraps(function)
+    def multinomial(weights: Tensor, num_samples: int = 1, *args: Any, **kwargs: Any) -> Tensor:
+        found = draws.of_weights(weights) if num_samples == 1 else None
+        return function(weights, num_samples, *args, **kwargs) if found is None else found
+
+    return multinomial
+
+
+def _argmax(function: Callable[..., Tensor], draws: ForcedDraws) -> Callable[..., Tensor]:
+    @functools.wraps(function)
+    def argmax(table: Tensor, dim: int | None = None, keepdim: bool = False, **kwargs: Any) -> Tensor:
+        last = dim in (-1, table.ndim - 1) or (dim is None and table.ndim == 1)
+        found = draws.of_argmax(table) if last else None
+        if found is None:
+            return function(table, dim, keepdim, **kwargs)
+        return found.unsqueeze(-1) if keepdim else found
+
+    return argmax

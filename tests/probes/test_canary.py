@@ -1,0 +1,102 @@
+"""The learnability canary: right trainers learn a planted token, and those whose loop is broken do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from typer.testing import CliRunner
+
+from grpo_doctor.cli import app
+from grpo_doctor.engine.engine import Engine
+from grpo_doctor.engine.faults import sick_engine
+from grpo_doctor.probes import AdapterError
+from grpo_doctor.probes.canary import canary
+from tests.probes.reference import Reference
+from tests.probes.styles import Left
+from tests.probes.test_engine import adapting
+
+
+class LosesTheSign(Reference):
+    def surrogate(self, ratio: Tensor, advantages: Tensor) -> Tensor:
+        return super().surrogate(ratio, -advantages)
+
+
+class NeverSteps(Reference):
+    def step(self, prompts: Any, responses: Any, advantages: Tensor) -> None:
+        self.loss(prompts, responses, advantages)
+
+
+class OthersAdvantages(Reference):
+    def loss(self, prompts: Any, responses: Any, advantages: Tensor) -> Tensor:
+        return super().loss(prompts, responses, advantages.roll(len(prompts) // 2))
+
+
+class SamplesACopy(Left):
+    """A copy samples, which is never given new weights."""
+
+    def __init__(self) -> None:
+        super().__init__(sampler="synced")
+
+    def sync(self) -> None:
+        pass
+
+
+class TrainsThePrompt(Reference):
+    def response_mask(self, ids: Tensor, lengths: list[int]) -> Any:
+        return 1 - super().response_mask(ids, lengths)
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [(Reference, ()), (Left, ("rollout", "loss")), (lambda: Left(lora="plain"), ())],
+)
+def test_a_right_trainer_learns_the_planted_token(kind: Any, names: tuple[str, ...]) -> None:
+    torch.set_num_threads(1)
+    found = canary(kind().adapter(*names))
+    assert found.learned, str(found)
+    assert found.paid > 2 * found.control
+
+
+@pytest.mark.parametrize("kind", [LosesTheSign, NeverSteps, OthersAdvantages, SamplesACopy, TrainsThePrompt])
+def test_a_broken_loop_does_not_learn_it(kind: Any) -> None:
+    torch.set_num_threads(1)
+    found = canary(kind().adapter())
+    assert not found.learned, str(found)
+    assert "does not learn" in str(found)
+
+
+@pytest.mark.parametrize(("fault", "learned"), [((), True), (("frozen-policy",), False), (("stale-rollout-weights",), False)])  # fmt: skip
+def test_the_engine_learns_and_its_broken_variants_do_not(fault: tuple[str, ...], learned: bool) -> None:
+    kind, settings = sick_engine(fault)
+    assert canary(adapting(**settings)(kind if fault else Engine)).learned is learned
+
+
+def test_everything_is_put_back() -> None:
+    trainer = Reference()
+    before = [p.detach().clone() for p in trainer.model.parameters()]
+    rate = trainer.optimizer.param_groups[0]["lr"]
+    canary(trainer.adapter(), steps=3)
+    assert all(torch.equal(p, b) for p, b in zip(trainer.model.parameters(), before, strict=True))
+    assert (trainer.optimizer.param_groups[0]["lr"], len(trainer.optimizer.state)) == (rate, 0)
+
+
+def test_an_adapter_without_a_loop_says_what_is_missing() -> None:
+    with pytest.raises(AdapterError, match="needs model, optimizer, and step"):
+        canary(Reference().adapter("render", "mask"))
+    with pytest.raises(AdapterError, match="needs rollout"):
+        canary(Reference().adapter("loss"))
+
+
+def test_the_command_prints_effect_and_steps(tmp_path: Path) -> None:
+    path = tmp_path / "adapter.py"
+    lines = ["from tests.probes.test_canary import LosesTheSign, Reference", "adapter = KIND().adapter()"]
+    for kind, code, words in (("Reference", 0, "the trainer learns"), ("LosesTheSign", 1, "does not learn")):
+        path.write_text("\n".join(lines).replace("KIND", kind), encoding="utf-8")
+        done = CliRunner().invoke(app, ["probe", str(path), "--canary"])
+        assert (done.exit_code, words in done.stdout, "in 24 steps" in done.stdout) == (code, True, True), done.output
+    path.write_text("from tests.probes.reference import Reference\nadapter = Reference().adapter('mask')\n")
+    assert CliRunner().invoke(app, ["probe", str(path), "--canary"]).exit_code == 2
