@@ -35,7 +35,7 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
     script = "" if options.static else (FOLDER / "html.js").read_text(encoding="utf-8")
     runs = [_run(d, index, options, most=6 if len(diagnoses) == 1 else FEW) for index, d in enumerate(diagnoses)]
     known = {"runs": runs, "names": words.named(diagnoses), "words": words, "hidden": options.suppressions}
-    return _page("html.j2", script, refresh=options.refresh, **known)
+    return _page("html.j2", script, refresh=options.refresh, back=options.back, **known)
 
 
 def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> str:
@@ -44,7 +44,7 @@ def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> s
     from grpo_doctor.compare.overlay import overlays
 
     told = [{"found": c, "charts": overlays(c)} for c in comparisons]
-    return _page("comparison.j2", "", refresh=0, told=told, compared=compared)
+    return _page("comparison.j2", "", refresh=0, back="", told=told, compared=compared)
 
 
 def _page(template: str, script: str, **known: Any) -> str:

@@ -1,5 +1,6 @@
 "use strict";
-/* Sorts the runs by any column; the order of the page, grouped by cause, comes back with the third press. */
+/* Sorts the runs by any column; the order of the page, grouped by cause, comes back with the third press. A box shows
+   only the runs that hold its words. */
 
 const table = document.querySelector("table.fleet");
 const heads = [...table.querySelectorAll("thead th")];
@@ -7,6 +8,18 @@ const bodies = [...table.tBodies];
 const rows = bodies.flatMap((body) => [...body.rows].filter((row) => row.id));
 const home = new Map(rows.map((row) => [row, row.parentElement]));
 const flat = document.createElement("tbody");
+
+const box = document.createElement("input");
+box.type = "search";
+box.className = "filter";
+box.placeholder = "filter runs";
+box.setAttribute("aria-label", "filter runs");
+table.parentElement.before(box);
+box.addEventListener("input", () => {
+  const words = box.value.toLowerCase().split(/\s+/);
+  for (const row of rows) row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));
+  for (const body of bodies) body.hidden = ![...body.rows].some((row) => row.id && !row.hidden);
+});
 
 heads.forEach((head, column) => {
   if (head.textContent === "curve") return;

@@ -290,7 +290,7 @@ def _report(diagnosis: Diagnosis, job: Job) -> str:
         return ""
     name = page_name(diagnosis.source)
     folder = Path(job.reports)
-    text = render("html", [diagnosis], Options(samples=job.samples))
+    text = render("html", [diagnosis], Options(samples=job.samples, back="../index.html"))
     output.replace(folder / name, text + "\n", named=False)
     return name
 

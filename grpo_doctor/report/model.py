@@ -64,7 +64,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """How a report is written. ``excused`` maps (source, code) to why a finding does not fail the gate; ``rest`` is
     what shows what a text report leaves out: an option of the command, or another report; ``suppressions`` is what
     is in force that can hide a finding, which every report names; ``refresh`` is the seconds after which a page loads
-    itself again, while its run goes on."""
+    itself again, while its run goes on; ``back`` is the page of a fleet from which it is opened."""
 
     samples: bool = True
     color: bool = False
@@ -77,6 +77,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     static: bool = False
     full: bool = False
     refresh: int = 0
+    back: str = ""
     rest: str = "--report html=FILE"
 
 

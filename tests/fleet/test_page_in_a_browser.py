@@ -10,9 +10,10 @@ from msgspec import structs
 from grpo_doctor.fleet import page
 from grpo_doctor.fleet.merge import Gathered
 from grpo_doctor.fleet.overview import Overview, ordered, overview
-from grpo_doctor.report.model import Options
+from grpo_doctor.report.model import Options, render
 from tests.browser import well_seen
 from tests.fleet.sweeps import drawn_lines
+from tests.reports import example
 
 pytest.importorskip("duckdb", reason="duckdb is not installed; it is in the extra fleet")
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -72,3 +73,19 @@ def test_sorts_by_a_column_and_back_under_its_own_policy(browser: Any, told: Ove
     assert opened.evaluate(order) == before
     assert complaints == []
     context.close()
+
+
+def test_filters_runs_by_words_and_its_pages_lead_back(browser: Any, told: Overview, tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text(page.render(told, Options(), "runs"), encoding="utf-8")
+    opened = browser.new_page()
+    opened.goto((tmp_path / "index.html").as_uri())
+    rows = opened.locator("table.fleet tr[id]:visible")
+    name = rows.first.locator("td").nth(1).inner_text()
+    before = rows.count()
+    opened.get_by_role("searchbox", name="filter runs").fill(name)
+    assert 1 <= rows.count() < before
+    opened.get_by_role("searchbox", name="filter runs").fill("")
+    assert rows.count() == before
+    opened.close()
+    report = render("html", [example.diagnosis()], Options(back="../index.html"))
+    assert '<a href="../index.html">All runs</a>' in report
