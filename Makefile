@@ -7,7 +7,11 @@ PIP = $(BIN)/python -m pip install --quiet --quiet --no-compile --disable-pip-ve
 # Where it is set, no compiled module is ever kept, and every process would spend a quarter of a minute on torch and TRL.
 unexport PYTHONDONTWRITEBYTECODE
 
+<<<<<<< HEAD
 .PHONY: run test lint docs pictures goldens goldens-diff corpus fuzz metamorphic licences audit sbom hashes lab seen test-old-trl test-hooks pages clean
+=======
+.PHONY: run test lint docs advisories-repro goldens goldens-diff corpus fuzz metamorphic licences audit sbom hashes lab seen test-old-trl test-hooks pages clean
+>>>>>>> advisories
 
 .venv/.train: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -75,6 +79,9 @@ hashes: .venv-supply/.installed  ## constraints-hashes.txt, from pyproject.toml 
 		--no-emit-trusted-host --strip-extras --allow-unsafe --constraint constraints.txt --build-deps-for wheel \
 		--output-file build/hashes.txt pyproject.toml
 	sed -n '/^#/p' constraints-hashes.txt > build/head.txt && cat build/head.txt build/hashes.txt > constraints-hashes.txt
+
+advisories-repro: .venv/.installed  ## advisories on CPU: wheels of affected and fixed releases, side by side; asks pypi.org
+	$(BIN)/python -m tests.advisories.reproduce
 
 licences: .venv/.installed  ## the licence of every package that is installed here, and of what the core needs
 	$(BIN)/python -m piplicenses --from=mixed --order=license --with-urls

@@ -35,7 +35,7 @@ def healthy(path: Path) -> Path:
     ("name", "content", "code", "said"),
     [
         ("empty.log", b"", 3, "the file is empty"),
-        ("text.log", b"nothing but words here\n" * 200, 3, "no metric"),
+        ("text.log", b"nothing but words here\n" * 200, 3, "recognised"),
         ("binary.bin", bytes(range(256)) * 400, 2, "binary data of no format"),
         ("nginx.log", b'127.0.0.1 - - [10/Oct/2025:13:55:36] "GET / HTTP/1.1" 200 612\n' * 200, 3, ""),
     ],
@@ -186,7 +186,7 @@ def test_verbose_shows_what_was_read_as_what(tmp_path: Path) -> None:
     assert "key-value-console, rl, 3 steps (12 to 14)" in told
     assert "read as: loss → loss, mean_rew → reward_mean, ent → entropy_mean, len → response_length_mean" in told
     assert "settings in the log: group_size=8" in told
-    assert "keys in the log that nobody read: approx_kl" in told
+    assert "log keys not used: approx_kl" in told
 
 
 def test_explain_prints_the_page_by_code_and_by_name() -> None:

@@ -10,7 +10,7 @@ from ..limits import OverBudgetError
 from ..readers import ReadError
 from ..readers.input import Input
 from ..run import Run
-from .database import names
+from .database import normal
 from .entry import Advisory
 from .matching import Match, matches
 from .versions import applicable, stated
@@ -25,14 +25,15 @@ SHARE = 0.5
 
 def known_bugs(run: Run, framework: str | None) -> list[Match]:
     """The advisories for the versions that a log, or the files of a W&B run beside it, state."""
-    versions = applicable(_versions(run), framework)
-    if not versions:
+    said = _versions(run)
+    if not said or not (versions := applicable(said, framework)):
         return []
     return matches(versions, run.settings, shows=lambda one: shows(run, one))
 
 
 def _versions(run: Run) -> dict[str, str]:
-    found = {name: str(run.settings[f"{name}_version"]) for name in names() if f"{name}_version" in run.settings}
+    named = {key.removesuffix("_version"): value for key, value in run.settings.items() if key.endswith("_version")}
+    found = {normal(name): str(version) for name, version in named.items()}
     if run.path is None:
         return found
     beside = [folder / "requirements.txt" for folder in (run.path.parent, run.path.parent / "files")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib import metadata
 
 from .database import names
@@ -18,6 +19,10 @@ _BANNERS = (
     ("trl", r"(?:\bTRL(?: version)?[:=]? ?v?|\"?trl_version\"?[:=] ?[\"']?)"),
 )
 """What trainers and engines print before their version."""
+_HINT = re.compile(r"==\s?\d|@ ?v\d|LLM engine|[vV]ersion|Unsloth|vLLM|TRL")
+"""What a line has that may state a version: most lines of a log have none of it."""
+LONGEST = 2_000
+"""Characters of such a line that are looked at."""
 _NUMBER = r"(\d{1,4}(?:\.\d{1,4}){1,3}(?:\.?post\d{1,3})?)(?![\w.]*(?:dev|rc|\+git))\b"
 
 
@@ -34,11 +39,12 @@ def installed(packages: Iterable[str] | None = None) -> dict[str, str]:
 
 def stated(lines: Iterable[str]) -> dict[str, str]:
     """The versions that lines of a log print, as ``name==1.2.3`` or in a known banner; none that differ."""
-    patterns = _patterns()
     found: dict[str, set[str]] = {}
     for line in lines:
-        for name, pattern in patterns:
-            if (said := pattern.search(line[:2_000])) is not None:
+        if _HINT.search(line) is None:
+            continue
+        for name, pattern in _patterns():
+            if (said := pattern.search(line[:LONGEST])) is not None:
                 found.setdefault(name, set()).add(said[1])
     return {name: next(iter(versions)) for name, versions in found.items() if len(versions) == 1}
 
@@ -56,6 +62,7 @@ def applicable(versions: Mapping[str, str], framework: str | None) -> dict[str, 
     return {name: version for name, version in versions.items() if name in LIBRARIES or name in used}
 
 
+@cache
 def _patterns() -> list[tuple[str, re.Pattern[str]]]:
     spelt = [(name, rf"(?<![\w\-.]){re.escape(name)} ?(?:==|@ ?v) ?") for name in names()]
     return [(name, re.compile(before + _NUMBER)) for name, before in (*spelt, *_BANNERS)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from typing import Annotated
 
 import typer
@@ -30,8 +31,9 @@ def explain(
         catalogue = common.everything(config, trust_checks)
     check = catalogue.find(word)
     if check is None:
-        near = difflib.get_close_matches(word.upper(), catalogue.checks, 3, 0.6)
+        near = [code for code in catalogue.checks if re.sub("0+", "", code) == re.sub("0+", "", word.upper())]
+        near += difflib.get_close_matches(word.upper(), catalogue.checks, 3, 0.6)
         near += difflib.get_close_matches(word.lower(), [c.name for c in catalogue.checks.values()], 3, 0.5)
-        hint = f"; did you mean {' or '.join(near)}?" if near else "; `grpo-doctor checks` lists them"
+        hint = f"; did you mean {' or '.join(dict.fromkeys(near))}?" if near else "; `grpo-doctor checks` lists them"
         common.fail(f"no check is called {word!r}{hint}")
     Console(width=min(100, Console().width)).print(Markdown(page(catalogue, check)))

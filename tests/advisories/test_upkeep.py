@@ -14,6 +14,7 @@ from grpo_doctor.advisories.page import page
 from tests.corpus_path import CORPUS
 
 from .draft import draft, tags
+from .reproduce import CASES, RESULTS, Case
 
 THREADS = CORPUS.parent / "THREADS.csv"
 EXPLAINED = {
@@ -63,6 +64,21 @@ def test_the_explained_threads_are_in_the_collection() -> None:
         known = {f"{row['repo']}#{row['number']}".lower() for row in csv.DictReader(file)}
     short = {name.split("/")[-1] for name in known} | known
     assert all(thread.lower() in known or thread.split("/")[-1].lower() in short for thread in EXPLAINED.values())
+
+
+def test_every_reproduced_advisory_has_its_results() -> None:
+    reproduced = {one.id for one in advisories() if one.verified == "reproduced"}
+    rows = re.findall(
+        r"^\| (RLA-\d+-\d+) \| \S+ (\S+) \| .*? \| (shown|not there) \|", RESULTS.read_text("utf-8"), re.M
+    )
+    assert reproduced == {case.id for case in CASES}
+    assert set(rows) == {row for c in CASES for row in ((c.id, c.affected, "shown"), (c.id, c.fixed, "not there"))}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_reproduces_at_releases_inside_and_after_the_range(case: Case) -> None:
+    one = next(one for one in advisories() if one.id == case.id)
+    assert (one.affects(case.affected), one.affects(case.fixed), one.package) == (True, False, case.package)
 
 
 @pytest.fixture

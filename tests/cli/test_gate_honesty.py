@@ -261,7 +261,7 @@ CASES = {
     "a run that was killed": Case(
         write("b/trainer_state.json", state(steps=40, planned=2000).replace(b"0.5", b"0.6")),
         PASS,
-        "b/trainer_state.json: healthy, 40 steps, 19 checks ran; ended at step 40 of 2000",
+        "checks ran; ended at step 40 of 2000",
         PASS,
     ),
 }
