@@ -7,11 +7,7 @@ PIP = $(BIN)/python -m pip install --quiet --quiet --no-compile --disable-pip-ve
 # Where it is set, no compiled module is ever kept, and every process would spend a quarter of a minute on torch and TRL.
 unexport PYTHONDONTWRITEBYTECODE
 
-<<<<<<< HEAD
-.PHONY: run test lint docs pictures goldens goldens-diff corpus fuzz metamorphic licences audit sbom hashes lab seen test-old-trl test-hooks pages clean
-=======
-.PHONY: run test lint docs advisories-repro goldens goldens-diff corpus fuzz metamorphic licences audit sbom hashes lab seen test-old-trl test-hooks pages clean
->>>>>>> advisories
+.PHONY: run test lint docs pictures advisories-repro goldens goldens-diff corpus fuzz metamorphic licences audit sbom hashes lab seen test-old-trl test-hooks pages clean
 
 .venv/.train: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -207,7 +207,8 @@ def sparkline(values: np.ndarray | None, width: int) -> str:
 
 def _foot(diagnosis: Diagnosis, hidden: int, options: Options) -> list[RenderableType]:
     more = f"{counted(hidden, 'more finding')}. " if hidden > 0 else ""
-    words = f"\n{more}{options.rest[:1].upper()}{options.rest[1:]} shows evidence, alternative explanations, tables and skipped checks."
+    where = f"{options.rest[:1].upper()}{options.rest[1:]}"
+    words = f"\n{more}{where} shows evidence, alternative explanations, tables and skipped checks."
     return [*map(_bullet, diagnosis.notes), Text(words, style="dim")]
 
 
