@@ -10,13 +10,14 @@ import msgspec
 from ..diagnosis.catalogue import report, report_names
 from ..diagnosis.check import Severity
 from ..diagnosis.verdict import Diagnosis
-from ..report.model import Options, UnknownFormatError, counted, presentable
+from ..report.model import Options, UnknownFormatError, presentable
 from ..report.model import render as render_diagnoses
 from ..report.redaction import cleaned, one_line
 from ..run import Table
+from ..wording import counted, number
 from .arms import Change
 from .comparison import Comparison
-from .difference import SEED, number
+from .difference import SEED
 from .divergence import Parting
 from .verdict import Fared, decided_by
 
