@@ -27,8 +27,9 @@ def test_the_dual_log_is_suspect_and_was_so_before_any_update() -> None:
     diagnosis = diagnose(run)
     assert (diagnosis.verdict, diagnosis.cause) == ("suspect", "ENT012")
     assert diagnosis.headline.endswith(
-        "because of ENT012: Entropy was 0.032 nats on the first row, before any update (sampled at temperature 0.75): what came before RL "
-        "or samples for it left it so, neither the entropy coefficient nor K."
+        "because of ENT012: Entropy was 0.032 nats on the first row, before any update (sampled at temperature "
+        "0.75). The cause is an earlier training stage or the sampler, not the entropy coefficient or the group "
+        "size."
     )
     assert [rival.name for rival in diagnosis.findings[0].rivals][:3] == [
         "an overtrained or uniform supervised stage",

@@ -23,7 +23,7 @@ def test_writes_a_number_without_an_exponent_between_a_thousandth_and_99_999(val
 @pytest.mark.parametrize(
     ("message", "text"),
     [
-        ("{x:.3g}", "12300"),
+        ("{x:.3g}", "12345"),
         ("{y:.0f}", "0"),
         ("{y:.0%}", "0%"),
         ("{y:+.2f}", "0.00"),

@@ -15,7 +15,7 @@ def advantage_bound_violation(
     slack: float = 1e-3,
     absurd: float = 10.0,
 ) -> Fires:
-    """An advantage is larger than any group of K can give, so it is not normalised as declared.
+    """An advantage exceeds the maximum for its group size, so advantages are not normalised as declared.
 
     ## What it sees
     The largest |A| above (K-1)/sqrt(K) (one degree of freedom: TRL, verl, OpenRLHF) or sqrt(K-1) (none, or unknown:
@@ -49,7 +49,7 @@ def advantage_bound_violation(
     over = (group_size >= 2) & (largest > bound + slack)
     return fires(
         over & (declared | undeclared),
-        "An advantage of {largest:.3g} is beyond {bound:.3g}, the largest that a group of {k:.0f} can give.",
+        "An advantage of {largest:.3g} exceeds {bound:.3g}, the maximum for groups of {k:.0f}.",
         warning=over & undeclared & (largest > absurd * bound),
         error=over & declared,
         largest=largest,
@@ -80,7 +80,8 @@ def probe_bound(advantages: Any, *, rounding: float = 1e-2) -> Fires | None:
                 worst, at, bound = size / (k - 1) ** 0.5, k, (k - 1) ** 0.5
     return fires(
         not worst <= 1 + rounding,
-        "At K = {at} an advantage is {size:.3g}, above the bound {bound:.3g} of a group-normalised one.",
+        "With {at} responses per group, an advantage of {size:.3g} exceeds {bound:.3g}, the maximum after group "
+        "normalisation.",
         at=at,
         size=worst * bound,
         bound=bound,

@@ -8,7 +8,7 @@ def advantage_clip_no_op(
     clip: Column = any_of("settings.advantage_clip", "settings.adv_clip", "settings.advantage_clip_range"),
     advantage_ddof: Column = None,
 ) -> Fires:
-    """The clip on the advantages never acts, because no group of this size reaches it.
+    """The advantage clip has no effect, because no group of this size reaches it.
 
     ## What it sees
     A declared clip of the advantages at or above the largest value that a group of K can have: (K-1)/sqrt(K) with
@@ -30,7 +30,7 @@ def advantage_clip_no_op(
     bound = where(advantage_ddof == 1, (group_size - 1) / sqrt(group_size), sqrt(group_size - 1))
     return fires(
         (group_size >= 2) & (clip >= bound),
-        "Advantages are clipped at {clip:.3g}, but a group of {k:.0f} gives {bound:.3g} at most.",
+        "Advantages are clipped at {clip:.3g}, but groups of {k:.0f} never exceed {bound:.3g}.",
         hold=(1, 1),
         clip=clip,
         k=group_size,

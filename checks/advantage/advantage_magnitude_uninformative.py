@@ -22,7 +22,7 @@ def advantage_magnitude_uninformative(
     variation: float = 0.5,
     equal_factor: float = 1.02,
 ) -> Fires:
-    """The size of the advantage says nothing about the size of the reward gap.
+    """The size of an advantage does not reflect the size of the reward difference.
 
     ## What it sees
     Over ten rows: at least 20 groups whose rewards differ, with a coefficient of variation of the reward gap
@@ -59,7 +59,7 @@ def advantage_magnitude_uninformative(
     blind = (live >= least_groups) & (varies > variation) & (largest <= equal_factor * smallest)
     return fires(
         blind,
-        "Every advantage of {live:.0f} live groups is {size:.3g} in size, although their reward gaps vary "
+        "All advantages in {live:.0f} groups have the same size ({size:.3g}), although the reward differences vary "
         "(coefficient of variation {varies:.2f}).",
         warning=blind & (group_size <= 3),
         live=live,

@@ -16,7 +16,7 @@ def advantage_not_centred(
     *,
     same: float = 0.02,
 ) -> Fires:
-    """Advantages are not centred on the group of their prompt: each sample is pushed by its reward as such.
+    """Advantages are not centred within the prompt's group, so every response is reinforced by its raw reward.
 
     ## What it sees
     On 3 of 5 rows one of: all advantages have one sign (and differ from 0), which no centred group allows; their
@@ -64,8 +64,8 @@ def advantage_not_centred(
         spread=words(lambda std: f" with a standard deviation of {std:.3g}" if std == std else "", advantage_std),
         why=where(
             equal,
-            "they are the rewards themselves",
-            where(up | down, "all have one sign, which no centred group allows", "they are not centred"),
+            "they equal the rewards",
+            where(up | down, "all have the same sign, which is impossible for centred groups", "they are not centred"),
         ),
     )
 
@@ -87,15 +87,15 @@ def probe_centring(advantages: Any, *, limit: float = 0.05) -> Fires | None:
     found = probes.loss_trials.advantages_of(advantages, rewards)
     size = float(found.abs().max())
     if size == 0:
-        raise probes.Unjudged("every advantage is zero; see ADV004")
+        raise probes.Unjudged("every advantage is 0; see ADV004")
     off = float(found.mean(1).abs().max()) / size
     order = rewards[:, :, None] - rewards[:, None, :]
     backwards = int(((found[:, :, None] - found[:, None, :]) * order < -1e-6).sum())
     lost = int((found.abs().amax(1) == 0).sum())
     return fires(
         not off <= limit or backwards > 0 or lost > 0,
-        "Group means of the advantages are off zero by {off:.0%} of the largest; {backwards} pairs are in reverse, and "
-        "{lost} of 3 groups have none.",
+        "The mean advantage of a group differs from 0 by {off:.0%} of the largest advantage. Response pairs ranked "
+        "in reverse: {backwards}. Groups without advantages: {lost} of 3.",
         off=off,
         backwards=backwards,
         lost=lost,

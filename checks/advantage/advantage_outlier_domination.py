@@ -38,7 +38,7 @@ def advantage_outlier_domination(
     batch = is_any(normaliser, "batch")
     return fires(
         batch & (largest > limit) & ~(largest <= limit * advantage_std),
-        "The largest advantage of the batch is {largest:.3g}: single samples dominate the update.",
+        "The largest advantage in the batch is {largest:.3g}, so single samples dominate the update.",
         hold=(5, 10),
         largest=largest,
     )

@@ -14,7 +14,7 @@ def global_norm_difficulty_leak(
     *,
     leak: float = 0.3,
 ) -> Fires:
-    """Advantages are normalised over the batch without centring per prompt, so easy prompts are praised as such.
+    """Advantages are normalised over the batch without centring per prompt, so easy prompts are reinforced as a whole.
 
     ## What it sees
     The run declares normalisation over the batch, and groups whose rewards are all equal have advantages of more
@@ -51,7 +51,7 @@ def global_norm_difficulty_leak(
     batch = is_any(normaliser, "batch")
     return fires(
         batch & (tied > leak),
-        "Groups of equal rewards, {dead:.0%} of all, have advantages of {tied:.2f} root mean square instead of 0.",
+        "Zero-variance groups ({dead:.0%} of all) have a root-mean-square advantage of {tied:.2f} instead of 0.",
         dead=dead_share,
         tied=tied,
     )

@@ -17,12 +17,12 @@ def holds_nan(groups: list[list[float]] | None) -> bool:
     severity="critical",
     confidence="high",
     explains=("GRD001",),
-    invalidates=("every checkpoint since step {onset}: one NaN advantage makes all weights NaN",),
+    invalidates=("every checkpoint since step {onset}: a single NaN advantage makes all weights NaN",),
 )
 def group_std_nan(
     events: Column, group_rewards: Column = None, group_size: Column = None, advantage_ddof: Column = None
 ) -> Fires:
-    """Advantages are NaN: a standard deviation of one sample, 0 / 0, or a NaN reward.
+    """Advantages are NaN because of a one-response group, a division 0 / 0, or a NaN reward.
 
     ## What it sees
     A NaN or infinity recorded as the mean or standard deviation of the advantages, or a NaN among the rewards of a
@@ -56,8 +56,8 @@ def group_std_nan(
             "Advantages are NaN or infinite.",
             where(
                 rewards,
-                "A group holds a NaN reward.",
-                "Groups of one response have a standard deviation of 0 / 0 and no signal.",
+                "A group contains a NaN reward.",
+                "Groups of one response have an undefined standard deviation (0 / 0) and no signal.",
             ),
         ),
     )
@@ -80,7 +80,7 @@ def probe_nan(advantages: Any, settings: Any = None) -> Fires | None:
 
     bad: list[str] = []
     size = (settings or {}).get("group_size")
-    ones = {"a group of one": torch.tensor([[0.5]]), "groups of one": torch.tensor([[0.5], [1.0]])}
+    ones = {"a group of one response": torch.tensor([[0.5]]), "groups of one response": torch.tensor([[0.5], [1.0]])}
     cases = {
         "tied rewards": torch.ones(2, 4),
         "rewards 1e-9 apart": torch.tensor([[0.5, 0.5 + 1e-9, 0.5, 0.5]], dtype=torch.float64),

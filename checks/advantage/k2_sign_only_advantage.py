@@ -13,7 +13,7 @@ def k2_sign_only_advantage(
     unit_distance: float = 0.02,
     hold: int = 8,
 ) -> Fires:
-    """Groups of two reduce every advantage to its sign.
+    """With two responses per prompt, every advantage is reduced to its sign.
 
     ## What it sees
     Two responses per prompt, and in at least 95 % of eight or more steps with a live group every nonzero |A| within
@@ -43,8 +43,8 @@ def k2_sign_only_advantage(
     live, alike = total(signs >= 0), total(signs == 1)
     return fires(
         (group_size == 2) & (live >= hold) & (alike >= sign_only_share * live),
-        "Two responses per prompt leave only the sign of the advantage (in {alike} of {live} steps with a live group); "
-        "this loses signal but does not by itself make a run collapse.",
+        "With two responses per prompt, advantages keep only their sign (in {alike} of {live} steps with differing "
+        "rewards). This loses signal but does not by itself cause a collapse.",
         hold=(1, 1),
         alike=alike,
         live=live,

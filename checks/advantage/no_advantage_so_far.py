@@ -2,6 +2,7 @@ import math
 
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, best, fmax, is_any, isnan, lowest, row, total, where, words
+from grpo_doctor.wording import number
 
 
 @check("ADV015", vital=True, kind="outcome", severity="warning", confidence="high", explains=("GRD008",))
@@ -22,7 +23,7 @@ def no_advantage_so_far(
     many: int = 20,
     mostly_share: float = 0.8,
 ) -> Fires:
-    """No response has been better than another so far: every advantage is 0, so nothing is learnt.
+    """Every advantage so far is 0, because no response scored better than another in its group.
 
     ## What it sees
     On each row since the first, until the first that differs: the smallest and the largest advantage are 0; or, where
@@ -65,7 +66,7 @@ def no_advantage_so_far(
     same = best(reward_max) - lowest(reward_min) <= 1e-6
     return fires(
         nothing & (n >= rows),
-        "{which} nothing: {why}.",
+        "{which}: {why}.",
         info=nothing,
         error=nothing & ~rarely & (n >= many) & (largest <= 0) & (spread > 1e-6),
         hold=(1, 1),
@@ -78,15 +79,15 @@ def no_advantage_so_far(
 
 def _which(n: float, none: float) -> str:
     if none < n:
-        return f"{none:.0f} of {n:.0f} rows teach"
-    return "The only row teaches" if n == 1 else f"All {n:.0f} rows teach"
+        return f"{none:.0f} of {n:.0f} rows have no learning signal"
+    return "The only row has no learning signal" if n == 1 else f"None of the {n:.0f} rows has a learning signal"
 
 
 def _why(largest: float, spread: float, level: float, low: float, high: float) -> str:
     if largest == largest and spread > 1e-6:
-        between = f"rewards lie between {low:.3g} and {high:.3g}" if high > low else "rewards differ"
-        return f"every advantage is 0 although {between}, so within each group all responses are scored alike"
-    equal = f"every reward is {level:.3g}" if level == level else "the rewards of every group are equal"
+        between = f"rewards range from {number(low)} to {number(high)}" if high > low else "rewards differ"
+        return f"every advantage is 0 although {between}, so all responses within each group get the same reward"
+    equal = f"every reward is {number(level)}" if level == level else "all groups have zero variance"
     if largest == largest:
         return f"every advantage is 0 and {equal}" if spread == spread else "every advantage is 0"
     return equal

@@ -7,7 +7,7 @@ from grpo_doctor import Fires, fires, probe, probes
 
 @probe("ADV014", kind="defect", severity="error")
 def normaliser_not_as_declared(advantages: Any, settings: Any = None, *, limit: float = 0.01) -> Fires | None:
-    """Advantages are normalised over another scope than the one that is declared.
+    """Advantages are normalised over a different scope than declared.
 
     ## What it sees
     The trainer's own function is given one group, once beside a group of narrow rewards and once beside a wide one.
@@ -40,15 +40,15 @@ def normaliser_not_as_declared(advantages: Any, settings: Any = None, *, limit: 
     if isinstance(declared, bool):
         declared = "group" if declared else "none"
     if declared not in ("group", "batch", "none"):
-        raise probes.Unjudged("settings declare no normaliser: group, batch or none")
+        raise probes.Unjudged("the settings do not declare a normaliser (group, batch or none)")
     mine = [0.0, 0.2, 0.3, 0.7]
     beside = [0.5, 0.5, 0.4, 0.6], [0.0, 1.0, 0.0, 1.0]
     near, far = (probes.loss_trials.advantages_of(advantages, torch.tensor([mine, other]))[0] for other in beside)
     change = float((near - far).abs().max() / near.abs().max().clamp(min=1e-12))
     return fires(
         (change > limit) == (declared != "batch"),
-        "The declared normaliser of advantages is {declared}, and those of a group change by {change:.0%} with the "
-        "rewards of another.",
+        "The declared advantage normaliser is {declared}, but a group's advantages change by {change:.0%} when "
+        "another group's rewards change.",
         declared=declared,
         change=change,
     )

@@ -21,7 +21,7 @@ def rank_normalisation_on_ties(
     noise: float = 0.3,
     error_tied_share: float = 0.5,
 ) -> Fires:
-    """Ranks give tied rewards different advantages, so groups that carry no signal push the policy at random.
+    """Rank normalisation gives tied rewards different advantages, so zero-variance groups push the policy at random.
 
     ## What it sees
     The root mean square advantage over groups of equal rewards, which should be 0, from the identity
@@ -62,8 +62,8 @@ def rank_normalisation_on_ties(
     noisy = (declared | exact) & (tied > noise)
     return fires(
         noisy,
-        "Groups of equal rewards, {dead:.0%} of all, have advantages of {tied:.2f} root mean square instead of 0: "
-        "ranks break their ties at random.",
+        "Zero-variance groups ({dead:.0%} of all) have a root-mean-square advantage of {tied:.2f} instead of 0: "
+        "ranking breaks their ties at random.",
         error=noisy & (dead_share > error_tied_share),
         dead=dead_share,
         tied=tied,
@@ -101,15 +101,15 @@ def probe_ties(advantages: Any, *, limit: float = 1e-2, rounded_limit: float = 1
     if max(tied, partly) <= limit < rounded <= rounded_limit:
         return fires(
             True,
-            "Groups whose rewards are all 0.1 get advantages up to {rounded:.3g}: the rounding of their mean is "
-            "divided by a deviation of 0, and the epsilon is too small to stop it.",
+            "Groups with all rewards at 0.1 get advantages of up to {rounded:.3g}: a rounding error is divided by a "
+            "standard deviation of 0, and epsilon is too small.",
             warning=True,
             rounded=rounded,
         )
     return fires(
         not max(tied, rounded, partly) <= limit,
-        "Groups whose rewards are all equal get advantages up to {tied:.3g}, equal rewards within a group differ by up "
-        "to {partly:.3g}.",
+        "Zero-variance groups get advantages of up to {tied:.3g}, and equal rewards within a group get advantages "
+        "that differ by up to {partly:.3g}.",
         tied=max(tied, rounded),
         partly=partly,
     )

@@ -19,7 +19,7 @@ def std_floor_dominates(
     tiny_share: float = 0.1,
     kl_share: float = 0.5,
 ) -> Fires:
-    """Advantages are far smaller than standardisation makes them: a floor under the deviation does the dividing.
+    """Advantages are far smaller than standardisation gives, because a floor on the standard deviation dominates.
 
     ## What it sees
     The root mean square of the advantages over live groups (`advantage_rms_live`, else the batch's standard
@@ -64,20 +64,20 @@ def std_floor_dominates(
     uncounted = where(isnan(advantage_rms_live) & isnan(dead_share), rms / expected, np.nan)
     return fires(
         live & below,
-        "The advantages{whose} have a root mean square of {rms:.2g} where the group's standard deviation would give "
+        "The root-mean-square advantage{whose} is {rms:.2g}; dividing by the group's standard deviation would give "
         "{expected:.2f}{unless}.",
         hold=(5, 10),
         error=live & declared & (rms < tiny_share * expected) & pulled,
         rms=rms,
         expected=expected,
-        whose=words(lambda live: "" if live == live else " of live groups", uncounted),
+        whose=words(lambda live: "" if live == live else " of groups with differing rewards", uncounted),
         unless=words(_unless, uncounted),
         kl_grad_share=kl_grad_share,
     )
 
 
 def _unless(live: float) -> str:
-    """What dead groups alone would need, where nobody counted them."""
+    """How few varying groups would explain the value, where their share is not logged."""
     if live != live:
         return ""
-    return f"; dead groups alone would explain that only if at most {live:.1%} of the groups had rewards that differ"
+    return f" (zero-variance groups explain this only if at most {live:.1%} of the groups have differing rewards)"

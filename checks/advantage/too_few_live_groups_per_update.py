@@ -6,7 +6,7 @@ from grpo_doctor.series import Column, moving_mean, moving_median
 def too_few_live_groups_per_update(
     live_count: Column, *, rows: int = 10, warning_groups: float = 4.0, error_groups: float = 1.0
 ) -> Fires:
-    """An update rests on the signal of too few groups.
+    """Each update uses the signal of too few groups.
 
     ## What it sees
     Groups whose rewards differ, per step: the median of 10 steps below 4, an error where their mean is below 1.
@@ -33,7 +33,7 @@ def too_few_live_groups_per_update(
     typical, mean = moving_median(live_count, rows), moving_mean(live_count, rows)
     return fires(
         typical < warning_groups,
-        "Only {live:.2g} groups a step have rewards that differ (mean of the last {rows} steps).",
+        "Only {live:.2g} groups per step have differing rewards (mean over the last {rows} steps).",
         error=mean < error_groups,
         live=mean,
         rows=rows,

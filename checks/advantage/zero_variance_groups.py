@@ -44,7 +44,7 @@ def zero_variance_groups(
     nearly: float = 0.8,
     all_but_all: float = 0.95,
 ) -> Fires:
-    """Most groups have rewards that are all equal, so they carry no gradient.
+    """Most groups have identical rewards, so they contribute no gradient.
 
     ## What it sees
     The share of groups whose largest and smallest reward are equal, over 10 steps: an info above 0.5, for the others
@@ -106,7 +106,7 @@ def zero_variance_groups(
     expected = homogeneous(where((right == right) | reward_unit | (chance == 0), chance, np.nan), group_size)
     return fires(
         (alarm & ((dead > most) | lasting)) | never,
-        "{share:.1%} of the groups of the last {rows} steps have rewards that are all equal, so they teach nothing "
+        "{share:.1%} of the groups in the last {rows} steps have identical rewards, so they contribute no gradient "
         "({whole_run:.1%} over the run{chance}){unpaid}.",
         info=alarm,
         error=(grave & (dead > most)) | (never & (row(dead_share) >= 2 * rows) & ~reward_solved & (top > floor)),
@@ -119,7 +119,7 @@ def zero_variance_groups(
         expected=expected,
         chance=words(_chance, expected),
         whole_run=whole_run,
-        unpaid=where(unpaid & reward_gained, ", and no mean reward was ever above 0", ""),
+        unpaid=where(unpaid & reward_gained, "; the mean reward was never above 0", ""),
     )
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 @across("CMP001", kind="outcome", severity="info", confidence="medium")
 def run_comparison(found: Comparison) -> Fires | None:
-    """Whether NEW is better or worse than BASE beyond noise, and the smallest difference that would show.
+    """Reports whether NEW is better or worse than BASE beyond noise, and the smallest detectable difference.
 
     ## What it sees
     Success over the last half of the steps that both sides share, or since the runs diverged: the held-out score, else

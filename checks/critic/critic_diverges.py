@@ -1,5 +1,6 @@
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, best, lowest, recent_mean, words
+from grpo_doctor.wording import number
 
 
 @check(
@@ -7,7 +8,7 @@ from grpo_doctor.series import Column, baseline, best, lowest, recent_mean, word
     severity="warning",
     confidence="medium",
     explains=("REW009", "GRD002"),
-    invalidates=("advantages since step {onset}: the critic that they rest on is worse than a constant",),
+    invalidates=("advantages since step {onset}: they use a critic that is worse than a constant",),
 )
 def critic_diverges(
     known: Column = any_of("value_explained_variance", "value_loss"),
@@ -18,7 +19,7 @@ def critic_diverges(
     times: float = 10.0,
     with_loss: float = 2.0,
 ) -> Fires:
-    """The critic has become worse than a constant: its explained variance has fallen below 0, or its loss has exploded.
+    """The critic is worse than a constant: its explained variance fell below 0, or its loss exploded.
 
     ## What it sees
     Means of the last 5 rows. The explained variance is below 0 and was 0.1 or more: a **warning**, and an **error**
@@ -59,7 +60,7 @@ def critic_diverges(
 
 
 def _what(lost: bool, top: float, explained: float, first: float, loss: float) -> str:
-    grown = f"the value loss went from {first:.3g} to {loss:.3g}"
+    grown = f"the value loss went from {number(first)} to {number(loss)}"
     if not lost:
         return f"The critic diverges: {grown}"
     also = f", and {grown}" if loss > first else ""

@@ -15,7 +15,7 @@ def difficulty_out_of_band(
     excess: float = 0.2,
     least_group: int = 4,
 ) -> Fires:
-    """Most prompts are always solved or never solved.
+    """Most prompts are either always solved or never solved.
 
     ## What it sees
     Over the last 20 steps: the share of groups that are all right and of groups that are all wrong. It fires when
@@ -54,8 +54,8 @@ def difficulty_out_of_band(
         & (wrong >= each_side)
         & (tied > expected + excess)
         & (group_size >= least_group),
-        "{right:.0%} of the prompts are always solved and {wrong:.0%} never (prompts of one difficulty would "
-        "give {expected:.0%} together): few are left to learn from.",
+        "{right:.0%} of the prompts are always solved and {wrong:.0%} are never solved, so few provide signal "
+        "(expected at uniform difficulty: {expected:.0%} together).",
         right=right,
         wrong=wrong,
         expected=expected,

@@ -14,7 +14,7 @@ def prompt_repeat_overfit(
     *,
     passes: float = 10,
 ) -> Fires:
-    """The policy learns its prompts by heart.
+    """The policy memorises its training prompts.
 
     ## What it sees
     After 10 passes over the prompts: the reward has gained since the start, while the held-out score has not, beyond
@@ -40,8 +40,8 @@ def prompt_repeat_overfit(
     flat = (eval_shown == eval_shown) & ~eval_gained & ~eval_solved
     return fires(
         (epoch >= passes) & reward_gained & flat,
-        "After {epoch:.0f} passes over the prompts the reward has risen while the held-out score went from {first:.3g} "
-        "to {level:.3g}.",
+        "After {epoch:.0f} passes over the prompts, the reward has risen, but the held-out score went from "
+        "{first:.3g} to {level:.3g}.",
         epoch=epoch,
         first=eval_first,
         level=eval_now,

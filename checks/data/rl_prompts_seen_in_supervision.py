@@ -7,7 +7,7 @@ from grpo_doctor import Fires, fires, probe, probes
 def rl_prompts_seen_in_supervision(
     render: Any, prompts: Any, supervised: Any, *, shared_prompts: float = 0.8
 ) -> Fires | None:
-    """Most prompts of RL were answered in the supervised stage.
+    """Most RL prompts were already answered in the supervised stage.
 
     ## What it sees
     The share of the adapter's prompts whose ids also stand in its supervised pairs. Above 80 % is the illness.
@@ -38,6 +38,6 @@ def rl_prompts_seen_in_supervision(
     share = seen / len(prompts)
     return fires(
         share > shared_prompts,
-        "{share:.0%} of the prompts of RL were answered in the supervised stage.",
+        "{share:.0%} of the RL prompts were already answered in the supervised stage.",
         share=share,
     )

@@ -8,7 +8,7 @@ from grpo_doctor.series import Column, baseline, fmax, moving_mean, previous, ro
     "DIV004",
     kind="outcome",
     severity="warning",
-    invalidates=("rewards of invalid responses since step {onset}, where a default answered in their place",),
+    invalidates=("rewards of invalid responses since step {onset}: a default was scored in their place",),
 )
 def invalid_output_share(
     invalid_rate: Column,
@@ -24,7 +24,7 @@ def invalid_output_share(
     rise: float = 0.1,
     patience: int = 40,
 ) -> Fires:
-    """Much of the output is not in the asked form, or a default was put in its place.
+    """Many responses are invalid or were replaced by a default.
 
     ## What it sees
     The mean share of invalid or replaced responses over 10 steps: a warning above 0.1, an error above 0.3, critical
@@ -65,7 +65,7 @@ def invalid_output_share(
     exposed, spared = previous(update_applied) == 1, previous(update_applied) == 0
     return fires(
         wrong & (share > warning_share),
-        "{share:.0%} of the responses of the last {rows} steps are invalid or were replaced by a default "
+        "{share:.0%} of the responses in the last {rows} steps are invalid or were replaced by a default "
         "({start:.0%} at the start).",
         error=unpaid
         & ((grown & (share > error_share) & (share - start >= 2 * rise)) | (wrong & (share > critical_share))),

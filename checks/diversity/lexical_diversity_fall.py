@@ -18,7 +18,7 @@ def lexical_diversity_fall(
     *,
     fallen_below_share: float = 0.5,
 ) -> Fires:
-    """Responses use ever fewer word pairs.
+    """Lexical diversity falls: responses use fewer and fewer distinct word pairs.
 
     ## What it sees
     The share of distinct word pairs among all word pairs of a step's samples (distinct-2), mean of 5 steps with
@@ -50,7 +50,7 @@ def lexical_diversity_fall(
     better = reward_gained & ~reward_fallen
     return fires(
         low,
-        "Distinct word pairs have fallen from {first:.0%} to {now:.0%} of all word pairs.",
+        "The share of distinct word pairs fell from {first:.0%} to {now:.0%}.",
         warning=low & (reward_mean == reward_mean) & ~better,
         first=first,
         now=now,

@@ -20,7 +20,7 @@ def pattern_concentration(
     nearly_all: float = 0.8,
     gain: float = 0.1,
 ) -> Fires:
-    """One response makes up most of the valid output, whatever the prompt.
+    """A single response makes up most of the valid output, whatever the prompt.
 
     ## What it sees
     The share of the most frequent valid response: recorded, or counted over the last 200 valid samples. A warning
@@ -51,7 +51,7 @@ def pattern_concentration(
     stuck = now <= start + gain * maximum(abs(start), 0.5)
     return fires(
         (latest(share) > half) & stuck,
-        "One response makes up {share:.0%} of the valid output while the reward stays at {reward:.3g}.",
+        "A single response makes up {share:.0%} of the valid output, and the reward stays at {reward:.3g}.",
         error=(latest(share) > nearly_all) & stuck,
         share=share,
         reward=now,

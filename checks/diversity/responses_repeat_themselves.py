@@ -24,7 +24,7 @@ def responses_repeat_themselves(
     risen: float = 0.1,
     most: float = 0.5,
 ) -> Fires:
-    """Responses repeat themselves: the policy writes loops.
+    """Responses repeat themselves in loops.
 
     ## What it sees
     The share of responses that repeat themselves, mean of the last 5 rows that have it: logged by the trainer, else of
@@ -55,7 +55,7 @@ def responses_repeat_themselves(
     high = ((now > some) & (now - first >= risen)) | (now > most)
     return fires(
         high,
-        "{now:.0%} of the responses repeat themselves ({first:.0%} at the start).",
+        "{now:.0%} of the responses end in a loop of repeated text ({first:.0%} at the start).",
         error=high & (now > most) & ~(reward_gained & ~reward_fallen),
         onset=began(high, share > some, step),
         now=now,

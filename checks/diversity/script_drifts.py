@@ -33,7 +33,7 @@ def script_drifts(
     share: float = 0.1,
     most: float = 0.5,
 ) -> Fires:
-    """The responses drift into another script than that of the prompts.
+    """Responses drift into a different script than the prompts.
 
     ## What it sees
     The share of letters in a script that the prompts do not use, mean of the last 5 rows that have it: logged by the
@@ -63,7 +63,8 @@ def script_drifts(
     drifted = now - first >= share
     return fires(
         drifted,
-        "{now:.0%} of the letters of the responses are in another script than the prompts ({first:.0%} at the start).",
+        "{now:.0%} of the letters in the responses are in a different script than the prompts ({first:.0%} at the "
+        "start).",
         error=drifted & (now > most),
         onset=began(drifted, other - first > share / 2, step),
         now=now,

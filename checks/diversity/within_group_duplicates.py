@@ -14,7 +14,7 @@ def within_group_duplicates(
     warn: float = 0.5,
     bad: float = 0.25,
 ) -> Fires:
-    """Most responses are copies of one another, and nothing was gained by it.
+    """Most responses are duplicates, and the reward did not gain from it.
 
     ## What it sees
     Distinct responses by all responses of a step, mean of 5 rows: below 0.5 a warning, below 0.25 an error, on 10 of

@@ -18,7 +18,7 @@ def early_warning(
     moved_sigmas: float = 2.0,
     least_moved: int = 3,
 ) -> Fires:
-    """Several leading indicators of a collapse move at once.
+    """Several early indicators of a collapse have moved at the same time.
 
     ## What it sees
     The mean of the last 10 rows against the mean of the 20 rows before, in units of the column's own noise from row to
@@ -52,7 +52,8 @@ def early_warning(
     several = (moved >= least_moved) & (reward < 1)
     return fires(
         several,
-        "{moved} of 6 leading indicators of a collapse have moved, and the reward by {reward:+.2g} of its own noise.",
+        "{moved} of 6 early indicators of a collapse have moved; the reward has changed by {reward:+.2g} standard "
+        "deviations of its noise.",
         warning=several & (reward < -moved_sigmas),
         moved=moved,
         reward=reward,

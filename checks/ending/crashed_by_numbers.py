@@ -5,7 +5,7 @@ from grpo_doctor.series import Column, seen, words
 
 @check("END001", kind="outcome", severity="error", confidence="high", run_types=("rl", "supervised", "preference"))
 def crashed_by_numbers(step: Column, events: Column) -> Fires:
-    """The run crashed on a number that is not finite.
+    """The run crashed on a NaN or infinite number.
 
     ## What it sees
     The last lines of the log, after the last row of metrics: sampling refused probabilities that are NaN or infinite,

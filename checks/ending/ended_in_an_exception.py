@@ -5,7 +5,7 @@ from grpo_doctor.series import Column, row, seen, words
 
 @check("END004", kind="risk", severity="warning", confidence="high", run_types=("rl", "supervised", "preference"))
 def ended_in_an_exception(step: Column, events: Column, *, rows: int = 8) -> Fires:
-    """The run ended in an exception.
+    """The run ended with an exception.
 
     ## What it sees
     The last lines of the log, after the last row of metrics: a traceback, the death of a worker or a time-out, which is

@@ -5,7 +5,7 @@ from grpo_doctor.series import Column, seen, words
 
 @check("END005", kind="remark", severity="info", confidence="high", run_types=("rl", "supervised", "preference"))
 def stopped_from_outside(step: Column, events: Column) -> Fires:
-    """The run was stopped: by hand, by a time limit or by the scheduler.
+    """The run was stopped by a user, a time limit or the scheduler.
 
     ## What it sees
     The last lines of the log, after the last row of metrics: an interrupt, a time limit or a kill signal.

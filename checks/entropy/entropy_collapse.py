@@ -24,7 +24,7 @@ from grpo_doctor.series import solved as is_solved
     severity="info",
     confidence="medium",
     explains=("SHP001", "SHP002", "ENT002", "DIV001", "DIV003", "ADV003", "REW009", "REW015", "STL001"),
-    invalidates=("checkpoints since step {onset}: their responses to one prompt hardly differ",),
+    invalidates=("checkpoints since step {onset}: their responses to the same prompt are almost identical",),
 )
 def entropy_collapse(
     entropy_mean: Column,
@@ -47,7 +47,7 @@ def entropy_collapse(
     live_below_share: float = 0.5,
     rows: int = 10,
 ) -> Fires:
-    """The policy has hardly any entropy left, and it did not buy reward with it.
+    """Entropy collapsed without a reward gain.
 
     ## What it sees
     Token-mean entropy H in nats, against the first row H0 (before any update). *Low from the start*: H0 below 0.15 and
@@ -104,7 +104,7 @@ def entropy_collapse(
     beside = where(low_born, where(untrained, 3, 4), 0)
     return fires(
         low_born | (spent & idle),
-        "Entropy is {entropy:.3g} nats, {first:.3g} on the first row{beside}.",
+        "Entropy is {entropy:.3g} nats (first row: {first:.3g} nats){beside}.",
         warning=((low_born & ~alive) | (spent & (reward_mean == reward_mean))) & idle & (begun | reward_fallen),
         error=suffered,
         suffered=suffered,
@@ -117,8 +117,8 @@ def entropy_collapse(
 
 _BESIDE = (
     "",
-    "; the reward fell from its best",
-    ", and the reward gained nothing",
-    ", so before any update",
-    ", after updates that the log does not show",
+    ", and the reward fell from its best level",
+    ", and the reward has not increased",
+    ", before any update",
+    ", after updates that are not in the log",
 )

@@ -15,7 +15,7 @@ def entropy_covariance_pressure(
     rows: int = 20,
     tau: float = 0.4,
 ) -> Fires:
-    """Likely tokens get the advantage ever more, which drains entropy in the steps to come.
+    """High-probability tokens receive more and more of the advantage, which predicts an entropy collapse.
 
     ## What it sees
     The covariance of token log-probability and advantage is positive on 8 of the last 10 rows and rises over the last
@@ -46,8 +46,8 @@ def entropy_covariance_pressure(
     early = pressing & (entropy_mean > 0.5 * first)
     return fires(
         early,
-        "The covariance of log-probability and advantage rises ({cov:.3g}); along its slope entropy goes from "
-        "{entropy:.3g} to {ahead:.3g} nats in 50 rows.",
+        "The covariance of log-probability and advantage is rising ({cov:.3g}); at this rate, entropy falls from "
+        "{entropy:.3g} to {ahead:.3g} nats within 50 rows.",
         warning=early & (ahead < 0.1 * first) & (~reward_gained | reward_fallen),
         cov=logp_advantage_cov,
         entropy=entropy_mean,

@@ -18,10 +18,10 @@ WAIT = 20
     severity="warning",
     confidence="medium",
     explains=("ENT004",),
-    withholds={"entropy-bonus": "the coefficient was raised before and entropy did not answer; prove its sign first"},
+    withholds={"entropy-bonus": "raising the coefficient did not increase entropy; check its sign first"},
 )
 def entropy_dose_response_inverted(entropy_mean: Column, entropy_coef: Column, *, raises: int = 2) -> Fires:
-    """The entropy coefficient was raised again and again, and entropy never answered.
+    """The entropy coefficient was raised repeatedly, but entropy did not increase.
 
     ## What it sees
     A raise is a coefficient at least 1.5 times that of the last raise (or of the first row). A raise is unanswered
@@ -49,7 +49,8 @@ def entropy_dose_response_inverted(entropy_mean: Column, entropy_coef: Column, *
     unanswered = fold(_watch, lambda: [None, 0.0, 0, 0.0], entropy_mean, entropy_coef)
     return fires(
         unanswered >= raises,
-        "The entropy coefficient was raised {raises} times, to {coef:.3g}; entropy ({entropy:.3g} nats) never rose.",
+        "The entropy coefficient was raised {raises} times, to {coef:.3g}, but entropy ({entropy:.3g} nats) never "
+        "increased.",
         hold=(1, 1),
         raises=unanswered,
         coef=entropy_coef,
@@ -93,7 +94,7 @@ def dose_and_response(found: Comparison, *, factor: float = 1.5) -> Fires | None
     inverted = answer.beyond_noise and (after > before) == (answer.difference < 0)
     return fires(
         inverted and large >= factor * small and large > small and [c.name for c in found.changed] == ["entropy_coef"],
-        "Entropy is lower at the larger coefficient: {base:.3g} nats at {before:.3g}, {new:.3g} at {after:.3g}.",
+        "Entropy is lower with the larger coefficient: {base:.3g} nats at {before:.3g}, {new:.3g} nats at {after:.3g}.",
         error=True,
         before=before,
         after=after,

@@ -15,7 +15,7 @@ def entropy_exhausted_at_a_plateau(
     none: float = 0.03,
     share: float = 0.4,
 ) -> Fires:
-    """The reward has stopped rising below its top, and the entropy that could raise it is used up.
+    """The reward has plateaued below its maximum, and too little entropy is left to explore.
 
     ## What it sees
     The mean entropy of the last 5 rows is below 10 % of the first rows' and below 0.1 nats per token, and the reward,
@@ -50,8 +50,8 @@ def entropy_exhausted_at_a_plateau(
     low = (now < left * first) & (now < nats) & (now >= 0) & (part >= share) & ~reward_fallen
     return fires(
         low & (now < none * first) & (now < none),
-        "The reward has not risen since step {since:.0f} ({reward:.3g}), and the entropy is exhausted: {first:.3g} "
-        "nats per token at the start, {now:.2g} now.",
+        "The reward has plateaued at {reward:.3g} since step {since:.0f}, and entropy fell from {first:.3g} "
+        "nats/token at the start to {now:.2g}.",
         info=low,
         onset=reward_settled,
         since=reward_settled,

@@ -31,7 +31,7 @@ def entropy_explosion(
     random: float = 3.0,
     mostly: float = 0.5,
 ) -> Fires:
-    """Entropy has exploded: the policy spreads its probability over ever more tokens.
+    """Entropy exploded: the policy spreads its probability over more and more tokens.
 
     ## What it sees
     Token-mean entropy above twice that of the first row and above 1.0 nat, on 5 of 10 rows: a warning. An error where
@@ -83,7 +83,7 @@ def entropy_explosion(
     broken = invalid_rate - baseline(invalid_rate, 1) >= broken_rise
     return fires(
         high,
-        "Entropy has risen from {first:.3g} to {entropy:.3g} nats.",
+        "Entropy rose from {first:.3g} to {entropy:.3g} nats.",
         hold=(5, 10),
         warning=high & of_itself,
         error=poor & of_itself,

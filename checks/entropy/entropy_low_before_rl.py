@@ -8,12 +8,12 @@ from grpo_doctor.series import Column, baseline, is_any, recent_mean, total, wor
     confidence="medium",
     explains=("ENT001", "SHP001", "DIV001"),
     withholds={
-        "clip-higher": "entropy was low before the first update: no setting of the update spent it",
-        "covariance-clipping": "entropy was low before the first update: no setting of the update spent it",
-        "entropy-bonus": "entropy was low before the first update: find out where it went first",
-        "roll-back": "entropy was low before the first update: no checkpoint of this run is better",
+        "clip-higher": "entropy was low before the first update, so no setting of the update caused it",
+        "covariance-clipping": "entropy was low before the first update, so no setting of the update caused it",
+        "entropy-bonus": "entropy was low before the first update; find the cause first",
+        "roll-back": "entropy was low before the first update, so no checkpoint of this run is better",
     },
-    invalidates=("the supervised stage: train it again before RL if it is the one that lost the entropy",),
+    invalidates=("the supervised stage: retrain it before RL if the entropy was lost there",),
 )
 def entropy_low_before_rl(
     entropy_mean: Column,
@@ -31,7 +31,7 @@ def entropy_low_before_rl(
     rows: int = 10,
     live_below_share: float = 0.5,
 ) -> Fires:
-    """The policy had hardly any entropy before the first update, so nothing in RL spent it.
+    """Entropy was already low before the first update, so RL did not cause it.
 
     ## What it sees
     A log that begins at step 0 or 1 with an entropy below 0.15 nats and has stayed below 0.1 on 3 of 5 rows. An info; a
@@ -74,8 +74,8 @@ def entropy_low_before_rl(
     alive = (total(reward_mean == reward_mean) >= rows) & (recent_mean(dead_share) < live_below_share)
     return fires(
         given,
-        "Entropy was {first:.3g} nats on the first row, before any update{sampled}: what came before RL or samples for "
-        "it left it so, neither the entropy coefficient nor K.",
+        "Entropy was {first:.3g} nats on the first row, before any update{sampled}. The cause is an earlier "
+        "training stage or the sampler, not the entropy coefficient or the group size.",
         warning=given & ~better & ~reward_solved & ~alive,
         onset=began,
         sampled=words(lambda t: f" (sampled at temperature {t:.3g})" if t == t else "", temperature),

@@ -13,7 +13,7 @@ def entropy_measurement_inconsistent(
     slack: float = 0.1,
     sharp: float = 0.99,
 ) -> Fires:
-    """The logged entropy cannot belong to the logged top-1 probability.
+    """The logged entropy is inconsistent with the logged top-1 probability.
 
     ## What it sees
     With mean top-1 probability p and V tokens the mean entropy must lie between -ln p and h(p) + (1 - p) ln(V - 1),
@@ -45,8 +45,8 @@ def entropy_measurement_inconsistent(
     outside = (entropy_mean < (1 - slack) * low) | (entropy_mean > (1 + slack) * high)
     return fires(
         outside & (p <= sharp) & (entropy_mean >= 0),
-        "Entropy of {entropy:.3g} nats does not fit a top-1 probability of {p:.3g}: it must lie within {low:.3g} and "
-        "{high:.3g}.",
+        "An entropy of {entropy:.3g} nats is impossible at a top-1 probability of {p:.3g}: it must be between "
+        "{low:.3g} and {high:.3g}.",
         hold=(5, 10),
         entropy=entropy_mean,
         p=p,

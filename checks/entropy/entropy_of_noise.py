@@ -4,7 +4,7 @@ from grpo_doctor.series import Column, isnan, recent_mean, where
 
 @check("ENT013", kind="outcome", severity="warning", confidence="medium", explains=("REW001", "STL001", "LEN003"))
 def entropy_of_noise(entropy_mean: Column, *, noise: float = 5.0, largest: float = 13.0) -> Fires:
-    """The policy writes noise: its entropy is that of a choice among 150 tokens and more, at every token.
+    """The policy generates noise: its entropy equals a uniform choice among 150 or more tokens at every position.
 
     ## What it sees
     A token-mean entropy above 5 nats, of five rows in the mean, or on any row while there are fewer: a **warning**. It
@@ -33,7 +33,7 @@ def entropy_of_noise(entropy_mean: Column, *, noise: float = 5.0, largest: float
     entropy = where(isnan(lately), entropy_mean, lately)
     return fires(
         (entropy > noise) & (entropy <= largest),
-        "The entropy is {entropy:.3g} nats per token: the policy writes noise.",
+        "Entropy is {entropy:.3g} nats/token, so the policy generates near-random text.",
         hold=(1, 1),
         clear=1,
         entropy=entropy,

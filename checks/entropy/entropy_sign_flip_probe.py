@@ -8,7 +8,7 @@ from grpo_doctor import Fires, fires, probe, probes
     kind="defect",
     severity="critical",
     explains=("ENT001", "ENT002", "ENT004", "ENT005", "ENT007", "DIV001", "RAT007", "GRD006"),
-    withholds={"entropy-bonus": "the bonus lowers entropy: more of it does more harm"},
+    withholds={"entropy-bonus": "the bonus lowers entropy, so a larger coefficient does more harm"},
 )
 def entropy_sign_flip_probe(
     backward: Any,
@@ -22,7 +22,7 @@ def entropy_sign_flip_probe(
     least_cosine: float = 0.5,
     alone: float = 0.8,
 ) -> Fires | None:
-    """The entropy bonus lowers entropy: its gradient is applied with the wrong sign, or on the wrong tokens.
+    """The entropy bonus lowers entropy: its gradient has the wrong sign or covers the wrong tokens.
 
     ## What it sees
     The gradient that the trainer leaves for the optimizer, surgery included, at advantages of zero, where only the
@@ -62,17 +62,19 @@ def entropy_sign_flip_probe(
         probes.loss_trials.entropy_cases(backward, model, render, tokenizer, prompts, reference, settings or {})
     )
     if not cases:
-        raise probes.Unjudged("no gradient is left at zero advantages: the entropy term is off")
+        raise probes.Unjudged("the gradient at zero advantages is 0: the entropy term is off")
     worst = min(cases, key=lambda case: case.cosine - (least_cosine if case.samples > 1 else alone))
     bad = [case for case in cases if not case.cosine >= (least_cosine if case.samples > 1 else alone)]
     if coefficient is None and not worst.cosine < -0.9:
         if worst.cosine > 0.9:
             return None
-        raise probes.Unjudged("say settings['entropy_coef']: what is left at zero advantages may be another term")
+        raise probes.Unjudged(
+            "declare settings['entropy_coef']: the gradient at zero advantages may come from another term"
+        )
     return fires(
         bool(bad),
-        "One step on the entropy term alone {does} entropy: cosine {cosine:.2f} with the gradient of the entropy, in "
-        "{flipped} of {cases} cases ({where}).",
+        "A step on the entropy term alone {does} entropy in {flipped} of {cases} cases ({where}): its cosine with "
+        "the entropy gradient is {cosine:.2f}.",
         does="lowers" if worst.cosine < -least_cosine else "does not raise",
         cosine=worst.cosine,
         flipped=len(bad),

@@ -8,8 +8,8 @@ from grpo_doctor.series import Column, baseline, kendall_tau, total
     severity="warning",
     explains=("ENT001", "ENT002", "SHP001", "SHP002"),
     withholds={
-        "entropy-bonus": "entropy falls against the bonus that is already there; with a flipped sign a larger "
-        "coefficient makes it fall faster, so prove the sign first"
+        "entropy-bonus": "entropy falls despite the existing bonus; with a flipped sign a larger coefficient makes "
+        "it fall faster, so check the sign first"
     },
 )
 def entropy_sign_flip_records(
@@ -25,7 +25,7 @@ def entropy_sign_flip_records(
     strong: float = 0.05,
     error_below_share: float = 0.3,
 ) -> Fires:
-    """Entropy falls against a strong entropy bonus, as if the bonus had the wrong sign.
+    """Entropy falls despite a strong entropy bonus, as if the bonus had the wrong sign.
 
     ## What it sees
     All of: a coefficient above 0 on at least 8 rows; entropy falls over the last 12 rows (Kendall's tau below -0.6);
@@ -67,8 +67,8 @@ def entropy_sign_flip_records(
     added = (abs(entropy_loss - term) <= 0.05 * term) & (abs(entropy_coef - 1) > 0.1)
     return fires(
         suspect,
-        "Entropy falls ({first:.3g} to {entropy:.3g} nats) against a bonus of {coef:.3g}; only a probe can say whether "
-        "its sign is flipped.",
+        "Entropy falls from {first:.3g} to {entropy:.3g} nats despite an entropy coefficient of {coef:.3g}; only a "
+        "probe can prove a flipped sign.",
         error=suspect & ((entropy_mean < error_below_share * first) | added),
         entropy=entropy_mean,
         first=first,

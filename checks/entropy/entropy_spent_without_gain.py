@@ -17,7 +17,7 @@ def entropy_spent_without_gain(
     gone: float = 0.7,
     rows: int = 36,
 ) -> Fires:
-    """Most of the entropy is gone and the reward has gained nothing for it.
+    """Most of the entropy is gone, and the reward has not increased.
 
     ## What it sees
     From row 36 on: the mean entropy of the last 5 rows is at most 30 % of the first row's, and the mean reward stands
@@ -50,7 +50,7 @@ def entropy_spent_without_gain(
     poor = (~(reward_gained | eval_gained) | reward_fallen) & ~reward_solved & from_start(step)
     return fires(
         (row(entropy_mean) >= rows) & (first > 0) & (now <= (1 - gone) * first) & poor,
-        "{spent:.0%} of the entropy is gone ({first:.3g} to {now:.3g} nats) and the reward has gained nothing.",
+        "Entropy fell by {spent:.0%} (from {first:.3g} to {now:.3g} nats), and the reward has not increased.",
         hold=(5, 10),
         spent=1 - now / first,
         first=first,

@@ -14,7 +14,7 @@ def entropy_surrogate_without_gradient(
     reference: Any = None,
     settings: Any = None,
 ) -> Fires | None:
-    """The entropy term has no gradient of entropy: it is detached, or made of the sampled tokens' log-probabilities.
+    """The entropy term lacks the entropy gradient: it is detached, or uses only sampled log-probabilities.
 
     ## What it sees
     As ENT006, at advantages of zero: the gradient that is left lies along that of the mean log-probability of the
@@ -44,7 +44,7 @@ def entropy_surrogate_without_gradient(
     if coefficient == 0:
         raise probes.Unjudged("settings['entropy_coef'] is 0: there is no entropy term")
     if coefficient is None and (settings or {}).get("kl_coef"):
-        raise probes.Unjudged("settings declare a kl_coef and no entropy_coef: see KL005")
+        raise probes.Unjudged("the settings declare kl_coef but not entropy_coef; see KL005")
     cases = probes.loss_trials.entropy_cases(backward, model, render, tokenizer, prompts, reference, settings or {})
     with closing(cases):
         first = next(cases, None)
@@ -53,15 +53,15 @@ def entropy_surrogate_without_gradient(
     if first is None and coefficient:
         return fires(
             True,
-            "An entropy coefficient of {coefficient:g} is declared, and no gradient of entropy is applied.",
+            "An entropy coefficient of {coefficient:g} is declared, but no entropy gradient is applied.",
             coefficient=coefficient,
         )
     if first is None:
-        raise probes.Unjudged("no gradient is left at zero advantages: the entropy term is off")
+        raise probes.Unjudged("the gradient at zero advantages is 0: the entropy term is off")
     return fires(
         abs(first.surrogate) > max(0.95, abs(first.cosine) + 0.1),
-        "The entropy term is the mean log-probability of the sampled tokens: cosine {surrogate:.2f} with its gradient, "
-        "{cosine:.2f} with that of the entropy.",
+        "The entropy term is the mean log-probability of the sampled tokens: its cosine is {surrogate:.2f} with "
+        "that gradient and {cosine:.2f} with the entropy gradient.",
         cosine=first.cosine,
         surrogate=first.surrogate,
     )

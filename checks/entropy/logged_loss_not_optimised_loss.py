@@ -17,7 +17,7 @@ def logged_loss_not_optimised_loss(
     limit: float = 0.99,
     of_step: float = 0.5,
 ) -> Fires | None:
-    """The gradient that is applied is not that of the loss that is logged.
+    """The applied gradient is not the gradient of the logged loss.
 
     ## What it sees
     The trainer's `loss` is differentiated by autograd and compared with what its own `backward` leaves in the
@@ -51,9 +51,11 @@ def logged_loss_not_optimised_loss(
     if step is not None and optimizer is not None and not isinstance(step, probes.updates.PlainStep):
         ways.append((probes.updates.CaughtBackward(step, model, optimizer), of_step))
     if not ways:
-        raise probes.Unjudged("the adapter has no backward of its own; loss.backward() is the loss by definition")
+        raise probes.Unjudged(
+            "the adapter does not define its own backward, so the applied gradient is that of the loss"
+        )
     if isinstance(loss, probes.updates.AppliedLoss):
-        raise probes.Unjudged("the adapter has no loss of its own to compare with what backward leaves")
+        raise probes.Unjudged("the adapter does not define its own loss to compare with backward")
     made, responses = probes.loss_trials.trial(render, tokenizer, model, prompts)
     worst, parts = 1.0, False
     with probes.model_modes.without_dropout(model):
@@ -72,6 +74,6 @@ def logged_loss_not_optimised_loss(
                     worst, parts = min(worst, cosine), parts or not cosine >= least
     return fires(
         parts,
-        "The applied gradient and that of the logged loss have a cosine of {cosine:.2f}.",
+        "The cosine between the applied gradient and the gradient of the logged loss is {cosine:.2f}.",
         cosine=worst,
     )

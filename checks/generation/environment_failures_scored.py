@@ -8,7 +8,7 @@ from grpo_doctor.series import Column, began, recent_mean
     confidence="high",
     explains=("REW009", "STL001", "REW001", "ADV003"),
     explains_from="error",
-    invalidates=("the mean reward since step {onset}, where failed environments count as 0",),
+    invalidates=("the mean reward since step {onset}: failed environments count as 0",),
 )
 def environment_failures_scored(
     environment_failure_rate: Column,
@@ -17,7 +17,7 @@ def environment_failures_scored(
     some: float = 0.1,
     most: float = 0.5,
 ) -> Fires:
-    """The environment fails in many rollouts, and each failure counts as a wrong answer unless it is masked.
+    """The environment fails in many rollouts, and unmasked failures are scored as wrong answers.
 
     ## What it sees
     The share of rollouts in which the environment or its sandbox failed, mean of the last 5 rows, above 10 %: a
@@ -45,7 +45,7 @@ def environment_failures_scored(
     over, mostly_over = now > some, now > most
     return fires(
         over,
-        "The environment failed in {now:.0%} of the rollouts of the last 5 steps.",
+        "The environment failed in {now:.0%} of the rollouts in the last 5 steps.",
         error=mostly_over,
         suffered=mostly_over,
         onset=began(over, environment_failure_rate > some, step),

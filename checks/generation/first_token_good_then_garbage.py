@@ -10,7 +10,7 @@ LOOKED_AT = 400
 
 @check("GEN003", kind="defect", severity="error", explains=("DIV004",))
 def first_token_good_then_garbage(samples: Column, *, least_invalid: int = 10, noise_share: float = 0.6) -> Fires:
-    """Invalid responses begin like valid ones and then turn into noise.
+    """Invalid responses start like valid ones and then turn into garbage.
 
     ## What it sees
     The invalid responses so far: the share that begins with a word with which valid responses begin, and whose
@@ -38,7 +38,7 @@ def first_token_good_then_garbage(samples: Column, *, least_invalid: int = 10, n
     share_now = fold(_Starts.marked, _Starts, samples) / count
     return fires(
         (count >= least_invalid) & (share_now >= noise_share),
-        "{marked:.0%} of {invalid} invalid responses begin like a valid one and go on as noise.",
+        "{marked:.0%} of {invalid} invalid responses start like a valid one and turn into garbage.",
         hold=(1, 1),
         marked=share_now,
         invalid=count,

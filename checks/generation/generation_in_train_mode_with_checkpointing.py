@@ -6,7 +6,7 @@ from grpo_doctor.diagnosis.lab_results import of_lab
 from grpo_doctor.series import COLLAPSED, Column, baseline, each, latest, row, total, where
 
 _WARNING = "Caching is incompatible with gradient checkpointing"
-_PROOF = "the rollouts are broken by the mode of generation, not by the optimisation"
+_PROOF = "the generation mode breaks the rollouts, not the optimisation"
 
 
 @check(
@@ -38,8 +38,8 @@ _PROOF = "the rollouts are broken by the mode of generation, not by the optimisa
         "temperature-one": f"{_PROOF}; {of_lab('train-mode-generation', 'temperature-one')}",
     },
     invalidates=(
-        "rewards of every rollout that followed an update since step {onset}",
-        "checkpoints since step {onset}: trained on garbage, so roll back or prove them by a clean evaluation",
+        "rewards of every rollout after an update since step {onset}",
+        "checkpoints since step {onset}: trained on garbage, so roll back or re-evaluate them in eval mode",
     ),
 )
 def generation_in_train_mode_with_checkpointing(
@@ -93,8 +93,8 @@ def generation_in_train_mode_with_checkpointing(
     broken = total((warned & collapsed) | recorded)
     return fires(
         broken > 0,
-        "Responses are generated in train mode with gradient checkpointing on: the KV cache is dropped and everything "
-        "after the first token is garbage.",
+        "Responses are generated in train mode with gradient checkpointing on, so the KV cache is dropped and "
+        "everything after the first token is garbage.",
         hold=(1, 1),
         line=line,
         broken_rollouts=total(collapsed),
@@ -109,11 +109,11 @@ def _cache_dropped(events: Any) -> float:
 
 @conclude("GEN001")
 def generation_mode_from_alternation(UPD001: Finding, UPD003: Finding, UPD007: Finding) -> Fires:
-    """Collapse follows updates, heals without one, and also followed an update that moved no weight."""
+    """Collapse follows updates, recovers without one, and also followed an update that changed no weight."""
     return fires(
         True,
-        "Rollouts collapse after an update, heal without one, and collapsed after an update that moved no weight: "
-        "generation most likely runs in train mode with gradient checkpointing on.",
+        "Rollouts collapse after an update, even one that changed no weight, and recover without one. Generation "
+        "most likely runs in train mode with gradient checkpointing on.",
         confidence="medium",
         updates=UPD001.evidence["updates"],
         collapses=UPD001.evidence["collapses"],
@@ -170,16 +170,16 @@ def probe_mode(
         share = probes.sampling.agreement(as_is, wanted, ids.shape[1])
         again = wanted if share == 1 else probes.sampling.sampled(sample, ids, real, model)
     if probes.sampling.agreement(wanted, again, ids.shape[1]) < 1:
-        raise probes.Unjudged("the sampler draws other tokens from the same random state")
+        raise probes.Unjudged("the sampler is not reproducible: the same random state gives different tokens")
     first = float((as_is[:, ids.shape[1]] == wanted[:, ids.shape[1]]).float().mean())
     dropout = share < limit and _of_dropout(sample, model, ids, real) >= limit
-    mode = "the mode that an update leaves" if shown else "train mode, if an update leaves the model in it,"
+    mode = "the mode left by an update" if shown else "train mode (if an update leaves the model in it)"
     return fires(
         share < limit,
-        f"Responses are sampled with dropout on, in {mode.rstrip(',')}: call eval() before the rollout."
+        f"Responses are sampled with dropout on, in {mode}; call eval() before the rollout."
         if dropout
-        else f"Generation in {mode} agrees with generation in eval mode in only {{share:.0%}} of the tokens "
-        "({first:.0%} of the first ones).",
+        else f"Generation in {mode} matches generation in eval mode on only {{share:.0%}} of the tokens "
+        "({first:.0%} of the first tokens).",
         warning=not shown,
         share=share,
         first=first,

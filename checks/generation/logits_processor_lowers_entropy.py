@@ -7,7 +7,7 @@ from grpo_doctor import Fires, fires, probe, probes
 def logits_processor_lowers_entropy(
     model: Any, render: Any, tokenizer: Any, processors: Any, prompts: Any = None, *, loss: float = 0.1
 ) -> Fires | None:
-    """A logits processor makes the sampled distribution much sharper than the policy's.
+    """A logits processor makes the sampled distribution much sharper than the policy.
 
     ## What it sees
     The entropy of the next token after each of the adapter's prompts, without processors and with each of them alone.
@@ -47,11 +47,11 @@ def logits_processor_lowers_entropy(
     whole = entropy(logits)
     left = {name: entropy(processor(ids, logits.clone()).float()) for name, processor in processors.items()}
     if not left:
-        raise probes.Unjudged("the adapter names no processors")
+        raise probes.Unjudged("the adapter does not name logits processors")
     name = min(left, key=lambda n: left[n])
     return fires(
         whole - left[name] > max(loss, 0.2 * whole),
-        "The processor {name} lowers the entropy of the first token from {whole:.3g} to {left:.3g} nats.",
+        "The logits processor {name} lowers the first token's entropy from {whole:.3g} to {left:.3g} nats.",
         name=name,
         whole=whole,
         left=left[name],

@@ -8,7 +8,7 @@ from grpo_doctor.series import Column, began, recent_mean
     confidence="high",
     explains=("REW009", "STL001", "LEN001"),
     explains_from="error",
-    invalidates=("mean reward and mean length since step {onset}: aborted rollouts count in them",),
+    invalidates=("mean reward and mean length since step {onset}: they include aborted rollouts",),
 )
 def rollouts_aborted(
     aborted_rate: Column,
@@ -17,7 +17,7 @@ def rollouts_aborted(
     lost: float = 0.05,
     mostly: float = 0.5,
 ) -> Fires:
-    """A share of the rollouts is aborted and gives no response.
+    """Many rollouts are aborted and return no response.
 
     ## What it sees
     The share of aborted rollouts, mean of the last 5 rows, above 5 %: a **warning**. Above 50 % it is an **error**, and
@@ -45,7 +45,7 @@ def rollouts_aborted(
     over, mostly_over = now > lost, now > mostly
     return fires(
         over,
-        "{now:.0%} of the rollouts of the last 5 steps were aborted and gave no response.",
+        "{now:.0%} of the rollouts in the last 5 steps were aborted without a response.",
         error=mostly_over,
         suffered=mostly_over,
         onset=began(over, aborted_rate > lost, step),

@@ -35,7 +35,7 @@ def sampling_filters_not_in_logprob(
     bad: float = 1e-2,
     agree: float = 1e-4,
 ) -> Fires:
-    """Tokens are drawn through filters that the loss does not know.
+    """Sampling uses filters that the loss does not apply.
 
     ## What it sees
     The generator's raw logits agree with the trainer (k3 below 1e-4) and its final scores do not: above 1e-3 a
@@ -66,9 +66,8 @@ def sampling_filters_not_in_logprob(
     filters = (abs(rollout_mismatch_raw_kl) <= agree) & (rollout_mismatch_kl > differ)
     return fires(
         filters,
-        "Raw logits agree, final scores differ by {scores:.3g} nats per token: processors or temperature of the "
-        "sampler "
-        "are not in the loss.",
+        "Raw logits agree, but final scores differ by {scores:.3g} nats/token: the loss does not apply the "
+        "sampler's logits processors or temperature.",
         error=filters & (rollout_mismatch_kl > bad),
         scores=rollout_mismatch_kl,
         raw=rollout_mismatch_raw_kl,
@@ -144,10 +143,9 @@ def probe_seams(
     default = behind and drawn.default and likelier
     return fires(
         off or behind,
-        "The loss gives the sampled tokens other log-probabilities than the sampler drew them with: k3 {mismatch:.3g} "
-        "nats a token"
-        + (", and {shut:.1%} of the probability was shut out" if behind else "")
-        + (" by top_k=50, the default of transformers." if default else "."),
+        "Sampler and loss disagree on the log-probabilities of the sampled tokens by {mismatch:.3g} nats/token"
+        + ("; filters exclude {shut:.1%} of the probability" if behind else "")
+        + (" (transformers defaults to top_k=50)." if default else "."),
         warning=True,
         error=not default and (not mismatch <= severe or (behind and drawn.shut >= filtered)),
         mismatch=mismatch,
@@ -160,16 +158,15 @@ def _of_loop(sample: Any, logprobs: Any, model: Any, tokenizer: Any, rows: Any, 
     beside that of the loss."""
     drawn = probes.sampling_filters.measured_temperature(sample, model, tokenizer, rows, 1.0)
     if not 0.05 < drawn < 20:
-        raise probes.Unjudged("the sampler does not draw as its logits have it; see GEN007")
+        raise probes.Unjudged("the sampler does not sample from its logits; see GEN007")
     scored = probes.from_loss.loss_temperature(logprobs, rows) if probes.from_loss.derived(logprobs) else None
     off = scored is not None and not 0.8 < drawn / scored < 1.25
     mass = probes.sampling_filters.shut_out(sample, model, tokenizer, rows, drawn)
     return fires(
         off or mass > shut,
-        "The sampler draws at a temperature of {drawn:.2g} and the loss scores at {scored:.2g}."
+        "The sampler uses a temperature of {drawn:.2g}, but the loss uses {scored:.2g}."
         if off
-        else "The sampler never draws tokens that its logits give {mass:.1%} of the probability, and the loss scores "
-        "them all.",
+        else "The sampler never draws tokens that hold {mass:.1%} of the probability, but the loss includes them.",
         warning=True,
         error=off,
         drawn=drawn,

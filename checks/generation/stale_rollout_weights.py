@@ -11,10 +11,10 @@ from grpo_doctor.series import Column, baseline, isnan, moving_median, previous,
     confidence="medium",
     explains=("RAT004", "RAT005", "KL001", "KL002", "STL001", "REW009", "REW015", "DIV004", "GRD002"),
     withholds={
-        "lower-learning-rate": "the rollouts come from old weights; a smaller step only delays the divergence",
-        "raise-group-size": "more responses of an old policy do not help",
+        "lower-learning-rate": "the rollouts come from stale weights; a lower learning rate only delays the divergence",
+        "raise-group-size": "more responses from a stale policy do not help",
     },
-    invalidates=("updates since step {onset}: their samples are those of an older policy",),
+    invalidates=("updates since step {onset}: their samples come from an older policy",),
 )
 def stale_rollout_weights(
     mismatch: Column = any_of("rollout_mismatch_raw_kl", "rollout_gap"),
@@ -29,7 +29,7 @@ def stale_rollout_weights(
     times: float = 3.0,
     rows: int = 10,
 ) -> Fires:
-    """The generator still plays older weights: its distance from the trainer grows with every update.
+    """The rollout engine uses stale weights: its mismatch with the trainer grows with every update.
 
     ## What it sees
     k3 between trainer and generator (raw logits, else final scores) is below 1e-3 on the first row, where no update
@@ -64,8 +64,8 @@ def stale_rollout_weights(
     inferred = isnan(rollout_mismatch_kl) & isnan(rollout_mismatch_raw_kl)
     return fires(
         (began < where(inferred, usual, equal)) & (now > bad) & grown & (abs(mismatch) > bad) & ~broken_mode,
-        "Generator and trainer agreed on the first row and now differ by {now:.3g} nats per token: the generator plays "
-        "older weights.",
+        "Rollout engine and trainer agreed on the first row and now differ by {now:.3g} nats/token, so the rollout "
+        "engine uses stale weights.",
         now=now,
         first=began,
     )
@@ -108,7 +108,7 @@ def probe_seams(
     copies = probes.generations.copies_that_generate(lambda: sample(ids, real), model, craft.special_ids(tokenizer).pad)
     steps = step is not None and not isinstance(step, probes.updates.PlainStep)
     if sync is None and not steps and any(c is not reference for c in copies):
-        raise probes.Unjudged("a copy of the model generates, and neither sync nor step says when it is given weights")
+        raise probes.Unjudged("a copy of the model generates, and neither sync nor step shows when it receives weights")
     with torch.no_grad():
         scored = probes.intercept.logits_of(model, ids, real)[:, -1].argmax(-1)
         generator = torch.Generator().manual_seed(1)
@@ -116,7 +116,7 @@ def probe_seams(
             noise = torch.randn(parameter.shape, generator=generator).to(parameter)
             parameter.add_(noise * max(float(parameter.float().std()) if parameter.numel() > 1 else 0.0, 0.05))
         if bool((probes.intercept.logits_of(model, ids, real)[:, -1].argmax(-1) == scored).all()):
-            raise probes.Unjudged("the trainable weights have no say in the model's next token")
+            raise probes.Unjudged("the trainable weights do not affect the model's next token")
     if sync is not None:
         sync()
     elif steps:
@@ -126,6 +126,6 @@ def probe_seams(
     share = probes.sampling.agreement(before, after, ids.shape[1])
     return fires(
         share == 1,
-        "Every trainable weight was changed and the sampler still draws the very same tokens: it uses other weights.",
+        "Every trainable weight was changed, but the sampler still returns the same tokens, so it uses other weights.",
         share=share,
     )

@@ -7,7 +7,7 @@ from grpo_doctor import Fires, fires, probe, probes
 def temperature_applied_twice(
     sample: Any, model: Any, render: Any, tokenizer: Any, settings: Any, prompts: Any = None, *, slack: float = 0.12
 ) -> Fires | None:
-    """The sampler applies the temperature twice, so that it samples at its square.
+    """The temperature is applied twice, so the sampler uses its square.
 
     ## What it sees
     A scripted model gives six tokens logits that lie half a declared temperature apart; from how often the sampler
@@ -38,13 +38,13 @@ def temperature_applied_twice(
     if not isinstance(declared, int | float) or declared <= 0:
         raise probes.Unjudged("needs settings['temperature']")
     if abs(declared - 1) < 0.1:
-        raise probes.Unjudged("the declared temperature is 1, which is its own square")
+        raise probes.Unjudged("the declared temperature is 1, which equals its square")
     craft = probes.crafted_inputs
     rows = [ids for _, ids in craft.rendered(render, prompts)]
     measured = probes.sampling_filters.measured_temperature(sample, model, tokenizer, rows, declared)
     return fires(
         abs(measured / declared**2 - 1) < slack and abs(measured / declared - 1) > slack,
-        "The sampler draws at temperature {measured:.3g}, the square of the declared {declared:g}.",
+        "The sampler uses a temperature of {measured:.3g}, the square of the declared {declared:g}.",
         measured=measured,
         declared=declared,
     )

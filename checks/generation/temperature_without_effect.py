@@ -42,9 +42,9 @@ def temperature_without_effect(
     greedy = measured == 0 and declared > 0.05
     return fires(
         greedy or (abs(declared - 1) > 2 * slack and abs(measured - 1) < slack),
-        "The sampler is greedy although temperature {declared:g} is declared."
+        "The sampler is greedy, but a temperature of {declared:g} is declared."
         if greedy
-        else "The sampler draws at temperature {measured:.3g} although {declared:g} is declared.",
+        else "The sampler uses a temperature of {measured:.3g}, but {declared:g} is declared.",
         measured=measured,
         declared=declared,
     )

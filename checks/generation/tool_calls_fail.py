@@ -10,7 +10,7 @@ from grpo_doctor.series import Column, began, fmax, recent_mean, total, where
     confidence="medium",
     explains=("STL001", "REW001"),
     explains_from="error",
-    invalidates=("what the run says of the tools: most responses were scored without their result",),
+    invalidates=("conclusions about tool use: most responses were scored without a tool result",),
 )
 def tool_calls_fail(
     tool_failure_rate: Column,
@@ -24,7 +24,7 @@ def tool_calls_fail(
     nearly_all: float = 0.9,
     rows: int = 10,
 ) -> Fires:
-    """Most calls of tools fail, so that the policy learns from responses to which no tool has answered.
+    """Most tool calls fail, so the policy learns from responses without tool results.
 
     ## What it sees
     The share of failed calls, over the whole run and over its last 5 rows, above 50 %: an info on the first row, a
@@ -60,7 +60,7 @@ def tool_calls_fail(
     learns = reward_gained & ~reward_fallen
     return fires(
         often & (n > 1) & (always | ~learns),
-        "{lately:.0%} of the calls of tools fail ({so_far:.0%} over the run).",
+        "{lately:.0%} of recent tool calls fail ({so_far:.0%} over the run).",
         info=often,
         error=always & (n >= rows) & (reward_mean == reward_mean) & ~learns,
         hold=(1, 1),

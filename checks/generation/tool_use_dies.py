@@ -6,7 +6,7 @@ from grpo_doctor.series import Column, began, best, known_median
     "GEN010",
     severity="warning",
     confidence="medium",
-    invalidates=("checkpoints saved since step {onset}, as agents that use the tool",),
+    invalidates=("checkpoints saved since step {onset}, where tool use matters",),
 )
 def tool_use_dies(
     tool_calls_per_response: Column,
@@ -51,7 +51,7 @@ def tool_use_dies(
     worse = reward_fallen | eval_fallen
     return fires(
         gone & (worse | ~reward_gained),
-        "The policy has stopped calling its tools: {most:.2g} calls per response at the most, {now:.2g} now.",
+        "The policy has stopped calling its tools: calls per response fell from {most:.2g} at most to {now:.2g}.",
         info=gone,
         error=gone & worse,
         hold=(1, 1),

@@ -3,10 +3,8 @@ from typing import Any
 from grpo_doctor import Fires, any_of, check, fires, probe, probes
 from grpo_doctor.series import Column, baseline, where
 
-_OTHER_TEXT = "The score of the sampled ids is not the score that was given: other text was scored"
-_OTHER_INPUT = (
-    "Generator and trainer disagree before the first update: they do not see the same tokens, positions or mask"
-)
+_OTHER_TEXT = "The score of the sampled ids differs from the recorded score, so different text was scored"
+_OTHER_INPUT = "Rollout engine and trainer disagree before the first update: their tokens, positions or masks differ"
 
 
 @check(
@@ -15,8 +13,8 @@ _OTHER_INPUT = (
     severity="critical",
     confidence="medium",
     explains=("RAT004", "RAT005", "KL001", "KL006", "ADV003", "DIV004", "REW001", "REW009", "REW015", "STL001"),
-    withholds={"lower-learning-rate": "the update is computed for other tokens than those sampled"},
-    invalidates=("rewards and updates since step {onset}: they belong to other text than the policy wrote",),
+    withholds={"lower-learning-rate": "the update uses different tokens than those sampled"},
+    invalidates=("rewards and updates since step {onset}: they belong to different text than the policy generated",),
 )
 def trained_text_not_sampled_text(
     judged: Column = any_of("reward_recomputed_gap", "rollout_mismatch_raw_kl"),
@@ -30,7 +28,7 @@ def trained_text_not_sampled_text(
     header: float = 0.05,
     bad: float = 1e-2,
 ) -> Fires:
-    """What is scored or trained is not what the policy sampled.
+    """The scored or trained text is not the text that the policy sampled.
 
     ## What it sees
     Either of two. (1) Validity as scored differs by more than 0.02 from validity recomputed from the sampled ids,
@@ -123,8 +121,8 @@ def probe_trained_ids(mask: Any, render: Any, tokenizer: Any, model: Any = None,
                 dropped += not whole and response[-1] == eos and bool(ends)
     return fires(
         changed > 0,
-        "{changed} of {rows} responses reach the loss with other ids than were sampled "
-        "({dropped} lost only their EOS, {added} were cut at the limit and got one).",
+        "{changed} of {rows} responses reach the loss with different ids than sampled ({dropped} lost only EOS; "
+        "{added} were truncated and got an EOS).",
         changed=changed,
         rows=rows,
         dropped=dropped,

@@ -22,7 +22,7 @@ def clip_without_effect(
     *,
     slack: float = 0.02,
 ) -> Fires | None:
-    """The optimizer is given gradients beyond the bound to which the trainer clips them.
+    """The optimizer receives gradients above the trainer's clipping limit.
 
     ## What it sees
     One of the trainer's own steps on samples with advantages of ten thousand. The norm of the policy's gradient at the
@@ -51,7 +51,7 @@ def clip_without_effect(
     PyTorch, `torch.nn.utils.clip_grad_norm_`: changes `.grad` of the tensors it is given, and of no others.
     """
     if isinstance(step, probes.updates.PlainStep):
-        raise probes.Unjudged("the adapter has no step of its own")
+        raise probes.Unjudged("the adapter does not define its own step")
     made, responses = probes.loss_trials.trial(render, tokenizer, model, prompts)
     norms: list[float] = []
     own = set(model.parameters())  # a critic beside it may have a bound of its own, or none
@@ -70,13 +70,13 @@ def clip_without_effect(
     declared = (settings or {}).get("max_grad_norm")
     bound = declared if isinstance(declared, int | float) and declared > 0 else min(bounds, default=None)
     if bound is None:
-        raise probes.Unjudged("neither settings['max_grad_norm'] nor a call of clip_grad_norm_ tells a bound")
+        raise probes.Unjudged("neither settings['max_grad_norm'] nor a call of clip_grad_norm_ gives a limit")
     norm = max(norms, default=0.0)
     if norm < bound / 2:
-        raise probes.Unjudged("the gradient stayed below the bound")
+        raise probes.Unjudged("the gradient stayed below the limit")
     return fires(
         norm > bound * (1 + slack),
-        "The optimizer is given a gradient of norm {norm:.3g} although the step clips to {bound:g}.",
+        "The optimizer receives a gradient of norm {norm:.3g}, but the declared clipping limit is {bound:g}.",
         norm=norm,
         bound=float(bound),
     )

@@ -18,6 +18,7 @@ from grpo_doctor.series import (
     where,
     words,
 )
+from grpo_doctor.wording import number
 
 
 @check("GRD002", severity="warning", confidence="medium")
@@ -36,7 +37,7 @@ def grad_norm_spike(
     level_rows: int = 10,
     absurd: float = 1e6,
 ) -> Fires:
-    """The gradient norm leaps far beyond anything the run has seen lately.
+    """The gradient norm spikes far above recent values.
 
     ## What it sees
     The norm before clipping above five times the largest of the 20 rows before it, and above their median plus 8 median
@@ -117,5 +118,5 @@ def grad_norm_spike(
 def _what(norm: float, median: float, level: float, rows: float, clip: float) -> str:
     if level == level:
         of = "median of 10" if rows >= 10 else f"lowest of {rows:.0f}"
-        return f"The gradient norm stands at {level:.3g} ({of} rows): a clip at {clip:.3g} sets every step."
-    return f"The gradient norm leapt to {norm:.3g}; the median of the 20 rows before was {median:.3g}."
+        return f"The gradient norm is {number(level)} ({of} rows), so clipping at {number(clip)} determines every step."
+    return f"The gradient norm spiked to {number(norm)}; the median of the previous 20 rows was {number(median)}."

@@ -14,7 +14,7 @@ def grad_norm_vanishing(
     dead: float = 0.9,
     rows: int = 10,
 ) -> Fires:
-    """The gradient norm has fallen to nothing although groups still differ.
+    """The gradient norm fell to almost 0, although groups still have differing rewards.
 
     ## What it sees
     Ten rows in a row below a thousandth of the run's first level (median of its first five), while less than 90 % of
@@ -49,7 +49,8 @@ def grad_norm_vanishing(
     mostly = total(vanished) > row(grad_norm) / 2
     return fires(
         vanished & ~(dead_share >= dead) & ~(reward_risen & reward_solved),
-        "The gradient norm is {norm:.2g} (it began at {level:.2g}), on {vanished:.0f} of {rows:.0f} rows.",
+        "The gradient norm is {norm:.2g} (it started at {level:.2g}) and has vanished on {vanished:.0f} of "
+        "{rows:.0f} rows.",
         hold=(rows, rows),
         error=vanished & mostly & (dead_share < dead) & ~(reward_risen & reward_solved),
         suffered=mostly,

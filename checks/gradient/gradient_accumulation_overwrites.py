@@ -19,7 +19,7 @@ def gradient_accumulation_overwrites(
     limit: float = 0.999,
     slack: float = 0.02,
 ) -> Fires | None:
-    """Gradients are not accumulated as they should be: micro-batches do not add up, or the step before is still there.
+    """Gradients are accumulated incorrectly: micro-batches do not add up, or the previous step's gradient remains.
 
     ## What it sees
     Four samples of equal length go through the trainer's `backward` once as one batch and once as 2 and as 4
@@ -59,20 +59,21 @@ def gradient_accumulation_overwrites(
         if kept is not None and kept < limit:
             return fires(
                 True,
-                "The gradient of a step still holds that of the step before: cosine {cosine:.3f} with its own.",
+                "The gradient of a step still contains the previous step's gradient (cosine {cosine:.3f} with its "
+                "own gradient).",
                 cosine=kept,
             )
     token_mean_meant = (settings or {}).get("loss_type") == "bnpo"
     if "micro_batches" not in inspect.signature(backward).parameters:
         if loss is None or token_mean_meant:
-            raise probes.Unjudged("backward takes no micro_batches")
+            raise probes.Unjudged("backward does not accept micro_batches")
         return _of_own_parts(loss, model, *probes.gradient_effect.four(render, tokenizer, model, prompts, [4, 2, 5, 3]))
     cosine, ratio = _split(backward, model, *_made(render, tokenizer, model, prompts, [4] * 4))
     if not (cosine >= limit and abs(ratio - 1) <= slack):
         return fires(
             True,
-            "In micro-batches the gradient has a cosine of {cosine:.3f} with that of the whole batch and {ratio:.2f} "
-            f"times its length{': the divisor is wrong' if cosine >= limit else ''}.",
+            "The micro-batch gradient has a cosine of {cosine:.3f} with the full-batch gradient and {ratio:.2f} "
+            f"times its norm{': the divisor is wrong' if cosine >= limit else ''}.",
             warning=cosine >= limit,
             cosine=cosine,
             ratio=ratio,
@@ -82,8 +83,8 @@ def gradient_accumulation_overwrites(
     cosine, ratio = _split(backward, model, *_made(render, tokenizer, model, prompts, [2, 7, 3, 6]))
     return fires(
         not (cosine >= limit and abs(ratio - 1) <= slack),
-        "With responses of unequal length the gradient in micro-batches has a cosine of {cosine:.3f} with that of the "
-        "whole batch and {ratio:.2f} times its length: every micro-batch is divided by its own tokens.",
+        "With responses of unequal length, the micro-batch gradient has a cosine of {cosine:.3f} with the "
+        "full-batch gradient and {ratio:.2f} times its norm: every micro-batch is divided by its own token count.",
         warning=True,
         cosine=cosine,
         ratio=ratio,
@@ -109,13 +110,13 @@ def _of_own_parts(loss: Any, model: Any, made: Any, responses: Any) -> Fires:
     shorter, longer = ([made[0], *[other] * 3] for other in (made[0], made[-1]))
     before, after = (push.together(loss, model, batch, responses) for batch in (shorter, longer))
     if len(before) == len(responses) == len(after):
-        raise probes.Unjudged("backward takes no micro_batches")
+        raise probes.Unjudged("backward does not accept micro_batches")
     if before != after:
         one = weight(shorter, responses)
         times = weight(longer, responses) / one if one else 1.0
         return _unequal(
             times,
-            "when longer prompts leave it with {after} instead of {before} samples in one forward",
+            "when longer prompts reduce the samples per forward pass from {before} to {after}",
             before=len(before),
             after=len(after),
         )
@@ -123,13 +124,14 @@ def _of_own_parts(loss: Any, model: Any, made: Any, responses: Any) -> Fires:
     orders = [responses[:1] + responses[n:] + responses[1:n] for n in range(1, len(responses))]
     weights = [weight(shorter, said) for said in orders]
     times = max(weights) / min(weights) if min(weights) else 1.0
-    return _unequal(times, "when other samples of the batch share its forward")
+    return _unequal(times, "when other samples share its forward pass")
 
 
 def _unequal(times: float, words: str, **evidence: Any) -> Fires:
     return fires(
         abs(times - 1) > 0.05,
-        "A response weighs {weight:.2f} times as much " + words + ": every micro-batch is divided by its own tokens.",
+        "A response has {weight:.2f} times the weight " + words + ": every micro-batch is divided by its own token "
+        "count.",
         warning=True,
         weight=times,
         **evidence,
@@ -143,7 +145,7 @@ def _split(backward: Any, model: Any, made: Any, responses: Any) -> tuple[float,
     with probes.model_modes.without_dropout(model):
         whole = probes.loss_trials.gradient(model, backward, made, responses, advantages, micro_batches=1)
         if float(whole.norm()) == 0:
-            raise probes.Unjudged("the gradient is zero; see STL004")
+            raise probes.Unjudged("the gradient is 0; see STL004")
         for parts in (2, 4):
             split = probes.loss_trials.gradient(model, backward, made, responses, advantages, micro_batches=parts)
             worst = min(worst, probes.loss_trials.cosine(split, whole))

@@ -14,7 +14,7 @@ def gradient_leaps_again(
     again: int = 3,
     within: int = 100,
 ) -> Fires:
-    """The gradient norm leaps to a hundred times its level again and again, and comes back each time.
+    """The gradient norm repeatedly spikes to 100 times its level and recovers.
 
     ## What it sees
     Three rows within 100 with a norm above a hundred times the median of the 20 rows before, and above 20. **warning**,
@@ -47,8 +47,7 @@ def gradient_leaps_again(
     leap = leaps(grad_norm, rows, times, tall)
     return fires(
         leap & ~(reward_gained | eval_gained),
-        "The gradient norm leaps again and again, {leaps:.0f} times so far to a hundred times its level and more, up "
-        "to {highest:.3g}.",
+        "The gradient norm has spiked {leaps:.0f} times to at least 100 times its level, up to {highest:.3g}.",
         info=leap,
         hold=(again, within),
         clear=within,

@@ -14,7 +14,7 @@ def loss_leaps_again(
     within: int = 100,
     often: int = 10,
 ) -> Fires:
-    """The loss leaps to a hundred times its level again and again, and comes back each time.
+    """The loss repeatedly spikes to 100 times its level and recovers.
 
     ## What it sees
     Three rows within 100 with a loss whose size is above a hundred times the median size of the 20 rows before, and
@@ -46,8 +46,7 @@ def loss_leaps_again(
     leap = leaps(size, rows, times, tall)
     return fires(
         leap & ~reward_gained,
-        "The loss leaps again and again, {leaps:.0f} times so far to a hundred times its level and more, up to "
-        "{highest:.3g}.",
+        "The loss has spiked {leaps:.0f} times to at least 100 times its level, up to {highest:.3g}.",
         info=leap,
         error=leap & ~reward_gained & (total(leap) >= often),
         hold=(again, within),

@@ -3,6 +3,7 @@ from typing import Any
 
 from grpo_doctor import Fires, check, fires, probe, probes
 from grpo_doctor.series import Column, best, each, isnan, latest, previous, row, total, where, words
+from grpo_doctor.wording import counted
 
 
 @check(
@@ -15,8 +16,8 @@ from grpo_doctor.series import Column, best, each, isnan, latest, previous, row,
         *("STL001", "SUP001", "PRF001", "PRF002"),
     ),
     run_types=("rl", "supervised", "preference"),
-    invalidates=("checkpoints since step {onset}: their weights may hold NaN",),
-    withholds={"lower-learning-rate": "the weights hold NaN: go back to the last finite checkpoint first"},
+    invalidates=("checkpoints since step {onset}: their weights may contain NaN",),
+    withholds={"lower-learning-rate": "the weights contain NaN; roll back to the last finite checkpoint first"},
 )
 def nan_or_inf(
     events: Column,
@@ -78,16 +79,16 @@ def nan_or_inf(
     survived = (previous(total(nan)) > 0) & refused & (n - last <= longest)
     return fires(
         (nan > 0) & ~(aside > 0) & ~survived,
-        "{what} NaN on {nan} step(s) so far, infinite on {infinite}{aside}.",
+        "{what}{aside}.",
         hold=(1, 1),
         clear=1,
         info=nan > 0,
         warning=(infinite > 0) | survived,
         error=(infinite > 0) & (infinite_so_far > isolated),
-        what=words(_what, events),
+        what=words(_what, events, total(nan), infinite_so_far),
         nan=total(nan),
         infinite=infinite_so_far,
-        aside=where(aside > 0, "; the gradient is a number, so it is logged, not trained on", ""),
+        aside=where(aside > 0, "; the gradient is finite, so the value is logged but not trained on", ""),
     )
 
 
@@ -104,9 +105,13 @@ def _only_gradient(events: Any) -> bool:
     return {e.message.split(" is ")[0] for e in events or () if e.kind == "nan"} == {"grad_norm"}
 
 
-def _what(events: Any) -> str:
-    metrics = ", ".join(sorted(e.message.split(" is ")[0] for e in events or () if e.kind == "nan"))
-    return f"Not finite: {metrics};" if metrics else "The gradient was a number again after it had not been finite:"
+def _what(events: Any, nan: float, infinite: float) -> str:
+    metrics = sorted(e.message.split(" is ")[0] for e in events or () if e.kind == "nan")
+    kinds = {"NaN": int(nan), "infinite": int(infinite)}
+    when = " and ".join(f"{kind} on {counted(steps, 'step')}" for kind, steps in kinds.items() if steps)
+    if not metrics:
+        return f"Metrics were {when}, and the gradient norm has recovered"
+    return f"{', '.join(metrics)} {'is' if len(metrics) == 1 else 'are'} not finite (so far {when})"
 
 
 def _count(events: Any, what: str) -> int:
@@ -165,9 +170,9 @@ _SIDES = {f"+{BOUND:g}": {"beside": True}, f"-{BOUND:g}": {"policy": True}}
 def _overflow(alike: list[str], near: list[str]) -> str:
     if alike:
         return (
-            f"Loss or gradient is not finite where old policy, reference and policy all give {' and '.join(alike)} "
-            f"log-probabilities lower by {FAR:g} nats, so that the ratio is 1."
+            f"Loss or gradient is not finite when policy, old policy and reference all lower the log-probabilities of "
+            f"{' and '.join(alike)} by {FAR:g} nats (ratio 1)."
         )
     if near:
-        return f"Loss or gradient is not finite at a log-ratio of {' and of '.join(near)} on one token of a response."
-    return f"Loss or gradient is not finite at log-ratios of ±{FAR:g} on padding: the mask comes after exp."
+        return f"Loss or gradient is not finite at a log-ratio of {' and of '.join(near)} on one response token."
+    return f"Loss or gradient is not finite at log-ratios of ±{FAR:g} on padding: the mask is applied after exp."

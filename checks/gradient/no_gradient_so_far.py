@@ -1,5 +1,6 @@
 from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, baseline, isnan, latest, row, total, where, words
+from grpo_doctor.wording import number
 
 
 @check(
@@ -21,7 +22,7 @@ def no_gradient_so_far(
     *,
     rows: int = 2,
 ) -> Fires:
-    """Every gradient norm so far is exactly 0: no update has taught anything yet.
+    """Every gradient norm so far is exactly 0, so nothing has been learned yet.
 
     ## What it sees
     A gradient norm of exactly 0 on each recorded row since the first: an info on the first row, a warning from the
@@ -69,7 +70,7 @@ def _rows(n: float) -> str:
 
 def _why(dead: float, spread: float) -> str:
     if dead >= 1 or (dead != dead and spread <= 1e-6):
-        return ", on which the rewards of every group are equal"
+        return ", because all groups have zero variance"
     if dead < 1:
         return f", although rewards differ in {1 - dead:.0%} of the groups"
-    return f", although the rewards of a batch differ (a spread of {spread:.3g})" if spread == spread else ""
+    return f", although the rewards of a batch differ (spread {number(spread)})" if spread == spread else ""

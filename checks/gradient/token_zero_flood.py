@@ -17,7 +17,7 @@ from grpo_doctor.series import Column, each
 def token_zero_flood(
     samples: Column, *, flooded_from: float = 0.9, flooded_share: float = 0.5, least_responses: int = 4
 ) -> Fires:
-    """Responses consist of one token over and over, as when the weights are NaN.
+    """Responses repeat a single token, as they do when the weights are NaN.
 
     ## What it sees
     Among the four or more responses saved for a step, more than half of which over 90 % is one character (of ten or

@@ -4,7 +4,7 @@ from grpo_doctor.series import Column, baseline, row
 
 @check("KL010", kind="outcome", severity="warning", confidence="medium", explains=("LEN003", "REW001", "STL001"))
 def kl_beyond_text(kl: Column, step: Column, *, beyond: float = 100.0) -> Fires:
-    """The one row that is there lies beyond any text: its KL to the reference is above 100 nats per token.
+    """The only row has a KL to the reference above 100 nats/token, which is impossible for real text.
 
     ## What it sees
     A KL above 100 nats per token on the first row of a log that begins after step 1: a **warning**. The second row
@@ -28,7 +28,7 @@ def kl_beyond_text(kl: Column, step: Column, *, beyond: float = 100.0) -> Fires:
     """
     return fires(
         (row(kl) == 1) & (kl > beyond) & (baseline(step, 1) > 1),
-        "The KL to the reference is {kl:.3g} nats per token, which is the distance of no text.",
+        "The KL to the reference is {kl:.3g} nats/token, which is impossible for real text.",
         hold=(1, 1),
         clear=1,
         kl=kl,

@@ -1,5 +1,6 @@
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, best, kendall_tau, known_median, latest, moving_min, words
+from grpo_doctor.wording import number
 
 
 @check("KL002", severity="warning", confidence="medium", explains=("DIV004", "STL001", "STL006"))
@@ -15,7 +16,7 @@ def kl_dominates_objective(
     value: float = 0.8,
     back: float = 0.9,
 ) -> Fires:
-    """The KL term outweighs the reward: updates pull the policy back to its reference.
+    """The KL term outweighs the reward, so updates pull the policy back to the reference model.
 
     ## What it sees
     The median of the last three recorded shares of the KL term in the gradient norm above 0.5: warning; above 0.8
@@ -52,7 +53,7 @@ def kl_dominates_objective(
     by_value = ~(share == share) & (moving_min(weight, 3) > value) & falls & ~reward_gained
     return fires(
         (share > warn) | by_value,
-        "The KL term {has}, so updates pull the policy back to the reference.",
+        "The KL term {has}, so updates pull the policy back to the reference model.",
         hold=(1, 1),
         error=(share > bad) & ~reward_gained,
         has=words(_has, share, weight, best(kl), kl),
@@ -64,8 +65,8 @@ def kl_dominates_objective(
 
 def _has(share: float, weight: float, highest: float, kl: float) -> str:
     if share == share:
-        return f"has {share:.0%} of the gradient norm"
+        return f"contributes {share:.0%} of the gradient norm"
     return (
-        f"is {weight:.0%} of the loss's value (weak evidence: on-policy the policy term's value is 0 by construction) "
-        f"and the KL falls from {highest:.3g} to {kl:.3g}"
+        f"is {weight:.0%} of the loss's value (weak evidence: on-policy, the policy loss is 0 by construction) "
+        f"and the KL falls from {number(highest)} to {number(kl)}"
     )

@@ -2,6 +2,7 @@ import math
 
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, began, is_any, lowest, moving_median, previous, where, words
+from grpo_doctor.wording import number
 
 
 @check(
@@ -29,7 +30,7 @@ def kl_explosion(
     lasting: float = 5.0,
     beyond: float = 100.0,
 ) -> Fires:
-    """The policy has left its reference: the KL per token explodes.
+    """KL exploded: the policy has moved far away from the reference model.
 
     ## What it sees
     On 2 of 3 rows a KL above 1.5 nats per token and above ten times that of the first row, which is 0 by identity, or
@@ -74,7 +75,7 @@ def kl_explosion(
     exploded = far | sudden | (epochs & (kl > exploded_nats))
     return fires(
         exploded,
-        "The KL to the reference is {kl:.3g} nats per token{began}.",
+        "The KL to the reference is {kl:.3g} nats/token{began}.",
         error=far & reward_fallen | sudden | absurd | (epochs & (kl > extreme)),
         critical=far & reward_fallen & (kl > extreme),
         hold=(2, 3),
@@ -87,4 +88,4 @@ def kl_explosion(
 
 
 def _began(level: float) -> str:
-    return f"; it began at {level:.2g}" if level == level else " in the mean of an epoch"
+    return f" (it started at {number(level, 2)})" if level == level else " (mean over an epoch)"

@@ -16,7 +16,7 @@ def kl_identically_zero(
     least_rows: int = 5,
     proving_rows: int = 15,
 ) -> Fires:
-    """The logged KL is zero throughout, or one other number, so it measures nothing.
+    """The logged KL is constant (0 or another value), so it measures nothing.
 
     ## What it sees
     Five or more recorded values of the KL after the first, every one below 1e-8 in size, or every one the same number
@@ -56,7 +56,7 @@ def kl_identically_zero(
     idle = (total(loss == loss) > proving_rows) & (best(abs(loss)) < zero)  # where nothing moves either
     return fires(
         found & ~reward_gained & ~(nothing & isnan(kl_coef) & ~idle),
-        "The logged KL was {value} in all {seen} of its values: it measures nothing and protects nothing.",
+        "All {seen} logged KL values are {value}, so the KL measures nothing and constrains nothing.",
         hold=(1, 1),
         info=found,
         error=found & nothing & (kl_coef > 0) & (moved > proving_rows),
@@ -113,7 +113,7 @@ def probe_reference_stays(
         after = scored()
     both = before.keys() & after.keys()
     if not both:
-        raise probes.Unjudged("the forward of the reference cannot be told from that of the old policy")
+        raise probes.Unjudged("the reference's forward pass cannot be distinguished from the old policy's")
     # where either may be the reference, it is the one that moves less
     moved = min(float((after[n] - before[n]).abs().max()) for n in both)
     of_old = (
@@ -123,10 +123,10 @@ def probe_reference_stays(
     )
     return fires(
         not moved < 1e-4,
-        "The KL is to the old policy, whose ratio the loss takes: it holds a step back and no drift over many."
+        "The KL is computed against the old policy, so it limits single steps but not the drift over many steps."
         if of_old
-        else "The reference moves with the policy: its log-probabilities change by up to {moved:.3g} nats with the "
-        "policy's weights.",
+        else "The reference model changes with the policy: its log-probabilities move by up to {moved:.3g} nats "
+        "when the policy's weights change.",
         warning=of_old,
         error=not of_old,
         moved=moved,

@@ -2,6 +2,7 @@ from typing import Any
 
 from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, best, leaps, total, where, words
+from grpo_doctor.wording import number
 
 
 @check("KL008", severity="warning", confidence="medium", explains=("REW009", "REW015"))
@@ -17,7 +18,7 @@ def kl_leaps_again(
     again: int = 3,
     within: int = 100,
 ) -> Fires:
-    """The KL leaps to absurd values again and again, and comes back each time.
+    """The KL repeatedly spikes to extreme values and recovers.
 
     ## What it sees
     Three rows within 100 with a KL above 10 nats per token and above ten times the median of the 20 rows before.
@@ -53,8 +54,7 @@ def kl_leaps_again(
     pushed = best(where(leap, grad_norm, float("nan")))
     return fires(
         leap,
-        "The KL to the reference leaps again and again, {leaps:.0f} times so far, up to {highest:.3g} nats per token"
-        "{pushed}.",
+        "The KL to the reference has spiked {leaps:.0f} times so far, up to {highest:.3g} nats/token{pushed}.",
         hold=(again, within),
         clear=within,
         suffered=~(reward_gained | eval_gained),
@@ -65,4 +65,4 @@ def kl_leaps_again(
 
 
 def _pushed(norm: Any) -> str:
-    return f", with a gradient norm of up to {norm:.3g}" if norm == norm else ""
+    return f", with a gradient norm of up to {number(norm)}" if norm == norm else ""

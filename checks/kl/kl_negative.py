@@ -24,7 +24,7 @@ def kl_negative(
     summed_bad: float = -5.0,
     rows: int = 10,
 ) -> Fires:
-    """The estimated KL is negative, which the true KL never is.
+    """The estimated KL is negative, which is impossible for the true KL.
 
     ## What it sees
     On 3 of 5 rows: a signed (k1) estimate, or one of unknown kind, below -0.05 (warning) or below -1 (error); an
@@ -64,7 +64,7 @@ def kl_negative(
     low, low_summed = (signed < warn) & ~(mean >= warn), (kl_sequence < summed) & ~(mean_summed >= summed)
     return fires(
         low | (never < impossible) | low_summed,
-        "The KL to the reference is estimated as {value:.3g} nats per {of}.",
+        "The estimated KL to the reference is {value:.3g} nats/{of}.",
         error=((signed < bad) & low) | (never < impossible) | ((kl_sequence < summed_bad) & low_summed),
         critical=never < impossible,
         value=where(isnan(value), kl_sequence, value),
@@ -109,12 +109,13 @@ def probe_sign(
         raise probes.Unjudged("reference and model share their weights")
     found = probes.loss_trials.divergence_cosine(backward, model, reference, render, tokenizer, prompts)
     if found is None:
-        raise probes.Unjudged("the reference adds nothing to the gradient at zero advantages")
+        raise probes.Unjudged("the reference does not contribute to the gradient at zero advantages")
     if math.isnan(found):
         raise probes.Unjudged("the gradient at zero advantages is not finite")
     return fires(
         not found >= -least_cosine,
-        "One step on the KL term alone leads away from the reference: cosine {cosine:.2f} with the way back.",
+        "A step on the KL term alone moves the policy away from the reference (cosine {cosine:.2f} with the "
+        "direction towards it).",
         cosine=found,
     )
 
@@ -125,12 +126,11 @@ def _of_objective(objective: Any) -> Fires:
         raise probes.Unjudged("needs objective, or backward with render, model and tokenizer")
     _, more = probes.gradient_effect.pulls(objective)
     if not bool(more.any()):
-        raise probes.Unjudged("the reference adds nothing to the gradient of the objective at zero advantages")
+        raise probes.Unjudged("the reference does not contribute to the objective's gradient at zero advantages")
     away = int((more * probes.loss_trials.torch_of(probes.gradient_effect.TOWARDS, None) < 0).sum())
     return fires(
         away > 2,
-        "The KL term of the objective leads away from the reference, for {away} of 4 tokens that it finds likelier or "
-        "less likely than the policy does.",
+        "The objective's KL term moves the policy away from the reference on {away} of 4 tokens.",
         away=away,
     )
 
@@ -142,11 +142,10 @@ def _of_anchor(loss: Any, model: Any, made: Any, responses: Any) -> Fires:
     lower = [1.0, -1.0, 1.0, -1.0]
     moved = probes.gradient_effect.moved_by_anchor(loss, model, made, responses, lower)
     if not any(moved):
-        raise probes.Unjudged("no forward without gradient acts on the gradient at zero advantages")
+        raise probes.Unjudged("no forward pass without gradient affects the gradient at zero advantages")
     away = sum(m * by > 0 for m, by in zip(moved, lower, strict=True))
     return fires(
         away > sum(m * by < 0 for m, by in zip(moved, lower, strict=True)),
-        "One step on the KL term alone leads away from the reference, for {away} of 4 tokens that it finds likelier or "
-        "less likely than the policy does.",
+        "A step on the KL term alone moves the policy away from the reference on {away} of 4 tokens.",
         away=away,
     )

@@ -3,6 +3,7 @@ from typing import Any
 
 from grpo_doctor import Fires, any_of, check, fires, probe, probes
 from grpo_doctor.series import Column, baseline, each, is_any, latest, row, where, words
+from grpo_doctor.wording import number
 
 
 @check(
@@ -10,7 +11,7 @@ from grpo_doctor.series import Column, baseline, each, is_any, latest, row, wher
     kind="risk",
     severity="warning",
     confidence="medium",
-    invalidates=("the KL penalty: it pulls towards a policy that the run did not start from",),
+    invalidates=("the KL penalty: it pulls towards a model that the run did not start from",),
 )
 def kl_reference_or_prompt_mismatch(
     kl: Column,
@@ -30,7 +31,7 @@ def kl_reference_or_prompt_mismatch(
     absurd: float = 10.0,
     into: float = 0.1,
 ) -> Fires:
-    """The KL is far from zero before anything was learnt, so policy and reference are not scored alike.
+    """The KL is far from 0 before any learning, so policy and reference are scored differently.
 
     ## What it sees
     The KL of the run's first row, if that is step 0 or 1: warning above 0.02 nats per token, error above 1.5; an info
@@ -81,7 +82,7 @@ def kl_reference_or_prompt_mismatch(
     learns = reward_gained & ~reward_fallen & (first <= far)
     return fires(
         away & ~excused & ~learns,
-        "The KL to the reference was {first:.3g} nats per token {where}.",
+        "The KL to the reference was {first:.3g} nats/token {where}.",
         hold=(1, 1),
         clear=1,
         info=away,
@@ -96,8 +97,8 @@ def kl_reference_or_prompt_mismatch(
 def _where(began: float, kl: float) -> str:
     if kl == kl:
         over = "over the first epoch" if began <= 1 else f"on the first row (step {began:.0f})"
-        return f"{over} and fell to {kl:.3g}: the run did not start from its reference"
-    return "on the first row: the run did not start from its reference"
+        return f"{over} and fell to {number(kl)}, so the run did not start from its reference"
+    return "on the first row, so the run did not start from its reference"
 
 
 @probe("KL006", severity="critical", explains=("KL002", "ENT006", "ENT011", "RAT007", "GEN004"))
@@ -135,28 +136,28 @@ def probe_reference(
         hidden = sum(_hidden(batch, n, prompt) for n, prompt in enumerate(own))
         return fires(
             True,
-            "{hidden} of {rows} prompts reach the loss whole, but its attention mask hides tokens of them that the "
-            "rollout attends to: padding is told by its id, and the prompt has that id too."
+            "In {hidden} of {rows} prompts, the loss masks tokens that the rollout attends to: padding is detected "
+            "by token id, and the prompt contains that id."
             if hidden == strange
-            else "{strange} of {rows} prompts reach the loss with other ids than the rollout samples from.",
+            else "{strange} of {rows} prompts reach the loss with different ids than in the rollout.",
             strange=strange,
             hidden=hidden,
             rows=len(own),
         )
     if logprobs is None or reference_logprobs is None:
-        raise probes.Unjudged("needs logprobs and reference_logprobs; the prompt ids are the same")
+        raise probes.Unjudged("needs logprobs and reference_logprobs; the prompt ids match")
     with probes.model_modes.without_dropout(model):
         policy = craft.response_logprobs(logprobs, batch, responses, own)
         try:
             reference = craft.response_logprobs(reference_logprobs, batch, responses, own)
         except probes.from_loss.OtherTokensError:
-            return fires(True, "The loss gives the reference other ids than the policy.")
+            return fires(True, "The loss passes different ids to the reference than to the policy.")
     import torch
 
     mismatch = craft.k3(torch.cat(policy), torch.cat(reference).to(policy[0]))
     return fires(
         not mismatch <= limit,
-        "Before any update the policy is {mismatch:.3g} nats a token away from the reference.",
+        "Before any update, the policy differs from the reference by {mismatch:.3g} nats/token.",
         mismatch=mismatch,
     )
 

@@ -6,7 +6,7 @@ _WARNING = "KL divergence is starting to become negative"
 
 @check("KL009", kind="defect", severity="warning", confidence="medium")
 def kl_warned_negative(events: Column) -> Fires:
-    """The trainer itself warns that its estimate of the KL is negative.
+    """The trainer warns that its KL estimate is negative.
 
     ## What it sees
     The log line "KL divergence is starting to become negative", which TRL's PPO prints where the KL to the reference,
@@ -30,8 +30,8 @@ def kl_warned_negative(events: Column) -> Fires:
     warned = seen(events, "log-warning", _WARNING)
     return fires(
         warned,
-        "The trainer warned {times:.0f} time(s) that its estimate of the KL is negative, which no KL is: what was "
-        "sampled is not what is scored.",
+        "The trainer warned of a negative KL estimate (rows with the warning: {times:.0f}). The true KL is never "
+        "negative, so the scored text is not the sampled text.",
         hold=(1, 1),
         times=total(warned),
     )
