@@ -7,7 +7,7 @@ PIP = $(BIN)/python -m pip install --quiet --quiet --no-compile --disable-pip-ve
 # Where it is set, no compiled module is ever kept, and every process would spend a quarter of a minute on torch and TRL.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test lint docs goldens goldens-diff corpus fuzz metamorphic licences audit sbom hashes lab seen test-old-trl test-hooks pages clean
+.PHONY: run test lint docs goldens goldens-diff corpus fuzz metamorphic licences audit sbom hashes lab seen test-old-trl test-hooks pages messages clean
 
 .venv/.train: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -109,6 +109,9 @@ docs: .venv/.train  ## the site, from docs/ and the code, with strict links, int
 
 pages: .venv/.installed  ## checks/README.md and checks/pages, from the docstrings
 	$(BIN)/python -m grpo_doctor.report.check_pages
+
+messages: .venv/.installed  ## docs/messages.md: every message of every check, with sample values
+	$(BIN)/python -m tests.messages
 
 clean:
 	rm -rf .venv .venv-old-trl .venv-hooks .venv-supply fuzz-failures runs logs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
