@@ -28,7 +28,7 @@ BANNED = {
     r"\b(?:told|tells?|telling|spoken|speaks?)\b": "shows, reports",
     r"\b(?:stands?|stood) (?:at|for|in|above|below|between|there)\b": "is",
     r"\blies? (?:at|in|above|below|beyond|between|within|outside|inside)\b": "is",
-    r"\bis no (?!longer|more\b|less\b)": "is not a",
+    r"(?<!there )\bis no (?!longer|more\b|less\b)": "is not a",
     r"\bno whole number\b": "is not divisible by",
     r"\bfor want of\b": "without",
     r"\bfrom (?:the )?[\w.,%]+(?: [\w.,%]+)? on(?=[,.;:)]|$| (?:it|that|an?|is|on)\b)": "starting at",
@@ -143,7 +143,7 @@ GENERATED = ("docs/messages.md", "docs/evidence/")
 
 def banned(text: str) -> list[str]:
     """The banned forms in a text, outside code, each with its surroundings and what to write."""
-    plain = re.sub(r"```.*?```|`[^`]*`|https?://\S+", " ", text, flags=re.DOTALL)
+    plain = re.sub(r"```.*?```|`[^`]*`|‹\w+›|https?://\S+", " ", text, flags=re.DOTALL)
     for words in ALLOWED:
         plain = plain.replace(words, " ")
     plain = " ".join(plain.split())

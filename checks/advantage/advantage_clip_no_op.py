@@ -11,18 +11,18 @@ def advantage_clip_no_op(
     """The advantage clip has no effect, because no group of this size reaches it.
 
     ## What it sees
-    A declared clip of the advantages at or above the largest value that a group of K can have: (K-1)/sqrt(K) with
-    one degree of freedom, sqrt(K-1) with none (the larger of the two where the run does not say).
+    A declared clip of the advantages at or above the largest value that a group of K can have: (K-1)/sqrt(K) with one
+    degree of freedom, sqrt(K-1) with none (the larger of the two if unknown).
 
     ## Why it matters
-    A setting that does nothing misleads: BoBaCai/grpo-dual lists a clip at 3 among its cures for K = 2, where no
-    advantage can be larger than 1. A clip at 3 first acts from K = 11 on.
+    A setting without effect is misleading: BoBaCai/grpo-dual lists a clip at 3 among its fixes for K = 2, where no
+    advantage can exceed 1. A clip at 3 has an effect only for K of 11 or more.
 
     ## Known false alarms
     Estimators that do not divide by the group's standard deviation: the bound does not hold for them.
 
     ## Remedy
-    Leave the clip out, or set it below the bound if outliers are to be cut: 2.0 for K = 8.
+    Remove the clip, or set it below the bound to cut outliers: 2.0 for K = 8.
 
     ## Sources
     Derived; BoBaCai/grpo-dual, options B and D.

@@ -26,19 +26,19 @@ def group_std_nan(
 
     ## What it sees
     A NaN or infinity recorded as the mean or standard deviation of the advantages, or a NaN among the rewards of a
-    group: critical at once. Groups of one with a deviation of one degree of freedom, without a NaN in the records:
-    warning, since TRL turns such NaN into 0 silently.
+    group, is critical at once. Groups of one response whose standard deviation uses one degree of freedom are a
+    warning without a recorded NaN, because TRL silently replaces such NaN with 0.
 
     ## Why it matters
     The standard deviation of one value with one degree of freedom is 0 / 0. So is the z-score of equal rewards
-    without an epsilon. One NaN advantage makes the loss, the gradient and after the update all weights NaN.
+    without an epsilon. A single NaN advantage makes the loss and the gradient NaN, and after the update all weights.
 
     ## Known false alarms
-    A log that prints NaN for a step without any group, such as a skipped one.
+    Logs that print NaN for a step without groups, such as a skipped step.
 
     ## Remedy
-    K of at least 2, an epsilon in the division, A = 0 where max minus min of the rewards is below 1e-8, and no NaN
-    from the reward function.
+    Use K of at least 2, add an epsilon to the divisor, and set A = 0 where max minus min of the rewards is below
+    1e-8. Never return NaN from the reward function.
 
     ## Sources
     TRL `nanstd`; volcengine/verl#1197, #2505.
@@ -71,10 +71,10 @@ def probe_nan(advantages: Any, settings: Any = None) -> Fires | None:
     """## What this certifies, and what it does not
     The probe gives groups of ties, of nearly equal rewards (1e-9 apart) and, where `settings["group_size"]` is 1 or
     unknown, of one to the trainer's own function, and a batch in which one group holds a NaN reward. Every advantage
-    must be finite; groups of one where the size is unknown are an info, for torch's own deviation is NaN there. A NaN
-    reward that spreads over its own group or over others is an info: a reward function that returns NaN once would then
-    end the run. Refusing with a ValueError or an assertion is right as well. It does not certify what the trainer does
-    with a reward function that fails (REW004).
+    must be finite; groups of one response are an info where the size is unknown, because torch's standard deviation
+    is NaN there. A NaN reward that spreads to its own group or to others is an info: a reward function that returns
+    NaN once would end the run. Rejecting the input with a ValueError or an assertion is also correct. The probe does
+    not certify what the trainer does with a failing reward function (REW004).
     """
     import torch
 

@@ -18,15 +18,15 @@ def variance_lost_at_a_plateau(
     """Most groups lost their reward variance during the run, and the reward has plateaued.
 
     ## What it sees
-    The share of zero-variance groups (all rewards equal), mean of 10 rows, above 70 % where it began below 50 %, in a
-    run whose reward has gained and then settled. **info**; **warning** above 85 % where neither the success rate nor
-    the reward components that are not named after form are near their top.
+    The share of zero-variance groups (all rewards equal), mean of 10 rows, above 70 % where it started below 50 %, in
+    a run whose reward has gained and then settled. **info**; **warning** above 85 % where neither the success rate
+    nor the reward components that are not named after form are near their top.
 
     ## Thresholds
     - `rows`: rows over which the share is averaged.
-    - `once`: share of zero-variance groups, 0 to 1, below which the run began.
+    - `once`: share of zero-variance groups, 0 to 1, below which the run started.
     - `most`: share of zero-variance groups, 0 to 1, for an info.
-    - `nearly_all`: share of zero-variance groups, 0 to 1, for a warning: one group in seven still teaches.
+    - `nearly_all`: share of zero-variance groups, 0 to 1, for a warning: one group in seven still has signal.
 
     ## Why it matters
     A zero-variance group has advantage 0. The rollouts cost the same and only the remaining groups train, so the batch

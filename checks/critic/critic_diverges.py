@@ -26,21 +26,21 @@ def critic_diverges(
     where the value loss is also twice its lowest. Or the value loss is ten times that of the first rows: a **warning**.
 
     ## Thresholds
-    - `fitted`: explained variance, at most 1, from which the critic had learnt something.
+    - `fitted`: explained variance, at most 1, above which the critic had learned.
     - `times`: factor on the first value loss.
     - `with_loss`: factor on the lowest value loss.
 
     ## Why it matters
-    The advantage is the return less what the critic expects. A critic that explains less than nothing adds noise to
+    The advantage is the return minus the critic's prediction. A critic with negative explained variance adds noise to
     every advantage, and the policy follows the noise.
 
     ## Known false alarms
-    A reward that pays for the first time: returns then have a variance that they did not have. An explained variance
-    that is negative from the start has not fallen; a critic needs some tens of updates.
+    The first nonzero rewards of a run, which give the returns a new variance. An explained variance that is negative
+    from the start has not fallen: a critic needs tens of updates.
 
     ## Remedy
-    Divide the critic's learning rate by ten and normalise the returns. Refit the critic alone for 20 steps before the
-    policy trains on.
+    Divide the critic's learning rate by ten and normalise the returns. Refit the critic alone for 20 steps before
+    policy training continues.
 
     ## Sources
     arXiv 1506.02438 (the baseline and the variance of the advantage). rlprobe 0.1, pathology `value_divergence`.
@@ -64,4 +64,4 @@ def _what(lost: bool, top: float, explained: float, first: float, loss: float) -
     if not lost:
         return f"The critic diverges: {grown}"
     also = f", and {grown}" if loss > first else ""
-    return f"The critic's explained variance fell from {top:.2g} to {explained:.2g}{also}"
+    return f"The critic's explained variance fell from {number(top, 2)} to {number(explained, 2)}{also}"

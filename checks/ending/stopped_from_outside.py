@@ -11,8 +11,8 @@ def stopped_from_outside(step: Column, events: Column) -> Fires:
     The last lines of the log, after the last row of metrics: an interrupt, a time limit or a kill signal.
 
     ## Why it matters
-    The run is incomplete: its last rows are not the end of its schedule, and learning rate or curriculum may not have
-    reached theirs.
+    The run is incomplete: its last rows are not the end of its schedule, and the learning-rate schedule or curriculum
+    may not be finished.
 
     ## Known false alarms
     Signals that a launcher sends when everything has finished.

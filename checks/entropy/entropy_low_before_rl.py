@@ -1,5 +1,6 @@
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, is_any, recent_mean, total, words
+from grpo_doctor.wording import number
 
 
 @check(
@@ -78,7 +79,7 @@ def entropy_low_before_rl(
         "training stage or the sampler, not the entropy coefficient or the group size.",
         warning=given & ~better & ~reward_solved & ~alive,
         onset=began,
-        sampled=words(lambda t: f" (sampled at temperature {t:.3g})" if t == t else "", temperature),
+        sampled=words(lambda t: f" (sampled at temperature {number(t)})" if t == t else "", temperature),
         first=first,
         entropy=entropy_mean,
     )

@@ -83,8 +83,8 @@ def gradient_accumulation_overwrites(
     cosine, ratio = _split(backward, model, *_made(render, tokenizer, model, prompts, [2, 7, 3, 6]))
     return fires(
         not (cosine >= limit and abs(ratio - 1) <= slack),
-        "With responses of unequal length, the micro-batch gradient has a cosine of {cosine:.3f} with the "
-        "full-batch gradient and {ratio:.2f} times its norm: every micro-batch is divided by its own token count.",
+        "With responses of unequal length, micro-batches and the full batch give different gradients (cosine "
+        "{cosine:.3f}, {ratio:.2f} times the norm): every micro-batch is divided by its own token count.",
         warning=True,
         cosine=cosine,
         ratio=ratio,

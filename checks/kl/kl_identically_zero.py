@@ -2,6 +2,7 @@ from typing import Any
 
 from grpo_doctor import Fires, check, fires, probe, probes
 from grpo_doctor.series import Column, best, each, isnan, lowest, row, total, where, words
+from grpo_doctor.wording import number
 
 
 @check("KL003", kind="defect", severity="warning", vital=True)
@@ -71,7 +72,7 @@ def _rounded(kl: float) -> float:
 
 
 def _value(kl: float) -> str:
-    return f"exactly {kl:.6g}" if kl else "0"
+    return f"exactly {number(kl, 6)}" if kl else "0"
 
 
 @probe("KL003", severity="error")
