@@ -19,9 +19,9 @@ def entropy_covariance_pressure(
 
     ## What it sees
     The covariance of token log-probability and advantage is positive on 8 of the last 10 rows and rises over the last
-    20 (Kendall's tau above 0.4), while entropy is still above half of its first value. Entropy 50 rows ahead is
-    forecast along its present slope; a forecast below a tenth of the first entropy is a warning, unless the reward
-    gains. Held on 3 of 5 rows.
+    20 (Kendall's tau above 0.4), while entropy is still above half of its first value. Entropy in 50 rows is forecast
+    from its current slope. A forecast below a tenth of the first entropy is a warning, unless the reward gains. Held
+    on 3 of 5 rows.
 
     ## Thresholds
     - `rows`: rows over which trend and slope are judged.
@@ -32,10 +32,10 @@ def entropy_covariance_pressure(
     there is still time to act.
 
     ## Known false alarms
-    Every run that learns has a positive covariance for a while; hence info. The forecast is a straight line.
+    Every run that learns has a positive covariance for a while, so this is an info. The forecast is linear.
 
     ## Remedy
-    Nothing yet, if the reward gains. Otherwise raise the upper clip bound or hold entropy at a target.
+    If the reward gains, do nothing yet. Otherwise raise the upper clip bound or use an entropy target.
 
     ## Sources
     arXiv 2505.22617 (entropy change and covariance). The lead time is a heuristic.

@@ -24,24 +24,24 @@ def entropy_dose_response_inverted(entropy_mean: Column, entropy_coef: Column, *
     """The entropy coefficient was raised repeatedly, but entropy did not increase.
 
     ## What it sees
-    A raise is a coefficient at least 1.5 times that of the last raise (or of the first row). A raise is unanswered
-    when entropy on none of the next 20 rows is 5 % above its value at the raise. Two unanswered raises are a warning;
-    one answered raise starts the count anew. Runs that differ in the coefficient alone are held against each
-    other by `grpo-doctor compare`.
+    A raise is a coefficient at least 1.5 times that of the last raise (or of the first row). A raise has no effect
+    when entropy on none of the next 20 rows is 5 % above its value at the raise. Two raises without effect are a
+    warning; one with an effect resets the count. `grpo-doctor compare` compares runs that differ in the coefficient
+    alone.
 
     ## Thresholds
-    - `raises`: raises of the coefficient in a row that entropy did not answer.
+    - `raises`: consecutive raises of the coefficient without an increase of entropy.
 
     ## Why it matters
-    Dose and response are the cheapest experiment on a sign: with a right sign and a growing dose entropy must rise in
-    the end. Escalation without an answer is the history of BoBaCai/grpo-dual.
+    Raising the coefficient is the cheapest test of its sign: with the right sign, entropy must eventually rise. In
+    BoBaCai/grpo-dual, repeated raises without effect came from a flipped sign.
 
     ## Known false alarms
     An adaptive coefficient that rises in small steps counts once per factor 1.5. Other settings that change with the
-    coefficient (temperature, clip bounds) may hide an answer.
+    coefficient (temperature, clip bounds) may hide an effect.
 
     ## Remedy
-    Prove the sign of the term before the next raise; meanwhile take the bonus out.
+    Verify the sign of the term before the next raise. Until then, remove the bonus.
 
     ## Sources
     BoBaCai/grpo-dual: coefficient 0.2 → 0.5 → 2.5 → 6.0 with entropy 0.21-0.47, sign flipped throughout.
@@ -59,7 +59,7 @@ def entropy_dose_response_inverted(entropy_mean: Column, entropy_coef: Column, *
 
 
 def _watch(state: list[Any], entropy: float, coef: float) -> tuple[list[Any], float]:
-    """State: coefficient of the last raise, entropy at it, rows since (0: none is watched), unanswered raises."""
+    """State: coefficient of the last raise, entropy at it, rows since (0: none pending), raises without effect."""
     dose, at, since, unanswered = state
     if dose is None or dose == 0:
         return [coef, at, since, unanswered], unanswered
@@ -79,8 +79,8 @@ def _watch(state: list[Any], entropy: float, coef: float) -> tuple[list[Any], fl
 @across("ENT005")
 def dose_and_response(found: Comparison, *, factor: float = 1.5) -> Fires | None:
     """## Across runs
-    Two sides that differ in the entropy coefficient alone, by a factor of 1.5 or more, and the larger coefficient goes
-    with the lower entropy, beyond noise: an error. A bonus that works keeps entropy up.
+    The two sides differ in the entropy coefficient alone, by a factor of 1.5 or more, and the larger coefficient has
+    lower entropy, beyond noise: an error. A working bonus raises entropy.
 
     ## Thresholds across runs
     - `factor`: of the two coefficients.

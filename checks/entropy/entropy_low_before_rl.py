@@ -35,32 +35,32 @@ def entropy_low_before_rl(
     """Entropy was already low before the first update, so RL did not cause it.
 
     ## What it sees
-    A log that begins at step 0 or 1 with an entropy below 0.15 nats and has stayed below 0.1 on 3 of 5 rows. An info; a
-    warning while the reward has not gained and is not near its top, unless, from ten rewards on, more than half of the
-    groups are known to be live: then responses do differ. Rows that are means over an epoch are not judged: they hold
-    updates.
+    A log that starts at step 0 or 1 with an entropy below 0.15 nats and has stayed below 0.1 on 3 of 5 rows. It is an
+    info, and a warning while the reward has not gained and is not near its maximum. It stays an info where, after ten
+    rewards, more than half of the groups are known to have differing rewards. Rows that are means over an epoch are
+    not judged, because they include updates.
 
     ## Thresholds
-    - `low_start_nats`: entropy of the first row, nats per token, below which the run began low.
+    - `low_start_nats`: entropy of the first row, nats per token, below which the run started low.
     - `stayed_low_nats`: entropy, nats per token, below which it has stayed low.
     - `rows`: recorded rewards from which the lack of a gain counts.
-    - `live_below_share`: share of groups with equal rewards, 0 to 1, below which responses do differ.
+    - `live_below_share`: share of groups with equal rewards, 0 to 1, below which responses are known to differ.
 
     ## Why it matters
-    The first rollout is the policy as RL was given it. Whatever is wrong with it is the doing of the supervised stage,
-    the template or the sampling; the entropy coefficient, K, the learning rate and the clip bounds have not acted yet,
-    and turning them treats the wrong patient.
+    The first rollout shows the policy before RL. Its problems come from the supervised stage, the template or the
+    sampling. The entropy coefficient, K, the learning rate and the clip bounds have had no effect yet, so changing
+    them does not help.
 
     ## Known false alarms
-    Distilled models and formal tasks begin low and learn well: a TRL run begins at 0.05 nats and solves its task, which
-    is why a gain in reward leaves only an info. An entropy of exactly 0 on the first row was not measured.
+    Distilled models and formal tasks start low and learn well. A TRL run starts at 0.05 nats and solves its task, so
+    with a gain in reward this is only an info. An entropy of exactly 0 on the first row was not measured.
 
     ## Remedy
-    Measure entropy of the base model and of the supervised checkpoint on the RL prompts, with both templates, at
-    temperature 1: the first of these that is low names the stage to mend.
+    Measure the entropy of the base model and of the supervised checkpoint on the RL prompts, with both templates, at
+    temperature 1. The first low value shows which stage to fix.
 
     ## Sources
-    The logs of BoBaCai/grpo-dual (three of three begin at 0.03 nats); BoBaCai/grpo-dual; public runs of
+    The logs of BoBaCai/grpo-dual (three of three start at 0.03 nats); BoBaCai/grpo-dual; public runs of
     kartikmunjal/rlhf-and-reward-modelling-alt.
     """
     first, began = baseline(entropy_mean, 1), baseline(step, 1)

@@ -29,31 +29,30 @@ def entropy_sign_flip_records(
 
     ## What it sees
     All of: a coefficient above 0 on at least 8 rows; entropy falls over the last 12 rows (Kendall's tau below -0.6);
-    the logit gap or the top-1 probability rises there (tau above 0.4); and the coefficient is at least 0.05 (the value
-    of the policy loss is no yardstick: on-policy it is about 0). That is a warning; an error when entropy has also
-    fallen below 30 % of its first value, or when the logged entropy term equals +coef x H within 5 %: a term that is
-    added to the loss must be -coef x H. Held on 3 of 5 rows.
+    the logit gap or the top-1 probability rises there (tau above 0.4); and the coefficient is at least 0.05 (the
+    policy loss is not a reference: on-policy it is about 0). That is a warning; an error when entropy has also fallen
+    below 30 % of its first value, or when the logged entropy term equals +coef x H within 5 %: a term that is added
+    to the loss must be -coef x H. Held on 3 of 5 rows.
 
     ## Thresholds
     - `rows`: rows over which the trends are judged.
     - `tau`: Kendall's tau of entropy below which it falls.
     - `rises`: Kendall's tau of sharpness above which it rises.
-    - `strong`: entropy coefficient from which a bonus should act.
+    - `strong`: entropy coefficient above which a bonus should have an effect.
     - `error_below_share`: share of the first entropy below which it is an error.
 
     ## Why it matters
-    With the sign flipped every step spends entropy on purpose, and the usual remedy, a larger coefficient, makes it
-    worse: grpo-dual went from 0.2 to 6.0 that way.
+    With a flipped sign, every step reduces entropy, and the usual remedy, a larger coefficient, makes it worse.
+    grpo-dual went from 0.2 to 6.0 in this way.
 
     ## Known false alarms
-    No record proves a sign. With a small coefficient one run's records cannot tell a flipped sign from a healthy
-    fall: silence here is no proof. TRL,
-    verl and OpenRLHF subtract coef x H and log `entropy_loss` = +H; a logged term is read as a loss term only where it
-    matches coef x H and the coefficient is not 1. A minus in the source proves nothing: -H.mean() is right when it is
-    added.
+    Records cannot prove a sign. With a small coefficient, one run's records cannot distinguish a flipped sign from a
+    healthy fall, so silence proves nothing. TRL, verl and OpenRLHF subtract coef x H and log `entropy_loss` = +H. A
+    logged term counts as a loss term only where it matches coef x H and the coefficient is not 1. A minus in the
+    source proves nothing either: -H.mean() is correct when it is added.
 
     ## Remedy
-    Run the probe ENT006 on the gradient that is really applied. Do not raise the coefficient before.
+    Run probe ENT006 on the applied gradient. Do not raise the coefficient before that.
 
     ## Sources
     BoBaCai/grpo-dual (printed loss right, applied gradient wrong); trl#5584; fault `flipped-entropy` of the engine.

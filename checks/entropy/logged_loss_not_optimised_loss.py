@@ -21,28 +21,28 @@ def logged_loss_not_optimised_loss(
 
     ## What it sees
     The trainer's `loss` is differentiated by autograd and compared with what its own `backward` leaves in the
-    parameters, for advantages of both signs and for zero ones: a cosine below 0.99 is the illness. It is also
-    compared with what the trainer's own `step` gives its optimizer, in one step or several: there mini-batches may
-    weigh samples differently, and a cosine below 0.5 is the illness.
+    parameters, for advantages of both signs and for zero ones: it fires at a cosine below 0.99. It is also compared
+    with the gradient that the trainer's own `step` passes to its optimizer, in one step or several. There
+    mini-batches may weight samples differently, so it fires at a cosine below 0.5.
 
     ## Thresholds
     - `limit`: cosine of both gradients below which another loss is optimised.
     - `of_step`: the same for the gradients that a `step` gives its optimizer.
 
     ## Why it matters
-    Curves of the loss and of its terms are then about another optimisation: a flipped sign, a detached KL term or a
-    lost micro-batch cannot be seen in any of them.
+    The logged loss and its terms then describe a different optimisation and do not show a flipped sign, a detached KL
+    term or a lost micro-batch.
 
     ## What this certifies, and what it does not
-    It certifies the direction of the whole gradient before clipping, not its length, and not what the optimizer makes
-    of it. Which term is at fault is for ENT006 and GRD006 to say.
+    It certifies the direction of the whole gradient before clipping, but not its length, and not what the optimizer
+    does with it. ENT006 and GRD006 identify the term at fault.
 
     ## Known false alarms
-    Gradient surgery (PCGrad, CAGrad) parts from the logged sum on purpose where gradients conflict: ignore ENT007 then,
-    and mind ENT006. An adapter without a `backward` or `step` of its own is not judged.
+    Gradient surgery (PCGrad, CAGrad) deviates from the logged sum on purpose where gradients conflict. In that case
+    ignore ENT007 and check ENT006. An adapter without a `backward` or `step` of its own is not judged.
 
     ## Remedy
-    One scalar, one backward.
+    Compute one scalar loss and call backward on it once.
 
     ## Sources
     BoBaCai/grpo-dual: printed and rebuilt loss right, applied gradient wrong (grpo-dual).

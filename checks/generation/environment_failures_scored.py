@@ -24,18 +24,19 @@ def environment_failures_scored(
     **warning**. Above 50 % it is an **error**, and an outcome.
 
     ## Thresholds
-    - `some`: share of failed rollouts, 0 to 1: with eight responses per prompt, more than half of the groups hold one.
-    - `most`: share of failed rollouts, 0 to 1, from which the reward measures the sandbox.
+    - `some`: share of failed rollouts, 0 to 1: with eight responses per prompt, more than half of the groups contain
+      one.
+    - `most`: share of failed rollouts, 0 to 1, above which the reward measures the sandbox.
 
     ## Why it matters
-    A sandbox that times out gives a reward of 0 to a response that may have been right. The reward then falls with the
-    load on the sandbox and not with the policy.
+    A sandbox that times out gives a reward of 0 to a response that may have been right. The reward then depends on
+    the load of the sandbox instead of the policy.
 
     ## Known false alarms
     Trainers that mask or replace failed rollouts, and log the share all the same.
 
     ## Remedy
-    Count the failures by their message and repair the commonest. Mask failed rollouts; do not score them 0.
+    Count the failures by message and fix the most frequent one. Mask failed rollouts; do not score them 0.
 
     ## Sources
     rllm-org/rllm#710 (76 of 178 episodes ended at a time-out and were scored 0); radixark/miles#2802; prime-rl

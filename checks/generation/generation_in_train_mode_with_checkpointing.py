@@ -55,30 +55,30 @@ def generation_in_train_mode_with_checkpointing(
     """Responses are generated in train mode with gradient checkpointing on, which drops the KV cache.
 
     ## What it sees
-    Any of two proofs. (1) The log holds the warning of transformers that caching is incompatible with gradient
+    Either of two proofs. (1) The log contains the transformers warning that caching is incompatible with gradient
     checkpointing and `past_key_values` was dropped, and the rollout of that step or of the two after it is collapsed
-    (at least 90 % invalid). (2) The records say that the model was in train mode with checkpointing on while it
-    generated, and the generator's raw log-probabilities disagree with the trainer's (or were not recorded). Without
-    either it is concluded, with medium confidence, from UPD001 (collapse follows updates), UPD003 (and heals without
-    one) and UPD007 (also after an update that moved no weight).
+    (at least 90 % invalid). (2) The records show that the model was in train mode with checkpointing on during
+    generation, and the rollout engine's raw log-probabilities disagree with the trainer's (or were not recorded).
+    Without either, it is concluded with medium confidence from UPD001 (collapse follows updates), UPD003 (recovery
+    without one) and UPD007 (collapse even after an update that changed no weight).
 
     ## Thresholds
-    - `agrees`: k3 of raw log-probabilities, nats per token, up to which generator and trainer agree.
+    - `agrees`: k3 of raw log-probabilities, nats per token, up to which rollout engine and trainer agree.
     - `within`: rows after the log's warning in which a collapsed rollout proves it.
 
     ## Why it matters
     With `self.training and gradient_checkpointing` transformers drops the cache inside every layer, but `generate`
     still feeds only the newest token: the first token is right and every later one is predicted from one token. A
     trainer that calls `model.train()` for the update and does not call `eval()` before the next rollout alternates
-    between garbage and health; where nothing ever heals it, the policy adapts to the broken generator.
+    between garbage and valid output. If generation never recovers, the policy adapts to the broken generation.
 
     ## Known false alarms
     The warning alone is harmless: newer transformers print it in the training forward too, so the check waits for a
-    collapsed rollout. vLLM and SGLang rollouts are immune. `generate(use_cache=False)` is slow but right.
+    collapsed rollout. vLLM and SGLang rollouts are immune. `generate(use_cache=False)` is slow but correct.
 
     ## Remedy
     Call `eval()` and switch checkpointing off around generation, and restore both afterwards; or pass
-    `use_cache=False`. Raising K, lowering the learning rate or changing the advantages does nothing here.
+    `use_cache=False`. Raising K, lowering the learning rate or changing the advantages has no effect here.
 
     ## Sources
     huggingface/transformers#36051 and #21737, huggingface/trl#3683; beita6969/colab-grpo's log, lines 1840 and 1877 of
@@ -138,12 +138,12 @@ def probe_mode(
     The probe samples from one random state twice: in the mode in which an update leaves the model (the trainer's own
     `step` if the adapter has one, else `model.train()`; gradient checkpointing as the model has it), and held in eval
     mode without checkpointing. Where neither a `step` nor the `loss` shows that the trainer ever calls `train()`, nor
-    the model came in that mode, the finding is a warning: a trainer that never leaves eval mode samples rightly.
-    Fewer than 90 % equal tokens is the illness. It certifies that generation does not
-    depend on the mode for prompts and lengths like the probe's; it cannot see a mode that another part of the trainer
-    sets between `step` and `sample`, so `sample` must contain everything that the trainer does around generate. An
-    active dropout fires it too, rightly: the text is then not the policy's. A sampler that a random seed does not
-    make reproducible is not judged.
+    the model was passed in that mode, the finding is a warning: a trainer that never leaves eval mode samples
+    correctly. It fires at fewer than 90 % equal tokens. It certifies that generation does not depend on the mode for
+    prompts and lengths like the probe's; it cannot detect a mode that another part of the trainer sets between `step`
+    and `sample`, so `sample` must contain everything that the trainer does around generate. Active dropout triggers
+    it too, correctly: the text is then not the policy's. A sampler that is not reproducible with a fixed random seed
+    is not judged.
 
     ## Thresholds of the probe
     - `limit`: share of equal tokens, 0 to 1, below which generation depends on the mode.

@@ -24,18 +24,19 @@ def rollouts_aborted(
     an outcome.
 
     ## Thresholds
-    - `lost`: share of aborted rollouts, 0 to 1: with eight responses per prompt, 5 % spoil every third group.
-    - `mostly`: share of aborted rollouts, 0 to 1, from which the batch is mostly empty.
+    - `lost`: share of aborted rollouts, 0 to 1: with eight responses per prompt, 5 % affect every third group.
+    - `mostly`: share of aborted rollouts, 0 to 1, above which the batch is mostly empty.
 
     ## Why it matters
-    An aborted rollout has no token to train on, and its reward of 0 lowers the mean of its group: the others get a
-    positive advantage for nothing.
+    An aborted rollout has no token to train on, and its reward of 0 lowers the mean of its group, so the others get
+    an undeserved positive advantage.
 
     ## Known false alarms
     Trainers that over-sample on purpose and cancel the slowest rollouts before they form the batch.
 
     ## Remedy
-    Leave aborted rollouts out before rewards and advantages. Find what aborts them in the log of the rollout engine.
+    Drop aborted rollouts before computing rewards and advantages. Find what aborts them in the log of the rollout
+    engine.
 
     ## Sources
     verl 0.9.1 (`response/aborted_ratio`: the share of samples with a response of length 0); prime-rl

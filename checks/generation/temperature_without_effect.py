@@ -10,25 +10,25 @@ def temperature_without_effect(
     """The declared temperature does not reach the sampler.
 
     ## What it sees
-    The effective temperature, measured on a scripted model as for GEN006. The illness is a sampler that is greedy, or
-    that draws at temperature 1 although another is declared.
+    The effective temperature, measured on a scripted model as for GEN006. It fires if the sampler is greedy, or uses
+    temperature 1 although another is declared.
 
     ## Thresholds
-    - `slack`: relative error of the measured temperature that is let pass.
+    - `slack`: tolerated relative error of the measured temperature.
 
     ## Why it matters
-    A group of greedy samples holds one answer K times: no reward differs, nothing is learnt. And whoever turns a knob
-    that is not wired draws conclusions from noise.
+    A group of greedy samples contains one answer K times: rewards do not differ, and nothing is learned. Experiments
+    with a setting that has no effect only measure noise.
 
     ## What this certifies, and what it does not
-    It certifies that the temperature acts, within 12 %. Other settings of the sampler (top-p, penalties) are judged
-    together by GEN004.
+    It certifies the effect of the temperature within 12 %. GEN004 judges the other sampler settings (top-p,
+    penalties) together.
 
     ## Known false alarms
-    A schedule that is at temperature 1 just now while `settings` declare its end.
+    A schedule that is currently at temperature 1 while `settings` declare its final value.
 
     ## Remedy
-    Pass it where sampling happens, and pass `do_sample=True`.
+    Pass the temperature to the sampling call, together with `do_sample=True`.
 
     ## Sources
     BoBaCai/grpo-dual: item 6 of its deep diagnosis compares the largest probability with and without temperature.

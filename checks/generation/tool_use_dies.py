@@ -28,7 +28,8 @@ def tool_use_dies(
 
     ## Thresholds
     - `rows`: rows of the median: evaluations, on which calls are often counted, are few.
-    - `used`: calls per response from which the policy used the tool: below it, small batches hold no call by chance.
+    - `used`: calls per response above which the policy used the tool: below it, small batches may contain no call by
+      chance.
     - `left`: share of the highest median, 0 to 1, that is left.
 
     ## Why it matters
@@ -39,8 +40,8 @@ def tool_use_dies(
     Prompts that turn easier during a curriculum. Training with an explicit cost per call.
 
     ## Remedy
-    Go back to the checkpoint before the calls fell. Read what replaced them; check the failure rate of the calls and
-    whether the tool's output is masked out of the loss.
+    Roll back to the checkpoint before the calls fell. Read the responses that replaced them. Check the failure rate
+    of the calls and whether the tool's output is masked out of the loss.
 
     ## Sources
     TiandaSun/KG_GRPO, results/task11_goodhart_data.json: 5 calls per response up to step 800, 0.07 at step 1000.
