@@ -155,7 +155,7 @@ def probe_seams(
 
 
 def _of_loop(sample: Any, logprobs: Any, model: Any, tokenizer: Any, rows: Any, shut: float) -> Fires:
-    """For a sampling loop without log-probabilities: the tokens that it never draws, and its temperature and that of the loss."""
+    """For a sampling loop without log-probabilities: tokens that it never draws, its temperature, and the loss's."""
     drawn = probes.sampling_filters.measured_temperature(sample, model, tokenizer, rows, 1.0)
     if not 0.05 < drawn < 20:
         raise probes.Unjudged("the sampler does not sample from its logits; see GEN007")

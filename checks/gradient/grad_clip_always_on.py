@@ -21,14 +21,14 @@ def grad_clip_always_on(
 
     ## Why it matters
     Every update then has the same gradient norm; differences between hard and easy batches are lost. With Adam the
-    scale cancels anyway, so this explains why a change of the loss's scale changed nothing. It is no defect as such.
+    scale cancels anyway, so this explains why a different loss scale had no effect. It is not a defect in itself.
 
     ## Known false alarms
-    Logs that print the norm after clipping never exceed the limit, and are never named here.
+    Logs that print the norm after clipping never exceed the limit, so they are never reported.
 
     ## Remedy
-    Nothing, or a higher limit: TRL `max_grad_norm=1.0`, verl `actor.grad_clip=1.0`. Do not tune the learning rate
-    by the gradient norm meanwhile.
+    Do nothing, or raise the limit: TRL `max_grad_norm=1.0`, verl `actor.grad_clip=1.0`. Do not tune the learning rate
+    by the gradient norm.
 
     ## Sources
     Derived; TRL and verl log the norm before clipping.

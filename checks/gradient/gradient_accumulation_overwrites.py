@@ -23,32 +23,31 @@ def gradient_accumulation_overwrites(
 
     ## What it sees
     Four samples of equal length go through the trainer's `backward` once as one batch and once as 2 and as 4
-    micro-batches. Direction (cosine at least 0.999) and length (within 2 %) must be the same; a wrong length alone is a
-    warning, for Adam takes it out. So must they for four samples of unequal length; else a warning.
-    And the gradient that the optimizer gets in the trainer's own `step` must
-    not hold that of the step before: what came to it must not point where that one does. A gradient that changes
-    otherwise, because a critic or a running statistic has learnt between the steps, is let pass. A loss that splits its
-    batch by itself (packs up to a number of tokens, or parts of a fixed size) must give a response the same weight
-    whichever samples share its part; else a warning.
+    micro-batches. Direction (cosine at least 0.999) and norm (within 2 %) must match; a wrong norm alone is a
+    warning, because Adam cancels it. The same holds for four samples of unequal length, as a warning. The gradient
+    that the optimizer gets in the trainer's own `step` must not contain the previous step's gradient: the added part
+    must not point in that direction. Other changes, such as a critic or running statistic that has learned between
+    the steps, are accepted. A loss that splits its batch itself (into packs of tokens or parts of a fixed size) must
+    give a response the same weight, whichever samples share its part; otherwise it is a warning.
 
     ## Thresholds
     - `limit`: cosine of the gradients of one and of several micro-batches.
-    - `slack`: relative difference of their lengths that is let pass.
+    - `slack`: tolerated relative difference of their norms.
 
     ## Why it matters
-    `p.grad.copy_(g)` keeps only the last micro-batch: most of every batch is thrown away and nothing says so. A wrong
-    divisor changes the balance with clipping and weight decay. Where every micro-batch is divided by its own tokens,
-    a token of a micro-batch of short responses weighs more, and the result depends on how much memory there is.
+    `p.grad.copy_(g)` keeps only the last micro-batch: most of every batch is silently discarded. A wrong divisor
+    changes the balance with clipping and weight decay. Where every micro-batch is divided by its own token count,
+    tokens in micro-batches of short responses have more weight, and the result depends on the available memory.
 
     ## What this certifies, and what it does not
-    It certifies accumulation for samples of equal and of unequal length, in as many micro-batches as were tried.
+    It certifies accumulation for samples of equal and of unequal length, in the tested numbers of micro-batches.
 
     ## Known false alarms
-    Advantages that the trainer normalises anew per micro-batch: normalise before splitting. A token mean over each
-    micro-batch that is meant (TRL's `loss_type="bnpo"`): `settings["loss_type"] = "bnpo"` says so.
+    Advantages that the trainer normalises per micro-batch: normalise before splitting. An intended token mean over
+    each micro-batch (TRL's `loss_type="bnpo"`): declare `settings["loss_type"] = "bnpo"`.
 
     ## Remedy
-    Divide by the number of micro-batches, and add; a mean over tokens by the tokens of the whole batch.
+    Divide by the number of micro-batches and add up. Divide token means by the token count of the whole batch.
 
     ## Sources
     grpo-dual 2baccd3 (KL 0.000, one-token answers); fault `overwritten-accumulation` of the engine;
@@ -101,7 +100,7 @@ def _made(render: Any, tokenizer: Any, model: Any, prompts: Any, lengths: list[i
 
 
 def _of_own_parts(loss: Any, model: Any, made: Any, responses: Any) -> Fires:
-    """Fires where a loss that splits its batch by itself weighs a response by those that share its part."""
+    """Fires where a loss that splits its batch itself weights a response by the samples that share its part."""
     push = probes.gradient_effect
 
     def weight(batch: Any, said: Any) -> float:

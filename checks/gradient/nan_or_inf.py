@@ -33,31 +33,32 @@ def nan_or_inf(
 
     ## What it sees
     Recorded NaN or infinities in the core series only: loss, also of the critic, gradient norm, KL, entropy, reward,
-    ratios, advantages, the margin of pairs. A NaN is critical at once. Infinite gradients are a warning while they are
-    isolated and an error from the third on.
+    ratios, advantages, the margin of pairs. A NaN is critical at once. Infinite gradients are a warning while they
+    are isolated and an error starting at the third.
 
-    A KL, an entropy or a margin that is NaN while the gradient norm of the same row (without one, the loss) is a number
-    other than 0 has no part in the loss: **info**. So it is where the coefficient of the KL is 0, and where responses
-    still earn different rewards after a row of NaN: weights that are NaN sample nothing but garbage.
+    A KL, an entropy or a margin that is NaN while the gradient norm of the same row (without one, the loss) is finite
+    and not 0 does not enter the loss: **info**. The same applies where the KL coefficient is 0, and where responses
+    still get different rewards after a NaN row, because NaN weights only generate garbage.
 
-    A gradient norm that was NaN on its own becomes a **warning** once it is a number above 0 again: weights that are
-    NaN give no such gradient, so that update was refused. So it is where it is NaN again on no more rows than it came
-    back from before. Not where it was NaN on more than half of the rows, for then most of the training was refused.
+    If only the gradient norm was NaN, it becomes a **warning** once the norm is finite and above 0 again: NaN weights
+    give no such gradient, so the trainer skipped that update. A later NaN stays a warning for no more rows than the
+    run recovered from before. It stays critical if the norm was NaN on more than half of the rows, because most
+    updates were then skipped.
 
     ## Thresholds
     - `isolated`: infinite gradients up to which they are a warning.
-    - `refused_share`: share of rows, 0 to 1, from which refused updates are no accident.
+    - `refused_share`: share of rows, 0 to 1, above which skipped updates are not isolated.
 
     ## Why it matters
-    One update with a NaN gradient turns every weight to NaN; generation then dies or emits token 0 for ever. TRL logs
-    a NaN loss as 0.0, so the gradient norm is the witness.
+    One update with a NaN gradient turns every weight to NaN; generation then fails or emits token 0 forever. TRL logs
+    a NaN loss as 0.0, so the gradient norm is the reliable signal.
 
     ## Known false alarms
-    NaN in auxiliary metrics is not counted. A loss scaler under fp16 meets an infinite gradient now and then and
-    skips the step.
+    NaN in auxiliary metrics is not counted. A loss scaler in fp16 occasionally gets an infinite gradient and skips
+    the step.
 
     ## Remedy
-    Stop, go back to the last finite checkpoint, and guard the optimizer step.
+    Stop, roll back to the last finite checkpoint, and skip optimizer steps whose gradient is not finite.
 
     ## Sources
     verl#721, verl#891, verl#1197, verl#498 (the critic's loss); CS336 public runs of ShibukiZero/assignment5-alignment:
@@ -130,18 +131,17 @@ def probe_extremes(
     loss: Any, model: Any, render: Any, tokenizer: Any, reference: Any = None, prompts: Any = None
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    It certifies that loss and gradient are numbers at log-probabilities 100 nats lower than the model's own where old
-    policy, reference and policy agree on them (a ratio of 1), on response tokens and on padding, and at log-ratios of
-    20 either way. Log-ratios of 100, at which exp overflows in float32, are tried on padding alone, and are a remark:
-    there the sampler bounds nothing, and a mask that is multiplied in after exp makes NaN of infinity. What breaks at
-    padding alone, where all three agree or one of them is held at a constant, is a warning. On a token that
-    was sampled a policy gets there only once it has collapsed. It does not certify the model's own forward, nor half
-    precision in the optimizer.
+    It certifies that loss and gradient stay finite in two cases, on response tokens and on padding. In the first,
+    policy, old policy and reference all lower the log-probabilities by 100 nats (ratio 1). In the second, log-ratios
+    are +20 or -20. Log-ratios of 100, at which exp overflows in float32, are tested on padding only and are an info:
+    padding is unbounded, and a mask applied after exp turns infinity into NaN. A failure on padding alone is a
+    warning. On a sampled token, only a collapsed policy reaches such values. It does not certify the model's own
+    forward pass, nor half precision in the optimizer.
 
     ## What the probe does
     Four samples with advantages of both signs. The logits of the first token of every response, or of every token of
-    padding, are lowered in the forwards with a gradient, in those without one, or in both. A trainer that refuses such
-    a batch by an exception is right too.
+    padding, are lowered in the forward passes with gradient, in those without, or in both. A trainer that rejects
+    such a batch with an exception also passes.
     """
     made, responses = probes.gradient_effect.four(render, tokenizer, model, prompts, [3, 5, 2, 4])
 

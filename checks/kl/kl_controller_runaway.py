@@ -18,14 +18,14 @@ def kl_controller_runaway(
     - `rising`: Kendall's tau of the KL above which it rises.
 
     ## Why it matters
-    The controller has lost: what drives the KL is not what beta multiplies, or the drive grows faster. When the KL
-    finally gives way, beta is so large that it dominates the objective (KL002).
+    The controller no longer controls the KL: beta does not act on the cause of the rise, or the cause grows faster.
+    When the KL finally falls, beta is so large that it dominates the objective (KL002).
 
     ## Known false alarms
-    The first rows of a run whose target is above the KL of a policy that has only begun to move.
+    The first rows of a run whose target is above the KL of a policy that has only started to move.
 
     ## Remedy
-    A fixed coefficient, a bound, a lower learning rate.
+    Use a fixed or bounded coefficient, or a lower learning rate.
 
     ## Sources
     arXiv 1909.08593 (adaptive KL controller); BoBaCai/grpo-dual; yunsoft2019/Lever-Plus.

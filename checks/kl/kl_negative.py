@@ -28,10 +28,10 @@ def kl_negative(
 
     ## What it sees
     On 3 of 5 rows: a signed (k1) estimate, or one of unknown kind, below -0.05 (warning) or below -1 (error); an
-    estimate that the log calls k2 or k3 below -0.001 (critical: these are never negative), but for a run that declares
-    a KL loss and does not use it: what it logs is something else. A signed KL that is summed
-    over the response (TRL PPO `objective/kl`): below -1 a warning, below -5 an error. Of a signed estimate the mean of
-    the last 10, once there are so many, must lie below the limit of a warning too: single batches scatter around 0.
+    estimate that the log calls k2 or k3 below -0.001 (critical: these are never negative), except in runs that
+    declare an unused KL loss and log something else. A signed KL that is summed over the response (TRL PPO
+    `objective/kl`): below -1 a warning, below -5 an error. For a signed estimate, the mean of the last 10 values must
+    also be below the warning limit, because single batches scatter around 0.
 
     ## Thresholds
     - `warn`: signed KL, nats per token, below which it is a warning.
@@ -39,19 +39,19 @@ def kl_negative(
     - `impossible`: k2 or k3, nats per token, below which its sign or formula is wrong.
     - `summed`: signed KL summed over the response, nats, below which it is a warning.
     - `summed_bad`: the same sum for an error.
-    - `rows`: recorded signed estimates whose mean must lie below the limit as well.
+    - `rows`: recorded signed estimates whose mean must be below the limit as well.
 
     ## Why it matters
-    k1 is unbiased only for samples of the policy itself. A mean clearly below 0 says that the samples come from
-    somewhere else: sampling filters, another temperature, forced tokens, stale weights. A penalty on it then rewards
-    the policy for moving away.
+    k1 is unbiased only for samples of the policy itself. A mean clearly below 0 shows that the samples come from a
+    different distribution: sampling filters, another temperature, forced tokens, stale weights. A penalty on it then
+    rewards the policy for moving away.
 
     ## Known false alarms
-    Single batches of k1 scatter around small values. In bf16 rounding makes k3 slightly negative, hence the limit of
+    Single batches of k1 scatter around small values. In bf16, rounding makes k3 slightly negative, so the limit is
     -0.001 instead of 0.
 
     ## Remedy
-    Plain sampling (no top-k, top-p, penalties or minimum length), and a k3 or k2 estimate.
+    Use plain sampling (no top-k, top-p, penalties or minimum length) and a k3 or k2 estimate.
 
     ## Sources
     huggingface/trl#235, #417; Schulman, "Approximating KL divergence" (k1, k2, k3).
@@ -87,17 +87,17 @@ def probe_sign(
     least_cosine: float = 0.3,
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    The probe moves the reference a little away from the policy and, at advantages of zero, takes what that adds to the
-    applied gradient. It must point the way in which the squared log-ratio grows (cosine 1, or somewhat less, for k2 and
-    k3): then a step leads back to the reference. A cosine below -0.3 is a KL term of the wrong sign, which rewards
-    divergence. Where the adapter names no reference, the forwards that the loss makes without gradient stand for it:
-    they give the first token of two samples a lower log-probability and that of two others a higher one, and the
-    policy's must be moved the same way. It does not certify the size of the coefficient (KL002), and a KL that is in
-    the reward, or k1 in the loss, leaves no such gradient and is not judged. An `objective` that is given alone is
-    asked for its gradient on four log-probabilities, which the reference finds likelier or less likely.
+    The probe moves the reference slightly away from the policy and measures, at advantages of zero, what that adds to
+    the applied gradient. It must point in the direction of a growing squared log-ratio (cosine 1, or slightly less,
+    for k2 and k3), so that a step leads back to the reference. A cosine below -0.3 is a KL term with the wrong sign,
+    which rewards divergence. Without a reference in the adapter, the probe changes the loss's forward passes without
+    gradient. They lower the first token's log-probability in two samples and raise it in two others, and the policy
+    must follow. The probe does not certify the size of the coefficient (KL002). A KL in the reward, or k1 in the
+    loss, has no such gradient and is not judged. An `objective` without a trainer is tested by its gradient on four
+    log-probabilities, at which the reference is higher or lower.
 
     ## Thresholds of the probe
-    - `least_cosine`: cosine with the way back to the reference whose opposite is the wrong sign.
+    - `least_cosine`: cosine with the direction towards the reference whose negative means a wrong sign.
     """
     if (settings or {}).get("kl_coef") == 0:
         raise probes.Unjudged("settings['kl_coef'] is 0: there is no KL term")
