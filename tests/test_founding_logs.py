@@ -33,7 +33,7 @@ def test_the_dual_log_is_suspect_and_was_so_before_any_update() -> None:
     )
     assert [rival.name for rival in diagnosis.findings[0].rivals][:3] == [
         "an overtrained or uniform supervised stage",
-        "another template than the supervised stage had",
+        "a different template than in the supervised stage",
         "a low sampling temperature, top-k or penalties",
     ]
     assert any(text.startswith("No longer valid (ENT012): the supervised stage") for text in diagnosis.next_run)
