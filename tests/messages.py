@@ -83,9 +83,8 @@ def _part(node: ast.expr) -> str:
     value = node.value
     if isinstance(value, ast.Call) and value.args:
         value = value.args[0]  # number(level), counted(steps, 'step')
-    spec = (
-        "".join(part.value for part in node.format_spec.values) if isinstance(node.format_spec, ast.JoinedStr) else ""
-    )
+    parts = node.format_spec.values if isinstance(node.format_spec, ast.JoinedStr) else []
+    spec = "".join(str(part.value) for part in parts if isinstance(part, ast.Constant))
     name = value.id if isinstance(value, ast.Name) else "value"
     return f"{{{name}{':' + spec if spec else ''}}}"
 

@@ -70,7 +70,7 @@ def test_the_stalls_of_the_selector(name: str) -> None:
     assert (diagnosis.verdict, diagnosis.cause) == ("suspect", "ADV004")
     assert "ADV004" in grave(diagnosis)
     assert diagnosis.finding("STL006") is not None
-    assert "at most 0.9% of the groups had rewards that differ" in diagnosis.headline
+    assert "at most 0.9% of the groups have differing rewards" in diagnosis.headline
     ranks = next(rival for rival in diagnosis.findings[0].rivals if "rank" in rival.name)
     assert "0.577" in ranks.why
 

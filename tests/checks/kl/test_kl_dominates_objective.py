@@ -18,7 +18,7 @@ def test_the_share_in_the_value_is_called_weak() -> None:
     assert found.message == (
         "The KL term is 91% of the loss's value (weak evidence: on-policy, the policy loss is 0 by "
         "construction) and the KL falls from 0.094 to 0.0741, so updates pull the policy back to the reference "
-        "model model model."
+        "model."
     )
 
 

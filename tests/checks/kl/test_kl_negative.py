@@ -43,7 +43,7 @@ def test_a_sum_over_the_response(kl: str, severity: str | None) -> None:
     assert (found.severity if found else None) == severity
     if severity == "error":
         assert found is not None
-        assert found.message == "The KL to the reference is estimated as -5.1 nats per response."
+        assert found.message == "The estimated KL to the reference is -5.1 nats/response."
 
 
 @pytest.mark.parametrize(
