@@ -11,7 +11,6 @@ from grpo_doctor.report.model import (  # fmt: skip
     FRAMEWORKS,
     Options,
     authored,
-    counted,
     coverage,
     facts,
     fenced,
@@ -32,6 +31,7 @@ from grpo_doctor.report.model import (  # fmt: skip
     withheld,
 )
 from grpo_doctor.run import Table
+from grpo_doctor.wording import counted
 
 if TYPE_CHECKING:
     from grpo_doctor.compare import Comparison

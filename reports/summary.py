@@ -9,7 +9,6 @@ from grpo_doctor import Diagnosis
 from grpo_doctor.report.model import (
     Options,
     authored,
-    counted,
     excuse,
     first_step_to_take,
     leading,
@@ -19,6 +18,7 @@ from grpo_doctor.report.model import (
     sure,
     when,
 )
+from grpo_doctor.wording import counted
 
 if TYPE_CHECKING:
     from grpo_doctor.compare import Comparison

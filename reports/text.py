@@ -19,7 +19,6 @@ from grpo_doctor.report.model import (  # fmt: skip
     FRAMEWORKS,
     Options,
     cost,
-    counted,
     coverage,
     facts,
     first_step_to_take,
@@ -41,6 +40,7 @@ from grpo_doctor.report.model import (  # fmt: skip
 )
 from grpo_doctor.report.redaction import one_line
 from grpo_doctor.run import Table
+from grpo_doctor.wording import counted
 
 if TYPE_CHECKING:
     from grpo_doctor.compare import Comparison

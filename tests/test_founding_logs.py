@@ -27,12 +27,13 @@ def test_the_dual_log_is_suspect_and_was_so_before_any_update() -> None:
     diagnosis = diagnose(run)
     assert (diagnosis.verdict, diagnosis.cause) == ("suspect", "ENT012")
     assert diagnosis.headline.endswith(
-        "because of ENT012: Entropy was 0.032 nats on the first row, before any update (sampled at temperature 0.75): what came before RL "
-        "or samples for it left it so, neither the entropy coefficient nor K."
+        "because of ENT012: Entropy was 0.032 nats on the first row, before any update (sampled at temperature "
+        "0.75). The cause is an earlier training stage or the sampler, not the entropy coefficient or the group "
+        "size."
     )
     assert [rival.name for rival in diagnosis.findings[0].rivals][:3] == [
         "an overtrained or uniform supervised stage",
-        "another template than the supervised stage had",
+        "a different template than in the supervised stage",
         "a low sampling temperature, top-k or penalties",
     ]
     assert any(text.startswith("No longer valid (ENT012): the supervised stage") for text in diagnosis.next_run)
@@ -69,7 +70,7 @@ def test_the_stalls_of_the_selector(name: str) -> None:
     assert (diagnosis.verdict, diagnosis.cause) == ("suspect", "ADV004")
     assert "ADV004" in grave(diagnosis)
     assert diagnosis.finding("STL006") is not None
-    assert "at most 0.9% of the groups had rewards that differ" in diagnosis.headline
+    assert "at most 0.9% of the groups have differing rewards" in diagnosis.headline
     ranks = next(rival for rival in diagnosis.findings[0].rivals if "rank" in rival.name)
     assert "0.577" in ranks.why
 

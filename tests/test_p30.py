@@ -64,7 +64,7 @@ def test_what_is_true_but_not_the_cause_is_a_note(report: tuple[int, dict[str, A
     assert (found["ADV003"]["role"], found["ADV003"]["severity"]) == ("outcome", "warning")
     assert found["ADV012"]["role"] == "symptom"
     assert found["ADV001"]["severity"] == "warning"
-    assert "does not by itself make a run collapse" in found["ADV001"]["message"]
+    assert "does not by itself cause a collapse" in found["ADV001"]["message"]
     withheld = {w["id"]: w["because"] for finding in found.values() for w in finding["withheld"]}
     assert {"raise-group-size", "lower-learning-rate", "drop-std-normalisation"} <= withheld.keys()
     assert withheld["raise-group-size"].startswith("GEN001")

@@ -15,29 +15,30 @@ def advantage_bound_violation(
     slack: float = 1e-3,
     absurd: float = 10.0,
 ) -> Fires:
-    """An advantage is larger than any group of K can give, so it is not normalised as declared.
+    """An advantage exceeds the maximum for its group size, so advantages are not normalised as declared.
 
     ## What it sees
-    The largest |A| above (K-1)/sqrt(K) (one degree of freedom: TRL, verl, OpenRLHF) or sqrt(K-1) (none, or unknown:
-    numpy), on 3 of 5 rows. K = 2: 0.707 / 1; 4: 1.5 / 1.73; 8: 2.47 / 2.65; 16: 3.75 / 3.87. Error where the run
-    declares that it divides by the group's standard deviation; info where nothing is declared, warning there when
-    the bound is passed tenfold.
+    The largest |A| exceeds (K-1)/sqrt(K) (one degree of freedom: TRL, verl, OpenRLHF) or sqrt(K-1) (none, or unknown:
+    numpy), on 3 of 5 rows. K = 2: 0.707 / 1; 4: 1.5 / 1.73; 8: 2.47 / 2.65; 16: 3.75 / 3.87. It is an error where the
+    run declares division by the group's standard deviation. Without a declaration it is an info, or a warning when
+    the bound is exceeded tenfold.
 
     ## Thresholds
-    - `slack`: |A| above the bound that is rounding.
-    - `absurd`: factor above the bound for a warning where no normaliser is declared.
+    - `slack`: excess of |A| over the bound that counts as rounding.
+    - `absurd`: factor over the bound for a warning when no normaliser is declared.
 
     ## Why it matters
     The bound is an identity, so one of the assumptions is false: the normalisation runs over the batch, groups are
-    mixed up, something is scaled twice, or a standard deviation is a rounding error. NeMo-RL saw an advantage of
+    mixed up, something is scaled twice, or a standard deviation is a rounding error. NeMo-RL reported an advantage of
     7428 and a loss of -26 from a group whose rewards differed in the last bit.
 
     ## Known false alarms
-    A declared K that is not the K of the log (filtered or padded groups). Batch normalisation by intent: declare it.
+    A declared K that is not the K of the log (filtered or padded groups). Intentional batch normalisation: declare
+    it.
 
     ## Remedy
-    Centre and scale per prompt; treat a group as dead when max minus min of its rewards is below 1e-8, not when its
-    standard deviation is 0.
+    Centre and scale per prompt; treat a group as zero-variance when max minus min of its rewards is below 1e-8, not
+    when its standard deviation is 0.
 
     ## Sources
     Derived (Samuelson's inequality); NVIDIA-NeMo/RL#4161.
@@ -49,7 +50,7 @@ def advantage_bound_violation(
     over = (group_size >= 2) & (largest > bound + slack)
     return fires(
         over & (declared | undeclared),
-        "An advantage of {largest:.3g} is beyond {bound:.3g}, the largest that a group of {k:.0f} can give.",
+        "An advantage of {largest:.3g} exceeds {bound:.3g}, the maximum for groups of {k:.0f}.",
         warning=over & undeclared & (largest > absurd * bound),
         error=over & declared,
         largest=largest,
@@ -63,10 +64,10 @@ def probe_bound(advantages: Any, *, rounding: float = 1e-2) -> Fires | None:
     """## What this certifies, and what it does not
     The probe gives single groups with one winner (rewards 0, ..., 0, 1 for K = 2 to 16), alone and repeated, to the
     trainer's own function. No group-normalised advantage can exceed sqrt(K - 1), whatever the ddof, and no merely
-    centred one can exceed 1. It certifies the scale's upper end; a scale that is too small is ADV004's.
+    centred one can exceed 1. It certifies the scale's upper end; ADV004 covers a scale that is too small.
 
     ## Thresholds of the probe
-    - `rounding`: share above the bound that is rounding.
+    - `rounding`: excess over the bound, as a share, that counts as rounding.
     """
     import torch
 
@@ -80,7 +81,8 @@ def probe_bound(advantages: Any, *, rounding: float = 1e-2) -> Fires | None:
                 worst, at, bound = size / (k - 1) ** 0.5, k, (k - 1) ** 0.5
     return fires(
         not worst <= 1 + rounding,
-        "At K = {at} an advantage is {size:.3g}, above the bound {bound:.3g} of a group-normalised one.",
+        "With {at} responses per group, an advantage of {size:.3g} exceeds {bound:.3g}, the maximum after group "
+        "normalisation.",
         at=at,
         size=worst * bound,
         bound=bound,

@@ -8,21 +8,21 @@ def advantage_clip_no_op(
     clip: Column = any_of("settings.advantage_clip", "settings.adv_clip", "settings.advantage_clip_range"),
     advantage_ddof: Column = None,
 ) -> Fires:
-    """The clip on the advantages never acts, because no group of this size reaches it.
+    """The advantage clip has no effect, because no group of this size reaches it.
 
     ## What it sees
-    A declared clip of the advantages at or above the largest value that a group of K can have: (K-1)/sqrt(K) with
-    one degree of freedom, sqrt(K-1) with none (the larger of the two where the run does not say).
+    A declared clip of the advantages at or above the largest value that a group of K can have: (K-1)/sqrt(K) with one
+    degree of freedom, sqrt(K-1) with none (the larger of the two if unknown).
 
     ## Why it matters
-    A setting that does nothing misleads: BoBaCai/grpo-dual lists a clip at 3 among its cures for K = 2, where no
-    advantage can be larger than 1. A clip at 3 first acts from K = 11 on.
+    A setting without effect is misleading: BoBaCai/grpo-dual lists a clip at 3 among its fixes for K = 2, where no
+    advantage can exceed 1. A clip at 3 has an effect only for K of 11 or more.
 
     ## Known false alarms
     Estimators that do not divide by the group's standard deviation: the bound does not hold for them.
 
     ## Remedy
-    Leave the clip out, or set it below the bound if outliers are to be cut: 2.0 for K = 8.
+    Remove the clip, or set it below the bound to cut outliers: 2.0 for K = 8.
 
     ## Sources
     Derived; BoBaCai/grpo-dual, options B and D.
@@ -30,7 +30,7 @@ def advantage_clip_no_op(
     bound = where(advantage_ddof == 1, (group_size - 1) / sqrt(group_size), sqrt(group_size - 1))
     return fires(
         (group_size >= 2) & (clip >= bound),
-        "Advantages are clipped at {clip:.3g}, but a group of {k:.0f} gives {bound:.3g} at most.",
+        "Advantages are clipped at {clip:.3g}, but groups of {k:.0f} never exceed {bound:.3g}.",
         hold=(1, 1),
         clip=clip,
         k=group_size,

@@ -5,7 +5,7 @@ from grpo_doctor.series import Column, latest, maximum, moving_max, moving_min, 
 
 
 def moments(groups: list[list[float]]) -> tuple[float, ...]:
-    """Of the gaps between the rewards of each group in which they differ: their number, sum, and sum of squares."""
+    """Count, sum and sum of squares of the reward gaps, over the groups with differing rewards."""
     ordered = [sorted(group) for group in groups if group]  # half the time of `max` and `min`
     gaps = [gap for group in ordered if (gap := group[-1] - group[0]) > 1e-8]
     return len(gaps), sum(gaps), sum([gap * gap for gap in gaps])
@@ -22,17 +22,17 @@ def advantage_magnitude_uninformative(
     variation: float = 0.5,
     equal_factor: float = 1.02,
 ) -> Fires:
-    """The size of the advantage says nothing about the size of the reward gap.
+    """The size of an advantage does not reflect the size of the reward difference.
 
     ## What it sees
-    Over ten rows: at least 20 groups whose rewards differ, with a coefficient of variation of the reward gap
-    (largest minus smallest reward of a group) above 0.5, while all distinct absolute advantages of live groups lie
-    within 2 % of each other. Info; warning for groups of two or three.
+    Over ten rows: at least 20 groups whose rewards differ, with a coefficient of variation of the reward gap (largest
+    minus smallest reward of a group) above 0.5, while all absolute advantages of these groups are within 2 % of each
+    other. It is an info, and a warning for groups of two or three.
 
     ## Thresholds
     - `rows`: rows over which groups are counted.
-    - `least_groups`: groups whose rewards differ that must stand in those rows.
-    - `variation`: coefficient of variation of the reward gaps from which they count as different.
+    - `least_groups`: minimum number of groups with differing rewards in those rows.
+    - `variation`: coefficient of variation of the reward gaps above which they count as different.
     - `equal_factor`: factor between the largest and the smallest |A| up to which all count as equal.
 
     ## Why it matters
@@ -41,13 +41,13 @@ def advantage_magnitude_uninformative(
     Dr. GRPO calls the same effect question-level difficulty bias.
 
     ## Known false alarms
-    This is what standardisation is for: it is a defect only where the size of the reward carries meaning. It has
-    never been seen to make a run collapse: runs with K = 2 learn, more slowly for want of samples (0.27 to 0.50
-    where K = 8 comes to 0.63 in the same steps).
+    Standardisation does this by design. It is a defect only where the size of the reward carries meaning. No run is
+    known to have collapsed because of it: runs with K = 2 learn, but more slowly because they have fewer samples
+    (0.27 to 0.50, against 0.63 for K = 8 in the same steps).
 
     ## Remedy
-    Leave out the division (TRL `scale_rewards="none"`, verl `algorithm.norm_adv_by_std_in_grpo=False`, OpenRLHF
-    `--algo.advantage.estimator dr_grpo`, by hand `A = r - r.mean()`), or take groups of eight.
+    Remove the division (TRL `scale_rewards="none"`, verl `algorithm.norm_adv_by_std_in_grpo=False`, OpenRLHF
+    `--algo.advantage.estimator dr_grpo`, custom trainer `A = r - r.mean()`), or use groups of eight.
 
     ## Sources
     arXiv 2503.20783 (Dr. GRPO); BoBaCai/grpo-dual, option A; TRL documentation of `scale_rewards`.
@@ -59,7 +59,7 @@ def advantage_magnitude_uninformative(
     blind = (live >= least_groups) & (varies > variation) & (largest <= equal_factor * smallest)
     return fires(
         blind,
-        "Every advantage of {live:.0f} live groups is {size:.3g} in size, although their reward gaps vary "
+        "All advantages in {live:.0f} groups have the same size ({size:.3g}), although the reward differences vary "
         "(coefficient of variation {varies:.2f}).",
         warning=blind & (group_size <= 3),
         live=live,

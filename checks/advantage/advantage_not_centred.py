@@ -2,6 +2,7 @@ from typing import Any
 
 from grpo_doctor import Fires, any_of, check, fires, probe, probes
 from grpo_doctor.series import Column, is_any, maximum, where, words
+from grpo_doctor.wording import number
 
 
 @check("ADV006", severity="warning", confidence="medium", explains=("ADV007",))
@@ -16,12 +17,13 @@ def advantage_not_centred(
     *,
     same: float = 0.02,
 ) -> Fires:
-    """Advantages are not centred on the group of their prompt: each sample is pushed by its reward as such.
+    """Advantages are not centred within the prompt's group, so every response is reinforced by its raw reward.
 
     ## What it sees
-    On 3 of 5 rows one of: all advantages have one sign (and differ from 0), which no centred group allows; their
-    mean is further from 0 than their standard deviation; mean and standard deviation equal those of the rewards
-    within 2 %, so that A = r. Error where the run declares a group-relative normaliser, warning otherwise.
+    On 3 of 5 rows, one of these holds. All advantages have the same sign (and differ from 0), which is impossible for
+    centred groups. Their mean is further from 0 than their standard deviation. Or mean and standard deviation equal
+    those of the rewards within 2 %, so that A = r. It is an error where the run declares a group-relative normaliser,
+    and a warning otherwise.
 
     ## Thresholds
     - `same`: relative difference within which mean and standard deviation of A equal those of the rewards.
@@ -32,13 +34,13 @@ def advantage_not_centred(
     had this bug in its uids ("GRPO degrades"). The gradient's variance grows with the square of the mean reward.
 
     ## Known false alarms
-    REINFORCE without a baseline and training on positives only, by intent. Overlong masking or filtering after the
+    Intentional REINFORCE without a baseline, or training on positives only. Overlong masking or filtering after the
     normalisation leaves a small remainder, far below the limit. Uncentred advantages alone did not make a run
-    collapse (0.65 against 0.63, 3 seeds), so this is a note unless something suffers from it.
+    collapse (0.65 against 0.63, 3 seeds), so this is a note unless another finding follows from it.
 
     ## Remedy
-    One uid per prompt, set before the batch is repeated K times; compute advantages before any shuffle. TRL:
-    nothing to set. By hand: `A = r.view(-1, K) - r.view(-1, K).mean(1, keepdim=True)`.
+    One uid per prompt, set before the batch is repeated K times; compute advantages before any shuffle. TRL: nothing
+    to set. Custom trainer: `A = r.view(-1, K) - r.view(-1, K).mean(1, keepdim=True)`.
 
     ## Sources
     PeterGriffinJin/Search-R1#88; verl `core_algos.py` (a group of one); fault
@@ -61,11 +63,11 @@ def advantage_not_centred(
         error=off & relative,
         mean=advantage_mean,
         std=advantage_std,
-        spread=words(lambda std: f" with a standard deviation of {std:.3g}" if std == std else "", advantage_std),
+        spread=words(lambda std: f" with a standard deviation of {number(std)}" if std == std else "", advantage_std),
         why=where(
             equal,
-            "they are the rewards themselves",
-            where(up | down, "all have one sign, which no centred group allows", "they are not centred"),
+            "they equal the rewards",
+            where(up | down, "all have the same sign, which is impossible for centred groups", "they are not centred"),
         ),
     )
 
@@ -74,9 +76,9 @@ def advantage_not_centred(
 def probe_centring(advantages: Any, *, limit: float = 0.05) -> Fires | None:
     """## What this certifies, and what it does not
     The probe gives groups of very different means to the trainer's own function: the advantages of every group must
-    sum to zero within 5 % of the largest, must rise with the rewards, and must not all be zero. It
-    certifies grouping and centring for complete groups in order. It does not certify that the trainer hands its
-    groups over in that order (ADV006 on the records does), nor the scale.
+    sum to zero within 5 % of the largest, must rise with the rewards, and must not all be zero. It certifies grouping
+    and centring for complete groups in order. It does not certify that the trainer passes its groups in that order
+    (ADV006 on the records does), nor the scale.
 
     ## Thresholds of the probe
     - `limit`: sum of a group's advantages, as a share of the largest, up to which it is centred.
@@ -87,15 +89,15 @@ def probe_centring(advantages: Any, *, limit: float = 0.05) -> Fires | None:
     found = probes.loss_trials.advantages_of(advantages, rewards)
     size = float(found.abs().max())
     if size == 0:
-        raise probes.Unjudged("every advantage is zero; see ADV004")
+        raise probes.Unjudged("every advantage is 0; see ADV004")
     off = float(found.mean(1).abs().max()) / size
     order = rewards[:, :, None] - rewards[:, None, :]
     backwards = int(((found[:, :, None] - found[:, None, :]) * order < -1e-6).sum())
     lost = int((found.abs().amax(1) == 0).sum())
     return fires(
         not off <= limit or backwards > 0 or lost > 0,
-        "Group means of the advantages are off zero by {off:.0%} of the largest; {backwards} pairs are in reverse, and "
-        "{lost} of 3 groups have none.",
+        "The mean advantage of a group differs from 0 by {off:.0%} of the largest advantage. Response pairs ranked "
+        "in reverse: {backwards}. Groups without advantages: {lost} of 3.",
         off=off,
         backwards=backwards,
         lost=lost,

@@ -18,18 +18,18 @@ def advantage_outlier_domination(
     declare normalisation over the batch.
 
     ## Thresholds
-    - `limit`: |A|, in standard deviations where those are recorded, from which one sample dominates.
+    - `limit`: |A|, in standard deviations where those are recorded, above which one sample dominates.
 
     ## Why it matters
-    With one mean and deviation for the whole batch nothing bounds an advantage: a single extreme reward takes a
-    large part of the update and squeezes the others towards 0. Within a group |A| is bounded by sqrt(K-1).
+    With one mean and standard deviation for the whole batch, advantages are unbounded. A single extreme reward
+    dominates the update and pushes the other advantages towards 0. Within a group |A| is bounded by sqrt(K-1).
 
     ## Known false alarms
-    Sparse rewards: with 1 right answer in 64 the one success has A = 8, and that is the signal. The share of the
-    top 1 % of samples would tell more, but needs every advantage, which no record holds.
+    Sparse rewards: with 1 right answer in 64 the one success has A = 8, and that is the signal. The share of the top
+    1 % of samples would be more informative, but records do not hold every advantage.
 
     ## Remedy
-    Cut extreme rewards, or centre per group.
+    Clip extreme rewards, or centre per group.
 
     ## Sources
     arXiv 2501.03262 (REINFORCE++); OpenRLHF `--reward.clip_range`.
@@ -38,7 +38,7 @@ def advantage_outlier_domination(
     batch = is_any(normaliser, "batch")
     return fires(
         batch & (largest > limit) & ~(largest <= limit * advantage_std),
-        "The largest advantage of the batch is {largest:.3g}: single samples dominate the update.",
+        "The largest advantage in the batch is {largest:.3g}, so single samples dominate the update.",
         hold=(5, 10),
         largest=largest,
     )

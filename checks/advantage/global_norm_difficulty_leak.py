@@ -14,25 +14,24 @@ def global_norm_difficulty_leak(
     *,
     leak: float = 0.3,
 ) -> Fires:
-    """Advantages are normalised over the batch without centring per prompt, so easy prompts are praised as such.
+    """Advantages are normalised over the batch without centring per prompt, so easy prompts are reinforced as a whole.
 
     ## What it sees
-    The run declares normalisation over the batch, and groups whose rewards are all equal have advantages of more
-    than 0.3 root mean square on 3 of 5 rows. That root mean square follows from the identity mean(A^2) = live share
-    x rms_live^2 + dead share x rms_tied^2; with a centred group it is 0.
+    The run declares normalisation over the batch, and zero-variance groups have a root-mean-square advantage above
+    0.3 on 3 of 5 rows. That value follows from the identity mean(A^2) = (1 - z) x rms_live^2 + z x rms_tied^2, where
+    z is the share of zero-variance groups. For centred groups it is 0.
 
     ## Thresholds
-    - `leak`: root mean square of A over groups of equal rewards from which batch statistics leak into them.
+    - `leak`: root-mean-square advantage of zero-variance groups above which batch statistics leak into them.
 
     ## Why it matters
-    Every response to an easy prompt gets a positive advantage and every response to a hard one a negative one,
-    whatever it did: in the example of BoBaCai/grpo-dual (rewards 1, 1, 1, 0.2, 0.2, 0.2) the recommended global
-    norm gives exactly +1 and -1 to groups in which nothing differs.
+    Every response to an easy prompt gets a positive advantage, and every response to a hard prompt a negative one,
+    regardless of its quality. In the example of BoBaCai/grpo-dual (rewards 1, 1, 1, 0.2, 0.2, 0.2) the recommended
+    global norm gives exactly +1 and -1 to zero-variance groups.
 
     ## Known false alarms
     TRL's `scale_rewards="batch"` and OpenRLHF's `reinforce_baseline` subtract the group mean first: tied groups then
-    have A = 0 and this stays silent. In the engine (fault `global-norm-uncentred`)
-    it did no visible harm.
+    have A = 0 and this stays silent. In the built-in engine (fault `global-norm-uncentred`) it did no visible harm.
 
     ## Remedy
     Centre per group, scale per batch: OpenRLHF `reinforce_baseline`, TRL `scale_rewards="batch"`, verl
@@ -51,7 +50,7 @@ def global_norm_difficulty_leak(
     batch = is_any(normaliser, "batch")
     return fires(
         batch & (tied > leak),
-        "Groups of equal rewards, {dead:.0%} of all, have advantages of {tied:.2f} root mean square instead of 0.",
+        "Zero-variance groups ({dead:.0%} of all) have a root-mean-square advantage of {tied:.2f} instead of 0.",
         dead=dead_share,
         tied=tied,
     )

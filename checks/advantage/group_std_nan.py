@@ -17,28 +17,28 @@ def holds_nan(groups: list[list[float]] | None) -> bool:
     severity="critical",
     confidence="high",
     explains=("GRD001",),
-    invalidates=("every checkpoint since step {onset}: one NaN advantage makes all weights NaN",),
+    invalidates=("every checkpoint since step {onset}: a single NaN advantage makes all weights NaN",),
 )
 def group_std_nan(
     events: Column, group_rewards: Column = None, group_size: Column = None, advantage_ddof: Column = None
 ) -> Fires:
-    """Advantages are NaN: a standard deviation of one sample, 0 / 0, or a NaN reward.
+    """Advantages are NaN because of a one-response group, a division 0 / 0, or a NaN reward.
 
     ## What it sees
     A NaN or infinity recorded as the mean or standard deviation of the advantages, or a NaN among the rewards of a
-    group: critical at once. Groups of one with a deviation of one degree of freedom, without a NaN in the records:
-    warning, since TRL turns such NaN into 0 silently.
+    group, is critical at once. Groups of one response whose standard deviation uses one degree of freedom are a
+    warning without a recorded NaN, because TRL silently replaces such NaN with 0.
 
     ## Why it matters
     The standard deviation of one value with one degree of freedom is 0 / 0. So is the z-score of equal rewards
-    without an epsilon. One NaN advantage makes the loss, the gradient and after the update all weights NaN.
+    without an epsilon. A single NaN advantage makes the loss and the gradient NaN, and after the update all weights.
 
     ## Known false alarms
-    A log that prints NaN for a step without any group, such as a skipped one.
+    Logs that print NaN for a step without groups, such as a skipped step.
 
     ## Remedy
-    K of at least 2, an epsilon in the division, A = 0 where max minus min of the rewards is below 1e-8, and no NaN
-    from the reward function.
+    Use K of at least 2, add an epsilon to the divisor, and set A = 0 where max minus min of the rewards is below
+    1e-8. Never return NaN from the reward function.
 
     ## Sources
     TRL `nanstd`; volcengine/verl#1197, #2505.
@@ -56,8 +56,8 @@ def group_std_nan(
             "Advantages are NaN or infinite.",
             where(
                 rewards,
-                "A group holds a NaN reward.",
-                "Groups of one response have a standard deviation of 0 / 0 and no signal.",
+                "A group contains a NaN reward.",
+                "Groups of one response have an undefined standard deviation (0 / 0) and no signal.",
             ),
         ),
     )
@@ -71,16 +71,16 @@ def probe_nan(advantages: Any, settings: Any = None) -> Fires | None:
     """## What this certifies, and what it does not
     The probe gives groups of ties, of nearly equal rewards (1e-9 apart) and, where `settings["group_size"]` is 1 or
     unknown, of one to the trainer's own function, and a batch in which one group holds a NaN reward. Every advantage
-    must be finite; groups of one where the size is unknown are an info, for torch's own deviation is NaN there. A NaN
-    reward that spreads over its own group or over others is an info: a reward function that returns NaN once would then
-    end the run. Refusing with a ValueError or an assertion is right as well. It does not certify what the trainer does
-    with a reward function that fails (REW004).
+    must be finite; groups of one response are an info where the size is unknown, because torch's standard deviation
+    is NaN there. A NaN reward that spreads to its own group or to others is an info: a reward function that returns
+    NaN once would end the run. Rejecting the input with a ValueError or an assertion is also correct. The probe does
+    not certify what the trainer does with a failing reward function (REW004).
     """
     import torch
 
     bad: list[str] = []
     size = (settings or {}).get("group_size")
-    ones = {"a group of one": torch.tensor([[0.5]]), "groups of one": torch.tensor([[0.5], [1.0]])}
+    ones = {"a group of one response": torch.tensor([[0.5]]), "groups of one response": torch.tensor([[0.5], [1.0]])}
     cases = {
         "tied rewards": torch.ones(2, 4),
         "rewards 1e-9 apart": torch.tensor([[0.5, 0.5 + 1e-9, 0.5, 0.5]], dtype=torch.float64),

@@ -13,28 +13,28 @@ def k2_sign_only_advantage(
     unit_distance: float = 0.02,
     hold: int = 8,
 ) -> Fires:
-    """Groups of two reduce every advantage to its sign.
+    """With two responses per prompt, every advantage is reduced to its sign.
 
     ## What it sees
-    Two responses per prompt, and in at least 95 % of eight or more steps with a live group every nonzero |A| within
-    0.02 of 1 (standard deviation with ddof 0) or of 0.7071 (ddof 1, as in TRL, verl and OpenRLHF).
+    Two responses per prompt, and in at least 95 % of eight or more steps with differing rewards, every nonzero |A| is
+    within 0.02 of 1 (standard deviation with ddof 0) or of 0.7071 (ddof 1, as in TRL, verl and OpenRLHF).
 
     ## Thresholds
-    - `sign_only_share`: share of the steps with a live group, 0 to 1, on which advantages must be signs only.
+    - `sign_only_share`: share of the steps with differing rewards, 0 to 1, on which advantages must be signs only.
     - `unit_distance`: distance within which |A| counts as equal to 1 or to 0.7071.
-    - `hold`: steps with a live group that must have been seen.
+    - `hold`: minimum number of steps with differing rewards.
 
     ## Why it matters
-    For two samples the z-score keeps only the sign: a reward gap of 0.001 pushes as hard as one of 1. With graded
-    rewards that is lost signal. It is **not** a cause of collapse: the bound on |A| grows with K, not shrinks, and a
-    K=2 run that breaks is broken by something else.
+    For two samples the z-score keeps only the sign: a reward gap of 0.001 has the same weight as a gap of 1. With
+    graded rewards, signal is lost. It is **not** a cause of collapse: the bound on |A| increases with K. If a K=2 run
+    collapses, look for another cause.
 
     ## Known false alarms
     Binary rewards have one gap size, so nothing is lost. Never more than a warning.
 
     ## Remedy
-    With graded rewards sample more responses per prompt or do not divide by the standard deviation; if K must stay
-    2, use at least 32 live groups an update.
+    With graded rewards, sample more responses per prompt or do not divide by the standard deviation. If K must stay
+    2, use at least 32 groups with differing rewards per update.
 
     ## Sources
     beita6969/colab-grpo (which blamed it; its log shows GEN001); arXiv 2510.00977; arXiv 2503.20783.
@@ -43,8 +43,8 @@ def k2_sign_only_advantage(
     live, alike = total(signs >= 0), total(signs == 1)
     return fires(
         (group_size == 2) & (live >= hold) & (alike >= sign_only_share * live),
-        "Two responses per prompt leave only the sign of the advantage (in {alike} of {live} steps with a live group); "
-        "this loses signal but does not by itself make a run collapse.",
+        "With two responses per prompt, advantages keep only their sign (in {alike} of {live} steps with differing "
+        "rewards). This loses signal but does not by itself cause a collapse.",
         hold=(1, 1),
         alike=alike,
         live=live,
@@ -52,7 +52,7 @@ def k2_sign_only_advantage(
 
 
 def _signs_only(values: Any, near: float) -> float:
-    """1 where every |A| is one of the two signs' sizes, 0 where not, -1 where the step has no live group."""
+    """1 where every |A| is one of the two signs' sizes, 0 where not, -1 where no group differs."""
     sizes = [abs(v) for v in values or () if abs(v) > 1e-6]
     if not sizes:
         return -1.0

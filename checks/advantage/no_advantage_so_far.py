@@ -2,6 +2,7 @@ import math
 
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, best, fmax, is_any, isnan, lowest, row, total, where, words
+from grpo_doctor.wording import number
 
 
 @check("ADV015", vital=True, kind="outcome", severity="warning", confidence="high", explains=("GRD008",))
@@ -22,37 +23,36 @@ def no_advantage_so_far(
     many: int = 20,
     mostly_share: float = 0.8,
 ) -> Fires:
-    """No response has been better than another so far: every advantage is 0, so nothing is learnt.
+    """Every advantage so far is 0, because no response scored better than another in its group.
 
     ## What it sees
-    On each row since the first, until the first that differs: the smallest and the largest advantage are 0; or, where
-    no advantage is recorded, every group has equal rewards, or the rewards of the whole batch have no spread
-    (reward_std, or reward_max less reward_min, at most 1e-6) and their mean stays the same. An info on the first rows,
-    a warning from the third, and where all recorded advantages are 0 on four in five of 20 rows or more: it needs no
-    more, for each row is an identity. An error from the 20th where advantages are 0 although the rewards of the batch
-    differ; rewards that are all equal for so long are REW001's, who knows whether the task is solved. Silent while the
-    reward has gained, and of rewards without a spread where the baseline is a critic (`adv_estimator` gae), which may
-    still call an equal reward better than expected.
+    On every row so far, the smallest and largest advantages are 0. Where no advantage is recorded, every group has
+    equal rewards, or the batch rewards have no spread (reward_std, or reward_max minus reward_min, at most 1e-6) and
+    a constant mean. It is an info on the first two rows and a warning starting at the third. It is also a warning
+    where all recorded advantages are 0 on 80 % of 20 or more rows. It is an error starting at row 20 where advantages
+    are 0 although the rewards of the batch differ. REW001 covers rewards that are identical for that long. The check
+    is silent once the reward has gained. It does not judge rewards without spread where the baseline is a critic
+    (`adv_estimator` gae), because identical rewards can then have nonzero advantages.
 
     ## Thresholds
-    - `rows`: rows without any advantage from which it is a warning: the first of a hard task may well be.
-    - `mostly_share`: share of the rows without any advantage, 0 to 1, from which it is a warning although some had one.
-    - `many`: rows from which advantages of 0 are an error where the rewards of a batch differ.
+    - `rows`: rows without any advantage for a warning: the first rows of a hard task may have none.
+    - `mostly_share`: share of rows without any advantage, 0 to 1, for a warning although some rows had one.
+    - `many`: rows for an error where advantages are 0 although the rewards of the batch differ.
 
     ## Why it matters
-    The policy gradient is a sum of advantages times gradients of log-probabilities. Where every advantage is 0 it is 0;
-    a gradient norm that is not comes from the KL or the entropy term, and learns nothing of the task.
+    The policy gradient is a sum of advantages times gradients of log-probabilities. Where every advantage is 0, it is
+    0. A nonzero gradient norm then comes from the KL or entropy term and does not improve the task.
 
     ## Known false alarms
     The first steps of a task with rare success, and a batch of one prompt, whose rewards often tie.
 
     ## Remedy
-    Score one right and one wrong answer by hand. If the rewards differ, print the rewards of one prompt's responses and
-    the responses: they must differ too.
+    Score one correct and one wrong answer manually. If their rewards differ, print the responses to one prompt with
+    their rewards: both must differ.
 
     ## Sources
-    Shao et al., arXiv 2402.03300, section 4.1 (the advantage is the reward less the group's mean). rllm-org/rllm#54:
-    scores and advantages of 0 for a model that never writes the tags which the reward asks for.
+    Shao et al., arXiv 2402.03300, section 4.1 (the advantage is the reward minus the group mean). rllm-org/rllm#54:
+    scores and advantages of 0 for a model that never generates the tags that the reward requires.
     """
     spread = where(isnan(reward_std), reward_max - reward_min, reward_std)
     one = ~(best(reward_mean) - lowest(reward_mean) > 1e-6)  # a batch of one response has no spread either
@@ -65,7 +65,7 @@ def no_advantage_so_far(
     same = best(reward_max) - lowest(reward_min) <= 1e-6
     return fires(
         nothing & (n >= rows),
-        "{which} nothing: {why}.",
+        "{which}: {why}.",
         info=nothing,
         error=nothing & ~rarely & (n >= many) & (largest <= 0) & (spread > 1e-6),
         hold=(1, 1),
@@ -78,15 +78,15 @@ def no_advantage_so_far(
 
 def _which(n: float, none: float) -> str:
     if none < n:
-        return f"{none:.0f} of {n:.0f} rows teach"
-    return "The only row teaches" if n == 1 else f"All {n:.0f} rows teach"
+        return f"{none:.0f} of {n:.0f} rows have no learning signal"
+    return "The only row has no learning signal" if n == 1 else f"None of the {n:.0f} rows has a learning signal"
 
 
 def _why(largest: float, spread: float, level: float, low: float, high: float) -> str:
     if largest == largest and spread > 1e-6:
-        between = f"rewards lie between {low:.3g} and {high:.3g}" if high > low else "rewards differ"
-        return f"every advantage is 0 although {between}, so within each group all responses are scored alike"
-    equal = f"every reward is {level:.3g}" if level == level else "the rewards of every group are equal"
+        between = f"rewards range from {number(low)} to {number(high)}" if high > low else "rewards differ"
+        return f"every advantage is 0 although {between}, so all responses within each group get the same reward"
+    equal = f"every reward is {number(level)}" if level == level else "all groups have zero variance"
     if largest == largest:
         return f"every advantage is 0 and {equal}" if spread == spread else "every advantage is 0"
     return equal

@@ -7,29 +7,29 @@ from grpo_doctor import Fires, fires, probe, probes
 
 @probe("ADV014", kind="defect", severity="error")
 def normaliser_not_as_declared(advantages: Any, settings: Any = None, *, limit: float = 0.01) -> Fires | None:
-    """Advantages are normalised over another scope than the one that is declared.
+    """Advantages are normalised over a different scope than declared.
 
     ## What it sees
-    The trainer's own function is given one group, once beside a group of narrow rewards and once beside a wide one.
-    Where `settings["normaliser"]` or `settings["scale_rewards"]` is `group` or `none`, the group's advantages must not
-    depend on the others; where it is `batch`, they must.
+    The probe passes one group to the trainer's own function, once together with a group of narrow rewards and once
+    with a wide one. Where `settings["normaliser"]` or `settings["scale_rewards"]` is `group` or `none`, the group's
+    advantages must not depend on the others; where it is `batch`, they must.
 
     ## Thresholds
-    - `limit`: change of an advantage, as a share of the group's largest, from which the others have a say.
+    - `limit`: change of an advantage, as a share of the group's largest, above which other groups affect it.
 
     ## Why it matters
-    The scale of a group's push then follows what else is in its batch, and a run is compared with others under a name
-    that it does not have.
+    The scale of a group's update then depends on the rest of its batch, and the run is compared with others under the
+    wrong name.
 
     ## What this certifies, and what it does not
-    It certifies the scope of the normaliser, and neither centring (ADV006) nor size (ADV007). Where nothing is declared
-    nothing is judged: either scope is a choice.
+    It certifies the scope of the normaliser, but neither centring (ADV006) nor size (ADV007). Without a declaration
+    nothing is judged, because either scope is valid.
 
     ## Known false alarms
-    A normaliser that keeps moving statistics over batches, declared as `batch`, before it has seen two.
+    A normaliser with moving statistics over batches, declared as `batch`, on its first two batches.
 
     ## Remedy
-    Name the scope that is computed, or compute the one that is named.
+    Declare the scope that the code uses, or change the code to the declared scope.
 
     ## Sources
     TRL, GRPOConfig `scale_rewards`; arXiv 2508.08221 on the two scopes.
@@ -47,8 +47,8 @@ def normaliser_not_as_declared(advantages: Any, settings: Any = None, *, limit: 
     change = float((near - far).abs().max() / near.abs().max().clamp(min=1e-12))
     return fires(
         (change > limit) == (declared != "batch"),
-        "The declared normaliser of advantages is {declared}, and those of a group change by {change:.0%} with the "
-        "rewards of another.",
+        "The declared advantage normaliser is {declared}, but a group's advantages change by {change:.0%} when "
+        "another group's rewards change.",
         declared=declared,
         change=change,
     )

@@ -21,22 +21,22 @@ def rank_normalisation_on_ties(
     noise: float = 0.3,
     error_tied_share: float = 0.5,
 ) -> Fires:
-    """Ranks give tied rewards different advantages, so groups that carry no signal push the policy at random.
+    """Rank normalisation gives tied rewards different advantages, so zero-variance groups push the policy at random.
 
     ## What it sees
-    The root mean square advantage over groups of equal rewards, which should be 0, from the identity
-    mean(A^2) = live share x rms_live^2 + dead share x rms_tied^2. Above 0.3 on 3 of 5 rows, where the run declares
-    `normaliser = rank`, or the advantages reach exactly -1 and 1 with more than two samples a group, whatever it
-    declares. Error while more than half of the groups are tied.
+    The root-mean-square advantage of zero-variance groups, which should be 0, follows from the identity mean(A^2) =
+    (1 - z) x rms_live^2 + z x rms_tied^2, where z is the share of zero-variance groups. It is above 0.3 on 3 of 5
+    rows, and either the run declares `normaliser = rank`, or the advantages reach exactly -1 and 1 with more than two
+    samples per group. It is an error while more than half of the groups are tied.
 
     ## Thresholds
-    - `noise`: root mean square of A over groups of equal rewards from which ties are ranked at random.
+    - `noise`: root-mean-square advantage of zero-variance groups above which ties are ranked at random.
     - `error_tied_share`: share of tied groups, 0 to 1, above which it is an error.
 
     ## Why it matters
-    `argsort(argsort(r))` breaks ties by position: a group whose rewards are all equal gets advantages from -1 to 1
-    that have nothing to do with its responses. While rewards differ this costs little (0.61 against 0.63); once
-    most groups are tied it destroys the policy, which a z-score leaves alone.
+    `argsort(argsort(r))` breaks ties by position: a zero-variance group gets advantages from -1 to 1 that are
+    unrelated to its responses. While rewards differ, this costs little (0.61 against 0.63). Once most groups are
+    tied, it destroys the policy; z-scores do not.
 
     ## Known false alarms
     The rule needs the number of groups and the deviation over the whole batch; rounded logs blur it, hence the wide
@@ -44,7 +44,7 @@ def rank_normalisation_on_ties(
     arithmetically impossible: untied ranks in [-1, 1] have a standard deviation of sqrt((n+1)/(3(n-1))) > 0.577.
 
     ## Remedy
-    Average ranks for ties and zero for groups without a difference, or z-scores.
+    Use average ranks for ties and 0 for zero-variance groups, or use z-scores.
 
     ## Sources
     Derived; yunsoft2019/Lever-Plus and its follow-up report; fault `rank-advantages` of
@@ -62,8 +62,8 @@ def rank_normalisation_on_ties(
     noisy = (declared | exact) & (tied > noise)
     return fires(
         noisy,
-        "Groups of equal rewards, {dead:.0%} of all, have advantages of {tied:.2f} root mean square instead of 0: "
-        "ranks break their ties at random.",
+        "Zero-variance groups ({dead:.0%} of all) have a root-mean-square advantage of {tied:.2f} instead of 0: "
+        "ranking breaks their ties at random.",
         error=noisy & (dead_share > error_tied_share),
         dead=dead_share,
         tied=tied,
@@ -75,12 +75,12 @@ def probe_ties(advantages: Any, *, limit: float = 1e-2, rounded_limit: float = 1
     """## What this certifies, and what it does not
     The probe gives groups of 2 to 16 with tied rewards (0, 0.1, 0.5, 1 and a pair of ties among others) to the
     trainer's own function: whole groups of ties must come out as zero, equal rewards must get equal advantages.
-    Residues of float32 up to 1e-2 are let pass. Where only rewards of 0.1 fail, which float32 rounds, the formula is
-    right and its epsilon too small: a warning up to 1, the size of an ordinary advantage; an epsilon of 1e-8 leaves
-    0.75. It certifies ties and nothing else of the normalisation (centring: ADV006; size: ADV007).
+    Float32 rounding errors of up to 1e-2 are accepted. Where only rewards of 0.1 fail, which float32 rounds, the
+    formula is correct but its epsilon is too small. That is a warning up to 1, the size of an ordinary advantage; an
+    epsilon of 1e-8 leaves 0.75. The probe certifies the handling of ties only (centring: ADV006; size: ADV007).
 
     ## Thresholds of the probe
-    - `limit`: |A| of a tie up to which it is rounding.
+    - `limit`: |A| of a tie that counts as rounding.
     - `rounded_limit`: |A| of ties of 0.1 alone up to which it is a warning.
     """
     import torch
@@ -101,15 +101,15 @@ def probe_ties(advantages: Any, *, limit: float = 1e-2, rounded_limit: float = 1
     if max(tied, partly) <= limit < rounded <= rounded_limit:
         return fires(
             True,
-            "Groups whose rewards are all 0.1 get advantages up to {rounded:.3g}: the rounding of their mean is "
-            "divided by a deviation of 0, and the epsilon is too small to stop it.",
+            "Groups with all rewards at 0.1 get advantages of up to {rounded:.3g}: a rounding error is divided by a "
+            "standard deviation of 0, and epsilon is too small.",
             warning=True,
             rounded=rounded,
         )
     return fires(
         not max(tied, rounded, partly) <= limit,
-        "Groups whose rewards are all equal get advantages up to {tied:.3g}, equal rewards within a group differ by up "
-        "to {partly:.3g}.",
+        "Zero-variance groups get advantages of up to {tied:.3g}, and equal rewards within a group get advantages "
+        "that differ by up to {partly:.3g}.",
         tied=max(tied, rounded),
         partly=partly,
     )

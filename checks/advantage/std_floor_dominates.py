@@ -19,14 +19,15 @@ def std_floor_dominates(
     tiny_share: float = 0.1,
     kl_share: float = 0.5,
 ) -> Fires:
-    """Advantages are far smaller than standardisation makes them: a floor under the deviation does the dividing.
+    """Advantages are far smaller than standardisation gives, because a floor on the standard deviation dominates.
 
     ## What it sees
-    The root mean square of the advantages over live groups (`advantage_rms_live`, else the batch's standard
-    deviation corrected for the share of dead groups) against sqrt((K-1)/K), what a group standard deviation gives.
-    Below 0.5 of that on 5 of 10 rows where the run declares `normaliser = group`; below 0.1 where it declares
-    nothing and the advantages are larger than the rewards' own deviation. Error below 0.1 if at the same time the
-    KL term has more than half of the gradient norm (median of its last three records).
+    The root-mean-square advantage over groups with differing rewards (`advantage_rms_live`, else the batch's standard
+    deviation corrected for zero-variance groups) is compared with sqrt((K-1)/K), the value after dividing by the
+    group's standard deviation. It fires below 0.5 of that on 5 of 10 rows where the run declares `normaliser =
+    group`. Without a declaration it fires below 0.1 where the advantages exceed the standard deviation of the
+    rewards. It is an error below 0.1 if the KL term also contributes more than half of the gradient norm (median of
+    its last three records).
 
     ## Thresholds
     - `small_share`: root mean square of A, as a share of what a group standard deviation gives, below which it is too
@@ -35,18 +36,19 @@ def std_floor_dominates(
     - `kl_share`: share of the KL term in the gradient norm, 0 to 1, above which small advantages are an error.
 
     ## Why it matters
-    `clamp(std, min=0.1)`, or a large epsilon, turns z-scores into r / 0.1. Lever-Plus logged standard deviations
-    of 0.0062: a raw deviation of 6e-4 over a floor of 0.1. Adam cancels the scale, so this alone does no harm; with a
-    KL term (fault `std-floor` of the engine) the KL gradient is not scaled down and pulls the
-    policy back to the reference: a stall.
+    `clamp(std, min=0.1)`, or a large epsilon, turns z-scores into r / 0.1. Lever-Plus logged standard deviations of
+    0.0062: a raw deviation of 6e-4 over a floor of 0.1. Adam cancels the scale, so this alone does no harm. With a KL
+    term (fault `std-floor` of the built-in engine), the KL gradient is not scaled down, pulls the policy back to the
+    reference and stalls the run.
 
     ## Known false alarms
-    Dr. GRPO and other estimators that do not divide: declare `normaliser = none`. Rewards whose differences are
-    nothing but noise: there a floor is right, and the rewards are the defect. Rank normalisation cannot give such
-    values: its smallest standard deviation is 0.577.
+    Dr. GRPO and other estimators that do not divide: declare `normaliser = none`. Rewards whose differences are only
+    noise: there a floor is correct, and the rewards are the defect. Rank normalisation cannot give such values: its
+    smallest standard deviation is 0.577.
 
     ## Remedy
-    Floor at most 1e-4; make the rewards finer first. Lower the KL coefficient if the floor has to stay.
+    Make the rewards finer first, and set the floor to at most 1e-4. If the floor has to stay, lower the KL
+    coefficient.
 
     ## Sources
     Fault `std-floor` of the engine (`grpo-doctor lab --fault std-floor`).
@@ -64,20 +66,20 @@ def std_floor_dominates(
     uncounted = where(isnan(advantage_rms_live) & isnan(dead_share), rms / expected, np.nan)
     return fires(
         live & below,
-        "The advantages{whose} have a root mean square of {rms:.2g} where the group's standard deviation would give "
+        "The root-mean-square advantage{whose} is {rms:.2g}; dividing by the group's standard deviation would give "
         "{expected:.2f}{unless}.",
         hold=(5, 10),
         error=live & declared & (rms < tiny_share * expected) & pulled,
         rms=rms,
         expected=expected,
-        whose=words(lambda live: "" if live == live else " of live groups", uncounted),
+        whose=words(lambda live: "" if live == live else " of groups with differing rewards", uncounted),
         unless=words(_unless, uncounted),
         kl_grad_share=kl_grad_share,
     )
 
 
 def _unless(live: float) -> str:
-    """What dead groups alone would need, where nobody counted them."""
+    """How few varying groups would explain the value, where their share is not logged."""
     if live != live:
         return ""
-    return f"; dead groups alone would explain that only if at most {live:.1%} of the groups had rewards that differ"
+    return f" (zero-variance groups explain this only if at most {live:.1%} of the groups have differing rewards)"

@@ -6,34 +6,35 @@ from grpo_doctor.series import Column, moving_mean, moving_median
 def too_few_live_groups_per_update(
     live_count: Column, *, rows: int = 10, warning_groups: float = 4.0, error_groups: float = 1.0
 ) -> Fires:
-    """An update rests on the signal of too few groups.
+    """Each update uses the signal of too few groups.
 
     ## What it sees
-    Groups whose rewards differ, per step: the median of 10 steps below 4, an error where their mean is below 1.
+    The number of groups with differing rewards per step: a median over 10 steps below 4 is a warning, and a mean
+    below 1 is an error.
 
     ## Thresholds
-    - `rows`: rows over which live groups are counted.
-    - `warning_groups`: live groups a step, median, below which it is a warning.
-    - `error_groups`: live groups a step, mean, below which it is an error.
+    - `rows`: rows over which groups with differing rewards are counted.
+    - `warning_groups`: groups with differing rewards per step, median, below which it is a warning.
+    - `error_groups`: groups with differing rewards per step, mean, below which it is an error.
 
     ## Why it matters
-    The direction of the step is then that of one or two prompts, while Adam still makes a step of full size.
+    One or two prompts then determine the direction of the step, while Adam still takes a full-size step.
 
     ## Known false alarms
-    A solved task has few live groups left. Trainers that accumulate several rollouts per update count per rollout
-    here: multiply by the number of rollouts.
+    A solved task has few groups with differing rewards. Trainers that accumulate several rollouts per update count
+    per rollout here: multiply by the number of rollouts.
 
     ## Remedy
-    At least 32 / (1 - dead share) prompts per step, or accumulate until 8 live groups are in the update. A rule that
-    skips updates must not call `train()` or the scheduler.
+    Use at least 32 / (1 - share of zero-variance groups) prompts per step, or accumulate until an update has 8 groups
+    with differing rewards. Code that skips updates must not call `train()` or the scheduler.
 
     ## Sources
-    beita6969/colab-grpo's log: 3 groups of which 82.5 % are dead, 0.53 live groups a step.
+    beita6969/colab-grpo's log: 3 groups per step, 82.5 % of them zero-variance, which leaves 0.53 per step.
     """
     typical, mean = moving_median(live_count, rows), moving_mean(live_count, rows)
     return fires(
         typical < warning_groups,
-        "Only {live:.2g} groups a step have rewards that differ (mean of the last {rows} steps).",
+        "Only {live:.2g} groups per step have differing rewards (mean over the last {rows} steps).",
         error=mean < error_groups,
         live=mean,
         rows=rows,

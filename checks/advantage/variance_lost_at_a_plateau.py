@@ -15,18 +15,18 @@ def variance_lost_at_a_plateau(
     most: float = 0.7,
     nearly_all: float = 0.85,
 ) -> Fires:
-    """Most groups have lost their reward variance during the run, and the reward no longer rises.
+    """Most groups lost their reward variance during the run, and the reward has plateaued.
 
     ## What it sees
-    The share of zero-variance groups (all rewards equal), mean of 10 rows, above 70 % where it began below 50 %, in a
-    run whose reward has gained and then settled. **info**; **warning** above 85 % where neither the success rate nor
-    the reward components that are not named after form are near their top.
+    The share of zero-variance groups (all rewards equal), mean of 10 rows, above 70 % where it started below 50 %, in
+    a run whose reward has gained and then settled. **info**; **warning** above 85 % where neither the success rate
+    nor the reward components that are not named after form are near their top.
 
     ## Thresholds
     - `rows`: rows over which the share is averaged.
-    - `once`: share of zero-variance groups, 0 to 1, below which the run began.
+    - `once`: share of zero-variance groups, 0 to 1, below which the run started.
     - `most`: share of zero-variance groups, 0 to 1, for an info.
-    - `nearly_all`: share of zero-variance groups, 0 to 1, for a warning: one group in seven still teaches.
+    - `nearly_all`: share of zero-variance groups, 0 to 1, for a warning: one group in seven still has signal.
 
     ## Why it matters
     A zero-variance group has advantage 0. The rollouts cost the same and only the remaining groups train, so the batch
@@ -47,8 +47,8 @@ def variance_lost_at_a_plateau(
     lost = (first < once) & (now > most) & (reward_settled == reward_settled)
     return fires(
         lost & (now > nearly_all) & ~success_solved & ~meant_solved,
-        "{now:.0%} of the groups have identical rewards ({first:.0%} at the start), and the reward has not risen since "
-        "step {since:.0f}: {reward:.3g}.",
+        "{now:.0%} of the groups have identical rewards ({first:.0%} at the start), and the reward has plateaued at "
+        "{reward:.3g} since step {since:.0f}.",
         info=lost,
         onset=reward_settled,
         now=now,

@@ -44,41 +44,41 @@ def zero_variance_groups(
     nearly: float = 0.8,
     all_but_all: float = 0.95,
 ) -> Fires:
-    """Most groups have rewards that are all equal, so they carry no gradient.
+    """Most groups have identical rewards, so they contribute no gradient.
 
     ## What it sees
-    The share of groups whose largest and smallest reward are equal, over 10 steps: an info above 0.5, for the others
-    teach; a warning where it is above 0.8, or has been 0.8 over the whole run or on most of its rows, and is still
-    above 0.5; and above 0.8 an error, critical when every group of ten steps is dead, where that is no chance at the
-    share of the whole run, both only while the reward has not gained and stands below half of its scale (from 0, or the
-    lowest reward, to the largest single reward recorded, or 1 where rewards are on a scale of 0 to 1, or else the run's
-    best). Silent while the success rate, or a reward above 0.8 of its largest, says that the equal rewards are right
-    ones, and for a reward near the best the run has seen once it has clearly risen, unless that best is 0 or less and
-    most groups were dead all along: then nothing shows that 0 is more than what nobody is paid. Where the reward has
-    components for form and others, the others must have gained. Where it lasts it is an outcome. Above 0.95 over the
-    whole run it is told of any run that has not risen, at whatever reward: nothing can have been learnt. From 20 rows
-    on that is an error, unless the task is solved. The expected share for binary rewards, p^K + (1-p)^K at the mean
-    success p, stands beside it where the scale is known: near the actual share K is too small; far below it difficulty
-    is bimodal or responses are alike.
+    The share of groups whose largest and smallest rewards are equal, over 10 steps. Above 0.5 it is an info. It is a
+    warning above 0.8, or above 0.5 if it has been 0.8 over the whole run or on most rows. It is an error above 0.8,
+    and critical when every group of ten steps has zero variance, if chance does not explain it. Error and critical
+    require that the reward has not gained and is below half of its scale. The scale ends at the largest single reward
+    recorded, at 1 for rewards between 0 and 1, or else at the run's best. The check is silent where the success rate,
+    or a reward above 0.8 of its maximum, shows that the equal rewards are correct answers. It is also silent for a
+    reward near its best after a clear rise, unless that best is 0 or less and most groups had zero variance
+    throughout. Where the reward has format components and others, the others must have gained. A lasting share is an
+    outcome. Above 0.95 over the whole run it is reported for any run whose reward has not risen, and starting at 20
+    rows that is an error unless the task is solved. Where the scale is known, the message adds the share expected for
+    binary rewards, p^K + (1-p)^K at the mean success p. If it is close to the actual share, K is too small. If it is
+    far below, difficulty is bimodal or responses are alike.
 
     ## Thresholds
     - `rows`: rows over which the share of equal groups is averaged.
     - `half`: share of equal groups, 0 to 1, for an info.
     - `most`: share of equal groups, 0 to 1, for a warning or an error.
-    - `solved`: share of the best reward seen from which a run that has gained is at its top.
-    - `nearly`: success rate, or share of the largest single reward, from which equal rewards are right ones.
-    - `all_but_all`: share of equal groups over the whole run, 0 to 1, from which nothing can have been learnt.
+    - `solved`: share of the best reward above which a run that has gained counts as solved.
+    - `nearly`: success rate, or share of the largest single reward, above which equal rewards count as correct
+      answers.
+    - `all_but_all`: share of equal groups over the whole run, 0 to 1, above which no learning is possible.
 
     ## Why it matters
-    A group without variance has advantage 0 everywhere. The optimizer still takes a full step for the few live
-    groups, and a KL term pulls back on all of them.
+    All advantages of a zero-variance group are 0. The optimizer still takes a full step for the few remaining groups,
+    and a KL term pulls the policy back on all groups.
 
     ## Known false alarms
-    Solved tasks: 0.8 to 0.9 is normal at a reward of 0.9. Binary rewards with K=2 leave half of the groups dead at
-    any difficulty. TRL's flag with batch scaling is 0 or 1 for the whole batch.
+    Solved tasks: 0.8 to 0.9 is normal at a reward of 0.9. Binary rewards with K=2 give at least half of the groups
+    zero variance at any difficulty. TRL's flag with batch scaling is 0 or 1 for the whole batch.
 
     ## Remedy
-    Dynamic sampling (verl, OpenRLHF) or a filter on difficulty; temperature 1; then a larger K.
+    Use dynamic sampling (verl, OpenRLHF) or filter prompts by difficulty. Sample at temperature 1. Then raise K.
 
     ## Sources
     DAPO, arXiv 2503.14476 (42 to 50 on AIME24 by dynamic sampling); beita6969/colab-grpo's log: 235 of 285 groups at
@@ -106,7 +106,7 @@ def zero_variance_groups(
     expected = homogeneous(where((right == right) | reward_unit | (chance == 0), chance, np.nan), group_size)
     return fires(
         (alarm & ((dead > most) | lasting)) | never,
-        "{share:.1%} of the groups of the last {rows} steps have rewards that are all equal, so they teach nothing "
+        "{share:.1%} of the groups in the last {rows} steps have identical rewards, so they contribute no gradient "
         "({whole_run:.1%} over the run{chance}){unpaid}.",
         info=alarm,
         error=(grave & (dead > most)) | (never & (row(dead_share) >= 2 * rows) & ~reward_solved & (top > floor)),
@@ -119,7 +119,7 @@ def zero_variance_groups(
         expected=expected,
         chance=words(_chance, expected),
         whole_run=whole_run,
-        unpaid=where(unpaid & reward_gained, ", and no mean reward was ever above 0", ""),
+        unpaid=where(unpaid & reward_gained, "; the mean reward was never above 0", ""),
     )
 
 

@@ -10,27 +10,27 @@ if TYPE_CHECKING:
 
 @across("CMP001", kind="outcome", severity="info", confidence="medium")
 def run_comparison(found: Comparison) -> Fires | None:
-    """Whether NEW is better or worse than BASE beyond noise, and the smallest difference that would show.
+    """Reports whether NEW is better or worse than BASE beyond noise, and the smallest detectable difference.
 
     ## What it sees
-    Success over the last half of the steps that both sides share, or since the runs diverged: the held-out score, else
-    the success rate, the reward or the share of invalid responses. It is an error where NEW is worse beyond noise, and
-    info otherwise.
+    Success over the last half of the steps that both sides share, or since the runs diverged. Success is the held-out
+    score, else the success rate, the reward or the share of invalid responses. It is an error if NEW is worse beyond
+    noise, and an info otherwise.
 
     ## Why it matters
-    A change that changed nothing looks like a small gain as often as like a small loss. 800 samples of which 48 % are
-    right have a standard error of sqrt(0.48 · 0.52 / 800) = 1.8 points, the difference of two such scores one of 2.5,
-    and it takes 2.8 times that, 7 points, to be seen in 80 % of trials at 95 %. A gain of 0.38 points on them (the
-    published gain of yunsoft2019/Lever-Plus after a fix that did nothing) is noise, and so is one of 1.6. Scored prompt
-    by prompt the same two runs tell more: only prompts that one of them alone gets right count (McNemar's test).
+    A change without effect looks like a small gain as often as like a small loss. 800 samples at 48 % accuracy have a
+    standard error of sqrt(0.48 · 0.52 / 800) = 1.8 points, and the difference of two such scores has 2.5. Detecting a
+    difference with 80 % power at 95 % takes 2.8 times that, 7 points. A gain of 0.38 points (published by
+    yunsoft2019/Lever-Plus after a fix without effect) is noise, and so is 1.6. Scoring the two runs prompt by prompt
+    is more sensitive: only prompts that one run alone gets right count (McNemar's test).
 
     ## Known false alarms
-    One run a side. What another seed would do is then a guess, taken as a share of how far the metric moved; give three
-    seeds a side (`--base`, or a folder) and it is measured. A reward function that changed makes the two figures two
-    quantities, which only its components give away.
+    One run per side. The variation between seeds is then estimated as a share of how far the metric moved; with three
+    seeds per side (`--base`, or a folder) it is measured. If the reward function changed, the two figures measure
+    different quantities, which only the reward components show.
 
     ## Remedy
-    Three seeds a side; longer runs; the same held-out prompts for both.
+    Use three seeds per side, longer runs, and the same held-out prompts for both.
 
     ## Sources
     Picard, Adv. Appl. Probab. 1985 (change of level against autocorrelated noise); Henderson et al., arXiv 1709.06560,

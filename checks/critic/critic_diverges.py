@@ -1,5 +1,6 @@
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, best, lowest, recent_mean, words
+from grpo_doctor.wording import number
 
 
 @check(
@@ -7,7 +8,7 @@ from grpo_doctor.series import Column, baseline, best, lowest, recent_mean, word
     severity="warning",
     confidence="medium",
     explains=("REW009", "GRD002"),
-    invalidates=("advantages since step {onset}: the critic that they rest on is worse than a constant",),
+    invalidates=("advantages since step {onset}: they use a critic that is worse than a constant",),
 )
 def critic_diverges(
     known: Column = any_of("value_explained_variance", "value_loss"),
@@ -18,28 +19,28 @@ def critic_diverges(
     times: float = 10.0,
     with_loss: float = 2.0,
 ) -> Fires:
-    """The critic has become worse than a constant: its explained variance has fallen below 0, or its loss has exploded.
+    """The critic is worse than a constant: its explained variance fell below 0, or its loss exploded.
 
     ## What it sees
     Means of the last 5 rows. The explained variance is below 0 and was 0.1 or more: a **warning**, and an **error**
     where the value loss is also twice its lowest. Or the value loss is ten times that of the first rows: a **warning**.
 
     ## Thresholds
-    - `fitted`: explained variance, at most 1, from which the critic had learnt something.
+    - `fitted`: explained variance, at most 1, above which the critic had learned.
     - `times`: factor on the first value loss.
     - `with_loss`: factor on the lowest value loss.
 
     ## Why it matters
-    The advantage is the return less what the critic expects. A critic that explains less than nothing adds noise to
+    The advantage is the return minus the critic's prediction. A critic with negative explained variance adds noise to
     every advantage, and the policy follows the noise.
 
     ## Known false alarms
-    A reward that pays for the first time: returns then have a variance that they did not have. An explained variance
-    that is negative from the start has not fallen; a critic needs some tens of updates.
+    The first nonzero rewards of a run, which give the returns a new variance. An explained variance that is negative
+    from the start has not fallen: a critic needs tens of updates.
 
     ## Remedy
-    Divide the critic's learning rate by ten and normalise the returns. Refit the critic alone for 20 steps before the
-    policy trains on.
+    Divide the critic's learning rate by ten and normalise the returns. Refit the critic alone for 20 steps before
+    policy training continues.
 
     ## Sources
     arXiv 1506.02438 (the baseline and the variance of the advantage). rlprobe 0.1, pathology `value_divergence`.
@@ -59,8 +60,8 @@ def critic_diverges(
 
 
 def _what(lost: bool, top: float, explained: float, first: float, loss: float) -> str:
-    grown = f"the value loss went from {first:.3g} to {loss:.3g}"
+    grown = f"the value loss went from {number(first)} to {number(loss)}"
     if not lost:
         return f"The critic diverges: {grown}"
     also = f", and {grown}" if loss > first else ""
-    return f"The critic's explained variance fell from {top:.2g} to {explained:.2g}{also}"
+    return f"The critic's explained variance fell from {number(top, 2)} to {number(explained, 2)}{also}"

@@ -15,30 +15,31 @@ def difficulty_out_of_band(
     excess: float = 0.2,
     least_group: int = 4,
 ) -> Fires:
-    """Most prompts are always solved or never solved.
+    """Most prompts are either always solved or never solved.
 
     ## What it sees
-    Over the last 20 steps: the share of groups that are all right and of groups that are all wrong. It fires when
-    together they exceed 60 %, each side holds at least 15 %, and the sum lies 20 points above what prompts of one equal
-    difficulty would give (p^K + (1-p)^K at the mean success p). Groups of fewer than 4 responses are not judged: they
+    Over the last 20 steps: the shares of groups with all responses correct and all responses wrong. It fires when
+    together they exceed 60 %, each side holds at least 15 %, and the sum is 20 points above the value expected at
+    uniform difficulty (p^K + (1-p)^K at the mean success p). Groups of fewer than 4 responses are not judged: they
     tie at any difficulty.
 
     ## Thresholds
     - `rows`: rows over which groups are counted.
-    - `settled_share`: share of groups all right or all wrong, 0 to 1.
-    - `each_side`: share that all right and all wrong must each reach, 0 to 1.
-    - `excess`: share by which they must exceed what equal difficulty would give.
+    - `settled_share`: share of groups all correct or all wrong, 0 to 1.
+    - `each_side`: share that all-correct and all-wrong groups must each reach, 0 to 1.
+    - `excess`: share by which they must exceed the value at uniform difficulty.
     - `least_group`: responses per prompt below which groups are not judged.
 
     ## Why it matters
-    Both kinds carry no gradient, so the batch is mostly paid for and not used; and the step is made by the few prompts
-    in between.
+    Neither kind contributes a gradient, so most of the batch is wasted, and the few remaining prompts determine the
+    step.
 
     ## Known false alarms
-    Late in training the solved side grows by itself; that is why both sides are asked for.
+    Late in training the solved side grows by itself, which is why the check requires both sides.
 
     ## Remedy
-    Keep prompts with a success rate between 0.05 and 0.95 over 8 samples, or sample until enough groups are live.
+    Keep prompts with a success rate between 0.05 and 0.95 over 8 samples, or resample until enough groups have
+    differing rewards.
 
     ## Sources
     arXiv 2503.14476 (dynamic sampling, AIME24 42 → 50). arXiv 2509.21880.
@@ -54,8 +55,8 @@ def difficulty_out_of_band(
         & (wrong >= each_side)
         & (tied > expected + excess)
         & (group_size >= least_group),
-        "{right:.0%} of the prompts are always solved and {wrong:.0%} never (prompts of one difficulty would "
-        "give {expected:.0%} together): few are left to learn from.",
+        "{right:.0%} of the prompts are always solved and {wrong:.0%} are never solved, so few provide signal "
+        "(expected at uniform difficulty: {expected:.0%} together).",
         right=right,
         wrong=wrong,
         expected=expected,

@@ -14,25 +14,25 @@ def prompt_repeat_overfit(
     *,
     passes: float = 10,
 ) -> Fires:
-    """The policy learns its prompts by heart.
+    """The policy memorises its training prompts.
 
     ## What it sees
-    After 10 passes over the prompts: the reward has gained since the start, while the held-out score has not, beyond
-    its noise (`series.trajectory`, from the 6th score on). A held-out score of at least 0.9 of 1 has nothing left
-    to gain, and is not judged.
+    After 10 passes over the prompts: the reward has gained since the start, but the held-out score has not gained
+    beyond its noise (`series.trajectory`, at least 6 scores). A held-out score of at least 0.9 of 1 cannot gain much
+    and is not judged.
 
     ## Thresholds
     - `passes`: epochs over the prompts after which it is judged.
 
     ## Why it matters
-    Reward on prompts that were seen ten times measures memory. The checkpoint that is best by reward is then not the
-    best.
+    Reward on prompts that were used ten times measures memorisation. The checkpoint with the best reward is then not
+    the best checkpoint.
 
     ## Known false alarms
-    Small tasks that have only these prompts, where learning them is the aim.
+    Small tasks that have only these prompts, where memorising them is the goal.
 
     ## Remedy
-    More prompts or fewer passes; stop by the held-out score.
+    Use more prompts or fewer passes, and stop early on the held-out score.
 
     ## Sources
     A convention, not a measurement: ten passes over the prompts.
@@ -40,8 +40,8 @@ def prompt_repeat_overfit(
     flat = (eval_shown == eval_shown) & ~eval_gained & ~eval_solved
     return fires(
         (epoch >= passes) & reward_gained & flat,
-        "After {epoch:.0f} passes over the prompts the reward has risen while the held-out score went from {first:.3g} "
-        "to {level:.3g}.",
+        "After {epoch:.0f} passes over the prompts, the reward has risen, but the held-out score went from "
+        "{first:.3g} to {level:.3g}.",
         epoch=epoch,
         first=eval_first,
         level=eval_now,

@@ -7,27 +7,26 @@ from grpo_doctor import Fires, fires, probe, probes
 def rl_prompts_seen_in_supervision(
     render: Any, prompts: Any, supervised: Any, *, shared_prompts: float = 0.8
 ) -> Fires | None:
-    """Most prompts of RL were answered in the supervised stage.
+    """Most RL prompts were already answered in the supervised stage.
 
     ## What it sees
-    The share of the adapter's prompts whose ids also stand in its supervised pairs. Above 80 % is the illness.
+    The share of the adapter's prompts whose ids also occur in its supervised pairs. It fires above 80 %.
 
     ## Thresholds
-    - `shared_prompts`: share of the prompts that stand in the supervised pairs, 0 to 1.
+    - `shared_prompts`: share of the prompts that occur in the supervised pairs, 0 to 1.
 
     ## Why it matters
-    What was learnt by heart is answered in one way: the entropy is gone before RL begins, groups tie, nothing is
-    learnt.
+    Memorised prompts get a single answer: entropy is low before RL starts, groups tie and nothing is learned.
 
     ## What this certifies, and what it does not
-    It certifies the share among the prompts and pairs that the adapter names, exact prompts only. It cannot see
-    paraphrases, nor data that the adapter leaves out.
+    It certifies the share of exact matches among the prompts and pairs that the adapter provides. It does not detect
+    paraphrases, or data that the adapter omits.
 
     ## Known false alarms
-    Small closed tasks whose prompts are all there is; a short supervised stage that teaches only the format.
+    Small closed tasks without other prompts. A short supervised stage that teaches only the format.
 
     ## Remedy
-    Split the prompts first.
+    Split the prompts between the two stages first.
 
     ## Sources
     BoBaCai/grpo-dual, deep diagnosis item 10: 100 % is a leak, above 80 % severe, below 20 % fine.
@@ -38,6 +37,6 @@ def rl_prompts_seen_in_supervision(
     share = seen / len(prompts)
     return fires(
         share > shared_prompts,
-        "{share:.0%} of the prompts of RL were answered in the supervised stage.",
+        "{share:.0%} of the RL prompts were already answered in the supervised stage.",
         share=share,
     )

@@ -8,7 +8,7 @@ from grpo_doctor.series import Column, baseline, fmax, moving_mean, previous, ro
     "DIV004",
     kind="outcome",
     severity="warning",
-    invalidates=("rewards of invalid responses since step {onset}, where a default answered in their place",),
+    invalidates=("rewards of invalid responses since step {onset}: a default was scored in their place",),
 )
 def invalid_output_share(
     invalid_rate: Column,
@@ -24,14 +24,14 @@ def invalid_output_share(
     rise: float = 0.1,
     patience: int = 40,
 ) -> Fires:
-    """Much of the output is not in the asked form, or a default was put in its place.
+    """Many responses are invalid or were replaced by a default.
 
     ## What it sees
     The mean share of invalid or replaced responses over 10 steps: a warning above 0.1, an error above 0.3, critical
-    above 0.8, where it is worse than at the run's start (median of 5 rows) by at least 0.1, and by three standard
-    errors of such counts where it is known how many responses a step has; for an error by at least 0.2. Where it is
-    above 0.3, not worse, but has not become 0.05 better after 40 steps either, the form is only not learnt: a warning,
-    above 0.8 an error.
+    above 0.8. The share must exceed its value at the run's start (median of 5 rows) by at least 0.1 (0.2 for an
+    error), and by three standard errors where the number of responses per step is known. A share above 0.3 that has
+    not grown, but has not improved by 0.05 after 40 steps either, means that the format is not being learned: a
+    warning, and an error above 0.8.
 
     ## Thresholds
     - `rows`: rows over which the share is averaged.
@@ -39,19 +39,19 @@ def invalid_output_share(
     - `error_share`: share of invalid responses, 0 to 1, for an error.
     - `critical_share`: share of invalid responses, 0 to 1, for a critical finding.
     - `rise`: rise of the share since the start that counts as worse.
-    - `patience`: rows after which a form that is not learnt is told.
+    - `patience`: rows after which a format that is not learned is reported.
 
     ## Why it matters
-    Invalid responses teach nothing but their own invalidity, and where a default answers in their place the reward
-    belongs to the default. A mean over a run that alternates describes neither state: look at it by event.
+    Invalid responses teach only that they are invalid. Where a default replaces them, the reward belongs to the
+    default. In a run that alternates between two states, the mean describes neither: split it by event.
 
     ## Known false alarms
-    The first steps of a policy that still learns the form: invalid responses that become fewer are not reported. A
-    form that nobody rewards may stay unlearnt while the reward rises: a warning then, and no more.
+    The first steps, while the policy learns the format: a falling share is not reported. A format without a reward
+    may never be learned while the reward rises, which is a warning at most.
 
     ## Remedy
-    Split the share by the preceding event (update or none), read the invalid responses, and find the mechanism:
-    GEN001, LEN003 or a template (TOK001).
+    Split the share by the preceding event (update or none), read the invalid responses, and find the cause: GEN001,
+    LEN003 or a template (TOK001).
 
     ## Sources
     beita6969/colab-grpo's log.
@@ -65,7 +65,7 @@ def invalid_output_share(
     exposed, spared = previous(update_applied) == 1, previous(update_applied) == 0
     return fires(
         wrong & (share > warning_share),
-        "{share:.0%} of the responses of the last {rows} steps are invalid or were replaced by a default "
+        "{share:.0%} of the responses in the last {rows} steps are invalid or were replaced by a default "
         "({start:.0%} at the start).",
         error=unpaid
         & ((grown & (share > error_share) & (share - start >= 2 * rise)) | (wrong & (share > critical_share))),

@@ -18,13 +18,13 @@ def lexical_diversity_fall(
     *,
     fallen_below_share: float = 0.5,
 ) -> Fires:
-    """Responses use ever fewer word pairs.
+    """Lexical diversity falls: responses use fewer and fewer distinct word pairs.
 
     ## What it sees
     The share of distinct word pairs among all word pairs of a step's samples (distinct-2), mean of 5 steps with
-    samples, has fallen below half of the first such step's, on 3 of 5 rows: an info, and a warning where the reward is
-    known and has not gained. Steps with fewer than 50 pairs, or with an amount of text that differs from the first by
-    more than a factor of 1.5, are left out.
+    samples, has fallen below half of its value on the first such step, on 3 of 5 rows. It is an info, and a warning
+    where the reward is known and has not gained. Steps with fewer than 50 pairs, or with an amount of text that
+    differs from the first by more than a factor of 1.5, are left out.
 
     ## Thresholds
     - `fallen_below_share`: share of the first distinct-2 below which diversity has fallen.
@@ -36,8 +36,8 @@ def lexical_diversity_fall(
     A policy that learns a fixed form repeats it. Text without spaces (Chinese, code without spaces) has few pairs.
 
     ## Remedy
-    Look at the samples. If the phrasing is the form that is asked for, nothing; else temperature 1 and entropy at a
-    target.
+    Look at the samples. If the phrasing is the required format, do nothing. Otherwise sample at temperature 1 and use
+    an entropy target.
 
     ## Sources
     Distinct-n: Li et al. 2016 (arXiv 1510.03055); Vendi score: 2210.02410. The limit of one half is a heuristic.
@@ -50,7 +50,7 @@ def lexical_diversity_fall(
     better = reward_gained & ~reward_fallen
     return fires(
         low,
-        "Distinct word pairs have fallen from {first:.0%} to {now:.0%} of all word pairs.",
+        "The share of distinct word pairs fell from {first:.0%} to {now:.0%}.",
         warning=low & (reward_mean == reward_mean) & ~better,
         first=first,
         now=now,
@@ -58,7 +58,7 @@ def lexical_diversity_fall(
 
 
 def _pairs(row: list[Any]) -> tuple[float, float]:
-    """How many pairs of neighbouring words there are, and the share of distinct ones."""
+    """Number of pairs of neighbouring words, and the share of distinct pairs."""
     texts = [sample.response.split() for sample in row]
     number = sum([len(words) - 1 for words in texts if words])
     return number, len(set(chain.from_iterable(map(pairwise, texts)))) / number if number else math.nan

@@ -20,28 +20,29 @@ def pattern_concentration(
     nearly_all: float = 0.8,
     gain: float = 0.1,
 ) -> Fires:
-    """One response makes up most of the valid output, whatever the prompt.
+    """A single response makes up most of the valid output, whatever the prompt.
 
     ## What it sees
-    The share of the most frequent valid response: recorded, or counted over the last 200 valid samples. A warning
-    above 0.5 and an error above 0.8, over 10 steps and only while the reward has not risen clearly since the start.
+    The share of the most frequent valid response over 10 steps, recorded or counted over the last 200 valid samples.
+    It is a warning above 0.5 and an error above 0.8, only while the reward has not clearly risen since the start.
 
     ## Thresholds
     - `rows`: rows over which the share is averaged.
     - `half`: share of the most frequent valid response, 0 to 1, for a warning.
     - `nearly_all`: the same share for an error.
-    - `gain`: rise of the reward, as a share of its first size, that excuses a favourite.
+    - `gain`: rise of the reward, as a share of its first value, that silences the check.
 
     ## Why it matters
-    A policy that answers every prompt alike has stopped to read it. Its groups tie, so that nothing is left to learn.
+    A policy that gives the same answer to every prompt ignores the prompt. Its groups tie, so there is no signal.
 
     ## Known false alarms
-    A solved task with one best answer: the reward is then high, and the check is silent. Figures of a whole run hide a
-    change: beita6969/colab-grpo's run has a top share of 34 %, 20 kinds in 326, and is not concentrated.
+    A solved task with one best answer: the reward is then high, and the check is silent. Figures over a whole run
+    hide a change: beita6969/colab-grpo's run has a top share of 34 % with 20 distinct responses among 326, and is not
+    concentrated.
 
     ## Remedy
-    Look at the reward per pattern; if the favourite earns no more than others, raise the temperature to 1 and see
-    whether groups differ again.
+    Compare the reward per response. If the most frequent one scores no higher than others, raise the temperature to 1
+    and check whether rewards within groups differ again.
 
     ## Sources
     beita6969/colab-grpo; healthy runs of the engine (`grpo-doctor run`), which end with few patterns.
@@ -51,7 +52,7 @@ def pattern_concentration(
     stuck = now <= start + gain * maximum(abs(start), 0.5)
     return fires(
         (latest(share) > half) & stuck,
-        "One response makes up {share:.0%} of the valid output while the reward stays at {reward:.3g}.",
+        "A single response makes up {share:.0%} of the valid output, and the reward stays at {reward:.3g}.",
         error=(latest(share) > nearly_all) & stuck,
         share=share,
         reward=now,

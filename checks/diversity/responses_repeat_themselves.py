@@ -24,28 +24,29 @@ def responses_repeat_themselves(
     risen: float = 0.1,
     most: float = 0.5,
 ) -> Fires:
-    """Responses repeat themselves: the policy writes loops.
+    """Responses repeat themselves in loops.
 
     ## What it sees
-    The share of responses that repeat themselves, mean of the last 5 rows that have it: logged by the trainer, else of
-    the saved responses those of 200 characters or more whose last 40 occur four times. Above 20 % and 10 points above
-    the first rows' share, or above 50 %: a **warning**. Above 50 % in a run whose reward has not gained: an **error**.
+    The share of responses that repeat themselves, mean of the last 5 rows that have it: as logged by the trainer.
+    Otherwise saved responses count if they have 200 characters or more and their last 40 occur four times. Above 20 %
+    and 10 points above the first rows' share, or above 50 %: a **warning**. Above 50 % in a run whose reward has not
+    gained: an **error**.
 
     ## Thresholds
     - `some`: share of repeating responses, 0 to 1.
-    - `risen`: rise of that share since the first rows: some models loop from the start.
-    - `most`: share of repeating responses, 0 to 1, from which most of the batch is loops.
+    - `risen`: rise of that share since the first rows: some models produce loops from the start.
+    - `most`: share of repeating responses, 0 to 1, above which loops make up most of the batch.
 
     ## Why it matters
-    A loop fills the response up to the limit: it costs the most tokens and carries no answer. Loops spread quickly,
-    because each repeated token makes the next more likely.
+    A loop fills the response up to the limit, so it costs the most tokens and contains no answer. Loops spread
+    quickly, because each repeated token makes the next more likely.
 
     ## Known false alarms
     Tasks whose answer is a list or a table. Trainers differ in what they count as repetition.
 
     ## Remedy
-    Give loops the lowest reward. Check that EOS is inside the loss mask and that length is not paid for. Roll back to
-    the checkpoint before the share rose.
+    Give loops the lowest reward. Check that EOS is inside the loss mask and that the reward does not favour length.
+    Roll back to the checkpoint before the share rose.
 
     ## Sources
     slime, `repetition_frac`; SkyRL-Agent, `stuck_in_a_loop_ratio`. rlprobe 0.1, pathology `repetition_spiral`.
@@ -55,7 +56,7 @@ def responses_repeat_themselves(
     high = ((now > some) & (now - first >= risen)) | (now > most)
     return fires(
         high,
-        "{now:.0%} of the responses repeat themselves ({first:.0%} at the start).",
+        "{now:.0%} of the responses end in a loop of repeated text ({first:.0%} at the start).",
         error=high & (now > most) & ~(reward_gained & ~reward_fallen),
         onset=began(high, share > some, step),
         now=now,

@@ -33,27 +33,27 @@ def script_drifts(
     share: float = 0.1,
     most: float = 0.5,
 ) -> Fires:
-    """The responses drift into another script than that of the prompts.
+    """Responses drift into a different script than the prompts.
 
     ## What it sees
-    The share of letters in a script that the prompts do not use, mean of the last 5 rows that have it: logged by the
-    trainer, else counted in the saved prompts and responses. A **warning** where it has risen by 10 points since the
-    first rows, an **error** above 50 %.
+    The share of letters in a script that the prompts do not use, mean of the last 5 rows that have it: as logged by
+    the trainer, or else counted in the saved prompts and responses. A **warning** where it has risen by 10 points
+    since the first rows, an **error** above 50 %.
 
     ## Thresholds
     - `share`: rise of the share of letters, 0 to 1: single symbols, names and quotations stay below it.
-    - `most`: share of letters, 0 to 1, from which the responses are in another language.
+    - `most`: share of letters, 0 to 1, above which the responses are in another language.
 
     ## Why it matters
-    The reward reads the answer, not the language. A policy that mixes languages cannot be read by its users, and a
-    drift into scripts of all kinds is the first visible sign of a policy that writes noise.
+    The reward scores the answer, not the language. Users cannot read a policy that mixes languages. A drift into many
+    scripts is the first visible sign that the policy generates noise.
 
     ## Known false alarms
     Translation tasks. Greek letters in mathematics count as another script and stay far below the limit.
 
     ## Remedy
-    Read ten responses. If they are sound, add a small reward for the language of the prompt. If they are noise, look at
-    the entropy and roll back.
+    Read ten responses. If they make sense, add a small reward for the language of the prompt. If they are noise,
+    check the entropy and roll back.
 
     ## Sources
     DeepSeek-R1, arXiv 2501.12948 (language mixing in R1-Zero, and the reward against it).
@@ -63,7 +63,8 @@ def script_drifts(
     drifted = now - first >= share
     return fires(
         drifted,
-        "{now:.0%} of the letters of the responses are in another script than the prompts ({first:.0%} at the start).",
+        "{now:.0%} of the letters in the responses are in a different script than the prompts ({first:.0%} at the "
+        "start).",
         error=drifted & (now > most),
         onset=began(drifted, other - first > share / 2, step),
         now=now,

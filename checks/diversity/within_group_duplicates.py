@@ -14,26 +14,26 @@ def within_group_duplicates(
     warn: float = 0.5,
     bad: float = 0.25,
 ) -> Fires:
-    """Most responses are copies of one another, and nothing was gained by it.
+    """Most responses are duplicates, and the reward did not gain from it.
 
     ## What it sees
-    Distinct responses by all responses of a step, mean of 5 rows: below 0.5 a warning, below 0.25 an error, on 10 of
-    15 rows. While the reward gains or is near its top, nothing is said; without a reward it stays a warning. The
-    record counts over the whole step: distinct responses within a group are at least as rare.
+    The ratio of distinct responses to all responses of a step, mean of 5 rows: below 0.5 it is a warning, below 0.25
+    an error, on 10 of 15 rows. It is silent while the reward gains or is near its maximum. Without a reward it stays
+    a warning. The record counts over the whole step; within a group, distinct responses are at least as rare.
 
     ## Thresholds
     - `warn`: distinct responses by all responses, 0 to 1, below which it is a warning.
     - `bad`: the same share for an error.
 
     ## Why it matters
-    Copies get equal rewards, so their group has no advantage and no gradient, and the rollouts were paid for nothing.
+    Duplicates get equal rewards, so their group has no advantage and no gradient, and the rollouts are wasted.
 
     ## Known false alarms
-    A finished small task has 0.18 to 0.25 distinct responses and is healthy. Short answers. Batches with the same
-    prompt twice.
+    Healthy runs on small tasks end with 0.18 to 0.25 distinct responses. Short answers. Batches with the same prompt
+    twice.
 
     ## Remedy
-    Temperature 1 first; then live groups by filtering prompts; then entropy at a target.
+    Sample at temperature 1 first. Then filter prompts for differing rewards. Then use an entropy target.
 
     ## Sources
     Healthy runs of the engine (`grpo-doctor run`), which end with few different responses; DAPO (arXiv 2503.14476).

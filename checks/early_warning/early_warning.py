@@ -18,28 +18,29 @@ def early_warning(
     moved_sigmas: float = 2.0,
     least_moved: int = 3,
 ) -> Fires:
-    """Several leading indicators of a collapse move at once.
+    """Several early indicators of a collapse have moved at the same time.
 
     ## What it sees
-    The mean of the last 10 rows against the mean of the 20 rows before, in units of the column's own noise from row to
-    row: the spread of rewards falls, dead groups rise, entropy falls, generator and trainer drift apart, the gradient
-    norm rises, distinct responses fall, each by more than 2. Three of these six while the reward does not rise are an
-    info; a warning while the reward falls by more than 2 as well. Held on 3 of 5 rows.
+    The mean of the last 10 rows against the mean of the 20 rows before, in units of the series' row-to-row noise. Six
+    indicators count if they change by more than 2: reward spread falls, zero-variance groups rise, entropy falls,
+    rollout engine and trainer drift apart, gradient norm rises, distinct responses fall. Three of the six are an info
+    while the reward does not rise, and a warning while the reward also falls by more than 2. Held on 3 of 5 rows.
 
     ## Thresholds
-    - `moved_sigmas`: change, in units of the noise from row to row, from which an indicator has moved.
+    - `moved_sigmas`: change, in units of the noise from row to row, above which an indicator has moved.
     - `least_moved`: indicators, of six, that must have moved.
 
     ## Why it matters
-    These precede a crash by some ten to fifty steps: early enough to save a checkpoint or lower the step size.
+    These changes precede a collapse by ten to fifty steps, early enough to save a checkpoint or lower the learning
+    rate.
 
     ## Known false alarms
-    Convergence moves three of them in the same direction; hence the join with the reward. The lead time is a
+    Convergence moves three of them in the same direction, so the check also requires the reward. The lead time is a
     heuristic.
 
     ## Remedy
-    Save a checkpoint now. Then look at the first indicator that moved: mismatch or gradient point at the update,
-    entropy and duplicates at the policy, dead groups at the data.
+    Save a checkpoint now. Then look at the first indicator that moved. Mismatch or gradient norm suggest the update,
+    entropy and duplicates the policy, and zero-variance groups the data.
 
     ## Sources
     RAGEN (arXiv 2504.20073: reward spread falls before the mean; gradient spikes mark the point of no return).
@@ -52,7 +53,8 @@ def early_warning(
     several = (moved >= least_moved) & (reward < 1)
     return fires(
         several,
-        "{moved} of 6 leading indicators of a collapse have moved, and the reward by {reward:+.2g} of its own noise.",
+        "{moved} of 6 early indicators of a collapse have moved; the reward has changed by {reward:+.2g} standard "
+        "deviations of its noise.",
         warning=several & (reward < -moved_sigmas),
         moved=moved,
         reward=reward,

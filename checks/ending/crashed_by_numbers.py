@@ -5,15 +5,15 @@ from grpo_doctor.series import Column, seen, words
 
 @check("END001", kind="outcome", severity="error", confidence="high", run_types=("rl", "supervised", "preference"))
 def crashed_by_numbers(step: Column, events: Column) -> Fires:
-    """The run crashed on a number that is not finite.
+    """The run crashed on a NaN or infinite number.
 
     ## What it sees
-    The last lines of the log, after the last row of metrics: sampling refused probabilities that are NaN or infinite,
-    or the trainer stopped because a loss or gradient norm is not finite.
+    The last lines of the log, after the last row of metrics: sampling rejected NaN or infinite probabilities, or the
+    trainer stopped because a loss or gradient norm was not finite.
 
     ## Why it matters
     Good rows before a crash do not make a healthy run. The weights were no longer finite when sampling failed, so the
-    checkpoint written last may hold NaN.
+    last checkpoint may contain NaN.
 
     ## Known false alarms
     A crash in an evaluation with other sampling settings, such as a temperature of 0.

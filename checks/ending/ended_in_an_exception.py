@@ -5,11 +5,11 @@ from grpo_doctor.series import Column, row, seen, words
 
 @check("END004", kind="risk", severity="warning", confidence="high", run_types=("rl", "supervised", "preference"))
 def ended_in_an_exception(step: Column, events: Column, *, rows: int = 8) -> Fires:
-    """The run ended in an exception.
+    """The run ended with an exception.
 
     ## What it sees
-    The last lines of the log, after the last row of metrics: a traceback, the death of a worker or a time-out, which is
-    none of END001 to END003.
+    The last lines of the log, after the last row of metrics: a traceback, a dead worker or a time-out that END001 to
+    END003 do not cover.
 
     ## Thresholds
     - `rows`: rows of metrics below which the end is an info: the run ended before its training could be judged.
@@ -21,7 +21,7 @@ def ended_in_an_exception(step: Column, events: Column, *, rows: int = 8) -> Fir
     An exception while the program exits, after everything was saved.
 
     ## Remedy
-    Read the exception at the named line. Resume from the last checkpoint, after checking that its files are whole.
+    Read the exception at the named line. Resume from the last checkpoint, after checking that its files are complete.
 
     ## Sources
     Python's `Traceback (most recent call last)`; Ray's `ActorDiedError`.

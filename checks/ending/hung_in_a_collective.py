@@ -5,7 +5,7 @@ from grpo_doctor.series import Column, row, seen, words
 
 @check("END003", kind="risk", severity="warning", confidence="high", run_types=("rl", "supervised", "preference"))
 def hung_in_a_collective(step: Column, events: Column, *, rows: int = 8) -> Fires:
-    """The run hung: a collective operation timed out.
+    """The run hung because a collective operation timed out.
 
     ## What it sees
     The last lines of the log, after the last row of metrics: the watchdog of NCCL, or of another backend, reports a
@@ -15,7 +15,7 @@ def hung_in_a_collective(step: Column, events: Column, *, rows: int = 8) -> Fire
     - `rows`: rows of metrics below which the end is an info: the run ended before its training could be judged.
 
     ## Why it matters
-    The run is incomplete, and it waited for the whole time-out before it ended: every GPU was idle meanwhile.
+    The run is incomplete, and every GPU was idle until the time-out.
 
     ## Known false alarms
     A long evaluation or checkpoint on one rank while the others wait.

@@ -21,8 +21,8 @@ def ran_out_of_memory(step: Column, events: Column, *, rows: int = 8) -> Fires:
     An error that was caught and retried, in a log that ends there for another reason.
 
     ## Remedy
-    Halve the micro-batch and double the accumulation. Lower the share of the GPU that the rollout engine holds. Limit
-    the response length if it grew.
+    Halve the micro-batch and double the accumulation. Lower the share of GPU memory reserved for the rollout engine.
+    Limit the response length if it grew.
 
     ## Sources
     PyTorch, `torch.OutOfMemoryError`; the Linux kernel's `Out of memory: Killed process`.

@@ -5,14 +5,14 @@ from grpo_doctor.series import Column, seen, words
 
 @check("END005", kind="remark", severity="info", confidence="high", run_types=("rl", "supervised", "preference"))
 def stopped_from_outside(step: Column, events: Column) -> Fires:
-    """The run was stopped: by hand, by a time limit or by the scheduler.
+    """The run was stopped by a user, a time limit or the scheduler.
 
     ## What it sees
     The last lines of the log, after the last row of metrics: an interrupt, a time limit or a kill signal.
 
     ## Why it matters
-    The run is incomplete: its last rows are not the end of its schedule, and learning rate or curriculum may not have
-    reached theirs.
+    The run is incomplete: its last rows are not the end of its schedule, and the learning-rate schedule or curriculum
+    may not be finished.
 
     ## Known false alarms
     Signals that a launcher sends when everything has finished.

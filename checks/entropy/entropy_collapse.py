@@ -24,7 +24,7 @@ from grpo_doctor.series import solved as is_solved
     severity="info",
     confidence="medium",
     explains=("SHP001", "SHP002", "ENT002", "DIV001", "DIV003", "ADV003", "REW009", "REW015", "STL001"),
-    invalidates=("checkpoints since step {onset}: their responses to one prompt hardly differ",),
+    invalidates=("checkpoints since step {onset}: their responses to the same prompt are almost identical",),
 )
 def entropy_collapse(
     entropy_mean: Column,
@@ -47,42 +47,44 @@ def entropy_collapse(
     live_below_share: float = 0.5,
     rows: int = 10,
 ) -> Fires:
-    """The policy has hardly any entropy left, and it did not buy reward with it.
+    """Entropy collapsed without a reward gain.
 
     ## What it sees
-    Token-mean entropy H in nats, against the first row H0 (before any update). *Low from the start*: H0 below 0.15 and
-    H below 0.1. *Spent*: H0 at least 0.15, and H below a tenth of it or below 0.05. An info, and a warning where the
-    reward has not gained and is not near its top; of a run that was low from the start an info too where, from ten
-    rewards on, more than half of the groups are known to be live. Spent is an error, and an outcome, where the reward
-    has fallen from its best, or where H has been below 0.05 on more than half of at least ten rows and the reward
-    gained nothing: then the run had nothing left to explore with. Groups that tie, responses that are alike, short or
-    invalid have checks of their own, which this one explains. It fires on 3 of 5 rows and clears after 5 rows without;
-    the onset is where entropy fell below 30 % of its first value.
+    Token-mean entropy H in nats, against the first row H0 (before any update). *Low from the start*: H0 is below 0.15
+    and H below 0.1. *Collapsed*: H0 is at least 0.15, and H is below a tenth of it or below 0.05. Both are an info,
+    and a warning where the reward has not gained and is not near its maximum. A run that was low from the start stays
+    an info where, after ten rewards, more than half of the groups are known to have differing rewards. A collapse is
+    an error, and an outcome, where the reward has fallen from its best. It is also an error where H has been below
+    0.05 on more than half of at least ten rows and the reward has not increased: the run could no longer explore.
+    Tied groups and duplicate, short or invalid responses have their own checks, which this one explains. It fires on
+    3 of 5 rows and clears after 5 rows without. The onset is where entropy fell below 30 % of its first value.
 
     ## Thresholds
-    - `low_start_nats`: entropy, nats per token, below which a run that began low stays low.
-    - `spent_below_share`: share of the first entropy below which it is spent.
-    - `floor_nats`: entropy, nats per token, below which it is spent whatever it was.
-    - `solved_share`: reward, as a share of 1 or of the largest single reward, from which little entropy is right.
-    - `live_below_share`: share of groups with equal rewards, 0 to 1, below which responses do differ.
+    - `low_start_nats`: entropy, nats per token, below which a run that started low stays low.
+    - `spent_below_share`: share of the first entropy below which entropy has collapsed.
+    - `floor_nats`: entropy, nats per token, below which it has collapsed regardless of its first value.
+    - `solved_share`: reward, as a share of 1 or of the largest single reward, above which low entropy is expected.
+    - `live_below_share`: share of groups with equal rewards, 0 to 1, below which responses are known to differ.
     - `rows`: rows, and recorded rewards, from which the lack of a gain counts.
 
     ## Why it matters
-    With no entropy the K responses to a prompt are copies: their rewards tie, the groups are dead and no gradient is
-    left. The drop per update is about lr x Cov(log p, A): likely tokens with positive advantage drain it.
+    Without entropy the K responses to a prompt are copies: their rewards tie, the groups have zero variance, and
+    there is no gradient. The drop per update is about lr x Cov(log p, A): high-probability tokens with positive
+    advantage reduce entropy.
 
     ## Known false alarms
-    Low entropy alone is no illness: a CS336 run ends at 0.023 nats with its best accuracy, a TRL run starts at 0.05 and
-    learns (11 → 37 %), and a finished small task has 0.08 nats with half of its groups dead. So a gain in reward, or a
-    reward above 0.8 of its largest (of 1, on a scale of 0 to 1), silences it. All responses cut at the limit with
-    masking of cut responses makes a trainer print an entropy of exactly 0, and some print 0 all along for what they do
-    not compute: such rows are left out. Entropies below 0 are summed log-probabilities and are left out.
+    Low entropy alone is not a problem. A CS336 run ends at 0.023 nats with its best accuracy, a TRL run starts at
+    0.05 and learns (11 → 37 %), and a finished small task has 0.08 nats with half of its groups at zero variance. So
+    a gain in reward, or a reward above 0.8 of its maximum (of 1, on a scale of 0 to 1), silences the check. Some
+    trainers print an entropy of exactly 0 where all responses are truncated and masked, or where they do not compute
+    it; such rows are skipped. Entropies below 0 are summed log-probabilities and are skipped too.
 
     ## Remedy
-    In this order: prove the sign of the entropy term; sample at temperature 1; raise the upper clip bound (only with
-    more than one update per rollout); covariance clipping; an adaptive bonus; fill the batch with live groups. If
-    entropy was low on a first row of step 0 or 1, look at the supervised stage and the template first: nothing in RL
-    did it. A collapsed policy does not heal in place: go back to a checkpoint from before the onset.
+    In this order: verify the sign of the entropy term; sample at temperature 1; raise the upper clip bound (only with
+    more than one update per rollout); use covariance clipping; use an adaptive bonus; fill the batch with groups of
+    differing rewards. If entropy was already low at step 0 or 1, check the supervised stage and the template first,
+    because RL did not cause it. A collapsed policy does not recover in place: roll back to a checkpoint before the
+    onset.
 
     ## Sources
     arXiv 2505.22617 (law and effect sizes), 2503.14476 (clip-higher); BoBaCai/grpo-dual; real public runs of
@@ -104,7 +106,7 @@ def entropy_collapse(
     beside = where(low_born, where(untrained, 3, 4), 0)
     return fires(
         low_born | (spent & idle),
-        "Entropy is {entropy:.3g} nats, {first:.3g} on the first row{beside}.",
+        "Entropy is {entropy:.3g} nats (first row: {first:.3g} nats){beside}.",
         warning=((low_born & ~alive) | (spent & (reward_mean == reward_mean))) & idle & (begun | reward_fallen),
         error=suffered,
         suffered=suffered,
@@ -117,8 +119,8 @@ def entropy_collapse(
 
 _BESIDE = (
     "",
-    "; the reward fell from its best",
-    ", and the reward gained nothing",
-    ", so before any update",
-    ", after updates that the log does not show",
+    ", and the reward fell from its best level",
+    ", and the reward has not increased",
+    ", before any update",
+    ", after updates that are not in the log",
 )

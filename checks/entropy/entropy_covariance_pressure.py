@@ -15,13 +15,13 @@ def entropy_covariance_pressure(
     rows: int = 20,
     tau: float = 0.4,
 ) -> Fires:
-    """Likely tokens get the advantage ever more, which drains entropy in the steps to come.
+    """High-probability tokens receive more and more of the advantage, which predicts an entropy collapse.
 
     ## What it sees
     The covariance of token log-probability and advantage is positive on 8 of the last 10 rows and rises over the last
-    20 (Kendall's tau above 0.4), while entropy is still above half of its first value. Entropy 50 rows ahead is
-    forecast along its present slope; a forecast below a tenth of the first entropy is a warning, unless the reward
-    gains. Held on 3 of 5 rows.
+    20 (Kendall's tau above 0.4), while entropy is still above half of its first value. Entropy in 50 rows is forecast
+    from its current slope. A forecast below a tenth of the first entropy is a warning, unless the reward gains. Held
+    on 3 of 5 rows.
 
     ## Thresholds
     - `rows`: rows over which trend and slope are judged.
@@ -32,10 +32,10 @@ def entropy_covariance_pressure(
     there is still time to act.
 
     ## Known false alarms
-    Every run that learns has a positive covariance for a while; hence info. The forecast is a straight line.
+    Every run that learns has a positive covariance for a while, so this is an info. The forecast is linear.
 
     ## Remedy
-    Nothing yet, if the reward gains. Otherwise raise the upper clip bound or hold entropy at a target.
+    If the reward gains, do nothing yet. Otherwise raise the upper clip bound or use an entropy target.
 
     ## Sources
     arXiv 2505.22617 (entropy change and covariance). The lead time is a heuristic.
@@ -46,8 +46,8 @@ def entropy_covariance_pressure(
     early = pressing & (entropy_mean > 0.5 * first)
     return fires(
         early,
-        "The covariance of log-probability and advantage rises ({cov:.3g}); along its slope entropy goes from "
-        "{entropy:.3g} to {ahead:.3g} nats in 50 rows.",
+        "The covariance of log-probability and advantage is rising ({cov:.3g}); at this rate, entropy falls from "
+        "{entropy:.3g} to {ahead:.3g} nats within 50 rows.",
         warning=early & (ahead < 0.1 * first) & (~reward_gained | reward_fallen),
         cov=logp_advantage_cov,
         entropy=entropy_mean,

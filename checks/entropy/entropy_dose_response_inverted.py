@@ -18,30 +18,30 @@ WAIT = 20
     severity="warning",
     confidence="medium",
     explains=("ENT004",),
-    withholds={"entropy-bonus": "the coefficient was raised before and entropy did not answer; prove its sign first"},
+    withholds={"entropy-bonus": "raising the coefficient did not increase entropy; check its sign first"},
 )
 def entropy_dose_response_inverted(entropy_mean: Column, entropy_coef: Column, *, raises: int = 2) -> Fires:
-    """The entropy coefficient was raised again and again, and entropy never answered.
+    """The entropy coefficient was raised repeatedly, but entropy did not increase.
 
     ## What it sees
-    A raise is a coefficient at least 1.5 times that of the last raise (or of the first row). A raise is unanswered
-    when entropy on none of the next 20 rows is 5 % above its value at the raise. Two unanswered raises are a warning;
-    one answered raise starts the count anew. Runs that differ in the coefficient alone are held against each
-    other by `grpo-doctor compare`.
+    A raise is a coefficient at least 1.5 times that of the last raise (or of the first row). A raise has no effect
+    when entropy on none of the next 20 rows is 5 % above its value at the raise. Two raises without effect are a
+    warning; one with an effect resets the count. `grpo-doctor compare` compares runs that differ in the coefficient
+    alone.
 
     ## Thresholds
-    - `raises`: raises of the coefficient in a row that entropy did not answer.
+    - `raises`: consecutive raises of the coefficient without an increase of entropy.
 
     ## Why it matters
-    Dose and response are the cheapest experiment on a sign: with a right sign and a growing dose entropy must rise in
-    the end. Escalation without an answer is the history of BoBaCai/grpo-dual.
+    Raising the coefficient is the cheapest test of its sign: with the right sign, entropy must eventually rise. In
+    BoBaCai/grpo-dual, repeated raises without effect came from a flipped sign.
 
     ## Known false alarms
     An adaptive coefficient that rises in small steps counts once per factor 1.5. Other settings that change with the
-    coefficient (temperature, clip bounds) may hide an answer.
+    coefficient (temperature, clip bounds) may hide an effect.
 
     ## Remedy
-    Prove the sign of the term before the next raise; meanwhile take the bonus out.
+    Verify the sign of the term before the next raise. Until then, remove the bonus.
 
     ## Sources
     BoBaCai/grpo-dual: coefficient 0.2 → 0.5 → 2.5 → 6.0 with entropy 0.21-0.47, sign flipped throughout.
@@ -49,7 +49,8 @@ def entropy_dose_response_inverted(entropy_mean: Column, entropy_coef: Column, *
     unanswered = fold(_watch, lambda: [None, 0.0, 0, 0.0], entropy_mean, entropy_coef)
     return fires(
         unanswered >= raises,
-        "The entropy coefficient was raised {raises} times, to {coef:.3g}; entropy ({entropy:.3g} nats) never rose.",
+        "The entropy coefficient was raised {raises} times, to {coef:.3g}, but entropy ({entropy:.3g} nats) never "
+        "increased.",
         hold=(1, 1),
         raises=unanswered,
         coef=entropy_coef,
@@ -58,7 +59,7 @@ def entropy_dose_response_inverted(entropy_mean: Column, entropy_coef: Column, *
 
 
 def _watch(state: list[Any], entropy: float, coef: float) -> tuple[list[Any], float]:
-    """State: coefficient of the last raise, entropy at it, rows since (0: none is watched), unanswered raises."""
+    """State: coefficient of the last raise, entropy at it, rows since (0: none pending), raises without effect."""
     dose, at, since, unanswered = state
     if dose is None or dose == 0:
         return [coef, at, since, unanswered], unanswered
@@ -78,8 +79,8 @@ def _watch(state: list[Any], entropy: float, coef: float) -> tuple[list[Any], fl
 @across("ENT005")
 def dose_and_response(found: Comparison, *, factor: float = 1.5) -> Fires | None:
     """## Across runs
-    Two sides that differ in the entropy coefficient alone, by a factor of 1.5 or more, and the larger coefficient goes
-    with the lower entropy, beyond noise: an error. A bonus that works keeps entropy up.
+    The two sides differ in the entropy coefficient alone, by a factor of 1.5 or more, and the larger coefficient has
+    lower entropy, beyond noise: an error. A working bonus raises entropy.
 
     ## Thresholds across runs
     - `factor`: of the two coefficients.
@@ -93,7 +94,7 @@ def dose_and_response(found: Comparison, *, factor: float = 1.5) -> Fires | None
     inverted = answer.beyond_noise and (after > before) == (answer.difference < 0)
     return fires(
         inverted and large >= factor * small and large > small and [c.name for c in found.changed] == ["entropy_coef"],
-        "Entropy is lower at the larger coefficient: {base:.3g} nats at {before:.3g}, {new:.3g} at {after:.3g}.",
+        "Entropy is lower with the larger coefficient: {base:.3g} nats at {before:.3g}, {new:.3g} nats at {after:.3g}.",
         error=True,
         before=before,
         after=after,

@@ -15,27 +15,26 @@ def entropy_exhausted_at_a_plateau(
     none: float = 0.03,
     share: float = 0.4,
 ) -> Fires:
-    """The reward has stopped rising below its top, and the entropy that could raise it is used up.
+    """The reward has plateaued below its maximum, and too little entropy is left to explore.
 
     ## What it sees
     The mean entropy of the last 5 rows is below 10 % of the first rows' and below 0.1 nats per token, and the reward,
-    which had gained, has neither risen, fallen nor reached its top for 40 % of the steps: an **info**. A **warning**
-    where the entropy is below 3 % of the first and below 0.03 nats per token.
+    which had gained, has neither risen, fallen nor reached its maximum for 40 % of the steps: an **info**. A
+    **warning** where the entropy is below 3 % of the first and below 0.03 nats per token.
 
     ## Thresholds
     - `left`: share of the first entropy, 0 to 1, that is left.
-    - `nats`: entropy, nats per token, below which a policy repeats itself: one token in ten at even odds of three
-      others.
+    - `nats`: entropy, nats per token, below which a policy repeats itself: one token in ten is a choice among three.
     - `none`: share of the first entropy, 0 to 1, and nats per token, for a warning: published runs that keep learning
       end at 5 to 10 % of their first entropy.
     - `share`: share of the steps, 0 to 1, that the plateau covers.
 
     ## Why it matters
     Rewards are compared within a group. A policy without entropy gives the same response K times, so groups have no
-    variance and prompts that it fails stay failed: more steps do not help.
+    variance, and prompts that it fails are never solved. More steps do not help.
 
     ## Known false alarms
-    Tasks with one right answer of a few tokens, where low entropy is what is learnt.
+    Tasks with one right answer of a few tokens, where low entropy is the goal.
 
     ## Remedy
     Roll back to a checkpoint from before the plateau and keep exploration: a larger upper clip bound, temperature 1, an
@@ -50,8 +49,8 @@ def entropy_exhausted_at_a_plateau(
     low = (now < left * first) & (now < nats) & (now >= 0) & (part >= share) & ~reward_fallen
     return fires(
         low & (now < none * first) & (now < none),
-        "The reward has not risen since step {since:.0f} ({reward:.3g}), and the entropy is exhausted: {first:.3g} "
-        "nats per token at the start, {now:.2g} now.",
+        "The reward has plateaued at {reward:.3g} since step {since:.0f}, and entropy fell from {first:.3g} "
+        "nats/token at the start to {now:.2g}.",
         info=low,
         onset=reward_settled,
         since=reward_settled,

@@ -31,39 +31,39 @@ def entropy_explosion(
     random: float = 3.0,
     mostly: float = 0.5,
 ) -> Fires:
-    """Entropy has exploded: the policy spreads its probability over ever more tokens.
+    """Entropy exploded: the policy spreads its probability over more and more tokens.
 
     ## What it sees
-    Token-mean entropy above twice that of the first row and above 1.0 nat, on 5 of 10 rows: a warning. An error where
-    the reward has fallen from its best, lies below its start by half of what would show, or is known and half of the
-    responses are cut or invalid. Critical where besides that responses are 50 %
-    longer than on the first row, or cut or invalid responses rose by 0.2. Where responses more than doubled, cut ones
-    rose by 0.15 or the reward fell, and entropy is at most 3 nats, it stays an info: there the length explosion
-    (LEN002) is what the run dies of, and entropy only follows into longer contexts; above 3 nats text is noise that
-    does not end by itself. The onset is where entropy passed, for the
-    last time before it was high, the geometric middle between its lowest value and what is high.
+    Token-mean entropy above twice that of the first row and above 1.0 nat, on 5 of 10 rows: a warning. It is an error
+    where the reward has fallen from its best, is below its start by half of the detectable difference, or is known
+    while half of the responses are truncated or invalid. It is critical where, in addition, responses are 50 % longer
+    than on the first row, or the truncated or invalid share rose by 0.2. It stays an info where responses more than
+    doubled in length, the truncated share rose by 0.15 or the reward fell, and entropy is at most 3 nats. There the
+    length explosion (LEN002) is the cause, and entropy only follows into longer contexts. Above 3 nats, text is noise
+    that does not end by itself. The onset is the last crossing of the geometric mean of the lowest entropy and the
+    limit.
 
     ## Thresholds
     - `grown_factor`: factor over the first entropy, and over the first length.
-    - `least_nats`: entropy, nats per token, below which nothing is said.
+    - `least_nats`: entropy, nats per token, below which the check is silent.
     - `longer`: factor over the first response length for a critical finding.
-    - `broken_rise`: rise of the share of cut or invalid responses for a critical finding.
+    - `broken_rise`: rise of the share of truncated or invalid responses for a critical finding.
     - `random`: entropy, nats per token, above which text is noise.
-    - `mostly`: share of cut or invalid responses, 0 to 1, from which most of the text is broken.
+    - `mostly`: share of truncated or invalid responses, 0 to 1, above which most of the text is broken.
 
     ## Why it matters
-    Above about 1 nat per token text falls apart: answers run to the limit, become invalid, all groups tie at the
-    lowest reward, and no gradient is left to lead back.
+    Above about 1 nat per token, text becomes incoherent: answers run to the limit and become invalid, all groups tie
+    at the lowest reward, and no gradient remains for recovery.
 
     ## Known false alarms
-    Reasoning runs may rise from 0.3 to 0.8 nats while they learn: the limit of 1.0 leaves them alone. Where the reward
+    Reasoning runs may rise from 0.3 to 0.8 nats while they learn: the limit of 1.0 excludes them. Where the reward
     gains, it stays a warning. A base model that starts above 1.0 must double. Entropy at a sampling temperature above
     1 is larger than at T=1.
 
     ## Remedy
-    Set the entropy coefficient to 0; correct the generator's mismatch; halve the learning rate. None of these heals an
-    exploded policy in place: with every group dead there is no gradient. Go back to the last checkpoint with less than
-    1.5 times the first entropy, with a fresh optimizer.
+    Set the entropy coefficient to 0, fix the mismatch of the rollout engine, and halve the learning rate. None of
+    these recovers the policy in place, because zero-variance groups give no gradient. Roll back to the last
+    checkpoint with less than 1.5 times the first entropy and reset the optimizer state.
 
     ## Sources
     rllm#116 ("fine as long as it is < 1"; 2.0 with falling scores), verl PR #781, verl#2738; public runs of
@@ -83,7 +83,7 @@ def entropy_explosion(
     broken = invalid_rate - baseline(invalid_rate, 1) >= broken_rise
     return fires(
         high,
-        "Entropy has risen from {first:.3g} to {entropy:.3g} nats.",
+        "Entropy rose from {first:.3g} to {entropy:.3g} nats.",
         hold=(5, 10),
         warning=high & of_itself,
         error=poor & of_itself,

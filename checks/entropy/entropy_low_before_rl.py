@@ -1,5 +1,6 @@
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, is_any, recent_mean, total, words
+from grpo_doctor.wording import number
 
 
 @check(
@@ -8,12 +9,12 @@ from grpo_doctor.series import Column, baseline, is_any, recent_mean, total, wor
     confidence="medium",
     explains=("ENT001", "SHP001", "DIV001"),
     withholds={
-        "clip-higher": "entropy was low before the first update: no setting of the update spent it",
-        "covariance-clipping": "entropy was low before the first update: no setting of the update spent it",
-        "entropy-bonus": "entropy was low before the first update: find out where it went first",
-        "roll-back": "entropy was low before the first update: no checkpoint of this run is better",
+        "clip-higher": "entropy was low before the first update, so no setting of the update caused it",
+        "covariance-clipping": "entropy was low before the first update, so no setting of the update caused it",
+        "entropy-bonus": "entropy was low before the first update; find the cause first",
+        "roll-back": "entropy was low before the first update, so no checkpoint of this run is better",
     },
-    invalidates=("the supervised stage: train it again before RL if it is the one that lost the entropy",),
+    invalidates=("the supervised stage: retrain it before RL if the entropy was lost there",),
 )
 def entropy_low_before_rl(
     entropy_mean: Column,
@@ -31,35 +32,35 @@ def entropy_low_before_rl(
     rows: int = 10,
     live_below_share: float = 0.5,
 ) -> Fires:
-    """The policy had hardly any entropy before the first update, so nothing in RL spent it.
+    """Entropy was already low before the first update, so RL did not cause it.
 
     ## What it sees
-    A log that begins at step 0 or 1 with an entropy below 0.15 nats and has stayed below 0.1 on 3 of 5 rows. An info; a
-    warning while the reward has not gained and is not near its top, unless, from ten rewards on, more than half of the
-    groups are known to be live: then responses do differ. Rows that are means over an epoch are not judged: they hold
-    updates.
+    A log that starts at step 0 or 1 with an entropy below 0.15 nats and has stayed below 0.1 on 3 of 5 rows. It is an
+    info, and a warning while the reward has not gained and is not near its maximum. It stays an info where, after ten
+    rewards, more than half of the groups are known to have differing rewards. Rows that are means over an epoch are
+    not judged, because they include updates.
 
     ## Thresholds
-    - `low_start_nats`: entropy of the first row, nats per token, below which the run began low.
+    - `low_start_nats`: entropy of the first row, nats per token, below which the run started low.
     - `stayed_low_nats`: entropy, nats per token, below which it has stayed low.
     - `rows`: recorded rewards from which the lack of a gain counts.
-    - `live_below_share`: share of groups with equal rewards, 0 to 1, below which responses do differ.
+    - `live_below_share`: share of groups with equal rewards, 0 to 1, below which responses are known to differ.
 
     ## Why it matters
-    The first rollout is the policy as RL was given it. Whatever is wrong with it is the doing of the supervised stage,
-    the template or the sampling; the entropy coefficient, K, the learning rate and the clip bounds have not acted yet,
-    and turning them treats the wrong patient.
+    The first rollout shows the policy before RL. Its problems come from the supervised stage, the template or the
+    sampling. The entropy coefficient, K, the learning rate and the clip bounds have had no effect yet, so changing
+    them does not help.
 
     ## Known false alarms
-    Distilled models and formal tasks begin low and learn well: a TRL run begins at 0.05 nats and solves its task, which
-    is why a gain in reward leaves only an info. An entropy of exactly 0 on the first row was not measured.
+    Distilled models and formal tasks start low and learn well. A TRL run starts at 0.05 nats and solves its task, so
+    with a gain in reward this is only an info. An entropy of exactly 0 on the first row was not measured.
 
     ## Remedy
-    Measure entropy of the base model and of the supervised checkpoint on the RL prompts, with both templates, at
-    temperature 1: the first of these that is low names the stage to mend.
+    Measure the entropy of the base model and of the supervised checkpoint on the RL prompts, with both templates, at
+    temperature 1. The first low value shows which stage to fix.
 
     ## Sources
-    The logs of BoBaCai/grpo-dual (three of three begin at 0.03 nats); BoBaCai/grpo-dual; public runs of
+    The logs of BoBaCai/grpo-dual (three of three start at 0.03 nats); BoBaCai/grpo-dual; public runs of
     kartikmunjal/rlhf-and-reward-modelling-alt.
     """
     first, began = baseline(entropy_mean, 1), baseline(step, 1)
@@ -74,11 +75,11 @@ def entropy_low_before_rl(
     alive = (total(reward_mean == reward_mean) >= rows) & (recent_mean(dead_share) < live_below_share)
     return fires(
         given,
-        "Entropy was {first:.3g} nats on the first row, before any update{sampled}: what came before RL or samples for "
-        "it left it so, neither the entropy coefficient nor K.",
+        "Entropy was {first:.3g} nats on the first row, before any update{sampled}. The cause is an earlier "
+        "training stage or the sampler, not the entropy coefficient or the group size.",
         warning=given & ~better & ~reward_solved & ~alive,
         onset=began,
-        sampled=words(lambda t: f" (sampled at temperature {t:.3g})" if t == t else "", temperature),
+        sampled=words(lambda t: f" (sampled at temperature {number(t)})" if t == t else "", temperature),
         first=first,
         entropy=entropy_mean,
     )

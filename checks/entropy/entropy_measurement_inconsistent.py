@@ -13,24 +13,24 @@ def entropy_measurement_inconsistent(
     slack: float = 0.1,
     sharp: float = 0.99,
 ) -> Fires:
-    """The logged entropy cannot belong to the logged top-1 probability.
+    """The logged entropy is inconsistent with the logged top-1 probability.
 
     ## What it sees
-    With mean top-1 probability p and V tokens the mean entropy must lie between -ln p and h(p) + (1 - p) ln(V - 1),
-    where h is the entropy of a coin (Jensen's inequality keeps both bounds for means). It fires when entropy lies more
-    than 10 % outside on 5 of 10 rows. V is the declared `vocab_size`, else 300,000. Rows with p above 0.99 are left
-    out: there the printed digits decide.
+    With mean top-1 probability p and V tokens the mean entropy must be between -ln p and h(p) + (1 - p) ln(V - 1),
+    where h is the entropy of a coin (Jensen's inequality keeps both bounds for means). It fires when entropy is more
+    than 10 % outside on 5 of 10 rows. V is the declared `vocab_size`, else 300,000. Rows with p above 0.99 are
+    skipped, because rounding dominates there.
 
     ## Thresholds
-    - `slack`: relative distance outside the bounds that is let pass.
-    - `sharp`: probability of the likeliest token above which rows are left out.
+    - `slack`: tolerated relative distance outside the bounds.
+    - `sharp`: probability of the likeliest token above which rows are skipped.
 
     ## Why it matters
-    Every rule about entropy collapse rests on this number. An entropy over padding, in bits, or after top-k says
-    nothing about the policy.
+    Every rule about entropy collapse uses this number. An entropy over padding, in bits, or after top-k does not
+    describe the policy.
 
     ## Known false alarms
-    Probabilities of the first token beside an entropy over the whole response, which some trainers print: true, but
+    Some trainers print the first token's probability together with the entropy over the whole response, which is
     harmless if known. Strong rounding.
 
     ## Remedy
@@ -45,8 +45,8 @@ def entropy_measurement_inconsistent(
     outside = (entropy_mean < (1 - slack) * low) | (entropy_mean > (1 + slack) * high)
     return fires(
         outside & (p <= sharp) & (entropy_mean >= 0),
-        "Entropy of {entropy:.3g} nats does not fit a top-1 probability of {p:.3g}: it must lie within {low:.3g} and "
-        "{high:.3g}.",
+        "An entropy of {entropy:.3g} nats is impossible at a top-1 probability of {p:.3g}: it must be between "
+        "{low:.3g} and {high:.3g}.",
         hold=(5, 10),
         entropy=entropy_mean,
         p=p,

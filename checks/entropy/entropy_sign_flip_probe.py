@@ -8,7 +8,7 @@ from grpo_doctor import Fires, fires, probe, probes
     kind="defect",
     severity="critical",
     explains=("ENT001", "ENT002", "ENT004", "ENT005", "ENT007", "DIV001", "RAT007", "GRD006"),
-    withholds={"entropy-bonus": "the bonus lowers entropy: more of it does more harm"},
+    withholds={"entropy-bonus": "the bonus lowers entropy, so a larger coefficient does more harm"},
 )
 def entropy_sign_flip_probe(
     backward: Any,
@@ -22,14 +22,14 @@ def entropy_sign_flip_probe(
     least_cosine: float = 0.5,
     alone: float = 0.8,
 ) -> Fires | None:
-    """The entropy bonus lowers entropy: its gradient is applied with the wrong sign, or on the wrong tokens.
+    """The entropy bonus lowers entropy: its gradient has the wrong sign or covers the wrong tokens.
 
     ## What it sees
-    The gradient that the trainer leaves for the optimizer, surgery included, at advantages of zero, where only the
-    entropy term is left; and the half of it that does not change sign with the advantages, for every sample alone and
-    for all together, so that every branch of the loss is gone through. Its descent direction must point along the
-    gradient of the mean token entropy of the responses: cosine above 0.5, and above 0.8 for a sample alone (1 where
-    all is right, -1 where the sign is flipped). KL is silenced by giving the reference the policy's weights.
+    The gradient that the trainer passes to the optimizer, gradient surgery included, at advantages of zero, where
+    only the entropy term remains. The probe also takes the part that does not change sign with the advantages, for
+    every sample alone and for all together, so that it covers every branch of the loss. The descent direction must
+    align with the gradient of the mean token entropy of the responses: a cosine above 0.5, and above 0.8 for a single
+    sample (1 is correct, -1 is a flipped sign). To remove the KL term, the reference gets the policy's weights.
 
     ## Thresholds
     - `least_cosine`: cosine with the gradient of the entropy that all samples together must reach.
@@ -37,20 +37,21 @@ def entropy_sign_flip_probe(
 
     ## Why it matters
     The log can be right while the gradient is wrong: in grpo-dual the printed loss has the right sign and the applied
-    gradient the wrong one, and the coefficient went from 0.2 to 6 against an entropy that fell because of it. Up to
-    0.1 no record of a single run shows the flip.
+    gradient the wrong one, and the coefficient was raised from 0.2 to 6 while it caused the entropy to fall. At
+    coefficients up to 0.1, records of a single run do not reveal the flip.
 
     ## What this certifies, and what it does not
-    It certifies the direction of the entropy term, at the present weights and for the branches that zero, positive and
-    negative advantages and single samples reach. It does not certify that the coefficient has a sensible size
-    (ENT008), nor branches that other settings would choose: give those an adapter of their own.
+    It certifies the direction of the entropy term, at the present weights and for the branches that zero, positive
+    and negative advantages and single samples reach. It does not certify that the coefficient has a sensible size
+    (ENT008), nor branches for other settings: write a separate adapter for those.
 
     ## Known false alarms
-    An entropy term that is kept to a few tokens by design (a quantile, a covariance). A coefficient of 0 is not judged;
-    say `settings["entropy_coef"]`.
+    Entropy terms that cover only a few tokens by design (a quantile, a covariance). A coefficient of 0 is not judged;
+    declare `settings["entropy_coef"]`.
 
     ## Remedy
-    `-coef * H` in the loss, or the gradient of H subtracted in the surgery. Then look at the size.
+    Use `-coef * H` in the loss, or subtract the gradient of H in gradient surgery. Then check the size of the
+    coefficient.
 
     ## Sources
     BoBaCai/grpo-dual; faults `flipped-entropy` and `flipped-entropy-gradient` of the engine.
@@ -62,17 +63,19 @@ def entropy_sign_flip_probe(
         probes.loss_trials.entropy_cases(backward, model, render, tokenizer, prompts, reference, settings or {})
     )
     if not cases:
-        raise probes.Unjudged("no gradient is left at zero advantages: the entropy term is off")
+        raise probes.Unjudged("the gradient at zero advantages is 0: the entropy term is off")
     worst = min(cases, key=lambda case: case.cosine - (least_cosine if case.samples > 1 else alone))
     bad = [case for case in cases if not case.cosine >= (least_cosine if case.samples > 1 else alone)]
     if coefficient is None and not worst.cosine < -0.9:
         if worst.cosine > 0.9:
             return None
-        raise probes.Unjudged("say settings['entropy_coef']: what is left at zero advantages may be another term")
+        raise probes.Unjudged(
+            "declare settings['entropy_coef']: the gradient at zero advantages may come from another term"
+        )
     return fires(
         bool(bad),
-        "One step on the entropy term alone {does} entropy: cosine {cosine:.2f} with the gradient of the entropy, in "
-        "{flipped} of {cases} cases ({where}).",
+        "A step on the entropy term alone {does} entropy in {flipped} of {cases} cases ({where}): its cosine with "
+        "the entropy gradient is {cosine:.2f}.",
         does="lowers" if worst.cosine < -least_cosine else "does not raise",
         cosine=worst.cosine,
         flipped=len(bad),

@@ -8,8 +8,8 @@ from grpo_doctor.series import Column, baseline, kendall_tau, total
     severity="warning",
     explains=("ENT001", "ENT002", "SHP001", "SHP002"),
     withholds={
-        "entropy-bonus": "entropy falls against the bonus that is already there; with a flipped sign a larger "
-        "coefficient makes it fall faster, so prove the sign first"
+        "entropy-bonus": "entropy falls despite the existing bonus; with a flipped sign a larger coefficient makes "
+        "it fall faster, so check the sign first"
     },
 )
 def entropy_sign_flip_records(
@@ -25,35 +25,34 @@ def entropy_sign_flip_records(
     strong: float = 0.05,
     error_below_share: float = 0.3,
 ) -> Fires:
-    """Entropy falls against a strong entropy bonus, as if the bonus had the wrong sign.
+    """Entropy falls despite a strong entropy bonus, as if the bonus had the wrong sign.
 
     ## What it sees
     All of: a coefficient above 0 on at least 8 rows; entropy falls over the last 12 rows (Kendall's tau below -0.6);
-    the logit gap or the top-1 probability rises there (tau above 0.4); and the coefficient is at least 0.05 (the value
-    of the policy loss is no yardstick: on-policy it is about 0). That is a warning; an error when entropy has also
-    fallen below 30 % of its first value, or when the logged entropy term equals +coef x H within 5 %: a term that is
-    added to the loss must be -coef x H. Held on 3 of 5 rows.
+    the logit gap or the top-1 probability rises there (tau above 0.4); and the coefficient is at least 0.05 (the
+    policy loss is not a reference: on-policy it is about 0). That is a warning; an error when entropy has also fallen
+    below 30 % of its first value, or when the logged entropy term equals +coef x H within 5 %: a term that is added
+    to the loss must be -coef x H. Held on 3 of 5 rows.
 
     ## Thresholds
     - `rows`: rows over which the trends are judged.
     - `tau`: Kendall's tau of entropy below which it falls.
     - `rises`: Kendall's tau of sharpness above which it rises.
-    - `strong`: entropy coefficient from which a bonus should act.
+    - `strong`: entropy coefficient above which a bonus should have an effect.
     - `error_below_share`: share of the first entropy below which it is an error.
 
     ## Why it matters
-    With the sign flipped every step spends entropy on purpose, and the usual remedy, a larger coefficient, makes it
-    worse: grpo-dual went from 0.2 to 6.0 that way.
+    With a flipped sign, every step reduces entropy, and the usual remedy, a larger coefficient, makes it worse.
+    grpo-dual went from 0.2 to 6.0 in this way.
 
     ## Known false alarms
-    No record proves a sign. With a small coefficient one run's records cannot tell a flipped sign from a healthy
-    fall: silence here is no proof. TRL,
-    verl and OpenRLHF subtract coef x H and log `entropy_loss` = +H; a logged term is read as a loss term only where it
-    matches coef x H and the coefficient is not 1. A minus in the source proves nothing: -H.mean() is right when it is
-    added.
+    Records cannot prove a sign. With a small coefficient, one run's records cannot distinguish a flipped sign from a
+    healthy fall, so silence proves nothing. TRL, verl and OpenRLHF subtract coef x H and log `entropy_loss` = +H. A
+    logged term counts as a loss term only where it matches coef x H and the coefficient is not 1. A minus in the
+    source proves nothing either: -H.mean() is correct when it is added.
 
     ## Remedy
-    Run the probe ENT006 on the gradient that is really applied. Do not raise the coefficient before.
+    Run probe ENT006 on the applied gradient. Do not raise the coefficient before that.
 
     ## Sources
     BoBaCai/grpo-dual (printed loss right, applied gradient wrong); trl#5584; fault `flipped-entropy` of the engine.
@@ -67,8 +66,8 @@ def entropy_sign_flip_records(
     added = (abs(entropy_loss - term) <= 0.05 * term) & (abs(entropy_coef - 1) > 0.1)
     return fires(
         suspect,
-        "Entropy falls ({first:.3g} to {entropy:.3g} nats) against a bonus of {coef:.3g}; only a probe can say whether "
-        "its sign is flipped.",
+        "Entropy falls from {first:.3g} to {entropy:.3g} nats despite an entropy coefficient of {coef:.3g}; only a "
+        "probe can prove a flipped sign.",
         error=suspect & ((entropy_mean < error_below_share * first) | added),
         entropy=entropy_mean,
         first=first,

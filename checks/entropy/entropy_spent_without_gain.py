@@ -17,30 +17,30 @@ def entropy_spent_without_gain(
     gone: float = 0.7,
     rows: int = 36,
 ) -> Fires:
-    """Most of the entropy is gone and the reward has gained nothing for it.
+    """Most of the entropy is gone, and the reward has not increased.
 
     ## What it sees
-    From row 36 on: the mean entropy of the last 5 rows is at most 30 % of the first row's, and the mean reward stands
-    neither 2.5 standard errors above its first value nor above the mean of the first rows. Rewards near their top (90
-    % of the best single reward, or of 1 where rewards lie in 0 to 1) are left out, and so are a held-out score that has
-    gained and a log that begins later than its run. It fires on 5 of 10 rows.
+    Starting at row 36: the mean entropy of the last 5 rows is at most 30 % of the first row's, and the mean reward is
+    neither 2.5 standard errors above its first value nor above the mean of the first rows. Excluded are rewards near
+    their maximum (90 % of the best single reward, or of 1 for rewards between 0 and 1), runs whose held-out score has
+    gained, and logs that start later than their run. It fires on 5 of 10 rows.
 
     ## Thresholds
-    - `gone`: share of the first entropy that is spent, 0 to 1.
-    - `rows`: rows before which nothing is said.
+    - `gone`: share of the first entropy that is lost, 0 to 1.
+    - `rows`: rows before which the check is silent.
 
     ## Why it matters
-    Reward is bought with entropy: R = b - a exp(H) fits many runs, so a policy that has spent its entropy has little
-    left to buy with. Entropy that went without a gain was lost to noise, to a wrong sign, or to formatting.
+    Reward gains cost entropy: R = b - a exp(H) fits many runs, so a policy with little entropy can gain little more.
+    Entropy lost without a gain went to noise, a wrong sign or formatting.
 
     ## Known false alarms
-    A reward whose scale is unknown and which is at its maximum from the start. The law itself is disputed as a
-    prediction, so nothing is predicted here. Rows on which every response is cut and masked print an entropy of 0 and
-    are left out, and so are logs whose entropy is 0 from the first row on: it is not computed there.
+    A reward of unknown scale that is at its maximum from the start. The formula is disputed as a prediction, so this
+    check predicts nothing. Rows where every response is truncated and masked print an entropy of 0 and are skipped.
+    Logs whose entropy is 0 from the first row do not compute it and are skipped too.
 
     ## Remedy
-    Find out what ate the entropy before feeding it: the sign of the entropy term, one-sided clipping, a format reward
-    that every response gets. Then raise the upper clip bound or hold entropy at a target.
+    First find the cause of the loss: the sign of the entropy term, one-sided clipping, or a format reward that every
+    response gets. Then raise the upper clip bound or use an entropy target.
 
     ## Sources
     arXiv 2505.22617 (fits 36 steps; 73 % of the entropy for 76 % of the gain in 200 of 2400 steps).
@@ -50,7 +50,7 @@ def entropy_spent_without_gain(
     poor = (~(reward_gained | eval_gained) | reward_fallen) & ~reward_solved & from_start(step)
     return fires(
         (row(entropy_mean) >= rows) & (first > 0) & (now <= (1 - gone) * first) & poor,
-        "{spent:.0%} of the entropy is gone ({first:.3g} to {now:.3g} nats) and the reward has gained nothing.",
+        "Entropy fell by {spent:.0%} (from {first:.3g} to {now:.3g} nats), and the reward has not increased.",
         hold=(5, 10),
         spent=1 - now / first,
         first=first,

@@ -14,25 +14,25 @@ def entropy_surrogate_without_gradient(
     reference: Any = None,
     settings: Any = None,
 ) -> Fires | None:
-    """The entropy term has no gradient of entropy: it is detached, or made of the sampled tokens' log-probabilities.
+    """The entropy term lacks the entropy gradient: it is detached, or uses only sampled log-probabilities.
 
     ## What it sees
-    As ENT006, at advantages of zero: the gradient that is left lies along that of the mean log-probability of the
-    responses (|cosine| above 0.95), and clearly less along that of the entropy (by 0.1 or more). Or none is left at
-    all, although `settings["entropy_coef"]` declares a coefficient: the entropy was detached.
+    As in ENT006, at advantages of zero: the remaining gradient aligns with that of the mean log-probability of the
+    responses (|cosine| above 0.95), and clearly less with that of the entropy (by 0.1 or more). Or there is no
+    gradient, although `settings["entropy_coef"]` declares a coefficient: the entropy was detached.
 
     ## Why it matters
-    On-policy the expectation of the gradient of log-probabilities is zero: the term adds noise and drift and no
-    entropy. The true gradient is -E[log p · grad log p].
+    On-policy, the expected gradient of log-probabilities is zero, so the term adds noise and drift but no entropy.
+    The true gradient is -E[log p · grad log p].
 
     ## What this certifies, and what it does not
     It certifies that the entropy term is not this surrogate. That the right term has the right sign is ENT006.
 
     ## Known false alarms
-    A supervised term on the same responses (imitation beside RL) has this gradient; give the probe a loss without it.
-    An entropy bonus inside rewards or advantages leaves no gradient by design: do not declare it as `entropy_coef`. A
-    penalty to the reference of the form k1 has this gradient too: a declared `entropy_coef` of 0, and a declared
-    `kl_coef` without one, are not judged (KL005 is).
+    A supervised term on the same responses (imitation alongside RL) has this gradient; give the probe a loss without
+    it. An entropy bonus inside rewards or advantages leaves no gradient by design: do not declare it as
+    `entropy_coef`. A penalty to the reference of the form k1 has this gradient too: a declared `entropy_coef` of 0,
+    and a declared `kl_coef` without one, are not judged (KL005 is).
 
     ## Remedy
     Full-vocabulary entropy from the logits, on the response mask.
@@ -53,15 +53,15 @@ def entropy_surrogate_without_gradient(
     if first is None and coefficient:
         return fires(
             True,
-            "An entropy coefficient of {coefficient:g} is declared, and no gradient of entropy is applied.",
+            "An entropy coefficient of {coefficient:g} is declared, but no entropy gradient is applied.",
             coefficient=coefficient,
         )
     if first is None:
-        raise probes.Unjudged("no gradient is left at zero advantages: the entropy term is off")
+        raise probes.Unjudged("the gradient at zero advantages is 0: the entropy term is off")
     return fires(
         abs(first.surrogate) > max(0.95, abs(first.cosine) + 0.1),
-        "The entropy term is the mean log-probability of the sampled tokens: cosine {surrogate:.2f} with its gradient, "
-        "{cosine:.2f} with that of the entropy.",
+        "The entropy term is the mean log-probability of the sampled tokens: its cosine is {surrogate:.2f} with "
+        "that gradient and {cosine:.2f} with the entropy gradient.",
         cosine=first.cosine,
         surrogate=first.surrogate,
     )

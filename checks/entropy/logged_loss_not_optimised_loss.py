@@ -18,7 +18,7 @@ def logged_loss_not_optimised_loss(
     of_step: float = 0.5,
     of_step_alike: float = 0.95,
 ) -> Fires | None:
-    """The gradient that is applied is not that of the loss that is logged.
+    """The applied gradient is not the gradient of the logged loss.
 
     ## What it sees
     The trainer's `loss` is differentiated by autograd and compared with what its own `backward` leaves in the
@@ -32,19 +32,19 @@ def logged_loss_not_optimised_loss(
     - `of_step_alike`: the same for samples of one prompt and one length, which no mini-batch weighs differently.
 
     ## Why it matters
-    Curves of the loss and of its terms are then about another optimisation: a flipped sign, a detached KL term or a
-    lost micro-batch cannot be seen in any of them.
+    The logged loss and its terms then describe a different optimisation and do not show a flipped sign, a detached KL
+    term or a lost micro-batch.
 
     ## What this certifies, and what it does not
-    It certifies the direction of the whole gradient before clipping, not its length, and not what the optimizer makes
-    of it. Which term is at fault is for ENT006 and GRD006 to say.
+    It certifies the direction of the whole gradient before clipping, but not its length, and not what the optimizer
+    does with it. ENT006 and GRD006 identify the term at fault.
 
     ## Known false alarms
-    Gradient surgery (PCGrad, CAGrad) parts from the logged sum on purpose where gradients conflict: ignore ENT007 then,
-    and mind ENT006. An adapter without a `backward` or `step` of its own is not judged.
+    Gradient surgery (PCGrad, CAGrad) deviates from the logged sum on purpose where gradients conflict. In that case
+    ignore ENT007 and check ENT006. An adapter without a `backward` or `step` of its own is not judged.
 
     ## Remedy
-    One scalar, one backward.
+    Compute one scalar loss and call backward on it once.
 
     ## Sources
     BoBaCai/grpo-dual: printed and rebuilt loss right, applied gradient wrong (grpo-dual).
@@ -77,7 +77,7 @@ def logged_loss_not_optimised_loss(
             worst, parts = min(worst, found), parts or not found >= of_step_alike
     return fires(
         parts,
-        "The applied gradient and that of the logged loss have a cosine of {cosine:.2f}.",
+        "The cosine between the applied gradient and the gradient of the logged loss is {cosine:.2f}.",
         cosine=worst,
     )
 

@@ -8,7 +8,7 @@ from grpo_doctor.series import Column, began, recent_mean
     confidence="high",
     explains=("REW009", "STL001", "REW001", "ADV003"),
     explains_from="error",
-    invalidates=("the mean reward since step {onset}, where failed environments count as 0",),
+    invalidates=("the mean reward since step {onset}: failed environments count as 0",),
 )
 def environment_failures_scored(
     environment_failure_rate: Column,
@@ -17,25 +17,26 @@ def environment_failures_scored(
     some: float = 0.1,
     most: float = 0.5,
 ) -> Fires:
-    """The environment fails in many rollouts, and each failure counts as a wrong answer unless it is masked.
+    """The environment fails in many rollouts, and unmasked failures are scored as wrong answers.
 
     ## What it sees
     The share of rollouts in which the environment or its sandbox failed, mean of the last 5 rows, above 10 %: a
     **warning**. Above 50 % it is an **error**, and an outcome.
 
     ## Thresholds
-    - `some`: share of failed rollouts, 0 to 1: with eight responses per prompt, more than half of the groups hold one.
-    - `most`: share of failed rollouts, 0 to 1, from which the reward measures the sandbox.
+    - `some`: share of failed rollouts, 0 to 1: with eight responses per prompt, more than half of the groups contain
+      one.
+    - `most`: share of failed rollouts, 0 to 1, above which the reward measures the sandbox.
 
     ## Why it matters
-    A sandbox that times out gives a reward of 0 to a response that may have been right. The reward then falls with the
-    load on the sandbox and not with the policy.
+    A sandbox that times out gives a reward of 0 to a response that may have been right. The reward then depends on
+    the load of the sandbox instead of the policy.
 
     ## Known false alarms
     Trainers that mask or replace failed rollouts, and log the share all the same.
 
     ## Remedy
-    Count the failures by their message and repair the commonest. Mask failed rollouts; do not score them 0.
+    Count the failures by message and fix the most frequent one. Mask failed rollouts; do not score them 0.
 
     ## Sources
     rllm-org/rllm#710 (76 of 178 episodes ended at a time-out and were scored 0); radixark/miles#2802; prime-rl
@@ -45,7 +46,7 @@ def environment_failures_scored(
     over, mostly_over = now > some, now > most
     return fires(
         over,
-        "The environment failed in {now:.0%} of the rollouts of the last 5 steps.",
+        "The environment failed in {now:.0%} of the rollouts in the last 5 steps.",
         error=mostly_over,
         suffered=mostly_over,
         onset=began(over, environment_failure_rate > some, step),

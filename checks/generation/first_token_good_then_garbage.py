@@ -10,25 +10,25 @@ LOOKED_AT = 400
 
 @check("GEN003", kind="defect", severity="error", explains=("DIV004",))
 def first_token_good_then_garbage(samples: Column, *, least_invalid: int = 10, noise_share: float = 0.6) -> Fires:
-    """Invalid responses begin like valid ones and then turn into noise.
+    """Invalid responses start like valid ones and then turn into garbage.
 
     ## What it sees
-    The invalid responses so far: the share that begins with a word with which valid responses begin, and whose
-    remainder is mostly digits, spaces and punctuation or repeats the same two words. It fires at 60 % of ten or more.
+    Among the invalid responses so far, the share that starts with the first word of valid responses and continues
+    with mostly digits, spaces and punctuation, or repeats the same two words. It fires at 60 % of ten or more.
 
     ## Thresholds
-    - `least_invalid`: invalid responses that must have been seen.
-    - `noise_share`: share of them, 0 to 1, that begin well and go on as noise.
+    - `least_invalid`: minimum number of invalid responses.
+    - `noise_share`: share of them, 0 to 1, that start well and turn into garbage.
 
     ## Why it matters
-    The first token is predicted from the whole prompt, the rest from what the generator remembers. A right start with
-    noise behind it is the mark of a lost KV cache or of wrong positions: the plumbing, not the policy.
+    The first token is predicted from the whole prompt, the later tokens from the KV cache. A correct start followed
+    by garbage indicates a lost KV cache or wrong positions: a bug in the code, not in the policy.
 
     ## Known false alarms
     Tasks whose valid responses are themselves mostly numbers.
 
     ## Remedy
-    Run probe GEN001 (generation as it is against eval mode) and probe PAD004 (positions under padding).
+    Run probe GEN001 (generation compared with eval mode) and probe PAD004 (positions under padding).
 
     ## Sources
     beita6969/colab-grpo's log: "Programmer's 11. 11. 1.", "Customizing the 11. 1. 1."; a tiny model in this mode has
@@ -38,7 +38,7 @@ def first_token_good_then_garbage(samples: Column, *, least_invalid: int = 10, n
     share_now = fold(_Starts.marked, _Starts, samples) / count
     return fires(
         (count >= least_invalid) & (share_now >= noise_share),
-        "{marked:.0%} of {invalid} invalid responses begin like a valid one and go on as noise.",
+        "{marked:.0%} of {invalid} invalid responses start like a valid one and turn into garbage.",
         hold=(1, 1),
         marked=share_now,
         invalid=count,
@@ -50,7 +50,7 @@ def _invalid(samples: list[Any]) -> list[str]:
 
 
 class _Starts:
-    """First words of valid responses, and how many invalid ones began like them and went on as noise."""
+    """First words of valid responses, and how many invalid ones start like them and turn into garbage."""
 
     def __init__(self) -> None:
         self.words: Counter[str] = Counter()

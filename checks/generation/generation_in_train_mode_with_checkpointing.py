@@ -6,7 +6,7 @@ from grpo_doctor.diagnosis.lab_results import of_lab
 from grpo_doctor.series import COLLAPSED, Column, baseline, each, latest, row, total, where
 
 _WARNING = "Caching is incompatible with gradient checkpointing"
-_PROOF = "the rollouts are broken by the mode of generation, not by the optimisation"
+_PROOF = "the generation mode breaks the rollouts, not the optimisation"
 
 
 @check(
@@ -38,8 +38,8 @@ _PROOF = "the rollouts are broken by the mode of generation, not by the optimisa
         "temperature-one": f"{_PROOF}; {of_lab('train-mode-generation', 'temperature-one')}",
     },
     invalidates=(
-        "rewards of every rollout that followed an update since step {onset}",
-        "checkpoints since step {onset}: trained on garbage, so roll back or prove them by a clean evaluation",
+        "rewards of every rollout after an update since step {onset}",
+        "checkpoints since step {onset}: trained on garbage, so roll back or re-evaluate them in eval mode",
     ),
 )
 def generation_in_train_mode_with_checkpointing(
@@ -55,30 +55,30 @@ def generation_in_train_mode_with_checkpointing(
     """Responses are generated in train mode with gradient checkpointing on, which drops the KV cache.
 
     ## What it sees
-    Any of two proofs. (1) The log holds the warning of transformers that caching is incompatible with gradient
+    Either of two proofs. (1) The log contains the transformers warning that caching is incompatible with gradient
     checkpointing and `past_key_values` was dropped, and the rollout of that step or of the two after it is collapsed
-    (at least 90 % invalid). (2) The records say that the model was in train mode with checkpointing on while it
-    generated, and the generator's raw log-probabilities disagree with the trainer's (or were not recorded). Without
-    either it is concluded, with medium confidence, from UPD001 (collapse follows updates), UPD003 (and heals without
-    one) and UPD007 (also after an update that moved no weight).
+    (at least 90 % invalid). (2) The records show that the model was in train mode with checkpointing on during
+    generation, and the rollout engine's raw log-probabilities disagree with the trainer's (or were not recorded).
+    Without either, it is concluded with medium confidence from UPD001 (collapse follows updates), UPD003 (recovery
+    without one) and UPD007 (collapse even after an update that changed no weight).
 
     ## Thresholds
-    - `agrees`: k3 of raw log-probabilities, nats per token, up to which generator and trainer agree.
+    - `agrees`: k3 of raw log-probabilities, nats per token, up to which rollout engine and trainer agree.
     - `within`: rows after the log's warning in which a collapsed rollout proves it.
 
     ## Why it matters
     With `self.training and gradient_checkpointing` transformers drops the cache inside every layer, but `generate`
     still feeds only the newest token: the first token is right and every later one is predicted from one token. A
     trainer that calls `model.train()` for the update and does not call `eval()` before the next rollout alternates
-    between garbage and health; where nothing ever heals it, the policy adapts to the broken generator.
+    between garbage and valid output. If generation never recovers, the policy adapts to the broken generation.
 
     ## Known false alarms
     The warning alone is harmless: newer transformers print it in the training forward too, so the check waits for a
-    collapsed rollout. vLLM and SGLang rollouts are immune. `generate(use_cache=False)` is slow but right.
+    collapsed rollout. vLLM and SGLang rollouts are immune. `generate(use_cache=False)` is slow but correct.
 
     ## Remedy
     Call `eval()` and switch checkpointing off around generation, and restore both afterwards; or pass
-    `use_cache=False`. Raising K, lowering the learning rate or changing the advantages does nothing here.
+    `use_cache=False`. Raising K, lowering the learning rate or changing the advantages has no effect here.
 
     ## Sources
     huggingface/transformers#36051 and #21737, huggingface/trl#3683; beita6969/colab-grpo's log, lines 1840 and 1877 of
@@ -93,8 +93,8 @@ def generation_in_train_mode_with_checkpointing(
     broken = total((warned & collapsed) | recorded)
     return fires(
         broken > 0,
-        "Responses are generated in train mode with gradient checkpointing on: the KV cache is dropped and everything "
-        "after the first token is garbage.",
+        "Responses are generated in train mode with gradient checkpointing on, so the KV cache is dropped and "
+        "everything after the first token is garbage.",
         hold=(1, 1),
         line=line,
         broken_rollouts=total(collapsed),
@@ -109,11 +109,11 @@ def _cache_dropped(events: Any) -> float:
 
 @conclude("GEN001")
 def generation_mode_from_alternation(UPD001: Finding, UPD003: Finding, UPD007: Finding) -> Fires:
-    """Collapse follows updates, heals without one, and also followed an update that moved no weight."""
+    """Collapse follows updates, recovers without one, and also followed an update that changed no weight."""
     return fires(
         True,
-        "Rollouts collapse after an update, heal without one, and collapsed after an update that moved no weight: "
-        "generation most likely runs in train mode with gradient checkpointing on.",
+        "Rollouts collapse after an update, even one that changed no weight, and recover without one. Generation "
+        "most likely runs in train mode with gradient checkpointing on.",
         confidence="medium",
         updates=UPD001.evidence["updates"],
         collapses=UPD001.evidence["collapses"],
@@ -138,12 +138,12 @@ def probe_mode(
     The probe samples from one random state twice: in the mode in which an update leaves the model (the trainer's own
     `step` if the adapter has one, else `model.train()`; gradient checkpointing as the model has it), and held in eval
     mode without checkpointing. Where neither a `step` nor the `loss` shows that the trainer ever calls `train()`, nor
-    the model came in that mode, the finding is a warning: a trainer that never leaves eval mode samples rightly.
-    Fewer than 90 % equal tokens is the illness. It certifies that generation does not
-    depend on the mode for prompts and lengths like the probe's; it cannot see a mode that another part of the trainer
-    sets between `step` and `sample`, so `sample` must contain everything that the trainer does around generate. An
-    active dropout fires it too, rightly: the text is then not the policy's. A sampler that a random seed does not
-    make reproducible is not judged.
+    the model was passed in that mode, the finding is a warning: a trainer that never leaves eval mode samples
+    correctly. It fires at fewer than 90 % equal tokens. It certifies that generation does not depend on the mode for
+    prompts and lengths like the probe's; it cannot detect a mode that another part of the trainer sets between `step`
+    and `sample`, so `sample` must contain everything that the trainer does around generate. Active dropout triggers
+    it too, correctly: the text is then not the policy's. A sampler that is not reproducible with a fixed random seed
+    is not judged.
 
     ## Thresholds of the probe
     - `limit`: share of equal tokens, 0 to 1, below which generation depends on the mode.
@@ -170,16 +170,16 @@ def probe_mode(
         share = probes.sampling.agreement(as_is, wanted, ids.shape[1])
         again = wanted if share == 1 else probes.sampling.sampled(sample, ids, real, model)
     if probes.sampling.agreement(wanted, again, ids.shape[1]) < 1:
-        raise probes.Unjudged("the sampler draws other tokens from the same random state")
+        raise probes.Unjudged("the sampler is not reproducible: the same random state gives different tokens")
     first = float((as_is[:, ids.shape[1]] == wanted[:, ids.shape[1]]).float().mean())
     dropout = share < limit and _of_dropout(sample, model, ids, real) >= limit
-    mode = "the mode that an update leaves" if shown else "train mode, if an update leaves the model in it,"
+    mode = "the mode left by an update" if shown else "train mode (if an update leaves the model in it)"
     return fires(
         share < limit,
-        f"Responses are sampled with dropout on, in {mode.rstrip(',')}: call eval() before the rollout."
+        f"Responses are sampled with dropout on, in {mode}; call eval() before the rollout."
         if dropout
-        else f"Generation in {mode} agrees with generation in eval mode in only {{share:.0%}} of the tokens "
-        "({first:.0%} of the first ones).",
+        else f"Generation in {mode} matches generation in eval mode on only {{share:.0%}} of the tokens "
+        "({first:.0%} of the first tokens).",
         warning=not shown,
         share=share,
         first=first,

@@ -7,30 +7,30 @@ from grpo_doctor import Fires, fires, probe, probes
 def logits_processor_lowers_entropy(
     model: Any, render: Any, tokenizer: Any, processors: Any, prompts: Any = None, *, loss: float = 0.1
 ) -> Fires | None:
-    """A logits processor makes the sampled distribution much sharper than the policy's.
+    """A logits processor makes the sampled distribution much sharper than the policy.
 
     ## What it sees
     The entropy of the next token after each of the adapter's prompts, without processors and with each of them alone.
-    One that lowers the mean by more than 0.1 nats and by more than a fifth is named.
+    A processor is reported if it lowers the mean by more than 0.1 nats and by more than a fifth.
 
     ## Thresholds
     - `loss`: entropy, nats, by which one processor may lower the next token's.
 
     ## Why it matters
-    The policy is not to blame then: groups are alike because of the processor, and the loss knows nothing of it.
+    The policy is not the cause: the processor makes the responses alike, and the loss does not account for it.
 
     ## What this certifies, and what it does not
     It certifies the first token of a response, each processor alone. Processors that act later (repetition, minimum
-    length) or only together are not seen; GEN004 compares the whole.
+    length) or only in combination are not covered; GEN004 compares the complete distribution.
 
     ## Known false alarms
     Processors that are meant to restrict, such as a grammar.
 
     ## Remedy
-    Leave it out, or shape the reward instead.
+    Remove it, or shape the reward instead.
 
     ## Sources
-    BoBaCai/grpo-dual, deep diagnosis item 9: more than 0.1 nats without a penalty makes it the culprit.
+    BoBaCai/grpo-dual, deep diagnosis item 9: more than 0.1 nats without a penalty identifies it as the cause.
     """
     import torch
 
@@ -51,7 +51,7 @@ def logits_processor_lowers_entropy(
     name = min(left, key=lambda n: left[n])
     return fires(
         whole - left[name] > max(loss, 0.2 * whole),
-        "The processor {name} lowers the entropy of the first token from {whole:.3g} to {left:.3g} nats.",
+        "The logits processor {name} lowers the first token's entropy from {whole:.3g} to {left:.3g} nats.",
         name=name,
         whole=whole,
         left=left[name],

@@ -8,7 +8,7 @@ from grpo_doctor.series import Column, began, recent_mean
     confidence="high",
     explains=("REW009", "STL001", "LEN001"),
     explains_from="error",
-    invalidates=("mean reward and mean length since step {onset}: aborted rollouts count in them",),
+    invalidates=("mean reward and mean length since step {onset}: they include aborted rollouts",),
 )
 def rollouts_aborted(
     aborted_rate: Column,
@@ -17,25 +17,26 @@ def rollouts_aborted(
     lost: float = 0.05,
     mostly: float = 0.5,
 ) -> Fires:
-    """A share of the rollouts is aborted and gives no response.
+    """Many rollouts are aborted and return no response.
 
     ## What it sees
     The share of aborted rollouts, mean of the last 5 rows, above 5 %: a **warning**. Above 50 % it is an **error**, and
     an outcome.
 
     ## Thresholds
-    - `lost`: share of aborted rollouts, 0 to 1: with eight responses per prompt, 5 % spoil every third group.
-    - `mostly`: share of aborted rollouts, 0 to 1, from which the batch is mostly empty.
+    - `lost`: share of aborted rollouts, 0 to 1: with eight responses per prompt, 5 % affect every third group.
+    - `mostly`: share of aborted rollouts, 0 to 1, above which the batch is mostly empty.
 
     ## Why it matters
-    An aborted rollout has no token to train on, and its reward of 0 lowers the mean of its group: the others get a
-    positive advantage for nothing.
+    An aborted rollout has no token to train on, and its reward of 0 lowers the mean of its group, so the others get
+    an undeserved positive advantage.
 
     ## Known false alarms
     Trainers that over-sample on purpose and cancel the slowest rollouts before they form the batch.
 
     ## Remedy
-    Leave aborted rollouts out before rewards and advantages. Find what aborts them in the log of the rollout engine.
+    Drop aborted rollouts before computing rewards and advantages. Find what aborts them in the log of the rollout
+    engine.
 
     ## Sources
     verl 0.9.1 (`response/aborted_ratio`: the share of samples with a response of length 0); prime-rl
@@ -45,7 +46,7 @@ def rollouts_aborted(
     over, mostly_over = now > lost, now > mostly
     return fires(
         over,
-        "{now:.0%} of the rollouts of the last 5 steps were aborted and gave no response.",
+        "{now:.0%} of the rollouts in the last 5 steps were aborted without a response.",
         error=mostly_over,
         suffered=mostly_over,
         onset=began(over, aborted_rate > lost, step),

@@ -35,12 +35,12 @@ def sampling_filters_not_in_logprob(
     bad: float = 1e-2,
     agree: float = 1e-4,
 ) -> Fires:
-    """Tokens are drawn through filters that the loss does not know.
+    """Sampling uses filters that the loss does not apply.
 
     ## What it sees
-    The generator's raw logits agree with the trainer (k3 below 1e-4) and its final scores do not: above 1e-3 a
-    warning, above 1e-2 an error, on 3 of 5 rows. Between raw logits and scores stand only processors and temperature:
-    top-p, top-k, min-p, penalties, a minimum length, a clip, T.
+    The rollout engine's raw logits agree with the trainer (k3 below 1e-4), but its final scores do not: above 1e-3 it
+    is a warning, above 1e-2 an error, on 3 of 5 rows. Only processors and temperature separate raw logits from
+    scores: top-p, top-k, min-p, penalties, a minimum length, a clip, T.
 
     ## Thresholds
     - `differ`: k3 of the final scores, nats per token, for a warning.
@@ -48,15 +48,16 @@ def sampling_filters_not_in_logprob(
     - `agree`: k3 of the raw logits, nats per token, up to which they agree.
 
     ## Why it matters
-    The loss takes log-probabilities of another distribution than the one that drew. A token forced by a mask has a
-    log-probability near -15 under the policy, and the gradient follows it.
+    The loss uses log-probabilities of a different distribution than the sampling distribution. A token forced by a
+    mask has a log-probability near -15 under the policy, and the gradient follows it.
 
     ## Known false alarms
-    A small penalty did no harm by itself (0.65 and 0.62 against 0.63): hence a note unless the run suffers. top-p of
-    0.99 gives about 1e-3.
+    A small penalty did no harm by itself (0.65 and 0.62 against 0.63), so this is a note unless another finding
+    follows from it. top-p of 0.99 gives about 1e-3.
 
     ## Remedy
-    Neutral sampling parameters, and the same temperature in sampling and loss; or the processed log-probabilities.
+    Use neutral sampling parameters and the same temperature in sampling and loss, or use the processed
+    log-probabilities.
 
     ## Sources
     Faults `penalty-over-prompt` and `double-temperature` of the engine; TRL documentation (temperature in the
@@ -66,9 +67,8 @@ def sampling_filters_not_in_logprob(
     filters = (abs(rollout_mismatch_raw_kl) <= agree) & (rollout_mismatch_kl > differ)
     return fires(
         filters,
-        "Raw logits agree, final scores differ by {scores:.3g} nats per token: processors or temperature of the "
-        "sampler "
-        "are not in the loss.",
+        "Raw logits agree, but final scores differ by {scores:.3g} nats/token: the loss does not apply the "
+        "sampler's logits processors or temperature.",
         error=filters & (rollout_mismatch_kl > bad),
         scores=rollout_mismatch_kl,
         raw=rollout_mismatch_raw_kl,
@@ -94,32 +94,32 @@ def probe_seams(
     filtered: float = 0.1,
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    It certifies that nothing shapes the samples that the loss does not know, for the settings the sampler has now. It
-    does not name the filter (temperature, top-p, top-k, penalty, min_new_tokens, clipping: switch
-    them off one by one), and filters that happen not to bind on the probe's prompts pass. Of a sampling loop that
-    tells no log-probabilities it certifies the temperature, and that no filter leaves out what has 1 % of the
-    probability; that is never more than a warning, for the loss may leave out the same.
+    It certifies that, at the sampler's current settings, the loss accounts for everything that shapes the samples. It
+    does not identify the filter (temperature, top-p, top-k, penalty, min_new_tokens, clipping: switch them off one by
+    one), and filters without effect on the probe's prompts pass. For a sampling loop without log-probabilities, it
+    certifies the temperature, and that no filter excludes more than 1 % of the probability. That is a warning at
+    most, because the loss may exclude the same tokens.
 
     ## What the probe does
-    One sample in eval mode: the log-probabilities under which the generator drew its tokens, after every processor,
-    against those of the loss for the same tokens. Where the loss is one function, its log-probabilities come from its
-    logits, and its temperature from its gradient. k3 above 1e-3 nats a token is a warning (1e-2 in half precision),
-    above 0.1 an error. Whatever the precision, so are tokens that are left no chance (top-p, top-k, min-p) though they
-    had more than 1 % of the probability on average; from 10 % it is an error. A filter that shuts out a share m makes
-    every token that it keeps likelier by -log(1 - m) nats: at 10 %, as a top_p of 0.9 may, by 0.105. So far the ratio
-    of the loss is from what was sampled before any update, half of the way to the clip at 1 - 0.2 of PPO. The
-    `top_k=50` that transformers uses where nobody says a top_k is never more than a warning: on a small random model it
-    cuts far more than on a trained one. A loop by hand is given logits of 64 words, and must
-    draw from them all, at the temperature that the gradient of the loss shows: what it hands to `torch.multinomial`
-    says so, or else draws are counted. Responses that hold the padding id are left out: a random model draws it, and
-    a loss that tells padding by its id hides it.
+    The probe draws one sample in eval mode. It compares the log-probabilities under which the sampler drew its
+    tokens, after every processor, with those of the loss for the same tokens. Where the loss is a single function,
+    its log-probabilities come from its logits, and its temperature from its gradient. A k3 above 1e-3 nats per token
+    is a warning (1e-2 in half precision), above 0.1 an error. At any precision, excluding tokens (top-p, top-k,
+    min-p) with more than 1 % of the probability on average is a warning, and an error at 10 %. A filter that excludes
+    a share m raises the log-probability of every remaining token by -log(1 - m) nats: 0.105 at 10 %, as with a top_p
+    of 0.9. That is how far the ratio is from 1 before any update, half of the distance to PPO's clip at 1 - 0.2. The
+    default `top_k=50` of transformers is a warning at most, because it excludes far more on a small random model than
+    on a trained one. A custom sampling loop gets logits of 64 words and must draw from all of them, at the
+    temperature that the gradient of the loss shows. The probe reads this from the arguments of `torch.multinomial`,
+    or counts draws. Responses that contain the padding id are skipped: a random model draws it, and a loss that
+    detects padding by id masks it.
 
     ## Thresholds of the probe
-    - `limit`: k3, nats per token, above which samples are shaped behind the loss.
+    - `limit`: k3, nats per token, above which the loss does not account for the sampling.
     - `low_precision`: the same where a module computed in half precision.
     - `severe`: k3, nats per token, above which it is an error: scores about 0.45 nats apart (k3 is near d² / 2).
-    - `shut`: probability, a mean over the steps, above which tokens are shut out behind the loss.
-    - `filtered`: the same, from which it is an error.
+    - `shut`: probability, a mean over the steps, above which the sampler excludes tokens that the loss includes.
+    - `filtered`: the same, for an error.
     """
     craft = probes.crafted_inputs
     rows = [ids for _, ids in craft.rendered(render, prompts)] * 4
@@ -144,10 +144,9 @@ def probe_seams(
     default = behind and drawn.default and likelier
     return fires(
         off or behind,
-        "The loss gives the sampled tokens other log-probabilities than the sampler drew them with: k3 {mismatch:.3g} "
-        "nats a token"
-        + (", and {shut:.1%} of the probability was shut out" if behind else "")
-        + (" by top_k=50, the default of transformers." if default else "."),
+        "Sampler and loss disagree on the log-probabilities of the sampled tokens by {mismatch:.3g} nats/token"
+        + ("; filters exclude {shut:.1%} of the probability" if behind else "")
+        + (" (transformers defaults to top_k=50)." if default else "."),
         warning=True,
         error=not default and (not mismatch <= severe or (behind and drawn.shut >= filtered)),
         mismatch=mismatch,
@@ -160,16 +159,15 @@ def _of_loop(sample: Any, logprobs: Any, model: Any, tokenizer: Any, rows: Any, 
     beside that of the loss."""
     drawn = probes.sampling_filters.measured_temperature(sample, model, tokenizer, rows, 1.0).value
     if not 0.05 < drawn < 20:
-        raise probes.Unjudged("the sampler does not draw as its logits have it; see GEN007")
+        raise probes.Unjudged("the sampler does not sample from its logits; see GEN007")
     scored = probes.from_loss.loss_temperature(logprobs, rows) if probes.from_loss.derived(logprobs) else None
     off = scored is not None and not 0.8 < drawn / scored < 1.25
     mass = probes.sampling_filters.shut_out(sample, model, tokenizer, rows, drawn)
     return fires(
         off or mass > shut,
-        "The sampler draws at a temperature of {drawn:.2g} and the loss scores at {scored:.2g}."
+        "The sampler uses a temperature of {drawn:.2g}, but the loss uses {scored:.2g}."
         if off
-        else "The sampler never draws tokens that its logits give {mass:.1%} of the probability, and the loss scores "
-        "them all.",
+        else "The sampler never draws tokens that hold {mass:.1%} of the probability, but the loss includes them.",
         warning=True,
         error=off,
         drawn=drawn,
@@ -179,14 +177,14 @@ def _of_loop(sample: Any, logprobs: Any, model: Any, tokenizer: Any, rows: Any, 
 
 
 def _joined(table: Any, responses: list[list[int]]) -> Any:
-    """What a table (N, R) holds of each response, one after the other."""
+    """The values of a table (N, R) at the tokens of each response, concatenated."""
     import torch
 
     return torch.cat([table[n, : len(r)] for n, r in enumerate(responses)])
 
 
 def _of_loss(logprobs: Any, tokens: Any, real: Any, rows: Any, responses: list[list[int]]) -> Any:
-    """The log-probabilities that the loss gives to the responses in these tokens (N, P + R), one after the other."""
+    """The log-probabilities that the loss gives to the responses in these tokens (N, P + R), concatenated."""
     import torch
 
     if probes.from_loss.derived(logprobs):

@@ -11,10 +11,10 @@ from grpo_doctor.series import Column, baseline, isnan, moving_median, previous,
     confidence="medium",
     explains=("RAT004", "RAT005", "KL001", "KL002", "STL001", "REW009", "REW015", "DIV004", "GRD002"),
     withholds={
-        "lower-learning-rate": "the rollouts come from old weights; a smaller step only delays the divergence",
-        "raise-group-size": "more responses of an old policy do not help",
+        "lower-learning-rate": "the rollouts come from stale weights; a lower learning rate only delays the divergence",
+        "raise-group-size": "more responses from a stale policy do not help",
     },
-    invalidates=("updates since step {onset}: their samples are those of an older policy",),
+    invalidates=("updates since step {onset}: their samples come from an older policy",),
 )
 def stale_rollout_weights(
     mismatch: Column = any_of("rollout_mismatch_raw_kl", "rollout_gap"),
@@ -29,30 +29,31 @@ def stale_rollout_weights(
     times: float = 3.0,
     rows: int = 10,
 ) -> Fires:
-    """The generator still plays older weights: its distance from the trainer grows with every update.
+    """The rollout engine uses stale weights: its mismatch with the trainer grows with every update.
 
     ## What it sees
-    k3 between trainer and generator (raw logits, else final scores) is below 1e-3 on the first row, where no update
-    has happened (2e-3, or 0.05 nats of mean difference, where k3 is made from that), is above 1e-2 now, and its median
-    of 5 rows has tripled within 10 rows or stands above 30 times the limit of equality. Rows generated in train mode
-    with checkpointing are left out (GEN001). Held on 3 of 5 rows.
+    k3 between trainer and rollout engine (raw logits, else final scores) is below 1e-3 on the first row, before any
+    update (2e-3, or 0.05 nats of mean difference, where k3 is derived from that). Now it is above 1e-2, and its
+    median over 5 rows has tripled within 10 rows or is above 30 times the first limit. Rows generated in train mode
+    with checkpointing are skipped (GEN001). Held on 3 of 5 rows.
 
     ## Thresholds
     - `equal`: k3, nats per token, below which the first row shows equal weights.
     - `usual`: the same where k3 is inferred from a mean difference.
-    - `bad`: k3, nats per token, above which the weights have come apart.
+    - `bad`: k3, nats per token, above which the weights differ.
     - `times`: factor by which k3 must have grown.
     - `rows`: rows within which it must have grown.
 
     ## Why it matters
-    Samples of an old policy are scored as if the present one had drawn them. The policy runs away from its samples:
-    reward stays flat while KL and gradient grow.
+    Samples from an old policy are scored as if the current one had drawn them. The policy drifts away from its
+    samples: the reward stays flat while KL and gradient norm grow.
 
     ## Known false alarms
-    Asynchronous training with a declared lag shows a mismatch that stays level. Half-precision engines show 1e-3.
+    Asynchronous training with a declared lag shows a constant mismatch. Half-precision engines show 1e-3.
 
     ## Remedy
-    Synchronise after every update and prove it by a canary prompt; merge the adapter before the transfer.
+    Synchronise the weights after every update and verify it with a canary prompt. Merge the adapter before the
+    transfer.
 
     ## Sources
     Fault `stale-rollout-weights` of the engine; NeMo-RL#2631, vllm#29341, trl#5312, verl-omni#552, ms-swift#9855.
@@ -64,8 +65,8 @@ def stale_rollout_weights(
     inferred = isnan(rollout_mismatch_kl) & isnan(rollout_mismatch_raw_kl)
     return fires(
         (began < where(inferred, usual, equal)) & (now > bad) & grown & (abs(mismatch) > bad) & ~broken_mode,
-        "Generator and trainer agreed on the first row and now differ by {now:.3g} nats per token: the generator plays "
-        "older weights.",
+        "Rollout engine and trainer agreed on the first row and now differ by {now:.3g} nats/token, so the rollout "
+        "engine uses stale weights.",
         now=now,
         first=began,
     )
@@ -88,14 +89,14 @@ def probe_seams(
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The probe changes every trainable weight, calls the adapter's `sync` if there is one, and samples again from the
-    same random state: if every token is the same, the sampler uses other weights than the trainer updates. It
-    certifies that the sampler follows the weights at all, LoRA weights included. It does not certify how soon: an
-    engine that is refreshed every tenth step passes if `sync` refreshes it. Without `sync` the trainer's own `step` is
-    taken for it; where a copy of the model generates and neither is given, nothing is judged.
+    same random state: if every token is the same, the sampler uses different weights than the trainer updates. It
+    certifies that the sampler uses the updated weights, LoRA weights included. It does not certify how soon: an
+    engine that is refreshed every tenth step passes if `sync` refreshes it. Without `sync`, the trainer's own `step`
+    is used. Where a copy of the model generates and neither is provided, nothing is judged.
 
     ## What the probe does
     Every trainable weight is changed, the adapter's `sync` is called if there is one, else its own `step`, and the
-    sampler runs again from the same random state. If it draws exactly the same tokens, it uses other weights.
+    sampler runs again from the same random state. If it draws exactly the same tokens, it uses different weights.
     """
     craft = probes.crafted_inputs
     pairs = craft.rendered(render, prompts)
@@ -118,7 +119,7 @@ def probe_seams(
     share = probes.sampling.agreement(before, after, ids.shape[1])
     return fires(
         share == 1,
-        "Every trainable weight was changed and the sampler still draws the very same tokens: it uses other weights.",
+        "Every trainable weight was changed, but the sampler still returns the same tokens, so it uses other weights.",
         share=share,
     )
 

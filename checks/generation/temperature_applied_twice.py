@@ -7,29 +7,29 @@ from grpo_doctor import Fires, fires, probe, probes
 def temperature_applied_twice(
     sample: Any, model: Any, render: Any, tokenizer: Any, settings: Any, prompts: Any = None, *, slack: float = 0.12
 ) -> Fires | None:
-    """The sampler applies the temperature twice, so that it samples at its square.
+    """The temperature is applied twice, so the sampler uses its square.
 
     ## What it sees
-    A scripted model gives six tokens logits that lie half a declared temperature apart; from how often the sampler
-    draws each (about 2,000 draws) follows its effective temperature. Within 12 % of the square of the declared one,
-    and not of the declared one itself, is the illness.
+    A scripted model gives six tokens logits that are half a declared temperature apart. About 2,000 draws show the
+    effective temperature of the sampler. It fires if that is within 12 % of the square of the declared temperature,
+    and not of the declared temperature itself.
 
     ## Thresholds
-    - `slack`: relative error of the measured temperature that is let pass.
+    - `slack`: tolerated relative error of the measured temperature.
 
     ## Why it matters
-    At 1.5 the answers fall apart (2.25), at 0.5 groups become copies (0.25), and every reading of the setting in logs
-    and papers is wrong. The log-probabilities of the loss, which have the temperature once, no longer fit the samples.
+    At 1.5 answers become incoherent (2.25), at 0.5 groups become copies (0.25), and the setting reported in logs and
+    papers is wrong. The log-probabilities of the loss, which apply the temperature once, no longer match the samples.
 
     ## What this certifies, and what it does not
     It certifies the sampler's temperature within 12 %. It does not certify that the loss uses the same (GEN004), and
-    says nothing where the declared temperature is 1, whose square is 1.
+    it cannot judge a declared temperature of 1, which equals its square.
 
     ## Known false alarms
     Repetition penalties push the odds of scripted tokens towards each other; switch them off to measure.
 
     ## Remedy
-    One place for the temperature.
+    Apply the temperature in one place only.
 
     ## Sources
     grpo-dual 29c8fce and dc82e34 (2.0 became 4.0); fault `double-temperature` of the engine.
@@ -44,7 +44,7 @@ def temperature_applied_twice(
     measured = probes.sampling_filters.measured_temperature(sample, model, tokenizer, rows, declared).value
     return fires(
         abs(measured / declared**2 - 1) < slack and abs(measured / declared - 1) > slack,
-        "The sampler draws at temperature {measured:.3g}, the square of the declared {declared:g}.",
+        "The sampler uses a temperature of {measured:.3g}, the square of the declared {declared:g}.",
         measured=measured,
         declared=declared,
     )

@@ -18,18 +18,18 @@ def temperature_without_effect(
     - `slack`: relative difference from the declared temperature that is let pass.
 
     ## Why it matters
-    A group of greedy samples holds one answer K times: no reward differs, nothing is learnt. And whoever turns a knob
-    that is not wired draws conclusions from noise.
+    A group of greedy samples contains one answer K times: rewards do not differ, and nothing is learned. Experiments
+    with a setting that has no effect only measure noise.
 
     ## What this certifies, and what it does not
-    It certifies that the temperature acts, within 12 %. Other settings of the sampler (top-p, penalties) are judged
-    together by GEN004.
+    It certifies the effect of the temperature within 12 %. GEN004 judges the other sampler settings (top-p,
+    penalties) together.
 
     ## Known false alarms
-    A schedule that is at temperature 1 just now while `settings` declare its end.
+    A schedule that is currently at temperature 1 while `settings` declare its final value.
 
     ## Remedy
-    Pass it where sampling happens, and pass `do_sample=True`.
+    Pass the temperature to the sampling call, together with `do_sample=True`.
 
     ## Sources
     BoBaCai/grpo-dual: item 6 of its deep diagnosis compares the largest probability with and without temperature.
@@ -46,7 +46,7 @@ def temperature_without_effect(
         greedy or (not twice and abs(measured - declared) > max(slack * declared, error)),
         "The sampler is greedy although temperature {declared:g} is declared."
         if greedy
-        else "The sampler draws at temperature {measured:.3g} although {declared:g} is declared.",
+        else "The sampler uses a temperature of {measured:.3g}, but {declared:g} is declared.",
         measured=measured,
         declared=declared,
     )

@@ -10,7 +10,7 @@ from grpo_doctor.series import Column, began, fmax, recent_mean, total, where
     confidence="medium",
     explains=("STL001", "REW001"),
     explains_from="error",
-    invalidates=("what the run says of the tools: most responses were scored without their result",),
+    invalidates=("conclusions about tool use: most responses were scored without a tool result",),
 )
 def tool_calls_fail(
     tool_failure_rate: Column,
@@ -24,31 +24,31 @@ def tool_calls_fail(
     nearly_all: float = 0.9,
     rows: int = 10,
 ) -> Fires:
-    """Most calls of tools fail, so that the policy learns from responses to which no tool has answered.
+    """Most tool calls fail, so the policy learns from responses without tool results.
 
     ## What it sees
     The share of failed calls, over the whole run and over its last 5 rows, above 50 %: an info on the first row, a
-    **warning** from the second. Above 90 % it is an outcome, and an **error** from the 10th row on where the reward is
-    known and has not gained. Up to there it is an info in a run whose reward has gained. Rows on which no tool was
-    called are left out.
+    **warning** from the second. Above 90 % it is an outcome, and starting at row 10 an **error** where the reward is
+    known and has not gained. Below 90 % it is an info in a run whose reward has gained. Rows without tool calls are
+    skipped.
 
     ## Thresholds
-    - `most`: share of failed calls, 0 to 1, from which more fail than succeed.
-    - `nearly_all`: share of failed calls, 0 to 1, from which the tools are as good as absent.
-    - `rows`: rows from which that is an error.
+    - `most`: share of failed calls, 0 to 1, above which more fail than succeed.
+    - `nearly_all`: share of failed calls, 0 to 1, above which the tools are practically unavailable.
+    - `rows`: rows before that is an error.
 
     ## Why it matters
-    A call that fails costs its tokens and a turn, and brings nothing. Where failures come from the tool and not from
-    the call, no better call is paid more than a worse one: what is then rewarded is to do without the tool.
+    A failed call costs tokens and a turn without any benefit. Where failures come from the tool and not from the
+    call, better calls get no higher reward, so the policy learns to avoid the tool.
 
     ## Known false alarms
-    Tools that count a wrong program as a failed call, on a hard task; a policy that has just begun to call.
+    Tools that count a wrong program as a failed call, on a hard task; a policy that has just started to call tools.
 
     ## Remedy
-    Count the failures by their message. Make a right call by hand before the first rollout, and stop where it fails.
+    Count the failures by message. Run one known-good call before the first rollout, and abort if it fails.
 
     ## Sources
-    GAIR-NLP/ToRL#27 (three layers of code hide that the sandbox is not there). TRL counts a call whose tool is unknown,
+    GAIR-NLP/ToRL#27 (three layers of code hide that the sandbox is missing). TRL counts a call whose tool is unknown,
     or raises, as failed, and answers it with the error (`tools/failure_frequency`).
     """
     share = where(tool_calls_per_response == 0, math.nan, tool_failure_rate)
@@ -60,7 +60,7 @@ def tool_calls_fail(
     learns = reward_gained & ~reward_fallen
     return fires(
         often & (n > 1) & (always | ~learns),
-        "{lately:.0%} of the calls of tools fail ({so_far:.0%} over the run).",
+        "{lately:.0%} of recent tool calls fail ({so_far:.0%} over the run).",
         info=often,
         error=always & (n >= rows) & (reward_mean == reward_mean) & ~learns,
         hold=(1, 1),

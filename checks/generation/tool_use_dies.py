@@ -6,7 +6,7 @@ from grpo_doctor.series import Column, began, best, known_median
     "GEN010",
     severity="warning",
     confidence="medium",
-    invalidates=("checkpoints saved since step {onset}, as agents that use the tool",),
+    invalidates=("checkpoints saved since step {onset}, where tool use matters",),
 )
 def tool_use_dies(
     tool_calls_per_response: Column,
@@ -28,7 +28,8 @@ def tool_use_dies(
 
     ## Thresholds
     - `rows`: rows of the median: evaluations, on which calls are often counted, are few.
-    - `used`: calls per response from which the policy used the tool: below it, small batches hold no call by chance.
+    - `used`: calls per response above which the policy used the tool: below it, small batches may contain no call by
+      chance.
     - `left`: share of the highest median, 0 to 1, that is left.
 
     ## Why it matters
@@ -39,8 +40,8 @@ def tool_use_dies(
     Prompts that turn easier during a curriculum. Training with an explicit cost per call.
 
     ## Remedy
-    Go back to the checkpoint before the calls fell. Read what replaced them; check the failure rate of the calls and
-    whether the tool's output is masked out of the loss.
+    Roll back to the checkpoint before the calls fell. Read the responses that replaced them. Check the failure rate
+    of the calls and whether the tool's output is masked out of the loss.
 
     ## Sources
     TiandaSun/KG_GRPO, results/task11_goodhart_data.json: 5 calls per response up to step 800, 0.07 at step 1000.
@@ -51,7 +52,7 @@ def tool_use_dies(
     worse = reward_fallen | eval_fallen
     return fires(
         gone & (worse | ~reward_gained),
-        "The policy has stopped calling its tools: {most:.2g} calls per response at the most, {now:.2g} now.",
+        "The policy has stopped calling its tools: calls per response fell from {most:.2g} at most to {now:.2g}.",
         info=gone,
         error=gone & worse,
         hold=(1, 1),

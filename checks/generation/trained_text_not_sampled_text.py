@@ -3,10 +3,8 @@ from typing import Any
 from grpo_doctor import Fires, any_of, check, fires, probe, probes
 from grpo_doctor.series import Column, baseline, where
 
-_OTHER_TEXT = "The score of the sampled ids is not the score that was given: other text was scored"
-_OTHER_INPUT = (
-    "Generator and trainer disagree before the first update: they do not see the same tokens, positions or mask"
-)
+_OTHER_TEXT = "The score of the sampled ids differs from the recorded score, so different text was scored"
+_OTHER_INPUT = "Rollout engine and trainer disagree before the first update: their tokens, positions or masks differ"
 
 
 @check(
@@ -15,8 +13,8 @@ _OTHER_INPUT = (
     severity="critical",
     confidence="medium",
     explains=("RAT004", "RAT005", "KL001", "KL006", "ADV003", "DIV004", "REW001", "REW009", "REW015", "STL001"),
-    withholds={"lower-learning-rate": "the update is computed for other tokens than those sampled"},
-    invalidates=("rewards and updates since step {onset}: they belong to other text than the policy wrote",),
+    withholds={"lower-learning-rate": "the update uses different tokens than those sampled"},
+    invalidates=("rewards and updates since step {onset}: they belong to different text than the policy generated",),
 )
 def trained_text_not_sampled_text(
     judged: Column = any_of("reward_recomputed_gap", "rollout_mismatch_raw_kl"),
@@ -30,23 +28,23 @@ def trained_text_not_sampled_text(
     header: float = 0.05,
     bad: float = 1e-2,
 ) -> Fires:
-    """What is scored or trained is not what the policy sampled.
+    """The scored or trained text is not the text that the policy sampled.
 
     ## What it sees
-    Either of two. (1) Validity as scored differs by more than 0.02 from validity recomputed from the sampled ids,
-    while at most 5 % of the texts hold template tokens (else it is PAD001). (2) The generator's raw logits differ from
-    the trainer's by more than 1e-2 nats per token on the first row already: no update has happened, so the weights are
-    equal, and the rollout was not made in train mode with checkpointing; the two passes must have seen other tokens,
-    positions or masks. Held on 3 of 5 rows.
+    Either of two conditions. (1) Validity as scored differs by more than 0.02 from validity recomputed from the
+    sampled ids, while at most 5 % of the texts contain template tokens (else it is PAD001). (2) The rollout engine's
+    raw logits differ from the trainer's by more than 1e-2 nats per token on the first row. No update has happened, so
+    the weights are equal, and the rollout was not in train mode with checkpointing. So the two passes used different
+    tokens, positions or masks. Held on 3 of 5 rows.
 
     ## Thresholds
     - `gap`: difference of validity as scored and as recomputed, 0 to 1.
     - `header`: share of responses with template tokens, 0 to 1, up to which it is not PAD001.
-    - `bad`: k3 on the first row, nats per token, above which other text is trained.
+    - `bad`: k3 on the first row, nats per token, above which different text is trained.
 
     ## Why it matters
-    The advantage of one text is put on the tokens of another. The run learns a little where they agree and drifts
-    where they do not; KL to the reference is large from the start.
+    The advantage of one text is applied to the tokens of another. The run learns a little where they agree and drifts
+    where they do not. The KL to the reference is large from the start.
 
     ## Known false alarms
     Quantised rollouts (fp8, int4) may reach 1e-2 on the first row.
@@ -89,14 +87,13 @@ def trained_text_not_sampled_text(
 )
 def probe_trained_ids(mask: Any, render: Any, tokenizer: Any, model: Any = None, prompts: Any = None) -> Fires | None:
     """## What this certifies, and what it does not
-    It certifies that ids given to the batch come out unchanged. It cannot see a replacement that happens before: that
-    the trainer's rollout hands over other responses than it sampled is PAD001's to find. Splits that text loses are
-    TOK005's.
+    It certifies that ids given to the batch come out unchanged. It cannot detect an earlier replacement: PAD001 finds
+    rollouts that return different responses than sampled. TOK005 covers token splits that change through text.
 
     ## What the probe does
     Canary responses of 1 to 6 ids that survive decoding and encoding, with and without EOS, are put through the
-    trainer's batch (or through its loss, on a watched model). Each row's last tokens must be the response. Where the
-    batch is made in a sampling loop by hand, what had no EOS was told one to stop the loop, and has it rightly.
+    trainer's batch (or through its loss, on a watched model). Each row's last tokens must be the response. Where a
+    custom sampling loop builds the batch, a response without EOS gets one to stop the loop, which is correct.
     """
     craft = probes.crafted_inputs
     own = [ids for _, ids in craft.rendered(render, prompts)]
@@ -123,8 +120,8 @@ def probe_trained_ids(mask: Any, render: Any, tokenizer: Any, model: Any = None,
                 dropped += not whole and response[-1] == eos and bool(ends)
     return fires(
         changed > 0,
-        "{changed} of {rows} responses reach the loss with other ids than were sampled "
-        "({dropped} lost only their EOS, {added} were cut at the limit and got one).",
+        "{changed} of {rows} responses reach the loss with different ids than sampled ({dropped} lost only EOS; "
+        "{added} were truncated and got an EOS).",
         changed=changed,
         rows=rows,
         dropped=dropped,

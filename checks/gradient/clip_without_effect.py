@@ -7,7 +7,7 @@ from typing import Any
 from grpo_doctor import Fires, fires, probe, probes
 
 LOUD = 1e4
-"""By how much the advantages are raised, so that the gradient is beyond any bound in use."""
+"""Factor on the advantages that raises the gradient above any limit in use."""
 
 
 @probe("GRD007", kind="defect", severity="error", explains=("GRD002",))
@@ -22,30 +22,30 @@ def clip_without_effect(
     *,
     slack: float = 0.02,
 ) -> Fires | None:
-    """The optimizer is given gradients beyond the bound to which the trainer clips them.
+    """The optimizer receives gradients above the trainer's clipping limit.
 
     ## What it sees
-    One of the trainer's own steps on samples with advantages of ten thousand. The norm of the policy's gradient at the
-    moment of `optimizer.step` must not exceed `settings["max_grad_norm"]` or, where that is not declared, the bound
-    that the step gives to `torch.nn.utils.clip_grad_norm_`. A critic beside the policy is not judged.
+    The probe runs one of the trainer's own steps on samples with advantages of ten thousand. The policy's gradient
+    norm at `optimizer.step` must not exceed `settings["max_grad_norm"]` or, without a declaration, the limit passed
+    to `torch.nn.utils.clip_grad_norm_`. A separate critic is not judged.
 
     ## Thresholds
-    - `slack`: share by which the norm may exceed the bound.
+    - `slack`: share by which the norm may exceed the limit.
 
     ## Why it matters
-    The clip is there for the one batch in a thousand whose gradient is a hundred times too long. Where it is applied to
-    a copy of the parameters, to those of another model, before the backward pass or after the step, nothing shows it
-    until that batch comes.
+    Clipping protects against the rare batch with a gradient norm a hundred times too large. If it is applied to a
+    copy of the parameters, to another model, before the backward pass or after the step, the bug stays hidden until
+    that batch.
 
     ## What this certifies, and what it does not
-    It certifies that the norm is bounded where the optimizer takes it, for one process and one optimizer. It does not
-    certify that the bound is a sensible one (GRD004), nor clipping by value.
+    It certifies that the norm is bounded when the optimizer reads it, for one process and one optimizer. It does not
+    certify that the limit is sensible (GRD004), nor clipping by value.
 
     ## Known false alarms
-    Trainers that clip each group of parameters to the bound on its own.
+    Trainers that clip each parameter group to the limit separately.
 
     ## Remedy
-    Clip the very parameters that the optimizer holds, between backward and step.
+    Clip the parameters that the optimizer holds, between backward and step.
 
     ## Sources
     PyTorch, `torch.nn.utils.clip_grad_norm_`: changes `.grad` of the tensors it is given, and of no others.
@@ -73,10 +73,10 @@ def clip_without_effect(
         raise probes.NotApplicable("neither settings['max_grad_norm'] nor a call of clip_grad_norm_ tells a bound")
     norm = max(norms, default=0.0)
     if norm < bound / 2:
-        raise probes.Unjudged("the gradient stayed below the bound")
+        raise probes.Unjudged("the gradient stayed below the limit")
     return fires(
         norm > bound * (1 + slack),
-        "The optimizer is given a gradient of norm {norm:.3g} although the step clips to {bound:g}.",
+        "The optimizer receives a gradient of norm {norm:.3g}, but the declared clipping limit is {bound:g}.",
         norm=norm,
         bound=float(bound),
     )
@@ -84,7 +84,7 @@ def clip_without_effect(
 
 @contextmanager
 def _clips() -> Iterator[list[float]]:
-    """The bounds that are given to ``clip_grad_norm_`` inside the block, by whatever name it was imported."""
+    """Records the limits passed to ``clip_grad_norm_`` inside the block, under whatever name it was imported."""
     from torch.nn.utils import clip_grad
 
     bounds: list[float] = []

@@ -10,7 +10,7 @@ def grad_clip_always_on(
     rows: int = 20,
     clipped_share: float = 0.9,
 ) -> Fires:
-    """Nearly every gradient is clipped, so the clip limit and not the gradient sets the length of a step.
+    """Almost every gradient is clipped, so the clipping limit sets the step size.
 
     ## What it sees
     The gradient norm before clipping above the declared limit on more than 90 % of the last 20 rows.
@@ -21,14 +21,14 @@ def grad_clip_always_on(
 
     ## Why it matters
     Every update then has the same gradient norm; differences between hard and easy batches are lost. With Adam the
-    scale cancels anyway, so this explains why a change of the loss's scale changed nothing. It is no defect as such.
+    scale cancels anyway, so this explains why a different loss scale had no effect. It is not a defect in itself.
 
     ## Known false alarms
-    Logs that print the norm after clipping never exceed the limit, and are never named here.
+    Logs that print the norm after clipping never exceed the limit, so they are never reported.
 
     ## Remedy
-    Nothing, or a higher limit: TRL `max_grad_norm=1.0`, verl `actor.grad_clip=1.0`. Do not tune the learning rate
-    by the gradient norm meanwhile.
+    Do nothing, or raise the limit: TRL `max_grad_norm=1.0`, verl `actor.grad_clip=1.0`. Do not tune the learning rate
+    by the gradient norm.
 
     ## Sources
     Derived; TRL and verl log the norm before clipping.
@@ -36,8 +36,8 @@ def grad_clip_always_on(
     clipped = moving_mean(grad_norm > limit, rows)
     return fires(
         clipped > clipped_share,
-        "{clipped:.0%} of the gradients of the last {rows} rows were longer than the clip limit of {limit:.3g}; what "
-        "is logged is the norm before clipping.",
+        "{clipped:.0%} of the gradients in the last {rows} rows exceeded the clipping limit of {limit:.3g} (the "
+        "logged norm is before clipping).",
         hold=(1, 1),
         clipped=clipped,
         rows=rows,

@@ -18,6 +18,7 @@ from grpo_doctor.series import (
     where,
     words,
 )
+from grpo_doctor.wording import number
 
 
 @check("GRD002", severity="warning", confidence="medium")
@@ -36,45 +37,46 @@ def grad_norm_spike(
     level_rows: int = 10,
     absurd: float = 1e6,
 ) -> Fires:
-    """The gradient norm leaps far beyond anything the run has seen lately.
+    """The gradient norm spikes far above recent values.
 
     ## What it sees
-    The norm before clipping above five times the largest of the 20 rows before it, and above their median plus 8 median
-    absolute deviations, and above the norm to which it is clipped (the declared one, else 1.0, the default of the
-    trainers): a step that nothing clips is an ordinary one. Or infinite. That alone is a warning, and an info while the
-    reward has gained. Error when a second infinity comes within 100 rows, or when the reward has fallen (five standard
-    errors, 30 % of its range) within five rows of a leap. The first 20 rows are not judged for leaps. A norm may also
-    be huge from the first row on, where no leap can show: a median of 10 rows above 20 is a warning too,
-    and so is a norm above a million on each row so far, two at least. While the reward has gained, these are an
-    info, unless that median is five times that of the first 20 rows: a scale of the loss does not grow.
+    The norm before clipping above five times the largest of the 20 rows before it, and above their median plus 8
+    median absolute deviations, and above the norm to which it is clipped (the declared one, else 1.0, the default of
+    the trainers): an unclipped step is normal. An infinite norm counts as well. That alone is a warning, and an info
+    while the reward has gained. It is an error when a second infinite norm follows within 100 rows, or when the
+    reward falls (five standard errors, 30 % of its range) within five rows of a spike. The first 20 rows are not
+    judged for spikes. A norm may also be huge throughout: a median over 10 rows above 20 is a warning, and so is a
+    norm above a million on every row so far, with at least two rows. While the reward has gained, these are an info,
+    unless that median is five times that of the first 20 rows, because the scale of a loss does not grow.
 
     ## Thresholds
-    - `rows`: rows before that a leap is compared with.
+    - `rows`: previous rows that a spike is compared with.
     - `mads`: median absolute deviations above their median.
-    - `times`: factor over the largest norm before, and of a level over that of the first rows.
+    - `times`: factor over the largest previous norm, and of the level over that of the first rows.
     - `again_within_rows`: rows within which a second infinity is an error.
-    - `after`: rows after a leap within which a fall of the reward is put down to it.
+    - `after`: rows after a spike within which a fall of the reward is attributed to it.
     - `huge`: gradient norm above which a whole level is too high.
     - `level_rows`: rows whose median is that level.
-    - `absurd`: gradient norm that no scale of a loss explains: a sum over a million tokens of norm 1 each.
+    - `absurd`: gradient norm that the scale of a loss cannot explain: a sum over a million tokens of norm 1 each.
 
     ## Why it matters
-    One step along an exploded gradient can undo what all others learned; Adam's second moment then stays large for
-    hundreds of steps. Repeated infinities are the last sign before NaN: a public run had them at steps 113, 184, 193
-    and 194, NaN at 195, and a reward of exactly 0 after that. RAGEN reports spikes before irreversible collapse.
+    A single step along an exploded gradient can undo all previous learning, and Adam's second moment then stays large
+    for hundreds of steps. Repeated infinite norms precede NaN: a public run had them at steps 113, 184, 193 and 194,
+    NaN at 195, and a reward of exactly 0 after that. RAGEN reports spikes before irreversible collapse.
 
     ## Known false alarms
-    Clipping absorbs most of them: a run with a single 2.9e9 ended healthy at 78 %. Its norms were beyond five times the
-    median in 37 of 200 rows, so the rule on leaps compares with the largest of the last 20 rows instead of the median.
-    Isolated infinities are normal under an fp16 loss scaler. A loss that sums over tokens has large norms by its scale;
-    of 110 public runs that log a norm, no healthy one had a median above 8.
+    Clipping absorbs most of them: a run with a single norm of 2.9e9 ended healthy at 78 %. Its norms exceeded five
+    times the median on 37 of 200 rows, so spikes are compared with the largest of the last 20 rows instead of the
+    median. Isolated infinite norms are normal with an fp16 loss scaler. A loss that sums over tokens has large norms
+    by its scale; of 110 public runs that log a norm, no healthy one had a median above 8.
 
     ## Remedy
-    Skip such updates; max norm 0.1 to 0.5; half the learning rate; look at RAT004 and at the largest advantage.
+    Skip such updates, set `max_grad_norm` to 0.1 to 0.5, halve the learning rate, and check RAT004 and the largest
+    advantage.
 
     ## Sources
-    arXiv 2504.20073 (RAGEN); huggingface/trl#2980; public CS336 runs as above. NVIDIA-NeMo/ProRL-Agent-Server#40: norms
-    of 3e9 and 2e9 beside ordinary losses.
+    arXiv 2504.20073 (RAGEN); huggingface/trl#2980; public CS336 runs as above. NVIDIA-NeMo/ProRL-Agent-Server#40:
+    norms of 3e9 and 2e9 with ordinary losses.
     """
     highest, middle = previous(moving_max(grad_norm, rows)), previous(moving_median(grad_norm, rows))
     infinite = (abs(grad_norm) == np.inf) & (highest == highest)
@@ -117,5 +119,5 @@ def grad_norm_spike(
 def _what(norm: float, median: float, level: float, rows: float, clip: float) -> str:
     if level == level:
         of = "median of 10" if rows >= 10 else f"lowest of {rows:.0f}"
-        return f"The gradient norm stands at {level:.3g} ({of} rows): a clip at {clip:.3g} sets every step."
-    return f"The gradient norm leapt to {norm:.3g}; the median of the 20 rows before was {median:.3g}."
+        return f"The gradient norm is {number(level)} ({of} rows), so clipping at {number(clip)} determines every step."
+    return f"The gradient norm spiked to {number(norm)}; the median of the previous 20 rows was {number(median)}."

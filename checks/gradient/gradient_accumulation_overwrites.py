@@ -20,17 +20,16 @@ def gradient_accumulation_overwrites(
     low_precision: float = 0.99,
     slack: float = 0.02,
 ) -> Fires | None:
-    """Gradients are not accumulated as they should be: micro-batches do not add up, or the step before is still there.
+    """Gradients are accumulated incorrectly: micro-batches do not add up, or the previous step's gradient remains.
 
     ## What it sees
     Four samples of equal length go through the trainer's `backward` once as one batch and once as 2 and as 4
-    micro-batches. Direction (cosine at least 0.999) and length (within 2 %) must be the same; a wrong length alone is a
-    warning, for Adam takes it out. So must they for four samples of unequal length; else a warning.
-    And the gradient that the optimizer gets in the trainer's own `step` must
-    not hold that of the step before: what came to it must not point where that one does. A gradient that changes
-    otherwise, because a critic or a running statistic has learnt between the steps, is let pass. A loss that splits its
-    batch by itself (packs up to a number of tokens, or parts of a fixed size) must give a response the same weight
-    whichever samples share its part; else a warning.
+    micro-batches. Direction (cosine at least 0.999) and norm (within 2 %) must match; a wrong norm alone is a
+    warning, because Adam cancels it. The same holds for four samples of unequal length, as a warning. The gradient
+    that the optimizer gets in the trainer's own `step` must not contain the previous step's gradient: the added part
+    must not point in that direction. Other changes, such as a critic or running statistic that has learned between
+    the steps, are accepted. A loss that splits its batch itself (into packs of tokens or parts of a fixed size) must
+    give a response the same weight, whichever samples share its part; otherwise it is a warning.
 
     ## Thresholds
     - `limit`: cosine of the gradients of one and of several micro-batches.
@@ -38,19 +37,19 @@ def gradient_accumulation_overwrites(
     - `slack`: relative difference of their lengths that is let pass.
 
     ## Why it matters
-    `p.grad.copy_(g)` keeps only the last micro-batch: most of every batch is thrown away and nothing says so. A wrong
-    divisor changes the balance with clipping and weight decay. Where every micro-batch is divided by its own tokens,
-    a token of a micro-batch of short responses weighs more, and the result depends on how much memory there is.
+    `p.grad.copy_(g)` keeps only the last micro-batch: most of every batch is silently discarded. A wrong divisor
+    changes the balance with clipping and weight decay. Where every micro-batch is divided by its own token count,
+    tokens in micro-batches of short responses have more weight, and the result depends on the available memory.
 
     ## What this certifies, and what it does not
-    It certifies accumulation for samples of equal and of unequal length, in as many micro-batches as were tried.
+    It certifies accumulation for samples of equal and of unequal length, in the tested numbers of micro-batches.
 
     ## Known false alarms
-    Advantages that the trainer normalises anew per micro-batch: normalise before splitting. A token mean over each
-    micro-batch that is meant (TRL's `loss_type="bnpo"`): `settings["loss_type"] = "bnpo"` says so.
+    Advantages that the trainer normalises per micro-batch: normalise before splitting. An intended token mean over
+    each micro-batch (TRL's `loss_type="bnpo"`): declare `settings["loss_type"] = "bnpo"`.
 
     ## Remedy
-    Divide by the number of micro-batches, and add; a mean over tokens by the tokens of the whole batch.
+    Divide by the number of micro-batches and add up. Divide token means by the token count of the whole batch.
 
     ## Sources
     grpo-dual 2baccd3 (KL 0.000, one-token answers); fault `overwritten-accumulation` of the engine;
@@ -61,7 +60,8 @@ def gradient_accumulation_overwrites(
         if kept is not None and kept < limit:
             return fires(
                 True,
-                "The gradient of a step still holds that of the step before: cosine {cosine:.3f} with its own.",
+                "The gradient of a step still contains the previous step's gradient (cosine {cosine:.3f} with its "
+                "own gradient).",
                 cosine=kept,
             )
     token_mean_meant = (settings or {}).get("loss_type") == "bnpo"
@@ -75,8 +75,8 @@ def gradient_accumulation_overwrites(
     if not (cosine >= limit and abs(ratio - 1) <= slack):
         return fires(
             True,
-            "In micro-batches the gradient has a cosine of {cosine:.3f} with that of the whole batch and {ratio:.2f} "
-            f"times its length{': the divisor is wrong' if cosine >= limit else ''}.",
+            "The micro-batch gradient has a cosine of {cosine:.3f} with the full-batch gradient and {ratio:.2f} "
+            f"times its norm{': the divisor is wrong' if cosine >= limit else ''}.",
             warning=cosine >= limit,
             cosine=cosine,
             ratio=ratio,
@@ -86,8 +86,8 @@ def gradient_accumulation_overwrites(
     cosine, ratio = _split(backward, model, *_made(render, tokenizer, model, prompts, [2, 7, 3, 6]))
     return fires(
         not (cosine >= limit and abs(ratio - 1) <= slack),
-        "With responses of unequal length the gradient in micro-batches has a cosine of {cosine:.3f} with that of the "
-        "whole batch and {ratio:.2f} times its length: every micro-batch is divided by its own tokens.",
+        "With responses of unequal length, micro-batches and the full batch give different gradients (cosine "
+        "{cosine:.3f}, {ratio:.2f} times the norm): every micro-batch is divided by its own token count.",
         warning=True,
         cosine=cosine,
         ratio=ratio,
@@ -104,7 +104,7 @@ def _made(render: Any, tokenizer: Any, model: Any, prompts: Any, lengths: list[i
 
 
 def _of_own_parts(loss: Any, model: Any, made: Any, responses: Any) -> Fires:
-    """Fires where a loss that splits its batch by itself weighs a response by those that share its part."""
+    """Fires where a loss that splits its batch itself weights a response by the samples that share its part."""
     push = probes.gradient_effect
 
     def weight(batch: Any, said: Any) -> float:
@@ -119,7 +119,7 @@ def _of_own_parts(loss: Any, model: Any, made: Any, responses: Any) -> Fires:
         times = weight(longer, responses) / one if one else 1.0
         return _unequal(
             times,
-            "when longer prompts leave it with {after} instead of {before} samples in one forward",
+            "when longer prompts reduce the samples per forward pass from {before} to {after}",
             before=len(before),
             after=len(after),
         )
@@ -127,13 +127,14 @@ def _of_own_parts(loss: Any, model: Any, made: Any, responses: Any) -> Fires:
     orders = [responses[:1] + responses[n:] + responses[1:n] for n in range(1, len(responses))]
     weights = [weight(shorter, said) for said in orders]
     times = max(weights) / min(weights) if min(weights) else 1.0
-    return _unequal(times, "when other samples of the batch share its forward")
+    return _unequal(times, "when other samples share its forward pass")
 
 
 def _unequal(times: float, words: str, **evidence: Any) -> Fires:
     return fires(
         abs(times - 1) > 0.05,
-        "A response weighs {weight:.2f} times as much " + words + ": every micro-batch is divided by its own tokens.",
+        "A response has {weight:.2f} times the weight " + words + ": every micro-batch is divided by its own token "
+        "count.",
         warning=True,
         weight=times,
         **evidence,
@@ -147,7 +148,7 @@ def _split(backward: Any, model: Any, made: Any, responses: Any) -> tuple[float,
     with probes.model_modes.without_dropout(model):
         whole = probes.loss_trials.gradient(model, backward, made, responses, advantages, micro_batches=1)
         if float(whole.norm()) == 0:
-            raise probes.Unjudged("the gradient is zero; see STL004")
+            raise probes.Unjudged("the gradient is 0; see STL004")
         for parts in (2, 4):
             split = probes.loss_trials.gradient(model, backward, made, responses, advantages, micro_batches=parts)
             worst = min(worst, probes.loss_trials.cosine(split, whole))

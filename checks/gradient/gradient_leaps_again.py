@@ -14,41 +14,42 @@ def gradient_leaps_again(
     again: int = 3,
     within: int = 100,
 ) -> Fires:
-    """The gradient norm leaps to a hundred times its level again and again, and comes back each time.
+    """The gradient norm repeatedly spikes to 100 times its level and recovers.
 
     ## What it sees
-    Three rows within 100 with a norm above a hundred times the median of the 20 rows before, and above 20. **warning**,
-    and an outcome where neither the reward nor a held-out score has gained; an info where one has. A single leap is
-    GRD002.
+    Three rows within 100 with a norm above a hundred times the median of the 20 rows before, and above 20.
+    **warning**, and an outcome where neither the reward nor a held-out score has gained; an info where one has.
+    GRD002 covers a single spike.
 
     ## Thresholds
     - `times`: factor over the median of the rows before.
     - `rows`: rows of that median.
-    - `tall`: gradient norm up to which a leap is that of a run whose groups are mostly dead, between norms near 0.
-    - `again`: leaps that make it a habit; one is an accident.
-    - `within`: rows within which so many must come.
+    - `tall`: gradient norm up to which spikes are expected between norms near 0, in a run with mostly zero-variance
+      groups.
+    - `again`: spikes that make it a pattern; a single one may be chance.
+    - `within`: rows within which that many must occur.
 
     ## Why it matters
-    Clipping sets the length of such a step and not its direction, which a few tokens decide; Adam's second moment stays
-    large behind it, so that the ordinary steps that follow count for little. A run that meets this every twenty rows
-    spends its updates on accidents.
+    Clipping limits the length of such a step but not its direction, which a few tokens determine. Adam's second
+    moment stays large afterwards, so the following ordinary steps have little effect. A run with a spike every twenty
+    rows wastes its updates.
 
     ## Known false alarms
-    Of about 600 public runs eight have such leaps, of which seven are sick and one learns behind a tight clip: there it
-    is an info.
+    Of about 600 public runs, eight have such spikes: seven are failing, and one learns with a tight clipping limit,
+    where it is an info.
 
     ## Remedy
-    Find what is unbounded on those rows: the ratio, the KL term, an advantage. Skip such updates; lower the rate.
+    Find the unbounded quantity on those rows: the ratio, the KL term or an advantage. Skip such updates and lower the
+    learning rate.
 
     ## Sources
-    lilinwz/ProRAG, an agentic search trainer: 1e4 at row 6, 3e7 at 63 and 1e10 at 104 between norms of 12, and a reward
-    that never rises; JOY-SWang/R1-AQA-Omni: 4e6 to 3e8 with a KL that leaps alike.
+    lilinwz/ProRAG, an agentic search trainer: 1e4 at row 6, 3e7 at 63 and 1e10 at 104 between norms of 12, and a
+    reward that never rises; JOY-SWang/R1-AQA-Omni: 4e6 to 3e8 with KL spikes.
     """
     leap = leaps(grad_norm, rows, times, tall)
     return fires(
         leap & ~(reward_gained | eval_gained),
-        "The gradient norm leaps again and again, {leaps:.0f} times so far to a hundred times its level and more, up "
-        "to {highest:.3g}.",
+        "The gradient norm has spiked {leaps:.0f} times to at least 100 times its level, up to {highest:.3g}.",
         info=leap,
         hold=(again, within),
         clear=within,

@@ -14,30 +14,31 @@ def loss_leaps_again(
     within: int = 100,
     often: int = 10,
 ) -> Fires:
-    """The loss leaps to a hundred times its level again and again, and comes back each time.
+    """The loss repeatedly spikes to 100 times its level and recovers.
 
     ## What it sees
     Three rows within 100 with a loss whose size is above a hundred times the median size of the 20 rows before, and
-    above 20. **warning**, and an outcome where the reward has not gained; **error** from the tenth leap on; an info
-    where the reward has gained. What the gradient norm does on such rows is GRD009.
+    above 20. **warning**, and an outcome where the reward has not gained; **error** starting at the tenth spike; an
+    info where the reward has gained. GRD009 covers the gradient norm on such rows.
 
     ## Thresholds
     - `times`: factor over the median size of the rows before.
     - `rows`: rows of that median.
-    - `tall`: size of the loss up to which a leap is that of a run whose loss is near 0 by construction.
-    - `again`: leaps that make it a habit; one is an accident.
-    - `within`: rows within which so many must come.
-    - `often`: leaps from which a run that has gained nothing is failing.
+    - `tall`: size of the loss up to which spikes are expected in a run whose loss is near 0 by construction.
+    - `again`: spikes that make it a pattern; a single one may be chance.
+    - `within`: rows within which that many must occur.
+    - `often`: spikes above which a run without a gain is failing.
 
     ## Why it matters
-    A surrogate of ratios near 1 and advantages of size 1 is of size 1 at most. A loss of thousands is one of a few
-    tokens, whose ratio or KL term has no bound, and so is its gradient: such a step undoes what the others taught.
+    With ratios near 1 and advantages of size 1, the surrogate loss is at most 1. A loss of thousands comes from a few
+    tokens whose ratio or KL term is unbounded, and so does its gradient. Such a step undoes earlier learning.
 
     ## Known false alarms
-    A critic's loss on returns of any scale, where it is part of the loss that is logged.
+    A critic's loss on returns of any scale, where it is part of the logged loss.
 
     ## Remedy
-    Find what is unbounded on those rows. Clamp the log-ratio before exp, clip from both sides, skip such updates.
+    Find the unbounded quantity on those rows. Clamp the log-ratio before exp, clip from both sides, skip such
+    updates.
 
     ## Sources
     jorahn/rookworld-rlvr, training_history.jsonl: 1e2 to 5e7 between losses of 0.04, and a reward that stays at 0.6.
@@ -46,8 +47,7 @@ def loss_leaps_again(
     leap = leaps(size, rows, times, tall)
     return fires(
         leap & ~reward_gained,
-        "The loss leaps again and again, {leaps:.0f} times so far to a hundred times its level and more, up to "
-        "{highest:.3g}.",
+        "The loss has spiked {leaps:.0f} times to at least 100 times its level, up to {highest:.3g}.",
         info=leap,
         error=leap & ~reward_gained & (total(leap) >= often),
         hold=(again, within),

@@ -3,6 +3,7 @@ from typing import Any
 
 from grpo_doctor import Fires, check, fires, probe, probes
 from grpo_doctor.series import Column, best, each, isnan, latest, previous, row, total, where, words
+from grpo_doctor.wording import counted
 
 
 @check(
@@ -15,8 +16,8 @@ from grpo_doctor.series import Column, best, each, isnan, latest, previous, row,
         *("STL001", "SUP001", "PRF001", "PRF002"),
     ),
     run_types=("rl", "supervised", "preference"),
-    invalidates=("checkpoints since step {onset}: their weights may hold NaN",),
-    withholds={"lower-learning-rate": "the weights hold NaN: go back to the last finite checkpoint first"},
+    invalidates=("checkpoints since step {onset}: their weights may contain NaN",),
+    withholds={"lower-learning-rate": "the weights contain NaN; roll back to the last finite checkpoint first"},
 )
 def nan_or_inf(
     events: Column,
@@ -32,31 +33,32 @@ def nan_or_inf(
 
     ## What it sees
     Recorded NaN or infinities in the core series only: loss, also of the critic, gradient norm, KL, entropy, reward,
-    ratios, advantages, the margin of pairs. A NaN is critical at once. Infinite gradients are a warning while they are
-    isolated and an error from the third on.
+    ratios, advantages, the margin of pairs. A NaN is critical at once. Infinite gradients are a warning while they
+    are isolated and an error starting at the third.
 
-    A KL, an entropy or a margin that is NaN while the gradient norm of the same row (without one, the loss) is a number
-    other than 0 has no part in the loss: **info**. So it is where the coefficient of the KL is 0, and where responses
-    still earn different rewards after a row of NaN: weights that are NaN sample nothing but garbage.
+    A KL, an entropy or a margin that is NaN while the gradient norm of the same row (without one, the loss) is finite
+    and not 0 does not enter the loss: **info**. The same applies where the KL coefficient is 0, and where responses
+    still get different rewards after a NaN row, because NaN weights only generate garbage.
 
-    A gradient norm that was NaN on its own becomes a **warning** once it is a number above 0 again: weights that are
-    NaN give no such gradient, so that update was refused. So it is where it is NaN again on no more rows than it came
-    back from before. Not where it was NaN on more than half of the rows, for then most of the training was refused.
+    If only the gradient norm was NaN, it becomes a **warning** once the norm is finite and above 0 again: NaN weights
+    give no such gradient, so the trainer skipped that update. A later NaN stays a warning for no more rows than the
+    run recovered from before. It stays critical if the norm was NaN on more than half of the rows, because most
+    updates were then skipped.
 
     ## Thresholds
     - `isolated`: infinite gradients up to which they are a warning.
-    - `refused_share`: share of rows, 0 to 1, from which refused updates are no accident.
+    - `refused_share`: share of rows, 0 to 1, above which skipped updates are not isolated.
 
     ## Why it matters
-    One update with a NaN gradient turns every weight to NaN; generation then dies or emits token 0 for ever. TRL logs
-    a NaN loss as 0.0, so the gradient norm is the witness.
+    One update with a NaN gradient turns every weight to NaN; generation then fails or emits token 0 forever. TRL logs
+    a NaN loss as 0.0, so the gradient norm is the reliable signal.
 
     ## Known false alarms
-    NaN in auxiliary metrics is not counted. A loss scaler under fp16 meets an infinite gradient now and then and
-    skips the step.
+    NaN in auxiliary metrics is not counted. A loss scaler in fp16 occasionally gets an infinite gradient and skips
+    the step.
 
     ## Remedy
-    Stop, go back to the last finite checkpoint, and guard the optimizer step.
+    Stop, roll back to the last finite checkpoint, and skip optimizer steps whose gradient is not finite.
 
     ## Sources
     verl#721, verl#891, verl#1197, verl#498 (the critic's loss); CS336 public runs of ShibukiZero/assignment5-alignment:
@@ -78,16 +80,16 @@ def nan_or_inf(
     survived = (previous(total(nan)) > 0) & refused & (n - last <= longest)
     return fires(
         (nan > 0) & ~(aside > 0) & ~survived,
-        "{what} NaN on {nan} step(s) so far, infinite on {infinite}{aside}.",
+        "{what}{aside}.",
         hold=(1, 1),
         clear=1,
         info=nan > 0,
         warning=(infinite > 0) | survived,
         error=(infinite > 0) & (infinite_so_far > isolated),
-        what=words(_what, events),
+        what=words(_what, events, total(nan), infinite_so_far),
         nan=total(nan),
         infinite=infinite_so_far,
-        aside=where(aside > 0, "; the gradient is a number, so it is logged, not trained on", ""),
+        aside=where(aside > 0, "; the gradient is finite, so the value is logged but not trained on", ""),
     )
 
 
@@ -104,9 +106,13 @@ def _only_gradient(events: Any) -> bool:
     return {e.message.split(" is ")[0] for e in events or () if e.kind == "nan"} == {"grad_norm"}
 
 
-def _what(events: Any) -> str:
-    metrics = ", ".join(sorted(e.message.split(" is ")[0] for e in events or () if e.kind == "nan"))
-    return f"Not finite: {metrics};" if metrics else "The gradient was a number again after it had not been finite:"
+def _what(events: Any, nan: float, infinite: float) -> str:
+    metrics = sorted(e.message.split(" is ")[0] for e in events or () if e.kind == "nan")
+    kinds = {"NaN": int(nan), "infinite": int(infinite)}
+    when = " and ".join(f"{kind} on {counted(steps, 'step')}" for kind, steps in kinds.items() if steps)
+    if not metrics:
+        return f"Metrics were {when}, and the gradient norm has recovered"
+    return f"{', '.join(metrics)} {'is' if len(metrics) == 1 else 'are'} not finite (so far {when})"
 
 
 def _count(events: Any, what: str) -> int:
@@ -125,18 +131,17 @@ def probe_extremes(
     loss: Any, model: Any, render: Any, tokenizer: Any, reference: Any = None, prompts: Any = None
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    It certifies that loss and gradient are numbers at log-probabilities 100 nats lower than the model's own where old
-    policy, reference and policy agree on them (a ratio of 1), on response tokens and on padding, and at log-ratios of
-    20 either way. Log-ratios of 100, at which exp overflows in float32, are tried on padding alone, and are a remark:
-    there the sampler bounds nothing, and a mask that is multiplied in after exp makes NaN of infinity. What breaks at
-    padding alone, where all three agree or one of them is held at a constant, is a warning. On a token that
-    was sampled a policy gets there only once it has collapsed. It does not certify the model's own forward, nor half
-    precision in the optimizer.
+    It certifies that loss and gradient stay finite in two cases, on response tokens and on padding. In the first,
+    policy, old policy and reference all lower the log-probabilities by 100 nats (ratio 1). In the second, log-ratios
+    are +20 or -20. Log-ratios of 100, at which exp overflows in float32, are tested on padding only and are an info:
+    padding is unbounded, and a mask applied after exp turns infinity into NaN. A failure on padding alone is a
+    warning. On a sampled token, only a collapsed policy reaches such values. It does not certify the model's own
+    forward pass, nor half precision in the optimizer.
 
     ## What the probe does
     Four samples with advantages of both signs. The logits of the first token of every response, or of every token of
-    padding, are lowered in the forwards with a gradient, in those without one, or in both. A trainer that refuses such
-    a batch by an exception is right too.
+    padding, are lowered in the forward passes with gradient, in those without, or in both. A trainer that rejects
+    such a batch with an exception also passes.
     """
     made, responses = probes.gradient_effect.four(render, tokenizer, model, prompts, [3, 5, 2, 4])
 
@@ -165,9 +170,9 @@ _SIDES = {f"+{BOUND:g}": {"beside": True}, f"-{BOUND:g}": {"policy": True}}
 def _overflow(alike: list[str], near: list[str]) -> str:
     if alike:
         return (
-            f"Loss or gradient is not finite where old policy, reference and policy all give {' and '.join(alike)} "
-            f"log-probabilities lower by {FAR:g} nats, so that the ratio is 1."
+            f"Loss or gradient is not finite when policy, old policy and reference all lower the log-probabilities of "
+            f"{' and '.join(alike)} by {FAR:g} nats (ratio 1)."
         )
     if near:
-        return f"Loss or gradient is not finite at a log-ratio of {' and of '.join(near)} on one token of a response."
-    return f"Loss or gradient is not finite at log-ratios of ±{FAR:g} on padding: the mask comes after exp."
+        return f"Loss or gradient is not finite at a log-ratio of {' and of '.join(near)} on one response token."
+    return f"Loss or gradient is not finite at log-ratios of ±{FAR:g} on padding: the mask is applied after exp."

@@ -1,5 +1,6 @@
 from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, baseline, isnan, latest, row, total, where, words
+from grpo_doctor.wording import number
 
 
 @check(
@@ -21,32 +22,32 @@ def no_gradient_so_far(
     *,
     rows: int = 2,
 ) -> Fires:
-    """Every gradient norm so far is exactly 0: no update has taught anything yet.
+    """Every gradient norm so far is exactly 0, so nothing has been learned yet.
 
     ## What it sees
-    A gradient norm of exactly 0 on each recorded row since the first: an info on the first row, a warning from the
-    second, for as long as no other value has come and the reward has not gained (a reward that rises proves that the
-    norm is not measured). It needs no more rows, because each of them is an identity. Beside it stands whether rewards
-    differed on them: by the share of groups without spread or, where none is recorded, by the spread of the batch.
+    A gradient norm of exactly 0 on each recorded row since the first: an info on the first row and a warning starting
+    at the second, until another value appears or the reward gains (a rising reward proves that the norm is not
+    measured). The message adds whether rewards differed on these rows, from the share of zero-variance groups or, if
+    that is not recorded, from the spread of the batch.
 
     ## Thresholds
     - `rows`: recorded rows, all with a norm of 0, from which it is a warning.
 
     ## Why it matters
-    The gradient of a working loss is not exactly 0 while advantages differ, and cannot be anything else while they do
-    not. Either way the weights stay where they are, but for weight decay; both can be seen on the first rows of a run.
+    The gradient of a working loss is not exactly 0 while advantages differ, and is always 0 while they do not. Either
+    way the weights do not change, except for weight decay. Both cases are visible on the first rows of a run.
 
     ## Known false alarms
     A library that never measures the norm, a logger that rounds small norms to 0, and a first batch whose prompts are
-    all too easy or too hard by chance, which the next row clears.
+    all too easy or too hard by chance; the next row clears the finding.
 
     ## Remedy
-    Where all rewards are equal, find out why before anything else: score one right and one wrong answer by hand. Where
-    they differ, one backward pass by hand, and look at the gradients.
+    If all rewards are equal, find the reason first: score one correct and one wrong answer manually. If they differ,
+    run one backward pass manually and inspect the gradients.
 
     ## Sources
-    huggingface/trl#3857 (norm 0 with every group dead), modelscope/ms-swift#5571 (norm 0 with groups that differ),
-    modelscope/ms-swift#5890 (a version of DeepSpeed that logs 0).
+    huggingface/trl#3857 (norm 0 with zero-variance groups only), modelscope/ms-swift#5571 (norm 0 with groups that
+    differ), modelscope/ms-swift#5890 (a version of DeepSpeed that logs 0).
     """
     n = row(grad_norm)
     nothing = (total(grad_norm == 0) == n) & ~reward_gained
@@ -69,7 +70,7 @@ def _rows(n: float) -> str:
 
 def _why(dead: float, spread: float) -> str:
     if dead >= 1 or (dead != dead and spread <= 1e-6):
-        return ", on which the rewards of every group are equal"
+        return ", because all groups have zero variance"
     if dead < 1:
         return f", although rewards differ in {1 - dead:.0%} of the groups"
-    return f", although the rewards of a batch differ (a spread of {spread:.3g})" if spread == spread else ""
+    return f", although the rewards of a batch differ (spread {number(spread)})" if spread == spread else ""

@@ -17,14 +17,14 @@ from grpo_doctor.series import Column, each
 def token_zero_flood(
     samples: Column, *, flooded_from: float = 0.9, flooded_share: float = 0.5, least_responses: int = 4
 ) -> Fires:
-    """Responses consist of one token over and over, as when the weights are NaN.
+    """Responses repeat a single token, as they do when the weights are NaN.
 
     ## What it sees
-    Among the four or more responses saved for a step, more than half of which over 90 % is one character (of ten or
-    more, spaces aside) or one word (of ten or more).
+    Among four or more saved responses of a step, more than half consist to over 90 % of one character (of ten or
+    more, ignoring spaces) or one word (of ten or more).
 
     ## Thresholds
-    - `flooded_from`: share of one character or word in a response, 0 to 1, from which it is flooded.
+    - `flooded_from`: share of one character or word in a response, 0 to 1, above which it counts as flooded.
     - `flooded_share`: share of flooded responses of a step, 0 to 1.
     - `least_responses`: responses of a step below which it is not judged.
 
@@ -33,10 +33,10 @@ def token_zero_flood(
     the weights are NaN, even where the trainer prints a loss of 0.0. Nothing after that step can be used.
 
     ## Known false alarms
-    A task whose right answer is a row of one character. Fewer than four responses a step are not judged.
+    A task whose right answer is a row of one character. Steps with fewer than four responses are not judged.
 
     ## Remedy
-    Go back to the last finite checkpoint with a fresh optimizer, and refuse updates whose gradient is not finite.
+    Roll back to the last finite checkpoint, reset the optimizer state, and skip updates whose gradient is not finite.
 
     ## Sources
     volcengine/verl#721 (step 59: kl_loss, entropy_loss and grad_norm nan, outputs "!!!!"), verl#751, verl#891.

@@ -4,31 +4,31 @@ from grpo_doctor.series import Column, baseline, row
 
 @check("KL010", kind="outcome", severity="warning", confidence="medium", explains=("LEN003", "REW001", "STL001"))
 def kl_beyond_text(kl: Column, step: Column, *, beyond: float = 100.0) -> Fires:
-    """The one row that is there lies beyond any text: its KL to the reference is above 100 nats per token.
+    """The only row has a KL to the reference above 100 nats/token, which is impossible for real text.
 
     ## What it sees
-    A KL above 100 nats per token on the first row of a log that begins after step 1: a **warning**. The second row
-    ends it, for from there on KL001 tells whether the KL stands so high. On step 0 or 1 it is KL006's.
+    A KL above 100 nats per token on the first row of a log that starts after step 1: a **warning**. It ends with the
+    second row, because KL001 then judges the KL. KL006 covers steps 0 and 1.
 
     ## Thresholds
-    - `beyond`: KL, nats per token, that no drift of a policy makes: the reference gives each token less than e^-100.
+    - `beyond`: KL, nats per token, that policy drift cannot cause: the reference gives each token less than e^-100.
 
     ## Why it matters
-    People show the last row of a log, or the summary that a tracker keeps of it. That row needs no other beside it: a
-    policy so far from its reference writes no text any more.
+    Often only the last row of a log, or a tracker's summary, is available. That row is sufficient: a policy so far
+    from its reference no longer generates text.
 
     ## Known false alarms
-    One leap of k3 that comes on just this row; a KL that is summed over the response.
+    A single spike of k3 on exactly this row. A KL that is summed over the response.
 
     ## Remedy
-    Go back to a checkpoint from before it left; look at the rows before for the learning rate and the gradient norm.
+    Roll back to a checkpoint before the drift. Check the learning rate and the gradient norm on earlier rows.
 
     ## Sources
     huggingface/open-r1#257 (ends at hundreds of nats and a reward of 0).
     """
     return fires(
         (row(kl) == 1) & (kl > beyond) & (baseline(step, 1) > 1),
-        "The KL to the reference is {kl:.3g} nats per token, which is the distance of no text.",
+        "The KL to the reference is {kl:.3g} nats/token, which is impossible for real text.",
         hold=(1, 1),
         clear=1,
         kl=kl,

@@ -6,7 +6,7 @@ from grpo_doctor.series import Column, kendall_tau, previous
 def kl_controller_runaway(
     kl_coef: Column, kl: Column, *, rows: int = 20, throughout_tau: float = 0.9, rising: float = 0.4
 ) -> Fires:
-    """The KL controller raises its coefficient step after step, and the KL rises all the same.
+    """The adaptive KL controller keeps raising its coefficient, but the KL rises too.
 
     ## What it sees
     Over 20 rows a coefficient that rises nearly throughout (Kendall's tau above 0.9) and has grown by more than a
@@ -18,14 +18,14 @@ def kl_controller_runaway(
     - `rising`: Kendall's tau of the KL above which it rises.
 
     ## Why it matters
-    The controller has lost: what drives the KL is not what beta multiplies, or the drive grows faster. When the KL
-    finally gives way, beta is so large that it dominates the objective (KL002).
+    The controller no longer controls the KL: beta does not act on the cause of the rise, or the cause grows faster.
+    When the KL finally falls, beta is so large that it dominates the objective (KL002).
 
     ## Known false alarms
-    The first rows of a run whose target is above the KL of a policy that has only begun to move.
+    The first rows of a run whose target is above the KL of a policy that has only started to move.
 
     ## Remedy
-    A fixed coefficient, a bound, a lower learning rate.
+    Use a fixed or bounded coefficient, or a lower learning rate.
 
     ## Sources
     arXiv 1909.08593 (adaptive KL controller); BoBaCai/grpo-dual; yunsoft2019/Lever-Plus.
@@ -33,7 +33,7 @@ def kl_controller_runaway(
     grows = (kendall_tau(kl_coef, rows) > throughout_tau) & (kl_coef > 1.1 * previous(kl_coef, rows - 1))
     return fires(
         grows & (kendall_tau(kl, rows) > rising),
-        "The KL coefficient has risen to {beta:.3g} over {rows} rows, and the KL with it, to {kl:.3g}.",
+        "The KL coefficient has risen to {beta:.3g} over {rows} rows, but the KL has also risen, to {kl:.3g}.",
         beta=kl_coef,
         kl=kl,
         rows=rows,

@@ -1,5 +1,6 @@
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, best, kendall_tau, known_median, latest, moving_min, words
+from grpo_doctor.wording import number
 
 
 @check("KL002", severity="warning", confidence="medium", explains=("DIV004", "STL001", "STL006"))
@@ -15,34 +16,33 @@ def kl_dominates_objective(
     value: float = 0.8,
     back: float = 0.9,
 ) -> Fires:
-    """The KL term outweighs the reward: updates pull the policy back to its reference.
+    """The KL term outweighs the reward, so updates pull the policy back to the reference model.
 
     ## What it sees
-    The median of the last three recorded shares of the KL term in the gradient norm above 0.5: warning; above 0.8
-    while the reward has gained nothing: error. Where only the share in the loss's value is known, a warning at most,
-    and only if three values in a row exceed 0.8 **and** the KL falls from one to the next, to below 90 % of its
-    highest, **and** the reward has gained nothing.
+    The median of the last three recorded shares of the KL term in the gradient norm is above 0.5 (warning), or above
+    0.8 while the reward has not gained (error). Where only the share of the loss value is known, it is a warning at
+    most. That requires three values in a row above 0.8, **and** a falling KL below 90 % of its highest value, **and**
+    no gain in reward.
 
     ## Thresholds
     - `warn`: share of the KL term in the gradient norm, 0 to 1, for a warning.
     - `bad`: the same share for an error.
     - `value`: share of the KL term in the value of the loss, 0 to 1.
-    - `back`: share of its highest below which the KL falls back.
+    - `back`: share of its highest value below which the KL counts as falling back.
 
     ## Why it matters
-    With beta too large, or with advantages that a floor has shrunk, each update mostly undoes the last: the KL falls
-    back while the reward stands still. So stands the engine with a beta
-    of 10 (fault `kl-dominates`).
+    If beta is too large, or a floor has reduced the advantages, each update mostly undoes the previous one. The KL
+    falls back while the reward plateaus, as in the built-in engine with a beta of 10 (fault `kl-dominates`).
 
     ## Known false alarms
-    The value share as such proves nothing: on-policy the policy term's value is 0 by construction (mean A = 0, ratio
-    = 1) while its gradient is not. "KL is 92 % of the loss" in yunsoft2019/Lever-Plus is 0.0111 / 0.0120; the same beta
-    gave value shares of 0.003 and 0.9994 at gradient shares of 0.0003 and 0.001 within one TRL run. While the KL is
-    near 0 (steps 1 to 10) the gradient share is noise, hence the median of three.
+    The share of the loss value proves nothing by itself: on-policy, the policy loss is 0 by construction (mean A = 0,
+    ratio = 1) while its gradient is not. "KL is 92 % of the loss" in yunsoft2019/Lever-Plus is 0.0111 / 0.0120; the
+    same beta gave value shares of 0.003 and 0.9994 at gradient shares of 0.0003 and 0.001 within one TRL run. While
+    the KL is near 0 (steps 1 to 10) the gradient share is noise, so the check uses the median of three.
 
     ## Remedy
-    Divide beta by three until its gradient share is below 0.3; mend ADV004 first. Do not drop the term: that gave
-    the run of yunsoft2019/Lever-Plus a KL of 17.
+    Fix ADV004 first. Divide beta by three until its gradient share is below 0.3. Do not remove the term: without it,
+    the run of yunsoft2019/Lever-Plus reached a KL of 17.
 
     ## Sources
     huggingface/trl#2703, #3452; faults `kl-dominates` and `std-floor` of the engine; yunsoft2019/Lever-Plus.
@@ -52,7 +52,7 @@ def kl_dominates_objective(
     by_value = ~(share == share) & (moving_min(weight, 3) > value) & falls & ~reward_gained
     return fires(
         (share > warn) | by_value,
-        "The KL term {has}, so updates pull the policy back to the reference.",
+        "The KL term {has}, so updates pull the policy back to the reference model.",
         hold=(1, 1),
         error=(share > bad) & ~reward_gained,
         has=words(_has, share, weight, best(kl), kl),
@@ -64,8 +64,8 @@ def kl_dominates_objective(
 
 def _has(share: float, weight: float, highest: float, kl: float) -> str:
     if share == share:
-        return f"has {share:.0%} of the gradient norm"
+        return f"contributes {share:.0%} of the gradient norm"
     return (
-        f"is {weight:.0%} of the loss's value (weak evidence: on-policy the policy term's value is 0 by construction) "
-        f"and the KL falls from {highest:.3g} to {kl:.3g}"
+        f"is {weight:.0%} of the loss's value (weak evidence: on-policy, the policy loss is 0 by construction) "
+        f"and the KL falls from {number(highest)} to {number(kl)}"
     )

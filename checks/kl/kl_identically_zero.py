@@ -2,6 +2,7 @@ from typing import Any
 
 from grpo_doctor import Fires, check, fires, probe, probes
 from grpo_doctor.series import Column, best, each, isnan, lowest, row, total, where, words
+from grpo_doctor.wording import number
 
 
 @check("KL003", kind="defect", severity="warning", vital=True)
@@ -16,14 +17,14 @@ def kl_identically_zero(
     least_rows: int = 5,
     proving_rows: int = 15,
 ) -> Fires:
-    """The logged KL is zero throughout, or one other number, so it measures nothing.
+    """The logged KL is constant (0 or another value), so it measures nothing.
 
     ## What it sees
     Five or more recorded values of the KL after the first, every one below 1e-8 in size, or every one the same number
-    to more than three digits, in a run that does not declare a KL coefficient of 0. An error where it declares one
-    above 0 and the KL is 0 in fifteen: a small one is printed as 0 where three digits are, and grows in time; an info
-    where it is 0 and no coefficient is declared, for trainers without a KL term log 0 for it (unless the loss is 0 on
-    more than fifteen rows too), and where the reward has gained. Rows whose recorded gradient is exactly 0 are not
+    to more than three digits, in a run that does not declare a KL coefficient of 0. It is an error where the run
+    declares a coefficient above 0 and fifteen values are 0; a small KL that prints as 0 grows in time. It is an info
+    where the KL is 0 without a declared coefficient, because trainers without a KL term log 0 (unless the loss is
+    also 0 on more than fifteen rows), and where the reward has gained. Rows with a gradient norm of exactly 0 are not
     counted: a policy that does not move stays at its reference.
 
     ## Thresholds
@@ -33,9 +34,9 @@ def kl_identically_zero(
 
     ## Why it matters
     A policy that has been updated differs from its reference. A KL of exactly zero is computed against the policy
-    itself, is printed after multiplication with a small coefficient, or is not computed: it can neither protect the
-    policy nor show drift. Neither can one that is the same to the last digit on samples that differ: no update reaches
-    the policy, or the number is not measured on what was sampled.
+    itself, is printed after multiplication by a small coefficient, or is not computed. It can neither constrain the
+    policy nor show drift. The same holds for a KL that is identical to the last digit on different samples: no update
+    reaches the policy, or the KL is not measured on the samples.
 
     ## Known false alarms
     The first steps; LoRA before its first update (B is zero); runs whose updates are all skipped; TRL with beta=0
@@ -43,10 +44,10 @@ def kl_identically_zero(
 
     ## Remedy
     Compute the KL token by token against a frozen copy of the initial policy (`disable_adapter` with LoRA), and log
-    it before the coefficient. Probe KL006 proves it.
+    it before the coefficient. Probe KL006 verifies it.
 
     ## Sources
-    beita6969/colab-grpo's log: 0.005 times a squared difference of mean log-probabilities, printed as 0.0000 in 19 of
+    beita6969/colab-grpo's log: 0.005 times a squared difference of mean log-probabilities, logged as 0.0000 in 19 of
     19 blocks.
     """
     seen, nothing = row(kl), total(abs(kl) >= zero) == 0
@@ -56,7 +57,7 @@ def kl_identically_zero(
     idle = (total(loss == loss) > proving_rows) & (best(abs(loss)) < zero)  # where nothing moves either
     return fires(
         found & ~reward_gained & ~(nothing & isnan(kl_coef) & ~idle),
-        "The logged KL was {value} in all {seen} of its values: it measures nothing and protects nothing.",
+        "All {seen} logged KL values are {value}, so the KL measures nothing and constrains nothing.",
         hold=(1, 1),
         info=found,
         error=found & nothing & (kl_coef > 0) & (moved > proving_rows),
@@ -66,12 +67,12 @@ def kl_identically_zero(
 
 
 def _rounded(kl: float) -> float:
-    """To three digits: a number that is rounded so may well be the same row after row."""
+    """Rounded to three digits: a value logged so coarsely may repeat on every row."""
     return round(float(kl), 3)
 
 
 def _value(kl: float) -> str:
-    return f"exactly {kl:.6g}" if kl else "0"
+    return f"exactly {number(kl, 6)}" if kl else "0"
 
 
 @probe("KL003", severity="error")
@@ -85,11 +86,12 @@ def probe_reference_stays(
     prompts: Any = None,
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    The probe shifts every trainable weight of the policy a little and asks for the reference's log-probabilities again:
-    they must be what they were. It finds one module that stands for both, and a LoRA adapter that is left on for the
-    reference; at the first step no other probe can tell, because there policy and reference are equal. It does not
-    certify that the reference is the right one (KL006), nor references that are synchronised on purpose later. A KL to
-    the old policy, whose ratio the loss takes too, is a warning: PPO has such a penalty, but it is none to a reference.
+    The probe shifts every trainable weight of the policy slightly and recomputes the reference's log-probabilities,
+    which must not change. It detects a single module used for both, and a LoRA adapter left on for the reference. At
+    the first step no other probe can detect this, because policy and reference are equal. It does not certify that
+    the reference is correct (KL006), nor references that are intentionally synchronised later. A KL to the old
+    policy, whose ratio the loss also uses, is a warning: PPO has such a penalty, but it does not act towards a
+    reference.
     """
     craft = probes.crafted_inputs
     if (settings or {}).get("kl_coef") == 0:
@@ -109,7 +111,7 @@ def probe_reference_stays(
         after = scored()
     both = before.keys() & after.keys()
     if not both:
-        raise probes.Unjudged("the forward of the reference cannot be told from that of the old policy")
+        raise probes.Unjudged("the reference's forward pass cannot be distinguished from the old policy's")
     # where either may be the reference, it is the one that moves less
     moved = min(float((after[n] - before[n]).abs().max()) for n in both)
     of_old = (
@@ -119,10 +121,10 @@ def probe_reference_stays(
     )
     return fires(
         not moved < 1e-4,
-        "The KL is to the old policy, whose ratio the loss takes: it holds a step back and no drift over many."
+        "The KL is computed against the old policy, so it limits single steps but not the drift over many steps."
         if of_old
-        else "The reference moves with the policy: its log-probabilities change by up to {moved:.3g} nats with the "
-        "policy's weights.",
+        else "The reference model changes with the policy: its log-probabilities move by up to {moved:.3g} nats "
+        "when the policy's weights change.",
         warning=of_old,
         error=not of_old,
         moved=moved,

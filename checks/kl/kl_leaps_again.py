@@ -2,6 +2,7 @@ from typing import Any
 
 from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, best, leaps, total, where, words
+from grpo_doctor.wording import number
 
 
 @check("KL008", severity="warning", confidence="medium", explains=("REW009", "REW015"))
@@ -17,32 +18,34 @@ def kl_leaps_again(
     again: int = 3,
     within: int = 100,
 ) -> Fires:
-    """The KL leaps to absurd values again and again, and comes back each time.
+    """The KL repeatedly spikes to extreme values and recovers.
 
     ## What it sees
-    Three rows within 100 with a KL above 10 nats per token and above ten times the median of the 20 rows before.
-    **warning**, whatever the reward does: each of them is one update along a gradient that a few tokens decide. Where
-    neither the reward nor a held-out score has gained it is an outcome. A KL that stays up is KL001.
+    Three rows within 100 with a KL above 10 nats per token and above ten times the median of the 20 rows before. It
+    is a **warning** regardless of the reward, because each spike is an update along a gradient that a few tokens
+    determine. Where neither the reward nor a held-out score has gained, it is an outcome. KL001 covers a KL that
+    stays high.
 
     ## Thresholds
-    - `absurd`: KL, nats per token, that no mean over tokens of a text reaches: at 10 the policy gives each token
-      1/22,000 of the reference's chance, or the reverse.
+    - `absurd`: KL, nats per token, that a mean over the tokens of a text never reaches: at 10 the policy gives each
+      token 1/22,000 of the reference's probability, or the reverse.
     - `times`: factor over the median of the rows before.
     - `rows`: rows of that median.
-    - `again`: leaps that make it a habit; one is an accident.
-    - `within`: rows within which so many must come.
+    - `again`: spikes that make it a pattern; a single one may be chance.
+    - `within`: rows within which that many must occur.
 
     ## Why it matters
-    With a KL term in the loss such a row is a gradient of any size, and clipping sets its length, not its direction.
-    The update is spent on a handful of tokens. Runs live with it and end lower; some do not come back from one.
+    With a KL term in the loss, the gradient of such a row is unbounded, and clipping limits its length but not its
+    direction. A few tokens determine the update. Most affected runs continue with a lower final score; some do not
+    recover.
 
     ## Known false alarms
-    A KL that is only logged, with a coefficient of 0, moves nothing: then it says that some texts are far from the
-    reference. Seven of 565 public runs have such leaps, and none of them is plainly healthy.
+    A KL that is only logged, with a coefficient of 0, has no effect: it only shows that some texts are far from the
+    reference. Seven of 565 public runs have such spikes, and none of them is clearly healthy.
 
     ## Remedy
-    Clamp the log-ratio before exp or take the k2 or k1 estimator; look for tokens that the policy did not sample; skip
-    updates whose gradient norm is far beyond the usual.
+    Clamp the log-ratio before exp or take the k2 or k1 estimator; look for tokens that the policy did not sample;
+    skip updates whose gradient norm is far above normal.
 
     ## Sources
     OpenRLHF/OpenRLHF#931 (spikes that come at random, and better results with fewer of them);
@@ -53,8 +56,7 @@ def kl_leaps_again(
     pushed = best(where(leap, grad_norm, float("nan")))
     return fires(
         leap,
-        "The KL to the reference leaps again and again, {leaps:.0f} times so far, up to {highest:.3g} nats per token"
-        "{pushed}.",
+        "The KL to the reference has spiked {leaps:.0f} times so far, up to {highest:.3g} nats/token{pushed}.",
         hold=(again, within),
         clear=within,
         suffered=~(reward_gained | eval_gained),
@@ -65,4 +67,4 @@ def kl_leaps_again(
 
 
 def _pushed(norm: Any) -> str:
-    return f", with a gradient norm of up to {norm:.3g}" if norm == norm else ""
+    return f", with a gradient norm of up to {number(norm)}" if norm == norm else ""

@@ -24,14 +24,14 @@ def kl_negative(
     summed_bad: float = -5.0,
     rows: int = 10,
 ) -> Fires:
-    """The estimated KL is negative, which the true KL never is.
+    """The estimated KL is negative, which is impossible for the true KL.
 
     ## What it sees
     On 3 of 5 rows: a signed (k1) estimate, or one of unknown kind, below -0.05 (warning) or below -1 (error); an
-    estimate that the log calls k2 or k3 below -0.001 (critical: these are never negative), but for a run that declares
-    a KL loss and does not use it: what it logs is something else. A signed KL that is summed
-    over the response (TRL PPO `objective/kl`): below -1 a warning, below -5 an error. Of a signed estimate the mean of
-    the last 10, once there are so many, must lie below the limit of a warning too: single batches scatter around 0.
+    estimate that the log calls k2 or k3 below -0.001 (critical: these are never negative), except in runs that
+    declare an unused KL loss and log something else. A signed KL that is summed over the response (TRL PPO
+    `objective/kl`): below -1 a warning, below -5 an error. For a signed estimate, the mean of the last 10 values must
+    also be below the warning limit, because single batches scatter around 0.
 
     ## Thresholds
     - `warn`: signed KL, nats per token, below which it is a warning.
@@ -39,19 +39,19 @@ def kl_negative(
     - `impossible`: k2 or k3, nats per token, below which its sign or formula is wrong.
     - `summed`: signed KL summed over the response, nats, below which it is a warning.
     - `summed_bad`: the same sum for an error.
-    - `rows`: recorded signed estimates whose mean must lie below the limit as well.
+    - `rows`: recorded signed estimates whose mean must be below the limit as well.
 
     ## Why it matters
-    k1 is unbiased only for samples of the policy itself. A mean clearly below 0 says that the samples come from
-    somewhere else: sampling filters, another temperature, forced tokens, stale weights. A penalty on it then rewards
-    the policy for moving away.
+    k1 is unbiased only for samples of the policy itself. A mean clearly below 0 shows that the samples come from a
+    different distribution: sampling filters, another temperature, forced tokens, stale weights. A penalty on it then
+    rewards the policy for moving away.
 
     ## Known false alarms
-    Single batches of k1 scatter around small values. In bf16 rounding makes k3 slightly negative, hence the limit of
+    Single batches of k1 scatter around small values. In bf16, rounding makes k3 slightly negative, so the limit is
     -0.001 instead of 0.
 
     ## Remedy
-    Plain sampling (no top-k, top-p, penalties or minimum length), and a k3 or k2 estimate.
+    Use plain sampling (no top-k, top-p, penalties or minimum length) and a k3 or k2 estimate.
 
     ## Sources
     huggingface/trl#235, #417; Schulman, "Approximating KL divergence" (k1, k2, k3).
@@ -64,7 +64,7 @@ def kl_negative(
     low, low_summed = (signed < warn) & ~(mean >= warn), (kl_sequence < summed) & ~(mean_summed >= summed)
     return fires(
         low | (never < impossible) | low_summed,
-        "The KL to the reference is estimated as {value:.3g} nats per {of}.",
+        "The estimated KL to the reference is {value:.3g} nats/{of}.",
         error=((signed < bad) & low) | (never < impossible) | ((kl_sequence < summed_bad) & low_summed),
         critical=never < impossible,
         value=where(isnan(value), kl_sequence, value),
@@ -99,7 +99,7 @@ def probe_sign(
     likely.
 
     ## Thresholds of the probe
-    - `least_cosine`: cosine with the way back to the reference whose opposite is the wrong sign.
+    - `least_cosine`: cosine with the direction towards the reference whose negative means a wrong sign.
     """
     if (settings or {}).get("kl_coef") == 0:
         raise probes.NotApplicable("settings['kl_coef'] is 0: there is no KL term")
@@ -118,7 +118,8 @@ def probe_sign(
         raise probes.Unjudged("the gradient at zero advantages is not finite")
     return fires(
         not found >= -least_cosine,
-        "One step on the KL term alone leads away from the reference: cosine {cosine:.2f} with the way back.",
+        "A step on the KL term alone moves the policy away from the reference (cosine {cosine:.2f} with the "
+        "direction towards it).",
         cosine=found,
     )
 
@@ -149,8 +150,7 @@ def _of_objective(objective: Any) -> Fires:
     away = int((more * probes.loss_trials.torch_of(probes.gradient_effect.TOWARDS, None) < 0).sum())
     return fires(
         away > 2,
-        "The KL term of the objective leads away from the reference, for {away} of 4 tokens that it finds likelier or "
-        "less likely than the policy does.",
+        "The objective's KL term moves the policy away from the reference on {away} of 4 tokens.",
         away=away,
     )
 
@@ -166,7 +166,6 @@ def _of_anchor(loss: Any, model: Any, made: Any, responses: Any) -> Fires:
     away = sum(m * by > 0 for m, by in zip(moved, lower, strict=True))
     return fires(
         away > sum(m * by < 0 for m, by in zip(moved, lower, strict=True)),
-        "One step on the KL term alone leads away from the reference, for {away} of 4 tokens that it finds likelier or "
-        "less likely than the policy does.",
+        "A step on the KL term alone moves the policy away from the reference on {away} of 4 tokens.",
         away=away,
     )

@@ -3,6 +3,7 @@ from typing import Any
 
 from grpo_doctor import Fires, any_of, check, fires, probe, probes
 from grpo_doctor.series import Column, baseline, each, is_any, latest, row, where, words
+from grpo_doctor.wording import number
 
 
 @check(
@@ -10,7 +11,7 @@ from grpo_doctor.series import Column, baseline, each, is_any, latest, row, wher
     kind="risk",
     severity="warning",
     confidence="medium",
-    invalidates=("the KL penalty: it pulls towards a policy that the run did not start from",),
+    invalidates=("the KL penalty: it pulls towards a model that the run did not start from",),
 )
 def kl_reference_or_prompt_mismatch(
     kl: Column,
@@ -30,40 +31,40 @@ def kl_reference_or_prompt_mismatch(
     absurd: float = 10.0,
     into: float = 0.1,
 ) -> Fires:
-    """The KL is far from zero before anything was learnt, so policy and reference are not scored alike.
+    """The KL is far from 0 before any learning, so policy and reference are scored differently.
 
     ## What it sees
-    The KL of the run's first row, if that is step 0 or 1: warning above 0.02 nats per token, error above 1.5; an info
-    up to there once the reward has gained. Where a row is the mean over an epoch (`rows = epochs`) the first one holds
-    many updates: a warning of low confidence, once the KL has fallen below 90 % of it, for a policy that starts at its
-    reference moves away and not towards it. So it is with a log whose first row stands at a later step, if it is above
-    1.5: a warning, above 10 an error. A row that stands alone, more than a tenth of an epoch into its run, is not the
-    first: nothing is said until a second one shows how much of an epoch a row is. Nor is it said of figures that stand
-    alone and name neither step nor epoch (`rows = unnumbered`).
+    The KL of the first row, if that is step 0 or 1: a warning above 0.02 nats per token, an error above 1.5. Up to
+    1.5 it is an info once the reward has gained. Where a row is the mean over an epoch (`rows = epochs`), the first
+    row includes many updates. It is then a warning of low confidence once the KL falls below 90 % of it, because a
+    policy that starts at its reference moves away from it. For a log whose first row is a later step, a falling KL
+    above 1.5 is a warning, above 10 an error. A single row more than a tenth of an epoch into the run is not treated
+    as the first until a second one shows the length of a row. Single figures without step or epoch (`rows =
+    unnumbered`) are not judged.
 
     ## Thresholds
     - `warn`: KL of the first row, nats per token, for a warning.
     - `back`: share of the first KL below which it has fallen.
-    - `far`: KL of the first row, nats per token, for an error, or for a warning where the log begins late.
-    - `absurd`: first KL of a log that begins late, nats per token, for an error, and that no adapter excuses.
-    - `into`: part of an epoch behind which a row that stands alone is hardly the first of its run.
+    - `far`: KL of the first row, nats per token, for an error, or for a warning where the log starts late.
+    - `absurd`: first KL of a log that starts late, nats per token, for an error, even with an adapter.
+    - `into`: part of an epoch after which a single row is probably not the first of its run.
 
     ## Why it matters
     At the start the policy **is** the reference, so their KL is 0 by identity (below 1e-6 in float32, 1e-4 in bf16).
-    Anything else was not learnt: another prompt format or a doubled BOS, dropout, an adapter left on in the
-    reference, another mask, quantisation, or other weights. The penalty then pulls towards the wrong place.
+    Anything else has another cause: a different prompt format, a double BOS, dropout, an adapter left on in the
+    reference, a different mask, quantisation, or different weights. The penalty then pulls towards the wrong model.
 
     ## Known false alarms
-    On-policy distillation, whose reference is a teacher: public runs of it begin at 0.5 to 0.9 nats. Where a teacher is
-    declared this is an info; so it is where a run declares that it uses no KL, for then it holds no reference and logs
-    the distance to something else, and up to 1.5 nats in a run that learns all the same. With LoRA the reference is the
-    base model: a run that begins from a supervised adapter starts at the distance that the supervised stage has made,
-    an info up to 10 nats where an adapter is declared. Logs that write after the updates of the step: one update moves
-    a small model by about 0.01. A log that begins later than step 1 is judged only above 1.5 nats that fall again (an
-    error above 10); a resumed run does the same. Sums over the sequence are not read as this field.
+    On-policy distillation, whose reference is a teacher: public runs of it start at 0.5 to 0.9 nats. With a declared
+    teacher this is an info. It is also an info where a run declares no KL term, because it logs the distance to
+    something else, and up to 1.5 nats in a run that learns. With LoRA the reference is the base model, so a run from
+    a supervised adapter starts at that adapter's distance: an info up to 10 nats where an adapter is declared. Logs
+    that write after the updates of the step: one update moves a small model by about 0.01. A log that starts after
+    step 1 is judged only above 1.5 nats with a later fall (an error above 10); a resumed run looks the same. Sums
+    over the sequence are a different field.
 
     ## Remedy
-    Build ids once and pass ids, not text; eval mode for both; disable the adapter for the reference.
+    Build ids once and pass ids, not text. Use eval mode for both models, and disable the adapter for the reference.
 
     ## Sources
     huggingface/trl#3500 (dropout), #3520 (BOS); NVIDIA-NeMo/RL#855 (double BOS); BoBaCai/grpo-dual, bug 3.
@@ -81,7 +82,7 @@ def kl_reference_or_prompt_mismatch(
     learns = reward_gained & ~reward_fallen & (first <= far)
     return fires(
         away & ~excused & ~learns,
-        "The KL to the reference was {first:.3g} nats per token {where}.",
+        "The KL to the reference was {first:.3g} nats/token {where}.",
         hold=(1, 1),
         clear=1,
         info=away,
@@ -96,8 +97,8 @@ def kl_reference_or_prompt_mismatch(
 def _where(began: float, kl: float) -> str:
     if kl == kl:
         over = "over the first epoch" if began <= 1 else f"on the first row (step {began:.0f})"
-        return f"{over} and fell to {kl:.3g}: the run did not start from its reference"
-    return "on the first row: the run did not start from its reference"
+        return f"{over} and fell to {number(kl)}, so the run did not start from its reference"
+    return "on the first row, so the run did not start from its reference"
 
 
 @probe("KL006", severity="critical", explains=("KL002", "ENT006", "ENT011", "RAT007", "GEN004"))
@@ -139,10 +140,10 @@ def probe_reference(
         hidden = sum(_hidden(batch, n, prompt) for n, prompt in enumerate(own))
         return fires(
             True,
-            "{hidden} of {rows} prompts reach the loss whole, but its attention mask hides tokens of them that the "
-            "rollout attends to: padding is told by its id, and the prompt has that id too."
+            "In {hidden} of {rows} prompts, the loss masks tokens that the rollout attends to: padding is detected "
+            "by token id, and the prompt contains that id."
             if hidden == strange
-            else "{strange} of {rows} prompts reach the loss with other ids than the rollout samples from.",
+            else "{strange} of {rows} prompts reach the loss with different ids than in the rollout.",
             strange=strange,
             hidden=hidden,
             rows=len(own),
@@ -156,7 +157,7 @@ def probe_reference(
         try:
             reference = craft.response_logprobs(reference_logprobs, batch, responses, own)
         except probes.from_loss.OtherTokensError:
-            return fires(True, "The loss gives the reference other ids than the policy.")
+            return fires(True, "The loss passes different ids to the reference than to the policy.")
     import torch
 
     mismatch = craft.k3(torch.cat(policy), torch.cat(reference).to(policy[0]))

@@ -6,23 +6,23 @@ _WARNING = "KL divergence is starting to become negative"
 
 @check("KL009", kind="defect", severity="warning", confidence="medium")
 def kl_warned_negative(events: Column) -> Fires:
-    """The trainer itself warns that its estimate of the KL is negative.
+    """The trainer warns that its KL estimate is negative.
 
     ## What it sees
     The log line "KL divergence is starting to become negative", which TRL's PPO prints where the KL to the reference,
-    summed over a response and averaged over a batch, lies below -1. Python shows such a warning once, so one line is
+    summed over a response and averaged over a batch, is below -1. Python shows such a warning once, so one line is
     enough; where the KL is recorded too, KL004 judges its values.
 
     ## Why it matters
-    No KL is negative. An estimate is where the samples are less likely under the policy that is scored than under the
-    reference: they were drawn with other settings, or with other weights, than are scored. The penalty then pays the
-    policy for going away from its reference.
+    A KL is never negative. An estimate is negative where the samples are less likely under the scored policy than
+    under the reference: they were sampled with other settings or weights. The penalty then rewards the policy for
+    moving away from its reference.
 
     ## Known false alarms
-    A batch of one short response may come out below -1 by chance.
+    A batch of one short response may be below -1 by chance.
 
     ## Remedy
-    Plain sampling: no top-k, no top-p, no penalties, no minimum length, and the temperature at which is scored.
+    Use plain sampling: no top-k, top-p, penalties or minimum length, and the temperature used for scoring.
 
     ## Sources
     `PPOTrainer.record_step_stats` of TRL up to 0.11; huggingface/trl#235, #417, #1857; hiyouga/LlamaFactory#664, #98.
@@ -30,8 +30,8 @@ def kl_warned_negative(events: Column) -> Fires:
     warned = seen(events, "log-warning", _WARNING)
     return fires(
         warned,
-        "The trainer warned {times:.0f} time(s) that its estimate of the KL is negative, which no KL is: what was "
-        "sampled is not what is scored.",
+        "The trainer warned of a negative KL estimate (rows with the warning: {times:.0f}). The true KL is never "
+        "negative, so the scored text is not the sampled text.",
         hold=(1, 1),
         times=total(warned),
     )

@@ -16,10 +16,11 @@ from ..config import Accepted, Config, ConfigError, Suppression
 from ..diagnosis.catalogue import load
 from ..diagnosis.check import Finding, Severity
 from ..readers.input import NotRead
-from ..report.model import counted, fingerprint, relative, render, since
+from ..report.model import fingerprint, relative, render, since
 from ..report.redaction import one_line, redact
 from ..run import not_finite_any_longer
 from ..trust import trusted
+from ..wording import counted
 from . import common
 from .analyze import Paths, diagnose_paths
 from .compare import compare_with

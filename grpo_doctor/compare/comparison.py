@@ -15,6 +15,7 @@ from ..diagnosis.check import Check, Finding, Fires, Severity
 from ..diagnosis.verdict import learns
 from ..record import NUMBER_FIELDS
 from ..run import BROADCAST
+from ..wording import rendered
 from .align import Aligned, By, align, timeline
 from .arms import SEEDS, Arm, Change, changes
 from .difference import LEAST, Difference, difference_of, metrics_of
@@ -245,7 +246,7 @@ def _finding(found: Comparison, check: Check, fires: Fires) -> Finding:
         onset_step=began if fires.onset is None else int(fires.onset),
         detected_step=last,
         last_step=last,
-        message=fires.message.format(**fires.evidence),
+        message=rendered(fires.message, fires.evidence),
         evidence=fires.evidence,
         remedies=list(check.remedies),
         rivals=list(check.rivals),

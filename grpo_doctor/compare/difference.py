@@ -27,6 +27,7 @@ from ..run import RunType
 from ..series.changepoint import Departures, departures
 from ..series.noise_model import critical, split
 from ..series.trend import UNIT, WINDOW
+from ..wording import number
 from .align import Aligned
 
 METRICS: dict[str, tuple[str, int]] = {
@@ -138,13 +139,6 @@ class Difference(msgspec.Struct, kw_only=True):
             return f"the {self.label} is {levels}, and the noise hides differences of up to {number(self.detectable)}"
         detectable = f"smallest detectable difference: {number(self.detectable)} (80 % power)"
         return f"the {self.label} is {levels}; {detectable}"
-
-
-def number(value: float) -> str:
-    """A figure with three digits, none of them an exponent between 0.001 and 99,999."""
-    if math.isnan(value):
-        return "unknown"
-    return f"{value:.0f}" if 1000 <= abs(value) < 99999.5 else f"{value:.3g}"
 
 
 def departures_of(aligned: Aligned) -> tuple[Departures, np.ndarray]:

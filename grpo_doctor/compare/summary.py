@@ -14,9 +14,10 @@ from ..report.model import Options, UnknownFormatError, counted, presentable, sh
 from ..report.model import render as render_diagnoses
 from ..report.redaction import cleaned, one_line
 from ..run import Table
+from ..wording import counted, number
 from .arms import Change
 from .comparison import Comparison
-from .difference import SEED, number
+from .difference import SEED
 from .divergence import Parting
 from .verdict import Fared, decided_by
 

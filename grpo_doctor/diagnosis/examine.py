@@ -15,6 +15,7 @@ from ..run import WORDED, Run, figure
 from ..series import Memory, Words, steady
 from ..series.trajectory import FOLLOWED, STANDING, Trajectory, success_of
 from ..series.trend import Standing
+from ..wording import rendered
 from .catalogue import Catalogue, load
 from .check import DECLARED, Check, Finding, Fires, Severity
 from .hysteresis import RECENT, Alarm, Episode
@@ -107,7 +108,7 @@ class Examined:
             detected_step=main.detected_step,
             last_step=last.last_step,
             cleared=not active,
-            message=self.fires.message.format(**evidence),
+            message=rendered(self.fires.message, evidence),
             evidence=evidence,
             columns=[c for c in self.check.columns if c in needed and c in known],
         )

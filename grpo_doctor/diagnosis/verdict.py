@@ -18,6 +18,7 @@ import numpy as np
 from ..run import Run, RunType, Table
 from ..series.trajectory import MEANT, VALID, Trajectory
 from ..series.trend import Outcome
+from ..wording import rendered
 from .check import Confidence, Finding, Fires, Severity, Withheld
 from .early_indicators import Before, Moved, Recorded, before
 from .faq import answers_of
@@ -171,7 +172,7 @@ def conclude_all(catalogue: Catalogue, found: dict[str, Finding]) -> None:
                 detected_step=max(p.detected_step for p in premises),
                 last_step=max(p.last_step for p in premises),
                 cleared=all(p.cleared for p in premises),
-                message=fires.message.format(**fires.evidence),
+                message=rendered(fires.message, fires.evidence),
                 evidence=fires.evidence,
                 columns=list(dict.fromkeys(c for p in premises for c in p.columns)),
             )

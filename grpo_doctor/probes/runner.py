@@ -21,6 +21,7 @@ from ..diagnosis.check import Check, Finding, Fires, Severity
 from ..diagnosis.verdict import Coverage, Diagnosis, Verdict, diagnosis_of
 from ..fault_isolation import words_of
 from ..run import Run
+from ..wording import rendered
 from . import entry_points as seams_module
 from .composite import completed
 from .crafted_inputs import PROMPTS, device_of, pad_left, special_ids
@@ -326,7 +327,7 @@ def _finding(check: Check, fires: Fires) -> Finding:
         onset_step=0,
         detected_step=0,
         last_step=0,
-        message=fires.message.format(**fires.evidence),
+        message=rendered(fires.message, fires.evidence),
         evidence=fires.evidence,
     )
 

@@ -18,6 +18,7 @@ from ..diagnosis.check import Finding, Remedy, Severity, Step, Withheld
 from ..diagnosis.lab_results import stored
 from ..diagnosis.verdict import Diagnosis
 from ..run import Run, Sample, Table
+from ..wording import counted
 from .redaction import CLIP, clean, cleaned, one_line
 
 SHOWN = 4
@@ -250,11 +251,6 @@ def relative(source: str) -> str:
     if path.is_absolute() and path.is_relative_to(Path.cwd()):
         path = path.relative_to(Path.cwd())
     return path.as_posix()
-
-
-def counted(number: int, noun: str) -> str:
-    """``1 step``, ``2 steps``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 NAMED, DATED = ("run_name", "experiment_name", "exp_name", "wandb_run_name"), ("started", "timestamp", "date")

@@ -395,7 +395,7 @@ KNOWN = (
             }
         ),
         names=("ADV003", "REW001", "GRD008"),
-        says="the rewards of every group are equal",
+        says="all groups have zero variance",
     ),
     Thread(
         "huggingface/trl#3452",
@@ -463,7 +463,7 @@ KNOWN = (
                 "kl": "nanx4",
             }
         ),
-        answer="logged, not trained on",
+        answer="logged but not trained on",
     ),
     Thread(
         "opendilab/LightRFT#53",

@@ -294,7 +294,7 @@ FOUND = (
             }
         ),
         names=("ADV015",),
-        answer="The only row teaches nothing: every advantage is 0 and every reward is 0.",
+        answer="The only row has no learning signal: every advantage is 0 and every reward is 0.",
     ),
     Thread(
         "zhaochenyang20/Awesome-ML-SYS-Tutorial#106",
@@ -312,7 +312,7 @@ FOUND = (
             }
         ),
         names=("ADV015",),
-        answer="within each group all responses are scored alike",
+        answer="all responses within each group get the same reward",
     ),
     Thread(
         "verl-project/verl#498",
@@ -335,7 +335,7 @@ FOUND = (
         "the gradient norm is thousands of millions from the first step on, while every loss is ordinary",
         jsonl({"train/loss": "0.1 0.14", "train/kl_loss": "0 7e-4", "train/grad_norm": "2.9e9 2.3e9"}),
         names=("GRD002",),
-        says="stands at 2.3e+09",
+        says="is 2.3e+09",
     ),
     Thread(
         "Yifan-Song793/ETO#14",

@@ -11,7 +11,7 @@ def test_message() -> None:
     found = run_check("ADV007", GROUP, advantage_max="2.4x2 3.1x3")
     assert found is not None
     assert (found.severity, found.onset_step, found.detected_step) == ("error", 3, 5)
-    assert found.message == "An advantage of 3.1 is beyond 2.65, the largest that a group of 8 can give."
+    assert found.message == "An advantage of 3.1 exceeds 2.65, the maximum for groups of 8."
 
 
 @pytest.mark.parametrize(

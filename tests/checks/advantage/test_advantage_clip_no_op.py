@@ -6,7 +6,7 @@ from grpo_doctor.testing import run_check
 def test_message() -> None:
     found = run_check("ADV008", {"group_size": 2, "advantage_clip": 3.0}, loss="0")
     assert found is not None
-    assert found.message == "Advantages are clipped at 3, but a group of 2 gives 1 at most."
+    assert found.message == "Advantages are clipped at 3, but groups of 2 never exceed 1."
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ def test_one_size_for_gaps_that_vary() -> None:
     assert found is not None
     assert (found.severity, found.onset_step, found.detected_step) == ("warning", 10, 12)
     assert found.message == (
-        "Every advantage of 20 live groups is 1 in size, although their reward gaps vary "
-        "(coefficient of variation 0.82)."
+        "All advantages in 20 groups have the same size (1), although the reward differences vary (coefficient of "
+        "variation 0.82)."
     )
 
 

@@ -9,7 +9,7 @@ def test_message() -> None:
     found = run_check("ADV009", {"normaliser": "batch"}, advantage_max="2x5 7.5x5", advantage_min="-2x10")
     assert found is not None
     assert (found.onset_step, found.detected_step) == (6, 10)
-    assert found.message == "The largest advantage of the batch is 7.5: single samples dominate the update."
+    assert found.message == "The largest advantage in the batch is 7.5, so single samples dominate the update."
 
 
 @pytest.mark.parametrize(

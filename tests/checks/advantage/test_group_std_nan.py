@@ -11,12 +11,12 @@ from grpo_doctor.testing import run_check
     [
         ({}, {"advantage_mean": "0x3 NaN"}, "critical", "Advantages are NaN or infinite."),
         ({}, {"advantage_std": "1x3 inf"}, "critical", "Advantages are NaN or infinite."),
-        ({}, {"group_rewards": [[[0.0, math.nan]]]}, "critical", "A group holds a NaN reward."),
+        ({}, {"group_rewards": [[[0.0, math.nan]]]}, "critical", "A group contains a NaN reward."),
         (
             {"group_size": 1, "advantage_ddof": 1},
             {"loss": "0"},
             "warning",
-            "Groups of one response have a standard deviation of 0 / 0 and no signal.",
+            "Groups of one response have an undefined standard deviation (0 / 0) and no signal.",
         ),
     ],
 )

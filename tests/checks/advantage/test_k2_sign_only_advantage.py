@@ -11,8 +11,8 @@ def test_eight_live_steps_with_one_size(size: float) -> None:
     found = find("ADV001", {"group_size": 2}, advantage_abs_values=[[size], [], [0.0]] * 8)
     assert found.severity == "warning"
     assert found.message == (
-        "Two responses per prompt leave only the sign of the advantage (in 8 of 8 steps with a live group); this "
-        "loses signal but does not by itself make a run collapse."
+        "With two responses per prompt, advantages keep only their sign (in 8 of 8 steps with differing rewards). "
+        "This loses signal but does not by itself cause a collapse."
     )
 
 

@@ -27,38 +27,38 @@ def test_it_is_an_error_where_rewards_differ_and_no_advantage_does(number: int, 
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (rows(1), "The only row teaches nothing: every advantage is 0."),
+        (rows(1), "The only row has no learning signal: every advantage is 0."),
         (
             rows(1, reward_mean="0.9", reward_min="0", reward_max="1"),
-            "The only row teaches nothing: every advantage is 0 although rewards lie between 0 and 1, so within each "
-            "group all responses are scored alike.",
+            "The only row has no learning signal: every advantage is 0 although rewards range from 0 to 1, so all responses "
+            "within each group get the same reward.",
         ),
         (
             rows(1, reward_mean="0.9", reward_std="0.3"),
-            "The only row teaches nothing: every advantage is 0 although rewards differ, so within each group all "
-            "responses are scored alike.",
+            "The only row has no learning signal: every advantage is 0 although rewards differ, so all responses "
+            "within each group get the same reward.",
         ),
         (
             rows(1, reward_std="0.3", reward_min="0.5", reward_max="0.5"),  # the extremes of something else
-            "The only row teaches nothing: every advantage is 0 although rewards differ, so within each group all "
-            "responses are scored alike.",
+            "The only row has no learning signal: every advantage is 0 although rewards differ, so all responses "
+            "within each group get the same reward.",
         ),
         (
             rows(3, reward_mean="0", reward_min="0", reward_max="0"),
-            "All 3 rows teach nothing: every advantage is 0 and every reward is 0.",
+            "None of the 3 rows has a learning signal: every advantage is 0 and every reward is 0.",
         ),
-        ({"reward_min": "1x4", "reward_max": "1x4"}, "All 4 rows teach nothing: every reward is 1."),
+        ({"reward_min": "1x4", "reward_max": "1x4"}, "None of the 4 rows has a learning signal: every reward is 1."),
         (
             {"reward_mean": "0.6x3", "reward_std": "0x3"},  # a spread within groups: 0.6 may be no reward of any
-            "All 3 rows teach nothing: the rewards of every group are equal.",
+            "None of the 3 rows has a learning signal: all groups have zero variance.",
         ),
         (
             {"zero_variance_share": "1x3", "reward_min": "0 1 0", "reward_max": "0 1 0"},
-            "All 3 rows teach nothing: the rewards of every group are equal.",
+            "None of the 3 rows has a learning signal: all groups have zero variance.",
         ),
         (
             {"zero_variance_groups": "8x3", "groups": "8x3"},
-            "All 3 rows teach nothing: the rewards of every group are equal.",
+            "None of the 3 rows has a learning signal: all groups have zero variance.",
         ),
     ],
 )
@@ -82,10 +82,10 @@ def test_what_teaches_is_passed_over(columns: dict[str, Any]) -> None:
 
 
 def test_a_millionth_is_no_spread() -> None:
-    told = "All 20 rows teach nothing: every advantage is 0 and every reward is 1e-06."
+    told = "None of the 20 rows has a learning signal: every advantage is 0 and every reward is 1e-06."
     found = find("ADV015", **rows(20, reward_min="0", reward_max="1e-6"))
     assert (found.severity, found.message) == ("warning", told)
-    assert find("ADV015", reward_min="0x3", reward_max="1e-6x3").message.endswith("nothing: every reward is 1e-06.")
+    assert find("ADV015", reward_min="0x3", reward_max="1e-6x3").message.endswith("signal: every reward is 1e-06.")
     assert find("ADV015", reward_mean="0 1e-6 0", reward_std="0x3").severity == "warning"
 
 
@@ -110,7 +110,9 @@ def test_a_reward_that_rises_proves_that_the_share_is_not_measured() -> None:
 def test_what_one_row_proves_stands_in_the_first_sentence() -> None:
     told = diagnose(make_run(None, **rows(1, reward_mean="0.9", reward_min="0", reward_max="1")))
     assert (told.verdict, told.cause) == ("unjudged", None)
-    assert told.headline.startswith("1 step, too few to judge. The only row teaches nothing: every advantage is 0")
+    assert told.headline.startswith(
+        "1 step, too few to judge. The only row has no learning signal: every advantage is 0"
+    )
 
 
 def test_it_is_why_the_gradient_is_zero() -> None:

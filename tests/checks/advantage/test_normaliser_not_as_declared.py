@@ -47,9 +47,9 @@ def test_the_declared_scope_is_left_in_peace(advantages: Any, settings: dict[str
 @pytest.mark.parametrize(
     ("advantages", "declared", "message"),
     [
-        (by_batch, "group", "The declared normaliser of advantages is group, and those of a group change by"),
-        (by_batch, "none", "The declared normaliser of advantages is none, and those of a group change by"),
-        (by_group, "batch", "The declared normaliser of advantages is batch, and those of a group change by 0%"),
+        (by_batch, "group", "The declared advantage normaliser is group, but a group's advantages change by"),
+        (by_batch, "none", "The declared advantage normaliser is none, but a group's advantages change by"),
+        (by_group, "batch", "The declared advantage normaliser is batch, but a group's advantages change by 0%"),
     ],
 )
 def test_another_scope_is_named(advantages: Any, declared: str, message: str) -> None:

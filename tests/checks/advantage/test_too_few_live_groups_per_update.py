@@ -9,4 +9,4 @@ def test_levels_over_ten_steps(live: str, severity: str | None) -> None:
     assert (found and found.severity) == severity
     if live == "3":
         assert found is not None
-        assert found.message == "Only 3 groups a step have rewards that differ (mean of the last 10 steps)."
+        assert found.message == "Only 3 groups per step have differing rewards (mean over the last 10 steps)."

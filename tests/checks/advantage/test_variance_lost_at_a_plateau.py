@@ -11,8 +11,8 @@ def test_the_share_and_the_plateau_are_reported() -> None:
     found = find("ADV016", zero_variance_share="0.1x60 0.9x140", reward_mean=REWARD)
     assert found.severity == "warning"
     assert found.message == (
-        "90% of the groups have identical rewards (10% at the start), and the reward has not risen since step "
-        f"{found.evidence['since']}: 0.5."
+        "90% of the groups have identical rewards (10% at the start), and the reward has plateaued at 0.5 since step "
+        f"{found.evidence['since']}."
     )
 
 

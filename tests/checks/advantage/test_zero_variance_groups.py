@@ -14,8 +14,8 @@ def test_levels_over_ten_steps(dead: int, severity: str | None) -> None:
     if severity == "error":
         assert found is not None
         assert found.message == (
-            "90.0% of the groups of the last 10 steps have rewards that are all equal, so they teach nothing "
-            "(90.0% over the run; 41.1% expected for binary rewards at this success rate)."
+            "90.0% of the groups in the last 10 steps have identical rewards, so they contribute no gradient (90.0% "
+            "over the run; 41.1% expected for binary rewards at this success rate)."
         )
 
 
@@ -116,7 +116,7 @@ def test_a_rise_to_a_reward_of_0_in_groups_that_never_differed(best: float, dead
     assert (found is not None and found.severity == "warning" and not found.cleared) is holds
     if holds:
         assert found is not None
-        assert found.message.endswith(", and no mean reward was ever above 0.")
+        assert found.message.endswith("; the mean reward was never above 0.")
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ def test_two_heaps() -> None:
     found = find("DAT001", **dead(6, 7))
     assert found.severity == "warning"
     assert found.message == (
-        "30% of the prompts are always solved and 35% never (prompts of one difficulty would give 1% together): few "
-        "are left to learn from."
+        "30% of the prompts are always solved and 35% are never solved, so few provide signal (expected at uniform "
+        "difficulty: 1% together)."
     )
 
 

@@ -14,7 +14,7 @@ def test_levels_over_ten_steps(rate: str, severity: str | None) -> None:
     if severity == "error":
         assert found is not None
         assert found.message == (
-            "31% of the responses of the last 10 steps are invalid or were replaced by a default (0% at the start)."
+            "31% of the responses in the last 10 steps are invalid or were replaced by a default (0% at the start)."
         )
 
 

@@ -17,7 +17,7 @@ def test_boundary_message_and_reward() -> None:
     assert run_check("DIV003", samples=steps([60] * 4 + [30] * 8), loss="0x12") is None
     found = find("DIV003", samples=steps([60] * 4 + [29] * 8), loss="0x12")
     assert (found.severity, found.onset_step, found.detected_step) == ("info", 9, 11)
-    assert found.message == "Distinct word pairs have fallen from 100% to 49% of all word pairs."
+    assert found.message == "The share of distinct word pairs fell from 100% to 49%."
     assert find("DIV003", samples=steps([60] * 4 + [29] * 8), reward_mean=FLAT).severity == "warning"
 
 

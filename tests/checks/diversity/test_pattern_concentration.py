@@ -8,7 +8,7 @@ def test_one_response_for_everything_while_the_reward_stays() -> None:
     assert run_check("DIV002", reward_mean="0.3x30", top_pattern_share="0.5x30") is None
     found = find("DIV002", reward_mean="0.3x30", top_pattern_share="0.51x30")
     assert found.severity == "warning"
-    assert found.message == "One response makes up 51% of the valid output while the reward stays at 0.3."
+    assert found.message == "A single response makes up 51% of the valid output, and the reward stays at 0.3."
     assert find("DIV002", reward_mean="0.3x30", top_pattern_share="0.81x30").severity == "error"
 
 

@@ -10,7 +10,7 @@ LOOP = "Let me think about the sum of these numbers. " + "so the answer is 12, w
 def test_a_share_that_rises_is_reported_with_its_first_level() -> None:
     found = find("DIV005", repetition_rate="0.02x20 0.3x10")
     assert (found.severity, found.onset_step) == ("warning", 21)
-    assert found.message == "30% of the responses repeat themselves (2% at the start)."
+    assert found.message == "30% of the responses end in a loop of repeated text (2% at the start)."
 
 
 @pytest.mark.parametrize(
@@ -63,4 +63,4 @@ def test_loops_are_counted_in_saved_responses() -> None:
     samples = {n: [Sample(step=n, response=text) for text in row] for n, row in texts.items()}
     found = run_check("DIV005", samples=samples, reward_mean="0.5x20")
     assert found is not None
-    assert found.message == "33% of the responses repeat themselves (0% at the start)."
+    assert found.message == "33% of the responses end in a loop of repeated text (0% at the start)."

@@ -13,7 +13,9 @@ def test_two_unanswered_raises_fire_on_the_row_after_the_wait() -> None:
     found = run_check("ENT005", entropy_coef=coef.format(21), entropy_mean="0.3x51")
     assert found is not None
     assert (found.severity, found.onset_step) == ("warning", 51)
-    assert found.message == "The entropy coefficient was raised 2 times, to 2.5; entropy (0.3 nats) never rose."
+    assert (
+        found.message == "The entropy coefficient was raised 2 times, to 2.5, but entropy (0.3 nats) never increased."
+    )
 
 
 def test_an_answer_starts_the_count_anew_and_small_raises_do_not_count() -> None:
@@ -49,7 +51,7 @@ def across(base: Run, new: Run) -> list[tuple[str, str]]:
 
 
 def test_across_runs_the_larger_dose_goes_with_the_lower_entropy() -> None:
-    told = "Entropy is lower at the larger coefficient: 0.896 nats at 0.01, 0.411 at 0.05."
+    told = "Entropy is lower with the larger coefficient: 0.896 nats at 0.01, 0.411 nats at 0.05."
     assert across(dose(0.01, 0.9), dose(0.05, 0.4)) == [("error", told)]
     ((severity, _),) = across(dose(0.05, 0.4), dose(0.01, 0.9))
     assert severity == "error"

@@ -11,8 +11,8 @@ def test_both_numbers_are_reported() -> None:
     found = find("ENT014", entropy_mean="1x40 0.02x160", reward_mean=REWARD)
     assert found.severity == "warning"
     assert found.message == (
-        f"The reward has not risen since step {found.evidence['since']} (0.5), and the entropy is exhausted: 1 nats per "
-        "token at the start, 0.02 now."
+        f"The reward has plateaued at 0.5 since step {found.evidence['since']}, and entropy fell from 1 nats/token "
+        "at the start to 0.02."
     )
 
 

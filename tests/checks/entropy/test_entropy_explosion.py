@@ -14,7 +14,7 @@ def test_one_row_before_and_at_the_boundary() -> None:
     found = run_check("ENT003", entropy_mean="0.8x5 1.61x5 0.8x5")
     assert found is not None
     assert (found.severity, found.onset_step, found.detected_step) == ("warning", 6, 10)
-    assert found.message == "Entropy has risen from 0.8 to 1.61 nats."
+    assert found.message == "Entropy rose from 0.8 to 1.61 nats."
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str,
 def test_a_first_row_of_nothing_is_none_and_the_onset_is_above_its_level() -> None:
     found = run_check("ENT003", entropy_mean="0 0.8x4 3.01x10")
     assert found is not None
-    assert found.message == "Entropy has risen from 0.8 to 3.01 nats."
+    assert found.message == "Entropy rose from 0.8 to 3.01 nats."
     onset = run_check("ENT003", entropy_mean="0.8x5 1.0x3 2x7")
     assert onset is not None
     assert onset.onset_step == 9

@@ -11,8 +11,8 @@ def test_message() -> None:
     found = find("ENT012", {"temperature": 0.75}, entropy_mean="0.032 0.059 0.05 0.055")
     assert (found.severity, found.onset_step, found.detected_step) == ("warning", 1, 3)
     assert found.message == (
-        "Entropy was 0.032 nats on the first row, before any update (sampled at temperature 0.75): what came before RL "
-        "or samples for it left it so, neither the entropy coefficient nor K."
+        "Entropy was 0.032 nats on the first row, before any update (sampled at temperature 0.75). The cause is an "
+        "earlier training stage or the sampler, not the entropy coefficient or the group size."
     )
 
 

@@ -13,7 +13,7 @@ def test_boundary_and_message() -> None:
     found = run_check("ENT009", top1_prob="0.5x10", entropy_mean="0.623x5 0.7x5")
     assert found is not None
     assert found.message == (
-        "Entropy of 0.623 nats does not fit a top-1 probability of 0.5: it must lie within 0.693 and 7."
+        "An entropy of 0.623 nats is impossible at a top-1 probability of 0.5: it must be between 0.693 and 7."
     )
 
 

@@ -6,7 +6,7 @@ from grpo_doctor.testing import find, run_check
 def test_one_row_is_enough() -> None:
     finding = find("ENT013", entropy_mean="8.5")
     assert (finding.severity, finding.kind, finding.onset_step) == ("warning", "outcome", 1)
-    assert finding.message == "The entropy is 8.5 nats per token: the policy writes noise."
+    assert finding.message == "Entropy is 8.5 nats/token, so the policy generates near-random text."
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ def test_boundary_and_message() -> None:
     assert found is not None
     assert (found.severity, found.onset_step, found.detected_step) == ("warning", 12, 14)
     assert found.message == (
-        "Entropy falls (1 to 0.4 nats) against a bonus of 0.05; only a probe can say whether its sign is flipped."
+        "Entropy falls from 1 to 0.4 nats despite an entropy coefficient of 0.05; only a probe can prove a flipped sign."
     )
 
 

@@ -10,7 +10,7 @@ def test_boundary_and_message() -> None:
     found = run_check("ENT002", entropy_mean="1.0x5 0.3x35", reward_mean=FLAT * 10)
     assert found is not None
     assert (found.onset_step, found.detected_step) == (36, 40)
-    assert found.message == "70% of the entropy is gone (1 to 0.3 nats) and the reward has gained nothing."
+    assert found.message == "Entropy fell by 70% (from 1 to 0.3 nats), and the reward has not increased."
     assert run_check("ENT002", entropy_mean="1.0x5 0.301x35", reward_mean=FLAT * 10) is None
 
 

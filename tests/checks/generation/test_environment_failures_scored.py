@@ -6,7 +6,7 @@ from grpo_doctor.testing import find, run_check
 def test_the_share_is_reported_with_its_onset() -> None:
     found = find("GEN012", environment_failure_rate="0.01x10 0.43x10")
     assert (found.severity, found.kind, found.onset_step) == ("warning", "risk", 11)
-    assert found.message == "The environment failed in 43% of the rollouts of the last 5 steps."
+    assert found.message == "The environment failed in 43% of the rollouts in the last 5 steps."
 
 
 @pytest.mark.parametrize(

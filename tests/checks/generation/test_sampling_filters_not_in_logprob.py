@@ -30,8 +30,8 @@ def test_one_row_before_the_boundary_and_the_message() -> None:
     found = find("GEN004", {"temperature": 1.5}, rollout_mismatch_kl="0.33x3", rollout_mismatch_raw_kl="0x3")
     assert (found.onset_step, found.detected_step) == (1, 3)
     assert found.message == (
-        "Raw logits agree, final scores differ by 0.33 nats per token: processors or temperature of the sampler are not "
-        "in the loss."
+        "Raw logits agree, but final scores differ by 0.33 nats/token: the loss does not apply the sampler's logits "
+        "processors or temperature."
     )
     assert found.evidence["temperature"] == 1.5
 
@@ -50,10 +50,10 @@ class Plain(Left):
 @pytest.mark.parametrize(
     ("said", "severity", "ending"),
     [
-        ({}, "warning", "of the probability was shut out by top_k=50, the default of transformers."),
-        ({"temperature": 0.6}, "error", "of the probability was shut out."),
-        ({"top_k": 0, "top_p": 0.7}, "error", "of the probability was shut out."),
-        ({"top_k": 0, "top_p": 0.95}, "warning", "of the probability was shut out."),
+        ({}, "warning", "of the probability (transformers defaults to top_k=50)."),
+        ({"temperature": 0.6}, "error", "of the probability."),
+        ({"top_k": 0, "top_p": 0.7}, "error", "of the probability."),
+        ({"top_k": 0, "top_p": 0.95}, "warning", "of the probability."),
     ],
 )
 def test_a_default_that_nobody_asked_for_is_no_error(said: dict[str, Any], severity: str, ending: str) -> None:

@@ -4,8 +4,8 @@ import pytest
 
 from grpo_doctor.testing import find, run_check
 
-SCORED = "The score of the sampled ids is not the score that was given: other text was scored."
-BEFORE = "Generator and trainer disagree before the first update: they do not see the same tokens, positions or mask."
+SCORED = "The score of the sampled ids differs from the recorded score, so different text was scored."
+BEFORE = "Rollout engine and trainer disagree before the first update: their tokens, positions or masks differ."
 
 
 @pytest.mark.parametrize(

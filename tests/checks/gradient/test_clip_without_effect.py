@@ -40,8 +40,8 @@ def test_a_clip_after_the_step_is_named_with_its_norm() -> None:
     found = probed(After()).finding("GRD007")
     assert found is not None
     assert found.severity == "error"
-    assert found.message.startswith("The optimizer is given a gradient of norm ")
-    assert found.message.endswith(" although the step clips to 1.")
+    assert found.message.startswith("The optimizer receives a gradient of norm ")
+    assert found.message.endswith(", but the declared clipping limit is 1.")
 
 
 def test_a_declared_bound_counts_where_no_clip_is_seen() -> None:

@@ -30,9 +30,9 @@ def test_a_mean_over_the_tokens_of_each_micro_batch_is_not(style: str) -> None:
     assert found is not None
     assert found.severity == "warning"
     assert found.message == (
-        f"With responses of unequal length the gradient in micro-batches has a cosine of {found.evidence['cosine']:.3f}"
-        f" with that of the whole batch and {found.evidence['ratio']:.2f} times its length: every micro-batch is divided"
-        " by its own tokens."
+        "With responses of unequal length, micro-batches and the full batch give different gradients (cosine "
+        f"{found.evidence['cosine']:.3f}, {found.evidence['ratio']:.2f} times the norm): every micro-batch is divided by "
+        "its own token count."
     )
 
 
@@ -76,4 +76,4 @@ def test_a_critic_that_learns_between_two_steps_is_no_gradient_that_was_kept() -
     found = said(LearnsAndNeverZeroes())
     assert found is not None
     assert found.severity == "critical"
-    assert found.message.startswith("The gradient of a step still holds that of the step before: cosine")
+    assert found.message.startswith("The gradient of a step still contains the previous step's gradient (cosine")

@@ -13,7 +13,7 @@ from tests.probes.twins import finding
 def test_a_nan_is_critical_at_once() -> None:
     found = find("GRD001", loss="0.1 0.1 NaN 0.1x3")
     assert (found.severity, found.confidence, found.onset_step, found.last_step) == ("critical", "high", 3, 3)
-    assert found.message == "Not finite: loss; NaN on 1 step(s) so far, infinite on 0."
+    assert found.message == "loss is not finite (so far NaN on 1 step)."
 
 
 @pytest.mark.parametrize(("loss", "severity"), [(0.0, "critical"), (0.6, "info")])
@@ -44,7 +44,7 @@ def test_the_third_infinity_rings_on_its_own_step_only() -> None:
 def test_a_kl_that_is_nan_beside_a_finite_gradient_is_not_trained_on() -> None:
     found = find("GRD001", kl="0.01 NaN 0.01x10", grad_norm="0.1x12", loss="0x12")
     assert (found.severity, found.cleared) == ("info", True)
-    assert found.message.endswith("; the gradient is a number, so it is logged, not trained on.")
+    assert found.message.endswith("; the gradient is finite, so the value is logged but not trained on.")
     assert find("GRD001", kl="NaNx3", loss="0.3 0.2 0.1").severity == "info"
 
 
@@ -78,21 +78,21 @@ def test_a_kl_that_is_not_in_the_loss(settings: dict[str, float], columns: dict[
             "quotient of probabilities",
             "packed",
             "error",
-            "Loss or gradient is not finite where old policy, reference and policy all give response tokens "
-            "log-probabilities lower by 100 nats, so that the ratio is 1.",
+            "Loss or gradient is not finite when policy, old policy and reference all lower the log-probabilities of "
+            "response tokens by 100 nats (ratio 1).",
         ),
         (
             "reference of padding is 0",
             "left",
             "warning",  # no response is touched, and only the mask before exp is missing
-            "Loss or gradient is not finite where old policy, reference and policy all give padding log-probabilities "
-            "lower by 100 nats, so that the ratio is 1.",
+            "Loss or gradient is not finite when policy, old policy and reference all lower the log-probabilities of "
+            "padding by 100 nats (ratio 1).",
         ),
         (
             "ratio in half precision",
             "turns",
             "error",
-            "Loss or gradient is not finite at a log-ratio of +20 on one token of a response.",
+            "Loss or gradient is not finite at a log-ratio of +20 on one response token.",
         ),
     ],
 )
@@ -107,7 +107,7 @@ def test_a_loss_that_clamps_has_nothing_to_hear_and_an_exp_of_padding_gets_a_rem
     only = load().select(["GRD001"])
     assert run_probes(style(clamped=True).adapter("rollout", "loss"), catalogue=only).findings == []
     found = run_probes(style().adapter("rollout", "loss"), catalogue=only).findings
-    told = "Loss or gradient is not finite at log-ratios of ±100 on padding: the mask comes after exp."
+    told = "Loss or gradient is not finite at log-ratios of ±100 on padding: the mask is applied after exp."
     assert [(f.severity, f.message) for f in found] == ([] if style is Packed else [("info", told)])
 
 

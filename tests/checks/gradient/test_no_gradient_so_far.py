@@ -11,19 +11,19 @@ def test_the_first_row_is_a_remark_and_the_second_a_warning() -> None:
     both = find("GRD008", grad_norm="0x2", reward_std="0x2")
     assert (both.severity, both.onset_step) == ("warning", 1)
     assert both.message == (
-        "The gradient norm has been exactly 0 on all 2 rows, on which the rewards of every group are equal."
+        "The gradient norm has been exactly 0 on all 2 rows, because all groups have zero variance."
     )
 
 
 @pytest.mark.parametrize(
     ("columns", "end"),
     [
-        ({"zero_variance_groups": "8x3", "groups": "8x3"}, "rows, on which the rewards of every group are equal."),
+        ({"zero_variance_groups": "8x3", "groups": "8x3"}, "rows, because all groups have zero variance."),
         ({"zero_variance_groups": "2x3", "groups": "8x3"}, "rows, although rewards differ in 75% of the groups."),
-        ({"reward_std": "1e-6x3"}, "rows, on which the rewards of every group are equal."),
-        ({"reward_std": "2e-6x3"}, "rows, although the rewards of a batch differ (a spread of 2e-06)."),
-        ({"reward_std": "0.4x3"}, "rows, although the rewards of a batch differ (a spread of 0.4)."),
-        ({"reward_min": "0x3", "reward_max": "1x3"}, "rows, although the rewards of a batch differ (a spread of 1)."),
+        ({"reward_std": "1e-6x3"}, "rows, because all groups have zero variance."),
+        ({"reward_std": "2e-6x3"}, "rows, although the rewards of a batch differ (spread 2e-06)."),
+        ({"reward_std": "0.4x3"}, "rows, although the rewards of a batch differ (spread 0.4)."),
+        ({"reward_min": "0x3", "reward_max": "1x3"}, "rows, although the rewards of a batch differ (spread 1)."),
         ({}, "on all 3 rows."),
     ],
 )

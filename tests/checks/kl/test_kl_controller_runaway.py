@@ -10,7 +10,7 @@ RISING = [0.01 * k for k in range(1, 31)]
 def test_message() -> None:
     found = find("KL007", kl=RISING[:22], kl_coef=RISING[:22])
     assert (found.severity, found.onset_step, found.detected_step) == ("warning", 20, 22)
-    assert found.message == "The KL coefficient has risen to 0.22 over 20 rows, and the KL with it, to 0.22."
+    assert found.message == "The KL coefficient has risen to 0.22 over 20 rows, but the KL has also risen, to 0.22."
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,16 @@ def test_message() -> None:
     found = find("KL002", kl_grad_share="0.62 ?x9 0.62 ?x9 0.62 ?x3")
     assert (found.severity, found.onset_step) == ("warning", 21)
     assert found.message == (
-        "The KL term has 62% of the gradient norm, so updates pull the policy back to the reference."
+        "The KL term contributes 62% of the gradient norm, so updates pull the policy back to the reference model."
     )
 
 
 def test_the_share_in_the_value_is_called_weak() -> None:
     found = find("KL002", kl_loss_share="0.97 0.92 0.91", kl="0.094 0.0813 0.0741")
     assert found.message == (
-        "The KL term is 91% of the loss's value (weak evidence: on-policy the policy term's value is 0 by "
-        "construction) and the KL falls from 0.094 to 0.0741, so updates pull the policy back to the reference."
+        "The KL term is 91% of the loss's value (weak evidence: on-policy, the policy loss is 0 by "
+        "construction) and the KL falls from 0.094 to 0.0741, so updates pull the policy back to the reference "
+        "model."
     )
 
 

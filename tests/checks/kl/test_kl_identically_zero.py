@@ -7,7 +7,7 @@ def test_the_first_value_may_be_zero_and_five_more_may_not() -> None:
     assert run_check("KL003", {"kl_coef": 0.02}, kl="0x5") is None
     found = find("KL003", {"kl_coef": 0.02}, kl="0x6")
     assert found.severity == "warning"
-    assert found.message == "The logged KL was 0 in all 6 of its values: it measures nothing and protects nothing."
+    assert found.message == "All 6 logged KL values are 0, so the KL measures nothing and constrains nothing."
 
 
 def test_an_error_where_a_coefficient_is_declared() -> None:
@@ -28,7 +28,7 @@ def test_one_number_to_the_last_digit_is_no_measurement() -> None:
     found = find("KL003", {"kl_coef": 0.02}, kl="0.01873x6")
     assert found.severity == "warning"
     assert found.message == (
-        "The logged KL was exactly 0.01873 in all 6 of its values: it measures nothing and protects nothing."
+        "All 6 logged KL values are exactly 0.01873, so the KL measures nothing and constrains nothing."
     )
     assert run_check("KL003", kl="0.019x9") is None  # rounded to three digits
     assert run_check("KL003", kl="0.01873 0.01874x9") is None

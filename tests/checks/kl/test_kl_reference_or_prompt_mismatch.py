@@ -13,7 +13,7 @@ def test_message_and_that_it_lasts_wherever_the_kl_goes(then: str) -> None:
     found = find("KL006", kl=f"3.57 {then}")
     assert (found.severity, found.onset_step, found.detected_step, found.cleared) == ("error", 1, 1, False)
     assert found.message == (
-        "The KL to the reference was 3.57 nats per token on the first row: the run did not start from its reference."
+        "The KL to the reference was 3.57 nats/token on the first row, so the run did not start from its reference."
     )
 
 
@@ -51,8 +51,8 @@ def test_a_large_kl_on_a_later_first_row_that_falls(kl: tuple[float, ...], sever
     assert found is not None
     assert found.severity == severity
     assert found.message == (
-        f"The KL to the reference was {kl[0]:.3g} nats per token on the first row (step 10) and fell to {kl[1]:.3g}: "
-        "the run did not start from its reference."
+        f"The KL to the reference was {kl[0]:.3g} nats/token on the first row (step 10) and fell to {kl[1]:.3g}, "
+        "so the run did not start from its reference."
     )
 
 
@@ -68,8 +68,8 @@ def test_message_for_epochs() -> None:
     found = find("KL006", {"rows": "epochs"}, kl="0.094 0.081 0.074")
     assert (found.severity, found.confidence) == ("warning", "low")
     assert found.message == (
-        "The KL to the reference was 0.094 nats per token over the first epoch and fell to 0.074: the run did not "
-        "start from its reference."
+        "The KL to the reference was 0.094 nats/token over the first epoch and fell to 0.074, so the run did "
+        "not start from its reference."
     )
 
 

@@ -20,8 +20,8 @@ def test_one_warning_is_enough_and_clears() -> None:
     found = find("KL009", reward_mean="0.1x9", events=[None, event, *[None] * 7])
     assert (found.severity, found.onset_step, found.cleared) == ("warning", 2, True)
     assert found.message == (
-        "The trainer warned 1 time(s) that its estimate of the KL is negative, which no KL is: what was sampled is not "
-        "what is scored."
+        "The trainer warned of a negative KL estimate (rows with the warning: 1). The true KL is never negative, "
+        "so the scored text is not the sampled text."
     )
     other = [Event(kind="log-warning", message="Caching is incompatible with gradient checkpointing")]
     assert run_check("KL009", reward_mean="0.1x3", events=[None, other, None]) is None

@@ -1,0 +1,44 @@
+"""Formats numbers and counts for text that a user reads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from string import Formatter
+from typing import Any
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A figure with so many significant digits, without an exponent between 0.001 and 99,999 and without "-0"."""
+    if math.isnan(value):
+        return "unknown"
+    return _plain(value, f".{digits}g")
+
+
+def counted(amount: int, noun: str) -> str:
+    """``1 step``, ``2 steps``."""
+    return f"{amount:,} {noun}{'' if amount == 1 else 's'}"
+
+
+def rendered(message: str, evidence: Mapping[str, Any]) -> str:
+    """A check's message with the values of its evidence."""
+    return _FORMATTER.vformat(message, (), evidence)
+
+
+def _plain(value: float, spec: str) -> str:
+    text = format(value, spec)
+    if spec.endswith("g") and "e" in text and 0.001 <= abs(value) < 99999.5:
+        text = f"{value:.0f}"
+    return text.replace("-", "", 1) if text.startswith("-") and not text.strip("-0.%") else text
+
+
+class _Formatter(Formatter):
+    """`str.format`, whose numbers read as `number` writes them."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if isinstance(value, int | float) and not isinstance(value, bool) and format_spec:
+            return _plain(value, format_spec)
+        return str(super().format_field(value, format_spec))
+
+
+_FORMATTER = _Formatter()

@@ -1,0 +1,111 @@
+"""Writes docs/messages.md: every sentence that a check can put into a report, with sample values.
+
+The sentences are read from the source of the checks, so those of probes and comparisons are there too.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from string import Formatter
+from typing import NamedTuple
+
+from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.diagnosis.check import Check
+from grpo_doctor.wording import rendered
+
+PAGE = Path(__file__).parents[1] / "docs" / "messages.md"
+HEAD = """# Messages
+
+Every message of every check, with sample values. `‹name›` stands for a word or phrase that the check fills in; the
+phrases are listed below the message. `make messages` writes this page.
+"""
+PATTERN = re.compile(r"[\\|^$]|\{[^a-z]")
+"""What only a regular expression holds: those are no phrases of a message."""
+
+
+class Texts(NamedTuple):
+    """What one check can write: whole sentences, and the phrases that fill its sentences."""
+
+    sentences: list[str]
+    phrases: list[str]
+
+
+def sample(message: str) -> str:
+    """A message with sample values."""
+    values: dict[str, object] = {}
+    for _, name, spec, _ in Formatter().parse(message):
+        if name:
+            values[name] = (137.0 if ".0f" in spec else 0.42) if spec else f"‹{name}›"
+    return rendered(message, values)
+
+
+def texts(file: str | Path) -> Texts:
+    """The texts that a file of a check can put into a finding."""
+    tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+    found = Texts([], [])
+    whole = {id(node) for call in _calls(tree, "fires") for node in ast.walk(call.args[1])}
+    for text, node in _literals(tree):
+        if id(node) in whole:
+            found.sentences.append(text)
+        elif " " in text.strip() and not PATTERN.search(text):
+            found.phrases.append(text)
+    return Texts(_unique(found.sentences), _unique(found.phrases))
+
+
+def _calls(tree: ast.AST, name: str) -> Iterator[ast.Call]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
+            yield node
+
+
+def _literals(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
+    """Strings outside docstrings, those with values in them as templates."""
+    skipped: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            skipped.add(id(node.value))
+        if isinstance(node, ast.JoinedStr):
+            skipped |= {id(part) for part in ast.walk(node) if part is not node}
+            if id(node) not in skipped:
+                yield "".join(map(_part, node.values)), node
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+            yield node.value, node
+
+
+def _part(node: ast.expr) -> str:
+    """A part of an f-string: its words, or a placeholder that names the value."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    assert isinstance(node, ast.FormattedValue)
+    value = node.value
+    if isinstance(value, ast.Call) and value.args:
+        value = value.args[0]  # number(level), counted(steps, 'step')
+    parts = node.format_spec.values if isinstance(node.format_spec, ast.JoinedStr) else []
+    spec = "".join(str(part.value) for part in parts if isinstance(part, ast.Constant))
+    name = value.id if isinstance(value, ast.Name) else "value"
+    return f"{{{name}{':' + spec if spec else ''}}}"
+
+
+def _unique(found: list[str]) -> list[str]:
+    return list(dict.fromkeys(found))
+
+
+def entry(check: Check) -> str:
+    """The part of the page on one check."""
+    found = texts(check.file)
+    lines = [f"## {check.code} {check.name}", "", check.title, ""]
+    lines += [f"- {sample(sentence)}" for sentence in found.sentences]
+    lines += [f"    - {sample(phrase)}" for phrase in found.phrases]
+    return "\n".join(lines).rstrip()
+
+
+def page() -> str:
+    """The whole page."""
+    return HEAD + "\n" + "\n\n".join(map(entry, load().checks.values())) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,277 @@
+"""Holds messages, titles, pages, advice, documents and ``--help`` to plain technical English.
+
+What is not clean yet is listed by family, command or document below. An entry that has become clean fails its test
+until it is removed, so that the lists only shrink.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from grpo_doctor.cli import COMMANDS, app_of
+from grpo_doctor.diagnosis.catalogue import home, load
+from grpo_doctor.diagnosis.check import Check
+from grpo_doctor.diagnosis.remedies import SHARED
+from grpo_doctor.wording import rendered
+from tests import messages
+
+ROOT = Path(__file__).parents[1]
+
+BANNED = {
+    r"\b(?:nats|bits|tokens|groups|prompts|responses|samples|rollouts|updates|steps|rows|calls|digits|seconds) an? "
+    r"(?:token|step|update|rollout|prompt|epoch|response|sample|group|batch|side|run|line|row|second|check)\b": "per",
+    r"\b(?:told|tells?|telling|spoken|speaks?)\b": "shows, reports",
+    r"\b(?:stands?|stood) (?:at|for|in|above|below|between|there)\b": "is",
+    r"\blies? (?:at|in|above|below|beyond|between|within|outside|inside)\b": "is",
+    r"(?<!there )\bis no (?!longer|more\b|less\b)": "is not a",
+    r"\bno whole number\b": "is not divisible by",
+    r"\bfor want of\b": "without",
+    r"\bfrom (?:the )?[\w.,%]+(?: [\w.,%]+)? on(?=[,.;:)]|$| (?:it|that|an?|is|on)\b)": "starting at",
+    r"\b(?:behind|besides?)\b": "after, alongside",
+    r"\bnobody\b": "no one; or passive",
+    r"\b(?:mend(?:s|ed|ing)?|heal(?:s|ed|ing)?|cure[sd]?|sick|ill|ills|illness(?:es)?|accus\w+|innocent|twins?)\b": (
+        "fix, failing, problem, reference run"
+    ),
+    r"\bdead (?:groups?|share)\b": "zero-variance groups",
+    r"\bmoved first\b": "early indicators",
+    r"\bhardly\b": "almost never",
+    r"\b(?:pays?|paid|unpaid|bought)\b": "rewards, scores",
+    r"\bnothing shows\b": "no evidence",
+    r"\bby heart\b": "memorised",
+    r"\bknob\b": "setting",
+    r"\bP30\b|\bR0\d\d\b|\bseams?\b|\bfounding\b|\bthe lab\b": "name it, or explain it",
+}
+"""Expressions of LANGUAGE that no text may hold, and what to write."""
+
+ALLOWED = {
+    "lies about": "the tagline: a run that lies",
+    "by hand-written": "a trainer that somebody wrote",
+}
+"""Words that hold a banned form and may, with the reason."""
+
+MESSAGES_UNCLEAN: set[str] = {
+    "padding",
+    "preference",
+    "preflight",
+    "ratio",
+    "record",
+    "reward",
+    "stall",
+    "tokens",
+    "update",
+}
+"""Families whose messages and titles are not clean yet."""
+PAGES_UNCLEAN: set[str] = {
+    "shared remedies",
+    "length",
+    "padding",
+    "preference",
+    "preflight",
+    "ratio",
+    "record",
+    "reward",
+    "sharpness",
+    "stall",
+    "supervision",
+    "tokens",
+    "update",
+}
+"""Families whose pages and advice are not clean yet."""
+HELP_UNCLEAN: set[str] = {
+    "compare",
+    "convert",
+    "fleet",
+    "init",
+    "lab",
+    "mcp",
+    "new-check",
+    "run",
+    "share",
+}
+"""Commands whose ``--help`` is not clean yet."""
+DOCUMENTS_UNCLEAN: set[str] = {
+    "README.md",
+    "docs/agents.md",
+    "docs/ci.md",
+    "docs/compare.md",
+    "docs/decisions/traced-checks.md",
+    "docs/fleet.md",
+    "docs/frameworks/by-hand.md",
+    "docs/frameworks/others.md",
+    "docs/how-checks-decide.md",
+    "docs/index.md",
+    "docs/live.md",
+    "docs/logs.md",
+    "docs/normal.md",
+    "docs/probes.md",
+    "docs/questions.md",
+    "docs/quick-start.md",
+    "docs/reading-a-diagnosis.md",
+    "docs/settings.md",
+    "docs/training.md",
+    "docs/trust.md",
+}
+"""Documents that are not clean yet."""
+
+LONGEST = 30
+"""Words of a sentence of a message."""
+FAMILIES = sorted({check.family for check in load().checks.values()})
+DOCUMENTS = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
+GENERATED = ("docs/messages.md", "docs/evidence/")
+"""Documents that hold what is tested elsewhere, or quotations."""
+
+
+def banned(text: str) -> list[str]:
+    """The banned forms in a text, outside code, each with its surroundings and what to write."""
+    plain = re.sub(r"```.*?```|`[^`]*`|‹\w+›|https?://\S+", " ", text, flags=re.DOTALL)
+    for words in ALLOWED:
+        plain = plain.replace(words, " ")
+    plain = " ".join(plain.split())
+    return [
+        f"{plain[max(0, m.start() - 30) : m.end() + 30]!r}: write {better}"
+        for form, better in BANNED.items()
+        for m in re.finditer(form, plain, re.IGNORECASE)
+    ]
+
+
+def too_long(text: str) -> list[str]:
+    """The sentences of a message that are longer than `LONGEST` words."""
+    return [s for s in re.split(r"(?<=[.!?]) ", text) if len(s.split()) > LONGEST]
+
+
+def held(found: list[str], name: str, unclean: set[str]) -> None:
+    """Fails on what was found, unless its name is listed as not clean yet; then it fails where nothing was found."""
+    if name in unclean:
+        assert found, f"{name} is clean: remove it from the list"
+        pytest.xfail(f"{len(found)} left: {found[0]}")
+    assert found == []
+
+
+@cache
+def checks_of(family: str) -> list[Check]:
+    return [check for check in load().checks.values() if check.family == family]
+
+
+def templates(check: Check) -> list[str]:
+    """The messages of a check as they are written, the phrases that fill them, and its title."""
+    found = messages.texts(check.file)
+    traced = [check.traced({}).fires.message] if check.predicate is not None else []
+    return list(dict.fromkeys([*traced, *found.sentences, *found.phrases]))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_messages_and_titles_are_plain_english(family: str) -> None:
+    found = []
+    for check in checks_of(family):
+        for text in (check.title, *map(messages.sample, templates(check))):
+            found += [f"{check.code}: {form}" for form in banned(text)]
+            found += [f"{check.code}: too long: {sentence}" for sentence in too_long(text)]
+    held(found, family, MESSAGES_UNCLEAN)
+
+
+def advised(file: Path) -> list[str]:
+    """The words of a file of advice: what it holds as data, without what the lab measured."""
+    document = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    remedies = document.get("remedies", {}).values()
+    rivals = [rival for name, entry in document.items() if name != "remedies" for rival in entry.get("rivals", [])]
+    return [r["title"] for r in remedies] + [r["evidence"] for r in remedies] + [t for r in rivals for t in r.values()]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_pages_and_advice_are_plain_english(family: str) -> None:
+    found = []
+    for check in checks_of(family):
+        page = re.sub(r"## Sources\n.*?(?=\n## |\Z)", "", check.page, flags=re.DOTALL)
+        found += [f"{check.code}: {form}" for form in banned(page)]
+    found += [form for text in advised(home("checks") / family / "advice.toml") for form in banned(text)]
+    held(found, family, PAGES_UNCLEAN)
+
+
+def test_shared_remedies_are_plain_english() -> None:
+    held([form for text in advised(SHARED) for form in banned(text)], "shared remedies", PAGES_UNCLEAN)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_is_plain_english(command: str) -> None:
+    shown = CliRunner().invoke(app_of([command]), [command, "--help"], env={"COLUMNS": "200", "NO_COLOR": "1"})
+    assert shown.exit_code == 0
+    held(banned(re.sub(r"[│╭╮╰╯─]", " ", shown.output)), command, HELP_UNCLEAN)
+
+
+@pytest.mark.parametrize("document", [d for d in DOCUMENTS if not d.startswith(GENERATED)])
+def test_documents_are_plain_english(document: str) -> None:
+    held(banned((ROOT / document).read_text(encoding="utf-8")), document, DOCUMENTS_UNCLEAN)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("value", [-0.00001, 0.0012345, 1234.5, 98765.0])
+def test_messages_render_numbers_without_exponent_and_negative_zero(family: str, value: float) -> None:
+    for check in checks_of(family):
+        for text in templates(check):
+            names = set(re.findall(r"\{(\w+)", text))
+            shown = rendered(text, dict.fromkeys(names, value))
+            if value > 0 and ".1e" not in text:  # a p-value
+                assert not re.search(r"\de[+-]0\d", shown), f"{check.code}: {shown}"
+            assert not re.search(r"(?<![\w.])-0(?:\.0+)?%?(?![\d.])", shown), f"{check.code}: {shown}"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_phrases_of_messages_write_numbers_with_the_one_function(family: str) -> None:
+    """An f-string with ``:.3g`` writes 1.23e+03; `grpo_doctor.wording.number` does not."""
+    found = []
+    for check in checks_of(family):
+        for node in ast.walk(ast.parse(Path(check.file).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FormattedValue) and node.format_spec is not None:
+                constant = isinstance(node.value, ast.Name) and node.value.id.isupper()
+                if ast.unparse(node.format_spec).rstrip("'\"").endswith("g") and not constant:
+                    found.append(f"{check.code}: line {node.lineno}")
+    held(found, family, NUMBERS_UNCLEAN)
+
+
+NUMBERS_UNCLEAN: set[str] = {
+    "length",
+    "preference",
+    "preflight",
+    "ratio",
+    "record",
+    "reward",
+    "stall",
+    "supervision",
+}
+"""Families with f-strings whose numbers may have an exponent."""
+
+
+def test_the_page_of_messages_is_that_of_the_checks() -> None:
+    assert messages.PAGE.read_text(encoding="utf-8") == messages.page(), "run make messages"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "40 updates a rollout",
+        "The norm stands at 3.",
+        "From step 12 on, the reward falls.",
+        "20 is no multiple of 8",
+        "for want of records",
+        "a healthy twin",
+        "dead groups",
+        "not paid",
+        "68 rows told before",
+    ],
+)
+def test_finds_the_banned_forms(text: str) -> None:
+    assert banned(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["40 updates per rollout", "The norm is 3.", "is no longer logged", "from the settings", "`seams.py`"]
+)
+def test_leaves_plain_words_and_code_alone(text: str) -> None:
+    assert banned(text) == []
