@@ -12,7 +12,7 @@ from grpo_doctor.series import Column, baseline, began, best, fmin, latest, movi
     severity="warning",
     confidence="medium",
     explains=("REW009", "REW015", "ENT001", "ENT002", "DIV001", "DIV003", "ADV003", "STL001"),
-    invalidates=("checkpoints since step {onset}: the policy answers with almost nothing",),
+    invalidates=("checkpoints since step {onset}: responses are almost empty",),
 )
 def length_collapse(
     step: Column,
@@ -29,7 +29,7 @@ def length_collapse(
     ordinary: float = 8.0,
     early_rewards: int = 20,
 ) -> Fires:
-    """Responses have shrunk to a fraction of what they were.
+    """Responses have become much shorter than at the start of the run.
 
     ## What it sees
     The length (median, else mean) is below a quarter of that of the first row, before any update, on 3 of 5 rows, and
@@ -75,7 +75,7 @@ def length_collapse(
     useless = short & tried & (moving_sum(short & known & ~better, 10) >= 6)
     return fires(
         short & ~(reward_gained & reward_solved),
-        "Responses have shrunk from {first:.4g} to {length:.3g} tokens.",
+        "The mean response length fell from {first:.4g} to {length:.3g} tokens.",
         info=short,
         error=useless | (short & (length <= shortest)),
         critical=short & (length <= single),

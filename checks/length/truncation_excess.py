@@ -37,7 +37,7 @@ PILE, PILED = 10, 0.1
     confidence="medium",
     explains=("ADV003", "STL001", "STL004", "REW001", "REW009", "REW015", "DIV004"),
     explains_from="error",
-    invalidates=("rewards of cut responses: they were scored without their answer",),
+    invalidates=("rewards of truncated responses: they were scored without their answer",),
 )
 def truncation_excess(
     step: Column,
@@ -69,7 +69,7 @@ def truncation_excess(
     early_steps: int = 60,
     gain_deviations: float = 0.5,
 ) -> Fires:
-    """Too many responses are cut at the length limit.
+    """Too many responses are truncated at the length limit.
 
     ## What it sees
     More than 10 % of the responses of the last 5 rows (or of all, while they are fewer) cut, and on three of them: a
@@ -157,7 +157,7 @@ def truncation_excess(
     hurt = (reward_fallen & (over_rows > bad)) | (one_value & (over_rows > outcome_share)) | tried
     return fires(
         often & costs & ~(reward_gained & reward_solved) & ~(paid & isnan(cut_share)),
-        "{cut:.0%} of the responses are cut at the length limit{by_length}.",
+        "{cut:.0%} of the responses are truncated at the length limit{by_length}.",
         info=often,
         error=hurt & often & (reward_mean == reward_mean) & ~better & stays,
         hold=(1, 1),
@@ -221,4 +221,4 @@ def _met(state: _Met, mean: float) -> tuple[_Met, float]:
 
 
 def _by(length: float) -> str:
-    return f" (judged by their mean length of {length:.4g} tokens)" if length == length else ""
+    return f" (estimated from the mean length of {length:.4g} tokens)" if length == length else ""

@@ -22,7 +22,7 @@ def attention_or_position_ids_missing(
     limit: float = 1e-3,
     low_precision: float = 3e-2,
 ) -> Fires | None:
-    """Log-probabilities of a sample depend on how much padding its batch puts around it.
+    """The log-probabilities of a sample depend on the padding of its batch.
 
     ## What it sees
     Samples of unequal length are scored once together, padded, and once each alone. The log-probability of every
@@ -85,8 +85,8 @@ def attention_or_position_ids_missing(
         difference = max(_from_plain(model, mask, logprobs, p, r) for p, r in zip(own, responses, strict=True))
     return fires(
         difference > limit,
-        "The log-probabilities of a sample alone differ by up to {difference:.3g} nats from those of the same ids "
-        "without padding.",
+        "The log-probabilities of a single padded sample differ by up to {difference:.3g} nats from those of the "
+        "same ids without padding.",
         difference=difference,
     )
 
@@ -158,9 +158,9 @@ def _of_generation(sample: Any, rollout: Any, model: Any, pairs: Any, special: A
         behind = _read_behind(rollout, model, pairs, special)
     return fires(
         bool(strange or behind),
-        "{strange} of {rows} prompts are given to generate with an attention mask that is not theirs."
+        "`generate` receives a wrong attention mask for {strange} of {rows} prompts."
         if strange
-        else "{behind} of {rows} prompts are padded on the right: generation goes on after the padding.",
+        else "{behind} of {rows} prompts are padded on the right, so generation continues after the padding.",
         strange=strange,
         behind=behind,
         rows=len(given),

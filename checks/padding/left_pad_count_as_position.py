@@ -11,18 +11,18 @@ from grpo_doctor.series import Column
     confidence="high",
     explains=("PAD005", "LEN006", "ADV003", "DIV004", "REW001", "REW009", "REW015", "STL001", "GEN005"),
     withholds={
-        "raise-group-size": "the rewards are those of other text; no group size mends that",
+        "raise-group-size": "the rewards score the wrong text; a larger group does not fix that",
         "filter-dead-groups": "groups tie because the wrong text is scored",
     },
     invalidates=(
-        "rewards since step {onset}: most were given to other text than the policy wrote",
+        "rewards since step {onset}: most score text that the policy did not write",
         "checkpoints since step {onset}",
     ),
 )
 def left_pad_count_as_position(
     reward_recomputed_gap: Column, chat_header_rate: Column, *, gap: float = 0.02, header: float = 0.05
 ) -> Fires:
-    """The response is cut out at the wrong place: a count of prompt tokens is used as a position.
+    """The response is extracted at the wrong position: the prompt's token count is used as its end position.
 
     ## What it sees
     Validity as scored differs by more than 0.02 from validity recomputed from the sampled ids, and more than 5 % of
@@ -48,8 +48,8 @@ def left_pad_count_as_position(
     """
     return fires(
         (abs(reward_recomputed_gap) > gap) & (chat_header_rate > header),
-        "{rate:.0%} of the scored texts hold template tokens and their score differs by {gap:.2g} from that of the "
-        "sampled ids: the response is cut out at the wrong place.",
+        "{rate:.0%} of the scored texts contain template tokens, and their score differs by {gap:.2g} from the score "
+        "of the sampled ids: responses are extracted at the wrong position.",
         rate=chat_header_rate,
         gap=abs(reward_recomputed_gap),
     )
@@ -82,7 +82,7 @@ def probe_extraction(
     wrong, rows, padded = (sum(part[n] for part in parts) for n in range(3))
     return fires(
         wrong > 0,
-        "{wrong} of {rows} extracted responses are not what was generated ({padded} of the wrong ones in padded rows).",
+        "{wrong} of {rows} extracted responses differ from what was generated ({padded} of them in padded rows).",
         wrong=wrong,
         rows=rows,
         padded=padded,

@@ -10,7 +10,7 @@ from grpo_doctor.series import Column, isnan, where
     severity="error",
     confidence="high",
     explains=("STL001", "KL001", "REW009", "REW015", "DIV004", "GRD002", "LEN002", "LEN003"),
-    invalidates=("checkpoints since step {onset}: other tokens than the response were trained",),
+    invalidates=("checkpoints since step {onset}: the wrong tokens were trained",),
 )
 def loss_mask_misaligned(
     prompt_tokens_in_mask: Column,
@@ -19,7 +19,7 @@ def loss_mask_misaligned(
     cut_share: Column = None,
     masked: Column = any_of("settings.mask_truncated_completions", optional=True),
 ) -> Fires:
-    """The loss mask does not cover exactly the response.
+    """The loss mask does not match the response tokens.
 
     ## What it sees
     Counts of a step that must be 0: prompt tokens inside the mask, padding inside it, response tokens outside it (the
@@ -46,7 +46,8 @@ def loss_mask_misaligned(
     inside = (prompt_tokens_in_mask > 0) | (pad > 0)
     return fires(
         inside | ((response_tokens_outside_mask > 0) & ~excused),
-        "The loss mask holds {prompt:g} prompt and {pad:g} padding tokens and leaves out {outside:g} response tokens.",
+        "The loss mask includes {prompt:g} prompt tokens and {pad:g} padding tokens, and excludes {outside:g} "
+        "response tokens.",
         critical=inside,
         prompt=prompt_tokens_in_mask,
         pad=pad,
@@ -98,8 +99,8 @@ def probe_mask(
     if infinite and not count["wrong"]:
         return fires(
             True,
-            "The gradient of the loss is NaN in {infinite} batches of canary responses: a response that is its end "
-            "token alone leaves a mask without a token to divide by.",
+            "The gradient of the loss is NaN in {infinite} of the test batches: a response that is only an end token "
+            "leaves an empty mask, and the loss divides by 0.",
             infinite=infinite,
         )
     found = None
@@ -112,17 +113,15 @@ def probe_mask(
         of_loss = dict.fromkeys(count, 0)
         _of_loss(loss, model, reference, render, tokenizer, prompts, of_loss)
         if not of_loss["extra"]:
-            raise probes.Unjudged(
-                "neither the advantages nor a reference move what the loss moves beside the responses: see ENT006"
-            )
+            raise probes.Unjudged("another term of the loss trains tokens outside the responses: see ENT006")
     if not count["wrong"] and loss is not None and model is not None:
         found = _of_loss(loss, model, reference, render, tokenizer, prompts, count)
         if found is None and isinstance(rollout, probes.from_rollout.Rolled):
             found = _of_turns(loss, model, rollout, tokenizer, prompts, turns)
     return found or fires(
         count["wrong"] > 0,
-        "In {wrong} of {rows} samples the loss is not on the response: {missed} response tokens are left out "
-        "({first} first ones, {last} last ones), {extra} tokens of prompt or padding are in.",
+        "In {wrong} of {rows} samples the loss mask is wrong: it excludes {missed} response tokens (first token: "
+        "{first}, last token: {last}) and includes {extra} prompt or padding tokens.",
         **count,
     )
 
@@ -183,8 +182,8 @@ def _of_loss(
     if 2 * off > moved:
         return fires(
             True,
-            "Log-probabilities and labels are shifted against each other: at {off} of {moved} trained positions the "
-            "loss moves another token than the one that follows.",
+            "Log-probabilities and labels are misaligned: at {off} of {moved} trained positions the loss trains a "
+            "token other than the next one.",
             off=off,
             moved=moved,
         )
@@ -194,7 +193,7 @@ def _of_loss(
     if exempt:
         return fires(
             True,
-            "The penalty to the reference leaves out the {exempt} token of every response, which the advantages train.",
+            "The KL penalty excludes the {exempt} token of every response, but the policy loss trains it.",
             error=True,
             exempt=exempt[0],
         )
@@ -223,8 +222,8 @@ def _of_padding(loss: Any, model: Any, made: Any, responses: Any) -> Fires | Non
         if push.together(loss, model, shorter, said) == push.together(loss, model, longer, said):
             return fires(
                 True,
-                "The loss weighs a response {weight:.2f} times as much when the other prompts of its batch are longer: "
-                "its denominator counts prompts or padding.",
+                "The loss weighs a response {weight:.2f} times as much when the other prompts of its batch are "
+                "longer: the denominator counts prompt or padding tokens.",
                 error=True,
                 weight=weight,
             )
@@ -247,8 +246,8 @@ def _of_width(loss: Any, model: Any, prompt: Any, responses: Any) -> Fires | Non
         return None
     return fires(
         True,
-        "The loss weighs a response {weight:.2f} times as much when the longest response of its batch is longer, and "
-        "all have as many tokens as before: its denominator counts their padding.",
+        "The loss weighs a response {weight:.2f} times as much when the longest response of its batch is longer and "
+        "the number of response tokens is the same: the denominator counts padding.",
         warning=True,
         weight=weight,
     )
@@ -265,8 +264,8 @@ def _of_turns(loss: Any, model: Any, rollout: Any, tokenizer: Any, prompts: Any,
         return None
     return fires(
         True,
-        "Of what the rollout returns in turns, {foreign} tokens that the policy did not generate are trained and "
-        "{missed} that it did are not.",
+        "In multi-turn rollouts the loss trains {foreign} tokens that the policy did not generate and skips {missed} "
+        "that it generated.",
         foreign=foreign,
         missed=missed,
     )
@@ -283,7 +282,7 @@ def _compare(
         if positions is None and count["wrong"]:
             continue
         if positions is None:
-            raise probes.Unjudged("the batch of the loss does not hold the sampled ids; see GEN005")
+            raise probes.Unjudged("the loss batch does not contain the sampled ids; see GEN005")
         trained = set(marked[n].nonzero().flatten().tolist())
         missed, extra = set(positions) - trained, trained - set(positions)
         count["rows"] += 1

@@ -21,7 +21,7 @@ def chosen_likelihood_falls(
     evaluations: int = 2,
     holds_within: float = 0.1,
 ) -> Fires:
-    """The chosen responses become far less likely: margins grow because the rejected ones fall faster.
+    """Chosen responses become much less likely; the margin grows only because rejected ones fall faster.
 
     ## What it sees
     Means of 5 rows, the first against the last. The implicit reward of the chosen responses has fallen by 7, and by 5
@@ -66,7 +66,7 @@ def chosen_likelihood_falls(
     fell, holds = out | doubled, evaluated | scored
     return fires(
         fell & ~holds,
-        "The chosen responses become unlikely: {what}; the margin grows because the rejected ones fall faster.",
+        "The chosen responses become less likely: {what}. The margin grows because the rejected responses fall faster.",
         info=fell,
         hold=(1, 1),
         clear=rows,
@@ -78,7 +78,7 @@ def chosen_likelihood_falls(
 
 def _what(first: Any, reward: Any, begun: Any, logp: Any) -> str:
     said = [
-        *([f"their reward went from {first:.3g} to {reward:.3g}"] if reward == reward else []),
-        *([f"their log-probability from {begun:.3g} to {logp:.3g}"] if logp == logp else []),
+        *([f"their reward fell from {first:.3g} to {reward:.3g}"] if reward == reward else []),
+        *([f"their log-probability fell from {begun:.3g} to {logp:.3g}"] if logp == logp else []),
     ]
     return " and ".join(said)

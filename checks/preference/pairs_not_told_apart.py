@@ -35,7 +35,7 @@ def pairs_not_told_apart(
     warm_up: int = 150,
     fallen: float = 2.5,
 ) -> Fires:
-    """Preference training does not learn: chosen and rejected are no better told apart than at the start.
+    """Preference training does not learn: reward accuracy and margin have not improved since the start.
 
     ## What it sees
     From the 40th step and the 20th row on, while the loss has not fallen beyond its noise. **Flat** (warning): the
@@ -89,7 +89,7 @@ def pairs_not_told_apart(
     proven = alike & (total(reward_margin == reward_margin) >= proving_rows) & (rate < previous(rate))
     return fires(
         long & ((flat | still) & ~learns | unmoved) | proven,
-        "The pairs are not told apart: {what}.",
+        "The policy does not learn the preference pairs: {what}.",
         error=long & unmoved,
         hold=(1, 1),
         clear=1,
@@ -104,10 +104,11 @@ def pairs_not_told_apart(
 
 def _what(loss: Any, accuracy: Any, margin: Any, logp: Any, rows: float) -> str:
     if logp == 0:
-        return f"the log-probability of the chosen responses is 0 in all {rows:.0f} rows, so no token of them is scored"
+        return f"the log-probability of the chosen responses is 0 in all {rows:.0f} rows, so none of their tokens is "
+        "scored"
     said = [
         *([f"the loss is {loss:.4g}"] if loss == loss else []),
-        *([f"the margin {margin:.2g}"] if margin == margin else []),
-        *([f"the accuracy {accuracy:.2g}"] if accuracy == accuracy else []),
+        *([f"the margin is {margin:.2g}"] if margin == margin else []),
+        *([f"the reward accuracy is {accuracy:.2g}"] if accuracy == accuracy else []),
     ]
     return f"after {rows:.0f} rows {', '.join(said)}"

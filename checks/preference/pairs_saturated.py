@@ -16,7 +16,7 @@ def pairs_saturated(
     lasting_share: float = 0.9,
     mostly_share: float = 0.5,
 ) -> Fires:
-    """Every pair is told apart with certainty, so the loss has no gradient left.
+    """Every pair is ranked correctly with near certainty, so the loss has almost no gradient.
 
     ## What it sees
     At least 90 % of the last 10 losses are at most 0.001. For a loss of -log sigmoid(m) the gradient of a pair is
@@ -57,8 +57,8 @@ def pairs_saturated(
     spent = lasting & (total(told) >= mostly_share * n) & ~held_out
     return fires(
         lasting,
-        "The loss has been {level} on {told:.0f} of {rows:.0f} rows{gradient}: all pairs are told apart, and nothing "
-        "is left to learn from them.",
+        "The loss is {level} on {told:.0f} of {rows:.0f} rows{gradient}: all pairs are ranked correctly, so they "
+        "provide no further signal.",
         warning=spent,
         suffered=spent,
         hold=(1, 1),
@@ -71,8 +71,8 @@ def pairs_saturated(
 
 
 def _level(loss: float) -> str:
-    return f"near 0 ({loss:.2g} now)" if loss else "0"
+    return f"near 0 (now {loss:.2g})" if loss else "0"
 
 
 def _gradient(norm: Any) -> str:
-    return f", the gradient norm is {norm:.2g}" if norm == norm else ""
+    return f" and the gradient norm is {norm:.2g}" if norm == norm else ""

@@ -8,7 +8,7 @@ from grpo_doctor.series import Column, baseline, is_any, maximum
     severity="warning",
     confidence="medium",
     run_types=("preference",),
-    invalidates=("rewards, margins and the pull of beta: they count from a model that the run did not start from",),
+    invalidates=("rewards, margins and the effect of beta: the run did not start from this reference model",),
 )
 def policy_begins_apart(
     chosen_reward: Column,
@@ -21,7 +21,7 @@ def policy_begins_apart(
     apart: float = 5.0,
     into: float = 0.1,
 ) -> Fires:
-    """Chosen or rejected responses earn far more than 0 on the first row, so the policy is not its reference.
+    """Implicit rewards are not 0 on the first row, so the policy differs from the reference model.
 
     ## What it sees
     The larger of the two implicit rewards on the first row of the run, if that is step 0 or 1, no more than a tenth of
@@ -54,8 +54,8 @@ def policy_begins_apart(
     begins = (baseline(step, 1) <= 1) & ~(baseline(epoch, 1) > into) & ~is_any(rows_are, "epochs", "unnumbered")
     return fires(
         begins & (first >= apart) & (chosen_logp == chosen_logp),
-        "The responses of the pairs earn {first:.3g} on the first row, where the policy should be its reference and "
-        "earn 0.",
+        "The implicit reward is {first:.3g} on the first row; it should be 0, because the policy starts as the "
+        "reference model.",
         hold=(1, 1),
         clear=1,
         onset=baseline(step, 1),

@@ -13,7 +13,7 @@ def clip_fraction_high(
     warn: float = 0.2,
     bad: float = 0.4,
 ) -> Fires:
-    """A large share of the tokens is clipped, so the update no longer follows the advantages of the rollout.
+    """The clip fraction is high, so many tokens do not contribute to the update.
 
     ## What it sees
     The share of tokens whose ratio is clipped, mean over ten rows: warning above 0.2, error above 0.4. Skipped for
@@ -45,7 +45,7 @@ def clip_fraction_high(
     counts = ~by_design & ~(advantage_std == 0)
     return fires(
         (share > warn) & counts,
-        "{share:.0%} of the tokens were clipped over ten rows.",
+        "The clip fraction averages {share:.0%} over ten rows.",
         error=(share > bad) & counts,
         share=share,
     )

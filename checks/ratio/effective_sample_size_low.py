@@ -39,7 +39,7 @@ def effective_sample_size_low(
     under = now < low
     return fires(
         under,
-        "The effective sample size is {now:.1%} of the batch: a few samples carry each update.",
+        "The effective sample size is {now:.1%} of the batch: a few samples dominate each update.",
         error=now < none,
         onset=began(under, effective_sample_share < low, step),
         now=now,

@@ -10,7 +10,7 @@ def importance_weights_mostly_clipped(
     many: float = 0.3,
     most: float = 0.7,
 ) -> Fires:
-    """Truncation or rejection of importance weights takes away much of the batch.
+    """Truncating or masking importance weights discards much of the batch.
 
     ## What it sees
     The share of tokens (or responses) whose importance weight of trainer to rollout engine was truncated or masked,

@@ -11,7 +11,7 @@ def is_weight_degenerate(
     high_ratio: float = 2.0,
     rows: int = 5,
 ) -> Fires:
-    """The importance weights have a mean far from 1, so they no longer correct anything.
+    """The mean importance weight is far from 1, so the correction is unreliable.
 
     ## What it sees
     The mean probability ratio of new to old policy, median of five rows, below 0.5 or above 2.
@@ -38,7 +38,7 @@ def is_weight_degenerate(
     middle = moving_median(ratio_mean, rows)
     return fires(
         (middle < low_ratio) | (middle > high_ratio),
-        "The mean importance ratio is {mean:.3g} where it must be near 1.",
+        "The mean importance ratio is {mean:.3g}; it should be near 1.",
         mean=middle,
         largest=ratio_max,
     )

@@ -18,7 +18,7 @@ def ratio_not_one_at_first_minibatch(
     bad: float = 5e-2,
     clipped: float = 1e-3,
 ) -> Fires:
-    """The probability ratio differs from 1 before any update was made on the rollout.
+    """The probability ratio differs from 1 before the first update on a rollout.
 
     ## What it sees
     The mean of |ratio - 1| on the first minibatch of a rollout, before any optimizer step on it, on 3 of 5 rows:
@@ -59,10 +59,10 @@ def ratio_not_one_at_first_minibatch(
 
 def _what(gap: float, clipped: float) -> str:
     if gap == gap:
-        return f"Before any update the ratio of new to old policy is off by {gap:.3g} on average, where it must be 1."
+        return f"Before the first update the probability ratio differs from 1 by {gap:.3g} on average."
     return (
-        f"With one update per rollout the ratio is 1 by identity, yet {clipped:.2%} of the tokens are clipped: the two "
-        "passes compute log-probabilities differently."
+        f"{clipped:.2%} of the tokens are clipped, although with one update per rollout every ratio should be 1: the "
+        f"two forward passes give different log-probabilities."
     )
 
 
@@ -113,7 +113,8 @@ def probe_ratio(
         if stopped:
             return fires(
                 True,
-                "Before any update the clip stops the push of {stopped} of {tokens} tokens: the ratio is off 1.",
+                "Before the first update the clip removes the gradient of {stopped} of {tokens} tokens, so their "
+                "ratio is not 1.",
                 error=True,
                 stopped=stopped,
                 tokens=tokens,
@@ -122,7 +123,7 @@ def probe_ratio(
     off = not ratio <= (limit if precision.half is None else low_precision)
     return fires(
         off,
-        "Before any update the ratio is off 1 by {ratio:.3g} on average.",
+        "Before the first update the probability ratio differs from 1 by {ratio:.3g} on average.",
         warning=off,
         error=off and mode is not None,
         ratio=ratio,

@@ -16,7 +16,7 @@ def metric_carries_no_information(
     *,
     least_rows: int = 10,
 ) -> Fires:
-    """A metric has had one value throughout, so it can show nothing.
+    """A metric is constant, so it provides no information.
 
     ## What it sees
     Ten or more equal values of a metric that people read as a sign: EOS suppression, mean advantage, judge failures,
@@ -43,7 +43,7 @@ def metric_carries_no_information(
     longest = reduce(maximum, rows)
     return fires(
         longest >= least_rows,
-        "Always the same value, so it can show nothing: {metrics} ({rows} times).",
+        "Constant in all {rows} rows, so not informative: {metrics}.",
         hold=(1, 1),
         rows=longest,
         metrics=words(lambda *n: ", ".join(w for w, k in zip(WATCHED, n, strict=True) if k >= least_rows), *rows),

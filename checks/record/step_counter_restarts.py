@@ -10,7 +10,7 @@ from grpo_doctor.series import Column, seen, total
     run_types=("rl", "supervised", "preference", "evaluation"),
 )
 def step_counter_restarts(step: Column, events: Column) -> Fires:
-    """The step counter goes back: the log holds a resumed run, or more than one.
+    """The step counter goes back: the log contains a resumed run or several runs.
 
     ## What it sees
     Every row whose step is lower than that of the row before.
@@ -32,7 +32,7 @@ def step_counter_restarts(step: Column, events: Column) -> Fires:
     times = total(seen(events, "restart"))
     return fires(
         seen(events, "restart") > 0,
-        "The step counter goes back {times} times, last to step {step}: judge the parts on their own.",
+        "The step counter goes back (count: {times}), most recently to step {step}: analyze the parts separately.",
         hold=(1, 1),
         times=times,
         step=step,

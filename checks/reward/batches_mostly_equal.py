@@ -35,7 +35,7 @@ def batches_mostly_equal(
     pinned_share: float = 0.4,
     many: int = 100,
 ) -> Fires:
-    """On most steps all rewards of the batch are equal, at whatever level, so most steps teach nothing.
+    """On most steps all rewards of the batch are equal, so these steps have no learning signal.
 
     ## What it sees
     No spread within the batch (reward_std, or reward_max less reward_min, at most 1e-6) on 80 % of 20 rewards or more
@@ -79,7 +79,8 @@ def batches_mostly_equal(
     idle = often & (total(dead_share == dead_share) < 1) & ~(reward_gained | reward_solved)
     return fires(
         idle & (n >= 2 * rows),
-        "All rewards of a batch were equal on {tied:.0f} of {rows:.0f} rows, which teach nothing{what}.",
+        "All rewards of a batch are equal on {tied:.0f} of {rows:.0f} rows, so these rows have no learning "
+        "signal{what}.",
         error=idle & (n >= many) & (share >= mostly_share) & (best(reward_mean) > lowest(reward_mean)),
         hold=(1, 1),
         clear=2 * rows,
@@ -92,5 +93,5 @@ def batches_mostly_equal(
 
 def _alike(alike: bool, pinned: bool, reward: float) -> str:
     if alike:
-        return ", each time the same reward for the same length"
-    return f", each time with a reward of {reward:.3g}" if pinned else ""
+        return "; equal lengths always get equal rewards"
+    return f"; the reward is {reward:.3g} each time" if pinned else ""

@@ -9,7 +9,7 @@ from grpo_doctor.series.trajectory import Parts, named
 
 
 def least_paid(state: Parts, components: Any, step: float, now: float, *, share: float) -> tuple[Parts, float]:
-    """The place, in its row, of the component that has paid least of those that have hardly ever paid; else NaN.
+    """Index of the component that is at its minimum most often; NaN if none almost always is.
 
     The floor is the lowest value, or 0 where none is below: a wrong answer may cost something, but does not pay.
     """
@@ -24,11 +24,11 @@ def least_paid(state: Parts, components: Any, step: float, now: float, *, share:
 
 
 Firsts = frozenset[tuple[str, float]]
-"""First value of each component that is named after being right; infinite once it has paid, or been another."""
+"""First value of each correctness component (by name); infinite once it is above 0 or has changed."""
 
 
 def never_right(state: Firsts, components: Any) -> tuple[Firsts, float]:
-    """The place, in its row, of a component that is named after being right and has been one value, 0 or less."""
+    """Index of a correctness component (by name) that has been constant at 0 or less."""
     known = [(name, value) for name, value in (components or {}).items() if isinstance(value, int | float)]
     firsts = dict(state)
     for name, value in known:
@@ -49,7 +49,7 @@ def component_never_pays(
     never_paid_share: float = 0.1,
     patience: int = 40,
 ) -> Fires:
-    """A component of the reward has hardly ever paid, while the reward rises, or is the one for being right.
+    """A reward component stays at its minimum while the reward rises, or it is the correctness component.
 
     ## What it sees
     From the 20th row on: the reward has gained (`series.trajectory`), and a component has never been further
@@ -84,7 +84,7 @@ def component_never_pays(
     rose = reward_gained & (row(reward_now) >= early_rows) & (place == place)
     return fires(
         rose | ((row(reward_now) >= patience) & (wrong == wrong)),
-        "{what}, but a component of it, {component}, has hardly ever been above its floor.",
+        "{what}, but its component {component} is almost always at its minimum.",
         hold=(1, 1),
         what=words(_what, rose, reward_now),
         now=reward_now,

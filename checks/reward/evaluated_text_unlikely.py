@@ -20,7 +20,7 @@ def evaluated_text_unlikely(
     grown_factor: float = 2.0,
     evaluations: int = 3,
 ) -> Fires:
-    """The perplexity of what is evaluated has doubled: the policy is leaving the language, whatever it is paid.
+    """The perplexity of the evaluated text has doubled: the policy no longer writes normal language.
 
     ## What it sees
     Each of the last three perplexities of an evaluation is at least twice the first one. Where the reward has gained
@@ -59,7 +59,8 @@ def evaluated_text_unlikely(
 
 
 def _what(rose: bool, reward_first: float, reward_now: float, first: float, now: float) -> str:
-    text = f"the perplexity of what is evaluated rose from {first:.3g} to {now:.3g}"
+    text = f"the perplexity of the evaluated text rose from {first:.3g} to {now:.3g}"
     if rose > 0:
-        return f"The reward rose from {reward_first:.3g} to {reward_now:.3g}, and {text}: it is earned by unlikely text"
+        return f"The reward rose from {reward_first:.3g} to {reward_now:.3g}, but {text}: unlikely text earns the "
+        "reward"
     return f"T{text[1:]}"

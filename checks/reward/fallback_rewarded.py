@@ -19,7 +19,7 @@ def fallback_rewarded(
     good: float = 0.3,
     paid_share: float = 0.5,
 ) -> Fires:
-    """Invalid responses earn nearly as much as valid ones, because a default is scored in their place.
+    """Invalid responses get nearly the reward of valid ones, because a fallback is scored instead.
 
     ## What it sees
     The mean reward over all steps with at least 90 % invalid (or replaced) responses against that over all steps with
@@ -53,8 +53,8 @@ def fallback_rewarded(
     enough = (bads >= least_steps) & (goods >= least_steps)
     return fires(
         enough & (valid > floor) & (earned - floor > paid_share * (valid - floor)),
-        "Steps whose responses are nearly all invalid earn {earned:.3g}, valid ones {valid:.3g}: a default is "
-        "rewarded in their place.",
+        "The reward is {earned:.3g} on steps with almost only invalid responses and {valid:.3g} on valid ones: a "
+        "fallback is scored instead of the response.",
         hold=(1, 1),
         earned=earned,
         valid=valid,

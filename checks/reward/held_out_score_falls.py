@@ -20,7 +20,7 @@ def held_out_score_falls(
     eval_shown: Column,
     eval_gained: Column,
 ) -> Fires:
-    """The held-out score has fallen from the level that it had reached.
+    """The held-out score has fallen from its best level.
 
     ## What it sees
     The trajectory of the held-out score (`series.trajectory`): its last window lies below its best by more than
@@ -64,4 +64,4 @@ def held_out_score_falls(
 def _fell(fallen: bool, best: float, first: float, now: float, since: float) -> str:
     if fallen:
         return f"fell from {best:.3g} to {now:.3g} at step {since:.0f}"
-    return f"lies below where it began: {first:.3g} then, {now:.3g} now"
+    return f"is below its starting level: {first:.3g} at the start, {now:.3g} now"

@@ -34,7 +34,7 @@ def length_or_format_driven_reward(
     done_share: float = 0.8,
     success_room: float = 0.1,
 ) -> Fires:
-    """The reward follows the length of the responses, or their form alone.
+    """The reward gain comes from response length or formatting alone.
 
     ## What it sees
     **Form**: the reward has gained (`series.trajectory`), and of its gain less than a third can be of the
@@ -117,14 +117,12 @@ def _what(
 ) -> str:
     if apart:
         return (
-            f"The reward rose from {first:.3g} to {now:.3g}, and the success rate did not: {meant_first:.3g} at the "
+            f"The reward rose from {first:.3g} to {now:.3g}, but the success rate did not: {meant_first:.3g} at the "
             f"start, {meant_now:.3g} now"
         )
     if not form:
-        return (
-            f"Changes of the response length explain {explained:.0%} of the changes of the reward over {rows:.0f} steps"
-        )
+        return f"Changes in response length explain {explained:.0%} of the reward changes over {rows:.0f} steps"
     return (
-        f"The reward rose from {first:.3g} to {now:.3g} by form alone: what it pays for anything else went from "
+        f"The reward rose from {first:.3g} to {now:.3g} through formatting alone: the other components changed from "
         f"{meant_first:.3g} to {meant_now:.3g}"
     )

@@ -18,7 +18,7 @@ def outcome_hides_fallback(
     good: float = 0.3,
     shown_share: float = 0.5,
 ) -> Fires:
-    """The success rate stays up while the policy's output is nearly all invalid.
+    """The success rate stays high while almost all responses are invalid.
 
     ## What it sees
     The mean of success_rate (or eval_score) over all steps with at least 90 % invalid or replaced responses against
@@ -50,7 +50,7 @@ def outcome_hides_fallback(
     shown = total(where(is_good, outcome, 0.0)) / maximum(goods, 1)
     return fires(
         (bads >= least_steps) & (goods >= least_steps) & (shown > 0) & (hidden > shown_share * shown),
-        "Steps whose responses are nearly all invalid still report a success of {hidden:.1%}, valid ones {shown:.1%}.",
+        "The success rate is {hidden:.1%} on steps with almost only invalid responses, and {shown:.1%} on valid ones.",
         hold=(1, 1),
         hidden=hidden,
         shown=shown,

@@ -28,7 +28,7 @@ def reward_collapse(
     floor_share: float = 0.1,
     few: float = 0.1,
 ) -> Fires:
-    """The reward, or the success rate, has fallen from the level that it had reached.
+    """The reward or the success rate has fallen from its best level.
 
     ## What it sees
     The trajectory of the reward, or else of the success rate (`series.trajectory`): its last window lies below its best

@@ -47,7 +47,7 @@ def reward_constant_or_saturated(
     low_below_share: float = 0.9,
     chance_probability: float = 1e-5,
 ) -> Fires:
-    """Every response gets the same reward, so there is nothing to learn from.
+    """Every response gets the same reward, so there is no gradient.
 
     ## What it sees
     **Constant** over 20 steps and 10 recorded rewards: on each of them the rewards of the batch have no spread
@@ -122,8 +122,8 @@ def reward_constant_or_saturated(
     dead = varied | unsolved & low
     why = where(
         solved,
-        "the task is solved and nothing is left to learn",
-        where(dead, "no response is better than another, so there is no gradient", "there is no gradient"),
+        "the task is solved and there is no signal left",
+        where(dead, "all responses score the same, so there is no gradient", "there is no gradient"),
     )
     return fires(
         constant | solved,
@@ -143,4 +143,4 @@ def reward_constant_or_saturated(
 
 def _what(level: float, varied: bool, rows: float) -> str:
     one = "Rewards that differ from step to step have been equal within each" if varied else "The reward has been"
-    return f"{one if varied else f'{one} {level:.3g}'} for {rows:.0f} rewards in a row"
+    return f"{one if varied else f'{one} {level:.3g}'} for {rows:.0f} steps in a row"

@@ -5,7 +5,7 @@ from grpo_doctor import Fires, fires, probe, probes
 
 @probe("REW012", kind="defect", severity="error", explains=("REW002", "REW003", "REW005"))
 def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
-    """A response that is not right is paid like a right one.
+    """The reward function scores a wrong response like a right one.
 
     ## What it sees
     The reward of the adapter's own right and wrong responses (`graded`), and of responses that are made of them: empty,
@@ -72,7 +72,7 @@ def _of(reward: Any, example: Any, response: str, gold: Any) -> float | None:
 def _paid(name: str, text: str, found: float, good: float, sure: bool) -> Fires:
     return fires(
         True,
-        "The reward function pays {name} with {found:g}; the right response gets {good:g}.",
+        "The reward function gives {name} a reward of {found:g}; the right response gets {good:g}.",
         error=sure,
         info=not sure,
         name=name,

@@ -18,7 +18,7 @@ def logit_clip_signature(
     within: float = 1e-4,
     below: float = 0.99,
 ) -> Fires:
-    """The top-1 probability is pinned, as it is when logits are clipped.
+    """The top-1 probability is constant, which indicates that logits are clipped.
 
     ## What it sees
     The top-1 probability lies between 0.01 and 0.99 and moves by less than 0.0001 from row to row, 7 times in a row.
@@ -47,7 +47,7 @@ def logit_clip_signature(
     clip = np.log((vocabulary - 1) * top1_prob / (1 - top1_prob))
     return fires(
         still & (top1_prob < below) & (top1_prob > 0.01),
-        "The top-1 probability is pinned at {p:.4f}, as by a clip of the logits.",
+        "The top-1 probability is constant at {p:.4f}, which indicates that logits are clipped.",
         hold=(7, 7),
         p=top1_prob,
         clip=clip,

@@ -20,7 +20,7 @@ def logit_saturation(
     critical_probability: float = 0.999,
     spent: float = 0.02,
 ) -> Fires:
-    """The policy is certain of nearly every token: the logits are saturated.
+    """The logits are saturated: the policy is nearly deterministic.
 
     ## What it sees
     Mean logit gap (largest minus second) and mean top-1 probability over response positions, on 3 of 5 rows: gap above
@@ -56,8 +56,7 @@ def logit_saturation(
     saturated = (logit_gap > error_gap) & (top1_prob > error_probability) & ~better
     return fires(
         (logit_gap > warning_gap) & (top1_prob > prob) & ~better,
-        "The likeliest token has probability {p:.4g} and a logit gap of {gap:.3g}: the policy is certain of nearly "
-        "every token.",
+        "The top-1 probability is {p:.4g} and the logit gap is {gap:.3g}: the policy is nearly deterministic.",
         error=saturated,
         critical=saturated & (top1_prob > critical_probability) & (entropy_mean < spent),
         suffered=saturated,
@@ -103,7 +102,7 @@ def probe_sharpness(
     born = "" if base is None else " (base model: gap {:.3g}, top-1 {:.3g})".format(*sharpness(base))
     return fires(
         own_gap > first_gap and own_top1 > top1,
-        "Before any update the gap of the two largest logits is {own_gap:.3g} and the largest probability "
+        "Before the first update the top-2 logit gap is {own_gap:.3g} and the top-1 probability is "
         "{own_top1:.4f}{born}.",
         own_gap=own_gap,
         own_top1=own_top1,

@@ -46,7 +46,7 @@ def learning_stall(
     error_dead_share: float = 0.8,
     error_cut_share: float = 0.5,
 ) -> Fires:
-    """The policy does not learn: the reward has not moved.
+    """The policy does not learn: the reward has not risen.
 
     ## What it sees
     The trajectory of the reward (`series.trajectory`), from the 12th reward on.
@@ -156,6 +156,6 @@ def _what(
     if nearly:
         return f"reward is nearly 0 on all {rewards:.0f} steps, {top:.2g} at most"
     return (
-        f"reward has not risen in {rewards:.0f} steps: {first:.3g} at the start, {now:.3g} now, and a gain of "
-        f"{shown:.2g} would show above the noise"
+        f"reward has not risen in {rewards:.0f} steps: {first:.3g} at the start, {now:.3g} now (smallest detectable "
+        f"gain: {shown:.2g})"
     )

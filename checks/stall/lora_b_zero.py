@@ -5,7 +5,7 @@ from grpo_doctor import Fires, fires, probe, probes
 
 @probe("STL005", kind="defect", severity="error", explains=("STL001", "STL006", "KL003", "ENT011"))
 def lora_b_zero(model: Any, render: Any, tokenizer: Any, step: Any, prompts: Any = None) -> Fires | None:
-    """LoRA's B matrices stay zero after updates, so that the adapter adds nothing.
+    """The lora_B matrices stay zero after updates, so the adapter has no effect.
 
     ## What it sees
     Two of the trainer's own steps on samples of both signs; then every `lora_B` of the active adapter. All of them zero
@@ -29,13 +29,13 @@ def lora_b_zero(model: Any, render: Any, tokenizer: Any, step: Any, prompts: Any
     """
     matrices = [(name, p) for name, p in model.named_parameters() if "lora_B" in name]
     if not matrices:
-        raise probes.Unjudged("the model has no LoRA")
+        raise probes.Unjudged("the model has no LoRA adapter")
     made, responses = probes.loss_trials.trial(render, tokenizer, model, prompts)
     for _ in range(2):
         step(made, responses, probes.loss_trials.spread(len(made), model))
     zero = sum(not bool(p.detach().any()) for _, p in matrices)
     return fires(
         zero == len(matrices),
-        "After two updates all {matrices} lora_B matrices are still zero.",
+        "All {matrices} lora_B matrices are still zero after two updates.",
         matrices=len(matrices),
     )

@@ -22,7 +22,7 @@ def lr_too_small_or_large(
     still_nats: float = 1e-7,
     other: float = 1e-2,
 ) -> Fires:
-    """The learning rate moves the policy too far in one update, or not at all.
+    """The learning rate is too high or too low: one update moves the policy too far or not at all.
 
     ## What it sees
     policy_movement_kl, the k3 divergence of the policy before and after an update on its own samples. Too far: the
@@ -63,7 +63,7 @@ def lr_too_small_or_large(
     nothing = (largest < still_nats) & ~(learning_rate == 0) & ~rising & ~(dead_share >= 0.9)
     return fires(
         too_far | nothing,
-        "One update moves the policy by {moved:.2g} nats a token: the step is {what}.",
+        "One update moves the policy by {moved:.2g} nats/token: the step is {what}.",
         error=(usual > torn) & ~foreign,
         too_low=nothing & ~too_far,
         moved=usual,

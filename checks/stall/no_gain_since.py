@@ -14,7 +14,7 @@ def no_gain_since(
     rewards: int = 40,
     share: float = 0.6,
 ) -> Fires:
-    """The reward rose early and has not risen for most of the run.
+    """The reward rose early and then reached a plateau for most of the run.
 
     ## What it sees
     From the 40th reward on: the reward has gained, has neither fallen nor reached its top, and its plateau

@@ -15,7 +15,7 @@ def policy_at_rest(
     same_within: float = 0.25,
     kl_rise: float = 0.1,
 ) -> Fires:
-    """Nothing pushes the policy, and it goes nowhere: small advantages, and a distance to the reference that stays.
+    """The policy is not learning: advantages are small and the KL to the reference does not rise.
 
     ## What it sees
     In runs that record no reward at all: advantages whose size is below 0.1 and has stayed within 25 % of its first
@@ -51,7 +51,7 @@ def policy_at_rest(
     small = (size < tiny) & (abs(size - first) <= same_within * first)
     return fires(
         (total(reward_mean == reward_mean) == 0) & small & (now <= (1 + kl_rise) * begun) & (total(kl == kl) >= enough),
-        "The policy is not learning: advantages stay at {size:.2g}, and its KL to the reference has not risen "
+        "The policy is not learning: the advantage scale is {size:.2g}, and the KL to the reference has not risen "
         "({begun:.3g} at the start, {kl:.3g} now).",
         hold=(1, 1),
         clear=1,

@@ -6,7 +6,7 @@ from grpo_doctor.series import Column, best, fold, latest, moving_sum, row, tota
 
 
 def equal(state: tuple[float, float, int], score: Any) -> tuple[tuple[float, float, int], float]:
-    """How often the score has been exactly what it is now; NaN where rounding alone may have made it so."""
+    """Number of consecutive scores equal to the current one; NaN if rounding may explain it."""
     last, moved, times = state
     if score == score:
         moved, times = (moved, times + 1) if score == last else (abs(float(score) - last), 1)
@@ -43,7 +43,7 @@ def score_stands_still(
     share: float = 0.5,
     lost_share: float = 0.3,
 ) -> Fires:
-    """The success rate, or the held-out score, stands at exactly one number: the policy gives the same answers.
+    """The success rate or the held-out score is constant: the policy gives the same answers.
 
     ## What it sees
     A success rate (where none is recorded, a held-out score) that has been one and the same number, other than 0 and 1,
@@ -82,7 +82,7 @@ def score_stands_still(
     idle = moving_sum(loss == 0, measured) >= measured
     return fires(
         at_rest & ~solved & (~gained | idle),
-        "The {what} {fell} on its last {times:.0f} values: the policy gives the same answers.",
+        "The {what} {fell} in its last {times:.0f} values: the policy gives the same answers.",
         error=at_rest & ~gained & (score <= (1 - lost_share) * highest),
         hold=(1, 1),
         clear=1,
@@ -96,4 +96,4 @@ def score_stands_still(
 
 
 def _fell(now: float, highest: float) -> str:
-    return f"fell from {highest:.3g} to {now:.3g}, and was exactly that" if highest > now else f"was exactly {now:.3g}"
+    return f"fell from {highest:.3g} to {now:.3g} and was constant" if highest > now else f"was exactly {now:.3g}"

@@ -17,7 +17,7 @@ def success_never_comes(
     evaluations: int = 3,
     floor: float = 0.05,
 ) -> Fires:
-    """No response, or hardly any, is ever right, whatever the reward pays for.
+    """The success rate stays at or near 0 throughout the run.
 
     ## What it sees
     A success rate that has been 0 in all of 40 values or more. From the 12th value on also one that is 0 on 85 % of its
@@ -65,8 +65,8 @@ def success_never_comes(
 
 def _what(never: bool, values: float, highest: float, score: float) -> str:
     if values < 1:
-        return f"Success never comes: the held-out score is {score:.2g} at best"
+        return f"No response is right: the best held-out score is {score:.2g}"
     if never:
-        return f"Not one response has been right: the success rate has been 0 in all {values:.0f} values"
-    rare = f"the success rate has been 0 on nearly all of {values:.0f} rows, {highest:.2g} at best"
-    return f"Success hardly ever comes: {rare}, and the held-out score {score:.2g} at best"
+        return f"No response has been right: the success rate is 0 on all {values:.0f} rows"
+    rare = f"the success rate is 0 on almost all of {values:.0f} rows (maximum {highest:.2g})"
+    return f"Almost no response is right: {rare}, and the best held-out score is {score:.2g}"

@@ -26,7 +26,7 @@ from grpo_doctor.series import (
     severity="info",
     confidence="medium",
     run_types=("supervised", "preference"),
-    invalidates=("checkpoints since step {onset}: they are worse than those before",),
+    invalidates=("checkpoints since step {onset}: they are worse than earlier ones",),
 )
 def loss_does_not_fall(
     loss: Column,
@@ -44,7 +44,7 @@ def loss_does_not_fall(
     sigmas: float = 5.0,
     fallen: float = 2.5,
 ) -> Fires:
-    """The loss of a supervised or preference run goes the wrong way, or nowhere.
+    """The loss of a supervised or preference run rises or does not fall.
 
     ## What it sees
     The median of the last 5 losses against the first such median and the lowest: **warning** when it stands a quarter
@@ -118,7 +118,7 @@ def loss_does_not_fall(
 
 def _what(nothing: Any, rose: Any, first: float, low: float, level: float, rows: float) -> str:
     if nothing:
-        return "is exactly 0 on every recent row: no token is trained on, or it is NaN and printed as 0"
+        return "is exactly 0 on every recent row: no token is trained, or a NaN is logged as 0"
     if rose:
-        return f"rose from {low:.3g} to {level:.3g} and stays there; it began at {first:.3g}"
-    return f"has not fallen beyond its noise in {rows:.0f} rows: {first:.3g} at the start, {level:.3g} now"
+        return f"rose from {low:.3g} to {level:.3g} and has not recovered (first value {first:.3g})"
+    return f"has not fallen beyond noise in {rows:.0f} rows: {first:.3g} at the start, {level:.3g} now"

@@ -14,7 +14,7 @@ def eos_set_incomplete(
     most: float = 0.25,
     slack: float = 0.9,
 ) -> Fires:
-    """Generation ends turns with a token that the trainer, or the engine, does not count as the end.
+    """The trainer or the rollout engine does not treat the end-of-turn token as EOS.
 
     ## What it sees
     More than a quarter of the responses count as cut, and yet the mean length is below nine tenths of that share of the
@@ -42,8 +42,8 @@ def eos_set_incomplete(
     """
     return fires(
         (cut_share > most) & (response_length_mean < slack * cut_share * response_length_max),
-        "{cut:.0%} of the responses count as cut, but their mean length is {mean:.4g} and the longest {longest:.4g}: "
-        "they end with a token that is not compared with EOS.",
+        "{cut:.0%} of the responses count as truncated, but their mean length is {mean:.4g} and the longest has "
+        "{longest:.4g} tokens: they end with a token that the trainer does not treat as EOS.",
         cut=cut_share,
         mean=response_length_mean,
         longest=response_length_max,
@@ -81,8 +81,8 @@ def probe_terminator(
         went_on, cut = _goes_on(sample, model, tokenizer, render, prompts, terminator, rollout)
     return fires(
         went_on,
-        "Generation does not stop at {token!r} ({terminator}), which closes a turn"
-        + ("; the rollout cuts off what follows." if cut else " in the chat template."),
+        "Generation does not stop at {token!r} ({terminator}), which ends a turn"
+        + ("; the rollout discards the text after it." if cut else " in the chat template."),
         warning=cut,
         error=not cut,
         token=tokenizer.convert_ids_to_tokens(terminator),
@@ -104,7 +104,7 @@ def _terminator(tokenizer: Any, settings: Any, special: Any) -> int:
     )
     closing = [i for i in whole[len(open_) :] if i in special.all]
     if not closing:
-        raise probes.Unjudged("the chat template closes a turn with no special token; say settings['turn_terminator']")
+        raise probes.Unjudged("the chat template ends a turn without a special token; set settings['turn_terminator']")
     return int(closing[-1])  # the words before it may hold an unknown token
 
 

@@ -8,7 +8,7 @@ _WARNING = "Inconsistent training and inference tokenization"
 
 @check("TOK005", kind="defect", severity="warning", confidence="high", explains=("PAD002", "RAT004"))
 def retokenisation_drift(events: Column) -> Fires:
-    """The loss sees ids that were tokenised again from text, not those that were sampled.
+    """The loss uses ids that were re-tokenised from text instead of the sampled ids.
 
     ## What it sees
     The log line "Inconsistent training and inference tokenization detected", with which verl's multi-turn rollout says
@@ -31,7 +31,8 @@ def retokenisation_drift(events: Column) -> Fires:
     warned = total(seen(events, "log-warning", _WARNING))
     return fires(
         warned > 0,
-        "The trainer warned {times:.0f} times that training and inference tokenise the same conversation differently.",
+        "The trainer warned that training and inference tokenise the same conversation differently (warnings: "
+        "{times:.0f}).",
         hold=(1, 1),
         times=warned,
     )
@@ -79,7 +80,7 @@ def probe_fragile_ids(
     words = craft.plain_ids(tokenizer, model, own)
     fragile = _fragile(tokenizer, words, craft.special_ids(tokenizer).all)
     if fragile is None:
-        raise probes.Unjudged("every sequence that was tried survives decoding and encoding")
+        raise probes.Unjudged("every tested sequence survives decoding and encoding")
     eos = craft.special_ids(tokenizer).eos
     fragile = fragile if eos is None else [*fragile, eos]
     batch = craft.batch_of(mask(own, [fragile] * len(own)))
@@ -88,7 +89,8 @@ def probe_fragile_ids(
         raise unseen
     return fires(
         changed > 0,
-        "{changed} of {rows} responses reach the loss with other ids than were sampled: the text was tokenised again.",
+        "{changed} of {rows} responses reach the loss with ids that differ from the sampled ids: the text was "
+        "tokenised again.",
         changed=changed,
         rows=len(own),
         sampled=str(fragile),
@@ -112,10 +114,10 @@ def _of_turns(speaks: Any, model: Any, tokenizer: Any, prompts: Any, turns: Any)
         return None
     return fires(
         True,
-        "In four scripted conversations {elsewhere} turns were generated after other ids than those that stand before "
-        "them in what the rollout returns: a conversation of k turns is not rendered as a prefix of k + 1."
+        "In four scripted conversations, {elsewhere} turns were generated from ids that differ from the ids the "
+        "rollout returns: a conversation of k turns is not a prefix of k + 1 turns."
         if elsewhere
-        else "A turn with <think> in it does not come back from the rollout as it was generated.",
+        else "The rollout changes a turn that contains <think>.",
         elsewhere=elsewhere,
     )
 

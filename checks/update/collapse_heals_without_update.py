@@ -23,7 +23,7 @@ def collapse_heals_without_update(
     least_ends: int = 3,
     ended_share: float = 0.8,
 ) -> Fires:
-    """Collapsed rollouts become healthy again although no weight has changed in between.
+    """Collapsed rollouts recover without any change of the weights.
 
     ## What it sees
     Every end of a collapse (at least 90 % invalid responses, then fewer) and whether an update lies between. It fires
@@ -55,8 +55,8 @@ def collapse_heals_without_update(
     ended, without = total(healed), total(alone)
     return fires(
         (without >= least_ends) & (without >= ended_share * ended),
-        "{without} of {ended} collapses healed at a step before which no weight had changed: a state is broken, not "
-        "the weights.",
+        "{without} of {ended} collapses ended without any change of the weights, so the cause is generation state, "
+        "not the weights.",
         hold=(1, 1),
         ended=ended,
         without=without,
