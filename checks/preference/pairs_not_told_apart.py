@@ -104,8 +104,7 @@ def pairs_not_told_apart(
 
 def _what(loss: Any, accuracy: Any, margin: Any, logp: Any, rows: float) -> str:
     if logp == 0:
-        return f"the log-probability of the chosen responses is 0 in all {rows:.0f} rows, so none of their tokens is "
-        "scored"
+        return f"the log-probability of the chosen responses is 0 in all {rows:.0f} rows: no token is scored"
     said = [
         *([f"the loss is {loss:.4g}"] if loss == loss else []),
         *([f"the margin is {margin:.2g}"] if margin == margin else []),

@@ -85,6 +85,5 @@ def _side(raw: float, first: float, warn: float, broken: float) -> str:
     if raw <= warn:
         return "the raw logits agree, so check logits processors and temperature"
     if first > broken:
-        return "they differ since the first row, so check the engine's weights and kernels and how it computes "
-        "log-probabilities"
+        return "they differ since the first row, so check the engine's weights, kernels and log-probabilities"
     return "the raw logits of the rollout engine are not recorded"

@@ -61,6 +61,5 @@ def evaluated_text_unlikely(
 def _what(rose: bool, reward_first: float, reward_now: float, first: float, now: float) -> str:
     text = f"the perplexity of the evaluated text rose from {first:.3g} to {now:.3g}"
     if rose > 0:
-        return f"The reward rose from {reward_first:.3g} to {reward_now:.3g}, but {text}: unlikely text earns the "
-        "reward"
+        return f"The reward rose from {reward_first:.3g} to {reward_now:.3g}, but {text}: unlikely text earns it"
     return f"T{text[1:]}"

@@ -1,4 +1,5 @@
-"""Trainers with parts that no library gave them: a critic, scores that are detached, a tokenizer, a model's generate."""
+"""Trainers with parts that no library gave them: a critic, scores that are detached, a tokenizer, a model's
+generate."""
 
 from __future__ import annotations
 
@@ -184,7 +185,7 @@ def test_a_lost_sign_is_seen_behind_a_scripted_loop_whose_log_probabilities_are_
     assert right.findings == []
     assert "a loop of its own" in right.coverage.skipped[0]["needs"][0]
     (found,) = probed(LosesTheSign().adapter("rollout", "loss"), "RAT007").findings
-    assert found.message == "The loss pushes 2 of 4 samples against their advantage."
+    assert found.message == "The loss moves 2 of 4 samples against the sign of their advantage."
 
 
 # -- a tokenizer, and a model that generates by itself -------------------------------------------------------------
@@ -401,7 +402,7 @@ def test_a_forward_with_names_of_its_own_is_seen() -> None:
 def test_a_sampler_that_does_not_stop_is_a_warning_where_the_rollout_cuts() -> None:
     (found,) = probed(Trainer().adapter(), "TOK004").findings
     assert found.severity == "warning"
-    assert found.message.endswith("; the rollout cuts off what follows.")
+    assert found.message.endswith("; the rollout discards the text after it.")
 
 
 def test_a_generate_that_takes_and_returns_what_it_likes_is_a_sampling_loop() -> None:
