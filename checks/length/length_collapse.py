@@ -43,13 +43,13 @@ def length_collapse(
 
     ## Thresholds
     - `collapsed_below_share`: share of the first response length below which it has collapsed.
-    - `shortest`: tokens up to which it is an error whatever the reward does.
+    - `shortest`: tokens up to which it is an error regardless of the reward.
     - `single`: tokens up to which it is critical.
     - `ordinary`: tokens of the first row below which short answers are the task.
     - `early_rewards`: rewards before which a reward that has not fallen may still rise.
 
     ## Why it matters
-    A policy of two or three tokens has nothing left to explore: its responses are alike, groups tie, and no gradient
+    A policy that writes two or three tokens cannot explore: its responses are identical, groups tie, and no gradient
     leads back. It often happens at once, on the second row.
 
     ## Known false alarms
@@ -57,7 +57,7 @@ def length_collapse(
     run). A gain in reward keeps it at a warning: leaving out filler is learning.
 
     ## Remedy
-    Read ten responses first. Then, in this order: penalties over the prompt, the EOS set, a reward that pays for the
+    Read ten responses first. Then check, in this order: penalties over the prompt, the EOS set, a reward for the
     form alone. A collapsed policy needs a rollback.
 
     ## Sources

@@ -13,7 +13,7 @@ def repeated_eos_in_response(eot_per_response: Column, *, most_tokens: float = 1
     """Responses contain more than one end-of-turn token.
 
     ## What it sees
-    More than 1.05 end-of-turn tokens per response on 3 of 5 rows: at least one response in twenty goes on after its
+    More than 1.05 end-of-turn tokens per response on 3 of 5 rows: at least one response in twenty continues after its
     end, or carries a piece of the prompt or of the padding.
 
     ## Thresholds

@@ -92,7 +92,7 @@ def attention_or_position_ids_missing(
 
 
 def _from_plain(model: Any, mask: Any, logprobs: Any, prompt: list[int], response: list[int]) -> float:
-    """By how much the log-probabilities of a response, scored alone, differ from those of its ids without padding; 0
+    """Difference between the log-probabilities of a response scored alone and those of its ids without padding; 0
     where other ids are scored."""
     import torch
 
@@ -115,9 +115,9 @@ def _scored(mask: Any, logprobs: Any, prompts: list[list[int]], responses: list[
 
 
 def _read_behind(rollout: Any, model: Any, pairs: Any, special: Any) -> int:
-    """How many prompts a sampling loop goes on from at the padding after them.
+    """Number of prompts that a sampling loop continues from the padding after them.
 
-    The model says there a word that it says nowhere else, where it ends every response.
+    At this position the model emits a token that it emits nowhere else; otherwise it ends every response.
     """
     seen: list[Any] = []
     word = next(n for n in range(len(special.all) + 1) if n not in special.all)
@@ -138,7 +138,7 @@ def _read_behind(rollout: Any, model: Any, pairs: Any, special: Any) -> int:
 
 
 def _of_generation(sample: Any, rollout: Any, model: Any, pairs: Any, special: Any) -> Fires:
-    """Fires where generation is given another mask than the prompts' own, or padding after them."""
+    """Fires if generation gets a wrong attention mask or right padding."""
     craft = probes.crafted_inputs
     own = [ids for _, ids in pairs]
     ended = [[special.eos if special.eos is not None else special.pad]]

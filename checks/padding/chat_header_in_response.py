@@ -56,7 +56,7 @@ def probe_header(render: Any, tokenizer: Any, prompts: Any = None) -> Fires | No
 
     ## What the probe does
     The adapter's prompts are rendered. None may end with what the tokenizer's chat template puts after a user's words
-    where it puts a generation header behind it; dialogues that end with words of the assistant are left out.
+    if it adds a generation header after it; dialogues that end with an assistant turn are skipped.
     """
     closing, header = probes.crafted_inputs.around_the_turn(tokenizer)
     if not header or not probes.crafted_inputs.special_ids(tokenizer).all & set(closing):

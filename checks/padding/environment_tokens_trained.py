@@ -11,9 +11,9 @@ def environment_tokens_trained(
 
     ## What it sees
     The trainer's own conversation with a scripted policy: what is generated in each turn is known, so everything else
-    after the prompt was said by a tool, the environment or the template. The trainer's `env_mask` or `tool_mask` must
+    after the prompt comes from a tool, the environment or the template. The trainer's `env_mask` or `tool_mask` must
     mark exactly what was generated, the end token of every turn included. Where the environment answers only to a tool
-    call, the adapter's `turns` are what the policy says. What the loss makes of a rollout in turns is PAD002's.
+    call, the adapter's `turns` are the policy's turns. PAD002 checks the loss of a multi-turn rollout.
 
     ## Why it matters
     What the policy did not write is pushed up or down with its advantage: it learns to write the tool's answers itself,

@@ -64,11 +64,11 @@ def probe_extraction(
     extract: Any, render: Any, tokenizer: Any, model: Any = None, prompts: Any = None, rollout: Any = None
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    It certifies the cut between prompt and response, for the adapter's prompts. It says nothing about what is done
+    It certifies the boundary between prompt and response for the adapter's prompts. It does not cover what is done
     with the text afterwards (stripping, parsing, truncation by the judge), nor about the loss mask: that is PAD002.
 
     ## What the probe does
-    Prompts of unequal length are padded on the left and followed by canary ids that stand in no prompt, of several
+    Prompts of unequal length are padded on the left and followed by canary ids that occur in no prompt, of several
     lengths, with and without EOS. The trainer's own extraction must return exactly the canaries. Two further prompts
     hold an EOS in their middle, where a count of pad ids is wrong twice when pad equals EOS.
     """
@@ -90,7 +90,7 @@ def probe_extraction(
 
 
 def _of_way(extract: Any, own: Any, words: Any, special: Any, tokenizer: Any, model: Any) -> tuple[int, int, int]:
-    """How many responses come out wrong, of how many, and how many of the wrong ones are in padded rows."""
+    """Number of wrong responses, of all responses, and of wrong responses in padded rows."""
     import torch
 
     craft = probes.crafted_inputs
@@ -104,7 +104,7 @@ def _of_way(extract: Any, own: Any, words: Any, special: Any, tokenizer: Any, mo
                 found = craft.split_rows(extract(tokens, ids, real), [len(c) for c in canaries])
             except probes.Unjudged:
                 if rows:
-                    break  # a composite seam cannot be given made-up prompts
+                    break  # a composite entry point does not accept scripted prompts
                 raise
             for canary, got, row in zip(canaries, found, real, strict=True):
                 rows += 1

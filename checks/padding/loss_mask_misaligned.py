@@ -85,9 +85,9 @@ def probe_mask(
     the logits owes to the advantages, and to a reference a little away from the policy, must lie on the response alone.
     The advantages must move most the token that follows, and as much when the other prompts of the batch are longer
     (error), and when its longest response is, with as many tokens in all (warning: the mean counts its padding). What
-    neither the advantages nor a reference move beside the responses is ENT006's to say where `settings` declare an
+    neither the advantages nor a reference move outside the responses is checked by ENT006 if `settings` declare an
     `entropy_coef`.
-    Where the rollout speaks in turns (with the adapter's `turns`, where the environment answers tool calls only), what
+    For multi-turn rollouts (with the adapter's `turns` if the environment answers only tool calls), what
     it returns goes through the loss: exactly what was generated is trained, and nothing that a tool or the environment
     said.
     """
@@ -127,7 +127,7 @@ def probe_mask(
 
 
 def _of_masks(mask: Any, own: list[list[int]], words: list[int], eos: int | None, count: dict[str, Any]) -> int:
-    """Counts what the masks of batches of canary responses leave out and take in; how many have a gradient of NaN."""
+    """Counts tokens that the masks of canary batches exclude and include; and batches with a NaN gradient."""
     craft = probes.crafted_inputs
     infinite = 0
     orders = [
@@ -163,7 +163,7 @@ def _of_masks(mask: Any, own: list[list[int]], words: list[int], eos: int | None
 def _of_loss(
     loss: Any, model: Any, reference: Any, render: Any, tokenizer: Any, prompts: Any, count: dict[str, Any]
 ) -> Fires | None:
-    """Counts what the loss leaves out and takes in; fires where it is shifted, or weighs by the padding."""
+    """Counts tokens that the loss excludes and includes; fires if it is shifted or depends on padding."""
     push = probes.gradient_effect
     made, responses = push.four(render, tokenizer, model, prompts, [4, 2, 5, 3])
     found = [p for p in push.pushes(loss, model, made, responses) if bool(p.trained.any())]
@@ -188,7 +188,7 @@ def _of_loss(
             moved=moved,
         )
     if count["wrong"] or any(float((p.towards * sign).min()) < 0 for p, sign in zip(found, push.SIGNS, strict=False)):
-        return None  # where a push is against its advantage, nothing is told by its size: see RAT007
+        return None  # if an update is against its advantage, its size shows nothing: see RAT007
     exempt = [place for place, at in (("first", 0), ("last", -1)) if _left_out(penalised, at)]
     if exempt:
         return fires(
@@ -201,12 +201,12 @@ def _of_loss(
 
 
 def _left_out(pushes: list[Any], at: int) -> bool:
-    """Whether every response is moved, and none of them at this place."""
+    """Whether the loss trains every response, but not at this position."""
     return bool(pushes) and all(bool(p.trained.any()) and not bool(p.trained[at]) for p in pushes)
 
 
 def _of_padding(loss: Any, model: Any, made: Any, responses: Any) -> Fires | None:
-    """Fires where a response weighs more or less when the other prompts of its batch are longer.
+    """Fires if the weight of a response depends on the length of the other prompts in its batch.
 
     Fewer samples are tried where the longer ones do not go through one forward with it: what that changes is GRD006's
     to say.
@@ -231,7 +231,7 @@ def _of_padding(loss: Any, model: Any, made: Any, responses: Any) -> Fires | Non
 
 
 def _of_width(loss: Any, model: Any, prompt: Any, responses: Any) -> Fires | None:
-    """Fires where a response weighs less when another one of its batch is longer, though all are as long together."""
+    """Fires if a response weighs less when another response is longer and the total length is the same."""
     push = probes.gradient_effect
     words = [i for r in responses for i in r[:-1]]
 
@@ -254,11 +254,11 @@ def _of_width(loss: Any, model: Any, prompt: Any, responses: Any) -> Fires | Non
 
 
 def _of_turns(loss: Any, model: Any, rollout: Any, tokenizer: Any, prompts: Any, turns: Any) -> Fires | None:
-    """Fires where the loss trains what the environment said between two turns, or not all that was generated."""
+    """Fires if the loss trains environment text between two turns, or not all generated tokens."""
     try:
         said = probes.multi_turn.spoken(rollout, model, tokenizer, prompts, turns)
     except probes.Unjudged:
-        return None  # one turn, or the turns cannot be told apart
+        return None  # one turn, or the turns cannot be separated
     foreign, missed, _ = probes.multi_turn.of_loss(loss, model, said)
     if not (foreign or missed):
         return None

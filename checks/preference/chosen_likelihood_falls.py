@@ -25,7 +25,7 @@ def chosen_likelihood_falls(
 
     ## What it sees
     Means of 5 rows, the first against the last. The implicit reward of the chosen responses has fallen by 7, and by 5
-    standard errors, and stands at -7 or below: a sigmoid counts a response so far down as ruled out (odds of 1 to
+    standard errors, and is -7 or below: for a sigmoid such a response is ruled out (odds of 1 to
     1,000), and these are the ones that are preferred. Or their reward is negative and their log-probability has
     doubled, which squares the perplexity of each of their tokens. **info** where a held-out figure holds: the last of
     two or more held-out losses within 10 % of the lowest, or a held-out score that has not fallen.
@@ -39,15 +39,16 @@ def chosen_likelihood_falls(
     - `holds_within`: share above the lowest held-out loss within which it holds.
 
     ## Why it matters
-    The loss sees the difference of the two only. Where both fall, the likelihood goes to responses that stand in no
+    The loss depends only on the difference. If both fall, the likelihood moves to responses that are in no
     pair, and they may be worse than either; accuracy and margin look perfect meanwhile.
 
     ## Known false alarms
     After supervised training on the chosen responses their likelihood can only fall, and a little of it is usual; the
-    published runs of DPO's authors lose about one. Log-probabilities are sums, so a change of length looks alike.
+    published runs of DPO's authors lose about one. Log-probabilities are sums, so a change of length looks the same.
 
     ## Remedy
-    Read ten responses of the policy beside those of the reference. If they are worse, go back, divide the learning rate
+    Compare ten responses of the policy with those of the reference model. If they are worse, roll back, divide the
+    learning rate
     by ten, and add a term that holds the chosen responses.
 
     ## Sources

@@ -39,8 +39,8 @@ def pairs_not_told_apart(
 
     ## What it sees
     From the 40th step and the 20th row on, while the loss has not fallen beyond its noise. **Flat** (warning): the
-    share of pairs told apart has neither gained nor is it near 1, and its noise leaves no room for a gain of a tenth of
-    what was left to gain (`series.trajectory`). **At its start** (warning): the mean of the last 20 margins lies
+    reward accuracy has neither gained nor is it near 1, and its noise leaves no room for a gain of a tenth of
+    what was left to gain (`series.trajectory`). **At its start** (warning): the mean of the last 20 margins is
     within 0.02 of 0, or, where none are recorded, that of the losses within 0.01 of ln 2, which is the loss of a margin
     of 0; not while the learning rate still rises (where it is not recorded, before step 150), nor where that share has
     gained. **error** where all margins of the run are exactly 0, or the log-probabilities of the chosen responses are;
@@ -48,8 +48,8 @@ def pairs_not_told_apart(
     at its full size, and the policy still is its reference.
 
     ## Thresholds
-    - `early_rows`: steps before which nothing is said.
-    - `rows`: rows of a mean, and rows before which nothing is said.
+    - `early_rows`: steps before which the check does not fire.
+    - `rows`: rows of a mean, and rows before which the check does not fire.
     - `proving_rows`: rows whose margins are all exactly 0 that prove it once the learning rate falls.
     - `headroom_share`: share of what was left to gain for which the noise must leave no room, 0 to 1.
     - `untouched`: distance of the loss from ln 2, nats, and half of that of the margin from 0, within which nothing

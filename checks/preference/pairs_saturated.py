@@ -22,19 +22,20 @@ def pairs_saturated(
     At least 90 % of the last 10 losses are at most 0.001. For a loss of -log sigmoid(m) the gradient of a pair is
     weighted by 1 - sigmoid(m), which is the loss itself where that is small, and 0.5 where training begins: 0.001 is a
     five-hundredth of it. **info** while it has been so on less than half of the run: it has finished. **warning** from
-    half of the run on, and then what the run suffers from, unless the loss on held-out pairs stands below its first or
+    half of the run, and then it is an outcome, unless the held-out loss is below its first value or
     as low, or the held-out accuracy has gained.
 
     ## Thresholds
     - `left`: loss up to which a pair has no gradient left.
     - `rows`: last losses that are looked at.
     - `lasting_share`: share of them that must be so low, 0 to 1.
-    - `mostly_share`: share of the run from which most of it was spent so, 0 to 1.
+    - `mostly_share`: share of the run, 0 to 1, that must be in this state.
 
     ## Why it matters
     Steps without a gradient teach nothing, and what is left of them (weight decay, rare pairs, Adam's momentum) moves
-    the weights at random. An accuracy of 1 after a dozen updates says that the pairs were easy, or that something
-    beside quality gives the rejected response away; nothing bounds the margin from there on.
+    the weights at random. A reward accuracy of 1 after a dozen updates means that the pairs were easy, or that
+    something
+    other than quality identifies the rejected response; from then the margin is unbounded.
 
     ## Known false alarms
     A reward model for pairs that one rule decides is right to end here. Losses that are not of this form (IPO, a hinge)
@@ -42,7 +43,8 @@ def pairs_saturated(
     level of it is judged.
 
     ## Remedy
-    Look at what tells the pairs apart. Hold out some of them, stop where their accuracy stands, and take a tenth of the
+    Find out what distinguishes the pairs. Hold out some of them, stop when their accuracy reaches a plateau, and use a
+    tenth of the
     learning rate.
 
     ## Sources

@@ -26,12 +26,12 @@ def policy_begins_apart(
     ## What it sees
     The larger of the two implicit rewards on the first row of the run, if that is step 0 or 1, no more than a tenth of
     an epoch into it, and not figures without a step that somebody pasted: at 5 or above the policy finds a response
-    e^50 times as likely as the reference does (at a beta of 0.1). Log-probabilities must be recorded beside them, as
+    e^50 times as likely as the reference does (at a beta of 0.1). Log-probabilities must be recorded too, as
     they are where the rewards come from a reference.
 
     ## Thresholds
     - `apart`: implicit reward of the first row, in the units of the loss.
-    - `into`: part of an epoch behind which a row is not taken for the first.
+    - `into`: part of an epoch after which a row does not count as the first.
 
     ## Why it matters
     Before the first update policy and reference are one, so every reward and every margin is 0 and the loss is ln 2, by
@@ -41,7 +41,7 @@ def policy_begins_apart(
 
     ## Known false alarms
     Trainers without a reference (ORPO, SimPO, CPO) call their own log-probabilities rewards: these are negative, and
-    nothing is said of negative ones. A reward model's scores have no log-probabilities beside them.
+    negative ones are not reported. A reward model's scores come without log-probabilities.
 
     ## Remedy
     Print the loss of the first batch before any update: it must be 0.6931. Merge what a supervised stage has left in an

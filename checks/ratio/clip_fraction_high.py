@@ -28,7 +28,8 @@ def clip_fraction_high(
     ## Why it matters
     A clipped token has no gradient. If many are clipped, the policy has left the region for which the rollout's
     advantages were computed: too many updates per rollout, too high a learning rate, or log-probabilities that were
-    never comparable. High-side clipping alone asks for clip-higher; low-side alone says that negatives push too hard.
+    never comparable. If only the upper bound clips, raise it (clip-higher); if only the lower bound clips, negative
+    advantages are too strong.
 
     ## Known false alarms
     Sequence-level clipping that the log does not declare. Single rows: a healthy off-policy run (75 %) peaks at 0.15

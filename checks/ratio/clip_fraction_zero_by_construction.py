@@ -25,7 +25,8 @@ def clip_fraction_zero_by_construction(
     - `least_rows`: recorded clip fractions that must all be 0.
 
     ## Why it matters
-    It is no defect. But the clip fraction and the ratio carry no information then, and remedies that act through the
+    This is not a defect. But the clip fraction and the ratio then carry no information, and remedies that act through
+    the
     clip bound (clip-higher, a smaller epsilon, dual clip) cannot change anything: they are withheld.
 
     ## Known false alarms

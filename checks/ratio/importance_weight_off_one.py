@@ -17,7 +17,8 @@ def importance_weight_off_one(
 
     ## What it sees
     Per token the two agree (k3 below 0.01, or 0.11 nats of mean difference), and yet the mean importance weight of
-    trainer to generator lies outside 0.8 to 1.25 on two rows running: info. Outside 0.5 to 2 on one: a warning, below
+    trainer to rollout engine is outside 0.8 to 1.25 on two rows in a row: info. Outside 0.5 to 2 on one: a warning,
+    below
     0.25 an error unless the reward has gained.
 
     ## Thresholds

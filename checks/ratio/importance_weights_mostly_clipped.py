@@ -17,7 +17,7 @@ def importance_weights_mostly_clipped(
     mean of the last 5 rows: above 30 % a **warning**, above 70 % an **error**.
 
     ## Thresholds
-    - `many`: share of tokens, 0 to 1: a correction is meant for rare outliers.
+    - `many`: share of tokens, 0 to 1: truncation is intended for rare outliers.
     - `most`: share of tokens, 0 to 1, from which what trains is a small and biased part of the batch.
 
     ## Why it matters

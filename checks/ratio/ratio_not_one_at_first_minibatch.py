@@ -30,7 +30,7 @@ def ratio_not_one_at_first_minibatch(
     ## Thresholds
     - `warn`: mean |ratio - 1| of the first minibatch for a warning.
     - `bad`: the same for an error.
-    - `clipped`: clip fraction, 0 to 1, above which the only minibatch is no first one.
+    - `clipped`: clip fraction, 0 to 1, above which the only minibatch does not count as the first.
 
     ## Why it matters
     New and old policy are the same weights at that moment, so the ratio is 1 by identity. If it is not, the two
@@ -86,8 +86,8 @@ def probe_ratio(
     else with `logprobs`, and then with `logprobs` in the mode in which the trainer's own step leaves the model. Of a
     `loss` that is one function, it compares the forward that the gradient goes through with the one that acts as the
     old policy, and asks whether its clip stops a push before any update, as where old scores have another temperature
-    (a clip that shuts out 1 itself stops all tokens of one sign and pushes the others alike: RAT007 says so).
-    A mean |ratio - 1| above 1e-2 (5e-2 in half precision) is the illness; a warning where nothing tells
+    (a clip range that excludes 1 blocks all tokens of one sign: RAT007 reports it).
+    A mean |ratio - 1| above 1e-2 (5e-2 in half precision) is the defect; a warning if nothing shows
     that updates are made in train mode. It certifies that scoring is the same function at rollout time and at update
     time, in the trainer's process. It does not certify the generator's own log-probabilities: GEN004 and RAT004 do.
 
@@ -159,7 +159,7 @@ def _of_seams(
 
 
 def _mode_of_update(model: Any, step: Any, loss: Any, prompts: Any, responses: Any) -> bool | None:
-    """Whether the trainer makes its updates in train mode; None where nothing tells it."""
+    """Whether the trainer makes its updates in train mode; None if unknown."""
     model.eval()
     own = step is not None and not isinstance(step, probes.updates.PlainStep)
     if own:
@@ -179,7 +179,7 @@ def _stopped(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) -
     stopped = tokens = 0
     pairs = [(one[n], other[n]) if sign > 0 else (other[n], one[n]) for n, sign in enumerate(push.SIGNS)]
     if any(all(_shut(p[k]) and _even(p[1 - k]) for p in pairs) for k in (0, 1)):
-        return 0, 0  # the ratio is 1 everywhere, and outside the clip: RAT007 says so
+        return 0, 0  # the ratio is 1 everywhere and outside the clip range: RAT007 reports it
     for raised, lowered in ((p.trained, q.trained) for p, q in pairs):
         tokens += len(raised)
         stopped += int((lowered & ~raised).sum())
@@ -192,6 +192,6 @@ def _shut(push: Any) -> bool:
 
 
 def _even(push: Any) -> bool:
-    """Whether a sample's tokens are pushed alike, up to what their own probabilities make of it."""
+    """Whether all tokens of a sample get the same update, up to the effect of their own probabilities."""
     size = push.towards.abs()
     return bool(push.trained.all()) and float(size.max()) < 2 * float(size.min())

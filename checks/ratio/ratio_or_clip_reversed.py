@@ -118,7 +118,7 @@ def _judged(pushed: Any, settings: dict[str, Any], takes_old: bool, sure: bool =
     open_ = off[:, 0] > least
     lost = (not bool(open_[1]) and not bool(silent[1])) + (not bool(open_[2]) and not bool(silent[2]))
     # a ratio of the whole sequence stops the second token too, and has bounds of its own; and where the push has not
-    # grown by the ratio that was scripted (another temperature than declared), no bound can be told
+    # grown by the scripted ratio (different temperature than declared), no bound can be found
     told = torch.tensor([-FAR, FAR]).exp()
     grown = bool(((off[[1, 2], 0] / on[[1, 2], 0] / told - 1).abs() < 0.1).all())
     clips = grown and bool((off[:, 1] > least).all()) and not bool(open_[[0, 3]].all())

@@ -25,12 +25,12 @@ def rollout_trainer_logprob_mismatch(
     """The rollout engine and the trainer assign different probabilities to the sampled tokens.
 
     ## What it sees
-    How far apart the two are, as k3 in nats per token, on 2 of 3 rows: as it was recorded, or made from the mean
+    The difference of the two as k3 KL in nats per token, on 2 of 3 rows: as recorded, or estimated from the mean
     |log-probability difference| d as pi/4 d^2. Warning above 2e-3 (d = 0.05, a factor of 1.05 per token), or at a mean
     probability difference above 0.01; an info up to 1e-2 where the reward has gained. Error above 1e-2 (d = 0.11)
     where the reward has gained nothing; critical above 1e-1 (d = 0.36, an error where k3 was not recorded), or when
     the median of five rows is above 1e-2 and has doubled within 20 rows. Where the generator's raw logits are recorded
-    too, it says on which side the cause lies.
+    too, it shows on which side the cause is.
 
     ## Thresholds
     - `warn`: k3, nats per token, for a warning.
@@ -79,7 +79,7 @@ def rollout_trainer_logprob_mismatch(
 
 
 def _side(raw: float, first: float, warn: float, broken: float) -> str:
-    """Where to look: the raw logits tell, else whether the two ever agreed."""
+    """Where to look: depends on the raw logits, otherwise on whether the two ever agreed."""
     if raw > warn:
         return "the raw logits differ too, so check weights, train/eval mode and prompt"
     if raw <= warn:

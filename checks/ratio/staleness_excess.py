@@ -33,7 +33,7 @@ def staleness_excess(
     seven steps. trl#2980 reports gradient norm and clip ratio that drift with num_iterations = 4 after 10,000 steps.
 
     ## Known false alarms
-    Small learning rates tolerate more. The limits are habits, not laws: a configuration alone is no failure.
+    Small learning rates tolerate more. The limits are conventions: a configuration alone is not a failure.
 
     ## Remedy
     Two passes at most, or importance-sampling corrections for asynchronous queues.

@@ -26,7 +26,7 @@ def evaluation_does_not_move(eval_score: Column, reward_gained: Column, *, equal
     - `equal_scores`: equal held-out scores.
 
     ## Why it matters
-    Weights that moved give other answers, and other answers another score. The same number to the last digit says that
+    Changed weights give different answers and a different score. The same number to the last digit means that
     the evaluation reads weights that do not move: the base model below an adapter that was not merged, or an engine
     that was not synchronised.
 

@@ -22,7 +22,7 @@ def knob_not_wired(found: Comparison, *, places: int = 3) -> Fires | None:
     since what was changed has no way to them.
 
     ## Thresholds
-    - `places`: shared steps from which equality is no chance.
+    - `places`: shared steps from which equality is not chance.
 
     ## Why it matters
     Weeks go into settings that no code reads. Two runs of a stochastic trainer never repeat a reward to four digits;
@@ -30,7 +30,7 @@ def knob_not_wired(found: Comparison, *, places: int = 3) -> Fires | None:
 
     ## Known false alarms
     Figures that are printed with two digits, over few steps. Runs on stored responses: their rewards, and so their
-    advantages, are those of the data, whatever the update does. A setting that only acts later than the logs reach.
+    advantages, come from the data and not from the update. A setting that acts only after the last logged step.
 
     ## Remedy
     Print the setting where it is used.

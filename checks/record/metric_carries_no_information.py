@@ -20,7 +20,7 @@ def metric_carries_no_information(
 
     ## What it sees
     Ten or more equal values of a metric that people read as a sign: EOS suppression, mean advantage, judge failures,
-    top-1 probability. A KL or a clip fraction that stays the same is told by KL003 and RAT002.
+    top-1 probability. KL003 and RAT002 report a constant KL or clip fraction.
 
     ## Thresholds
     - `least_rows`: equal values in a row.

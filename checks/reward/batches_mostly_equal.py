@@ -54,10 +54,10 @@ def batches_mostly_equal(
 
     ## Why it matters
     The advantage is the reward less the group's mean: equal rewards make it zero for every response, by identity. A
-    run that gets a signal on one step of five pays five times for what it learns, if it learns.
+    run that gets a signal on one step of five needs five times as many steps, if it learns.
 
     ## Known false alarms
-    A batch of one prompt whose task is nearly solved, or hardly ever.
+    A batch of one prompt whose task is almost always or almost never solved.
 
     ## Remedy
     More prompts a batch, more responses a prompt, and prompts that the policy solves sometimes.

@@ -11,7 +11,7 @@ from grpo_doctor.series.trajectory import Parts, named
 def least_paid(state: Parts, components: Any, step: float, now: float, *, share: float) -> tuple[Parts, float]:
     """Index of the component that is at its minimum most often; NaN if none almost always is.
 
-    The floor is the lowest value, or 0 where none is below: a wrong answer may cost something, but does not pay.
+    The floor is the lowest value, or 0 if no value is lower: a wrong answer may be penalised, but gets no reward.
     """
     heights = {}
     for place, (name, series) in enumerate(state.take(components, step)):
@@ -53,26 +53,28 @@ def component_never_pays(
 
     ## What it sees
     From the 20th row on: the reward has gained (`series.trajectory`), and a component has never been further
-    above its floor (its lowest value, at most 0) than a tenth of the reward now, or has stood at its floor on 85 % of
+    above its floor (its lowest value, at most 0) than a tenth of the reward now, or has been at its floor on 85 % of
     its rows and has not gained. Components whose names say that they reward form, or punish, are passed over, and so is
     one that moves and is below 0 on every row, unless it is named after being right: it is a cost.
-    From the 40th row on, whatever the reward does: a component that is named after being right (correctness, accuracy,
+    Starting at row 40, regardless of the reward: a component whose name means correctness (correctness, accuracy,
     answer, success) has been one and the same value, 0 or less, in all rows.
 
     ## Thresholds
-    - `early_rows`: rows before which nothing is said.
-    - `never_paid_share`: height above its floor, as a share of the reward now, up to which a component has never paid.
-    - `patience`: rows from which a component for being right should have paid once.
+    - `early_rows`: rows before which the check does not fire.
+    - `never_paid_share`: height above its floor, as a share of the current reward, up to which a component counts as
+      always 0.
+    - `patience`: rows after which a correctness component should have been above 0 once.
 
     ## Why it matters
-    Where the component that stays at nothing is the one that was meant (correctness beside compilability or format),
+    If the component at its minimum is the intended one (correctness, as opposed to compilability or format),
     the policy is learning to please the others.
 
     ## Known false alarms
     A component on a far smaller scale than the rest, and a penalty whose name does not say so.
 
     ## Remedy
-    Read ten responses and score them by hand with this function. If it can pay, raise its weight, or give partial
+    Read ten responses and score them with this function. If it can return more than 0, raise its weight, or give
+    partial
     credit so that its first successes are seen.
 
     ## Sources

@@ -24,7 +24,7 @@ def evaluated_text_unlikely(
 
     ## What it sees
     Each of the last three perplexities of an evaluation is at least twice the first one. Where the reward has gained
-    meanwhile (`series.trajectory`) the sentence says so: that is what over-optimisation looks like.
+    at the same time (`series.trajectory`), the message includes it: this is the pattern of over-optimisation.
 
     ## Thresholds
     - `grown_factor`: factor over the first perplexity; 2 is 0.7 nats per token.
@@ -38,7 +38,8 @@ def evaluated_text_unlikely(
     A task whose right answers are unlikely text, such as proofs in a formal language.
 
     ## Remedy
-    Read ten responses of the last steps beside ten of the first. A stronger KL term, or stop at the step from which the
+    Compare ten responses of the last steps with ten of the first. A stronger KL term, or stop at the step from which
+    the
     perplexity rises.
 
     ## Sources

@@ -33,7 +33,8 @@ def fallback_rewarded(
     - `paid_share`: share of the reward of valid steps that invalid ones earn, 0 to 1.
 
     ## Why it matters
-    The policy is paid for text that it did not write: its advantage is noise, and a total collapse of the output does
+    The policy is rewarded for text that it did not write: its advantage is noise, and a total collapse of the output
+    does
     not show in the reward.
 
     ## Known false alarms
@@ -43,7 +44,7 @@ def fallback_rewarded(
     Score the policy's own text. If a default must run, log what it earns under another name.
 
     ## Sources
-    beita6969/colab-grpo P30: mean reward 0.499 on steps that are all fallback, 0.564 on valid ones.
+    beita6969/colab-grpo, training_p30.log: mean reward 0.499 on steps that are all fallback, 0.564 on valid ones.
     """
     is_bad, is_good = invalid_rate >= invalid_from, invalid_rate <= good
     bads, goods = total(is_bad), total(is_good)

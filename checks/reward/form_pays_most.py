@@ -35,11 +35,12 @@ def form_pays_most(
     ## Thresholds
     - `rewards`: rewards before which nothing is reported.
     - `share`: share of the gain, 0 to 1, that correctness must bring.
-    - `since_share`: share of the run, 0 to 1, for which the reward rose after correctness had stopped.
+    - `since_share`: share of the run, 0 to 1, during which the reward rose after correctness stopped rising.
 
     ## Why it matters
-    A policy follows the larger gradient. While form pays more, the reward curve rises without the skill, and form may
-    be bought at the expense of correctness.
+    A policy follows the larger gradient. While formatting earns more, the reward rises without the ability, and
+    formatting may
+    improve at the expense of correctness.
 
     ## Known false alarms
     Components that are logged without their weight: the gain of correctness then counts with the weight 1.

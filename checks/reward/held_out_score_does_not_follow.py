@@ -57,11 +57,11 @@ def held_out_score_does_not_follow(
     - `evaluations`: held-out scores from which their noise is known.
     - `followed`: share of the training gain, 0 to 1, that the held-out score must have followed.
     - `least_gain`: gain of the training measure, as a share of its scale, below which the two are not compared.
-    - `top`: held-out score, 0 to 1, above which there is no room left to follow.
+    - `top`: held-out score, 0 to 1, above which there is no room for a gain.
 
     ## Why it matters
     A run is trained for prompts that it has not been trained on. A reward that rises alone shows memorised prompts or a
-    reward function that pays for something else, and the curve looks like success.
+    reward function that rewards something else, and the curve looks like success.
 
     ## Known false alarms
     A held-out set of another skill, kept to watch for forgetting. A score that follows late: the next evaluations show

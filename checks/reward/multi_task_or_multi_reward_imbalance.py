@@ -19,7 +19,7 @@ def sunk(state: Parts, parts: Any, step: float, whole: float) -> tuple[Parts, fl
     """
     losses = {}
     for place, (name, series) in enumerate(state.take(parts, step)):
-        if series.recent > HALF * series.high > 0 or series.unpaid:  # it stands high, or never had much to lose
+        if series.recent > HALF * series.high > 0 or series.unpaid:  # still high, or never had much to lose
             continue
         o = series.standing
         lost = o.best - o.now
@@ -74,11 +74,12 @@ def multi_task_or_multi_reward_imbalance(
     or a penalty and was never above 0 is passed over: it is the price of the others.
 
     ## Thresholds
-    - `early_rewards`: rewards before which nothing is said.
+    - `early_rewards`: rewards before which the check does not fire.
     - `level_share`: share of its level by which the whole reward may move and still be level.
 
     ## Why it matters
-    The sum hides it: the part with the larger variance sets the advantage, and the policy pays for it with the smaller
+    The sum hides it: the component with the larger variance dominates the advantage, and the policy gives up the
+    smaller
     one. Distinct reward vectors that add up to the same number get equal advantages.
 
     ## Known false alarms

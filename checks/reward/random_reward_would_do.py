@@ -19,9 +19,9 @@ def random_reward_would_do(found: Comparison) -> Fires | None:
     """A Qwen model improved, but no control run with a random reward was made.
 
     ## What it sees
-    A model of the Qwen2 family that learns, compared with no run whose reward, task or name says that it is a control
+    A model of the Qwen2 family that learns, compared only with runs whose reward, task or name does not mark a control
     (random, spurious, shuffled, format only). Where BASE is such a control and NEW is not better beyond noise: the
-    same, told as such.
+    same, reported as such.
 
     ## Why it matters
     Qwen2.5-Math-7B gained 21.4 points on MATH-500 under a random reward, 16.4 under one for the format, and 29.1 under

@@ -59,8 +59,9 @@ def reward_constant_or_saturated(
     reward where it is on a scale of 0 to 1, averages at least 0.98 over the last 20 recorded rewards. The level
     separates the two ends: constant at or below 0.5 of a 0-to-1 reward, or at or below 0 and nearer the run's
     lowest than its highest reward, or below nine tenths of the largest single reward seen, or with a success rate
-    of at most 0.02, or where no component has ever paid but those named after form, or at means that differ from
-    step to step while no reward differs within one, is dead (**error**); constant elsewhere, if its mean is one
+    of at most 0.02, or if only formatting components (by name) have ever been above 0, or at means that differ from
+    step to step while no reward differs within a step, has no signal (**error**); constant elsewhere, if its mean is
+    one
     number too, or solved since the first five rows, is a **warning**; a run that became solved while it trained is
     an **info**: it has finished.
 
@@ -76,7 +77,7 @@ def reward_constant_or_saturated(
     ## Why it matters
     The advantage is the reward less the group's mean: equal rewards make it zero for every response, by identity.
     What still moves the weights then is the KL term and weight decay. A run that starts solved spends its whole budget
-    on that; a run that starts dead will not come alive by waiting.
+    on that; a run that starts without a signal does not recover by waiting.
 
     ## Known false alarms
     A finished run of a small task ends here, which is why reaching the top is an info. A small batch on a task with
@@ -85,7 +86,7 @@ def reward_constant_or_saturated(
     called constant, a warning.
 
     ## Remedy
-    Solved: stop, or take harder prompts. Dead: first prove the reward function on one right and one wrong answer by
+    Solved: stop, or use harder prompts. No signal: first test the reward function on one right and one wrong answer
     hand; then easier prompts, a supervised start, or a graded reward.
 
     ## Sources
@@ -105,7 +106,7 @@ def reward_constant_or_saturated(
     level, right = moving_mean(reward_mean, least_rewards), moving_mean(success_rate, least_rewards)
     level = where(proven & isnan(level), latest(reward_mean), level)
     highest, floor = best(reward_mean), lowest(reward_mean)
-    by_form = best(reward_meant) <= 0  # what was meant has never paid
+    by_form = best(reward_meant) <= 0  # correctness has never been above 0
     solved = (reward_unit & (moving_mean(reward_mean, steps) >= solved_from) & ~by_form) | (
         moving_mean(success_rate, steps) >= solved_from
     )

@@ -12,19 +12,19 @@ def reward_function_breaks(reward: Any, graded: Any, tokenizer: Any = None, rend
     tags and braces, `1/0`, `nan`, 5,000 digits, a superscript, a NUL. Each must give a finite number or None. Several
     responses in one call must get the rewards that they get alone, in their order. A function of TRL's form must take
     `**kwargs`, since every column of the data set is handed to it. Where the rendered prompt ends with an opened
-    `<think>`, a right response without that tag must be paid like the one with it.
+    `<think>`, a right response without that tag must get the same reward as one with it.
 
     ## Why it matters
     A policy that explores writes every one of these texts within its first hundred steps. A raise ends the run, a NaN
     reaches the advantages of its whole group, and a format reward that waits for a tag which the template has already
-    written never pays.
+    written never gets a reward.
 
     ## What this certifies, and what it does not
     It certifies these texts on the graded examples. It does not certify the accuracy of the verifier (see REW012), its
     time-outs, or what a remote judge does under load.
 
     ## Known false alarms
-    A function that is not meant to be called with texts, such as one over ids.
+    A function that does not take texts, such as one over ids.
 
     ## Remedy
     Catch what parsing raises; return 0 or None.

@@ -10,14 +10,14 @@ def gap_vs_top1_inconsistent(logit_gap: Column, top1_prob: Column, *, slack: flo
 
     ## What it sees
     For one token p1 <= 1 / (1 + exp(-gap)), with equality when only two tokens count; the function is concave for a
-    gap above 0, so means obey it too. It fires where the mean probability lies more than 0.02 above the bound, on 3 of
+    gap above 0, so means obey it too. It fires if the mean probability is more than 0.02 above the bound, on 3 of
     5 rows. Gap 3 allows 0.953, gap 5 allows 0.993.
 
     ## Thresholds
     - `slack`: probability above the bound that is let pass.
 
     ## Why it matters
-    Gap and probability then come from different temperatures, processors or positions, and no rule about either says
+    Gap and probability then come from different temperatures, processors or positions, and no check of either shows
     what it seems to say.
 
     ## Known false alarms

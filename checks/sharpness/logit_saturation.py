@@ -25,8 +25,9 @@ def logit_saturation(
     ## What it sees
     Mean logit gap (largest minus second) and mean top-1 probability over response positions, on 3 of 5 rows: gap above
     5 with probability above 0.95 is a warning, gap above 7 with probability above 0.99 an error and an outcome, and
-    probability above 0.999 with entropy below 0.02 nats critical. While the reward gains or stands near its top nothing
-    is said. Healthy instruct models have a gap of 1.5 to 5 and a probability of 0.43 to 0.85.
+    probability above 0.999 with entropy below 0.02 nats critical. While the reward gains or is near its maximum,
+    nothing
+    is reported. Healthy instruct models have a gap of 1.5 to 5 and a probability of 0.43 to 0.85.
 
     ## Thresholds
     - `warning_gap`: gap of the two largest logits for a warning.
@@ -42,7 +43,7 @@ def logit_saturation(
 
     ## Known false alarms
     Short structured answers are nearly certain when they are right: a finished small task has a gap of 6.6 and 0.985.
-    The largest logit itself is not shift-invariant and says nothing across models (see SHP002). A single position.
+    The largest logit itself is not shift-invariant and not comparable across models (see SHP002). A single position.
 
     ## Remedy
     Measure over all response positions first. Then as for entropy collapse: the sign of the entropy term, temperature
@@ -78,8 +79,8 @@ def probe_sharpness(
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The probe reads the policy's next token after each of the adapter's prompts, before any update: the gap of the two
-    largest logits above 7 and the largest probability above 0.99, on average, is the illness, and the adapter's `base`
-    model, where there is one, tells whether it was born with it. What is sharp before the first update is not RL's
+    largest logits above 7 and the largest probability above 0.99, on average, is the problem, and the adapter's `base`
+    model, if given, shows whether the policy started with it. What is sharp before the first update is not RL's
     doing. It certifies the first token only, which a template may well determine: look at more before you blame it.
 
     ## Thresholds of the probe

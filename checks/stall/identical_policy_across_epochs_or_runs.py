@@ -31,7 +31,7 @@ def identical_policy_across_epochs_or_runs(
 
     ## Known false alarms
     The first step of runs that share seed and start. A short run at a small learning rate: 1e-6 over a hundred steps of
-    Adam moves a weight by 1e-4 at most, which is small against large weights; a reward that rose says that it mattered.
+    Adam moves a weight by 1e-4 at most, which is small against large weights; if the reward rose, the change mattered.
 
     ## Remedy
     Check that the setting reaches the code, the learning rate, and that the parameters are in the optimizer.

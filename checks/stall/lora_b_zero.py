@@ -9,10 +9,10 @@ def lora_b_zero(model: Any, render: Any, tokenizer: Any, step: Any, prompts: Any
 
     ## What it sees
     Two of the trainer's own steps on samples of both signs; then every `lora_B` of the active adapter. All of them zero
-    is the illness. A zero gradient of A at the first step is normal, because it is proportional to B.
+    is the defect. A zero gradient of A at the first step is normal, because it is proportional to B.
 
     ## Why it matters
-    The policy is the base model, whatever the loss says, and evaluation repeats the base model's figures.
+    The policy remains the base model, regardless of the loss, and evaluation repeats the base model's scores.
 
     ## What this certifies, and what it does not
     It certifies that B moves in training. It does not certify that the adapter is active in the rollout (GEN002) nor

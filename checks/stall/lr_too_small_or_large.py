@@ -26,10 +26,11 @@ def lr_too_small_or_large(
 
     ## What it sees
     policy_movement_kl, the k3 divergence of the policy before and after an update on its own samples. Too far: the
-    median of 5 updates is above 0.05 nats a token (**error** above 0.5), unless the generator's log-probabilities are
+    median of 5 updates is above 0.05 nats per token (**error** above 0.5), unless the generator's log-probabilities are
     0.01 nats away from the trainer's: then the samples are not the policy's own, and say nothing of its step. Not at
     all: the largest of 5 updates is below 1e-7 nats, a hundredth of what the smallest healthy update moves, although
-    the learning rate is neither 0 nor still rising and fewer than 90 % of the groups are dead. The movement is judged
+    the learning rate is neither 0 nor still rising and fewer than 90 % of the groups have zero variance. The movement
+    is judged
     and not the number: 4e-5 is sound for one model and 1e-6 too much for another, and LoRA needs ten times more.
 
     ## Thresholds
@@ -41,7 +42,8 @@ def lr_too_small_or_large(
 
     ## Why it matters
     An update that moves the policy by half a nat a token has left the region where its gradient was true: the policy
-    is destroyed in a few steps and does not come back when the rate is mended. One that moves nothing costs as much as
+    is destroyed in a few steps and does not recover when the rate is fixed. A rate that changes nothing costs as much
+    as
     one that learns.
 
     ## Known false alarms

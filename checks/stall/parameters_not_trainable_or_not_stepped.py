@@ -39,7 +39,7 @@ def parameters_not_trainable_or_not_stepped(
 
     ## Thresholds
     - `rows`: recorded steps in a row.
-    - `dead`: share of dead groups, 0 to 1, up to which there is a signal.
+    - `dead`: share of zero-variance groups, 0 to 1, up to which there is a signal.
     - `least`: spread of the advantages, or supervised loss in nats, above which there is a signal.
 
     ## Why it matters
@@ -51,11 +51,11 @@ def parameters_not_trainable_or_not_stepped(
     A logger that rounds small norms to 0, or a library that never measures them (modelscope/ms-swift#5890).
 
     ## Remedy
-    One backward pass by hand, and look at the gradients.
+    Run one backward pass and check the gradients.
 
     ## Sources
     huggingface/trl#6700 (adapter loaded frozen), #3926 (frozen by a second preparation for k-bit training).
-    huggingface/trl#3857 is the other case: grad_norm 0.0 with every group dead, which is expected.
+    huggingface/trl#3857 is the other case: grad_norm 0.0 with only zero-variance groups, which is expected.
     """
     spread = fmax(advantage_std, advantage_max) > least
     supervised = isnan(reward_mean) & isnan(dead_share) & isnan(fmax(advantage_std, advantage_max))
@@ -132,7 +132,7 @@ def probe_step(
             trainable=len(named),
         )
     up = down is not None and probes.loss_trials.cosine(moved, down) > 0.1
-    if probes.updates.maximises(optimizer):  # then the loss was turned around, and only the samples can tell
+    if probes.updates.maximises(optimizer):  # then the loss has the opposite sign, and only the samples can show it
         up = probes.loss_trials.cosine(moved, probes.loss_trials.towards(model, render, tokenizer, *samples)) < -0.02
     # several steps of an optimizer that scales each one need not go down the gradient of their sum
     if fresh and up and len(steps) < 2:

@@ -48,8 +48,8 @@ def score_stands_still(
     ## What it sees
     A success rate (where none is recorded, a held-out score) that has been one and the same number, other than 0 and 1,
     on its last eight values and on half of all, after it had moved there by 0.02 or more at once, or that has more than
-    three digits, so that no rounding made it so. **warning**, and **error** where that number lies 30 % below the
-    highest value. Where it has gained it is told only if the loss has been exactly 0 on its last eight rows: then no
+    three digits, so that no rounding made it so. **warning**, and **error** if that number is 30 % below the
+    highest value. If it has gained, it is reported only if the loss has been exactly 0 on its last eight rows: then no
     update has moved the policy any more, and what it gained is the share of its one answer. It begins at the first of
     the equal values.
 
@@ -60,7 +60,8 @@ def score_stands_still(
 
     ## Why it matters
     Samples of a policy that still changes are right now more, now less often. The same number to the last digit, time
-    after time, says that the same prompts get the same answers: it has collapsed to one, or nothing trains it.
+    after time, shows that the same prompts get the same answers: the policy has collapsed to one answer, or is not
+    trained.
 
     ## Known false alarms
     A small set that is scored greedily, by a policy that has converged below its top. Values of exactly 0 or 1 are left
@@ -68,7 +69,7 @@ def score_stands_still(
 
     ## Remedy
     Read what the policy answers. Go back to before it came to rest; an entropy bonus, smaller updates, or a reward that
-    does not pay the one answer.
+    does not reward that answer.
 
     ## Sources
     esmaeil-abedi-dev/verifier-as-reward: REINFORCE from an accuracy of 0.99 to one of 0.6, at which it stays for 17

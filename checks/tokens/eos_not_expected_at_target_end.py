@@ -11,7 +11,7 @@ def eos_not_expected_at_target_end(
 
     ## What it sees
     Up to 16 supervised pairs of the adapter: the policy's probability of any end token right after the last word of
-    the answer. A median below 0.1 is the illness.
+    the answer. A median below 0.1 is the defect.
 
     ## Thresholds
     - `least_probability`: probability of an end token after the last word of the answer.
@@ -24,7 +24,7 @@ def eos_not_expected_at_target_end(
     there (TOK004) nor that free answers end.
 
     ## Known false alarms
-    A base model before any supervised stage; answers that may well go on.
+    A base model before any supervised stage; answers that can reasonably continue.
 
     ## Remedy
     See TOK003: label the EOS, then train the supervised stage again.

@@ -28,7 +28,7 @@ def eos_set_incomplete(
     ## Why it matters
     A trainer that knows one EOS id only takes every other end for a cut: responses are masked or punished, and a
     truncated rate of 1 sends people to raise a limit that nothing reaches. The reverse, an engine that does not stop at
-    the template's terminator, lets the response go on after its end: the reward sees a made-up dialogue.
+    the template's terminator, lets the response continue after its end: the reward scores an invented dialogue.
 
     ## Known false alarms
     Limits that differ between responses: prompt and response together, or one for each turn. For the probe: samplers
@@ -63,7 +63,7 @@ def probe_terminator(
     """## What this certifies, and what it does not
     The turn's terminator is the special token that the chat template writes after an assistant's words (or
     `settings["turn_terminator"]`). With a sampler, a scripted model emits it as its first token and a word ever
-    after: the sampler must not go on with words. Without one, the terminator must be in the model's
+    after: the sampler must not continue with words. Without a sampler, the terminator must be in the model's
     `generation_config.eos_token_id`. Where a rollout cuts off what came after the terminator, only time is lost: a
     warning. It certifies that one terminator stops the sampler. It does not certify that the
     policy emits it (TOK007), nor stop strings, nor an inference server with settings of its own.
@@ -111,7 +111,7 @@ def _terminator(tokenizer: Any, settings: Any, special: Any) -> int:
 def _goes_on(
     sample: Any, model: Any, tokenizer: Any, render: Any, prompts: Any, terminator: int, rollout: Any
 ) -> tuple[bool, bool]:
-    """Whether words come after the terminator, and whether the rollout cuts them off."""
+    """Whether words follow the terminator, and whether the rollout discards them."""
     import torch
 
     craft = probes.crafted_inputs

@@ -80,6 +80,6 @@ def _pads(row: list[int], marked: list[int], special: Any) -> bool:
 
 
 def _after_padding(row: list[int], header: list[int]) -> list[int]:
-    """The header where it stands in the row, else nothing: another template is TOK001's to report."""
+    """The header if the row contains it, otherwise empty: TOK001 reports a different template."""
     starts = range(len(row) - len(header) + 1)
     return header if any(row[s : s + len(header)] == header for s in starts) else []

@@ -11,7 +11,7 @@ def penalty_over_prompt(
 
     ## What it sees
     Two prompts of the same length and of different words, followed by the same response, with logits that are equal
-    by construction: what the penalties make of them must be equal too, whatever the logits' sign, and whatever
+    by construction: the penalised logits must be equal too, for both signs of the logits, and for any
     completions were penalised before. Without
     `penalize` the sampler itself is run on a scripted model from the same random state: its first tokens must be the
     same for both prompts.

@@ -11,7 +11,8 @@ def retokenisation_drift(events: Column) -> Fires:
     """The loss uses ids that were re-tokenised from text instead of the sampled ids.
 
     ## What it sees
-    The log line "Inconsistent training and inference tokenization detected", with which verl's multi-turn rollout says
+    The log line "Inconsistent training and inference tokenization detected", with which verl's multi-turn rollout
+    reports
     that the conversation, rendered as a whole, gives other ids than the turns gave one by one.
 
     ## Why it matters
@@ -57,7 +58,7 @@ def probe_fragile_ids(
     tokenizers, in which every sequence survives, are not judged.
 
     Of a rollout in turns (`rollout`, `env_mask` or `tool_mask`) that returns the whole conversation as ids, each turn
-    must have been generated after exactly the ids that stand before it there: a template that renders k turns other
+    must have been generated after exactly the ids that precede it there: a template that renders k turns other
     than as a prefix of k + 1 turns (earlier reasoning stripped, a role lost) conditions the policy on a text that is
     not the one that is trained. With `<think>` in its answers too. It does not judge trainers that make a sample of
     every turn.
@@ -72,7 +73,7 @@ def probe_fragile_ids(
         except probes.Unseen as reason:
             unseen = reason
         except probes.Unjudged:
-            pass  # one turn, or the turns cannot be told apart
+            pass  # one turn, or the turns cannot be separated
     if mask is None:
         raise unseen or probes.Unjudged("needs mask, or a rollout in turns that returns ids")
     craft = probes.crafted_inputs

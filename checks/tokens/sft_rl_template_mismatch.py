@@ -68,7 +68,7 @@ def probe_templates(
     ## What the probe does
     The adapter's prompts (by default three dialogues, one with a system turn, one with a line break, one with an
     earlier answer) are rendered for RL and, with an answer, for supervision. The supervised ids must begin with the
-    RL ids, and neither a line break nor the chat template's generation header may stand between them and the answer:
+    RL ids, and neither a line break nor the chat template's generation header may be between them and the answer:
     then RL's prompt lacks it. The finding names the first token at which they part.
     """
     craft = probes.crafted_inputs
@@ -109,7 +109,7 @@ def _header(tokenizer: Any, prompt: Any) -> list[int | None]:
 
 
 def _line_break(tokenizer: Any, rest: list[int], answer: str) -> bool:
-    """Whether nothing but line breaks stands between the header and the answer."""
+    """Whether only line breaks are between the header and the answer."""
     if tokenizer is None:
         return False
     before, found, _ = tokenizer.decode(rest).partition(answer)

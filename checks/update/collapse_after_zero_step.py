@@ -42,7 +42,8 @@ def collapse_after_zero_step(
     GEN002).
 
     ## Sources
-    beita6969/colab-grpo's log: step 4 updates at learning rate 0, step 5 is 6 of 6 fallback; P28 and P29 alike at step
+    beita6969/colab-grpo's log: step 4 updates at learning rate 0, step 5 is 6 of 6 fallback; two earlier runs behave
+    the same at step
     2.
     """
     healthy, collapsed = invalid_rate <= HEALTHY, invalid_rate >= COLLAPSED

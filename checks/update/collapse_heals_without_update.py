@@ -26,7 +26,8 @@ def collapse_heals_without_update(
     """Collapsed rollouts recover without any change of the weights.
 
     ## What it sees
-    Every end of a collapse (at least 90 % invalid responses, then fewer) and whether an update lies between. It fires
+    Every end of a collapse (at least 90 % invalid responses, then fewer) and whether an update is between them. It
+    fires
     when three or more collapses ended without one, and they are at least 80 % of all that ended.
 
     ## Thresholds
@@ -45,7 +46,7 @@ def collapse_heals_without_update(
     Run the probes of the generation state: GEN001, GEN002. Do not change the optimisation.
 
     ## Sources
-    beita6969/colab-grpo's log: 27 episodes, 26 healed directly after a step without an update, the 27th is cut by the
+    beita6969/colab-grpo's log: 27 episodes, 26 ended directly after a step without an update, the 27th is cut by the
     end.
     """
     collapsed = invalid_rate >= COLLAPSED

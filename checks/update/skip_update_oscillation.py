@@ -30,7 +30,8 @@ def skip_update_oscillation(
     Two kinds of batches that alternate by themselves.
 
     ## Remedy
-    Report validity separately after an update and after a skip; then look for what the update leaves behind (GEN001).
+    Log validity separately after an update and after a skip; then look for state that persists after the update
+    (GEN001).
     A skip rule must not call `train()` or the scheduler.
 
     ## Sources

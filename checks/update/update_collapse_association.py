@@ -31,7 +31,7 @@ def update_collapse_association(
     - `error_difference`: difference of the risks, 0 to 1, for an error.
 
     ## Why it matters
-    It says that whatever breaks the rollouts happens at the update. It does not say what: a share of updates that are
+    It shows that the cause acts at the update. It does not show which cause: a share of updates that are
     followed by a collapse, without the steps that had no update, is no evidence at all, and with them it is an
     association, not a cause. Read UPD003, UPD007 and GEN001 before changing any hyper-parameter.
 

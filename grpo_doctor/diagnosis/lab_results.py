@@ -13,6 +13,10 @@ import msgspec
 
 FILE = Path(__file__).with_name("measured.json")
 UNMEASURED = "not measured yet"
+ARMS = {"mended": "fixed in place", "rolled-back": "fixed and rolled back"}
+"""Words for the treatments that are not remedies."""
+VERDICTS = {"recovers": "recovers", "helps": "helps", "does nothing": "no effect", "harms": "makes it worse"}
+"""Words for the verdicts of the experiments."""
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -90,8 +94,8 @@ class Treatment(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         speed = f" in {self.recovered:.0f} steps" if self.recovered is not None and self.verdict == "recovers" else ""
         return (
-            f"`{self.fault}`, {self.arm}: {self.verdict}{speed}; score {self.alone:.2f} untreated, "
-            f"{self.end:.2f} treated, {self.twin:.2f} without the fault ({_seeds(self.seeds)}; `{self.command}`)"
+            f"`{self.fault}`, {ARMS.get(self.arm, self.arm)}: {VERDICTS[self.verdict]}{speed}, score {self.end:.2f} "
+            f"({self.alone:.2f} untreated, {self.twin:.2f} without the fault; {_seeds(self.seeds)}; `{self.command}`)"
         )
 
 

@@ -23,6 +23,6 @@ def test_message() -> None:
     found = run_check("LEN005", {"min_new_tokens": 14}, response_length_mean="16.2x5")
     assert found is not None
     assert (
-        found.message == "The mean response length is 16.2 tokens: responses end as soon as the minimum of 14 tokens "
+        found.message
+        == "The mean response length is 16.2 tokens: responses end as soon as the minimum of 14 tokens allows."
     )
-    "allows."

@@ -46,8 +46,8 @@ def test_log_probabilities_of_exactly_0_are_those_of_no_token() -> None:
     finding = find("PRF002", loss="0.6931x60", reward_margin="0.001x60", chosen_logp="0x60")
     assert finding.severity == "error"
     assert finding.message == (
-        "The pairs are not told apart: the log-probability of the chosen responses is 0 in all 60 rows, so none of "
-        "their tokens is scored."
+        "The policy does not learn the preference pairs: the log-probability of the chosen responses is 0 in all 60 "
+        "rows: no token is scored."
     )
 
 

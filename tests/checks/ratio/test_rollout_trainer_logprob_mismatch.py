@@ -26,9 +26,9 @@ def test_message_names_the_side(raw: str, side: str) -> None:
 @pytest.mark.parametrize(
     ("k3", "raw", "side"),
     [
-        ("1.05x2", "0.0021x2", "the raw logits differ as well"),
+        ("1.05x2", "0.0021x2", "the raw logits differ too"),
         ("1.05x2", "0.002x2", "the raw logits agree"),
-        ("0.11x2", "?x2", "they did from the first row on"),
+        ("0.11x2", "?x2", "they differ since the first row"),
         ("0.1x2", "?x2", "the raw logits of the rollout engine are not recorded"),
     ],
 )
@@ -117,7 +117,7 @@ def test_a_run_that_gains_is_warned_of_probabilities_that_are_too_far_apart(prob
 def test_message_says_how_k3_was_made() -> None:
     found = find("RAT004", rollout_logp_diff="0.01x5 0.2x5")
     assert found.message == (
-        "Generator and trainer disagree by 0.0314 nats per token (KL estimated from the mean difference); the raw "
+        "Rollout engine and trainer log-probabilities differ by 0.0314 nats/token (KL estimated from the mean difference); the raw "
         "logits of the rollout engine are not recorded."
     )
 

@@ -10,13 +10,13 @@ def test_a_reward_that_is_earned_by_unlikely_text() -> None:
     assert (found.severity, found.onset_step, found.cleared) == ("warning", 20, False)
     assert found.message == (
         "The reward rose from 0.523 to 0.9, but the perplexity of the evaluated text rose from 4.5 to 18: unlikely "
-        "text earns the reward."
+        "text earns it."
     )
 
 
 def test_without_a_gain_it_is_told_alone() -> None:
     found = find("REW016", eval_perplexity="4 8 9 8")
-    assert found.message == "The perplexity of what is evaluated rose from 4 to 8."
+    assert found.message == "The perplexity of the evaluated text rose from 4 to 8."
 
 
 @pytest.mark.parametrize(

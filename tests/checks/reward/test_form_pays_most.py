@@ -33,5 +33,5 @@ def test_a_gain_of_which_half_is_correctness_is_silent() -> None:
 def test_form_that_raises_the_reward_after_correctness_has_stopped_is_a_remark() -> None:
     reward, parts = rewards(0.5, 0.3, until=40, form_until=180)
     found = find("REW018", reward_mean=reward, reward_components=parts)
-    assert found.message.startswith("Only form raised the reward from step ")
+    assert found.message.startswith("Only formatting raised the reward from step ")
     assert 40 <= found.onset_step <= 70

@@ -9,7 +9,7 @@ def test_collapse_that_ends_at_skips_thrice() -> None:
     assert found.severity == "warning"
     assert found.message == (
         "Collapse alternates with skipped updates: 3 of 3 collapses ended at a skipped update (lag-1 autocorrelation "
-        "-0).86."
+        "-0.86)."
     )
 
 
