@@ -57,8 +57,8 @@ def length_collapse(
     run). A gain in reward keeps it at a warning: leaving out filler is learning.
 
     ## Remedy
-    Read ten responses first. Then check, in this order: penalties over the prompt, the EOS set, a reward for the
-    form alone. A collapsed policy needs a rollback.
+    Read ten responses first. Then check, in this order: penalties over the prompt, the EOS set, a reward for the form
+    alone. A collapsed policy needs a rollback.
 
     ## Sources
     Public runs of JuncyLu/trl_DAPO (53 → 2.6 tokens on the second row), public runs of

@@ -25,8 +25,8 @@ from grpo_doctor.series import (
 from grpo_doctor.series import solved as is_solved
 
 MET, SET_BY = 3, (32, 50)
-"""Rows on which the longest mean length must recur to count as the limit, because a second time may be chance; and
-the number of which usual limits are multiples: answers of one form have such a length in one case of twenty."""
+"""Rows on which the longest mean length must recur to count as the limit, because a second time may be chance; and the
+number of which usual limits are multiples: answers of one form have such a length in one case of twenty."""
 PILE, PILED = 10, 0.1
 """Rows, and the share of all rows, on which any repeated length is the limit: only truncation makes lengths pile up."""
 
@@ -74,31 +74,27 @@ def truncation_excess(
     ## What it sees
     More than 10 % of the responses of the last 5 rows (or of all, while they are fewer) cut, and on three of them: a
     warning (one truncated response in eight is chance); more than half of them on each row so far is not chance, from
-    the
-    first row on. It is an **error** where more than half of the last 10 rows is cut, from the 10th step on, and the
+    the first row on. It is an **error** where more than half of the last 10 rows is cut, from the 10th step on, and the
     reward has fallen, or over 80 % and the reward has been one number all along; and from the 60th step on where over
     80 % have been cut, over the whole run, over 10 rows and lately, and the mean of rewards that are too few to tell a
-    gain is not above the first: then it is an outcome regardless of the reward, and a small
-    gain does not soften it. That takes a share that is logged. Half of the responses cut is how many runs begin that
-    learn; STL001 reports a reward that also stays flat. It is an **info** if it has no visible cost:
-    where no more than half is cut and the reward has not fallen, and where the reward has gained, unless over 80 % have
-    been truncated over the whole run by a logged share. It is not an error if the reward has gained or is at 80 %
-    of its top, nor where truncation is falling (Kendall's tau over those rows below -0.4). Where the reward has
-    components for form and others, the others must have gained; where only the sum is known, it must have gained half a
-    standard deviation of single rewards (on a scale of 0 to 1 that is at most 0.5, which is taken where it is not
-    recorded; where the scale is another and no spread is recorded, every gain that shows counts). A share that only the
-    mean length shows is lowered by every gain.
+    gain is not above the first: then it is an outcome regardless of the reward, and a small gain does not soften it.
+    That takes a share that is logged. Half of the responses cut is how many runs begin that learn; STL001 reports a
+    reward that also stays flat. It is an **info** if it has no visible cost: where no more than half is cut and the
+    reward has not fallen, and where the reward has gained, unless over 80 % have been truncated over the whole run by a
+    logged share. It is not an error if the reward has gained or is at 80 % of its top, nor where truncation is falling
+    (Kendall's tau over those rows below -0.4). Where the reward has components for form and others, the others must
+    have gained; where only the sum is known, it must have gained half a standard deviation of single rewards (on a
+    scale of 0 to 1 that is at most 0.5, which is taken where it is not recorded; where the scale is another and no
+    spread is recorded, every gain that shows counts). A share that only the mean length shows is lowered by every gain.
 
     If no share is recorded, the mean length over 10 rows shows it: from 95 % of the declared limit, of a constant
-    largest
-    length, or of the longest mean if other means have decimals and that one has occurred three
-    times and is a multiple of 32 or 50, or has come on ten rows and a tenth of all, nearly all are cut (2r - 1 at a
-    share r of the limit). Of the last kind each row at exactly that length is truncated, regardless of the others. A
-    share
-    that is logged counts as 0 where even the longest response is below 95 % of the declared limit. A mean length that
-    has been exactly at its maximum for 10 rows, above 16 tokens, is the limit, and everything is truncated; where the
-    longest response is recorded, two rows on which it is the mean as well, and the same, are enough. It clears after 5
-    rows below: the end of the run counts, not its start.
+    largest length, or of the longest mean if other means have decimals and that one has occurred three times and is a
+    multiple of 32 or 50, or has come on ten rows and a tenth of all, nearly all are cut (2r - 1 at a share r of the
+    limit). Of the last kind each row at exactly that length is truncated, regardless of the others. A share that is
+    logged counts as 0 where even the longest response is below 95 % of the declared limit. A mean length that has been
+    exactly at its maximum for 10 rows, above 16 tokens, is the limit, and everything is truncated; where the longest
+    response is recorded, two rows on which it is the mean as well, and the same, are enough. It clears after 5 rows
+    below: the end of the run counts, not its start.
 
     ## Thresholds
     - `warn`: share of truncated responses, 0 to 1, for a warning.
@@ -113,8 +109,7 @@ def truncation_excess(
 
     ## Why it matters
     A truncated response has no answer. Scored as wrong it makes groups tie; scored by its partial text, the policy
-    learns
-    to be cut.
+    learns to be cut.
 
     ## Known false alarms
     Runs may start at 70 % and recover. A run may keep a reward of 0.9 with every response cut: that is truncation, a
@@ -208,8 +203,8 @@ class _Met(NamedTuple):
 
 
 def _met(state: _Met, mean: float) -> tuple[_Met, float]:
-    """The limit, once the mean length reaches it: a usual limit that is repeatedly the longest mean. NaN before;
-    below 0 where it has been met so often that each row at exactly this length counts as cut.
+    """The limit, once the mean length reaches it: a usual limit that is repeatedly the longest mean. NaN before; below
+    0 where it has been met so often that each row at exactly this length counts as cut.
 
     Where other means are broken numbers, only responses that are all equally long have one that is whole so often; and
     a policy that has come to answer in one form is so long at no such number.

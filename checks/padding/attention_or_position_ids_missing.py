@@ -92,8 +92,8 @@ def attention_or_position_ids_missing(
 
 
 def _from_plain(model: Any, mask: Any, logprobs: Any, prompt: list[int], response: list[int]) -> float:
-    """Difference between the log-probabilities of a response scored alone and those of its ids without padding; 0
-    where other ids are scored."""
+    """Difference between the log-probabilities of a response scored alone and those of its ids without padding; 0 where
+    other ids are scored."""
     import torch
 
     craft = probes.crafted_inputs

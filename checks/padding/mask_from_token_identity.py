@@ -11,10 +11,9 @@ def mask_from_token_identity(
 
     ## What it sees
     The pad token is made equal to EOS, and a response that ends with EOS is put through the trainer's mask. Its EOS
-    must be trained. A second response with an EOS in its middle shows whether the cause is token identity (left
-    out as well, where the tokenizer's own pad is EOS), or by the EOS coming back once pad is another id. Where the
-    tokenizer's own pad is another token the
-    fault sleeps, and the finding is a remark.
+    must be trained. A second response with an EOS in its middle shows whether the cause is token identity (left out as
+    well, where the tokenizer's own pad is EOS), or by the EOS coming back once pad is another id. Where the tokenizer's
+    own pad is another token the fault sleeps, and the finding is a remark.
 
     ## Why it matters
     The EOS is then never trained: a policy that was never taught to stop runs into the limit, and one that knows how

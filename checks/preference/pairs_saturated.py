@@ -22,8 +22,8 @@ def pairs_saturated(
     At least 90 % of the last 10 losses are at most 0.001. For a loss of -log sigmoid(m) the gradient of a pair is
     weighted by 1 - sigmoid(m), which is the loss itself where that is small, and 0.5 where training begins: 0.001 is a
     five-hundredth of it. **info** while it has been so on less than half of the run: it has finished. **warning** from
-    half of the run, and then it is an outcome, unless the held-out loss is below its first value or
-    as low, or the held-out accuracy has gained.
+    half of the run, and then it is an outcome, unless the held-out loss is below its first value or as low, or the
+    held-out accuracy has gained.
 
     ## Thresholds
     - `left`: loss up to which a pair has no gradient left.
@@ -34,8 +34,7 @@ def pairs_saturated(
     ## Why it matters
     Steps without a gradient teach nothing, and what is left of them (weight decay, rare pairs, Adam's momentum) moves
     the weights at random. A reward accuracy of 1 after a dozen updates means that the pairs were easy, or that
-    something
-    other than quality identifies the rejected response; from then the margin is unbounded.
+    something other than quality identifies the rejected response; from then the margin is unbounded.
 
     ## Known false alarms
     A reward model for pairs that one rule decides is right to end here. Losses that are not of this form (IPO, a hinge)
@@ -44,8 +43,7 @@ def pairs_saturated(
 
     ## Remedy
     Find out what distinguishes the pairs. Hold out some of them, stop when their accuracy reaches a plateau, and use a
-    tenth of the
-    learning rate.
+    tenth of the learning rate.
 
     ## Sources
     arXiv 2305.18290, section 4 (the weight of a pair); arXiv 2310.12036, section 4.2. A run of a tiny model in TRL on

@@ -26,8 +26,7 @@ def clip_fraction_zero_by_construction(
 
     ## Why it matters
     This is not a defect. But the clip fraction and the ratio then carry no information, and remedies that act through
-    the
-    clip bound (clip-higher, a smaller epsilon, dual clip) cannot change anything: they are withheld.
+    the clip bound (clip-higher, a smaller epsilon, dual clip) cannot change anything: they are withheld.
 
     ## Known false alarms
     A loss without clipping logs 0 too; the conclusion is the same. A log that rounds to two digits hides fractions

@@ -18,8 +18,7 @@ def importance_weight_off_one(
     ## What it sees
     Per token the two agree (k3 below 0.01, or 0.11 nats of mean difference), and yet the mean importance weight of
     trainer to rollout engine is outside 0.8 to 1.25 on two rows in a row: info. Outside 0.5 to 2 on one: a warning,
-    below
-    0.25 an error unless the reward has gained.
+    below 0.25 an error unless the reward has gained.
 
     ## Thresholds
     - `agree`: k3, nats per token, below which generator and trainer agree token by token.

@@ -26,8 +26,8 @@ def is_weight_degenerate(
     weight, or that the two policies almost do not overlap: the gradient estimate is then noise.
 
     ## Known false alarms
-    Sequence-level ratios. Standard deviation, effective sample size and chi-square would show more, but no record
-    holds them, so this never becomes an error.
+    Sequence-level ratios. Standard deviation, effective sample size and chi-square would show more, but no record holds
+    them, so this never becomes an error.
 
     ## Remedy
     Truncate or mask the weights, sample more often, or fix the mismatch (RAT004).

@@ -81,15 +81,14 @@ def probe_ratio(
     limit: float = 1e-2,
     low_precision: float = 5e-2,
 ) -> Fires | None:
-    """## What this certifies, and what it does not
-    The probe scores canary responses twice without an update between: with `old_logprobs` where the adapter has it,
-    else with `logprobs`, and then with `logprobs` in the mode in which the trainer's own step leaves the model. Of a
-    `loss` that is one function, it compares the forward that the gradient goes through with the one that acts as the
-    old policy, and asks whether its clip stops a push before any update, as where old scores have another temperature
-    (a clip range that excludes 1 blocks all tokens of one sign: RAT007 reports it).
-    A mean |ratio - 1| above 1e-2 (5e-2 in half precision) is the defect; a warning if nothing shows
-    that updates are made in train mode. It certifies that scoring is the same function at rollout time and at update
-    time, in the trainer's process. It does not certify the generator's own log-probabilities: GEN004 and RAT004 do.
+    """## What this certifies, and what it does not The probe scores canary responses twice without an update between:
+    with `old_logprobs` where the adapter has it, else with `logprobs`, and then with `logprobs` in the mode in which
+    the trainer's own step leaves the model. Of a `loss` that is one function, it compares the forward that the gradient
+    goes through with the one that acts as the old policy, and asks whether its clip stops a push before any update, as
+    where old scores have another temperature (a clip range that excludes 1 blocks all tokens of one sign: RAT007
+    reports it). A mean |ratio - 1| above 1e-2 (5e-2 in half precision) is the defect; a warning if nothing shows that
+    updates are made in train mode. It certifies that scoring is the same function at rollout time and at update time,
+    in the trainer's process. It does not certify the generator's own log-probabilities: GEN004 and RAT004 do.
 
     ## Thresholds of the probe
     - `limit`: mean |ratio - 1| without an update, up to which scoring is the same.

@@ -27,10 +27,10 @@ def rollout_trainer_logprob_mismatch(
     ## What it sees
     The difference of the two as k3 KL in nats per token, on 2 of 3 rows: as recorded, or estimated from the mean
     |log-probability difference| d as pi/4 d^2. Warning above 2e-3 (d = 0.05, a factor of 1.05 per token), or at a mean
-    probability difference above 0.01; an info up to 1e-2 where the reward has gained. Error above 1e-2 (d = 0.11)
-    where the reward has gained nothing; critical above 1e-1 (d = 0.36, an error where k3 was not recorded), or when
-    the median of five rows is above 1e-2 and has doubled within 20 rows. Where the generator's raw logits are recorded
-    too, it shows on which side the cause is.
+    probability difference above 0.01; an info up to 1e-2 where the reward has gained. Error above 1e-2 (d = 0.11) where
+    the reward has gained nothing; critical above 1e-1 (d = 0.36, an error where k3 was not recorded), or when the
+    median of five rows is above 1e-2 and has doubled within 20 rows. Where the generator's raw logits are recorded too,
+    it shows on which side the cause is.
 
     ## Thresholds
     - `warn`: k3, nats per token, for a warning.

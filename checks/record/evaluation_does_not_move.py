@@ -26,9 +26,9 @@ def evaluation_does_not_move(eval_score: Column, reward_gained: Column, *, equal
     - `equal_scores`: equal held-out scores.
 
     ## Why it matters
-    Changed weights give different answers and a different score. The same number to the last digit means that
-    the evaluation reads weights that do not move: the base model below an adapter that was not merged, or an engine
-    that was not synchronised.
+    Changed weights give different answers and a different score. The same number to the last digit means that the
+    evaluation reads weights that do not move: the base model below an adapter that was not merged, or an engine that
+    was not synchronised.
 
     ## Known false alarms
     A set of few prompts. A score of exactly 0 or 1 is left out: it may be the floor or the top.

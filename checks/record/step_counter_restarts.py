@@ -16,8 +16,8 @@ def step_counter_restarts(step: Column, events: Column) -> Fires:
     Every row whose step is lower than that of the row before.
 
     ## Why it matters
-    Trends and baselines cross the restart: the parts before and after it may be two runs with different settings,
-    or one run from a checkpoint with a new optimizer. The onset of a finding after the restart refers to the second
+    Trends and baselines cross the restart: the parts before and after it may be two runs with different settings, or
+    one run from a checkpoint with a new optimizer. The onset of a finding after the restart refers to the second
     counter.
 
     ## Known false alarms

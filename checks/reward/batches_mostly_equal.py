@@ -53,8 +53,8 @@ def batches_mostly_equal(
     - `alike_share`: the same, where reward and length do not differ between those batches either.
 
     ## Why it matters
-    The advantage is the reward less the group's mean: equal rewards make it zero for every response, by identity. A
-    run that gets a signal on one step of five needs five times as many steps, if it learns.
+    The advantage is the reward less the group's mean: equal rewards make it zero for every response, by identity. A run
+    that gets a signal on one step of five needs five times as many steps, if it learns.
 
     ## Known false alarms
     A batch of one prompt whose task is almost always or almost never solved.

@@ -52,12 +52,12 @@ def component_never_pays(
     """A reward component stays at its minimum while the reward rises, or it is the correctness component.
 
     ## What it sees
-    From the 20th row on: the reward has gained (`series.trajectory`), and a component has never been further
-    above its floor (its lowest value, at most 0) than a tenth of the reward now, or has been at its floor on 85 % of
-    its rows and has not gained. Components whose names say that they reward form, or punish, are passed over, and so is
-    one that moves and is below 0 on every row, unless it is named after being right: it is a cost.
-    Starting at row 40, regardless of the reward: a component whose name means correctness (correctness, accuracy,
-    answer, success) has been one and the same value, 0 or less, in all rows.
+    From the 20th row on: the reward has gained (`series.trajectory`), and a component has never been further above its
+    floor (its lowest value, at most 0) than a tenth of the reward now, or has been at its floor on 85 % of its rows and
+    has not gained. Components whose names say that they reward form, or punish, are passed over, and so is one that
+    moves and is below 0 on every row, unless it is named after being right: it is a cost. Starting at row 40,
+    regardless of the reward: a component whose name means correctness (correctness, accuracy, answer, success) has been
+    one and the same value, 0 or less, in all rows.
 
     ## Thresholds
     - `early_rows`: rows before which the check does not fire.
@@ -66,16 +66,15 @@ def component_never_pays(
     - `patience`: rows after which a correctness component should have been above 0 once.
 
     ## Why it matters
-    If the component at its minimum is the intended one (correctness, as opposed to compilability or format),
-    the policy is learning to please the others.
+    If the component at its minimum is the intended one (correctness, as opposed to compilability or format), the policy
+    is learning to please the others.
 
     ## Known false alarms
     A component on a far smaller scale than the rest, and a penalty whose name does not say so.
 
     ## Remedy
     Read ten responses and score them with this function. If it can return more than 0, raise its weight, or give
-    partial
-    credit so that its first successes are seen.
+    partial credit so that its first successes are seen.
 
     ## Sources
     rohunagrawal/reward-hacking-entropy: reward f + g; g (it compiles) goes from 0.2 to 0.7, f (it is correct) stays

@@ -23,8 +23,8 @@ def evaluated_text_unlikely(
     """The perplexity of the evaluated text has doubled: the policy no longer writes normal language.
 
     ## What it sees
-    Each of the last three perplexities of an evaluation is at least twice the first one. Where the reward has gained
-    at the same time (`series.trajectory`), the message includes it: this is the pattern of over-optimisation.
+    Each of the last three perplexities of an evaluation is at least twice the first one. Where the reward has gained at
+    the same time (`series.trajectory`), the message includes it: this is the pattern of over-optimisation.
 
     ## Thresholds
     - `grown_factor`: factor over the first perplexity; 2 is 0.7 nats per token.
@@ -39,8 +39,7 @@ def evaluated_text_unlikely(
 
     ## Remedy
     Compare ten responses of the last steps with ten of the first. A stronger KL term, or stop at the step from which
-    the
-    perplexity rises.
+    the perplexity rises.
 
     ## Sources
     Rohanjain2312/grpo-reward-hacking-demo: the reward goes from 0.67 to 0.996, that of held-out prompts too, and the

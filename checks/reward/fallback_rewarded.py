@@ -34,8 +34,7 @@ def fallback_rewarded(
 
     ## Why it matters
     The policy is rewarded for text that it did not write: its advantage is noise, and a total collapse of the output
-    does
-    not show in the reward.
+    does not show in the reward.
 
     ## Known false alarms
     Rewards with deliberate partial credit for text that does not parse.

@@ -39,8 +39,7 @@ def form_pays_most(
 
     ## Why it matters
     A policy follows the larger gradient. While formatting earns more, the reward rises without the ability, and
-    formatting may
-    improve at the expense of correctness.
+    formatting may improve at the expense of correctness.
 
     ## Known false alarms
     Components that are logged without their weight: the gain of correctness then counts with the weight 1.

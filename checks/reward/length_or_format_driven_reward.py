@@ -37,16 +37,16 @@ def length_or_format_driven_reward(
     """The reward gain comes from response length or formatting alone.
 
     ## What it sees
-    **Form**: the reward has gained (`series.trajectory`), and of its gain less than a third can be of the
-    components that are not named after form (format, tags, length, penalties): those have not gained, and their noise
-    leaves no room for more. They must have room above: a value at 80 % of its own best row is not a failure. It is
-    an outcome: there is no evidence that the task is learned.
+    **Form**: the reward has gained (`series.trajectory`), and of its gain less than a third can be of the components
+    that are not named after form (format, tags, length, penalties): those have not gained, and their noise leaves no
+    room for more. They must have room above: a value at 80 % of its own best row is not a failure. It is an outcome:
+    there is no evidence that the task is learned.
 
     **Length**: the **changes** from row to row of the mean reward and the mean response length over the last 30 rows
     that hold both. It fires when longer goes with better and one explains more than half of the variance of the other
     (squared correlation above 0.5), while both have grown since the start. Changes and not levels: two series that both
-    rise always correlate in levels. Shorter with better is not reported: this is normal in healthy runs whose
-    wrong answers ramble to the limit (squared correlation 0.64 and 0.69 in two of them).
+    rise always correlate in levels. Shorter with better is not reported: this is normal in healthy runs whose wrong
+    answers ramble to the limit (squared correlation 0.64 and 0.69 in two of them).
 
     The onset is the first row of the first such window.
 
@@ -55,9 +55,9 @@ def length_or_format_driven_reward(
     - `explained_share`: squared correlation, 0 to 1.
     - `tiny`: variance by squared mean below which what moves is rounding.
     - `early_rows`: rewards before which the check does not judge formatting.
-    - `meant_share`: share of the gain, 0 to 1, that may be of what was meant. Of 40 public runs whose reward rises
-      and has both, the noise leaves room for 0.75 or more in each that is simply well, and for 0.32 at most where
-      only formatting was learned.
+    - `meant_share`: share of the gain, 0 to 1, that may be of what was meant. Of 40 public runs whose reward rises and
+      has both, the noise leaves room for 0.75 or more in each that is simply well, and for 0.32 at most where only
+      formatting was learned.
     - `done_share`: share of its own best row, or success rate, from which correctness leaves nothing to learn.
     - `success_room`: share of what the success rate lacked at the start, 0 to 1, below which it has not moved.
 
@@ -72,8 +72,8 @@ def length_or_format_driven_reward(
     With 30 rows a squared correlation of 0.5 comes about by chance in fewer than 1 of 10,000 windows.
 
     ## Remedy
-    Reward length only for right answers, and penalise only lengths near the limit. If only formatting is learned,
-    lower its weight once it is reached, and make the task easier or its reward graded until some answers get a reward.
+    Reward length only for right answers, and penalise only lengths near the limit. If only formatting is learned, lower
+    its weight once it is reached, and make the task easier or its reward graded until some answers get a reward.
 
     ## Sources
     arXiv 2310.03716 (length explains most of the gain). Fault `length-bonus` of the engine.

@@ -79,8 +79,7 @@ def multi_task_or_multi_reward_imbalance(
 
     ## Why it matters
     The sum hides it: the component with the larger variance dominates the advantage, and the policy gives up the
-    smaller
-    one. Distinct reward vectors that add up to the same number get equal advantages.
+    smaller one. Distinct reward vectors that add up to the same number get equal advantages.
 
     ## Known false alarms
     A shaping term that is faded out on purpose. A penalty whose name does not say so.

@@ -51,19 +51,17 @@ def reward_constant_or_saturated(
 
     ## What it sees
     **Constant** over 20 steps and 10 recorded rewards: on each of them the rewards of the batch have no spread
-    (reward_std, or reward_max less reward_min, at most 1e-6), or, where no spread is recorded, the batch means are
-    one and the same number; or on each row since the first, four at least, where the spread and the gradient norm
-    are 0 too: equal rewards and no gradient prove each other. A log with a row every ten steps is judged at its
-    tenth such row. Batches without spread do not count as constant while so many in a row are chance (above 1e-5)
-    at the share of such batches before: a step of one prompt often ties. **Solved**: the success rate, or the
-    reward where it is on a scale of 0 to 1, averages at least 0.98 over the last 20 recorded rewards. The level
-    separates the two ends: constant at or below 0.5 of a 0-to-1 reward, or at or below 0 and nearer the run's
-    lowest than its highest reward, or below nine tenths of the largest single reward seen, or with a success rate
-    of at most 0.02, or if only formatting components (by name) have ever been above 0, or at means that differ from
-    step to step while no reward differs within a step, has no signal (**error**); constant elsewhere, if its mean is
-    one
-    number too, or solved since the first five rows, is a **warning**; a run that became solved while it trained is
-    an **info**: it has finished.
+    (reward_std, or reward_max less reward_min, at most 1e-6), or, where no spread is recorded, the batch means are one
+    and the same number; or on each row since the first, four at least, where the spread and the gradient norm are 0
+    too: equal rewards and no gradient prove each other. A log with a row every ten steps is judged at its tenth such
+    row. Batches without spread do not count as constant while so many in a row are chance (above 1e-5) at the share of
+    such batches before: a step of one prompt often ties. **Solved**: the success rate, or the reward where it is on a
+    scale of 0 to 1, averages at least 0.98 over the last 20 recorded rewards. The level separates the two ends:
+    constant at or below 0.5 of a 0-to-1 reward, or at or below 0 and nearer the run's lowest than its highest reward,
+    or below nine tenths of the largest single reward seen, or with a success rate of at most 0.02, or if only
+    formatting components (by name) have ever been above 0, or at means that differ from step to step while no reward
+    differs within a step, has no signal (**error**); constant elsewhere, if its mean is one number too, or solved since
+    the first five rows, is a **warning**; a run that became solved while it trained is an **info**: it has finished.
 
     ## Thresholds
     - `steps`: steps over which rewards must be constant or solved.
@@ -75,9 +73,9 @@ def reward_constant_or_saturated(
     - `chance_probability`: probability above which batches without spread are chance.
 
     ## Why it matters
-    The advantage is the reward less the group's mean: equal rewards make it zero for every response, by identity.
-    What still moves the weights then is the KL term and weight decay. A run that starts solved spends its whole budget
-    on that; a run that starts without a signal does not recover by waiting.
+    The advantage is the reward less the group's mean: equal rewards make it zero for every response, by identity. What
+    still moves the weights then is the KL term and weight decay. A run that starts solved spends its whole budget on
+    that; a run that starts without a signal does not recover by waiting.
 
     ## Known false alarms
     A finished run of a small task ends here, which is why reaching the top is an info. A small batch on a task with

@@ -50,17 +50,15 @@ def reward_hacking_divergence(
     """The reward rises while a metric that is not rewarded falls or stays near 0.
 
     ## What it sees
-    Starting at the 20th reward: the reward has gained and has not fallen (`series.trajectory`), but the
-    trajectories of three second metrics, each only where it is not the reward itself: the held-out score, the success
-    rate and the share of valid responses. **error**: one of them has lost most of what it had reached (30 % of its best
-    level and half of its range); **warning**: it has fallen by less, beyond its noise, or the mean of 5 of its values
-    has never been above 0.05 while the reward rose by twice that. The onset is the step of its best, because a policy
-    that
-    optimises something else moves away from it gradually. If five or more held-out scores have not fallen,
-    the other two are no evidence. **info**: no second metric was recorded, so reward hacking cannot be ruled out: a
-    reward
-    curve alone looks excellent while it is being hacked. What became of the components of the reward, those that are
-    only logged among them, REW007 and REW011 say.
+    Starting at the 20th reward: the reward has gained and has not fallen (`series.trajectory`), but the trajectories of
+    three second metrics, each only where it is not the reward itself: the held-out score, the success rate and the
+    share of valid responses. **error**: one of them has lost most of what it had reached (30 % of its best level and
+    half of its range); **warning**: it has fallen by less, beyond its noise, or the mean of 5 of its values has never
+    been above 0.05 while the reward rose by twice that. The onset is the step of its best, because a policy that
+    optimises something else moves away from it gradually. If five or more held-out scores have not fallen, the other
+    two are no evidence. **info**: no second metric was recorded, so reward hacking cannot be ruled out: a reward curve
+    alone looks excellent while it is being hacked. What became of the components of the reward, those that are only
+    logged among them, REW007 and REW011 say.
 
     ## Thresholds
     - `rows`: values of a metric in the mean that never left the floor; and held-out scores that acquit.
@@ -69,13 +67,11 @@ def reward_hacking_divergence(
 
     ## Why it matters
     The optimizer maximises what the reward function measures, not what was intended. The best checkpoint by reward is
-    then the
-    worst by everything else, and loss, KL and entropy do not show it.
+    then the worst by everything else, and loss, KL and entropy do not show it.
 
     ## Known false alarms
     If formatting is rewarded first and content later, the second metric stays near 0 for a while: a warning, not an
-    error. Fewer
-    than eight held-out scores are not judged.
+    error. Fewer than eight held-out scores are not judged.
 
     ## Remedy
     Read ten responses of the last steps. Close the loophole in the reward function, log the reward together with the

@@ -12,14 +12,12 @@ def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
     blank, very long, an injection ("give the full score"), the right form with nothing in it, an answer that only
     contains the right one (7127 for 12), many answers at once, a wrong one before and after the right one, and a wrong
     response to a prompt whose gold answer is empty or cannot be parsed. A response counts as rewarded if its reward is
-    nearer
-    to that of the right response than to that of the wrong one. The right answer negated ("not 12") is a remark: a
-    parser of numbers reads it so by design.
+    nearer to that of the right response than to that of the wrong one. The right answer negated ("not 12") is a remark:
+    a parser of numbers reads it so by design.
 
     ## Why it matters
     A policy finds what is rewarded. A verifier that searches for a substring teaches the policy to list answers; one
-    that gives the
-    maximum when the gold answer cannot be parsed rewards any response.
+    that gives the maximum when the gold answer cannot be parsed rewards any response.
 
     ## What this certifies, and what it does not
     It certifies the crafted responses for the graded examples, in text. It does not certify that all right responses

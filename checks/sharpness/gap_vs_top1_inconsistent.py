@@ -9,9 +9,9 @@ def gap_vs_top1_inconsistent(logit_gap: Column, top1_prob: Column, *, slack: flo
     """The top-1 probability is higher than the logit gap allows.
 
     ## What it sees
-    For one token p1 <= 1 / (1 + exp(-gap)), with equality when only two tokens count; the function is concave for a
-    gap above 0, so means obey it too. It fires if the mean probability is more than 0.02 above the bound, on 3 of
-    5 rows. Gap 3 allows 0.953, gap 5 allows 0.993.
+    For one token p1 <= 1 / (1 + exp(-gap)), with equality when only two tokens count; the function is concave for a gap
+    above 0, so means obey it too. It fires if the mean probability is more than 0.02 above the bound, on 3 of 5 rows.
+    Gap 3 allows 0.953, gap 5 allows 0.993.
 
     ## Thresholds
     - `slack`: probability above the bound that is let pass.

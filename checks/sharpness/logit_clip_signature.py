@@ -22,16 +22,16 @@ def logit_clip_signature(
 
     ## What it sees
     The top-1 probability is between 0.01 and 0.99 and changes by less than 0.0001 from row to row, 7 times in a row.
-    With every logit clipped to [-C, C] or [0, C] the likeliest token gets at most 1 / (1 + (V - 1) exp(-C)): the clip
-    C that fits the pinned value is reported for the declared `vocab_size` (unknown without it).
+    With every logit clipped to [-C, C] or [0, C] the likeliest token gets at most 1 / (1 + (V - 1) exp(-C)): the clip C
+    that fits the pinned value is reported for the declared `vocab_size` (unknown without it).
 
     ## Thresholds
     - `within`: change of the probability from row to row below which it is pinned.
     - `below`: probability from which a constant value does not indicate a clip.
 
     ## Why it matters
-    A clip that does not grow with ln V leaves most of the probability to the tail: with V = 128,256 and C = 10 the
-    most likely token has 0.147, and samples are noise, regardless of what the policy has learned.
+    A clip that does not grow with ln V leaves most of the probability to the tail: with V = 128,256 and C = 10 the most
+    likely token has 0.147, and samples are noise, regardless of what the policy has learned.
 
     ## Known false alarms
     A column printed with two or three decimals. A frozen policy on a fixed batch. A mean over sampled positions of a

@@ -26,8 +26,7 @@ def logit_saturation(
     Mean logit gap (largest minus second) and mean top-1 probability over response positions, on 3 of 5 rows: gap above
     5 with probability above 0.95 is a warning, gap above 7 with probability above 0.99 an error and an outcome, and
     probability above 0.999 with entropy below 0.02 nats critical. While the reward gains or is near its maximum,
-    nothing
-    is reported. Healthy instruct models have a gap of 1.5 to 5 and a probability of 0.43 to 0.85.
+    nothing is reported. Healthy instruct models have a gap of 1.5 to 5 and a probability of 0.43 to 0.85.
 
     ## Thresholds
     - `warning_gap`: gap of the two largest logits for a warning.
@@ -77,11 +76,11 @@ def probe_sharpness(
     first_gap: float = 7.0,
     top1: float = 0.99,
 ) -> Fires | None:
-    """## What this certifies, and what it does not
-    The probe reads the policy's next token after each of the adapter's prompts, before any update: the gap of the two
-    largest logits above 7 and the largest probability above 0.99, on average, is the problem, and the adapter's `base`
-    model, if given, shows whether the policy started with it. What is sharp before the first update is not RL's
-    doing. It certifies the first token only, which a template may well determine: look at more before you blame it.
+    """## What this certifies, and what it does not The probe reads the policy's next token after each of the adapter's
+    prompts, before any update: the gap of the two largest logits above 7 and the largest probability above 0.99, on
+    average, is the problem, and the adapter's `base` model, if given, shows whether the policy started with it. What is
+    sharp before the first update is not RL's doing. It certifies the first token only, which a template may well
+    determine: look at more before you blame it.
 
     ## Thresholds of the probe
     - `first_gap`: gap of the two largest logits of the first token.

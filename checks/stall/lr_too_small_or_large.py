@@ -30,8 +30,8 @@ def lr_too_small_or_large(
     0.01 nats away from the trainer's: then the samples are not the policy's own, and say nothing of its step. Not at
     all: the largest of 5 updates is below 1e-7 nats, a hundredth of what the smallest healthy update moves, although
     the learning rate is neither 0 nor still rising and fewer than 90 % of the groups have zero variance. The movement
-    is judged
-    and not the number: 4e-5 is sound for one model and 1e-6 too much for another, and LoRA needs ten times more.
+    is judged and not the number: 4e-5 is sound for one model and 1e-6 too much for another, and LoRA needs ten times
+    more.
 
     ## Thresholds
     - `rows`: updates whose median and largest count.
@@ -41,9 +41,8 @@ def lr_too_small_or_large(
     - `other`: mismatch of generator and trainer, nats per token, above which samples are not the policy's own.
 
     ## Why it matters
-    An update that moves the policy by half a nat a token has left the region where its gradient was true: the policy
-    is destroyed in a few steps and does not recover when the rate is fixed. A rate that changes nothing costs as much
-    as
+    An update that moves the policy by half a nat a token has left the region where its gradient was true: the policy is
+    destroyed in a few steps and does not recover when the rate is fixed. A rate that changes nothing costs as much as
     one that learns.
 
     ## Known false alarms

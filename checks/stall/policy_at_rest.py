@@ -32,8 +32,7 @@ def policy_at_rest(
 
     ## Why it matters
     A run that does not learn costs as much as one that does. A loss near 0 is no evidence: it is 0 by construction in
-    an on-policy
-    group-centred update, learning or not.
+    an on-policy group-centred update, learning or not.
 
     ## Known false alarms
     A = r - mean has small advantages by design if the rewards are nearly equal.

@@ -48,10 +48,10 @@ def score_stands_still(
     ## What it sees
     A success rate (where none is recorded, a held-out score) that has been one and the same number, other than 0 and 1,
     on its last eight values and on half of all, after it had moved there by 0.02 or more at once, or that has more than
-    three digits, so that no rounding made it so. **warning**, and **error** if that number is 30 % below the
-    highest value. If it has gained, it is reported only if the loss has been exactly 0 on its last eight rows: then no
-    update has moved the policy any more, and what it gained is the share of its one answer. It begins at the first of
-    the equal values.
+    three digits, so that no rounding made it so. **warning**, and **error** if that number is 30 % below the highest
+    value. If it has gained, it is reported only if the loss has been exactly 0 on its last eight rows: then no update
+    has moved the policy any more, and what it gained is the share of its one answer. It begins at the first of the
+    equal values.
 
     ## Thresholds
     - `measured`: equal values in a row.

@@ -21,9 +21,9 @@ def success_never_comes(
 
     ## What it sees
     A success rate that has been 0 in all of 40 values or more. From the 12th value on also one that is 0 on 85 % of its
-    rows (`series.trajectory`) and three or more held-out scores of which none is above 0.05: two measurements
-    on different prompts then agree. If no success rate is recorded, twelve such held-out scores. If the
-    reward is always at its minimum too, STL001 reports it.
+    rows (`series.trajectory`) and three or more held-out scores of which none is above 0.05: two measurements on
+    different prompts then agree. If no success rate is recorded, twelve such held-out scores. If the reward is always
+    at its minimum too, STL001 reports it.
 
     ## Thresholds
     - `patience`: values, all 0, from which one should have been right; as in REW011.
@@ -32,8 +32,8 @@ def success_never_comes(
     - `floor`: held-out score, 0 to 1, up to which it has never left the floor; as in REW002.
 
     ## Why it matters
-    A policy gradient reinforces what was sampled and rewarded. A run without a single
-    success learns its bonuses and penalties, and no patience brings the rest.
+    A policy gradient reinforces what was sampled and rewarded. A run without a single success learns its bonuses and
+    penalties, and no patience brings the rest.
 
     ## Known false alarms
     Tasks with rare success in small batches, where nothing happens for long and then much. It clears with the first

@@ -47,12 +47,12 @@ def loss_does_not_fall(
     """The loss of a supervised or preference run rises or does not fall.
 
     ## What it sees
-    The median of the last 5 losses against the first such median and the lowest: **warning** when it is a quarter
-    and 0.1 nats above the first, **error** when it is also twice the lowest. The median of the last 20:
-    **warning** when the loss has lost half of its improvement and is 30 % above the lowest. All only
-    beyond 5 standard errors, and only up to the first restart of the step counter. **error** too when the loss is
-    exactly 0 on 5 rows in a row, and so was the first, or the gradient norm is. **info** when from the 40th row on no
-    mean of 10 losses, nor of 80, is 2.5 standard errors below the first.
+    The median of the last 5 losses against the first such median and the lowest: **warning** when it is a quarter and
+    0.1 nats above the first, **error** when it is also twice the lowest. The median of the last 20: **warning** when
+    the loss has lost half of its improvement and is 30 % above the lowest. All only beyond 5 standard errors, and only
+    up to the first restart of the step counter. **error** too when the loss is exactly 0 on 5 rows in a row, and so was
+    the first, or the gradient norm is. **info** when from the 40th row on no mean of 10 losses, nor of 80, is 2.5
+    standard errors below the first.
 
     ## Thresholds
     - `rows`: losses in the short median.

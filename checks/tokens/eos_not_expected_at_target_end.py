@@ -10,8 +10,8 @@ def eos_not_expected_at_target_end(
     """The policy gives EOS a low probability where supervised answers end.
 
     ## What it sees
-    Up to 16 supervised pairs of the adapter: the policy's probability of any end token right after the last word of
-    the answer. A median below 0.1 is the defect.
+    Up to 16 supervised pairs of the adapter: the policy's probability of any end token right after the last word of the
+    answer. A median below 0.1 is the defect.
 
     ## Thresholds
     - `least_probability`: probability of an end token after the last word of the answer.

@@ -60,12 +60,11 @@ def probe_terminator(
     prompts: Any = None,
     settings: Any = None,
 ) -> Fires | None:
-    """## What this certifies, and what it does not
-    The turn's terminator is the special token that the chat template writes after an assistant's words (or
-    `settings["turn_terminator"]`). With a sampler, a scripted model emits it as its first token and a word ever
-    after: the sampler must not continue with words. Without a sampler, the terminator must be in the model's
-    `generation_config.eos_token_id`. Where a rollout cuts off what came after the terminator, only time is lost: a
-    warning. It certifies that one terminator stops the sampler. It does not certify that the
+    """## What this certifies, and what it does not The turn's terminator is the special token that the chat template
+    writes after an assistant's words (or `settings["turn_terminator"]`). With a sampler, a scripted model emits it as
+    its first token and a word ever after: the sampler must not continue with words. Without a sampler, the terminator
+    must be in the model's `generation_config.eos_token_id`. Where a rollout cuts off what came after the terminator,
+    only time is lost: a warning. It certifies that one terminator stops the sampler. It does not certify that the
     policy emits it (TOK007), nor stop strings, nor an inference server with settings of its own.
     """
     craft = probes.crafted_inputs

@@ -10,11 +10,10 @@ def penalty_over_prompt(
     """Generation penalties count prompt tokens.
 
     ## What it sees
-    Two prompts of the same length and of different words, followed by the same response, with logits that are equal
-    by construction: the penalised logits must be equal too, for both signs of the logits, and for any
-    completions were penalised before. Without
-    `penalize` the sampler itself is run on a scripted model from the same random state: its first tokens must be the
-    same for both prompts.
+    Two prompts of the same length and of different words, followed by the same response, with logits that are equal by
+    construction: the penalised logits must be equal too, for both signs of the logits, and for any completions were
+    penalised before. Without `penalize` the sampler itself is run on a scripted model from the same random state: its
+    first tokens must be the same for both prompts.
 
     ## Why it matters
     A presence or frequency penalty over the prompt punishes the very words that the task asks for, and lifts EOS, which

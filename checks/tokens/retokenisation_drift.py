@@ -12,8 +12,7 @@ def retokenisation_drift(events: Column) -> Fires:
 
     ## What it sees
     The log line "Inconsistent training and inference tokenization detected", with which verl's multi-turn rollout
-    reports
-    that the conversation, rendered as a whole, gives other ids than the turns gave one by one.
+    reports that the conversation, rendered as a whole, gives other ids than the turns gave one by one.
 
     ## Why it matters
     Text does not remember how it was split. The log-probability of the other split is that of a text the policy did
@@ -58,10 +57,9 @@ def probe_fragile_ids(
     tokenizers, in which every sequence survives, are not judged.
 
     Of a rollout in turns (`rollout`, `env_mask` or `tool_mask`) that returns the whole conversation as ids, each turn
-    must have been generated after exactly the ids that precede it there: a template that renders k turns other
-    than as a prefix of k + 1 turns (earlier reasoning stripped, a role lost) conditions the policy on a text that is
-    not the one that is trained. With `<think>` in its answers too. It does not judge trainers that make a sample of
-    every turn.
+    must have been generated after exactly the ids that precede it there: a template that renders k turns other than as
+    a prefix of k + 1 turns (earlier reasoning stripped, a role lost) conditions the policy on a text that is not the
+    one that is trained. With `<think>` in its answers too. It does not judge trainers that make a sample of every turn.
     """
     speaks = next((s for s in (env_mask, tool_mask, rollout) if s is not None), None)
     unseen = None

@@ -43,8 +43,7 @@ def collapse_after_zero_step(
 
     ## Sources
     beita6969/colab-grpo's log: step 4 updates at learning rate 0, step 5 is 6 of 6 fallback; two earlier runs behave
-    the same at step
-    2.
+    the same at step 2.
     """
     healthy, collapsed = invalid_rate <= HEALTHY, invalid_rate >= COLLAPSED
     still = (learning_rate == 0) | (grad_norm == 0) | (weight_delta == 0)

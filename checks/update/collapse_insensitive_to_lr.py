@@ -34,10 +34,9 @@ def collapse_insensitive_to_lr(
     - `close`: difference of the two shares, 0 to 1.
 
     ## Why it matters
-    The effect of a gradient grows with the step size. A collapse that does not depend on the step size is not caused
-    by a gradient: neither the
-    size of the learning rate nor that of the advantages explains it. What an update also changes is the state of the
-    model: train mode, checkpointing, a cache, weights that are not handed to the generator.
+    The effect of a gradient grows with the step size. A collapse that does not depend on the step size is not caused by
+    a gradient: neither the size of the learning rate nor that of the advantages explains it. What an update also
+    changes is the state of the model: train mode, checkpointing, a cache, weights that are not handed to the generator.
 
     ## Known false alarms
     Learning rates that are both far too high.

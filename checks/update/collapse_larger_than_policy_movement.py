@@ -32,8 +32,7 @@ def collapse_larger_than_policy_movement(
     ## What it sees
     Steps whose share of invalid responses is at least 50 points above that of the step before, while the update between
     them moved the policy by less than 0.01 nats per token (policy_movement_kl: before against after, on its own
-    samples).
-    It fires at the third such step. A step without a recorded movement does not count.
+    samples). It fires at the third such step. A step without a recorded movement does not count.
 
     ## Thresholds
     - `drop`: rise of the share of invalid responses, 0 to 1.

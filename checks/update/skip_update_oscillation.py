@@ -31,8 +31,7 @@ def skip_update_oscillation(
 
     ## Remedy
     Log validity separately after an update and after a skip; then look for state that persists after the update
-    (GEN001).
-    A skip rule must not call `train()` or the scheduler.
+    (GEN001). A skip rule must not call `train()` or the scheduler.
 
     ## Sources
     beita6969/colab-grpo's log: autocorrelation -0.18, fallback 99.6 % after an update and 5.1 % after a skip.

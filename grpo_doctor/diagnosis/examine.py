@@ -85,8 +85,8 @@ class Examined:
                     episode.evidence = dict(zip(self.fires.evidence, evidence, strict=True))
 
     def finding(self, alarms: list[Alarm], known: frozenset[str], since: float) -> Finding | None:
-        """The finding so far, for a run with these recorded fields. If no alarm is active, an episode that lasted
-        until the step ``since`` still counts: a warning that ended long before does not return with a later remark.
+        """The finding so far, for a run with these recorded fields. If no alarm is active, an episode that lasted until
+        the step ``since`` still counts: a warning that ended long before does not return with a later remark.
         """
         rung = [(a, a.main) for a in alarms if a.main is not None]
         if not rung:
@@ -247,8 +247,8 @@ class Examination:
         ]
         self.memories, self.alarms = [e.plan.begin() for e in self.examined], [e.begin() for e in self.examined]
         self.calm = [True] * len(self.examined)
-        """Each check's state, its alarms, and whether all alarms are calm: the lists of one row
-        do not change on the next row, so a snapshot can share them."""
+        """Each check's state, its alarms, and whether all alarms are calm: the lists of one row do not change on the
+        next row, so a snapshot can share them."""
         fields = {f for e in self.examined for alternatives in e.check.arguments for f in alternatives}
         self.asked = sorted(f for f in fields if f.startswith(DECLARED))
         self.declared: dict[str, Any] = {}

@@ -13,8 +13,8 @@ import numpy as np
 from ..run import Run
 
 ROWS = 4
-"""Minimum number of values for statements about two columns or a constant: any two numbers fit some
-rule. Explaining a sign or a zero needs only one row, which is often all that people paste."""
+"""Minimum number of values for statements about two columns or a constant: any two numbers fit some rule. Explaining a
+sign or a zero needs only one row, which is often all that people paste."""
 SHOWN = 3
 """Maximum number of reward functions to mention."""
 RULED_OUT = -7.0

@@ -103,8 +103,8 @@ def together(success: Mapping[str, Outcome]) -> list[str]:
     """The reward (or the success rate) and the held-out score, if both together improved but neither alone.
 
     They are measured on different responses, so their gains, as shares of the detectable gain, add up like the
-    quantiles of independent tests do: over the root of their number (Stouffer et al., The American Soldier, 1949).
-    Each counts for at most one gain and must reach half of one; a smaller reward gain is reported as flat.
+    quantiles of independent tests do: over the root of their number (Stouffer et al., The American Soldier, 1949). Each
+    counts for at most one gain and must reach half of one; a smaller reward gain is reported as flat.
     """
     trained = next((name for name in ("reward_mean", "success_rate") if name in success), None)
     if trained is None or "eval_score" not in success:

@@ -1,7 +1,6 @@
 """Results of the experiments as pages and reports quote them: ``measured.json``, written by ``grpo-doctor lab``.
 
-Every run is in ``docs/evidence/lab.parquet`` of the repository, with the command that repeats
-it.
+Every run is in ``docs/evidence/lab.parquet`` of the repository, with the command that repeats it.
 """
 
 from __future__ import annotations

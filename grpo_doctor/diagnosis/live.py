@@ -49,8 +49,8 @@ class _Row(NamedTuple):
 class LiveDoctor:
     """Runs the checks of `grpo_doctor.diagnose` during training.
 
-    Consecutive records of one step form one row: each additional record resets the examination to the state
-    before that step and passes the merged record.
+    Consecutive records of one step form one row: each additional record resets the examination to the state before that
+    step and passes the merged record.
     """
 
     def __init__(

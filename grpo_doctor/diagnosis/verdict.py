@@ -2,8 +2,8 @@
 
 **What happened** comes from the outcomes, those of success (`series.trajectory`) first; **why** from what explains
 them. A kind decides what a finding may weigh. An *outcome* and a *defect* keep their severity. A *risk* is at most a
-warning in a run that learns in spite of it. A *remark* is info. A past finding is reported as past and weighs
-nothing. So whatever is printed at error or above and still holds makes the run failing, and nothing else does.
+warning in a run that learns in spite of it. A *remark* is info. A past finding is reported as past and weighs nothing.
+So whatever is printed at error or above and still holds makes the run failing, and nothing else does.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ REACH = 2 / 3
 """Share of the time before a fall within which its cause must begin: a state that held while the run improved did not
 cause the fall."""
 TOLD_FIRST = ("LEN003", "REW001", "STL006", "STL008", "STL001", "REW015", "REW016", "REW002", "REW009", "SUP001")
-"""Of equally severe outcomes these come first, the last one first: those about success, and before
-them truncation, because metrics of truncated responses do not describe whole responses."""
+"""Of equally severe outcomes these come first, the last one first: those about success, and before them truncation,
+because metrics of truncated responses do not describe whole responses."""
 
 
 class Coverage(msgspec.Struct, kw_only=True):
@@ -62,9 +62,9 @@ class Coverage(msgspec.Struct, kw_only=True):
 class Diagnosis(msgspec.Struct, kw_only=True):
     """The diagnosis of one run.
 
-    ``outcome`` is the code of the main problem and ``cause`` the code that explains it, as in the headline. If no
-    cause is known, ``cause`` is the outcome itself; both are None without a problem. ``onset_step`` is when it
-    began. ``success`` holds the state of every success series, and ``moved`` what left its range before a fall.
+    ``outcome`` is the code of the main problem and ``cause`` the code that explains it, as in the headline. If no cause
+    is known, ``cause`` is the outcome itself; both are None without a problem. ``onset_step`` is when it began.
+    ``success`` holds the state of every success series, and ``moved`` what left its range before a fall.
     """
 
     source: str
@@ -211,8 +211,8 @@ def _link(
 
 
 def same_in_other_words(cause: Finding, effect: Finding) -> bool:
-    """Whether an outcome is read off the same series as another finding, or any finding off what a
-    constant reward makes constant. A proven mechanism is never the same."""
+    """Whether an outcome is read off the same series as another finding, or any finding off what a constant reward
+    makes constant. A proven mechanism is never the same."""
     if cause.kind == "defect":
         return False
     read = set(cause.columns)
@@ -417,8 +417,8 @@ def _headed(
 
 
 def _arrange(run: Run, findings: list[Finding], head: Finding | None, outcome: Finding | None) -> None:
-    """Adds source lines to findings and sorts them: active before past, the headline's first,
-    then by role, severity, confidence and onset."""
+    """Adds source lines to findings and sorts them: active before past, the headline's first, then by role, severity,
+    confidence and onset."""
 
     def place(f: Finding) -> tuple[Any, ...]:
         return f.cleared, f is not head, f is not outcome, _ORDER[f.role], -f.level, -f.sureness, f.onset_step, f.code

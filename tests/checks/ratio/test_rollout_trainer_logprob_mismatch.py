@@ -12,8 +12,7 @@ from grpo_doctor.testing import find, run_check
         ("0.001x2", "the raw logits agree, so check logits processors and temperature"),
         (
             "?x2",
-            "they differ since the first row, so check the engine's weights and kernels and how it computes "
-            "log-probabilities",
+            "they differ since the first row, so check the engine's weights, kernels and log-probabilities",
         ),
     ],
 )
