@@ -1,8 +1,8 @@
 """One training step as one flat record, and its JSONL codec.
 
-A missing value is unknown, never 0. JSON has no NaN and fast encoders write it as ``null``, which would
-lose the very thing a doctor looks for; so non-finite numbers are written as the strings ``"NaN"``,
-``"Infinity"`` and ``"-Infinity"``, and bare ``NaN`` written by others is read too.
+A missing value is unknown, never 0. JSON has no NaN, and fast encoders write it as ``null``, which would lose the
+information; so non-finite numbers are written as the strings ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``. The decoder
+also accepts bare ``NaN``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     step: Annotated[int, "the trainer's own step number", msgspec.Meta(ge=-(2**62), le=2**62)]
 
     # time
-    epoch: Annotated[Number, "epochs of the prompt set seen"] = None
+    epoch: Annotated[Number, "epochs of the prompt set so far"] = None
     wall_time: Annotated[Number, "seconds since the start of training"] = None
     tokens_seen: Annotated[Number, "prompt and response tokens since the start"] = None
     optimizer_step: Annotated[Count, "optimizer steps taken so far"] = None
@@ -46,8 +46,8 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     # sharpness, over response positions, before processors and temperature
     logit_max: Annotated[Number, "mean of the largest logit"] = None
     logit_gap: Annotated[Number, "mean of largest minus second largest logit"] = None
-    topk_probs: Annotated[Numbers, "mean probabilities of the five likeliest tokens"] = None
-    top1_prob: Annotated[Number, "mean probability of the likeliest token, 0 to 1"] = None
+    topk_probs: Annotated[Numbers, "mean probabilities of the five most likely tokens"] = None
+    top1_prob: Annotated[Number, "mean top-1 probability, 0 to 1"] = None
 
     # entropy
     entropy_mean: Annotated[Number, "nats per token, full vocabulary, T=1, mean over response tokens"] = None
@@ -61,59 +61,61 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     advantage_std: Annotated[Number, "standard deviation of the advantages of the batch"] = None
     advantage_min: Annotated[Number, "smallest advantage"] = None
     advantage_max: Annotated[Number, "largest advantage"] = None
-    advantage_abs_values: Annotated[Numbers, "distinct |A| of live groups, at most 8 of them"] = None
+    advantage_abs_values: Annotated[Numbers, "distinct |A| of groups with reward variance, at most 8"] = None
     advantage_rms_live: Annotated[Number, "root mean square of A over groups with reward variance"] = None
     group_size: Annotated[Number, "responses per prompt, K"] = None
     groups: Annotated[Number, "prompts (groups) in the step"] = None
     zero_variance_groups: Annotated[Number, "groups whose rewards are all equal"] = None
-    zero_variance_share: Annotated[Number, "share of groups with equal rewards, where no counts are known"] = None
+    zero_variance_share: Annotated[Number, "share of groups with equal rewards, if no counts are known"] = None
     all_correct_groups: Annotated[Number, "zero-variance groups at the highest reward"] = None
     all_wrong_groups: Annotated[Number, "zero-variance groups at the lowest reward"] = None
     live_groups: Annotated[Number, "groups whose rewards differ"] = None
     group_rewards: Annotated[list[list[float]] | None, "raw rewards, one list of K per group"] = None
-    normaliser: Annotated[Text, "group, batch, none or rank: what the advantage is divided by"] = None
+    normaliser: Annotated[Text, "group, batch, none or rank: the divisor of the advantage"] = None
     advantage_ddof: Annotated[Count, "0 or 1: degrees of freedom of the group standard deviation"] = None
     advantage_rank_mode: Annotated[Text, "how ties are ranked: index, average"] = None
 
     # reward
-    reward_mean: Annotated[Number, "mean reward of the batch, before any shaping by advantages"] = None
+    reward_mean: Annotated[Number, "mean reward of the batch, before advantages are computed"] = None
     reward_std: Annotated[Number, "standard deviation of the rewards over the whole batch"] = None
     reward_min: Annotated[Number, "smallest reward"] = None
     reward_max: Annotated[Number, "largest reward"] = None
-    reward_components: Annotated[dict[str, float] | None, "reward function: its mean"] = None
-    success_rate: Annotated[Number, "share of responses judged right, of pairs told apart rightly, 0 to 1"] = None
-    valid_rate: Annotated[Number, "share of responses in the asked form, 0 to 1"] = None
-    fallback_rate: Annotated[Number, "share of responses replaced by a default, 0 to 1"] = None
-    eval_score: Annotated[Number, "score on held-out prompts or of a metric that is not rewarded"] = None
-    judge_failure_rate: Annotated[Number, "share of rewards that the judge could not give, 0 to 1"] = None
+    reward_components: Annotated[dict[str, float] | None, "mean of each reward function, by name"] = None
+    success_rate: Annotated[Number, "share of right responses (reward accuracy for preference pairs), 0 to 1"] = None
+    valid_rate: Annotated[Number, "share of responses in the required format, 0 to 1"] = None
+    fallback_rate: Annotated[Number, "share of responses replaced by a fallback, 0 to 1"] = None
+    eval_score: Annotated[Number, "score on held-out prompts, or a metric that is not rewarded"] = None
+    judge_failure_rate: Annotated[Number, "share of responses that the judge failed to score, 0 to 1"] = None
 
     # pairs of preference training; each mean is over the responses or the pairs of the batch
     chosen_reward: Annotated[Number, "implicit reward of the chosen responses, beta x log(policy / reference)"] = None
-    rejected_reward: Annotated[Number, "the same of the rejected responses"] = None
-    reward_margin: Annotated[Number, "implicit reward of the chosen less that of the rejected response"] = None
+    rejected_reward: Annotated[Number, "the same for the rejected responses"] = None
+    reward_margin: Annotated[Number, "implicit reward of the chosen minus that of the rejected response"] = None
     chosen_logp: Annotated[Number, "log-probability of the chosen responses, nats, by response or by token"] = None
-    rejected_logp: Annotated[Number, "the same of the rejected responses"] = None
+    rejected_logp: Annotated[Number, "the same for the rejected responses"] = None
 
     # KL
     kl: Annotated[Number, "KL to the reference policy, nats per token"] = None
-    kl_k1: Annotated[Number, "the same by the k1 estimator"] = None
-    kl_k3: Annotated[Number, "the same by the k3 estimator"] = None
+    kl_k1: Annotated[Number, "the same with the k1 estimator"] = None
+    kl_k3: Annotated[Number, "the same with the k3 estimator"] = None
     kl_sequence: Annotated[Number, "signed KL to the reference, summed over the response, nats"] = None
-    kl_estimator: Annotated[Text, "k1, k2, k3 or full: the estimator behind kl"] = None
+    kl_estimator: Annotated[Text, "k1, k2, k3 or full: the estimator of kl"] = None
     kl_coef: Annotated[Number, "coefficient of the KL term, beta"] = None
-    teacher_kl: Annotated[Number, "KL to the teacher of a distillation, which is no reference, nats per token"] = None
+    teacher_kl: Annotated[Number, "KL to the teacher of a distillation (not the reference model), nats per token"] = (
+        None
+    )
     kl_loss_share: Annotated[Number, "share of the KL term in the value of the loss, 0 to 1"] = None
     kl_grad_share: Annotated[Number, "share of the KL term in the gradient norm, 0 to 1"] = None
 
     # loss
     loss: Annotated[Number, "value of the whole loss"] = None
     policy_loss: Annotated[Number, "value of the policy-gradient term"] = None
-    value_loss: Annotated[Number, "value of the critic's loss, of a PPO with one"] = None
+    value_loss: Annotated[Number, "value of the critic's loss (PPO)"] = None
     value_explained_variance: Annotated[
         Number, "share of the returns' variance that the critic explains, at most 1"
     ] = None
-    value_clip_fraction: Annotated[Number, "share of the critic's values that its clip holds, 0 to 1"] = None
-    eval_loss: Annotated[Number, "loss on held-out data, of whatever kind the trainer validates with"] = None
+    value_clip_fraction: Annotated[Number, "share of clipped critic values, 0 to 1"] = None
+    eval_loss: Annotated[Number, "validation loss on held-out data"] = None
     eval_perplexity: Annotated[Number, "perplexity of held-out text or responses, at least 1"] = None
     kl_loss: Annotated[Number, "value of the KL term, coefficient included"] = None
     grad_norm: Annotated[Number, "gradient norm before clipping"] = None
@@ -125,39 +127,45 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     # agreement
     rollout_mismatch_kl: Annotated[
-        Number, "k3 (k1 if that alone is logged) of trainer against generator's final scores, nats per token"
+        Number, "k3 KL (k1 if only that is logged) of trainer against the rollout engine's final scores, nats per token"
     ] = None
-    rollout_mismatch_raw_kl: Annotated[Number, "k3 of trainer against generator's raw logits, nats per token"] = None
-    rollout_logp_diff: Annotated[Number, "mean |log-probability by trainer minus by generator|, nats per token"] = None
-    rollout_logp_diff_max: Annotated[Number, "largest |log-probability by trainer minus by generator|, nats"] = None
-    rollout_prob_diff: Annotated[Number, "mean |probability by trainer minus by generator|, 0 to 1"] = None
-    rollout_prob_diff_max: Annotated[Number, "largest |probability by trainer minus by generator|, 0 to 1"] = None
-    rollout_mult_prob_error: Annotated[Number, "mean of exp |log-probability difference|, 1 where they agree"] = None
-    rollout_weight_mean: Annotated[Number, "mean importance weight of trainer to generator, 1 where they agree"] = None
-    rollout_weight_min: Annotated[Number, "smallest importance weight of trainer to generator"] = None
-    rollout_weight_max: Annotated[Number, "largest importance weight of trainer to generator"] = None
+    rollout_mismatch_raw_kl: Annotated[
+        Number, "k3 KL of trainer against the rollout engine's raw logits, nats per token"
+    ] = None
+    rollout_logp_diff: Annotated[Number, "mean |trainer minus rollout engine log-probability|, nats per token"] = None
+    rollout_logp_diff_max: Annotated[Number, "largest |trainer minus rollout engine log-probability|, nats"] = None
+    rollout_prob_diff: Annotated[Number, "mean |trainer minus rollout engine probability|, 0 to 1"] = None
+    rollout_prob_diff_max: Annotated[Number, "largest |trainer minus rollout engine probability|, 0 to 1"] = None
+    rollout_mult_prob_error: Annotated[Number, "mean of exp |log-probability difference|, 1 if they agree"] = None
+    rollout_weight_mean: Annotated[Number, "mean importance weight of trainer to rollout engine, 1 if they agree"] = (
+        None
+    )
+    rollout_weight_min: Annotated[Number, "smallest importance weight of trainer to rollout engine"] = None
+    rollout_weight_max: Annotated[Number, "largest importance weight of trainer to rollout engine"] = None
     rollout_prob_correlation: Annotated[
         Number, "Pearson correlation of the two probabilities of the sampled tokens, -1 to 1"
     ] = None
-    rollout_weight_std: Annotated[Number, "standard deviation of the importance weights of trainer to generator"] = None
+    rollout_weight_std: Annotated[
+        Number, "standard deviation of the importance weights of trainer to rollout engine"
+    ] = None
     weight_clip_fraction: Annotated[
         Number,
-        "share of tokens (of responses, where whole ones are rejected) whose importance weight of trainer to "
-        "generator is truncated or masked, 0 to 1",
+        "share of tokens (of responses, if whole ones are rejected) whose importance weight of trainer to "
+        "rollout engine is truncated or masked, 0 to 1",
     ] = None
     effective_sample_share: Annotated[
         Number, "effective sample size of the importance weights, (sum w)^2 / sum w^2, as a share of the batch, 0 to 1"
     ] = None
     staleness: Annotated[Number, "updates between the sampling of a response and its use, mean of the batch"] = None
     staleness_max: Annotated[Number, "updates between the sampling of a response and its use, largest"] = None
-    policy_movement_kl: Annotated[Number, "k3 of the policy before against after the update, nats per token"] = None
-    first_token_valid_rate: Annotated[Number, "share of responses whose first token may start a valid one"] = None
+    policy_movement_kl: Annotated[Number, "k3 KL of the policy before against after the update, nats per token"] = None
+    first_token_valid_rate: Annotated[Number, "share of responses with a valid first token"] = None
     reward_recomputed_gap: Annotated[Number, "validity as scored minus validity recomputed from response ids"] = None
     logp_advantage_cov: Annotated[Number, "covariance of token log-probability and advantage"] = None
 
     # update
     update_applied: Annotated[Flag, "the optimizer stepped"] = None
-    update_skipped_reason: Annotated[Text, "why it did not"] = None
+    update_skipped_reason: Annotated[Text, "why the optimizer did not step"] = None
     weight_delta: Annotated[Number, "norm of the weight change of this update"] = None
     prompts_per_update: Annotated[Number, "prompts in the batch of one optimizer step"] = None
     tokens_per_update: Annotated[Number, "tokens in the batch of one optimizer step"] = None
@@ -167,23 +175,25 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     response_length_median: Annotated[Number, "tokens"] = None
     response_length_min: Annotated[Number, "tokens"] = None
     response_length_max: Annotated[Number, "tokens"] = None
-    truncated_rate: Annotated[Number, "share of responses cut at the limit, 0 to 1"] = None
-    eos_rate: Annotated[Number, "share of responses that ended by themselves, 0 to 1"] = None
-    eos_suppressed_rate: Annotated[Number, "share in which EOS would have come before min_new_tokens, 0 to 1"] = None
+    truncated_rate: Annotated[Number, "share of responses truncated at the limit, 0 to 1"] = None
+    eos_rate: Annotated[Number, "share of responses that ended with EOS, 0 to 1"] = None
+    eos_suppressed_rate: Annotated[
+        Number, "share of responses whose EOS was suppressed before min_new_tokens, 0 to 1"
+    ] = None
     eos_probability: Annotated[Number, "mean probability of EOS over response positions, 0 to 1"] = None
 
     # boundary
     prompt_tokens_in_mask: Annotated[Number, "prompt tokens inside the completion mask"] = None
     pad_tokens_in_mask: Annotated[Number, "padding tokens inside the completion mask"] = None
-    response_tokens_outside_mask: Annotated[Number, "response tokens that the mask leaves out"] = None
+    response_tokens_outside_mask: Annotated[Number, "response tokens that the mask excludes"] = None
     eot_per_response: Annotated[Number, "end-of-turn tokens per response"] = None
-    chat_header_rate: Annotated[Number, "share of responses that hold a template token, 0 to 1"] = None
+    chat_header_rate: Annotated[Number, "share of responses that contain a template token, 0 to 1"] = None
 
     # turns
-    turns_per_response: Annotated[Number, "turns of the model in a response that tools or an environment go on"] = None
+    turns_per_response: Annotated[Number, "model turns in a multi-turn response"] = None
     tool_calls_per_response: Annotated[Number, "tool calls per response"] = None
     tool_failure_rate: Annotated[Number, "share of tool calls that failed, 0 to 1"] = None
-    aborted_rate: Annotated[Number, "share of rollouts that were aborted and gave no response, 0 to 1"] = None
+    aborted_rate: Annotated[Number, "share of rollouts aborted without a response, 0 to 1"] = None
     environment_failure_rate: Annotated[
         Number, "share of rollouts in which the environment or its sandbox failed, 0 to 1"
     ] = None
@@ -198,25 +208,25 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     max_new_tokens: Annotated[Number, "limit of the response, tokens"] = None
 
     # diversity
-    unique_rate: Annotated[Number, "distinct responses by all responses, 0 to 1"] = None
+    unique_rate: Annotated[Number, "distinct responses divided by all responses, 0 to 1"] = None
     top_pattern_share: Annotated[Number, "share of the most frequent response, 0 to 1"] = None
     pattern_entropy: Annotated[Number, "entropy of the distribution of responses, nats"] = None
 
     # text health
     repetition_rate: Annotated[Number, "share of responses that repeat themselves, 0 to 1"] = None
-    other_script_rate: Annotated[
-        Number, "share of the letters of the responses in another script than the prompts are written in, 0 to 1"
-    ] = None
+    other_script_rate: Annotated[Number, "share of response letters in a different script than the prompts, 0 to 1"] = (
+        None
+    )
     prompt_echo_rate: Annotated[Number, "share of responses that repeat their prompt, 0 to 1"] = None
 
     # the same fields for each task, and what happened
-    by_task: Annotated[dict[str, dict[str, Any]] | None, "task name: the same fields for that task alone"] = None
+    by_task: Annotated[dict[str, dict[str, Any]] | None, "the same fields for each task, by task name"] = None
     events: Annotated[list[Event] | None, "what happened at this step"] = None
 
 
 _hints = get_type_hints(StepRecord, include_extras=True)
 FIELDS: dict[str, str] = {name: get_args(hint)[1] for name, hint in _hints.items()}
-"""Every field and its one line of meaning and unit."""
+"""Every field with its meaning and unit."""
 
 _kinds = {name: get_args(hint)[0] for name, hint in _hints.items()}
 NUMBER_FIELDS = tuple(n for n, kind in _kinds.items() if kind in (Number, Count, Flag))
@@ -229,24 +239,24 @@ ADDED_UP = frozenset(
     "groups zero_variance_groups all_correct_groups all_wrong_groups live_groups "
     "prompt_tokens_in_mask pad_tokens_in_mask response_tokens_outside_mask".split()
 )
-"""Fields that are counts: rows of one step add up."""
+"""Fields that are counts: rows of one step are summed."""
 
 LARGEST = frozenset(
     "grad_norm ratio_max response_length_max reward_max advantage_max "
     "rollout_logp_diff_max rollout_prob_diff_max rollout_weight_max staleness_max".split()
 )
-"""Fields of which rows of one step keep the largest."""
+"""Fields that keep the largest value of the rows of one step."""
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(StepRecord, strict=False)
 
 
 class RecordError(ValueError):
-    """A line that is no record; the message says which and why."""
+    """A line that is not a record; the message states which and why."""
 
 
 def portable(value: Any) -> Any:
-    """The value with non-finite floats as strings, so that JSON keeps them."""
+    """The value with non-finite floats as strings, so JSON keeps them."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, list):
@@ -257,7 +267,7 @@ def portable(value: Any) -> Any:
 
 
 def encode(record: StepRecord) -> bytes:
-    """One JSON line without its newline; unknown fields are left out."""
+    """One JSON line without its newline; unknown fields are omitted."""
     known = {
         name: value if name == "events" else portable(value)
         for name in record.__struct_fields__
@@ -271,14 +281,14 @@ def decode(line: bytes | str) -> StepRecord:
     try:
         return _decoder.decode(line)
     except msgspec.DecodeError as failed:
-        try:  # others write bare NaN, which strict JSON refuses
+        try:  # other writers use bare NaN, which strict JSON rejects
             return msgspec.convert(json.loads(line), StepRecord, strict=False)
         except (ValueError, RecursionError):
             raise RecordError(str(failed)) from None
 
 
 class RecordWriter:
-    """Appends records to a file, one flushed line a step, so that a killed process loses no finished step."""
+    """Writes records to a file, one flushed line per step, so a killed process loses no finished step."""
 
     def __init__(self, path: Path, *, append: bool = False) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -299,7 +309,7 @@ class RecordWriter:
 
 
 def read_records(path: Path) -> Iterator[StepRecord]:
-    """The records of a file that `RecordWriter` wrote; a torn last line is left out. Raises `RecordError`."""
+    """The records of a file that `RecordWriter` wrote; an incomplete last line is skipped. Raises `RecordError`."""
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
             if not line.endswith(b"\n"):

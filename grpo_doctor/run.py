@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 RunType = Literal["rl", "supervised", "preference", "evaluation", "probe", "none"]
 
-BESIDE = ("config.json", "samples.jsonl")
-"""Files of a run beside its records, which are read with them."""
+COMPANIONS = ("config.json", "samples.jsonl")
+"""Files next to the records of a run, which are read with them."""
 
 CORE = frozenset(
     "loss policy_loss kl_loss value_loss grad_norm kl kl_k1 kl_k3 entropy_mean reward_mean ratio_mean "
@@ -38,16 +38,16 @@ WORDED = frozenset(
     "rollout_engine rollout_precision routing_replay rows scale_rewards strategy strict_rewards teacher torn_targets "
     "trl_version turn_ends_with turn_terminator unknown_settings wrong_form".split()
 )
-"""Settings that checks ask for as words; elsewhere a word such as ``auto`` in place of a number says nothing."""
+"""Settings that checks read as strings; for other settings a string such as ``auto`` counts as unknown."""
 BROADCAST = frozenset(
     "group_size groups temperature top_p top_k min_new_tokens max_new_tokens "
     "entropy_coef kl_coef advantage_ddof".split()
 )
-"""Settings that hold at every step, so that a check may read them as a column where no record names them."""
+"""Settings that hold at every step, so a check can read them as a column if no record contains them."""
 
 
 def non_finite(name: str, value: float, line: int | None = None) -> Event:
-    """The event of a core field that was recorded as NaN or infinite."""
+    """The event of a core field recorded as NaN or infinite."""
     return Event(kind="nan", message=f"{name} is {'NaN' if math.isnan(value) else 'infinite'}", line=line)
 
 
@@ -69,17 +69,17 @@ class Sample(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Reading(msgspec.Struct, kw_only=True):
-    """How a log was read, and how far that may be trusted.
+    """How a log was read, and how reliable the reading is.
 
     Attributes:
         way: the reader that gave the rows: a known format, or for custom trainers ``lines`` or ``templates``.
-        why: why that one.
+        why: the reason for this reader.
         rows: rows that it read.
         other_rows: rows of the second reading of a custom trainer's console; None where there is none.
-        pace: share of the moves from row to row that are the most frequent one; None for fewer than three rows.
-        out_of_range: columns with values that their kind cannot have.
-        unused: series that are not read and may be a reward, the likeliest first, with their number of values.
-        decides: whether the two readings differ in what happened to the reward, so that a verdict rests on the choice.
+        pace: share of step increments equal to the most frequent one; None for fewer than three rows.
+        out_of_range: columns with impossible values.
+        unused: unread series that may be a reward, the most likely first, with their number of values.
+        decides: whether the two readings differ in the reward, so the verdict depends on the choice.
     """
 
     way: str
@@ -93,7 +93,7 @@ class Reading(msgspec.Struct, kw_only=True):
 
     @property
     def not_recognised(self) -> str:
-        """One clause on the series that may be a reward, with what to do; empty where there is none."""
+        """One clause on series that may be a reward, with the option to use; empty if there is none."""
         if not self.unused:
             return ""
         named = ", ".join(f"{name} ({count} values)" for name, count in self.unused.items())
@@ -114,7 +114,7 @@ EndKind = Literal[
 
 
 class Ending(msgspec.Struct, kw_only=True):
-    """What a log ends in: the kind, its words, the line, and the exception that it names there."""
+    """How a log ends: the kind, its text, the line, and the exception named there."""
 
     kind: EndKind
     what: str
@@ -126,17 +126,17 @@ class Run:
     """A run as columns. Unknown values are NaN; recorded NaN and infinities of core fields are ``nan`` events.
 
     Attributes:
-        steps: int64, the trainer's step of each row; goes back where a log restarts.
-        lines: int64, the source's line of each row, 0 where there is none.
+        steps: int64, the trainer's step of each row; goes back if a log restarts.
+        lines: int64, the source's line of each row, 0 if there is none.
         settings: what the run declares or its log prints: field or setting name to value.
         events: row number to the events of that row.
         samples: row number to the samples of that row.
-        unread: keys that stood in the log and that no field took, with how often.
+        unread: log keys that no field uses, with their counts.
         mapping: foreign key to record field, as read.
-        notes: what the reader has to say: merged rows, guesses that it refused; as `NotRead` what it left out.
-        reading: how the log was read, and what speaks against it; None for records and runs that were not read.
-        ending: how the log ends, where it says so.
-        path: the file in which ``lines`` are counted; None where there is none, or more than one.
+        notes: notes of the reader: merged rows and rejected guesses; `NotRead` for skipped input.
+        reading: how the log was read, and doubts about it; None for records and runs that were not read.
+        ending: how the log ends, if known.
+        path: the file that ``lines`` refer to; None if there is none or more than one.
     """
 
     def __init__(self, source: str = "", format: str = "records", run_type: RunType = "rl") -> None:
@@ -157,7 +157,7 @@ class Run:
 
     @property
     def restarts(self) -> int:
-        """How often the training began again within these rows."""
+        """Number of restarts within these rows."""
         return sum(event.kind == "restart" for events in self.events.values() for event in events)
 
     def __len__(self) -> int:
@@ -165,13 +165,13 @@ class Run:
 
     @property
     def keys(self) -> set[str]:
-        """Every key that the log holds, and every field that was read of it."""
+        """Every key of the log and every field read from it."""
         return {*self.mapping, *self.unread, *self.columns}
 
     def column(self, name: str, start: int = 0, stop: int | None = None) -> np.ndarray | None:
-        """Rows ``start:stop`` of a recorded, derived or declared field; None where nothing is known of it.
+        """Rows ``start:stop`` of a recorded, derived or declared field; None if nothing is known.
 
-        What is declared holds on the rows that do not record it.
+        A declared value applies to rows that do not record it.
         """
         stop = len(self) if stop is None else stop
         recorded = self.columns[name][start:stop] if name in self.columns else None
@@ -200,7 +200,7 @@ class Run:
                 yield int(self.steps[row]), event
 
     def not_finite(self) -> set[tuple[int, str]]:
-        """Rows and core fields whose value was recorded and is NaN or infinite; an unknown value is none of them."""
+        """Rows and core fields with a recorded NaN or infinity; unknown values do not count."""
         return {
             (row, event.message.split(" ", 1)[0])
             for row, events in self.events.items()
@@ -209,7 +209,7 @@ class Run:
         }
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The known values of each step; a recorded NaN of a core field is there, an unknown value is not."""
+        """The known values of each step; includes a recorded NaN of a core field, but no unknown values."""
         recorded = self.not_finite()
         for row, step in enumerate(self.steps.tolist()):
             found: dict[str, Any] = {"step": step}
@@ -237,7 +237,7 @@ class Run:
 
 
 def not_finite_any_longer(run: Run) -> str:
-    """Names the core fields that were recorded as NaN or infinite from some step to their last value; "" for none."""
+    """Lists the core fields that are NaN or infinite from some step to the end; "" for none."""
     rows: dict[str, list[int]] = {}
     for row, name in run.not_finite():
         rows.setdefault(name, []).append(row)
@@ -252,7 +252,7 @@ def not_finite_any_longer(run: Run) -> str:
 
 
 def figure(value: float) -> float:
-    """A number as a float; an integer beyond what a float holds is infinite."""
+    """A number as a float; an integer too large for a float becomes infinite."""
     try:
         return float(value)
     except OverflowError:
@@ -260,7 +260,7 @@ def figure(value: float) -> float:
 
 
 class Table(msgspec.Struct, kw_only=True):
-    """A table that a source adds to the report; ``texts`` where it holds prompts or responses."""
+    """A table for the report; ``texts`` if it contains prompts or responses."""
 
     title: str
     head: list[str]
@@ -272,8 +272,8 @@ class Table(msgspec.Struct, kw_only=True):
 class RunBuilder:
     """Collects rows in the order of the log and turns them into a `Run`.
 
-    Rows of one step that follow each other are merged: the last value wins, counts add up, the gradient norm
-    keeps its largest, and a non-finite value always wins. A step that goes back starts a new segment.
+    Consecutive rows of one step are merged: the last value wins, counts are summed, the gradient norm keeps its
+    largest, and a non-finite value always wins. A step that goes back starts a new segment.
     """
 
     def __init__(self, source: str = "", format: str = "records") -> None:
@@ -289,7 +289,7 @@ class RunBuilder:
         self._again: list[int] = []
 
     def add(self, row: Mapping[str, Any] | StepRecord, line: int = 0) -> None:
-        """One row: record fields to values, ``step`` among them. Unknown fields are an error of the reader."""
+        """Adds one row: record fields to values, including ``step``. Unknown fields are an error of the reader."""
         values = msgspec.structs.asdict(row) if isinstance(row, StepRecord) else row
         index = len(self._steps)
         self._steps.append(int(values["step"]))
@@ -314,7 +314,7 @@ class RunBuilder:
             self._pending_events = []
 
     def add_records(self, records: Sequence[StepRecord], lines: Sequence[int]) -> None:
-        """Many records at once, the same as one after the other."""
+        """Adds many records at once."""
         columns: dict[str, np.ndarray] = {}
         recorded: dict[str, list[int]] = {}
         for name in (*NUMBER_FIELDS, *TEXT_FIELDS, *OBJECT_FIELDS):
@@ -344,10 +344,10 @@ class RunBuilder:
         events: Mapping[int, list[Event]] | None = None,
         again: Iterable[int] = (),
     ) -> None:
-        """Many rows at once: columns of record fields, NaN (None in columns of objects) where unknown.
+        """Adds many rows at once: columns of record fields, NaN (None in object columns) if unknown.
 
-        ``recorded`` names for each field the rows, counted from 0 here, whose non-finite value stood in the log;
-        ``events`` holds what happened at which of these rows; a row in ``again`` starts its step anew.
+        ``recorded`` names for each field the rows, counted from 0 here, with a recorded non-finite value; ``events``
+        contains the events of these rows; a row in ``again`` starts a new row for the same step.
         """
         start = len(self._steps)
         self._steps.frombytes(np.ascontiguousarray(steps, np.int64).tobytes())
@@ -377,7 +377,7 @@ class RunBuilder:
             self._recorded.setdefault(name, []).append(index)
 
     def event(self, kind: str, message: str, line: int | None = None, *, next_row: bool = True) -> None:
-        """Something between rows: it belongs to the row that follows, or to the last one if none does."""
+        """Adds an event between rows: it belongs to the next row, or to the last row if there is none."""
         event = Event(kind=kind, message=message, line=line)
         if next_row or not self._steps:
             self._pending_events.append(event)
@@ -385,7 +385,7 @@ class RunBuilder:
             self._events.setdefault(len(self._steps) - 1, []).append(event)
 
     def sample(self, sample: Sample) -> None:
-        """A response; it belongs to the last row of its step, which must have been added."""
+        """Adds a response to the last row of its step, which must exist."""
         self._samples.setdefault(len(self._steps) - 1, []).append(sample)
 
     def finish(self) -> Run:
@@ -403,7 +403,7 @@ class RunBuilder:
         run.steps = steps[starts].copy()
         last = np.concatenate((starts[1:], [n])) - 1 if n else starts
         run.lines = np.frombuffer(self._lines, np.int64)[last].copy() if n else np.empty(0, np.int64)
-        for name in list(self._numbers):  # one column at a time leaves, so that a long run is not held twice
+        for name in list(self._numbers):  # remove one column at a time, so a long run is not stored twice
             values = self._numbers.pop(name)
             values.extend([math.nan] * (n - len(values)))
             run.columns[name] = self._merge(name, np.frombuffer(values, float), owner, starts)
@@ -455,12 +455,12 @@ _NUMBERS = frozenset(NUMBER_FIELDS)
 
 
 def continues(record: StepRecord, before: StepRecord) -> bool:
-    """Whether a record belongs to the row of the record before it: the same step, which nothing begins anew."""
+    """Whether a record belongs to the row of the previous record: same step and no restart."""
     return record.step == before.step and not any(event.kind == "restart" for event in record.events or ())
 
 
 def merged(records: Sequence[StepRecord]) -> StepRecord:
-    """The records of one step as one, by the rule of `RunBuilder`."""
+    """Merges the records of one step, by the rules of `RunBuilder`."""
     run = run_of(records)
     known = {name: column[0] for name, column in run.columns.items()}
     said = {name: run.settings[name] for name in TEXT_FIELDS if name in run.settings}

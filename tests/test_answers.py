@@ -25,9 +25,9 @@ KL = "0.01 0.02 0.04 0.08"
 def test_the_loss_is_the_kl_term() -> None:
     (line,) = answers_of(make_run(loss="0.0004 0.0008 0.0016 0.0032", kl=KL))
     assert line == (
-        "Why is the loss so small, and why does it rise? It is the KL term: loss = 0.04 x KL on every row. The policy "
-        "term has the value 0 (ratio 1, advantages that sum to 0) and yet a gradient. A rising loss only says that the "
-        "policy moves away from its reference; watch the reward."
+        "Why is the loss so small, and why does it rise? It is the KL term: loss = 0.04 x KL on every row. The "
+        "policy term is 0 (the ratio is 1 and the advantages sum to 0) but its gradient is not. A rising loss only "
+        "means that the policy moves away from the reference model. Watch the reward instead."
     )
 
 
@@ -72,7 +72,7 @@ def test_the_loss_is_zero(columns: dict[str, Any], told: bool) -> None:
         ({"clip_fraction": "0x4"}, {}, ["Why is the clip fraction 0"]),
         ({"clip_fraction": "0x3 0.001"}, {}, []),
         ({"clip_fraction": "0"}, {}, ["Why is the clip fraction 0"]),
-        ({"grad_norm": "0.5x3 1.2"}, {"max_grad_norm": 1.0}, ["Which gradient norm is printed"]),
+        ({"grad_norm": "0.5x3 1.2"}, {"max_grad_norm": 1.0}, ["Which gradient norm is logged"]),
         ({"grad_norm": "0.5x2 1.2"}, {"max_grad_norm": 1.0}, []),
         ({"grad_norm": "0.5x4"}, {"max_grad_norm": 1.0}, []),
         ({"grad_norm": "1.2x4"}, {}, []),
@@ -84,16 +84,16 @@ def test_questions(columns: dict[str, Any], settings: dict[str, Any], question: 
 
 def test_which_norm_is_printed() -> None:
     before = answers_of(make_run({"max_grad_norm": 1.0}, grad_norm="0.5x3 1.2"))[0]
-    assert before.endswith("The one before clipping: 25% of the rows lie above the limit of 1 and are cut to it.")
+    assert before.endswith("The norm before clipping: 25% of the rows exceed the limit of 1 and are clipped to it.")
     after = answers_of(make_run({"max_grad_norm": 1.0}, grad_norm="0.5x3 1x3"))[0]
-    assert after.endswith("The one after clipping: 50% of the rows stand at 1.")
+    assert after.endswith("The norm after clipping: 50% of the rows are at 1.")
 
 
 @pytest.mark.parametrize(
     ("after", "words"),
     [
-        ((0.5, 0.52, 0.49, 0.51), "the reward is 0.505 after 0.5 before: it does."),
-        ((0.1, 0.12, 0.09, 0.11), "the reward is 0.105 after 0.5 before: it does not, so look at what was restored."),
+        ((0.5, 0.52, 0.49, 0.51), "The reward is 0.505 after step 3 and 0.5 before: yes."),
+        ((0.1, 0.12, 0.09, 0.11), "The reward is 0.105 after step 3 and 0.5 before: no, so check which state was restored."),
     ],
 )
 def test_a_resumed_run(after: tuple[float, ...], words: str) -> None:
@@ -107,15 +107,17 @@ def test_a_resumed_run(after: tuple[float, ...], words: str) -> None:
 def test_updates_a_rollout() -> None:
     declared = {"train_batch_size": 512, "mini_batch_size": 128, "group_size": 8, "num_iterations": 2}
     (line,) = answers_of(make_run(declared, reward_mean="0.5x4"))
-    assert line == ("How many updates? 512 prompts x 8 responses a step, 128 prompts an update: 8 updates a rollout.")
+    assert line == (
+        "How many updates? 512 prompts x 8 responses per step, 128 prompts per update: 8 updates per rollout."
+    )
     assert answers_of(make_run({"train_batch_size": 512, "group_size": 8}, reward_mean="0.5x4")) == []
 
 
 @pytest.mark.parametrize(
     ("pays", "why"),
     [
-        (0.0, "its pattern can never match, for one when the chat template itself opens the tag"),
-        (0.5, "it pays a constant where it cannot parse the answer"),
+        (0.0, "its pattern can never match (for example because the chat template already opens the tag)"),
+        (0.5, "it returns a constant if it cannot parse the answer"),
         (1.0, None),
     ],
 )
@@ -124,8 +126,8 @@ def test_a_reward_function_that_stays_at_one_value(pays: float, why: str | None)
     lines = answers_of(make_run(reward_components=parts))
     assert len(lines) == (why is not None)
     assert why is None or lines[0] == (
-        f"Why does form stay at {pays:g}? It was exactly that on all 4 rows, so no response is better than another by "
-        f"it. If the responses do differ, {why}: score a right one by hand."
+        f"Why does form stay at {pays:g}? It has this value on all 4 rows, so it does not rank any response above "
+        f"another. If the responses differ, {why}: score a right one yourself."
     )
 
 
@@ -147,7 +149,7 @@ def test_the_reward_of_the_chosen_is_negative(chosen: str, rejected: str, told: 
     lines = answers_of(run)
     assert len(lines) == told
     assert not told or lines[0].startswith(
-        "Why is the reward of the chosen responses negative? It is beta x log(policy / reference), and the loss sees "
+        "Why is the reward of the chosen responses negative? It is beta x log(policy / reference), and the loss uses "
         "only the margin (7."
     )
 

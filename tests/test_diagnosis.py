@@ -66,7 +66,7 @@ def test_a_run_suffers_from_cut_responses_whatever_its_reward_says() -> None:
     rewards = list(np.linspace(-0.7, -0.55, 60) + np.random.default_rng(0).normal(0, 0.005, 60))
     cut = diagnose(make_run(reward_mean=rewards, reward_std="0.1x60", truncated_rate="1x60"))
     assert (cut.verdict, cut.outcome, cut.learns) == ("suspect", "LEN003", True)
-    assert cut.headline.startswith("100% of the responses are cut at the length limit.")
+    assert cut.headline.startswith("100% of the responses are truncated at the length limit.")
     assert cut.headline.endswith("It learns: the reward rose from -0.683 to -0.566.")
     small = diagnose(make_run(reward_mean=rewards, reward_std="0.5x60", truncated_rate="1x60"))
     assert (small.verdict, small.outcome) == ("failing", "LEN003")
@@ -139,7 +139,8 @@ def test_the_first_sentence_joins_what_happened_and_why() -> None:
 def test_an_outcome_in_other_words_is_no_cause() -> None:
     told = diagnose(make_run(reward_mean="0x60", reward_min="0x60", reward_max="0x60"))
     assert told.headline == (
-        "The reward is 0 on all 60 steps, so there is no gradient. Check the reward function and answer extraction first."
+        "The reward is 0 on all 60 steps, so there is no gradient. Check the reward function and answer extraction "
+        "first."
     )
 
 

@@ -36,14 +36,14 @@ def test_the_dual_log_is_suspect_and_was_so_before_any_update() -> None:
         "a different template than in the supervised stage",
         "a low sampling temperature, top-k or penalties",
     ]
-    assert any(text.startswith("No longer valid (ENT012): the supervised stage") for text in diagnosis.next_run)
+    assert any(text.startswith("Do not use (ENT012): the supervised stage") for text in diagnosis.next_run)
     assert "LEN004" not in grave(diagnosis)
 
 
 @needs_corpus
 def test_dead_groups_of_the_dual_log_by_task() -> None:
     (run,) = read(DUAL)
-    (table,) = [t for t in diagnose(run).tables if t.title.startswith("Groups without gradient")]
+    (table,) = [t for t in diagnose(run).tables if t.title.startswith("Zero-variance groups")]
     assert [row[:3] for row in table.rows] == [
         ["fairness", "12", "5 (41.7%)"],
         ["hallucination", "12", "2 (16.7%)"],

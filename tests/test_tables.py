@@ -21,8 +21,8 @@ def table(run: Run, title: str) -> Table:
 def test_indicators_compare_the_first_step_with_the_last() -> None:
     run = make_run(entropy_mean="1.2 ? 0.5x3 0.02 0.03", logit_gap="?x6 8.2")
     assert table(run, "Indicators").rows == [
-        ["gap of the two largest logits", "8.2 (step 7)", "8.2 (8.2 to 8.2)"],
-        ["entropy, nats per token", "1.2 (step 1)", "0.5 (0.02 to 0.5)"],
+        ["top-2 logit gap", "8.2 (step 7)", "8.2 (8.2 to 8.2)"],
+        ["entropy, nats/token", "1.2 (step 1)", "0.5 (0.02 to 0.5)"],
     ]
 
 
@@ -36,15 +36,15 @@ def test_a_supervised_run_has_no_tables() -> None:
     assert tables_of(run) == []
 
 
-def test_groups_without_gradient_expected_and_actual() -> None:
+def test_zero_variance_groups_expected_and_actual() -> None:
     run = make_run({"group_size": 4.0}, zero_variance_groups="2 1", groups="4x2", success_rate="0.5 0.9")
     # (0.5^4 + 0.5^4 + 0.9^4 + 0.1^4) / 2
-    assert table(run, "Groups").rows == [["all", "8", "3 (37.5%)", "39.1%", "0.70", "4"]]
+    assert table(run, "Zero-variance groups").rows == [["all", "8", "3 (37.5%)", "39.1%", "0.70", "4"]]
 
 
-def test_groups_without_gradient_by_task_and_what_is_unknown() -> None:
+def test_zero_variance_groups_by_task_and_what_is_unknown() -> None:
     run = make_run(zero_variance_groups="2", groups="4", by_task=[{"a": {"zero_variance_groups": 2.0, "groups": 2.0}}])
-    assert table(run, "Groups").rows == [
+    assert table(run, "Zero-variance groups").rows == [
         ["a", "2", "2 (100.0%)", "unknown", "unknown", "unknown"],
         ["all", "4", "2 (50.0%)", "unknown", "unknown", "unknown"],
     ]
@@ -55,7 +55,7 @@ def test_a_mean_reward_is_a_chance_only_between_0_and_1(low: str, expected: str)
     run = make_run(
         {"group_size": 2}, live_groups="1x2", groups="4x2", reward_mean="0.5x2", reward_min=low, reward_max="1x2"
     )
-    assert table(run, "Groups").rows == [
+    assert table(run, "Zero-variance groups").rows == [
         ["all", "unknown", "75.0%", expected, "0.50" if low == "0x2" else "unknown", "2"]
     ]
 
@@ -64,7 +64,7 @@ def test_share_of_the_kl_term_is_called_weak() -> None:
     run = make_run({"kl_coef": 0.12}, policy_loss="0.00034 -0.00083", kl="0.094 0.08131")
     made = table(run, "Share of the KL term")
     assert made.rows == [["1", "0.00034", "0.01128", "97.1%"], ["2", "-0.00083", "0.009757", "92.2%"]]
-    assert made.note.startswith("Weak evidence: this is arithmetic of values.")
+    assert made.note.startswith("Weak evidence: this compares loss values.")
 
 
 def test_from_epoch_to_epoch() -> None:
@@ -93,12 +93,13 @@ def test_before_the_next_run() -> None:
     note = finding("ADV003", "note", remedies=[shared_remedies()["filter-dead-groups"]], columns=["groups"])
     assert before_next_run([cause, note]) == [
         "Verify first (GEN001): a rate of 0",
-        "No longer valid (GEN001): checkpoints since step 5",
-        "Then change one thing (GEN001): Generate in eval mode with gradient checkpointing off (or with use_cache=False)",
-        "In the first two steps of the next run watch valid_rate",
+        "Do not use (GEN001): checkpoints since step 5",
+        "Then change only this (GEN001): Generate in eval mode with gradient checkpointing disabled (or with "
+        "use_cache=False)",
+        "In the first two steps of the next run, watch valid_rate",
     ]
     assert (
-        before_next_run([note])[0] == "Then change one thing (ADV003): Fill the batch with groups whose rewards differ"
+        before_next_run([note])[0] == "Then change only this (ADV003): Fill the batch with groups whose rewards differ"
     )
     assert before_next_run([]) == []
 
@@ -111,4 +112,4 @@ def test_a_million_rows_take_no_longer_than_their_columns() -> None:
         "zero_variance_groups": np.ones(1_000_000),
         "groups": np.full(1_000_000, 2.0),
     }
-    assert table(run, "Groups").rows == [["all", "2000000", "1000000 (50.0%)", "unknown", "unknown", "unknown"]]
+    assert table(run, "Zero-variance groups").rows == [["all", "2000000", "1000000 (50.0%)", "unknown", "unknown", "unknown"]]

@@ -8,12 +8,12 @@ from grpo_doctor.series import Column
     severity="warning",
     confidence="medium",
     explains=("GEN004", "RAT004", "STL001", "ADV003", "REW001", "REW009", "REW015", "DIV004", "LEN005"),
-    invalidates=("log-probabilities of the forced positions: the loss sees tokens that no policy chose",),
+    invalidates=("log-probabilities at the forced positions: the policy did not choose these tokens",),
 )
 def eos_suppressor_saturated(
     eos_suppressed_rate: Column, min_new_tokens: Column = None, *, warn: float = 0.5, bad: float = 0.9
 ) -> Fires:
-    """Most responses would have ended before the minimum length and are forced on.
+    """Most responses would end before the minimum length, so the generator forces them to continue.
 
     ## What it sees
     The share of responses in which EOS would have been chosen before `min_new_tokens`: above 0.5 a warning, above 0.9
@@ -41,7 +41,7 @@ def eos_suppressor_saturated(
     """
     return fires(
         eos_suppressed_rate > warn,
-        "{rate:.0%} of the responses would have ended before the minimum length and were forced on.",
+        "{rate:.0%} of the responses would have ended before the minimum length and were forced to continue.",
         error=eos_suppressed_rate > bad,
         rate=eos_suppressed_rate,
         minimum=min_new_tokens,

@@ -12,7 +12,7 @@ from grpo_doctor.series import Column, baseline, began, best, fmin, latest, movi
     severity="warning",
     confidence="medium",
     explains=("REW009", "REW015", "ENT001", "ENT002", "DIV001", "DIV003", "ADV003", "STL001"),
-    invalidates=("checkpoints since step {onset}: the policy answers with almost nothing",),
+    invalidates=("checkpoints since step {onset}: responses are almost empty",),
 )
 def length_collapse(
     step: Column,
@@ -29,7 +29,7 @@ def length_collapse(
     ordinary: float = 8.0,
     early_rewards: int = 20,
 ) -> Fires:
-    """Responses have shrunk to a fraction of what they were.
+    """Responses have become much shorter than at the start of the run.
 
     ## What it sees
     The length (median, else mean) is below a quarter of that of the first row, before any update, on 3 of 5 rows, and
@@ -43,13 +43,13 @@ def length_collapse(
 
     ## Thresholds
     - `collapsed_below_share`: share of the first response length below which it has collapsed.
-    - `shortest`: tokens up to which it is an error whatever the reward does.
+    - `shortest`: tokens up to which it is an error regardless of the reward.
     - `single`: tokens up to which it is critical.
     - `ordinary`: tokens of the first row below which short answers are the task.
     - `early_rewards`: rewards before which a reward that has not fallen may still rise.
 
     ## Why it matters
-    A policy of two or three tokens has nothing left to explore: its responses are alike, groups tie, and no gradient
+    A policy that writes two or three tokens cannot explore: its responses are identical, groups tie, and no gradient
     leads back. It often happens at once, on the second row.
 
     ## Known false alarms
@@ -57,8 +57,8 @@ def length_collapse(
     run). A gain in reward keeps it at a warning: leaving out filler is learning.
 
     ## Remedy
-    Read ten responses first. Then, in this order: penalties over the prompt, the EOS set, a reward that pays for the
-    form alone. A collapsed policy needs a rollback.
+    Read ten responses first. Then check, in this order: penalties over the prompt, the EOS set, a reward for the form
+    alone. A collapsed policy needs a rollback.
 
     ## Sources
     Public runs of JuncyLu/trl_DAPO (53 → 2.6 tokens on the second row), public runs of
@@ -75,7 +75,7 @@ def length_collapse(
     useless = short & tried & (moving_sum(short & known & ~better, 10) >= 6)
     return fires(
         short & ~(reward_gained & reward_solved),
-        "Responses have shrunk from {first:.4g} to {length:.3g} tokens.",
+        "The mean response length fell from {first:.4g} to {length:.3g} tokens.",
         info=short,
         error=useless | (short & (length <= shortest)),
         critical=short & (length <= single),

@@ -12,7 +12,7 @@ from grpo_doctor.series import Column, baseline, began, best, latest, noise, rec
     severity="warning",
     confidence="medium",
     explains=("LEN003", "REW009", "REW015", "DIV004", "STL001"),
-    invalidates=("rewards since step {onset}, where responses were cut before their answer",),
+    invalidates=("rewards since step {onset} of responses that were truncated before their answer",),
 )
 def length_explosion(
     response_length_mean: Column,
@@ -32,7 +32,7 @@ def length_explosion(
     invalid_rise: float = 0.3,
     early_rewards: int = 20,
 ) -> Fires:
-    """Responses run towards the limit and the reward does not follow.
+    """Responses grow towards the length limit without a reward gain.
 
     ## What it sees
     The mean length of the last 5 rows is above twice that of the first row, beyond three standard errors of the noise
@@ -85,10 +85,10 @@ def length_explosion(
     bad = long & (with_it | ((cut | full) & poor) | broken)
     return fires(
         (long & (cut | full)) | bad,
-        "Responses have grown from {first:.4g} to {now:.4g} tokens{gain}.",
+        "The mean response length grew from {first:.4g} to {now:.4g} tokens{gain}.",
         error=bad,
         onset=began(long & (cut | full) | bad, now > 1.25 * first, step),
         first=first,
         now=now,
-        gain=where(reward_gained, ", up to their limit", " without a gain to show for it"),
+        gain=where(reward_gained, ", up to their limit", " without a reward gain"),
     )

@@ -15,7 +15,7 @@ def length_normalisation_bias(
     tau: float = 0.5,
     longer: float = 1.25,
 ) -> Fires:
-    """Wrong answers grow and right ones do not.
+    """Wrong answers get longer while right answers do not.
 
     ## What it sees
     From the samples of each step: the mean length in characters of responses above and below the step's mean reward.
@@ -48,7 +48,8 @@ def length_normalisation_bias(
     per_sequence = each(lambda name: name == "grpo" or str(name).startswith("seq-mean-token-mean"), loss)
     return fires(
         biased,
-        "Wrong answers have grown from {first:.0f} to {wrong:.0f} characters, right ones are {right:.0f} long.",
+        "Wrong answers grew from {first:.0f} to {wrong:.0f} characters, while right answers have {right:.0f} "
+        "characters.",
         warning=biased & (per_sequence > 0),
         first=baseline(wrong, 1),
         wrong=wrong,

@@ -9,7 +9,7 @@ def min_new_tokens_vs_target(
     *,
     near_factor: float = 1.2,
 ) -> Fires:
-    """The minimum length decides how long responses are.
+    """The minimum length sets the response length.
 
     ## What it sees
     A minimum of at least 2 tokens, and a length (median, else mean) within 20 % of it on 3 of 5 rows: most responses
@@ -32,7 +32,8 @@ def min_new_tokens_vs_target(
     """
     return fires(
         (min_new_tokens >= 2) & (length <= near_factor * min_new_tokens),
-        "Responses of {length:.3g} tokens end as soon as the minimum of {minimum:g} lets them.",
+        "The mean response length is {length:.3g} tokens: responses end as soon as the minimum of {minimum:g} tokens "
+        "allows.",
         length=length,
         minimum=min_new_tokens,
     )

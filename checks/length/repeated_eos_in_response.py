@@ -7,13 +7,13 @@ from grpo_doctor.series import Column
     kind="defect",
     severity="error",
     explains=("PAD005",),
-    invalidates=("rewards since step {onset}: text after the end of the turn was scored",),
+    invalidates=("rewards since step {onset}: they score text after the end of the turn",),
 )
 def repeated_eos_in_response(eot_per_response: Column, *, most_tokens: float = 1.05) -> Fires:
-    """Responses hold more than one end-of-turn token.
+    """Responses contain more than one end-of-turn token.
 
     ## What it sees
-    More than 1.05 end-of-turn tokens per response on 3 of 5 rows: at least one response in twenty goes on after its
+    More than 1.05 end-of-turn tokens per response on 3 of 5 rows: at least one response in twenty continues after its
     end, or carries a piece of the prompt or of the padding.
 
     ## Thresholds
@@ -33,6 +33,6 @@ def repeated_eos_in_response(eot_per_response: Column, *, most_tokens: float = 1
     """
     return fires(
         eot_per_response > most_tokens,
-        "Responses hold {count:.3g} end-of-turn tokens on average; one is the end.",
+        "Responses contain {count:.3g} end-of-turn tokens on average; they should contain one.",
         count=eot_per_response,
     )

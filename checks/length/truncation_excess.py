@@ -25,10 +25,10 @@ from grpo_doctor.series import (
 from grpo_doctor.series import solved as is_solved
 
 MET, SET_BY = 3, (32, 50)
-"""Rows on which the longest mean length must have come to be the limit, for a second time may be chance; and of what
-the limits that people set are multiples: answers of one form are so long in one case of twenty."""
+"""Rows on which the longest mean length must recur to count as the limit, because a second time may be chance; and the
+number of which usual limits are multiples: answers of one form have such a length in one case of twenty."""
 PILE, PILED = 10, 0.1
-"""Rows, and the share of all rows, on which it is the limit whatever its number: a cut piles up, lengths do not."""
+"""Rows, and the share of all rows, on which any repeated length is the limit: only truncation makes lengths pile up."""
 
 
 @check(
@@ -37,7 +37,7 @@ PILE, PILED = 10, 0.1
     confidence="medium",
     explains=("ADV003", "STL001", "STL004", "REW001", "REW009", "REW015", "DIV004"),
     explains_from="error",
-    invalidates=("rewards of cut responses: they were scored without their answer",),
+    invalidates=("rewards of truncated responses: they were scored without their answer",),
 )
 def truncation_excess(
     step: Column,
@@ -69,58 +69,57 @@ def truncation_excess(
     early_steps: int = 60,
     gain_deviations: float = 0.5,
 ) -> Fires:
-    """Too many responses are cut at the length limit.
+    """Too many responses are truncated at the length limit.
 
     ## What it sees
     More than 10 % of the responses of the last 5 rows (or of all, while they are fewer) cut, and on three of them: a
-    warning (one cut response in eight is chance); more than half of them on each row so far is no chance, from the
-    first row on. It is an **error** where more than half of the last 10 rows is cut, from the 10th step on, and the
+    warning (one truncated response in eight is chance); more than half of them on each row so far is not chance, from
+    the first row on. It is an **error** where more than half of the last 10 rows is cut, from the 10th step on, and the
     reward has fallen, or over 80 % and the reward has been one number all along; and from the 60th step on where over
     80 % have been cut, over the whole run, over 10 rows and lately, and the mean of rewards that are too few to tell a
-    gain is not above the first: then the run suffers from it whatever its reward says, it is an outcome, and a small
-    gain does not soften it. That takes a share that is logged. Half of the responses cut is how many runs begin that
-    learn; a reward that stays flat beside it is STL001's to tell. It is an **info** where it costs nothing that shows:
-    where no more than half is cut and the reward has not fallen, and where the reward has gained, unless over 80 % have
-    been cut over the whole run by a share that is logged. It is no error where the reward has gained or stands at 80 %
-    of its top, nor where truncation is falling (Kendall's tau over those rows below -0.4). Where the reward has
-    components for form and others, the others must have gained; where only the sum is known, it must have gained half a
-    standard deviation of single rewards (on a scale of 0 to 1 that is at most 0.5, which is taken where it is not
-    recorded; where the scale is another and no spread is recorded, every gain that shows counts). A share that only the
-    mean length tells is softened by every gain.
+    gain is not above the first: then it is an outcome regardless of the reward, and a small gain does not soften it.
+    That takes a share that is logged. Half of the responses cut is how many runs begin that learn; STL001 reports a
+    reward that also stays flat. It is an **info** if it has no visible cost: where no more than half is cut and the
+    reward has not fallen, and where the reward has gained, unless over 80 % have been truncated over the whole run by a
+    logged share. It is not an error if the reward has gained or is at 80 % of its top, nor where truncation is falling
+    (Kendall's tau over those rows below -0.4). Where the reward has components for form and others, the others must
+    have gained; where only the sum is known, it must have gained half a standard deviation of single rewards (on a
+    scale of 0 to 1 that is at most 0.5, which is taken where it is not recorded; where the scale is another and no
+    spread is recorded, every gain that shows counts). A share that only the mean length shows is lowered by every gain.
 
-    Where no share is recorded, the mean length over 10 rows tells it: from 95 % of the declared limit, of a largest
-    length that stands still, or of the longest mean where other means are broken numbers and that one has come three
-    times and is a multiple of 32 or 50, or has come on ten rows and a tenth of all, nearly all are cut (2r - 1 at a
-    share r of the limit). Of the last kind each row at exactly that length is cut, whatever the others are. A share
-    that is logged counts as 0 where even the longest response is below 95 % of the declared limit. A mean length that
-    has stood exactly at its own maximum for 10 rows, above 16 tokens, is the limit, and everything is cut; where the
-    longest response is recorded, two rows on which it is the mean as well, and the same, are enough. It clears after 5
-    rows below: the end of the run counts, not its start.
+    If no share is recorded, the mean length over 10 rows shows it: from 95 % of the declared limit, of a constant
+    largest length, or of the longest mean if other means have decimals and that one has occurred three times and is a
+    multiple of 32 or 50, or has come on ten rows and a tenth of all, nearly all are cut (2r - 1 at a share r of the
+    limit). Of the last kind each row at exactly that length is truncated, regardless of the others. A share that is
+    logged counts as 0 where even the longest response is below 95 % of the declared limit. A mean length that has been
+    exactly at its maximum for 10 rows, above 16 tokens, is the limit, and everything is truncated; where the longest
+    response is recorded, two rows on which it is the mean as well, and the same, are enough. It clears after 5 rows
+    below: the end of the run counts, not its start.
 
     ## Thresholds
-    - `warn`: share of responses cut, 0 to 1, for a warning.
-    - `bad`: share of responses cut, 0 to 1, for an error beside a reward that has fallen or never moved.
+    - `warn`: share of truncated responses, 0 to 1, for a warning.
+    - `bad`: share of truncated responses, 0 to 1, for an error if the reward has fallen or never moved.
     - `rows`: rows over which the error and the half are judged, and a constant length.
-    - `short_tokens`: tokens up to which a constant length is no limit.
+    - `short_tokens`: tokens up to which a constant length does not count as the limit.
     - `limit_share`: mean length, as a share of the limit, from which nearly all responses are cut.
     - `outcome_share`: share of responses cut over the whole run, 0 to 1, from which it is an outcome.
-    - `nearly`: reward, as a share of 1 or of the largest single reward, from which it is no error.
+    - `nearly`: reward, as a share of 1 or of the largest single reward, from which it is not an error.
     - `early_steps`: steps before which a run has not been tried.
     - `gain_deviations`: gain, in standard deviations of single rewards, that is more than form (Cohen's medium effect).
 
     ## Why it matters
-    A cut response has no answer. Scored as wrong it makes groups tie; scored by what stands there, the policy learns
-    to be cut.
+    A truncated response has no answer. Scored as wrong it makes groups tie; scored by its partial text, the policy
+    learns to be cut.
 
     ## Known false alarms
     Runs may start at 70 % and recover. A run may keep a reward of 0.9 with every response cut: that is truncation, a
     warning, not collapse. Some frameworks test equality with one limit only and print 0 although responses are cut, or
     count responses that end at the limit. Masking cut responses is disputed (Skywork-OR1 found none to be better) and
-    leaves a group dead in which all are cut.
+    leaves a group without gradient if all its responses are truncated.
 
     ## Remedy
     Raise the limit to the 95th percentile of supervised answers; give cut responses no reward; penalise the last part
-    before the limit softly. If nothing ever ends by itself, mend the EOS set first.
+    before the limit softly. If no response ever ends with EOS, fix the EOS set first.
 
     ## Sources
     arXiv 2503.14476 (overlong filter 30 → 36, soft penalty 38 → 41); public runs of
@@ -157,7 +156,7 @@ def truncation_excess(
     hurt = (reward_fallen & (over_rows > bad)) | (one_value & (over_rows > outcome_share)) | tried
     return fires(
         often & costs & ~(reward_gained & reward_solved) & ~(paid & isnan(cut_share)),
-        "{cut:.0%} of the responses are cut at the length limit{by_length}.",
+        "{cut:.0%} of the responses are truncated at the length limit{by_length}.",
         info=often,
         error=hurt & often & (reward_mean == reward_mean) & ~better & stays,
         hold=(1, 1),
@@ -169,7 +168,7 @@ def truncation_excess(
 
 
 def _level(x: Column, rows: int) -> Column:
-    """Mean of the last so many known values, or of all while they are fewer."""
+    """Mean of the last known values, or of all if there are fewer."""
     known = total(x == x)
     return fmax(recent_mean(x, rows), where(known < rows, total(x) / known, np.nan))
 
@@ -177,7 +176,7 @@ def _level(x: Column, rows: int) -> Column:
 def _by_length(
     mean: Column, longest: Column, limit: Column, length: Column, rows: int, short: float, full: float
 ) -> Column:
-    """The share of responses that are cut, by their mean length; NaN while that cannot be told, 0 where it is short.
+    """The share of truncated responses, estimated from the mean length; NaN if unknown, 0 if the length is short.
 
     Where the others are spread evenly below the limit, a mean of ``r`` of the limit leaves 2r - 1 cut.
     """
@@ -195,7 +194,7 @@ def _by_length(
 
 
 class _Met(NamedTuple):
-    """The longest mean length so far, the rows at exactly that, and the rows whose mean is no whole number."""
+    """The longest mean length so far, the rows with exactly that mean, and the rows whose mean has decimals."""
 
     longest: float = 0.0
     times: int = 0
@@ -204,8 +203,8 @@ class _Met(NamedTuple):
 
 
 def _met(state: _Met, mean: float) -> tuple[_Met, float]:
-    """The limit, where the mean length has met it: one that people set, and the longest again and again. NaN before;
-    below 0 where it has been met so often that each row at exactly this length counts as cut.
+    """The limit, once the mean length reaches it: a usual limit that is repeatedly the longest mean. NaN before; below
+    0 where it has been met so often that each row at exactly this length counts as cut.
 
     Where other means are broken numbers, only responses that are all equally long have one that is whole so often; and
     a policy that has come to answer in one form is so long at no such number.
@@ -221,4 +220,4 @@ def _met(state: _Met, mean: float) -> tuple[_Met, float]:
 
 
 def _by(length: float) -> str:
-    return f" (judged by their mean length of {length:.4g} tokens)" if length == length else ""
+    return f" (estimated from the mean length of {length:.4g} tokens)" if length == length else ""

@@ -22,7 +22,7 @@ def attention_or_position_ids_missing(
     limit: float = 1e-3,
     low_precision: float = 3e-2,
 ) -> Fires | None:
-    """Log-probabilities of a sample depend on how much padding its batch puts around it.
+    """The log-probabilities of a sample depend on the padding of its batch.
 
     ## What it sees
     Samples of unequal length are scored once together, padded, and once each alone. The log-probability of every
@@ -85,15 +85,15 @@ def attention_or_position_ids_missing(
         difference = max(_from_plain(model, mask, logprobs, p, r) for p, r in zip(own, responses, strict=True))
     return fires(
         difference > limit,
-        "The log-probabilities of a sample alone differ by up to {difference:.3g} nats from those of the same ids "
-        "without padding.",
+        "The log-probabilities of a single padded sample differ by up to {difference:.3g} nats from those of the "
+        "same ids without padding.",
         difference=difference,
     )
 
 
 def _from_plain(model: Any, mask: Any, logprobs: Any, prompt: list[int], response: list[int]) -> float:
-    """By how much the log-probabilities of a response, scored alone, differ from those of its ids without padding; 0
-    where other ids are scored."""
+    """Difference between the log-probabilities of a response scored alone and those of its ids without padding; 0 where
+    other ids are scored."""
     import torch
 
     craft = probes.crafted_inputs
@@ -115,9 +115,9 @@ def _scored(mask: Any, logprobs: Any, prompts: list[list[int]], responses: list[
 
 
 def _read_behind(rollout: Any, model: Any, pairs: Any, special: Any) -> int:
-    """How many prompts a sampling loop goes on from at the padding after them.
+    """Number of prompts that a sampling loop continues from the padding after them.
 
-    The model says there a word that it says nowhere else, where it ends every response.
+    At this position the model emits a token that it emits nowhere else; otherwise it ends every response.
     """
     seen: list[Any] = []
     word = next(n for n in range(len(special.all) + 1) if n not in special.all)
@@ -138,7 +138,7 @@ def _read_behind(rollout: Any, model: Any, pairs: Any, special: Any) -> int:
 
 
 def _of_generation(sample: Any, rollout: Any, model: Any, pairs: Any, special: Any) -> Fires:
-    """Fires where generation is given another mask than the prompts' own, or padding after them."""
+    """Fires if generation gets a wrong attention mask or right padding."""
     craft = probes.crafted_inputs
     own = [ids for _, ids in pairs]
     ended = [[special.eos if special.eos is not None else special.pad]]
@@ -158,9 +158,9 @@ def _of_generation(sample: Any, rollout: Any, model: Any, pairs: Any, special: A
         behind = _read_behind(rollout, model, pairs, special)
     return fires(
         bool(strange or behind),
-        "{strange} of {rows} prompts are given to generate with an attention mask that is not theirs."
+        "`generate` receives a wrong attention mask for {strange} of {rows} prompts."
         if strange
-        else "{behind} of {rows} prompts are padded on the right: generation goes on after the padding.",
+        else "{behind} of {rows} prompts are padded on the right, so generation continues after the padding.",
         strange=strange,
         behind=behind,
         rows=len(given),

@@ -9,10 +9,10 @@ from grpo_doctor.series import Column, moving_mean
     kind="defect",
     severity="warning",
     explains=("DIV004",),
-    invalidates=("rewards of responses that hold template tokens, since step {onset}",),
+    invalidates=("rewards since step {onset} of responses that contain template tokens",),
 )
 def chat_header_in_response(chat_header_rate: Column, *, rows: int = 5, warn: float = 0.02, bad: float = 0.05) -> Fires:
-    """Responses hold tokens of the chat template.
+    """Responses contain chat template tokens.
 
     ## What it sees
     The share of responses with a template token such as <|start_header_id|> or <|im_start|>, mean of 5 rows: above 2 %
@@ -40,7 +40,7 @@ def chat_header_in_response(chat_header_rate: Column, *, rows: int = 5, warn: fl
     rate = moving_mean(chat_header_rate, rows)
     return fires(
         rate > warn,
-        "{rate:.0%} of the responses hold tokens of the chat template.",
+        "{rate:.0%} of the responses contain chat template tokens.",
         error=rate > bad,
         rate=rate,
     )
@@ -56,7 +56,7 @@ def probe_header(render: Any, tokenizer: Any, prompts: Any = None) -> Fires | No
 
     ## What the probe does
     The adapter's prompts are rendered. None may end with what the tokenizer's chat template puts after a user's words
-    where it puts a generation header behind it; dialogues that end with words of the assistant are left out.
+    if it adds a generation header after it; dialogues that end with an assistant turn are skipped.
     """
     closing, header = probes.crafted_inputs.around_the_turn(tokenizer)
     if not header or not probes.crafted_inputs.special_ids(tokenizer).all & set(closing):
@@ -71,8 +71,8 @@ def probe_header(render: Any, tokenizer: Any, prompts: Any = None) -> Fires | No
     lacking = sum(probes.crafted_inputs.flat_ids(render(p))[-len(closing) :] == closing for p in asked)
     return fires(
         lacking > 0,
-        "{lacking} of {rows} prompts end where the user's turn is closed: the policy has to write the header {header} "
-        "itself.",
+        "{lacking} of {rows} prompts end after the user's turn without the header {header}, so the policy must write "
+        "it.",
         lacking=lacking,
         rows=len(asked),
         header=repr(tokenizer.decode(header)),

@@ -7,13 +7,13 @@ from grpo_doctor import Fires, fires, probe, probes
 def environment_tokens_trained(
     model: Any, tokenizer: Any, env_mask: Any = None, tool_mask: Any = None, turns: Any = None, prompts: Any = None
 ) -> Fires | None:
-    """The mask of a conversation holds tokens of a tool or the environment, or leaves out turns of the policy.
+    """The mask of a conversation includes tool or environment tokens, or excludes turns of the policy.
 
     ## What it sees
     The trainer's own conversation with a scripted policy: what is generated in each turn is known, so everything else
-    after the prompt was said by a tool, the environment or the template. The trainer's `env_mask` or `tool_mask` must
+    after the prompt comes from a tool, the environment or the template. The trainer's `env_mask` or `tool_mask` must
     mark exactly what was generated, the end token of every turn included. Where the environment answers only to a tool
-    call, the adapter's `turns` are what the policy says. What the loss makes of a rollout in turns is PAD002's.
+    call, the adapter's `turns` are the policy's turns. PAD002 checks the loss of a multi-turn rollout.
 
     ## Why it matters
     What the policy did not write is pushed up or down with its advantage: it learns to write the tool's answers itself,
@@ -40,8 +40,8 @@ def environment_tokens_trained(
     count = probes.multi_turn.of_mask(probes.multi_turn.spoken(mask, model, tokenizer, prompts, turns), end)
     return fires(
         count.foreign > 0 or count.missed > 0,
-        "Of four scripted conversations the mask marks {foreign} tokens that the policy did not generate, and leaves "
-        "out {missed} that it did, {ends} of them end tokens.",
+        "In four scripted conversations the mask includes {foreign} tokens that the policy did not generate and "
+        "excludes {missed} that it generated; {ends} of these are end tokens.",
         foreign=count.foreign,
         missed=count.missed,
         ends=count.ends,

@@ -11,18 +11,18 @@ from grpo_doctor.series import Column
     confidence="high",
     explains=("PAD005", "LEN006", "ADV003", "DIV004", "REW001", "REW009", "REW015", "STL001", "GEN005"),
     withholds={
-        "raise-group-size": "the rewards are those of other text; no group size mends that",
+        "raise-group-size": "the rewards score the wrong text; a larger group does not fix that",
         "filter-dead-groups": "groups tie because the wrong text is scored",
     },
     invalidates=(
-        "rewards since step {onset}: most were given to other text than the policy wrote",
+        "rewards since step {onset}: most score text that the policy did not write",
         "checkpoints since step {onset}",
     ),
 )
 def left_pad_count_as_position(
     reward_recomputed_gap: Column, chat_header_rate: Column, *, gap: float = 0.02, header: float = 0.05
 ) -> Fires:
-    """The response is cut out at the wrong place: a count of prompt tokens is used as a position.
+    """The response is extracted at the wrong position: the prompt's token count is used as its end position.
 
     ## What it sees
     Validity as scored differs by more than 0.02 from validity recomputed from the sampled ids, and more than 5 % of
@@ -48,8 +48,8 @@ def left_pad_count_as_position(
     """
     return fires(
         (abs(reward_recomputed_gap) > gap) & (chat_header_rate > header),
-        "{rate:.0%} of the scored texts hold template tokens and their score differs by {gap:.2g} from that of the "
-        "sampled ids: the response is cut out at the wrong place.",
+        "{rate:.0%} of the scored texts contain template tokens, and their score differs by {gap:.2g} from the score "
+        "of the sampled ids: responses are extracted at the wrong position.",
         rate=chat_header_rate,
         gap=abs(reward_recomputed_gap),
     )
@@ -63,12 +63,12 @@ def left_pad_count_as_position(
 def probe_extraction(
     extract: Any, render: Any, tokenizer: Any, model: Any = None, prompts: Any = None, rollout: Any = None
 ) -> Fires | None:
-    """## What this certifies, and what it does not
-    It certifies the cut between prompt and response, for the adapter's prompts. It says nothing about what is done
-    with the text afterwards (stripping, parsing, truncation by the judge), nor about the loss mask: that is PAD002.
+    """## What this certifies, and what it does not It certifies the boundary between prompt and response for the
+    adapter's prompts. It does not cover what is done with the text afterwards (stripping, parsing, truncation by the
+    judge), nor about the loss mask: that is PAD002.
 
     ## What the probe does
-    Prompts of unequal length are padded on the left and followed by canary ids that stand in no prompt, of several
+    Prompts of unequal length are padded on the left and followed by canary ids that occur in no prompt, of several
     lengths, with and without EOS. The trainer's own extraction must return exactly the canaries. Two further prompts
     hold an EOS in their middle, where a count of pad ids is wrong twice when pad equals EOS.
     """
@@ -82,7 +82,7 @@ def probe_extraction(
     wrong, rows, padded = (sum(part[n] for part in parts) for n in range(3))
     return fires(
         wrong > 0,
-        "{wrong} of {rows} extracted responses are not what was generated ({padded} of the wrong ones in padded rows).",
+        "{wrong} of {rows} extracted responses differ from what was generated ({padded} of them in padded rows).",
         wrong=wrong,
         rows=rows,
         padded=padded,
@@ -90,7 +90,7 @@ def probe_extraction(
 
 
 def _of_way(extract: Any, own: Any, words: Any, special: Any, tokenizer: Any, model: Any) -> tuple[int, int, int]:
-    """How many responses come out wrong, of how many, and how many of the wrong ones are in padded rows."""
+    """Number of wrong responses, of all responses, and of wrong responses in padded rows."""
     import torch
 
     craft = probes.crafted_inputs
@@ -104,7 +104,7 @@ def _of_way(extract: Any, own: Any, words: Any, special: Any, tokenizer: Any, mo
                 found = craft.split_rows(extract(tokens, ids, real), [len(c) for c in canaries])
             except probes.Unjudged:
                 if rows:
-                    break  # a composite seam cannot be given made-up prompts
+                    break  # a composite entry point does not accept scripted prompts
                 raise
             for canary, got, row in zip(canaries, found, real, strict=True):
                 rows += 1

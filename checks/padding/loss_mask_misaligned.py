@@ -10,7 +10,7 @@ from grpo_doctor.series import Column, isnan, where
     severity="error",
     confidence="high",
     explains=("STL001", "KL001", "REW009", "REW015", "DIV004", "GRD002", "LEN002", "LEN003"),
-    invalidates=("checkpoints since step {onset}: other tokens than the response were trained",),
+    invalidates=("checkpoints since step {onset}: the wrong tokens were trained",),
 )
 def loss_mask_misaligned(
     prompt_tokens_in_mask: Column,
@@ -19,7 +19,7 @@ def loss_mask_misaligned(
     cut_share: Column = None,
     masked: Column = any_of("settings.mask_truncated_completions", optional=True),
 ) -> Fires:
-    """The loss mask does not cover exactly the response.
+    """The loss mask does not match the response tokens.
 
     ## What it sees
     Counts of a step that must be 0: prompt tokens inside the mask, padding inside it, response tokens outside it (the
@@ -46,7 +46,8 @@ def loss_mask_misaligned(
     inside = (prompt_tokens_in_mask > 0) | (pad > 0)
     return fires(
         inside | ((response_tokens_outside_mask > 0) & ~excused),
-        "The loss mask holds {prompt:g} prompt and {pad:g} padding tokens and leaves out {outside:g} response tokens.",
+        "The loss mask includes {prompt:g} prompt tokens and {pad:g} padding tokens, and excludes {outside:g} "
+        "response tokens.",
         critical=inside,
         prompt=prompt_tokens_in_mask,
         pad=pad,
@@ -79,17 +80,16 @@ def probe_mask(
 
     ## What the probe does
     Prompts of unequal length with canary responses of 1 to 9 tokens, with and without EOS, in batches of one and of
-    several, in both orders. The tokens that the mask marks must be exactly the response: a mask (N, T) is read over
-    the tokens, (N, T-1) over the positions that predict them, a narrower one over the last tokens. Where the trainer
-    has only a `loss`, the mask is where its gradient on the logits is not zero. Where it has one, what its gradient on
-    the logits owes to the advantages, and to a reference a little away from the policy, must lie on the response alone.
-    The advantages must move most the token that follows, and as much when the other prompts of the batch are longer
+    several, in both orders. The tokens that the mask marks must be exactly the response: a mask (N, T) is read over the
+    tokens, (N, T-1) over the positions that predict them, a narrower one over the last tokens. Where the trainer has
+    only a `loss`, the mask is where its gradient on the logits is not zero. Where it has one, what its gradient on the
+    logits owes to the advantages, and to a reference a little away from the policy, must lie on the response alone. The
+    advantages must move most the token that follows, and as much when the other prompts of the batch are longer
     (error), and when its longest response is, with as many tokens in all (warning: the mean counts its padding). What
-    neither the advantages nor a reference move beside the responses is ENT006's to say where `settings` declare an
-    `entropy_coef`.
-    Where the rollout speaks in turns (with the adapter's `turns`, where the environment answers tool calls only), what
-    it returns goes through the loss: exactly what was generated is trained, and nothing that a tool or the environment
-    said.
+    neither the advantages nor a reference move outside the responses is checked by ENT006 if `settings` declare an
+    `entropy_coef`. For multi-turn rollouts (with the adapter's `turns` if the environment answers only tool calls),
+    what it returns goes through the loss: exactly what was generated is trained, and nothing that a tool or the
+    environment said.
     """
     craft = probes.crafted_inputs
     own = [ids for _, ids in craft.rendered(render, prompts)]
@@ -102,8 +102,8 @@ def probe_mask(
     if infinite and not count["wrong"]:
         return fires(
             True,
-            "The gradient of the loss is NaN in {infinite} batches of canary responses: a response that is its end "
-            "token alone leaves a mask without a token to divide by.",
+            "The gradient of the loss is NaN in {infinite} of the test batches: a response that is only an end token "
+            "leaves an empty mask, and the loss divides by 0.",
             infinite=infinite,
         )
     found = None
@@ -116,9 +116,7 @@ def probe_mask(
         of_loss = dict.fromkeys(count, 0)
         _of_loss(loss, model, reference, render, tokenizer, prompts, of_loss)
         if not of_loss["extra"]:
-            raise probes.Unjudged(
-                "neither the advantages nor a reference move what the loss moves beside the responses: see ENT006"
-            )
+            raise probes.Unjudged("another term of the loss trains tokens outside the responses: see ENT006")
     if not count["wrong"] and loss is not None and model is not None:
         try:
             found = _of_loss(loss, model, reference, render, tokenizer, prompts, count)
@@ -129,14 +127,14 @@ def probe_mask(
             found = _of_turns(loss, model, rollout, tokenizer, prompts, turns)
     return found or fires(
         count["wrong"] > 0,
-        "In {wrong} of {rows} samples the loss is not on the response: {missed} response tokens are left out "
-        "({first} first ones, {last} last ones), {extra} tokens of prompt or padding are in.",
+        "In {wrong} of {rows} samples the loss mask is wrong: it excludes {missed} response tokens (first token: "
+        "{first}, last token: {last}) and includes {extra} prompt or padding tokens.",
         **count,
     )
 
 
 def _of_masks(mask: Any, own: list[list[int]], words: list[int], eos: int | None, count: dict[str, Any]) -> int:
-    """Counts what the masks of batches of canary responses leave out and take in; how many have a gradient of NaN."""
+    """Counts tokens that the masks of canary batches exclude and include; and batches with a NaN gradient."""
     craft = probes.crafted_inputs
     infinite = 0
     orders = [
@@ -176,7 +174,7 @@ def _of_masks(mask: Any, own: list[list[int]], words: list[int], eos: int | None
 def _of_loss(
     loss: Any, model: Any, reference: Any, render: Any, tokenizer: Any, prompts: Any, count: dict[str, Any]
 ) -> Fires | None:
-    """Counts what the loss leaves out and takes in; fires where it is shifted, or weighs by the padding."""
+    """Counts tokens that the loss excludes and includes; fires if it is shifted or depends on padding."""
     push = probes.gradient_effect
     made, responses = push.four(render, tokenizer, model, prompts, [4, 2, 5, 3])
     found = [p for p in push.pushes(loss, model, made, responses) if bool(p.trained.any())]
@@ -195,18 +193,18 @@ def _of_loss(
     if 2 * off > moved:
         return fires(
             True,
-            "Log-probabilities and labels are shifted against each other: at {off} of {moved} trained positions the "
-            "loss moves another token than the one that follows.",
+            "Log-probabilities and labels are misaligned: at {off} of {moved} trained positions the loss trains a "
+            "token other than the next one.",
             off=off,
             moved=moved,
         )
     if count["wrong"] or any(float((p.towards * sign).min()) < 0 for p, sign in zip(found, push.SIGNS, strict=False)):
-        return None  # where a push is against its advantage, nothing is told by its size: see RAT007
+        return None  # if an update is against its advantage, its size shows nothing: see RAT007
     exempt = [place for place, at in (("first", 0), ("last", -1)) if _left_out(penalised, at)]
     if exempt:
         return fires(
             True,
-            "The penalty to the reference leaves out the {exempt} token of every response, which the advantages train.",
+            "The KL penalty excludes the {exempt} token of every response, but the policy loss trains it.",
             error=True,
             exempt=exempt[0],
         )
@@ -214,12 +212,12 @@ def _of_loss(
 
 
 def _left_out(pushes: list[Any], at: int) -> bool:
-    """Whether every response is moved, and none of them at this place."""
+    """Whether the loss trains every response, but not at this position."""
     return bool(pushes) and all(bool(p.trained.any()) and not bool(p.trained[at]) for p in pushes)
 
 
 def _of_padding(loss: Any, model: Any, made: Any, responses: Any) -> Fires | None:
-    """Fires where a response weighs more or less when the other prompts of its batch are longer.
+    """Fires if the weight of a response depends on the length of the other prompts in its batch.
 
     Fewer samples are tried where the longer ones do not go through one forward with it: what that changes is GRD006's
     to say.
@@ -235,8 +233,8 @@ def _of_padding(loss: Any, model: Any, made: Any, responses: Any) -> Fires | Non
         if push.together(loss, model, shorter, said) == push.together(loss, model, longer, said):
             return fires(
                 True,
-                "The loss weighs a response {weight:.2f} times as much when the other prompts of its batch are longer: "
-                "its denominator counts prompts or padding.",
+                "The loss weighs a response {weight:.2f} times as much when the other prompts of its batch are "
+                "longer: the denominator counts prompt or padding tokens.",
                 error=True,
                 weight=weight,
             )
@@ -244,7 +242,7 @@ def _of_padding(loss: Any, model: Any, made: Any, responses: Any) -> Fires | Non
 
 
 def _of_width(loss: Any, model: Any, prompt: Any, responses: Any) -> Fires | None:
-    """Fires where a response weighs less when another one of its batch is longer, though all are as long together."""
+    """Fires if a response weighs less when another response is longer and the total length is the same."""
     push = probes.gradient_effect
     words = [i for r in responses for i in r[:-1]]
 
@@ -259,26 +257,26 @@ def _of_width(loss: Any, model: Any, prompt: Any, responses: Any) -> Fires | Non
         return None
     return fires(
         True,
-        "The loss weighs a response {weight:.2f} times as much when the longest response of its batch is longer, and "
-        "all have as many tokens as before: its denominator counts their padding.",
+        "The loss weighs a response {weight:.2f} times as much when the longest response of its batch is longer and "
+        "the number of response tokens is the same: the denominator counts padding.",
         warning=True,
         weight=weight,
     )
 
 
 def _of_turns(loss: Any, model: Any, rollout: Any, tokenizer: Any, prompts: Any, turns: Any) -> Fires | None:
-    """Fires where the loss trains what the environment said between two turns, or not all that was generated."""
+    """Fires if the loss trains environment text between two turns, or not all generated tokens."""
     try:
         said = probes.multi_turn.spoken(rollout, model, tokenizer, prompts, turns)
     except probes.Unjudged:
-        return None  # one turn, or the turns cannot be told apart
+        return None  # one turn, or the turns cannot be separated
     foreign, missed, _ = probes.multi_turn.of_loss(loss, model, said)
     if not (foreign or missed):
         return None
     return fires(
         True,
-        "Of what the rollout returns in turns, {foreign} tokens that the policy did not generate are trained and "
-        "{missed} that it did are not.",
+        "In multi-turn rollouts the loss trains {foreign} tokens that the policy did not generate and skips {missed} "
+        "that it generated.",
         foreign=foreign,
         missed=missed,
     )
@@ -295,7 +293,7 @@ def _compare(
         if positions is None and count["wrong"]:
             continue
         if positions is None:
-            raise probes.Unjudged("the batch of the loss does not hold the sampled ids; see GEN005")
+            raise probes.Unjudged("the loss batch does not contain the sampled ids; see GEN005")
         trained = set(marked[n].nonzero().flatten().tolist())
         missed, extra = set(positions) - trained, trained - set(positions)
         count["rows"] += 1

@@ -7,14 +7,13 @@ from grpo_doctor import Fires, fires, probe, probes
 def mask_from_token_identity(
     mask: Any, render: Any, tokenizer: Any, model: Any = None, prompts: Any = None
 ) -> Fires | None:
-    """The mask leaves out every token that equals the pad id, and the pad id is the EOS.
+    """The mask excludes every token that equals the pad id, and the pad id is the EOS.
 
     ## What it sees
     The pad token is made equal to EOS, and a response that ends with EOS is put through the trainer's mask. Its EOS
-    must be trained. Whether the cause is token identity is told by a second response with an EOS in its middle (left
-    out as well, where the tokenizer's own pad is EOS), or by the EOS coming back once pad is another id. Where the
-    tokenizer's own pad is another token the
-    fault sleeps, and the finding is a remark.
+    must be trained. A second response with an EOS in its middle shows whether the cause is token identity (left out as
+    well, where the tokenizer's own pad is EOS), or by the EOS coming back once pad is another id. Where the tokenizer's
+    own pad is another token the fault sleeps, and the finding is a remark.
 
     ## Why it matters
     The EOS is then never trained: a policy that was never taught to stop runs into the limit, and one that knows how
@@ -54,7 +53,7 @@ def mask_from_token_identity(
         marked = craft.trained_tokens(batch)
         positions = craft.response_positions(batch, 0, response, own[0])
         if positions is None:
-            raise probes.Unjudged("the batch of the loss does not hold the sampled ids; see GEN005")
+            raise probes.Unjudged("the loss batch does not contain the sampled ids; see GEN005")
         return [bool(marked[0, p]) for p in positions]
 
     ends = trained(eos, [words[0], words[1], eos])
@@ -63,8 +62,8 @@ def mask_from_token_identity(
     by_identity = (native == eos and inner[2] and not inner[1] and not inner[3]) or otherwise[2]
     return fires(
         ends[0] and not ends[2] and by_identity,
-        "With pad == EOS the mask leaves out the EOS of every response"
-        + (" (pad is another id here)." if native != eos else "."),
+        "With pad == EOS the mask excludes the EOS of every response"
+        + (" (this run uses a different pad id)." if native != eos else "."),
         info=native != eos,
         error=native == eos,
         native_pad=native,

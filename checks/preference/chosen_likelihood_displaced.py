@@ -17,7 +17,7 @@ def chosen_likelihood_displaced(
     sigmas: float = 5.0,
     times: float = 1.2,
 ) -> Fires:
-    """The margin grows while the chosen responses become less likely.
+    """The reward margin grows while the chosen responses become less likely.
 
     ## What it sees
     Means of 5 rows, the first against the last: the margin has grown, and the implicit reward of the chosen responses
@@ -55,7 +55,8 @@ def chosen_likelihood_displaced(
     sank = (reward != reward) & (begun < 0) & (logp < times * begun)
     return fires(
         (fell | sank) & (margin - apart > sigmas * error * noise(reward_margin)),
-        "The margin grew from {apart:.3g} to {margin:.3g} while the chosen responses became less likely: {what}.",
+        "The reward margin grew from {apart:.3g} to {margin:.3g} while the chosen responses became less likely: "
+        "{what}.",
         hold=(1, 1),
         clear=rows,
         apart=apart,
@@ -66,5 +67,5 @@ def chosen_likelihood_displaced(
 
 def _what(first: Any, reward: Any, begun: Any, logp: Any) -> str:
     if reward == reward:
-        return f"their implicit reward went from {first:.3g} to {reward:.3g}"
-    return f"their log-probability went from {begun:.3g} to {logp:.3g}"
+        return f"their implicit reward fell from {first:.3g} to {reward:.3g}"
+    return f"their log-probability fell from {begun:.3g} to {logp:.3g}"

@@ -21,14 +21,14 @@ def chosen_likelihood_falls(
     evaluations: int = 2,
     holds_within: float = 0.1,
 ) -> Fires:
-    """The chosen responses become far less likely: margins grow because the rejected ones fall faster.
+    """Chosen responses become much less likely; the margin grows only because rejected ones fall faster.
 
     ## What it sees
     Means of 5 rows, the first against the last. The implicit reward of the chosen responses has fallen by 7, and by 5
-    standard errors, and stands at -7 or below: a sigmoid counts a response so far down as ruled out (odds of 1 to
-    1,000), and these are the ones that are preferred. Or their reward is negative and their log-probability has
-    doubled, which squares the perplexity of each of their tokens. **info** where a held-out figure holds: the last of
-    two or more held-out losses within 10 % of the lowest, or a held-out score that has not fallen.
+    standard errors, and is -7 or below: for a sigmoid such a response is ruled out (odds of 1 to 1,000), and these are
+    the ones that are preferred. Or their reward is negative and their log-probability has doubled, which squares the
+    perplexity of each of their tokens. **info** where a held-out figure holds: the last of two or more held-out losses
+    within 10 % of the lowest, or a held-out score that has not fallen.
 
     ## Thresholds
     - `rows`: rows of a mean.
@@ -39,16 +39,16 @@ def chosen_likelihood_falls(
     - `holds_within`: share above the lowest held-out loss within which it holds.
 
     ## Why it matters
-    The loss sees the difference of the two only. Where both fall, the likelihood goes to responses that stand in no
-    pair, and they may be worse than either; accuracy and margin look perfect meanwhile.
+    The loss depends only on the difference. If both fall, the likelihood moves to responses that are in no pair, and
+    they may be worse than either; accuracy and margin look perfect meanwhile.
 
     ## Known false alarms
     After supervised training on the chosen responses their likelihood can only fall, and a little of it is usual; the
-    published runs of DPO's authors lose about one. Log-probabilities are sums, so a change of length looks alike.
+    published runs of DPO's authors lose about one. Log-probabilities are sums, so a change of length looks the same.
 
     ## Remedy
-    Read ten responses of the policy beside those of the reference. If they are worse, go back, divide the learning rate
-    by ten, and add a term that holds the chosen responses.
+    Compare ten responses of the policy with those of the reference model. If they are worse, roll back, divide the
+    learning rate by ten, and add a term that holds the chosen responses.
 
     ## Sources
     arXiv 2402.13228 (Smaug); arXiv 2410.08847 (likelihood displacement). A run of a tiny model in TRL, made for it
@@ -66,7 +66,7 @@ def chosen_likelihood_falls(
     fell, holds = out | doubled, evaluated | scored
     return fires(
         fell & ~holds,
-        "The chosen responses become unlikely: {what}; the margin grows because the rejected ones fall faster.",
+        "The chosen responses become less likely: {what}. The margin grows because the rejected responses fall faster.",
         info=fell,
         hold=(1, 1),
         clear=rows,
@@ -78,7 +78,7 @@ def chosen_likelihood_falls(
 
 def _what(first: Any, reward: Any, begun: Any, logp: Any) -> str:
     said = [
-        *([f"their reward went from {first:.3g} to {reward:.3g}"] if reward == reward else []),
-        *([f"their log-probability from {begun:.3g} to {logp:.3g}"] if logp == logp else []),
+        *([f"their reward fell from {first:.3g} to {reward:.3g}"] if reward == reward else []),
+        *([f"their log-probability fell from {begun:.3g} to {logp:.3g}"] if logp == logp else []),
     ]
     return " and ".join(said)

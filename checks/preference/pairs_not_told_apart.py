@@ -35,21 +35,21 @@ def pairs_not_told_apart(
     warm_up: int = 150,
     fallen: float = 2.5,
 ) -> Fires:
-    """Preference training does not learn: chosen and rejected are no better told apart than at the start.
+    """Preference training does not learn: reward accuracy and margin have not improved since the start.
 
     ## What it sees
     From the 40th step and the 20th row on, while the loss has not fallen beyond its noise. **Flat** (warning): the
-    share of pairs told apart has neither gained nor is it near 1, and its noise leaves no room for a gain of a tenth of
-    what was left to gain (`series.trajectory`). **At its start** (warning): the mean of the last 20 margins lies
-    within 0.02 of 0, or, where none are recorded, that of the losses within 0.01 of ln 2, which is the loss of a margin
-    of 0; not while the learning rate still rises (where it is not recorded, before step 150), nor where that share has
-    gained. **error** where all margins of the run are exactly 0, or the log-probabilities of the chosen responses are;
-    of margins a **warning** before, from the third row on, where the learning rate falls already: updates were made
-    at its full size, and the policy still is its reference.
+    reward accuracy has neither gained nor is it near 1, and its noise leaves no room for a gain of a tenth of what was
+    left to gain (`series.trajectory`). **At its start** (warning): the mean of the last 20 margins is within 0.02 of 0,
+    or, where none are recorded, that of the losses within 0.01 of ln 2, which is the loss of a margin of 0; not while
+    the learning rate still rises (where it is not recorded, before step 150), nor where that share has gained.
+    **error** where all margins of the run are exactly 0, or the log-probabilities of the chosen responses are; of
+    margins a **warning** before, from the third row on, where the learning rate falls already: updates were made at its
+    full size, and the policy still is its reference.
 
     ## Thresholds
-    - `early_rows`: steps before which nothing is said.
-    - `rows`: rows of a mean, and rows before which nothing is said.
+    - `early_rows`: steps before which the check does not fire.
+    - `rows`: rows of a mean, and rows before which the check does not fire.
     - `proving_rows`: rows whose margins are all exactly 0 that prove it once the learning rate falls.
     - `headroom_share`: share of what was left to gain for which the noise must leave no room, 0 to 1.
     - `untouched`: distance of the loss from ln 2, nats, and half of that of the margin from 0, within which nothing
@@ -89,7 +89,7 @@ def pairs_not_told_apart(
     proven = alike & (total(reward_margin == reward_margin) >= proving_rows) & (rate < previous(rate))
     return fires(
         long & ((flat | still) & ~learns | unmoved) | proven,
-        "The pairs are not told apart: {what}.",
+        "The policy does not learn the preference pairs: {what}.",
         error=long & unmoved,
         hold=(1, 1),
         clear=1,
@@ -104,10 +104,10 @@ def pairs_not_told_apart(
 
 def _what(loss: Any, accuracy: Any, margin: Any, logp: Any, rows: float) -> str:
     if logp == 0:
-        return f"the log-probability of the chosen responses is 0 in all {rows:.0f} rows, so no token of them is scored"
+        return f"the log-probability of the chosen responses is 0 in all {rows:.0f} rows: no token is scored"
     said = [
         *([f"the loss is {loss:.4g}"] if loss == loss else []),
-        *([f"the margin {margin:.2g}"] if margin == margin else []),
-        *([f"the accuracy {accuracy:.2g}"] if accuracy == accuracy else []),
+        *([f"the margin is {margin:.2g}"] if margin == margin else []),
+        *([f"the reward accuracy is {accuracy:.2g}"] if accuracy == accuracy else []),
     ]
     return f"after {rows:.0f} rows {', '.join(said)}"

@@ -16,25 +16,25 @@ def pairs_saturated(
     lasting_share: float = 0.9,
     mostly_share: float = 0.5,
 ) -> Fires:
-    """Every pair is told apart with certainty, so the loss has no gradient left.
+    """Every pair is ranked correctly with near certainty, so the loss has almost no gradient.
 
     ## What it sees
     At least 90 % of the last 10 losses are at most 0.001. For a loss of -log sigmoid(m) the gradient of a pair is
     weighted by 1 - sigmoid(m), which is the loss itself where that is small, and 0.5 where training begins: 0.001 is a
     five-hundredth of it. **info** while it has been so on less than half of the run: it has finished. **warning** from
-    half of the run on, and then what the run suffers from, unless the loss on held-out pairs stands below its first or
-    as low, or the held-out accuracy has gained.
+    half of the run, and then it is an outcome, unless the held-out loss is below its first value or as low, or the
+    held-out accuracy has gained.
 
     ## Thresholds
     - `left`: loss up to which a pair has no gradient left.
     - `rows`: last losses that are looked at.
     - `lasting_share`: share of them that must be so low, 0 to 1.
-    - `mostly_share`: share of the run from which most of it was spent so, 0 to 1.
+    - `mostly_share`: share of the run, 0 to 1, that must be in this state.
 
     ## Why it matters
     Steps without a gradient teach nothing, and what is left of them (weight decay, rare pairs, Adam's momentum) moves
-    the weights at random. An accuracy of 1 after a dozen updates says that the pairs were easy, or that something
-    beside quality gives the rejected response away; nothing bounds the margin from there on.
+    the weights at random. A reward accuracy of 1 after a dozen updates means that the pairs were easy, or that
+    something other than quality identifies the rejected response; from then the margin is unbounded.
 
     ## Known false alarms
     A reward model for pairs that one rule decides is right to end here. Losses that are not of this form (IPO, a hinge)
@@ -42,8 +42,8 @@ def pairs_saturated(
     level of it is judged.
 
     ## Remedy
-    Look at what tells the pairs apart. Hold out some of them, stop where their accuracy stands, and take a tenth of the
-    learning rate.
+    Find out what distinguishes the pairs. Hold out some of them, stop when their accuracy reaches a plateau, and use a
+    tenth of the learning rate.
 
     ## Sources
     arXiv 2305.18290, section 4 (the weight of a pair); arXiv 2310.12036, section 4.2. A run of a tiny model in TRL on
@@ -57,8 +57,8 @@ def pairs_saturated(
     spent = lasting & (total(told) >= mostly_share * n) & ~held_out
     return fires(
         lasting,
-        "The loss has been {level} on {told:.0f} of {rows:.0f} rows{gradient}: all pairs are told apart, and nothing "
-        "is left to learn from them.",
+        "The loss is {level} on {told:.0f} of {rows:.0f} rows{gradient}: all pairs are ranked correctly, so they "
+        "provide no further signal.",
         warning=spent,
         suffered=spent,
         hold=(1, 1),
@@ -71,8 +71,8 @@ def pairs_saturated(
 
 
 def _level(loss: float) -> str:
-    return f"near 0 ({loss:.2g} now)" if loss else "0"
+    return f"near 0 (now {loss:.2g})" if loss else "0"
 
 
 def _gradient(norm: Any) -> str:
-    return f", the gradient norm is {norm:.2g}" if norm == norm else ""
+    return f" and the gradient norm is {norm:.2g}" if norm == norm else ""

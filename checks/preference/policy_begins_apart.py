@@ -8,7 +8,7 @@ from grpo_doctor.series import Column, baseline, is_any, maximum
     severity="warning",
     confidence="medium",
     run_types=("preference",),
-    invalidates=("rewards, margins and the pull of beta: they count from a model that the run did not start from",),
+    invalidates=("rewards, margins and the effect of beta: the run did not start from this reference model",),
 )
 def policy_begins_apart(
     chosen_reward: Column,
@@ -21,17 +21,17 @@ def policy_begins_apart(
     apart: float = 5.0,
     into: float = 0.1,
 ) -> Fires:
-    """Chosen or rejected responses earn far more than 0 on the first row, so the policy is not its reference.
+    """Implicit rewards are not 0 on the first row, so the policy differs from the reference model.
 
     ## What it sees
     The larger of the two implicit rewards on the first row of the run, if that is step 0 or 1, no more than a tenth of
     an epoch into it, and not figures without a step that somebody pasted: at 5 or above the policy finds a response
-    e^50 times as likely as the reference does (at a beta of 0.1). Log-probabilities must be recorded beside them, as
-    they are where the rewards come from a reference.
+    e^50 times as likely as the reference does (at a beta of 0.1). Log-probabilities must be recorded too, as they are
+    where the rewards come from a reference.
 
     ## Thresholds
     - `apart`: implicit reward of the first row, in the units of the loss.
-    - `into`: part of an epoch behind which a row is not taken for the first.
+    - `into`: part of an epoch after which a row does not count as the first.
 
     ## Why it matters
     Before the first update policy and reference are one, so every reward and every margin is 0 and the loss is ln 2, by
@@ -41,7 +41,7 @@ def policy_begins_apart(
 
     ## Known false alarms
     Trainers without a reference (ORPO, SimPO, CPO) call their own log-probabilities rewards: these are negative, and
-    nothing is said of negative ones. A reward model's scores have no log-probabilities beside them.
+    negative ones are not reported. A reward model's scores come without log-probabilities.
 
     ## Remedy
     Print the loss of the first batch before any update: it must be 0.6931. Merge what a supervised stage has left in an
@@ -54,8 +54,8 @@ def policy_begins_apart(
     begins = (baseline(step, 1) <= 1) & ~(baseline(epoch, 1) > into) & ~is_any(rows_are, "epochs", "unnumbered")
     return fires(
         begins & (first >= apart) & (chosen_logp == chosen_logp),
-        "The responses of the pairs earn {first:.3g} on the first row, where the policy should be its reference and "
-        "earn 0.",
+        "The implicit reward is {first:.3g} on the first row; it should be 0, because the policy starts as the "
+        "reference model.",
         hold=(1, 1),
         clear=1,
         onset=baseline(step, 1),

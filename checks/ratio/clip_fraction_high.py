@@ -13,7 +13,7 @@ def clip_fraction_high(
     warn: float = 0.2,
     bad: float = 0.4,
 ) -> Fires:
-    """A large share of the tokens is clipped, so the update no longer follows the advantages of the rollout.
+    """The clip fraction is high, so many tokens do not contribute to the update.
 
     ## What it sees
     The share of tokens whose ratio is clipped, mean over ten rows: warning above 0.2, error above 0.4. Skipped for
@@ -28,7 +28,8 @@ def clip_fraction_high(
     ## Why it matters
     A clipped token has no gradient. If many are clipped, the policy has left the region for which the rollout's
     advantages were computed: too many updates per rollout, too high a learning rate, or log-probabilities that were
-    never comparable. High-side clipping alone asks for clip-higher; low-side alone says that negatives push too hard.
+    never comparable. If only the upper bound clips, raise it (clip-higher); if only the lower bound clips, negative
+    advantages are too strong.
 
     ## Known false alarms
     Sequence-level clipping that the log does not declare. Single rows: a healthy off-policy run (75 %) peaks at 0.15
@@ -45,7 +46,7 @@ def clip_fraction_high(
     counts = ~by_design & ~(advantage_std == 0)
     return fires(
         (share > warn) & counts,
-        "{share:.0%} of the tokens were clipped over ten rows.",
+        "The clip fraction averages {share:.0%} over ten rows.",
         error=(share > bad) & counts,
         share=share,
     )

@@ -8,13 +8,14 @@ from grpo_doctor.series import Column, row, total
     severity="info",
     confidence="high",
     withholds={
-        "clip-higher": "no token has been clipped: with one update per rollout the ratio is 1 and the bound never acts"
+        "clip-higher": "no token has been clipped: with one update per rollout the ratio is 1 and the bound never "
+        "applies"
     },
 )
 def clip_fraction_zero_by_construction(
     clip_fraction: Column, ratio_mean: Column = None, ratio_max: Column = None, *, least_rows: int = 10
 ) -> Fires:
-    """No token is ever clipped: with one update per rollout the ratio is 1, and clip bounds do nothing.
+    """The clip fraction is always 0: with one update per rollout the ratio is 1 and the clip never applies.
 
     ## What it sees
     Ten or more recorded clip fractions, all exactly 0, and no ratio that differs from 1 by more than the clip
@@ -24,8 +25,8 @@ def clip_fraction_zero_by_construction(
     - `least_rows`: recorded clip fractions that must all be 0.
 
     ## Why it matters
-    It is no defect. But the clip fraction and the ratio carry no information then, and remedies that act through the
-    clip bound (clip-higher, a smaller epsilon, dual clip) cannot change anything: they are withheld.
+    This is not a defect. But the clip fraction and the ratio then carry no information, and remedies that act through
+    the clip bound (clip-higher, a smaller epsilon, dual clip) cannot change anything: they are withheld.
 
     ## Known false alarms
     A loss without clipping logs 0 too; the conclusion is the same. A log that rounds to two digits hides fractions
@@ -41,7 +42,7 @@ def clip_fraction_zero_by_construction(
     moved = total((abs(ratio_mean - 1) > 1e-3) | (ratio_max > 1.2))
     return fires(
         (rows >= least_rows) & (clipped == 0) & (moved == 0),
-        "No token was clipped in {rows} rows: clip bounds and ratios say nothing about this run.",
+        "The clip fraction is 0 in all {rows} rows: the clip bounds have no effect in this run.",
         hold=(1, 1),
         clear=1,
         rows=rows,

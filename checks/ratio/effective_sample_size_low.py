@@ -22,7 +22,7 @@ def effective_sample_size_low(
 
     ## Why it matters
     The variance of an importance-weighted gradient grows as one under this share. Near 0 a handful of tokens or
-    responses decides each update, whatever the batch size says.
+    responses dominates each update, regardless of the batch size.
 
     ## Known false alarms
     Weights of whole sequences fall to a few percent sooner than those of tokens do.
@@ -39,7 +39,7 @@ def effective_sample_size_low(
     under = now < low
     return fires(
         under,
-        "The effective sample size is {now:.1%} of the batch: a few samples carry each update.",
+        "The effective sample size is {now:.1%} of the batch: a few samples dominate each update.",
         error=now < none,
         onset=began(under, effective_sample_share < low, step),
         now=now,

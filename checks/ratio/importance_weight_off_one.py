@@ -13,12 +13,12 @@ def importance_weight_off_one(
     far_factor: float = 2.0,
     tiny: float = 0.25,
 ) -> Fires:
-    """The importance weights shrink the update although generator and trainer agree token by token.
+    """Importance weights scale the update although rollout engine and trainer agree on every token.
 
     ## What it sees
     Per token the two agree (k3 below 0.01, or 0.11 nats of mean difference), and yet the mean importance weight of
-    trainer to generator lies outside 0.8 to 1.25 on two rows running: info. Outside 0.5 to 2 on one: a warning, below
-    0.25 an error unless the reward has gained.
+    trainer to rollout engine is outside 0.8 to 1.25 on two rows in a row: info. Outside 0.5 to 2 on one: a warning,
+    below 0.25 an error unless the reward has gained.
 
     ## Thresholds
     - `agree`: k3, nats per token, below which generator and trainer agree token by token.
@@ -48,8 +48,8 @@ def importance_weight_off_one(
     shrunk = beyond & alike
     return fires(
         shrunk,
-        "The mean importance weight is {weight:.3g}, yet generator and trainer agree token by token (k3 {gap:.2g}): "
-        "the update is multiplied by it.",
+        "The mean importance weight is {weight:.3g} and scales every update, although rollout engine and trainer "
+        "agree (KL {gap:.2g} nats/token).",
         hold=(1, 1),
         info=leaves & (previous(leaves) > 0) & alike,
         error=shrunk & (rollout_weight_mean < tiny) & ~reward_gained,

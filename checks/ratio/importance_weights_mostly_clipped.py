@@ -10,14 +10,14 @@ def importance_weights_mostly_clipped(
     many: float = 0.3,
     most: float = 0.7,
 ) -> Fires:
-    """Truncation or rejection of importance weights takes away much of the batch.
+    """Truncating or masking importance weights discards much of the batch.
 
     ## What it sees
     The share of tokens (or responses) whose importance weight of trainer to rollout engine was truncated or masked,
     mean of the last 5 rows: above 30 % a **warning**, above 70 % an **error**.
 
     ## Thresholds
-    - `many`: share of tokens, 0 to 1: a correction is meant for rare outliers.
+    - `many`: share of tokens, 0 to 1: truncation is intended for rare outliers.
     - `most`: share of tokens, 0 to 1, from which what trains is a small and biased part of the batch.
 
     ## Why it matters

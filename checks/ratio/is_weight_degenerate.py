@@ -11,7 +11,7 @@ def is_weight_degenerate(
     high_ratio: float = 2.0,
     rows: int = 5,
 ) -> Fires:
-    """The importance weights have a mean far from 1, so they no longer correct anything.
+    """The mean importance weight is far from 1, so the correction is unreliable.
 
     ## What it sees
     The mean probability ratio of new to old policy, median of five rows, below 0.5 or above 2.
@@ -22,15 +22,15 @@ def is_weight_degenerate(
     - `rows`: rows whose median counts.
 
     ## Why it matters
-    Under the old policy the expected ratio is exactly 1. A mean far from it says that a few samples carry all the
-    weight, or that the two policies hardly overlap: the estimate of the gradient is then noise.
+    Under the old policy the expected ratio is exactly 1. A mean far from 1 shows that a few samples carry all the
+    weight, or that the two policies almost do not overlap: the gradient estimate is then noise.
 
     ## Known false alarms
-    Sequence-level ratios. Standard deviation, effective sample size and chi-square would tell more, but no record
-    holds them, so this never becomes an error.
+    Sequence-level ratios. Standard deviation, effective sample size and chi-square would show more, but no record holds
+    them, so this never becomes an error.
 
     ## Remedy
-    Truncate or mask the weights, sample again more often, or mend the mismatch (RAT004).
+    Truncate or mask the weights, sample more often, or fix the mismatch (RAT004).
 
     ## Sources
     verl docs/algo/rollout_corr.md (mean outside 0.5 to 2); identity E[ratio] = 1.
@@ -38,7 +38,7 @@ def is_weight_degenerate(
     middle = moving_median(ratio_mean, rows)
     return fires(
         (middle < low_ratio) | (middle > high_ratio),
-        "The mean importance ratio is {mean:.3g} where it must be near 1.",
+        "The mean importance ratio is {mean:.3g}; it should be near 1.",
         mean=middle,
         largest=ratio_max,
     )

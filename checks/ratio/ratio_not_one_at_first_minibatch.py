@@ -18,7 +18,7 @@ def ratio_not_one_at_first_minibatch(
     bad: float = 5e-2,
     clipped: float = 1e-3,
 ) -> Fires:
-    """The probability ratio differs from 1 before any update was made on the rollout.
+    """The probability ratio differs from 1 before the first update on a rollout.
 
     ## What it sees
     The mean of |ratio - 1| on the first minibatch of a rollout, before any optimizer step on it, on 3 of 5 rows:
@@ -30,7 +30,7 @@ def ratio_not_one_at_first_minibatch(
     ## Thresholds
     - `warn`: mean |ratio - 1| of the first minibatch for a warning.
     - `bad`: the same for an error.
-    - `clipped`: clip fraction, 0 to 1, above which the only minibatch is no first one.
+    - `clipped`: clip fraction, 0 to 1, above which the only minibatch does not count as the first.
 
     ## Why it matters
     New and old policy are the same weights at that moment, so the ratio is 1 by identity. If it is not, the two
@@ -59,10 +59,10 @@ def ratio_not_one_at_first_minibatch(
 
 def _what(gap: float, clipped: float) -> str:
     if gap == gap:
-        return f"Before any update the ratio of new to old policy is off by {gap:.3g} on average, where it must be 1."
+        return f"Before the first update the probability ratio differs from 1 by {gap:.3g} on average."
     return (
-        f"With one update per rollout the ratio is 1 by identity, yet {clipped:.2%} of the tokens are clipped: the two "
-        "passes compute log-probabilities differently."
+        f"{clipped:.2%} of the tokens are clipped, although with one update per rollout every ratio should be 1: the "
+        f"two forward passes give different log-probabilities."
     )
 
 
@@ -109,7 +109,8 @@ def probe_ratio(
         if stopped:
             return fires(
                 True,
-                "Before any update the clip stops the push of {stopped} of {tokens} tokens: the ratio is off 1.",
+                "Before the first update the clip removes the gradient of {stopped} of {tokens} tokens, so their "
+                "ratio is not 1.",
                 error=True,
                 stopped=stopped,
                 tokens=tokens,
@@ -180,7 +181,7 @@ def _of_seams(
 
 
 def _mode_of_update(model: Any, step: Any, loss: Any, prompts: Any, responses: Any) -> bool | None:
-    """Whether the trainer makes its updates in train mode; None where nothing tells it."""
+    """Whether the trainer makes its updates in train mode; None if unknown."""
     model.eval()
     own = step is not None and not isinstance(step, probes.updates.PlainStep)
     if own:
@@ -200,7 +201,7 @@ def _stopped(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) -
     stopped = tokens = 0
     pairs = [(one[n], other[n]) if sign > 0 else (other[n], one[n]) for n, sign in enumerate(push.SIGNS)]
     if any(all(_shut(p[k]) and _even(p[1 - k]) for p in pairs) for k in (0, 1)):
-        return 0, 0  # the ratio is 1 everywhere, and outside the clip: RAT007 says so
+        return 0, 0  # the ratio is 1 everywhere and outside the clip range: RAT007 reports it
     for raised, lowered in ((p.trained, q.trained) for p, q in pairs):
         tokens += len(raised)
         stopped += int((lowered & ~raised).sum())
@@ -213,6 +214,6 @@ def _shut(push: Any) -> bool:
 
 
 def _even(push: Any) -> bool:
-    """Whether a sample's tokens are pushed alike, up to what their own probabilities make of it."""
+    """Whether all tokens of a sample get the same update, up to the effect of their own probabilities."""
     size = push.towards.abs()
     return bool(push.trained.all()) and float(size.max()) < 2 * float(size.min())

@@ -17,7 +17,7 @@ def ratio_or_clip_reversed(
     prompts: Any = None,
     settings: Any = None,
 ) -> Fires | None:
-    """The loss pushes samples against their advantages, or its clip stops the push on the side where it is needed.
+    """The loss has the wrong sign, or the clip acts on the wrong side of the ratio.
 
     ## What it sees
     Four samples, two with a positive and two with a negative advantage. At a ratio of 1 each must be pushed the way its
@@ -120,7 +120,7 @@ def _judged(pushed: Any, settings: dict[str, Any], takes_old: bool, sure: bool =
     open_ = off[:, 0] > least
     lost = (not bool(open_[1]) and not bool(silent[1])) + (not bool(open_[2]) and not bool(silent[2]))
     # a ratio of the whole sequence stops the second token too, and has bounds of its own; and where the push has not
-    # grown by the ratio that was scripted (another temperature than declared), no bound can be told
+    # grown by the scripted ratio (different temperature than declared), no bound can be found
     told = torch.tensor([-FAR, FAR]).exp()
     grown = bool(((off[[1, 2], 0] / on[[1, 2], 0] / told - 1).abs() < 0.1).all())
     clips = grown and bool((off[:, 1] > least).all()) and not bool(open_[[0, 3]].all())
@@ -154,19 +154,19 @@ def _bound(pushed: Any, signs: Any, least: float, settings: dict[str, Any]) -> l
 
 def _words(against: int, lost: int, wrong: list[str], silent: int, ignored: bool, sure: bool) -> str:
     if against:
-        return f"The loss pushes {against} of 4 samples against their advantage."
+        return f"The loss moves {against} of 4 samples against the sign of their advantage."
     if ignored and sure:
-        return "The loss ignores the old log-probabilities: its ratio is 1 always, and its clip never acts."
+        return "The loss ignores the old log-probabilities, so the ratio is always 1 and the clip never applies."
     if silent:
-        return f"{silent} of 4 samples get no gradient at a ratio of 1, where no clip may act."
+        return f"{silent} of 4 samples have no gradient at a ratio of 1, where no clip should apply."
     if lost:
         return (
-            f"The clip stops the way back to the old policy in {lost} of 2 cases (A > 0 at a ratio of 0.61, A < 0 at "
-            "1.65): it acts on the wrong side."
+            f"The clip acts on the wrong side: in {lost} of 2 cases it blocks updates back towards the old policy (A > "
+            f"0 at a ratio of 0.61, A < 0 at 1.65)."
         )
     if wrong:
-        return f"The clip is not where it is declared: {', '.join(wrong)}."
+        return f"The clip does not act at the declared bounds: {', '.join(wrong)}."
     return (
-        "The policy scores the samples without gradient, and the loss makes nothing of it: if these are the old "
-        "log-probabilities, its ratio is 1 always, and its clip never acts."
+        "The loss does not use the policy's no-gradient log-probabilities. If these are the old log-probabilities, "
+        "the ratio is always 1 and the clip never applies."
     )

@@ -8,7 +8,7 @@ from grpo_doctor.series import Column, baseline, isnan, moving_median, previous,
     severity="warning",
     confidence="medium",
     explains=("RAT003", "RAT005", "RAT008", "KL001", "GRD002"),
-    invalidates=("updates since step {onset}: they were computed for tokens of another distribution",),
+    invalidates=("updates since step {onset}: their tokens come from another distribution",),
 )
 def rollout_trainer_logprob_mismatch(
     rollout_gap: Column,
@@ -22,15 +22,15 @@ def rollout_trainer_logprob_mismatch(
     bad: float = 1e-2,
     broken: float = 1e-1,
 ) -> Fires:
-    """The generator and the trainer give the sampled tokens different probabilities.
+    """The rollout engine and the trainer assign different probabilities to the sampled tokens.
 
     ## What it sees
-    How far apart the two are, as k3 in nats per token, on 2 of 3 rows: as it was recorded, or made from the mean
+    The difference of the two as k3 KL in nats per token, on 2 of 3 rows: as recorded, or estimated from the mean
     |log-probability difference| d as pi/4 d^2. Warning above 2e-3 (d = 0.05, a factor of 1.05 per token), or at a mean
-    probability difference above 0.01; an info up to 1e-2 where the reward has gained. Error above 1e-2 (d = 0.11)
-    where the reward has gained nothing; critical above 1e-1 (d = 0.36, an error where k3 was not recorded), or when
-    the median of five rows is above 1e-2 and has doubled within 20 rows. Where the generator's raw logits are recorded
-    too, it says on which side the cause lies.
+    probability difference above 0.01; an info up to 1e-2 where the reward has gained. Error above 1e-2 (d = 0.11) where
+    the reward has gained nothing; critical above 1e-1 (d = 0.36, an error where k3 was not recorded), or when the
+    median of five rows is above 1e-2 and has doubled within 20 rows. Where the generator's raw logits are recorded too,
+    it shows on which side the cause is.
 
     ## Thresholds
     - `warn`: k3, nats per token, for a warning.
@@ -66,24 +66,24 @@ def rollout_trainer_logprob_mismatch(
     severe = ((rollout_gap > bad) & ~reward_gained) | (rollout_gap > broken)
     return fires(
         off & ~(reward_gained & (rollout_gap <= bad) & ~(rollout_prob_diff > probability)),
-        "Generator and trainer disagree by {k3:.3g} nats per token ({how}); {side}.",
+        "Rollout engine and trainer log-probabilities differ by {k3:.3g} nats/token ({how}); {side}.",
         hold=(2, 3),
         info=off,
         error=severe,
         critical=(~inferred & (rollout_gap > broken)) | doubled,
         k3=rollout_gap,
-        how=where(inferred, "k3 made from the mean difference", "k3"),
+        how=where(inferred, "KL estimated from the mean difference", "k3"),
         raw=rollout_mismatch_raw_kl,
         side=words(_side, rollout_mismatch_raw_kl, baseline(rollout_gap, 1), warn, broken),
     )
 
 
 def _side(raw: float, first: float, warn: float, broken: float) -> str:
-    """Where to look: the raw logits tell, else whether the two ever agreed."""
+    """Where to look: depends on the raw logits, otherwise on whether the two ever agreed."""
     if raw > warn:
-        return "the raw logits differ as well, so look at weights, mode and prompt"
+        return "the raw logits differ too, so check weights, train/eval mode and prompt"
     if raw <= warn:
-        return "the raw logits agree, so look at processors and temperature"
+        return "the raw logits agree, so check logits processors and temperature"
     if first > broken:
-        return "they did from the first row on: look at the engine (weights, kernels) and how it takes its scores"
-    return "the generator's raw logits are not recorded"
+        return "they differ since the first row, so check the engine's weights, kernels and log-probabilities"
+    return "the raw logits of the rollout engine are not recorded"

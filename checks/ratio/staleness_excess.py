@@ -15,7 +15,7 @@ def staleness_excess(
     most_passes: float = 4,
     most_lag: float = 8,
 ) -> Fires:
-    """Too many updates are made on rollouts of an old policy.
+    """Too many updates use rollouts of an old policy.
 
     ## What it sees
     More than 16 optimizer steps per rollout step (from the recorded optimizer steps), more than 4 passes over each
@@ -33,7 +33,7 @@ def staleness_excess(
     seven steps. trl#2980 reports gradient norm and clip ratio that drift with num_iterations = 4 after 10,000 steps.
 
     ## Known false alarms
-    Small learning rates tolerate more. The limits are habits, not laws: a configuration alone is no failure.
+    Small learning rates tolerate more. The limits are conventions: a configuration alone is not a failure.
 
     ## Remedy
     Two passes at most, or importance-sampling corrections for asynchronous queues.
@@ -57,9 +57,9 @@ def staleness_excess(
 
 def _what(made: float, updates: float, passes: float, most_passes: float, age: float, limit: float) -> str:
     if made > updates:
-        return f"More than {updates:.0f} updates are made on each rollout."
+        return f"Each rollout is reused for more than {updates:.0f} updates."
     if passes > most_passes:
-        return f"Each rollout is used for more than {most_passes:.0f} passes."
+        return f"Each rollout is reused for more than {most_passes:.0f} passes."
     if age > limit:
-        return f"The samples are {age:.3g} updates old when they are used, beyond the limit of {limit:.3g}."
-    return f"Rollouts lag more than {limit:.0f} steps behind the policy."
+        return f"Samples are {age:.3g} updates old when they are used, which exceeds the limit of {limit:.3g}."
+    return f"Rollouts are more than {limit:.0f} steps older than the policy."

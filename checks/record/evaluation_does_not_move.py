@@ -6,7 +6,7 @@ from grpo_doctor.series import Column, fold
 
 
 def same(state: tuple[float, int], score: Any) -> tuple[tuple[float, int], float]:
-    """How often the held-out score has been exactly its first value; 0 from the first one that differs."""
+    """Number of held-out scores identical to the first one; 0 once one differs."""
     first, times = state
     if score == score:
         first = float(score) if first != first else first
@@ -16,7 +16,7 @@ def same(state: tuple[float, int], score: Any) -> tuple[tuple[float, int], float
 
 @check("REC004", vital=True, severity="warning", confidence="medium")
 def evaluation_does_not_move(eval_score: Column, reward_gained: Column, *, equal_scores: int = 4) -> Fires:
-    """The held-out score is exactly the same number at every evaluation while the run learns.
+    """The held-out score is identical at every evaluation while the reward rises.
 
     ## What it sees
     Four or more held-out scores that are all equal to the last digit and lie between 0 and 1 or elsewhere than at 0 or
@@ -26,9 +26,9 @@ def evaluation_does_not_move(eval_score: Column, reward_gained: Column, *, equal
     - `equal_scores`: equal held-out scores.
 
     ## Why it matters
-    Weights that moved give other answers, and other answers another score. The same number to the last digit says that
-    the evaluation reads weights that do not move: the base model below an adapter that was not merged, or an engine
-    that was not synchronised.
+    Changed weights give different answers and a different score. The same number to the last digit means that the
+    evaluation reads weights that do not move: the base model below an adapter that was not merged, or an engine that
+    was not synchronised.
 
     ## Known false alarms
     A set of few prompts. A score of exactly 0 or 1 is left out: it may be the floor or the top.
@@ -42,7 +42,7 @@ def evaluation_does_not_move(eval_score: Column, reward_gained: Column, *, equal
     equal = fold(same, lambda: (math.nan, 0), eval_score)
     return fires(
         (equal >= equal_scores) & reward_gained & ~((eval_score == 0) | (eval_score == 1)),
-        "The held-out score was exactly the same in all of its {times:.0f} evaluations while the reward rose.",
+        "The held-out score is identical in all {times:.0f} evaluations while the reward rises.",
         hold=(1, 1),
         times=equal,
     )

@@ -10,7 +10,7 @@ from grpo_doctor.series import Column, baseline, latest, moving_mean, noise, pre
     severity="warning",
     confidence="medium",
     explains=("REW009", "GRD002"),
-    invalidates=("curves across step {onset}: they are of two states",),
+    invalidates=("curves that cross step {onset}: they join two different training states",),
 )
 def jump_at_restart(
     step: Column,
@@ -25,7 +25,7 @@ def jump_at_restart(
     sigmas: float = 5.0,
     least: float = 0.25,
 ) -> Fires:
-    """A metric jumps where the run was resumed, so that something was not restored.
+    """A metric jumps where the run resumes, so some state was not restored.
 
     ## What it sees
     At a restart of the step counter that does not begin at the first step again: the mean of the 5 rows after against
@@ -76,7 +76,7 @@ def jump_at_restart(
     values = [value for _, *of in found for value in of]
     return fires(
         any_jump,
-        "At the restart at step {at:.0f} {what}.",
+        "When the run resumed at step {at:.0f}, {what}.",
         hold=(1, 1),
         clear=10**9,
         onset=latest(where(restarted, step, math.nan)),
@@ -87,5 +87,5 @@ def jump_at_restart(
 
 def _what(names: tuple[str, ...], values: tuple[Any, ...]) -> str:
     triples = [values[i : i + 3] for i in range(0, len(values), 3)]
-    changes = [f"{n} went from {a:.3g} to {b:.3g}" for n, (jumps, a, b) in zip(names, triples, strict=True) if jumps]
+    changes = [f"{n} changed from {a:.3g} to {b:.3g}" for n, (jumps, a, b) in zip(names, triples, strict=True) if jumps]
     return ", and ".join(changes)

@@ -8,12 +8,12 @@ if TYPE_CHECKING:
     from grpo_doctor.compare import Comparison
 
 OF_RESPONSES = ("advantage_std", "reward_mean", "reward_std", "response_length_mean", "entropy_mean")
-"""Metrics of the responses, which no run repeats to the last digit."""
+"""Metrics of the responses, which never repeat to the last digit in a second run."""
 
 
 @across("REC003", kind="defect", severity="warning", confidence="medium")
 def knob_not_wired(found: Comparison, *, places: int = 3) -> Fires | None:
-    """A setting was changed, and the metrics are the same numbers as before.
+    """A setting was changed, but the metrics are identical.
 
     ## What it sees
     Two sides whose declared settings differ in something that training should feel (the seed counts, names, lengths
@@ -22,7 +22,7 @@ def knob_not_wired(found: Comparison, *, places: int = 3) -> Fires | None:
     since what was changed has no way to them.
 
     ## Thresholds
-    - `places`: shared steps from which equality is no chance.
+    - `places`: shared steps from which equality is not chance.
 
     ## Why it matters
     Weeks go into settings that no code reads. Two runs of a stochastic trainer never repeat a reward to four digits;
@@ -30,7 +30,7 @@ def knob_not_wired(found: Comparison, *, places: int = 3) -> Fires | None:
 
     ## Known false alarms
     Figures that are printed with two digits, over few steps. Runs on stored responses: their rewards, and so their
-    advantages, are those of the data, whatever the update does. A setting that only acts later than the logs reach.
+    advantages, come from the data and not from the update. A setting that acts only after the last logged step.
 
     ## Remedy
     Print the setting where it is used.
@@ -48,8 +48,8 @@ def knob_not_wired(found: Comparison, *, places: int = 3) -> Fires | None:
     )
     return fires(
         bool(found.acting and told) and shared >= places,
-        "{which} equal to the last digit at all {places} shared steps, though this was changed: {changed}. The knob is "
-        "not wired, or nothing moved.",
+        "{which} identical to the last digit at all {places} shared steps, although a setting changed: {changed}. "
+        "The setting has no effect, or nothing is trained.",
         error=every,
         confidence="high" if every else None,
         which=which,

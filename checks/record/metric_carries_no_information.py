@@ -16,11 +16,11 @@ def metric_carries_no_information(
     *,
     least_rows: int = 10,
 ) -> Fires:
-    """A metric has had one value throughout, so it can show nothing.
+    """A metric is constant, so it provides no information.
 
     ## What it sees
     Ten or more equal values of a metric that people read as a sign: EOS suppression, mean advantage, judge failures,
-    top-1 probability. A KL or a clip fraction that stays the same is told by KL003 and RAT002.
+    top-1 probability. KL003 and RAT002 report a constant KL or clip fraction.
 
     ## Thresholds
     - `least_rows`: equal values in a row.
@@ -43,7 +43,7 @@ def metric_carries_no_information(
     longest = reduce(maximum, rows)
     return fires(
         longest >= least_rows,
-        "Always the same value, so it can show nothing: {metrics} ({rows} times).",
+        "Constant in all {rows} rows, so not informative: {metrics}.",
         hold=(1, 1),
         rows=longest,
         metrics=words(lambda *n: ", ".join(w for w, k in zip(WATCHED, n, strict=True) if k >= least_rows), *rows),

@@ -10,14 +10,14 @@ from grpo_doctor.series import Column, seen, total
     run_types=("rl", "supervised", "preference", "evaluation"),
 )
 def step_counter_restarts(step: Column, events: Column) -> Fires:
-    """The step counter goes back: the log holds a resumed run, or more than one.
+    """The step counter goes back: the log contains a resumed run or several runs.
 
     ## What it sees
     Every row whose step is lower than that of the row before.
 
     ## Why it matters
-    Trends and baselines run through the seam: what stands before it and after it may be two runs with other settings,
-    or one run from a checkpoint with a fresh optimizer. The onset of a finding behind the seam names the second
+    Trends and baselines cross the restart: the parts before and after it may be two runs with different settings, or
+    one run from a checkpoint with a new optimizer. The onset of a finding after the restart refers to the second
     counter.
 
     ## Known false alarms
@@ -32,7 +32,7 @@ def step_counter_restarts(step: Column, events: Column) -> Fires:
     times = total(seen(events, "restart"))
     return fires(
         seen(events, "restart") > 0,
-        "The step counter goes back {times} times, last to step {step}: judge the parts on their own.",
+        "The step counter goes back (count: {times}), most recently to step {step}: analyze the parts separately.",
         hold=(1, 1),
         times=times,
         step=step,

@@ -35,7 +35,7 @@ def batches_mostly_equal(
     pinned_share: float = 0.4,
     many: int = 100,
 ) -> Fires:
-    """On most steps all rewards of the batch are equal, at whatever level, so most steps teach nothing.
+    """On most steps all rewards of the batch are equal, so these steps have no learning signal.
 
     ## What it sees
     No spread within the batch (reward_std, or reward_max less reward_min, at most 1e-6) on 80 % of 20 rewards or more
@@ -53,11 +53,11 @@ def batches_mostly_equal(
     - `alike_share`: the same, where reward and length do not differ between those batches either.
 
     ## Why it matters
-    The advantage is the reward less the group's mean: equal rewards make it zero for every response, by identity. A
-    run that gets a signal on one step of five pays five times for what it learns, if it learns.
+    The advantage is the reward less the group's mean: equal rewards make it zero for every response, by identity. A run
+    that gets a signal on one step of five needs five times as many steps, if it learns.
 
     ## Known false alarms
-    A batch of one prompt whose task is nearly solved, or hardly ever.
+    A batch of one prompt whose task is almost always or almost never solved.
 
     ## Remedy
     More prompts a batch, more responses a prompt, and prompts that the policy solves sometimes.
@@ -79,7 +79,8 @@ def batches_mostly_equal(
     idle = often & (total(dead_share == dead_share) < 1) & ~(reward_gained | reward_solved)
     return fires(
         idle & (n >= 2 * rows),
-        "All rewards of a batch were equal on {tied:.0f} of {rows:.0f} rows, which teach nothing{what}.",
+        "All rewards of a batch are equal on {tied:.0f} of {rows:.0f} rows, so these rows have no learning "
+        "signal{what}.",
         error=idle & (n >= many) & (share >= mostly_share) & (best(reward_mean) > lowest(reward_mean)),
         hold=(1, 1),
         clear=2 * rows,
@@ -92,5 +93,5 @@ def batches_mostly_equal(
 
 def _alike(alike: bool, pinned: bool, reward: float) -> str:
     if alike:
-        return ", each time the same reward for the same length"
-    return f", each time with a reward of {reward:.3g}" if pinned else ""
+        return "; equal lengths always get equal rewards"
+    return f"; the reward is {reward:.3g} each time" if pinned else ""

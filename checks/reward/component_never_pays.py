@@ -9,9 +9,9 @@ from grpo_doctor.series.trajectory import Parts, named
 
 
 def least_paid(state: Parts, components: Any, step: float, now: float, *, share: float) -> tuple[Parts, float]:
-    """The place, in its row, of the component that has paid least of those that have hardly ever paid; else NaN.
+    """Index of the component that is at its minimum most often; NaN if none almost always is.
 
-    The floor is the lowest value, or 0 where none is below: a wrong answer may cost something, but does not pay.
+    The floor is the lowest value, or 0 if no value is lower: a wrong answer may be penalised, but gets no reward.
     """
     heights = {}
     for place, (name, series) in enumerate(state.take(components, step)):
@@ -24,11 +24,11 @@ def least_paid(state: Parts, components: Any, step: float, now: float, *, share:
 
 
 Firsts = frozenset[tuple[str, float]]
-"""First value of each component that is named after being right; infinite once it has paid, or been another."""
+"""First value of each correctness component (by name); infinite once it is above 0 or has changed."""
 
 
 def never_right(state: Firsts, components: Any) -> tuple[Firsts, float]:
-    """The place, in its row, of a component that is named after being right and has been one value, 0 or less."""
+    """Index of a correctness component (by name) that has been constant at 0 or less."""
     known = [(name, value) for name, value in (components or {}).items() if isinstance(value, int | float)]
     firsts = dict(state)
     for name, value in known:
@@ -49,31 +49,32 @@ def component_never_pays(
     never_paid_share: float = 0.1,
     patience: int = 40,
 ) -> Fires:
-    """A component of the reward has hardly ever paid, while the reward rises, or is the one for being right.
+    """A reward component stays at its minimum while the reward rises, or it is the correctness component.
 
     ## What it sees
-    From the 20th row on: the reward has gained (`series.trajectory`), and a component has never been further
-    above its floor (its lowest value, at most 0) than a tenth of the reward now, or has stood at its floor on 85 % of
-    its rows and has not gained. Components whose names say that they reward form, or punish, are passed over, and so is
-    one that moves and is below 0 on every row, unless it is named after being right: it is a cost.
-    From the 40th row on, whatever the reward does: a component that is named after being right (correctness, accuracy,
-    answer, success) has been one and the same value, 0 or less, in all rows.
+    From the 20th row on: the reward has gained (`series.trajectory`), and a component has never been further above its
+    floor (its lowest value, at most 0) than a tenth of the reward now, or has been at its floor on 85 % of its rows and
+    has not gained. Components whose names say that they reward form, or punish, are passed over, and so is one that
+    moves and is below 0 on every row, unless it is named after being right: it is a cost. Starting at row 40,
+    regardless of the reward: a component whose name means correctness (correctness, accuracy, answer, success) has been
+    one and the same value, 0 or less, in all rows.
 
     ## Thresholds
-    - `early_rows`: rows before which nothing is said.
-    - `never_paid_share`: height above its floor, as a share of the reward now, up to which a component has never paid.
-    - `patience`: rows from which a component for being right should have paid once.
+    - `early_rows`: rows before which the check does not fire.
+    - `never_paid_share`: height above its floor, as a share of the current reward, up to which a component counts as
+      always 0.
+    - `patience`: rows after which a correctness component should have been above 0 once.
 
     ## Why it matters
-    Where the component that stays at nothing is the one that was meant (correctness beside compilability or format),
-    the policy is learning to please the others.
+    If the component at its minimum is the intended one (correctness, as opposed to compilability or format), the policy
+    is learning to please the others.
 
     ## Known false alarms
     A component on a far smaller scale than the rest, and a penalty whose name does not say so.
 
     ## Remedy
-    Read ten responses and score them by hand with this function. If it can pay, raise its weight, or give partial
-    credit so that its first successes are seen.
+    Read ten responses and score them with this function. If it can return more than 0, raise its weight, or give
+    partial credit so that its first successes are seen.
 
     ## Sources
     rohunagrawal/reward-hacking-entropy: reward f + g; g (it compiles) goes from 0.2 to 0.7, f (it is correct) stays
@@ -84,7 +85,7 @@ def component_never_pays(
     rose = reward_gained & (row(reward_now) >= early_rows) & (place == place)
     return fires(
         rose | ((row(reward_now) >= patience) & (wrong == wrong)),
-        "{what}, but a component of it, {component}, has hardly ever been above its floor.",
+        "{what}, but its component {component} is almost always at its minimum.",
         hold=(1, 1),
         what=words(_what, rose, reward_now),
         now=reward_now,

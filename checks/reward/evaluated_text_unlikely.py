@@ -20,11 +20,11 @@ def evaluated_text_unlikely(
     grown_factor: float = 2.0,
     evaluations: int = 3,
 ) -> Fires:
-    """The perplexity of what is evaluated has doubled: the policy is leaving the language, whatever it is paid.
+    """The perplexity of the evaluated text has doubled: the policy no longer writes normal language.
 
     ## What it sees
-    Each of the last three perplexities of an evaluation is at least twice the first one. Where the reward has gained
-    meanwhile (`series.trajectory`) the sentence says so: that is what over-optimisation looks like.
+    Each of the last three perplexities of an evaluation is at least twice the first one. Where the reward has gained at
+    the same time (`series.trajectory`), the message includes it: this is the pattern of over-optimisation.
 
     ## Thresholds
     - `grown_factor`: factor over the first perplexity; 2 is 0.7 nats per token.
@@ -38,8 +38,8 @@ def evaluated_text_unlikely(
     A task whose right answers are unlikely text, such as proofs in a formal language.
 
     ## Remedy
-    Read ten responses of the last steps beside ten of the first. A stronger KL term, or stop at the step from which the
-    perplexity rises.
+    Compare ten responses of the last steps with ten of the first. A stronger KL term, or stop at the step from which
+    the perplexity rises.
 
     ## Sources
     Rohanjain2312/grpo-reward-hacking-demo: the reward goes from 0.67 to 0.996, that of held-out prompts too, and the
@@ -59,7 +59,7 @@ def evaluated_text_unlikely(
 
 
 def _what(rose: bool, reward_first: float, reward_now: float, first: float, now: float) -> str:
-    text = f"the perplexity of what is evaluated rose from {first:.3g} to {now:.3g}"
+    text = f"the perplexity of the evaluated text rose from {first:.3g} to {now:.3g}"
     if rose > 0:
-        return f"The reward rose from {reward_first:.3g} to {reward_now:.3g}, and {text}: it is earned by unlikely text"
+        return f"The reward rose from {reward_first:.3g} to {reward_now:.3g}, but {text}: unlikely text earns it"
     return f"T{text[1:]}"

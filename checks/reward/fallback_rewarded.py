@@ -19,7 +19,7 @@ def fallback_rewarded(
     good: float = 0.3,
     paid_share: float = 0.5,
 ) -> Fires:
-    """Invalid responses earn nearly as much as valid ones, because a default is scored in their place.
+    """Invalid responses get nearly the reward of valid ones, because a fallback is scored instead.
 
     ## What it sees
     The mean reward over all steps with at least 90 % invalid (or replaced) responses against that over all steps with
@@ -33,8 +33,8 @@ def fallback_rewarded(
     - `paid_share`: share of the reward of valid steps that invalid ones earn, 0 to 1.
 
     ## Why it matters
-    The policy is paid for text that it did not write: its advantage is noise, and a total collapse of the output does
-    not show in the reward.
+    The policy is rewarded for text that it did not write: its advantage is noise, and a total collapse of the output
+    does not show in the reward.
 
     ## Known false alarms
     Rewards with deliberate partial credit for text that does not parse.
@@ -43,7 +43,7 @@ def fallback_rewarded(
     Score the policy's own text. If a default must run, log what it earns under another name.
 
     ## Sources
-    beita6969/colab-grpo P30: mean reward 0.499 on steps that are all fallback, 0.564 on valid ones.
+    beita6969/colab-grpo, training_p30.log: mean reward 0.499 on steps that are all fallback, 0.564 on valid ones.
     """
     is_bad, is_good = invalid_rate >= invalid_from, invalid_rate <= good
     bads, goods = total(is_bad), total(is_good)
@@ -53,8 +53,8 @@ def fallback_rewarded(
     enough = (bads >= least_steps) & (goods >= least_steps)
     return fires(
         enough & (valid > floor) & (earned - floor > paid_share * (valid - floor)),
-        "Steps whose responses are nearly all invalid earn {earned:.3g}, valid ones {valid:.3g}: a default is "
-        "rewarded in their place.",
+        "The reward is {earned:.3g} on steps with almost only invalid responses and {valid:.3g} on valid ones: a "
+        "fallback is scored instead of the response.",
         hold=(1, 1),
         earned=earned,
         valid=valid,

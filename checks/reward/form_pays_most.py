@@ -24,7 +24,7 @@ def form_pays_most(
     share: float = 0.5,
     since_share: float = 0.2,
 ) -> Fires:
-    """Most of the gain in reward is form, although correctness has gained too.
+    """Most of the reward gain comes from formatting, although correctness has improved too.
 
     ## What it sees
     From the 40th reward on, where the reward has gained and has not fallen: the components that are not named after
@@ -35,11 +35,11 @@ def form_pays_most(
     ## Thresholds
     - `rewards`: rewards before which nothing is reported.
     - `share`: share of the gain, 0 to 1, that correctness must bring.
-    - `since_share`: share of the run, 0 to 1, for which the reward rose after correctness had stopped.
+    - `since_share`: share of the run, 0 to 1, during which the reward rose after correctness stopped rising.
 
     ## Why it matters
-    A policy follows the larger gradient. While form pays more, the reward curve rises without the skill, and form may
-    be bought at the expense of correctness.
+    A policy follows the larger gradient. While formatting earns more, the reward rises without the ability, and
+    formatting may improve at the expense of correctness.
 
     ## Known false alarms
     Components that are logged without their weight: the gain of correctness then counts with the weight 1.
@@ -70,10 +70,10 @@ def form_pays_most(
 def _what(little: bool, first: float, now: float, m_first: float, m_now: float, since: float, until: float) -> str:
     if little:
         return (
-            f"The reward rose from {first:.3g} to {now:.3g}, mostly by form: components other than form rose from "
-            f"{m_first:.3g} to {m_now:.3g}"
+            f"The reward rose from {first:.3g} to {now:.3g}, mostly through formatting: the other components rose "
+            f"from {m_first:.3g} to {m_now:.3g}"
         )
     return (
-        f"Only form raised the reward from step {since:.0f} to step {until:.0f}: the other components have not risen "
-        f"since, and are {m_now:.3g}"
+        f"Only formatting raised the reward from step {since:.0f} to step {until:.0f}: the other components are "
+        f"{m_now:.3g} and have not risen"
     )

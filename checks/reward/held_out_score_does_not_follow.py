@@ -9,7 +9,7 @@ from grpo_doctor.series import Column, baseline, best, fmax, fmin, lowest, recen
     kind="outcome",
     severity="warning",
     confidence="medium",
-    invalidates=("the training reward as a measure of the skill since step {onset}",),
+    invalidates=("the training reward as a measure of ability since step {onset}",),
 )
 def held_out_score_does_not_follow(
     eval_score: Column,
@@ -44,7 +44,7 @@ def held_out_score_does_not_follow(
     least_gain: float = 0.1,
     top: float = 0.95,
 ) -> Fires:
-    """The training reward rises and the held-out score does not follow.
+    """The training reward rises but the held-out score does not.
 
     ## What it sees
     At least eight held-out scores within 0 and 1, and a training measure that has gained 0.1 of its scale: the success
@@ -57,11 +57,11 @@ def held_out_score_does_not_follow(
     - `evaluations`: held-out scores from which their noise is known.
     - `followed`: share of the training gain, 0 to 1, that the held-out score must have followed.
     - `least_gain`: gain of the training measure, as a share of its scale, below which the two are not compared.
-    - `top`: held-out score, 0 to 1, above which there is no room left to follow.
+    - `top`: held-out score, 0 to 1, above which there is no room for a gain.
 
     ## Why it matters
     A run is trained for prompts that it has not been trained on. A reward that rises alone shows memorised prompts or a
-    reward function that pays for something else, and the curve looks like success.
+    reward function that rewards something else, and the curve looks like success.
 
     ## Known false alarms
     A held-out set of another skill, kept to watch for forgetting. A score that follows late: the next evaluations show
@@ -94,12 +94,12 @@ def held_out_score_does_not_follow(
     room = ~eval_solved & (held_first + followed * gain <= top)
     return fires(
         rose & scale & room & ~eval_fallen & (n >= evaluations) & (gain >= least_gain) & (possible < followed * gain),
-        "The {measure} rose from {first:.3g} to {now:.3g}, and the held-out score did not follow: {held_first:.3g} at "
-        "the start, {held:.3g} now, in {n} evaluations that would show a gain of {shown:.2g}.",
+        "The {measure} rose from {first:.3g} to {now:.3g}, but the held-out score did not: {held_first:.3g} at the "
+        "start, {held:.3g} now ({n} evaluations; smallest detectable gain {shown:.2g}).",
         hold=(1, 1),
         clear=1,
         onset=reward_since,
-        measure=where(by_success, "success rate", where(by_meant, "reward for what is meant", "reward")),
+        measure=where(by_success, "success rate", where(by_meant, "correctness reward", "reward")),
         first=where(by_success | by_meant, first, first * span),
         now=where(by_success | by_meant, now, now * span),
         held_first=held_first,

@@ -20,29 +20,29 @@ def held_out_score_falls(
     eval_shown: Column,
     eval_gained: Column,
 ) -> Fires:
-    """The held-out score has fallen from the level that it had reached.
+    """The held-out score has fallen from its best level.
 
     ## What it sees
-    The trajectory of the held-out score (`series.trajectory`): its last window lies below its best by more than
-    the noise explains, or, with few evaluations, they go down by rank since the highest. **warning** when it has lost
-    15 % of its best level and a quarter of the range that it has moved in, **error** from 30 % and half of that range.
-    A **warning** too where its last quarter lies below its first by more than a gain would have needed to show: less is
-    lost then, but the training has cost what it was meant to raise.
+    The trajectory of the held-out score (`series.trajectory`): its last window is below its best by more than the noise
+    explains, or, with few evaluations, they go down by rank since the highest. **warning** when it has lost 15 % of its
+    best level and a quarter of the range that it has moved in, **error** from 30 % and half of that range. A
+    **warning** too if its last quarter is below its first by more than the smallest detectable gain: less is lost then,
+    but training lowered the score that it should raise.
 
     ## Why it matters
     What a run is trained for is the score on prompts that it was not trained on. Where that falls, the checkpoint to
-    keep lies before the fall, whatever the training reward says.
+    keep is before the fall, regardless of the training reward.
 
     ## Known false alarms
     A held-out set of few prompts, scored a few times only.
 
     ## Remedy
-    Go back to the checkpoint with the best held-out score. Where the reward rose meanwhile, read what it pays for
+    Roll back to the checkpoint with the best held-out score. If the reward rose at the same time, check what it rewards
     (REW002); where it fell too, the cause of that fall is the cause of this one (REW009).
 
     ## Sources
     arXiv 2210.10760 (the gold reward falls while its proxy rises). Bihan/dstack-configs: PPO at a training reward of
-    0.95 goes on for 300 steps, in which its score on 34 evaluations slips from 0.897 to 0.874.
+    0.95 continues for 300 steps, in which its score on 34 evaluations slips from 0.897 to 0.874.
     """
     below = ~eval_gained & ~eval_fallen & (eval_first - eval_now > eval_shown)
     return fires(
@@ -64,4 +64,4 @@ def held_out_score_falls(
 def _fell(fallen: bool, best: float, first: float, now: float, since: float) -> str:
     if fallen:
         return f"fell from {best:.3g} to {now:.3g} at step {since:.0f}"
-    return f"lies below where it began: {first:.3g} then, {now:.3g} now"
+    return f"is below its starting level: {first:.3g} at the start, {now:.3g} now"

@@ -4,7 +4,7 @@ from grpo_doctor.series import Column, moving_mean
 
 @check("REW004", kind="defect", severity="warning", explains=("REW009", "REW015", "REW001", "STL001"))
 def judge_failures(judge_failure_rate: Column, *, rows: int = 10, warn: float = 0.02, bad: float = 0.10) -> Fires:
-    """The judge could not score part of the responses.
+    """The judge failed to score some responses.
 
     ## What it sees
     The mean of judge_failure_rate over the last 10 recorded steps: **warning** above 2 %, **error** above 10 %.

@@ -34,19 +34,19 @@ def length_or_format_driven_reward(
     done_share: float = 0.8,
     success_room: float = 0.1,
 ) -> Fires:
-    """The reward follows the length of the responses, or their form alone.
+    """The reward gain comes from response length or formatting alone.
 
     ## What it sees
-    **Form**: the reward has gained (`series.trajectory`), and of its gain less than a third can be of the
-    components that are not named after form (format, tags, length, penalties): those have not gained, and their noise
-    leaves no room for more. They must have room above: what stands at 80 % of its own best row is no failure. It is
-    an outcome: nothing shows that the task is learnt.
+    **Form**: the reward has gained (`series.trajectory`), and of its gain less than a third can be of the components
+    that are not named after form (format, tags, length, penalties): those have not gained, and their noise leaves no
+    room for more. They must have room above: a value at 80 % of its own best row is not a failure. It is an outcome:
+    there is no evidence that the task is learned.
 
     **Length**: the **changes** from row to row of the mean reward and the mean response length over the last 30 rows
     that hold both. It fires when longer goes with better and one explains more than half of the variance of the other
     (squared correlation above 0.5), while both have grown since the start. Changes and not levels: two series that both
-    rise correlate in levels whatever ties them. Shorter with better is not judged: it is what healthy runs do whose
-    wrong answers ramble to the limit (squared correlation 0.64 and 0.69 in two of them).
+    rise always correlate in levels. Shorter with better is not reported: this is normal in healthy runs whose wrong
+    answers ramble to the limit (squared correlation 0.64 and 0.69 in two of them).
 
     The onset is the first row of the first such window.
 
@@ -54,11 +54,11 @@ def length_or_format_driven_reward(
     - `rows`: rows over which changes are correlated.
     - `explained_share`: squared correlation, 0 to 1.
     - `tiny`: variance by squared mean below which what moves is rounding.
-    - `early_rows`: rewards before which nothing is said about form.
-    - `meant_share`: share of the gain, 0 to 1, that may be of what was meant. Of 40 public runs whose reward rises
-      and has both, the noise leaves room for 0.75 or more in each that is simply well, and for 0.32 at most where
-      only form was learnt.
-    - `done_share`: share of its own best row, or success rate, from which what was meant leaves nothing to learn.
+    - `early_rows`: rewards before which the check does not judge formatting.
+    - `meant_share`: share of the gain, 0 to 1, that may be of what was meant. Of 40 public runs whose reward rises and
+      has both, the noise leaves room for 0.75 or more in each that is simply well, and for 0.32 at most where only
+      formatting was learned.
+    - `done_share`: share of its own best row, or success rate, from which correctness leaves nothing to learn.
     - `success_room`: share of what the success rate lacked at the start, 0 to 1, below which it has not moved.
 
     ## Why it matters
@@ -66,14 +66,14 @@ def length_or_format_driven_reward(
     bonus within some tens of steps. Then validity goes, and the reward still rises until the limit cuts every response.
 
     ## Known false alarms
-    A short run in which form is learnt before content, and a component of form whose name does not say so.
+    A short run that learns formatting before content, and a formatting component whose name does not show it.
 
     Tasks whose answer is a length (counting, listing), and graded rewards where a longer answer holds more right parts.
     With 30 rows a squared correlation of 0.5 comes about by chance in fewer than 1 of 10,000 windows.
 
     ## Remedy
-    Pay for length on no text that is not right, and punish only the approach to the limit. Where form alone is learnt:
-    give less weight to it once it is reached, and make the task easier or its reward graded until some answers pay.
+    Reward length only for right answers, and penalise only lengths near the limit. If only formatting is learned, lower
+    its weight once it is reached, and make the task easier or its reward graded until some answers get a reward.
 
     ## Sources
     arXiv 2310.03716 (length explains most of the gain). Fault `length-bonus` of the engine.
@@ -117,14 +117,12 @@ def _what(
 ) -> str:
     if apart:
         return (
-            f"The reward rose from {first:.3g} to {now:.3g}, and the success rate did not: {meant_first:.3g} at the "
+            f"The reward rose from {first:.3g} to {now:.3g}, but the success rate did not: {meant_first:.3g} at the "
             f"start, {meant_now:.3g} now"
         )
     if not form:
-        return (
-            f"Changes of the response length explain {explained:.0%} of the changes of the reward over {rows:.0f} steps"
-        )
+        return f"Changes in response length explain {explained:.0%} of the reward changes over {rows:.0f} steps"
     return (
-        f"The reward rose from {first:.3g} to {now:.3g} by form alone: what it pays for anything else went from "
+        f"The reward rose from {first:.3g} to {now:.3g} through formatting alone: the other components changed from "
         f"{meant_first:.3g} to {meant_now:.3g}"
     )

@@ -16,7 +16,7 @@ def longer_responses_score_higher(
     responses: int = 4,
     grown: float = 1.5,
 ) -> Fires:
-    """Within a step the longer response gets the higher reward, and responses grow.
+    """Within each step longer responses get higher rewards, and responses grow.
 
     ## What it sees
     The correlation of reward and length (characters) among the responses that are saved at a step, mean of ten such
@@ -48,8 +48,8 @@ def longer_responses_score_higher(
     follows = (mean > correlation) & (total(tie == tie) >= steps)
     return fires(
         follows & (now >= grown * first),
-        "Longer responses score higher: within a step the correlation of reward and length is {mean:.2f}, and the mean "
-        "length went from {first:.3g} to {now:.3g} characters.",
+        "Longer responses score higher: the correlation of reward and length within a step is {mean:.2f}, and the "
+        "mean length grew from {first:.3g} to {now:.3g} characters.",
         info=follows,
         hold=(1, 1),
         mean=mean,

@@ -7,19 +7,19 @@ from grpo_doctor.series.reward_components import of_form
 from grpo_doctor.series.trajectory import Parts, named
 
 HALF = 0.5
-"""Share of its best level that a part must have lost."""
+"""Share of its best level that a component must have lost."""
 COUNTS = 0.02
-"""Share of the whole reward that a part must have lost: format rewards are given a twentieth of it or more."""
+"""Share of the total reward that a component must have lost: format rewards usually get a twentieth or more."""
 
 
 def sunk(state: Parts, parts: Any, step: float, whole: float) -> tuple[Parts, float]:
-    """The place, in its row, of the part that has lost most of those that have lost half; NaN where none has.
+    """Index of the component that lost most, among those that lost half; NaN if none has.
 
     ``whole`` is the reward of the row, NaN where that is unknown.
     """
     losses = {}
     for place, (name, series) in enumerate(state.take(parts, step)):
-        if series.recent > HALF * series.high > 0 or series.unpaid:  # it stands high, or never had much to lose
+        if series.recent > HALF * series.high > 0 or series.unpaid:  # still high, or never had much to lose
             continue
         o = series.standing
         lost = o.best - o.now
@@ -36,7 +36,7 @@ def means(tasks: Any) -> dict[str, Any]:
 
 
 def sunk_task(state: Parts, tasks: Any, step: float, whole: float) -> tuple[Parts, float]:
-    """The same of tasks, by the mean reward of each."""
+    """The same for tasks, by their mean rewards."""
     return sunk(state, means(tasks), step, whole)
 
 
@@ -47,7 +47,7 @@ def _which(components: Any, tasks: Any, component: float, task: float) -> str:
 
 
 def _whole(rose: bool, first: float, now: float, level: float) -> str:
-    return f"rose from {first:.3g} to {now:.3g}" if rose else f"as a whole stands at {level:.3g}"
+    return f"rose from {first:.3g} to {now:.3g}" if rose else f"as a whole is {level:.3g}"
 
 
 @check("REW007", kind="outcome", severity="warning", confidence="medium")
@@ -65,7 +65,7 @@ def multi_task_or_multi_reward_imbalance(
     early_rewards: int = 20,
     level_share: float = 0.2,
 ) -> Fires:
-    """One reward function or task is bought with another.
+    """One reward component or task improves at the expense of another.
 
     ## What it sees
     From the 20th reward on: a component of the reward, or the mean reward of a task, has fallen beyond its noise
@@ -74,12 +74,12 @@ def multi_task_or_multi_reward_imbalance(
     or a penalty and was never above 0 is passed over: it is the price of the others.
 
     ## Thresholds
-    - `early_rewards`: rewards before which nothing is said.
+    - `early_rewards`: rewards before which the check does not fire.
     - `level_share`: share of its level by which the whole reward may move and still be level.
 
     ## Why it matters
-    The sum hides it: the part with the larger variance sets the advantage, and the policy pays for it with the smaller
-    one. Distinct reward vectors that add up to the same number get equal advantages.
+    The sum hides it: the component with the larger variance dominates the advantage, and the policy gives up the
+    smaller one. Distinct reward vectors that add up to the same number get equal advantages.
 
     ## Known false alarms
     A shaping term that is faded out on purpose. A penalty whose name does not say so.
@@ -98,7 +98,7 @@ def multi_task_or_multi_reward_imbalance(
     held = (~reward_fallen | level_off) & (level > lowest(reward_mean)) & (row(reward_mean) >= early_rewards)
     return fires(
         held & ((component == component) | (task == task)),
-        "The reward {whole}, but its {part} has lost more than half of its best.",
+        "The reward {whole}, but its {part} fell to less than half of its best value.",
         whole=words(_whole, reward_gained, reward_first, reward_now, level),
         part=words(_which, reward_components, by_task, component, task),
         level=level,

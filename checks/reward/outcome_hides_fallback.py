@@ -18,7 +18,7 @@ def outcome_hides_fallback(
     good: float = 0.3,
     shown_share: float = 0.5,
 ) -> Fires:
-    """The success rate stays up while the policy's output is nearly all invalid.
+    """The success rate stays high while almost all responses are invalid.
 
     ## What it sees
     The mean of success_rate (or eval_score) over all steps with at least 90 % invalid or replaced responses against
@@ -42,7 +42,7 @@ def outcome_hides_fallback(
     Count an invalid response as a failure, and report the fallback rate in the same line as the success rate.
 
     ## Sources
-    beita6969/colab-grpo P30: accuracy 36.0 % on steps that are 99.6 % fallback, 47.3 % on the others.
+    beita6969/colab-grpo, training_p30.log: accuracy 36.0 % on steps that are 99.6 % fallback, 47.3 % on the others.
     """
     is_bad, is_good = invalid_rate >= invalid_from, invalid_rate <= good
     bads, goods = total(is_bad), total(is_good)
@@ -50,7 +50,7 @@ def outcome_hides_fallback(
     shown = total(where(is_good, outcome, 0.0)) / maximum(goods, 1)
     return fires(
         (bads >= least_steps) & (goods >= least_steps) & (shown > 0) & (hidden > shown_share * shown),
-        "Steps whose responses are nearly all invalid still report a success of {hidden:.1%}, valid ones {shown:.1%}.",
+        "The success rate is {hidden:.1%} on steps with almost only invalid responses, and {shown:.1%} on valid ones.",
         hold=(1, 1),
         hidden=hidden,
         shown=shown,

@@ -9,19 +9,19 @@ if TYPE_CHECKING:
     from grpo_doctor.compare import Comparison
 
 CONTROL = re.compile(r"(?i)random|spurious|shuffled|format[_ -]?only|control")
-"""How runs are named whose reward says nothing about the answer."""
+"""Names of control runs, whose reward does not depend on the answer."""
 MODEL = re.compile(r"(?i)qwen[-_.]?2")
 """Models whose score rises under a random reward."""
 
 
 @across("REW008", kind="remark", severity="info", confidence="low")
 def random_reward_would_do(found: Comparison) -> Fires | None:
-    """A gain of a Qwen model was not held against a random reward, under which it gains too.
+    """A Qwen model improved, but no control run with a random reward was made.
 
     ## What it sees
-    A model of the Qwen2 family that learns, compared with no run whose reward, task or name says that it is a control
+    A model of the Qwen2 family that learns, compared only with runs whose reward, task or name does not mark a control
     (random, spurious, shuffled, format only). Where BASE is such a control and NEW is not better beyond noise: the
-    same, told as such.
+    same, reported as such.
 
     ## Why it matters
     Qwen2.5-Math-7B gained 21.4 points on MATH-500 under a random reward, 16.4 under one for the format, and 29.1 under
@@ -42,11 +42,12 @@ def random_reward_would_do(found: Comparison) -> Fires | None:
     if control:
         return fires(
             found.learns and not beaten,
-            "BASE is a control by its name, and NEW is no better beyond noise: the reward may have done nothing.",
+            "BASE is a control run (by its name), and NEW is not better beyond noise: the reward may have no effect.",
         )
     return fires(
         found.learns and bool(MODEL.search(model)),
-        "{model} gains under a random reward too: one run with such a reward would tell what this one's is worth.",
+        "{model} also improves under a random reward: run one control with a random reward to measure the effect of "
+        "this one.",
         model=model,
     )
 

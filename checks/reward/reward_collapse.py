@@ -28,22 +28,22 @@ def reward_collapse(
     floor_share: float = 0.1,
     few: float = 0.1,
 ) -> Fires:
-    """The reward, or the success rate, has fallen from the level that it had reached.
+    """The reward or the success rate has fallen from its best level.
 
     ## What it sees
-    The trajectory of the reward, or else of the success rate (`series.trajectory`): its last window lies below its best
-    by more than the noise explains, however often one looks. **warning** when it has lost 15 % of its best level and a
-    quarter of the range that it has moved in, **error** from 30 % and half of that range, **critical** when it is back
-    within a tenth of the lowest reward of the run. For rewards below 0 the range alone counts: -5 to -4 is as wide as 0
-    to 1. The onset is where two levels fit the rewards since the best window by least squares.
+    The trajectory of the reward, or otherwise of the success rate (`series.trajectory`): its last window is below its
+    best by more than the noise explains, however often one looks. **warning** when it has lost 15 % of its best level
+    and a quarter of the range that it has moved in, **error** from 30 % and half of that range, **critical** when it is
+    back within a tenth of the lowest reward of the run. For rewards below 0 the range alone counts: -5 to -4 is as wide
+    as 0 to 1. The onset is where two levels fit the rewards since the best window by least squares.
 
     ## Thresholds
     - `floor_share`: share of the range above the lowest reward within which it is critical, 0 to 1.
-    - `few`: success rate up to which there is hardly anything to fall from.
+    - `few`: success rate up to which there is almost nothing to lose.
 
     ## Why it matters
-    This is what a run dies of, whatever the cause, and it often comes with flat or rising entropy: rules about
-    entropy miss it. Once every reward is equal no group carries a gradient, so the run does not come back by itself.
+    This is how runs fail, regardless of the cause, and it often comes with flat or rising entropy: checks of entropy
+    miss it. Once every reward is equal no group carries a gradient, so the run does not come back by itself.
 
     ## Known false alarms
     A curriculum that jumps to hard prompts gives back reward too. Simulated false alarms: `benchmarks/trajectory.md`.

@@ -47,22 +47,21 @@ def reward_constant_or_saturated(
     low_below_share: float = 0.9,
     chance_probability: float = 1e-5,
 ) -> Fires:
-    """Every response gets the same reward, so there is nothing to learn from.
+    """Every response gets the same reward, so there is no gradient.
 
     ## What it sees
     **Constant** over 20 steps and 10 recorded rewards: on each of them the rewards of the batch have no spread
-    (reward_std, or reward_max less reward_min, at most 1e-6), or, where no spread is recorded, the batch means are
-    one and the same number; or on each row since the first, four at least, where the spread and the gradient norm
-    are 0 too: equal rewards and no gradient prove each other. A log with a row every ten steps is judged at its
-    tenth such row. Batches without spread do not count as constant while so many in a row are chance (above 1e-5)
-    at the share of such batches before: a step of one prompt often ties. **Solved**: the success rate, or the
-    reward where it is on a scale of 0 to 1, averages at least 0.98 over the last 20 recorded rewards. The level
-    separates the two ends: constant at or below 0.5 of a 0-to-1 reward, or at or below 0 and nearer the run's
-    lowest than its highest reward, or below nine tenths of the largest single reward seen, or with a success rate
-    of at most 0.02, or where no component has ever paid but those named after form, or at means that differ from
-    step to step while no reward differs within one, is dead (**error**); constant elsewhere, if its mean is one
-    number too, or solved since the first five rows, is a **warning**; a run that became solved while it trained is
-    an **info**: it has finished.
+    (reward_std, or reward_max less reward_min, at most 1e-6), or, where no spread is recorded, the batch means are one
+    and the same number; or on each row since the first, four at least, where the spread and the gradient norm are 0
+    too: equal rewards and no gradient prove each other. A log with a row every ten steps is judged at its tenth such
+    row. Batches without spread do not count as constant while so many in a row are chance (above 1e-5) at the share of
+    such batches before: a step of one prompt often ties. **Solved**: the success rate, or the reward where it is on a
+    scale of 0 to 1, averages at least 0.98 over the last 20 recorded rewards. The level separates the two ends:
+    constant at or below 0.5 of a 0-to-1 reward, or at or below 0 and nearer the run's lowest than its highest reward,
+    or below nine tenths of the largest single reward seen, or with a success rate of at most 0.02, or if only
+    formatting components (by name) have ever been above 0, or at means that differ from step to step while no reward
+    differs within a step, has no signal (**error**); constant elsewhere, if its mean is one number too, or solved since
+    the first five rows, is a **warning**; a run that became solved while it trained is an **info**: it has finished.
 
     ## Thresholds
     - `steps`: steps over which rewards must be constant or solved.
@@ -74,9 +73,9 @@ def reward_constant_or_saturated(
     - `chance_probability`: probability above which batches without spread are chance.
 
     ## Why it matters
-    The advantage is the reward less the group's mean: equal rewards make it zero for every response, by identity.
-    What still moves the weights then is the KL term and weight decay. A run that starts solved spends its whole budget
-    on that; a run that starts dead will not come alive by waiting.
+    The advantage is the reward less the group's mean: equal rewards make it zero for every response, by identity. What
+    still moves the weights then is the KL term and weight decay. A run that starts solved spends its whole budget on
+    that; a run that starts without a signal does not recover by waiting.
 
     ## Known false alarms
     A finished run of a small task ends here, which is why reaching the top is an info. A small batch on a task with
@@ -85,7 +84,7 @@ def reward_constant_or_saturated(
     called constant, a warning.
 
     ## Remedy
-    Solved: stop, or take harder prompts. Dead: first prove the reward function on one right and one wrong answer by
+    Solved: stop, or use harder prompts. No signal: first test the reward function on one right and one wrong answer
     hand; then easier prompts, a supervised start, or a graded reward.
 
     ## Sources
@@ -105,7 +104,7 @@ def reward_constant_or_saturated(
     level, right = moving_mean(reward_mean, least_rewards), moving_mean(success_rate, least_rewards)
     level = where(proven & isnan(level), latest(reward_mean), level)
     highest, floor = best(reward_mean), lowest(reward_mean)
-    by_form = best(reward_meant) <= 0  # what was meant has never paid
+    by_form = best(reward_meant) <= 0  # correctness has never been above 0
     solved = (reward_unit & (moving_mean(reward_mean, steps) >= solved_from) & ~by_form) | (
         moving_mean(success_rate, steps) >= solved_from
     )
@@ -122,8 +121,8 @@ def reward_constant_or_saturated(
     dead = varied | unsolved & low
     why = where(
         solved,
-        "the task is solved and nothing is left to learn",
-        where(dead, "no response is better than another, so there is no gradient", "there is no gradient"),
+        "the task is solved and there is no signal left",
+        where(dead, "all responses score the same, so there is no gradient", "there is no gradient"),
     )
     return fires(
         constant | solved,
@@ -143,4 +142,4 @@ def reward_constant_or_saturated(
 
 def _what(level: float, varied: bool, rows: float) -> str:
     one = "Rewards that differ from step to step have been equal within each" if varied else "The reward has been"
-    return f"{one if varied else f'{one} {level:.3g}'} for {rows:.0f} rewards in a row"
+    return f"{one if varied else f'{one} {level:.3g}'} for {rows:.0f} steps in a row"

@@ -5,26 +5,26 @@ from grpo_doctor import Fires, fires, probe, probes
 
 @probe("REW013", kind="defect", severity="error", explains=("REW004", "ADV013"))
 def reward_function_breaks(reward: Any, graded: Any, tokenizer: Any = None, render: Any = None) -> Fires | None:
-    """The reward function raises, returns NaN, loses the order of the responses, or misses a right one.
+    """The reward function raises, returns NaN, mixes up responses or rejects a right answer.
 
     ## What it sees
     The rewards of the adapter's graded responses and of texts on which parsers stumble: empty, cut in half, unbalanced
     tags and braces, `1/0`, `nan`, 5,000 digits, a superscript, a NUL. Each must give a finite number or None. Several
     responses in one call must get the rewards that they get alone, in their order. A function of TRL's form must take
     `**kwargs`, since every column of the data set is handed to it. Where the rendered prompt ends with an opened
-    `<think>`, a right response without that tag must be paid like the one with it.
+    `<think>`, a right response without that tag must get the same reward as one with it.
 
     ## Why it matters
     A policy that explores writes every one of these texts within its first hundred steps. A raise ends the run, a NaN
     reaches the advantages of its whole group, and a format reward that waits for a tag which the template has already
-    written never pays.
+    written never gets a reward.
 
     ## What this certifies, and what it does not
     It certifies these texts on the graded examples. It does not certify the accuracy of the verifier (see REW012), its
     time-outs, or what a remote judge does under load.
 
     ## Known false alarms
-    A function that is not meant to be called with texts, such as one over ids.
+    A function that does not take texts, such as one over ids.
 
     ## Remedy
     Catch what parsing raises; return 0 or None.
@@ -36,7 +36,7 @@ def reward_function_breaks(reward: Any, graded: Any, tokenizer: Any = None, rend
     verifier = probes.reward_function
     if verifier.in_trl_form(reward) and not verifier.takes_columns(reward):
         return fires(
-            True, "The reward function has TRL's form and takes no **kwargs: any other column of the data set raises."
+            True, "The reward function has TRL's signature but no **kwargs, so any other dataset column raises."
         )
     for example in graded[:2]:
         for text in verifier.odd(example):
@@ -57,7 +57,7 @@ def _broken(what: str, text: str) -> Fires:
 
 
 def _order(reward: Any, graded: Any) -> Fires | None:
-    """Fires where a response gets another reward in a batch than alone."""
+    """Fires if a response gets a different reward in a batch than alone."""
     verifier = probes.reward_function
     batch = [(example, text) for example in graded for text in (example[3], example[2])]
     alone = [verifier.score(reward, *one) for one in batch]
@@ -70,7 +70,7 @@ def _order(reward: Any, graded: Any) -> Fires | None:
         if wrong:
             return fires(
                 True,
-                "{wrong} of {count} responses get another reward in one call with the others than alone.",
+                "{wrong} of {count} responses get a different reward in a batch than when scored alone.",
                 wrong=wrong,
                 count=len(order),
                 response=next(t for (_, t), a, b in zip(order, found, wanted, strict=True) if a != b),
@@ -79,7 +79,7 @@ def _order(reward: Any, graded: Any) -> Fires | None:
 
 
 def _prefilled(reward: Any, graded: Any, tokenizer: Any, render: Any) -> Fires | None:
-    """Fires where a tag that the prompt has already opened is asked of the response as well."""
+    """Fires if the function requires a tag that the prompt has already opened."""
     verifier = probes.reward_function
     for example in graded:
         prompt, _, right, _ = example
@@ -92,8 +92,8 @@ def _prefilled(reward: Any, graded: Any, tokenizer: Any, render: Any) -> Fires |
         if whole is not None and without is not None and without < whole:
             return fires(
                 True,
-                "The prompt already ends with <think>, and a right response that goes on from there gets {without:g} "
-                "in place of {whole:g}.",
+                "The prompt already ends with <think>, and a right response that continues from there gets "
+                "{without:g} instead of {whole:g}.",
                 without=without,
                 whole=whole,
                 response=rest[:200],

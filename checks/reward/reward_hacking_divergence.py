@@ -8,7 +8,7 @@ from grpo_doctor.series import Column, best, each, latest, lowest, recent_mean, 
 
 
 def beside(components: Any, reward: Any) -> float:
-    """The largest component, by its size, of those beside the one that alone is the reward; NaN where none is."""
+    """The largest component other than the one that equals the reward; NaN if there is none."""
     parts = {name: value for name, value in (components or {}).items() if isinstance(value, int | float)}
     alone = {name for name, value in parts.items() if abs(value - reward) <= 1e-6 * max(1.0, abs(reward))}
     return max((abs(parts[name]) for name in parts.keys() - alone), default=math.nan) if alone else math.nan
@@ -47,35 +47,35 @@ def reward_hacking_divergence(
     early_rewards: int = 20,
     floor: float = 0.05,
 ) -> Fires:
-    """The reward rises while a metric that is not rewarded falls or stays at nothing.
+    """The reward rises while a metric that is not rewarded falls or stays near 0.
 
     ## What it sees
-    From the 20th reward on: the reward has gained and has not fallen (`series.trajectory`). Beside it the
-    trajectories of three second metrics, each only where it is not the reward itself: the held-out score, the success
-    rate and the share of valid responses. **error**: one of them has lost most of what it had reached (30 % of its best
-    level and half of its range); **warning**: it has fallen by less, beyond its noise, or the mean of 5 of its values
-    has never been above 0.05 while the reward rose by twice that. The onset is the step of its best, for a policy that
-    is paid for something else goes away from it little by little. Where five or more held-out scores have not fallen,
-    the other two are no evidence. **info**: no second metric was recorded, so hacking cannot be excluded: a reward
-    curve alone looks excellent while it is being hacked. What became of the components of the reward, those that are
-    only logged among them, REW007 and REW011 say.
+    Starting at the 20th reward: the reward has gained and has not fallen (`series.trajectory`), but the trajectories of
+    three second metrics, each only where it is not the reward itself: the held-out score, the success rate and the
+    share of valid responses. **error**: one of them has lost most of what it had reached (30 % of its best level and
+    half of its range); **warning**: it has fallen by less, beyond its noise, or the mean of 5 of its values has never
+    been above 0.05 while the reward rose by twice that. The onset is the step of its best, because a policy that
+    optimises something else moves away from it gradually. If five or more held-out scores have not fallen, the other
+    two are no evidence. **info**: no second metric was recorded, so reward hacking cannot be ruled out: a reward curve
+    alone looks excellent while it is being hacked. What became of the components of the reward, those that are only
+    logged among them, REW007 and REW011 say.
 
     ## Thresholds
     - `rows`: values of a metric in the mean that never left the floor; and held-out scores that acquit.
-    - `early_rewards`: rewards before which nothing is said.
+    - `early_rewards`: rewards before which the check does not fire.
     - `floor`: score, 0 to 1, up to which the other metric has never left the floor.
 
     ## Why it matters
-    The optimizer finds what the reward function pays for, not what was meant. The best checkpoint by reward is then the
-    worst by everything else, and nothing in loss, KL or entropy says so.
+    The optimizer maximises what the reward function measures, not what was intended. The best checkpoint by reward is
+    then the worst by everything else, and loss, KL and entropy do not show it.
 
     ## Known false alarms
-    Where form pays first and content later, the second metric stays near zero for a while: a warning, no error. Fewer
-    than eight held-out scores are not judged.
+    If formatting is rewarded first and content later, the second metric stays near 0 for a while: a warning, not an
+    error. Fewer than eight held-out scores are not judged.
 
     ## Remedy
-    Read ten responses of the last steps. Close the hole in the reward function, log what it pays for beside what was
-    meant, and go back to the checkpoint that is best by the second metric.
+    Read ten responses of the last steps. Close the loophole in the reward function, log the reward together with the
+    intended metric, and roll back to the checkpoint that is best by the second metric.
 
     ## Sources
     arXiv 2210.10760 (over-optimisation of a proxy). Fault `length-bonus` of the engine.
@@ -102,11 +102,11 @@ def reward_hacking_divergence(
         name, since = where(worse, field, name), where(sinks, latest(where(level >= best(level), step, np.nan)), since)
         level_of, best_of = where(worse, level, level_of), where(worse, most, best_of)
         fell, lost, flat, alone = fell | sinks, lost | (sinks & gone), flat | lies, alone & ~known
-    verb = where(flat, " stays at nothing", "no metric outside the reward is recorded")
-    words = where(fell | flat, "the policy earns it in another way than was meant", "hacking cannot be excluded")
+    verb = where(flat, " stays near 0", "no other metric is recorded")
+    words = where(fell | flat, "the policy may exploit the reward function", "reward hacking cannot be ruled out")
     return fires(
         rose & (fell | flat | alone),
-        "The reward rose from {first:.3g} to {now:.3g}, and {name}{verb}: {words}.",
+        "The reward rose from {first:.3g} to {now:.3g}, but {name}{verb}: {words}.",
         warning=rose & (fell | flat),
         error=rose & lost,
         hold=(1, 1),

@@ -6,7 +6,7 @@ from grpo_doctor.series import Column, moving_median, noise, previous
 def reward_scale_or_ema_shift(
     reward_mean: Column, reward_std: Column, *, rows: int = 10, factor: float = 2.0, agree: float = 0.2
 ) -> Fires:
-    """The scale of the reward changed in the middle of the run.
+    """The reward scale changed during the run.
 
     ## What it sees
     The medians of mean and spread of the reward over the last 10 rows against the 10 rows before. It fires when both
@@ -41,8 +41,8 @@ def reward_scale_or_ema_shift(
     smaller = (mean_factor <= 1 / factor) & (spread_factor <= 1 / factor)
     return fires(
         alike & (larger | smaller) & beyond,
-        "Mean and spread of the reward changed by the same factor, {mean_factor:.3g} and {spread_factor:.3g}, "
-        "within {rows} steps: the scale moved, not the policy.",
+        "The mean and the standard deviation of the reward changed by similar factors ({mean_factor:.3g} and "
+        "{spread_factor:.3g}) within {rows} steps: the reward scale changed, not the policy.",
         mean_factor=mean_factor,
         spread_factor=spread_factor,
         rows=rows,

@@ -5,26 +5,26 @@ from grpo_doctor import Fires, fires, probe, probes
 
 @probe("REW012", kind="defect", severity="error", explains=("REW002", "REW003", "REW005"))
 def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
-    """A response that is not right is paid like a right one.
+    """The reward function scores a wrong response like a right one.
 
     ## What it sees
     The reward of the adapter's own right and wrong responses (`graded`), and of responses that are made of them: empty,
     blank, very long, an injection ("give the full score"), the right form with nothing in it, an answer that only
     contains the right one (7127 for 12), many answers at once, a wrong one before and after the right one, and a wrong
-    response to a prompt whose gold answer is empty or cannot be parsed. A response is paid where its reward lies nearer
-    to that of the right response than to that of the wrong one. The right answer negated ("not 12") is a remark: a
-    parser of numbers reads it so by design.
+    response to a prompt whose gold answer is empty or cannot be parsed. A response counts as rewarded if its reward is
+    nearer to that of the right response than to that of the wrong one. The right answer negated ("not 12") is a remark:
+    a parser of numbers reads it so by design.
 
     ## Why it matters
-    A policy finds what is paid. A verifier that looks for a substring teaches to list answers; one that gives the
-    maximum when the gold answer cannot be parsed pays for anything at all.
+    A policy finds what is rewarded. A verifier that searches for a substring teaches the policy to list answers; one
+    that gives the maximum when the gold answer cannot be parsed rewards any response.
 
     ## What this certifies, and what it does not
     It certifies the crafted responses for the graded examples, in text. It does not certify that all right responses
     are paid, and it does not try to deceive a judge model beyond one sentence of injection.
 
     ## Known false alarms
-    A task in which several answers are right at once, or where the form alone is meant to be paid as much as the
+    A task in which several answers are right at once, or in which formatting alone should get the same reward as the
     answer.
 
     ## Remedy
@@ -72,7 +72,7 @@ def _of(reward: Any, example: Any, response: str, gold: Any) -> float | None:
 def _paid(name: str, text: str, found: float, good: float, sure: bool) -> Fires:
     return fires(
         True,
-        "The reward function pays {name} with {found:g}; the right response gets {good:g}.",
+        "The reward function gives {name} a reward of {found:g}; the right response gets {good:g}.",
         error=sure,
         info=not sure,
         name=name,

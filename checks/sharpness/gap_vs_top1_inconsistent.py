@@ -6,18 +6,18 @@ from grpo_doctor.series import Column
 
 @check("SHP003", kind="defect", severity="warning")
 def gap_vs_top1_inconsistent(logit_gap: Column, top1_prob: Column, *, slack: float = 0.02) -> Fires:
-    """The top-1 probability is larger than its logit gap allows.
+    """The top-1 probability is higher than the logit gap allows.
 
     ## What it sees
-    For one token p1 <= 1 / (1 + exp(-gap)), with equality when only two tokens count; the function is concave for a
-    gap above 0, so means obey it too. It fires where the mean probability lies more than 0.02 above the bound, on 3 of
-    5 rows. Gap 3 allows 0.953, gap 5 allows 0.993.
+    For one token p1 <= 1 / (1 + exp(-gap)), with equality when only two tokens count; the function is concave for a gap
+    above 0, so means obey it too. It fires if the mean probability is more than 0.02 above the bound, on 3 of 5 rows.
+    Gap 3 allows 0.953, gap 5 allows 0.993.
 
     ## Thresholds
     - `slack`: probability above the bound that is let pass.
 
     ## Why it matters
-    Gap and probability then come from different temperatures, processors or positions, and no rule about either says
+    Gap and probability then come from different temperatures, processors or positions, and no check of either shows
     what it seems to say.
 
     ## Known false alarms
@@ -32,7 +32,7 @@ def gap_vs_top1_inconsistent(logit_gap: Column, top1_prob: Column, *, slack: flo
     bound = 1 / (1 + np.exp(-logit_gap))
     return fires(
         (top1_prob > bound + slack) & (logit_gap >= 0),
-        "A top-1 probability of {p:.3g} does not fit a logit gap of {gap:.3g}, which allows {bound:.3g} at most.",
+        "The top-1 probability is {p:.3g}, but a logit gap of {gap:.3g} allows at most {bound:.3g}.",
         p=top1_prob,
         gap=logit_gap,
         bound=bound,

@@ -18,20 +18,20 @@ def logit_clip_signature(
     within: float = 1e-4,
     below: float = 0.99,
 ) -> Fires:
-    """The top-1 probability is pinned, as it is when logits are clipped.
+    """The top-1 probability is constant, which indicates that logits are clipped.
 
     ## What it sees
-    The top-1 probability lies between 0.01 and 0.99 and moves by less than 0.0001 from row to row, 7 times in a row.
-    With every logit clipped to [-C, C] or [0, C] the likeliest token gets at most 1 / (1 + (V - 1) exp(-C)): the clip
-    C that fits the pinned value is reported for the declared `vocab_size` (unknown without it).
+    The top-1 probability is between 0.01 and 0.99 and changes by less than 0.0001 from row to row, 7 times in a row.
+    With every logit clipped to [-C, C] or [0, C] the likeliest token gets at most 1 / (1 + (V - 1) exp(-C)): the clip C
+    that fits the pinned value is reported for the declared `vocab_size` (unknown without it).
 
     ## Thresholds
     - `within`: change of the probability from row to row below which it is pinned.
-    - `below`: probability from which a pinned value is no clip.
+    - `below`: probability from which a constant value does not indicate a clip.
 
     ## Why it matters
-    A clip that does not grow with ln V leaves most of the probability to the tail: with V = 128,256 and C = 10 the
-    surest token has 0.147, and samples are noise, whatever the policy has learnt.
+    A clip that does not grow with ln V leaves most of the probability to the tail: with V = 128,256 and C = 10 the most
+    likely token has 0.147, and samples are noise, regardless of what the policy has learned.
 
     ## Known false alarms
     A column printed with two or three decimals. A frozen policy on a fixed batch. A mean over sampled positions of a
@@ -47,7 +47,7 @@ def logit_clip_signature(
     clip = np.log((vocabulary - 1) * top1_prob / (1 - top1_prob))
     return fires(
         still & (top1_prob < below) & (top1_prob > 0.01),
-        "The top-1 probability is pinned at {p:.4f}, as by a clip of the logits.",
+        "The top-1 probability is constant at {p:.4f}, which indicates that logits are clipped.",
         hold=(7, 7),
         p=top1_prob,
         clip=clip,

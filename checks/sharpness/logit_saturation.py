@@ -20,13 +20,13 @@ def logit_saturation(
     critical_probability: float = 0.999,
     spent: float = 0.02,
 ) -> Fires:
-    """The policy is certain of nearly every token: the logits are saturated.
+    """The logits are saturated: the policy is nearly deterministic.
 
     ## What it sees
     Mean logit gap (largest minus second) and mean top-1 probability over response positions, on 3 of 5 rows: gap above
     5 with probability above 0.95 is a warning, gap above 7 with probability above 0.99 an error and an outcome, and
-    probability above 0.999 with entropy below 0.02 nats critical. While the reward gains or stands near its top nothing
-    is said. Healthy instruct models have a gap of 1.5 to 5 and a probability of 0.43 to 0.85.
+    probability above 0.999 with entropy below 0.02 nats critical. While the reward gains or is near its maximum,
+    nothing is reported. Healthy instruct models have a gap of 1.5 to 5 and a probability of 0.43 to 0.85.
 
     ## Thresholds
     - `warning_gap`: gap of the two largest logits for a warning.
@@ -42,7 +42,7 @@ def logit_saturation(
 
     ## Known false alarms
     Short structured answers are nearly certain when they are right: a finished small task has a gap of 6.6 and 0.985.
-    The largest logit itself is not shift-invariant and says nothing across models (see SHP002). A single position.
+    The largest logit itself is not shift-invariant and not comparable across models (see SHP002). A single position.
 
     ## Remedy
     Measure over all response positions first. Then as for entropy collapse: the sign of the entropy term, temperature
@@ -56,8 +56,7 @@ def logit_saturation(
     saturated = (logit_gap > error_gap) & (top1_prob > error_probability) & ~better
     return fires(
         (logit_gap > warning_gap) & (top1_prob > prob) & ~better,
-        "The likeliest token has probability {p:.4g} and a logit gap of {gap:.3g}: the policy is certain of nearly "
-        "every token.",
+        "The top-1 probability is {p:.4g} and the logit gap is {gap:.3g}: the policy is nearly deterministic.",
         error=saturated,
         critical=saturated & (top1_prob > critical_probability) & (entropy_mean < spent),
         suffered=saturated,
@@ -77,11 +76,11 @@ def probe_sharpness(
     first_gap: float = 7.0,
     top1: float = 0.99,
 ) -> Fires | None:
-    """## What this certifies, and what it does not
-    The probe reads the policy's next token after each of the adapter's prompts, before any update: the gap of the two
-    largest logits above 7 and the largest probability above 0.99, on average, is the illness, and the adapter's `base`
-    model, where there is one, tells whether it was born with it. What is sharp before the first update is not RL's
-    doing. It certifies the first token only, which a template may well determine: look at more before you blame it.
+    """## What this certifies, and what it does not The probe reads the policy's next token after each of the adapter's
+    prompts, before any update: the gap of the two largest logits above 7 and the largest probability above 0.99, on
+    average, is the problem, and the adapter's `base` model, if given, shows whether the policy started with it. What is
+    sharp before the first update is not RL's doing. It certifies the first token only, which a template may well
+    determine: look at more before you blame it.
 
     ## Thresholds of the probe
     - `first_gap`: gap of the two largest logits of the first token.
@@ -103,7 +102,7 @@ def probe_sharpness(
     born = "" if base is None else " (base model: gap {:.3g}, top-1 {:.3g})".format(*sharpness(base))
     return fires(
         own_gap > first_gap and own_top1 > top1,
-        "Before any update the gap of the two largest logits is {own_gap:.3g} and the largest probability "
+        "Before the first update the top-2 logit gap is {own_gap:.3g} and the top-1 probability is "
         "{own_top1:.4f}{born}.",
         own_gap=own_gap,
         own_top1=own_top1,

@@ -4,10 +4,10 @@ from grpo_doctor.series import Column, baseline, kendall_tau
 
 @check("SHP002", severity="warning")
 def max_logit_drift(logit_max: Column, *, above: float = 8.0, rows: int = 10, tau: float = 0.4) -> Fires:
-    """The largest logit climbs away from where the run began.
+    """The largest logit keeps growing from its starting level.
 
     ## What it sees
-    The mean largest logit lies more than 8 above its baseline (median of the first 5 rows) and rises over the last 10
+    The mean largest logit is more than 8 above its baseline (median of the first 5 rows) and rises over the last 10
     rows (Kendall's tau above 0.4), on 3 of 5 rows. There is no absolute limit: a healthy SmolLM2 has 25 to 27, a
     healthy tiny model 7 to 9.
 
@@ -32,7 +32,7 @@ def max_logit_drift(logit_max: Column, *, above: float = 8.0, rows: int = 10, ta
     first = baseline(logit_max, 5)
     return fires(
         (logit_max > first + above) & (kendall_tau(logit_max, rows) > tau),
-        "The largest logit has climbed from {first:.3g} to {now:.3g}.",
+        "The largest logit grew from {first:.3g} to {now:.3g}.",
         first=first,
         now=logit_max,
     )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def identical_policy_across_epochs_or_runs(
     found: Comparison, *, same: float = 0.999, compared: int = 20, still_below: float = 1e-4
 ) -> Fires | None:
-    """Two runs, or two epochs, hold the same policy, though their settings differ.
+    """Two runs or two epochs have the same policy, although their settings differ.
 
     ## What it sees
     Responses to the same prompt at the same step: 99.9 % and more are the same text on both sides, and a setting that
@@ -31,7 +31,7 @@ def identical_policy_across_epochs_or_runs(
 
     ## Known false alarms
     The first step of runs that share seed and start. A short run at a small learning rate: 1e-6 over a hundred steps of
-    Adam moves a weight by 1e-4 at most, which is small against large weights; a reward that rose says that it mattered.
+    Adam moves a weight by 1e-4 at most, which is small against large weights; if the reward rose, the change mattered.
 
     ## Remedy
     Check that the setting reaches the code, the learning rate, and that the parameters are in the optimizer.
@@ -45,12 +45,12 @@ def identical_policy_across_epochs_or_runs(
     unmoved = bool(weights) and farthest < still_below
     told = []
     if texts and alike is not None:
-        told.append(f"{alike.same} of {alike.compared} responses are the same text")
+        told.append(f"{alike.same} of {alike.compared} responses are identical")
     if unmoved:
         told.append(f"no tensor of {len(weights)} differs by more than {farthest:.2g} of its norm")
     return fires(
         texts or unmoved,
-        "Both sides hold the same policy: {told}.",
+        "Both sides have the same policy: {told}.",
         confidence="high" if unmoved else None,
         told=" and ".join(told),
     )

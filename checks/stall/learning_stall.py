@@ -46,46 +46,45 @@ def learning_stall(
     error_dead_share: float = 0.8,
     error_cut_share: float = 0.5,
 ) -> Fires:
-    """The policy does not learn: the reward has not moved.
+    """The policy does not learn: the reward has not risen.
 
     ## What it sees
     The trajectory of the reward (`series.trajectory`), from the 12th reward on.
 
-    **Never paid** (error): at least 85 % of the rewards are the lowest of the run, which is 0 or less, and the reward
+    **No reward** (error): at least 85 % of the rewards are the lowest of the run, which is 0 or less, and the reward
     has not gained; before the 40th step it is a **warning**. The same as a warning from the 3rd reward on where not one
     has been another than that and no spread within a batch was recorded; a remark before, and on the only row where it
     is exactly 0.
 
     **Nearly 0** (warning): more than 20 rewards that are not negative, all below 0.01.
 
-    **Flat** (warning), where more than 20 rewards lie within 1 % of their size and
-    below the largest single one, and from the 40th step on, in a log
-    that holds the start of the run (what follows a gain may well be level): it has neither gained nor fallen nor is it
-    solved, and its noise leaves no room for a gain of a tenth of the headroom, nor has it gone half of what would have
-    shown; a run that begins at 80 % of its top is no stall. Headroom is what lies between the first level and the
-    largest single reward recorded, or 1 where rewards are on a scale of 0 to 1, or else the largest mean reward of a
-    row. On another scale than that of 0 to 1 it is enough, from the 80th step on, that the noise leaves no room for a
-    gain of one standard deviation of single rewards, if the headroom is as large: the best of four responses lies that
-    far above their mean. Where the noise would have hidden such a gain it says nothing: the run is unproven. **error**
-    when at the same time 80 % of the groups (of the batches, where groups are not counted) have equal rewards, of late
-    and over the whole run, or most responses are cut off: then no patience helps. A held-out score that has gained is
-    learning.
+    **Flat** (warning), where more than 20 rewards lie within 1 % of their size and below the largest single one, and
+    from the 40th step on, in a log that holds the start of the run (what follows a gain may well be level): it has
+    neither gained nor fallen nor is it solved, and its noise leaves no room for a gain of a tenth of the headroom, nor
+    has it gone half of what would have shown; a run that begins at 80 % of its maximum is not a stall. Headroom is the
+    distance between the first level and the largest single reward recorded, or 1 where rewards are on a scale of 0 to
+    1, or else the largest mean reward of a row. On another scale than that of 0 to 1 it is enough, from the 80th step
+    on, that the noise leaves no room for a gain of one standard deviation of single rewards, if the headroom is as
+    large: the best of four responses is that far above their mean. If noise could hide such a gain the check does not
+    fire: the run is unproven. **error** when at the same time 80 % of the groups (of the batches, where groups are not
+    counted) have equal rewards, of late and over the whole run, or most responses are truncated: then waiting does not
+    help. A held-out score that has gained is learning.
 
     ## Thresholds
     - `early_rows`: steps before which no reward is called flat, and no finding is an error; twice as many where a
-      standard deviation is the measure, for seven public runs that learn gained less in their first 78 steps.
-    - `least_rewards`: rewards from which it is judged whether they are paid at all, or flat.
-    - `silent_rewards`: rewards, all the lowest, from which it is said that none has ever been paid.
-    - `rows`: rows over which dead groups and cut responses are averaged.
+      standard deviation is the measure, because seven public runs that learn gained less in their first 78 steps.
+    - `least_rewards`: rewards from which the check tests for a zero or flat reward.
+    - `silent_rewards`: rewards, all the lowest, from which the reward counts as always at its minimum.
+    - `rows`: rows over which zero-variance groups and truncated responses are averaged.
     - `headroom_share`: share of the headroom for which the noise must leave no room, 0 to 1.
     - `moved_share`: share of its size by which a reward must have moved to have moved at all.
     - `nothing`: reward that is nearly 0.
-    - `error_dead_share`: share of dead groups, 0 to 1, for an error.
-    - `error_cut_share`: share of cut responses, 0 to 1, for an error.
+    - `error_dead_share`: share of zero-variance groups, 0 to 1, for an error.
+    - `error_cut_share`: share of truncated responses, 0 to 1, for an error.
     - `done_share`: share of the top from which a first level leaves nothing to stall below.
 
     ## Why it matters
-    A stalled run costs what a learning run costs. A loss near 0 says nothing: it is 0 by construction in an on-policy
+    A stalled run costs as much as a learning run. A loss near 0 is no evidence: it is 0 by construction in an on-policy
     group-centred update, learning or not.
 
     ## Known false alarms
@@ -96,8 +95,8 @@ def learning_stall(
     fit (truncation), is the KL term stronger than the reward. Only then the learning rate.
 
     ## Sources
-    kartikmunjal/rlhf-and-reward-modelling-alt, ppo_grpo_v1: 0 of 400 exact matches, 70 % dead groups, all responses at
-    the cap. Coicozoi/minimind-from-scratch, logs/grpo.log: 9,751 rewards from -1.85 to -1.81.
+    kartikmunjal/rlhf-and-reward-modelling-alt, ppo_grpo_v1: 0 of 400 exact matches, 70 % zero-variance groups, all
+    responses at the cap. Coicozoi/minimind-from-scratch, logs/grpo.log: 9,751 rewards from -1.85 to -1.81.
     """
     rewards, top, low = total(reward_mean == reward_mean), best(reward_mean), lowest(reward_mean)
     lasted = step - baseline(step, 1)
@@ -135,7 +134,7 @@ def learning_stall(
         more=where(
             (none >= error_dead_share) & ~none_yet,
             ", and most rewards are equal within their group",
-            where((ended > error_cut_share) & ~none_yet, ", and most responses are cut off", ""),
+            where((ended > error_cut_share) & ~none_yet, ", and most responses are truncated", ""),
         ),
         constant=none_yet | unpaid,
         rewards=rewards,
@@ -156,6 +155,6 @@ def _what(
     if nearly:
         return f"reward is nearly 0 on all {rewards:.0f} steps, {top:.2g} at most"
     return (
-        f"reward has not risen in {rewards:.0f} steps: {first:.3g} at the start, {now:.3g} now, and a gain of "
-        f"{shown:.2g} would show above the noise"
+        f"reward has not risen in {rewards:.0f} steps: {first:.3g} at the start, {now:.3g} now (smallest detectable "
+        f"gain: {shown:.2g})"
     )

@@ -5,14 +5,14 @@ from grpo_doctor import Fires, fires, probe, probes
 
 @probe("STL005", kind="defect", severity="error", explains=("STL001", "STL006", "KL003", "ENT011"))
 def lora_b_zero(model: Any, render: Any, tokenizer: Any, step: Any, prompts: Any = None) -> Fires | None:
-    """LoRA's B matrices stay zero after updates, so that the adapter adds nothing.
+    """The lora_B matrices stay zero after updates, so the adapter has no effect.
 
     ## What it sees
     Two of the trainer's own steps on samples of both signs; then every `lora_B` of the active adapter. All of them zero
-    is the illness. A zero gradient of A at the first step is normal, because it is proportional to B.
+    is the defect. A zero gradient of A at the first step is normal, because it is proportional to B.
 
     ## Why it matters
-    The policy is the base model, whatever the loss says, and evaluation repeats the base model's figures.
+    The policy remains the base model, regardless of the loss, and evaluation repeats the base model's scores.
 
     ## What this certifies, and what it does not
     It certifies that B moves in training. It does not certify that the adapter is active in the rollout (GEN002) nor
@@ -36,6 +36,6 @@ def lora_b_zero(model: Any, render: Any, tokenizer: Any, step: Any, prompts: Any
     zero = sum(not bool(p.detach().any()) for _, p in matrices)
     return fires(
         zero == len(matrices),
-        "After two updates all {matrices} lora_B matrices are still zero.",
+        "All {matrices} lora_B matrices are still zero after two updates.",
         matrices=len(matrices),
     )

@@ -22,15 +22,16 @@ def lr_too_small_or_large(
     still_nats: float = 1e-7,
     other: float = 1e-2,
 ) -> Fires:
-    """The learning rate moves the policy too far in one update, or not at all.
+    """The learning rate is too high or too low: one update moves the policy too far or not at all.
 
     ## What it sees
     policy_movement_kl, the k3 divergence of the policy before and after an update on its own samples. Too far: the
-    median of 5 updates is above 0.05 nats a token (**error** above 0.5), unless the generator's log-probabilities are
+    median of 5 updates is above 0.05 nats per token (**error** above 0.5), unless the generator's log-probabilities are
     0.01 nats away from the trainer's: then the samples are not the policy's own, and say nothing of its step. Not at
     all: the largest of 5 updates is below 1e-7 nats, a hundredth of what the smallest healthy update moves, although
-    the learning rate is neither 0 nor still rising and fewer than 90 % of the groups are dead. The movement is judged
-    and not the number: 4e-5 is sound for one model and 1e-6 too much for another, and LoRA needs ten times more.
+    the learning rate is neither 0 nor still rising and fewer than 90 % of the groups have zero variance. The movement
+    is judged and not the number: 4e-5 is sound for one model and 1e-6 too much for another, and LoRA needs ten times
+    more.
 
     ## Thresholds
     - `rows`: updates whose median and largest count.
@@ -40,8 +41,8 @@ def lr_too_small_or_large(
     - `other`: mismatch of generator and trainer, nats per token, above which samples are not the policy's own.
 
     ## Why it matters
-    An update that moves the policy by half a nat a token has left the region where its gradient was true: the policy
-    is destroyed in a few steps and does not come back when the rate is mended. One that moves nothing costs as much as
+    An update that moves the policy by half a nat a token has left the region where its gradient was true: the policy is
+    destroyed in a few steps and does not recover when the rate is fixed. A rate that changes nothing costs as much as
     one that learns.
 
     ## Known false alarms
@@ -63,7 +64,7 @@ def lr_too_small_or_large(
     nothing = (largest < still_nats) & ~(learning_rate == 0) & ~rising & ~(dead_share >= 0.9)
     return fires(
         too_far | nothing,
-        "One update moves the policy by {moved:.2g} nats a token: the step is {what}.",
+        "One update moves the policy by {moved:.2g} nats/token: the step is {what}.",
         error=(usual > torn) & ~foreign,
         too_low=nothing & ~too_far,
         moved=usual,

@@ -14,7 +14,7 @@ def no_gain_since(
     rewards: int = 40,
     share: float = 0.6,
 ) -> Fires:
-    """The reward rose early and has not risen for most of the run.
+    """The reward rose early and then reached a plateau for most of the run.
 
     ## What it sees
     From the 40th reward on: the reward has gained, has neither fallen nor reached its top, and its plateau
@@ -23,11 +23,11 @@ def no_gain_since(
 
     ## Thresholds
     - `rewards`: rewards before which a plateau is not distinguished from a slow gain.
-    - `share`: share of the steps, 0 to 1, that the plateau covers: with less, the run has learnt for as long as not.
+    - `share`: share of the steps, 0 to 1, that the plateau covers: with less, the run has learned for at least as long.
 
     ## Why it matters
     What came after this step cost as much as what came before it and brought no reward. The checkpoint to keep is the
-    one from there, unless a held-out score says otherwise.
+    one from there, unless a held-out score shows otherwise.
 
     ## Known false alarms
     A gain smaller than the noise shows. A policy whose held-out score or whose length still improves at the same
@@ -38,7 +38,7 @@ def no_gain_since(
     upper clip bound, a learning rate that has not decayed to 0.
 
     ## Sources
-    arXiv 2505.22617 (73 % of the entropy and 76 % of the gain are spent in the first 200 of 2400 steps).
+    arXiv 2505.22617 (73 % of the entropy and 76 % of the gain are used in the first 200 of 2400 steps).
     """
     begun = baseline(step, 1)
     part = (step - reward_settled) / (step - begun)

@@ -30,7 +30,7 @@ def parameters_not_trainable_or_not_stepped(
     dead: float = 0.5,
     least: float = 0.01,
 ) -> Fires:
-    """No gradient reaches the parameters although the rewards differ.
+    """Parameters get no gradient although the rewards differ.
 
     ## What it sees
     A gradient norm of exactly 0 on 8 recorded steps in a row, on each of which there was a signal: at least half of the
@@ -39,7 +39,7 @@ def parameters_not_trainable_or_not_stepped(
 
     ## Thresholds
     - `rows`: recorded steps in a row.
-    - `dead`: share of dead groups, 0 to 1, up to which there is a signal.
+    - `dead`: share of zero-variance groups, 0 to 1, up to which there is a signal.
     - `least`: spread of the advantages, or supervised loss in nats, above which there is a signal.
 
     ## Why it matters
@@ -51,11 +51,11 @@ def parameters_not_trainable_or_not_stepped(
     A logger that rounds small norms to 0, or a library that never measures them (modelscope/ms-swift#5890).
 
     ## Remedy
-    One backward pass by hand, and look at the gradients.
+    Run one backward pass and check the gradients.
 
     ## Sources
     huggingface/trl#6700 (adapter loaded frozen), #3926 (frozen by a second preparation for k-bit training).
-    huggingface/trl#3857 is the other case: grad_norm 0.0 with every group dead, which is expected.
+    huggingface/trl#3857 is the other case: grad_norm 0.0 with only zero-variance groups, which is expected.
     """
     spread = fmax(advantage_std, advantage_max) > least
     supervised = isnan(reward_mean) & isnan(dead_share) & isnan(fmax(advantage_std, advantage_max))
@@ -106,7 +106,7 @@ def probe_step(
     if missing and not _few_are_meant(optimizer, named):
         return fires(
             True,
-            "{missing} of {trainable} trainable tensors are not in the optimizer, {first} among them.",
+            "{missing} of {trainable} trainable tensors are not in the optimizer (for example {first}).",
             missing=len(missing),
             trainable=len(named),
             first=missing[0],
@@ -128,15 +128,15 @@ def probe_step(
     if moved is None:
         return fires(
             True,
-            "Two updates on samples with advantages of both signs changed none of {trainable} trainable tensors.",
+            "Two updates with positive and negative advantages changed none of {trainable} trainable tensors.",
             trainable=len(named),
         )
     up = down is not None and probes.loss_trials.cosine(moved, down) > 0.1
-    if probes.updates.maximises(optimizer):  # then the loss was turned around, and only the samples can tell
+    if probes.updates.maximises(optimizer):  # then the loss has the opposite sign, and only the samples can show it
         up = probes.loss_trials.cosine(moved, probes.loss_trials.towards(model, render, tokenizer, *samples)) < -0.02
     # several steps of an optimizer that scales each one need not go down the gradient of their sum
     if fresh and up and len(steps) < 2:
-        return fires(True, "An update moves the weights up the gradient of the loss.")
+        return fires(True, "An update increases the loss: the weights move along its gradient.")
     given = frozenset[int]().union(*steps)
     expected = [(name, p) for name, p in _reached(named, down) if steps and name not in missing]
     return _partly([name for name, p in expected if id(p) not in given], named)
@@ -149,7 +149,7 @@ def _of_gradient(
     the log-probabilities alone, is not."""
     frozen = float(down.norm()) == 0 and any("lora_B" in name for name, _ in model.named_parameters())
     if not frozen and float((down - without).norm()) <= 1e-6 * float(down.norm()):
-        return fires(True, "The advantages do not reach the gradient: the log-probabilities are cut off from it.")
+        return fires(True, "The advantages have no effect on the gradient: the log-probabilities are detached from it.")
     reached = {name for name, _ in _reached(named, down)}
     if len(reached) in (0, len(named)):
         return None
@@ -163,8 +163,8 @@ def _partly(dropped: list[str], named: list[tuple[str, Any]]) -> Fires | None:
         return None
     return fires(
         True,
-        "{dropped} of {trainable} trainable tensors get no gradient although the log-probabilities depend on them, "
-        "{first} among them.",
+        "{dropped} of {trainable} trainable tensors get no gradient although the log-probabilities depend on them "
+        "(for example {first}).",
         error=True,
         dropped=len(dropped),
         trainable=len(named),

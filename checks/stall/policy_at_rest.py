@@ -15,27 +15,27 @@ def policy_at_rest(
     same_within: float = 0.25,
     kl_rise: float = 0.1,
 ) -> Fires:
-    """Nothing pushes the policy, and it goes nowhere: small advantages, and a distance to the reference that stays.
+    """The policy is not learning: advantages are small and the KL to the reference does not rise.
 
     ## What it sees
     In runs that record no reward at all: advantages whose size is below 0.1 and has stayed within 25 % of its first
     value, while the KL to the reference has risen by no more than a tenth of its first, on 40 rows, or on 3 rows that
-    are means over an epoch (`rows = epochs`). With rewards it is STL001 that says whether the run learns.
+    are means over an epoch (`rows = epochs`). With rewards, STL001 judges whether the run learns.
 
     ## Thresholds
-    - `early_rows`: rows before which nothing is said.
-    - `epochs`: rows that are means over an epoch before which nothing is said.
+    - `early_rows`: rows before which the check does not fire.
+    - `epochs`: rows that are means over an epoch before which the check does not fire.
     - `tiny`: size of the advantages below which nothing pushes the policy; of a group that is divided by its own
       spread it is 1.
     - `same_within`: relative change of that size up to which it stays the same.
     - `kl_rise`: relative rise of the KL up to which the policy stays where it is.
 
     ## Why it matters
-    A run at rest costs what a learning run costs. A loss near 0 says nothing: it is 0 by construction in an on-policy
-    group-centred update, learning or not.
+    A run that does not learn costs as much as one that does. A loss near 0 is no evidence: it is 0 by construction in
+    an on-policy group-centred update, learning or not.
 
     ## Known false alarms
-    A = r - mean with rewards that hardly differ has small advantages by design.
+    A = r - mean has small advantages by design if the rewards are nearly equal.
 
     ## Remedy
     Log the reward first. Then, in this order: do the rewards of a group differ, what is left of the difference in the
@@ -51,7 +51,7 @@ def policy_at_rest(
     small = (size < tiny) & (abs(size - first) <= same_within * first)
     return fires(
         (total(reward_mean == reward_mean) == 0) & small & (now <= (1 + kl_rise) * begun) & (total(kl == kl) >= enough),
-        "The policy is not learning: advantages stay at {size:.2g}, and its KL to the reference has not risen "
+        "The policy is not learning: the advantage scale is {size:.2g}, and the KL to the reference has not risen "
         "({begun:.3g} at the start, {kl:.3g} now).",
         hold=(1, 1),
         clear=1,

@@ -6,7 +6,7 @@ from grpo_doctor.series import Column, best, fold, latest, moving_sum, row, tota
 
 
 def equal(state: tuple[float, float, int], score: Any) -> tuple[tuple[float, float, int], float]:
-    """How often the score has been exactly what it is now; NaN where rounding alone may have made it so."""
+    """Number of consecutive scores equal to the current one; NaN if rounding may explain it."""
     last, moved, times = state
     if score == score:
         moved, times = (moved, times + 1) if score == last else (abs(float(score) - last), 1)
@@ -43,15 +43,15 @@ def score_stands_still(
     share: float = 0.5,
     lost_share: float = 0.3,
 ) -> Fires:
-    """The success rate, or the held-out score, stands at exactly one number: the policy gives the same answers.
+    """The success rate or the held-out score is constant: the policy gives the same answers.
 
     ## What it sees
     A success rate (where none is recorded, a held-out score) that has been one and the same number, other than 0 and 1,
     on its last eight values and on half of all, after it had moved there by 0.02 or more at once, or that has more than
-    three digits, so that no rounding made it so. **warning**, and **error** where that number lies 30 % below the
-    highest value. Where it has gained it is told only if the loss has been exactly 0 on its last eight rows: then no
-    update has moved the policy any more, and what it gained is the share of its one answer. It begins at the first of
-    the equal values.
+    three digits, so that no rounding made it so. **warning**, and **error** if that number is 30 % below the highest
+    value. If it has gained, it is reported only if the loss has been exactly 0 on its last eight rows: then no update
+    has moved the policy any more, and what it gained is the share of its one answer. It begins at the first of the
+    equal values.
 
     ## Thresholds
     - `measured`: equal values in a row.
@@ -60,7 +60,8 @@ def score_stands_still(
 
     ## Why it matters
     Samples of a policy that still changes are right now more, now less often. The same number to the last digit, time
-    after time, says that the same prompts get the same answers: it has collapsed to one, or nothing trains it.
+    after time, shows that the same prompts get the same answers: the policy has collapsed to one answer, or is not
+    trained.
 
     ## Known false alarms
     A small set that is scored greedily, by a policy that has converged below its top. Values of exactly 0 or 1 are left
@@ -68,7 +69,7 @@ def score_stands_still(
 
     ## Remedy
     Read what the policy answers. Go back to before it came to rest; an entropy bonus, smaller updates, or a reward that
-    does not pay the one answer.
+    does not reward that answer.
 
     ## Sources
     esmaeil-abedi-dev/verifier-as-reward: REINFORCE from an accuracy of 0.99 to one of 0.6, at which it stays for 17
@@ -82,7 +83,7 @@ def score_stands_still(
     idle = moving_sum(loss == 0, measured) >= measured
     return fires(
         at_rest & ~solved & (~gained | idle),
-        "The {what} {fell} on its last {times:.0f} values: the policy gives the same answers.",
+        "The {what} {fell} in its last {times:.0f} values: the policy gives the same answers.",
         error=at_rest & ~gained & (score <= (1 - lost_share) * highest),
         hold=(1, 1),
         clear=1,
@@ -96,4 +97,4 @@ def score_stands_still(
 
 
 def _fell(now: float, highest: float) -> str:
-    return f"fell from {highest:.3g} to {now:.3g}, and was exactly that" if highest > now else f"was exactly {now:.3g}"
+    return f"fell from {highest:.3g} to {now:.3g} and was constant" if highest > now else f"was exactly {now:.3g}"

@@ -17,33 +17,33 @@ def success_never_comes(
     evaluations: int = 3,
     floor: float = 0.05,
 ) -> Fires:
-    """No response, or hardly any, is ever right, whatever the reward pays for.
+    """The success rate stays at or near 0 throughout the run.
 
     ## What it sees
     A success rate that has been 0 in all of 40 values or more. From the 12th value on also one that is 0 on 85 % of its
-    rows (`series.trajectory`) beside three or more held-out scores of which none has been above 0.05: two measurements
-    on different prompts then say the same. Where no success rate is recorded, twelve such held-out scores. Where the
-    reward has never paid either, STL001 says so.
+    rows (`series.trajectory`) and three or more held-out scores of which none is above 0.05: two measurements on
+    different prompts then agree. If no success rate is recorded, twelve such held-out scores. If the reward is always
+    at its minimum too, STL001 reports it.
 
     ## Thresholds
     - `patience`: values, all 0, from which one should have been right; as in REW011.
-    - `least_values`: values from which it is judged whether they are paid at all; as in STL001.
-    - `evaluations`: held-out scores that must be known; as many rewards as prove to STL001 that none was ever paid.
+    - `least_values`: values from which the check tests whether they are always 0; as in STL001.
+    - `evaluations`: held-out scores that must be known; the number of rewards that STL001 requires.
     - `floor`: held-out score, 0 to 1, up to which it has never left the floor; as in REW002.
 
     ## Why it matters
-    A policy gradient raises what was sampled and paid. What was never sampled is never raised: a run without a single
-    success learns its bonuses and penalties, and no patience brings the rest.
+    A policy gradient reinforces what was sampled and rewarded. A run without a single success learns its bonuses and
+    penalties, and no patience brings the rest.
 
     ## Known false alarms
     Tasks with rare success in small batches, where nothing happens for long and then much. It clears with the first
     success, or with the first held-out score above the floor.
 
     ## Remedy
-    First prove by hand that a right answer counts. Then easier prompts, a supervised start, or partial credit.
+    First check that a right answer counts as right. Then use easier prompts, a supervised start, or partial credit.
 
     ## Sources
-    Harikishanth/CloudSRE: none of 50 episodes is resolved, while the reward lies between -6.59 and -5.93.
+    Harikishanth/CloudSRE: none of 50 episodes is resolved, while the reward is between -6.59 and -5.93.
     xiaoman654/WarmGiGPO-WebShop: two wins in 32 batches, and held-out scores of 0 to 0.016; from a warm start the same
     batches have four, and the held-out score goes to 0.33.
     """
@@ -65,8 +65,8 @@ def success_never_comes(
 
 def _what(never: bool, values: float, highest: float, score: float) -> str:
     if values < 1:
-        return f"Success never comes: the held-out score is {score:.2g} at best"
+        return f"No response is right: the best held-out score is {score:.2g}"
     if never:
-        return f"Not one response has been right: the success rate has been 0 in all {values:.0f} values"
-    rare = f"the success rate has been 0 on nearly all of {values:.0f} rows, {highest:.2g} at best"
-    return f"Success hardly ever comes: {rare}, and the held-out score {score:.2g} at best"
+        return f"No response has been right: the success rate is 0 on all {values:.0f} rows"
+    rare = f"the success rate is 0 on almost all of {values:.0f} rows (maximum {highest:.2g})"
+    return f"Almost no response is right: {rare}, and the best held-out score is {score:.2g}"

@@ -26,7 +26,7 @@ from grpo_doctor.series import (
     severity="info",
     confidence="medium",
     run_types=("supervised", "preference"),
-    invalidates=("checkpoints since step {onset}: they are worse than those before",),
+    invalidates=("checkpoints since step {onset}: they are worse than earlier ones",),
 )
 def loss_does_not_fall(
     loss: Column,
@@ -44,20 +44,20 @@ def loss_does_not_fall(
     sigmas: float = 5.0,
     fallen: float = 2.5,
 ) -> Fires:
-    """The loss of a supervised or preference run goes the wrong way, or nowhere.
+    """The loss of a supervised or preference run rises or does not fall.
 
     ## What it sees
-    The median of the last 5 losses against the first such median and the lowest: **warning** when it stands a quarter
-    and 0.1 nats above the first, **error** when it stands at twice the lowest besides. The median of the last 20:
-    **warning** when half of what the loss had fallen is given back and it stands 30 % above the lowest. All only
-    beyond 5 standard errors, and only up to the first restart of the step counter. **error** too when the loss is
-    exactly 0 on 5 rows in a row, and so was the first, or the gradient norm is. **info** when from the 40th row on no
-    mean of 10 losses, nor of 80, lies 2.5 standard errors below the first.
+    The median of the last 5 losses against the first such median and the lowest: **warning** when it is a quarter and
+    0.1 nats above the first, **error** when it is also twice the lowest. The median of the last 20: **warning** when
+    the loss has lost half of its improvement and is 30 % above the lowest. All only beyond 5 standard errors, and only
+    up to the first restart of the step counter. **error** too when the loss is exactly 0 on 5 rows in a row, and so was
+    the first, or the gradient norm is. **info** when from the 40th row on no mean of 10 losses, nor of 80, is 2.5
+    standard errors below the first.
 
     ## Thresholds
     - `rows`: losses in the short median.
     - `mean_rows`: losses in a mean, and half of those in the long median.
-    - `early_rows`: losses before which a level loss is not told.
+    - `early_rows`: losses before which a flat loss is not reported.
     - `half`: share of what the loss had fallen that is given back.
     - `above_lowest_share`: share above the lowest loss for a warning.
     - `above_first_share`: share above the first loss for a warning.
@@ -71,7 +71,7 @@ def loss_does_not_fall(
 
     ## Known false alarms
     A mixture or curriculum that moves to harder data. Losses with a term that grows by design. Not judged: RL losses,
-    whose value says nothing.
+    whose value is not informative.
 
     ## Remedy
     Go back to the checkpoint before the rise, lower the learning rate, clip the gradient at 1. For a loss of 0, print
@@ -118,7 +118,7 @@ def loss_does_not_fall(
 
 def _what(nothing: Any, rose: Any, first: float, low: float, level: float, rows: float) -> str:
     if nothing:
-        return "is exactly 0 on every recent row: no token is trained on, or it is NaN and printed as 0"
+        return "is exactly 0 on every recent row: no token is trained, or a NaN is logged as 0"
     if rose:
-        return f"rose from {low:.3g} to {level:.3g} and stays there; it began at {first:.3g}"
-    return f"has not fallen beyond its noise in {rows:.0f} rows: {first:.3g} at the start, {level:.3g} now"
+        return f"rose from {low:.3g} to {level:.3g} and has not recovered (first value {first:.3g})"
+    return f"has not fallen beyond noise in {rows:.0f} rows: {first:.3g} at the start, {level:.3g} now"

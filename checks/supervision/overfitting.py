@@ -11,7 +11,7 @@ def overfitting(
     above: float = 0.1,
     least_evaluations: int = 3,
 ) -> Fires:
-    """The loss on held-out data rises while that of training falls.
+    """The held-out loss rises while the training loss falls.
 
     ## What it sees
     Three or more evaluations, the last two of which lie more than 10 % above the lowest, in a run whose last training
@@ -40,7 +40,7 @@ def overfitting(
     rose = (row(eval_loss) >= least_evaluations) & (moving_min(eval_loss, 2) > (1 + above) * low) & (low > 0) & learns
     return fires(
         rose & ~eval_gained,
-        "The loss on held-out data rose from {low:.3g} to {now:.3g} while that of training fell to {trained:.3g}.",
+        "The held-out loss rose from {low:.3g} to {now:.3g} while the training loss fell to {trained:.3g}.",
         info=rose,
         hold=(1, 1),
         clear=1,

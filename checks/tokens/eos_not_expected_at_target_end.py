@@ -7,11 +7,11 @@ from grpo_doctor import Fires, fires, probe, probes
 def eos_not_expected_at_target_end(
     model: Any, tokenizer: Any, render: Any, supervised: Any, *, least_probability: float = 0.1
 ) -> Fires | None:
-    """The policy does not expect the end where its supervised answers end.
+    """The policy gives EOS a low probability where supervised answers end.
 
     ## What it sees
-    Up to 16 supervised pairs of the adapter: the policy's probability of any end token right after the last word of
-    the answer. A median below 0.1 is the illness.
+    Up to 16 supervised pairs of the adapter: the policy's probability of any end token right after the last word of the
+    answer. A median below 0.1 is the defect.
 
     ## Thresholds
     - `least_probability`: probability of an end token after the last word of the answer.
@@ -24,7 +24,7 @@ def eos_not_expected_at_target_end(
     there (TOK004) nor that free answers end.
 
     ## Known false alarms
-    A base model before any supervised stage; answers that may well go on.
+    A base model before any supervised stage; answers that can reasonably continue.
 
     ## Remedy
     See TOK003: label the EOS, then train the supervised stage again.
@@ -48,7 +48,7 @@ def eos_not_expected_at_target_end(
     median = float(torch.tensor(found).median())
     return fires(
         median < least_probability,
-        "Where answers end the policy expects the end with a probability of {median:.3g} (median of {pairs}).",
+        "The policy gives EOS a probability of {median:.3g} at the end of supervised answers (median of {pairs}).",
         median=median,
         pairs=len(found),
     )

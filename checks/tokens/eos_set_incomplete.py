@@ -14,7 +14,7 @@ def eos_set_incomplete(
     most: float = 0.25,
     slack: float = 0.9,
 ) -> Fires:
-    """Generation ends turns with a token that the trainer, or the engine, does not count as the end.
+    """The trainer or the rollout engine does not treat the end-of-turn token as EOS.
 
     ## What it sees
     More than a quarter of the responses count as cut, and yet the mean length is below nine tenths of that share of the
@@ -28,7 +28,7 @@ def eos_set_incomplete(
     ## Why it matters
     A trainer that knows one EOS id only takes every other end for a cut: responses are masked or punished, and a
     truncated rate of 1 sends people to raise a limit that nothing reaches. The reverse, an engine that does not stop at
-    the template's terminator, lets the response go on after its end: the reward sees a made-up dialogue.
+    the template's terminator, lets the response continue after its end: the reward scores an invented dialogue.
 
     ## Known false alarms
     Limits that differ between responses: prompt and response together, or one for each turn. For the probe: samplers
@@ -42,8 +42,8 @@ def eos_set_incomplete(
     """
     return fires(
         (cut_share > most) & (response_length_mean < slack * cut_share * response_length_max),
-        "{cut:.0%} of the responses count as cut, but their mean length is {mean:.4g} and the longest {longest:.4g}: "
-        "they end with a token that is not compared with EOS.",
+        "{cut:.0%} of the responses count as truncated, but their mean length is {mean:.4g} and the longest has "
+        "{longest:.4g} tokens: they end with a token that the trainer does not treat as EOS.",
         cut=cut_share,
         mean=response_length_mean,
         longest=response_length_max,
@@ -60,12 +60,11 @@ def probe_terminator(
     prompts: Any = None,
     settings: Any = None,
 ) -> Fires | None:
-    """## What this certifies, and what it does not
-    The turn's terminator is the special token that the chat template writes after an assistant's words (or
-    `settings["turn_terminator"]`). With a sampler, a scripted model emits it as its first token and a word ever
-    after: the sampler must not go on with words. Without one, the terminator must be in the model's
-    `generation_config.eos_token_id`. Where a rollout cuts off what came after the terminator, only time is lost: a
-    warning. It certifies that one terminator stops the sampler. It does not certify that the
+    """## What this certifies, and what it does not The turn's terminator is the special token that the chat template
+    writes after an assistant's words (or `settings["turn_terminator"]`). With a sampler, a scripted model emits it as
+    its first token and a word ever after: the sampler must not continue with words. Without a sampler, the terminator
+    must be in the model's `generation_config.eos_token_id`. Where a rollout cuts off what came after the terminator,
+    only time is lost: a warning. It certifies that one terminator stops the sampler. It does not certify that the
     policy emits it (TOK007), nor stop strings, nor an inference server with settings of its own.
     """
     craft = probes.crafted_inputs
@@ -81,8 +80,8 @@ def probe_terminator(
         went_on, cut = _goes_on(sample, model, tokenizer, render, prompts, terminator, rollout)
     return fires(
         went_on,
-        "Generation does not stop at {token!r} ({terminator}), which closes a turn"
-        + ("; the rollout cuts off what follows." if cut else " in the chat template."),
+        "Generation does not stop at {token!r} ({terminator}), which ends a turn"
+        + ("; the rollout discards the text after it." if cut else " in the chat template."),
         warning=cut,
         error=not cut,
         token=tokenizer.convert_ids_to_tokens(terminator),
@@ -104,14 +103,14 @@ def _terminator(tokenizer: Any, settings: Any, special: Any) -> int:
     )
     closing = [i for i in whole[len(open_) :] if i in special.all]
     if not closing:
-        raise probes.Unjudged("the chat template closes a turn with no special token; say settings['turn_terminator']")
+        raise probes.Unjudged("the chat template ends a turn without a special token; set settings['turn_terminator']")
     return int(closing[-1])  # the words before it may hold an unknown token
 
 
 def _goes_on(
     sample: Any, model: Any, tokenizer: Any, render: Any, prompts: Any, terminator: int, rollout: Any
 ) -> tuple[bool, bool]:
-    """Whether words come after the terminator, and whether the rollout cuts them off."""
+    """Whether words follow the terminator, and whether the rollout discards them."""
     import torch
 
     craft = probes.crafted_inputs

@@ -8,12 +8,12 @@ from grpo_doctor import Fires, fires, probe, probes
     kind="defect",
     severity="error",
     explains=("LEN002", "LEN003", "TOK007"),
-    invalidates=("the supervised stage: it did not teach the end of an answer",),
+    invalidates=("the supervised stage: it did not train the EOS",),
 )
 def pad_equals_eos_label_mask(
     collate_sft: Any, tokenizer: Any, prompts: Any = None, supervised: Any = None, render: Any = None
 ) -> Fires | None:
-    """The supervised collator does not train the EOS, or leaves out other tokens of the answer.
+    """The supervised collator masks the EOS or other answer tokens.
 
     ## What it sees
     Answers of unequal length are collated into one batch. Every row's last labelled token must be an EOS (the
@@ -62,8 +62,8 @@ def pad_equals_eos_label_mask(
             holes += row[marked[0] - len(header) : marked[0]] != header and header == _after_padding(row, header)
     return fires(
         bool(unclosed or holes or shifted or padded),
-        "Of {rows} supervised examples {unclosed} do not train their EOS, {holes} have unlabelled answer tokens, "
-        "{shifted} have labels that are not their own ids and {padded} train their padding.",
+        "Of {rows} supervised examples, {unclosed} do not train the EOS, {holes} have masked answer tokens, "
+        "{shifted} have labels that differ from their ids, and {padded} train padding.",
         rows=len(pairs),
         unclosed=unclosed,
         holes=holes,
@@ -80,6 +80,6 @@ def _pads(row: list[int], marked: list[int], special: Any) -> bool:
 
 
 def _after_padding(row: list[int], header: list[int]) -> list[int]:
-    """The header where it stands in the row, else nothing: another template is TOK001's to report."""
+    """The header if the row contains it, otherwise empty: TOK001 reports a different template."""
     starts = range(len(row) - len(header) + 1)
     return header if any(row[s : s + len(header)] == header for s in starts) else []

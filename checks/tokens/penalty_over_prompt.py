@@ -7,14 +7,13 @@ from grpo_doctor import Fires, fires, probe, probes
 def penalty_over_prompt(
     tokenizer: Any, render: Any, penalize: Any = None, sample: Any = None, model: Any = None, prompts: Any = None
 ) -> Fires | None:
-    """Penalties during generation depend on the tokens of the prompt.
+    """Generation penalties count prompt tokens.
 
     ## What it sees
-    Two prompts of the same length and of different words, followed by the same response, with logits that are equal
-    by construction: what the penalties make of them must be equal too, whatever the logits' sign, and whatever
-    completions were penalised before. Without
-    `penalize` the sampler itself is run on a scripted model from the same random state: its first tokens must be the
-    same for both prompts.
+    Two prompts of the same length and of different words, followed by the same response, with logits that are equal by
+    construction: the penalised logits must be equal too, for both signs of the logits, and for any completions were
+    penalised before. Without `penalize` the sampler itself is run on a scripted model from the same random state: its
+    first tokens must be the same for both prompts.
 
     ## Why it matters
     A presence or frequency penalty over the prompt punishes the very words that the task asks for, and lifts EOS, which
@@ -42,14 +41,14 @@ def penalty_over_prompt(
         if earlier > 1e-4:
             return fires(
                 True,
-                "The penalised logits change by up to {earlier:.3g} with the completions that were generated before.",
+                "The penalised logits change by up to {earlier:.3g} with the completions generated earlier.",
                 earlier=earlier,
             )
         difference, gain = _of_processor(penalize, tokenizer, model, words, eos)
         return fires(
             difference > 1e-4,
-            "The penalised logits change by up to {difference:.3g} with the words of the prompt; relative to them "
-            "EOS gains up to {gain:.3g} nats.",
+            "The penalised logits change by up to {difference:.3g} with the words of the prompt; EOS gains up to "
+            "{gain:.3g} nats relative to them.",
             difference=difference,
             gain=gain,
         )
@@ -58,7 +57,7 @@ def penalty_over_prompt(
     changed = _of_sampler(sample, model, tokenizer, words, rows)
     return fires(
         changed > 0,
-        "With equal logits {changed:.0%} of the first tokens change with the words of the prompt.",
+        "With equal logits, {changed:.0%} of the first tokens depend on the words of the prompt.",
         changed=changed,
     )
 

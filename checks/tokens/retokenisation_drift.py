@@ -8,11 +8,11 @@ _WARNING = "Inconsistent training and inference tokenization"
 
 @check("TOK005", kind="defect", severity="warning", confidence="high", explains=("PAD002", "RAT004"))
 def retokenisation_drift(events: Column) -> Fires:
-    """The loss sees ids that were tokenised again from text, not those that were sampled.
+    """The loss uses ids that were re-tokenised from text instead of the sampled ids.
 
     ## What it sees
-    The log line "Inconsistent training and inference tokenization detected", with which verl's multi-turn rollout says
-    that the conversation, rendered as a whole, gives other ids than the turns gave one by one.
+    The log line "Inconsistent training and inference tokenization detected", with which verl's multi-turn rollout
+    reports that the conversation, rendered as a whole, gives other ids than the turns gave one by one.
 
     ## Why it matters
     Text does not remember how it was split. The log-probability of the other split is that of a text the policy did
@@ -31,7 +31,8 @@ def retokenisation_drift(events: Column) -> Fires:
     warned = total(seen(events, "log-warning", _WARNING))
     return fires(
         warned > 0,
-        "The trainer warned {times:.0f} times that training and inference tokenise the same conversation differently.",
+        "The trainer warned that training and inference tokenise the same conversation differently (warnings: "
+        "{times:.0f}).",
         hold=(1, 1),
         times=warned,
     )
@@ -56,10 +57,9 @@ def probe_fragile_ids(
     tokenizers, in which every sequence survives, are not judged.
 
     Of a rollout in turns (`rollout`, `env_mask` or `tool_mask`) that returns the whole conversation as ids, each turn
-    must have been generated after exactly the ids that stand before it there: a template that renders k turns other
-    than as a prefix of k + 1 turns (earlier reasoning stripped, a role lost) conditions the policy on a text that is
-    not the one that is trained. With `<think>` in its answers too. It does not judge trainers that make a sample of
-    every turn.
+    must have been generated after exactly the ids that precede it there: a template that renders k turns other than as
+    a prefix of k + 1 turns (earlier reasoning stripped, a role lost) conditions the policy on a text that is not the
+    one that is trained. With `<think>` in its answers too. It does not judge trainers that make a sample of every turn.
     """
     speaks = next((s for s in (env_mask, tool_mask, rollout) if s is not None), None)
     unseen = None
@@ -71,7 +71,7 @@ def probe_fragile_ids(
         except probes.Unseen as reason:
             unseen = reason
         except probes.Unjudged:
-            pass  # one turn, or the turns cannot be told apart
+            pass  # one turn, or the turns cannot be separated
     if mask is None:
         raise unseen or probes.NotApplicable("needs mask, or a rollout in turns that returns ids")
     craft = probes.crafted_inputs
@@ -88,7 +88,8 @@ def probe_fragile_ids(
         raise unseen
     return fires(
         changed > 0,
-        "{changed} of {rows} responses reach the loss with other ids than were sampled: the text was tokenised again.",
+        "{changed} of {rows} responses reach the loss with ids that differ from the sampled ids: the text was "
+        "tokenised again.",
         changed=changed,
         rows=len(own),
         sampled=str(fragile),
@@ -112,10 +113,10 @@ def _of_turns(speaks: Any, model: Any, tokenizer: Any, prompts: Any, turns: Any)
         return None
     return fires(
         True,
-        "In four scripted conversations {elsewhere} turns were generated after other ids than those that stand before "
-        "them in what the rollout returns: a conversation of k turns is not rendered as a prefix of k + 1."
+        "In four scripted conversations, {elsewhere} turns were generated from ids that differ from the ids the "
+        "rollout returns: a conversation of k turns is not a prefix of k + 1 turns."
         if elsewhere
-        else "A turn with <think> in it does not come back from the rollout as it was generated.",
+        else "The rollout changes a turn that contains <think>.",
         elsewhere=elsewhere,
     )
 

@@ -9,7 +9,7 @@ from grpo_doctor.series import Column, baseline, moving_mean
     kind="defect",
     severity="warning",
     explains=("DIV004",),
-    invalidates=("the supervised stage: it taught another prompt than RL asks",),
+    invalidates=("the supervised stage: its prompts differ from those of RL",),
 )
 def sft_rl_template_mismatch(
     first_token_valid_rate: Column,
@@ -19,7 +19,7 @@ def sft_rl_template_mismatch(
     low: float = 0.9,
     healthy: float = 0.95,
 ) -> Fires:
-    """The policy does not know how to begin: it seems to have been taught under another prompt.
+    """The prompt template of RL differs from that of the supervised stage.
 
     ## What it sees
     The share of responses whose first token may begin a valid one: below 0.9 over the first 5 rows, and below 0.95
@@ -49,8 +49,8 @@ def sft_rl_template_mismatch(
     generator = (temperature > 1.1) | (abs(rollout_mismatch_kl) > 1e-3)
     return fires(
         (first < low) & (now < healthy) & ~generator,
-        "Only {first:.0%} of the first responses began with a token that may begin a valid one: compare the ids of "
-        "supervised and RL prompts.",
+        "Only {first:.0%} of the first responses begin with a valid first token: compare the token ids of supervised "
+        "and RL prompts.",
         first=first,
         now=now,
     )
@@ -67,9 +67,9 @@ def probe_templates(
 
     ## What the probe does
     The adapter's prompts (by default three dialogues, one with a system turn, one with a line break, one with an
-    earlier answer) are rendered for RL and, with an answer, for supervision. The supervised ids must begin with the
-    RL ids, and neither a line break nor the chat template's generation header may stand between them and the answer:
-    then RL's prompt lacks it. The finding names the first token at which they part.
+    earlier answer) are rendered for RL and, with an answer, for supervision. The supervised ids must begin with the RL
+    ids, and neither a line break nor the chat template's generation header may be between them and the answer: then
+    RL's prompt lacks it. The finding names the first token at which they part.
     """
     craft = probes.crafted_inputs
     answers = ["Custom -> Programmer : done", "12", "ok"]
@@ -87,7 +87,7 @@ def probe_templates(
         first = first or f"token {at}: {theirs} where RL has {ours}"
     return fires(
         differing > 0,
-        "{differing} of {dialogues} dialogues have other prompt ids in the supervised stage than in RL; {first}.",
+        "The prompt ids of {differing} of {dialogues} dialogues differ between the supervised stage and RL; {first}.",
         differing=differing,
         dialogues=len(pairs),
         first=first,
@@ -109,7 +109,7 @@ def _header(tokenizer: Any, prompt: Any) -> list[int | None]:
 
 
 def _line_break(tokenizer: Any, rest: list[int], answer: str) -> bool:
-    """Whether nothing but line breaks stands between the header and the answer."""
+    """Whether only line breaks are between the header and the answer."""
     if tokenizer is None:
         return False
     before, found, _ = tokenizer.decode(rest).partition(answer)

@@ -1,7 +1,7 @@
 from grpo_doctor import Fires, check, fires, once_known
 from grpo_doctor.series import COLLAPSED, HEALTHY, Column, previous, total
 
-_WHY = "a rollout collapsed after an update that moved no weight"
+_WHY = "a rollout collapsed after an update that changed no weight"
 
 
 @check(
@@ -24,7 +24,7 @@ def collapse_after_zero_step(
     grad_norm: Column = None,
     weight_delta: Column = None,
 ) -> Fires:
-    """A rollout collapsed right after an update that could not have changed the weights.
+    """A rollout collapsed right after an update that did not change the weights.
 
     ## What it sees
     A healthy rollout, an update whose learning rate, gradient norm or weight change was exactly 0, and then a rollout
@@ -42,8 +42,8 @@ def collapse_after_zero_step(
     GEN002).
 
     ## Sources
-    beita6969/colab-grpo's log: step 4 updates at learning rate 0, step 5 is 6 of 6 fallback; P28 and P29 alike at step
-    2.
+    beita6969/colab-grpo's log: step 4 updates at learning rate 0, step 5 is 6 of 6 fallback; two earlier runs behave
+    the same at step 2.
     """
     healthy, collapsed = invalid_rate <= HEALTHY, invalid_rate >= COLLAPSED
     still = (learning_rate == 0) | (grad_norm == 0) | (weight_delta == 0)
@@ -51,7 +51,7 @@ def collapse_after_zero_step(
     happened = total(placebo & collapsed)
     return fires(
         happened > 0,
-        "The rollout collapsed after an update that moved no weight, {times} time(s): optimisation is not the cause.",
+        "The rollout collapsed after an update that changed no weight (count: {times}): optimisation is not the cause.",
         hold=(1, 1),
         times=happened,
     )

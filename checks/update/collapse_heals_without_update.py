@@ -23,11 +23,11 @@ def collapse_heals_without_update(
     least_ends: int = 3,
     ended_share: float = 0.8,
 ) -> Fires:
-    """Collapsed rollouts become healthy again although no weight has changed in between.
+    """Collapsed rollouts recover without any change of the weights.
 
     ## What it sees
-    Every end of a collapse (at least 90 % invalid responses, then fewer) and whether an update lies between. It fires
-    when three or more collapses ended without one, and they are at least 80 % of all that ended.
+    Every end of a collapse (at least 90 % invalid responses, then fewer) and whether an update is between them. It
+    fires when three or more collapses ended without one, and they are at least 80 % of all that ended.
 
     ## Thresholds
     - `least_ends`: collapses that ended without an update.
@@ -45,7 +45,7 @@ def collapse_heals_without_update(
     Run the probes of the generation state: GEN001, GEN002. Do not change the optimisation.
 
     ## Sources
-    beita6969/colab-grpo's log: 27 episodes, 26 healed directly after a step without an update, the 27th is cut by the
+    beita6969/colab-grpo's log: 27 episodes, 26 ended directly after a step without an update, the 27th is cut by the
     end.
     """
     collapsed = invalid_rate >= COLLAPSED
@@ -55,8 +55,8 @@ def collapse_heals_without_update(
     ended, without = total(healed), total(alone)
     return fires(
         (without >= least_ends) & (without >= ended_share * ended),
-        "{without} of {ended} collapses healed at a step before which no weight had changed: a state is broken, not "
-        "the weights.",
+        "{without} of {ended} collapses ended without any change of the weights, so the cause is generation state, "
+        "not the weights.",
         hold=(1, 1),
         ended=ended,
         without=without,

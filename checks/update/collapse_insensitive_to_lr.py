@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     kind="defect",
     severity="error",
     confidence="medium",
-    withholds={"lower-learning-rate": "the collapse is as frequent at a learning rate five times as large or small"},
+    withholds={"lower-learning-rate": "the collapse is equally frequent at a learning rate five times higher or lower"},
 )
 def collapse_insensitive_to_lr(
     found: Comparison, *, ratio: float = 5.0, rate: float = 0.3, close: float = 0.1
 ) -> Fires | None:
-    """The rollout collapses after an update as often as before, though the learning rate is another.
+    """Rollouts collapse after updates equally often at a different learning rate.
 
     ## What it sees
     Two sides whose learning rates differ at least fivefold. On both the rollout after an update has collapsed (nearly
@@ -34,9 +34,9 @@ def collapse_insensitive_to_lr(
     - `close`: difference of the two shares, 0 to 1.
 
     ## Why it matters
-    What a gradient does grows with its step. A collapse that does not care for the step is no gradient's: neither the
-    size of the learning rate nor that of the advantages explains it. What an update also changes is the state of the
-    model: train mode, checkpointing, a cache, weights that are not handed to the generator.
+    The effect of a gradient grows with the step size. A collapse that does not depend on the step size is not caused by
+    a gradient: neither the size of the learning rate nor that of the advantages explains it. What an update also
+    changes is the state of the model: train mode, checkpointing, a cache, weights that are not handed to the generator.
 
     ## Known false alarms
     Learning rates that are both far too high.
@@ -59,8 +59,8 @@ def collapse_insensitive_to_lr(
     surely = min(_wilson(*pair) for pair in counts)
     return fires(
         max(one, other) >= ratio * min(one, other) and surely > rate and abs(shares[0] - shares[1]) <= close,
-        "The rollout collapsed after {before} updates at learning rate {one:.2g} and after {after} at {other:.2g}: the "
-        "size of the step has nothing to do with it.",
+        "The rollout collapsed after {before} updates at learning rate {one:.2g} and after {after} at {other:.2g}: "
+        "the step size is not the cause.",
         one=one,
         other=other,
         before=f"{counts[0][0]} of {counts[0][1]}",

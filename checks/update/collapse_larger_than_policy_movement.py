@@ -3,7 +3,7 @@ import math
 from grpo_doctor import Fires, check, fires, once_known
 from grpo_doctor.series import Column, fmax, previous, total, where
 
-_WHY = "the policy has hardly moved between the healthy and the collapsed rollout"
+_WHY = "the policy almost did not change between the healthy and the collapsed rollout"
 
 
 @check(
@@ -27,12 +27,12 @@ def collapse_larger_than_policy_movement(
     small_nats: float = 0.01,
     least_steps: int = 3,
 ) -> Fires:
-    """The output collapses from one step to the next although the policy hardly moved.
+    """The output collapses within one step although the policy almost did not change.
 
     ## What it sees
     Steps whose share of invalid responses is at least 50 points above that of the step before, while the update between
-    them moved the policy by less than 0.01 nats a token (policy_movement_kl: before against after, on its own samples).
-    It fires at the third such step. A step whose movement was not recorded says nothing of the next.
+    them moved the policy by less than 0.01 nats per token (policy_movement_kl: before against after, on its own
+    samples). It fires at the third such step. A step without a recorded movement does not count.
 
     ## Thresholds
     - `drop`: rise of the share of invalid responses, 0 to 1.
@@ -58,8 +58,8 @@ def collapse_larger_than_policy_movement(
     times = total(jump)
     return fires(
         jump & (times >= least_steps),
-        "Invalid responses rose by {rise:.0%} in one step, {times} times, though the update before moved the policy by "
-        "{moved:.2g} nats a token.",
+        "The share of invalid responses rose by {rise:.0%} in one step (count: {times}), although the previous "
+        "update moved the policy by only {moved:.2g} nats/token.",
         hold=(1, 1),
         rise=invalid_rate - previous(invalid_rate),
         times=times,

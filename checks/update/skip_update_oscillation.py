@@ -11,7 +11,7 @@ def skip_update_oscillation(
     ended_share: float = 0.8,
     least_ends: int = 3,
 ) -> Fires:
-    """Collapse and recovery alternate in step with a rule that skips updates.
+    """Collapse and recovery alternate with a rule that skips updates.
 
     ## What it sees
     The lag-1 autocorrelation of collapse (below -0.15), or at least 80 % of three or more collapses ending at the
@@ -30,8 +30,8 @@ def skip_update_oscillation(
     Two kinds of batches that alternate by themselves.
 
     ## Remedy
-    Report validity separately after an update and after a skip; then look for what the update leaves behind (GEN001).
-    A skip rule must not call `train()` or the scheduler.
+    Log validity separately after an update and after a skip; then look for state that persists after the update
+    (GEN001). A skip rule must not call `train()` or the scheduler.
 
     ## Sources
     beita6969/colab-grpo's log: autocorrelation -0.18, fallback 99.6 % after an update and 5.1 % after a skip.
@@ -47,8 +47,8 @@ def skip_update_oscillation(
     mixed = (total(update_applied == 1) >= least_ends) & (skipped >= least_ends)
     return fires(
         mixed & ((lag < autocorrelation) | (skipped >= ended_share * ended)),
-        "Collapse alternates with skipped updates: {skipped} of {ended} collapses ended at a skip, and its lag-1 "
-        "autocorrelation is {lag:.2f}.",
+        "Collapse alternates with skipped updates: {skipped} of {ended} collapses ended at a skipped update (lag-1 "
+        "autocorrelation {lag:.2f}).",
         hold=(1, 1),
         skipped=skipped,
         ended=ended,

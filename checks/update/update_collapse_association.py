@@ -14,7 +14,7 @@ def update_collapse_association(
     risk_ratio: float = 3.0,
     error_difference: float = 0.5,
 ) -> Fires:
-    """Rollouts collapse after updates and not after steps without one.
+    """Rollouts collapse after updates but not after steps without an update.
 
     ## What it sees
     The transitions from one step to the next, as a table of update or none against collapse or none. A rollout is
@@ -31,9 +31,9 @@ def update_collapse_association(
     - `error_difference`: difference of the risks, 0 to 1, for an error.
 
     ## Why it matters
-    It says that whatever breaks the rollouts happens at the update. It does not say what: a share of updates that are
-    followed by a collapse, without the steps that had no update, is no evidence at all, and with them it is an
-    association, not a cause. Read UPD003, UPD007 and GEN001 before changing any hyper-parameter.
+    It shows that the cause acts at the update. It does not show which cause: a share of updates that are followed by a
+    collapse, without the steps that had no update, is no evidence at all, and with them it is an association, not a
+    cause. Read UPD003, UPD007 and GEN001 before changing any hyper-parameter.
 
     ## Known false alarms
     A run that updates on every step has no second row of the table, so the check stays silent. A trainer that skips
@@ -68,9 +68,9 @@ def update_collapse_association(
     )
     return fires(
         found,
-        "{collapses} of {exposed} updates were followed by a collapsed rollout, against {collapses_else} of "
-        "{unexposed} steps without an update (out of a healthy step {hit} of {at_risk} against {hit_else} of "
-        "{at_risk_else}, Fisher p = {p:.1e}).",
+        "A collapsed rollout followed {collapses} of {exposed} updates, but only {collapses_else} of {unexposed} "
+        "steps without an update (after a healthy step: {hit} of {at_risk} against {hit_else} of {at_risk_else}, "
+        "Fisher p = {p:.1e}).",
         hold=(1, 1),
         error=found & (difference >= error_difference),
         steps=row(judged),

@@ -12,7 +12,7 @@ from grpo_doctor.series import Column, isnan, previous, where
         "lower-learning-rate": "the weights do not change at all",
         "raise-group-size": "the weights do not change at all",
     },
-    invalidates=("any count of updates in this log",),
+    invalidates=("update counts in this log",),
 )
 def update_event_not_an_optimizer_step(
     update_applied: Column,
@@ -22,12 +22,12 @@ def update_event_not_an_optimizer_step(
     learning_rate: Column = None,
     grad_norm: Column = None,
 ) -> Fires:
-    """What the log calls an update changes no weight.
+    """Steps that the log calls updates do not change the weights.
 
     ## What it sees
     Steps that are recorded as updates (update_applied) although weight_delta is exactly 0, or although the optimizer's
-    step counter stands where it stood on the row before. It fires when 3 of the last 5 such rows are of that kind;
-    updates with a learning rate or a gradient of exactly 0 do not count, since they change nothing lawfully.
+    step counter is the same as on the previous row. It fires when 3 of the last 5 such rows are of that kind; updates
+    with a learning rate or a gradient of exactly 0 do not count, since they change nothing lawfully.
 
     ## Why it matters
     Every statement about "after an update" rests on this label. If nothing was stepped, optimisation cannot be the
@@ -47,7 +47,7 @@ def update_event_not_an_optimizer_step(
     empty = (update_applied == 1) & (moved == 0) & ~(learning_rate == 0) & ~(grad_norm == 0)
     return fires(
         empty,
-        "Steps that are logged as updates change no weight (at step {step}: change {moved:.3g}).",
+        "Steps logged as updates do not change the weights (change at step {step}: {moved:.3g}).",
         hold=(3, 5),
         moved=moved,
         step=step,

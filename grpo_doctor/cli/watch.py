@@ -18,7 +18,7 @@ from ..config import Config, ConfigError
 from ..diagnosis.check import Finding, Severity
 from ..report.model import Options, first_step_to_take, when
 from ..report.redaction import clean, one_line
-from ..run import BESIDE
+from ..run import COMPANIONS
 from . import common
 from .analyze import Outcome, diagnose_runs, exit_code
 from .follow import Follower, InPlace, follow
@@ -128,7 +128,7 @@ class Watcher:
         return Sight(clean(diagnosis.source), step, last, pace.left(step, last), headline, course, diagnosis.findings)
 
     def _link_beside(self) -> None:
-        for name in BESIDE:
+        for name in COMPANIONS:
             link, there = self.reader.copy.with_name(name), self.path.absolute().with_name(name)
             if there.exists() and not link.is_symlink() and name != self.path.name:
                 link.symlink_to(there)

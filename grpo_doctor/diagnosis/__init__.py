@@ -1,1 +1,1 @@
-"""Runs the checks over a run, finds causes, and concludes a verdict with its first sentence and its remedies."""
+"""Runs the checks on a run, finds causes, and derives the verdict, the headline and the remedies."""

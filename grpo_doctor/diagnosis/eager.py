@@ -1,6 +1,6 @@
 """Runs checks eagerly: each function is called on whole numpy columns, so ``print``, breakpoints and ``if`` work in it.
 
-The compiled way (`series.plan`) and this one give the same findings: the tests hold each against the other.
+The compiled mode (`series.plan`) gives the same findings; the tests compare both.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class EagerPlan:
         self.check, self.thresholds = check, {**check.thresholds, **thresholds}
         self.fires: Fires | None = None
         self.held: list[tuple[str, np.ndarray]] = []
-        """Severity and rows of each condition, in the order in which the check gives them."""
+        """Severity and rows of each condition, in the order of the check."""
 
     def begin(self) -> tuple[int]:
-        """The memory before the first row: the number of rows."""
+        """The state before the first row: the number of rows."""
         return (0,)
 
     def block(self, memory: tuple[int], arguments: Sequence[Any], rows: int) -> tuple[tuple[int], Any]:
-        """The same as `series.Plan.block`, for a block that is the whole run. Raises ValueError for any other."""
+        """The same as `series.Plan.block` for a block that contains the whole run. Raises ValueError for any other."""
         if memory[0]:
             raise ValueError(f"{self.check.code}: an eager check is given all rows at once")
         assert self.check.predicate is not None
@@ -47,18 +47,18 @@ class EagerPlan:
 
 
 class EagerlyExamined(Examined):
-    """One check, whose alarms are known once it was called."""
+    """One check whose alarms are known after the call."""
 
     def __init__(self, check: Check, thresholds: Mapping[str, Any], averaged: bool) -> None:
         self.check, self.averaged = check, averaged
         self.plan = self.called = EagerPlan(check, self.own(thresholds))
 
     def begin(self) -> list[Alarm]:
-        """None before the call; `block` adds them."""
+        """No alarms before the call; `block` adds them."""
         return []
 
     def block(self, alarms: list[Alarm], found: Any, at: int, rows: np.ndarray, steps: np.ndarray) -> None:
-        """Shows the alarms what the check finds on all rows."""
+        """Passes the check's results on all rows to the alarms."""
         assert self.called.fires is not None
         self.take_fires(self.called.fires, self.averaged)
         alarms += super().begin()
@@ -69,7 +69,7 @@ class EagerlyExamined(Examined):
 def diagnose_eagerly(
     run: Run, catalogue: Catalogue, thresholds: Mapping[str, Mapping[str, Any]] | None = None
 ) -> tuple[Diagnosis, list[EagerPlan]]:
-    """The diagnosis of a whole run by eager calls, and the plan of each check that was called."""
+    """The diagnosis of a whole run by eager calls, and the plan of each called check."""
     examination = Examination(catalogue, run.settings, thresholds or {}, run.run_type, kind=EagerlyExamined)
     examination.block(run, 0, len(run))
     plans = [examined.called for examined in examination.examined if isinstance(examined, EagerlyExamined)]

@@ -16,22 +16,22 @@ from ..series.trajectory import SUCCESS, TURNED
 BEYOND = 4.0
 """Robust deviations from its own median beyond which a series has left its range (Tukey's far-out fence is 3.5)."""
 FAR = 0.2
-"""Share of that median by which it must have moved besides: a steady series leaves its range by rounding."""
+"""Share of that median by which it must also have moved: rounding alone moves a steady series out of its range."""
 BACK = 0.35
-"""Share of the rows before the onset that is searched; what lies before them is what the series is held against."""
+"""Share of the rows before the onset that is searched; the earlier rows are the baseline."""
 LEAST = 4
-"""Rows without which a series has no range."""
+"""Minimum number of rows to compute a range."""
 SHIFTED = 2
-"""Rows before the onset on which a level must have held: one row is no level."""
+"""Rows before the onset on which a level must have held: one row is not enough."""
 SEVERAL = 3
-"""Steady series that say something of the policy together."""
+"""Minimum number of steady series to report."""
 LEFT_OUT = frozenset("step optimizer_step epoch tokens_seen wall_time learning_rate groups group_size".split()) | {
     *SUCCESS,
     *TURNED,
 }
-"""Fields that move by themselves or by schedule, and those whose fall is to be explained."""
+"""Fields that always change or follow a schedule, and those whose fall is to be explained."""
 EXTREMES = ("_max", "_min")
-"""Ends of the names of largest and smallest values, which leave their range by chance as a batch grows."""
+"""Suffixes of extreme values, which leave their range by chance as a batch grows."""
 
 
 class Moved(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"}):
@@ -45,20 +45,20 @@ class Moved(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"}):
 
 
 class Recorded(NamedTuple):
-    """Rows in which a series may have moved: their steps, and a field's values on them; None where it has none."""
+    """Rows to search: their steps, and the values of a field on them (None if it has none)."""
 
     steps: np.ndarray
     column: Callable[[str], np.ndarray | None]
 
 
 class Before(NamedTuple):
-    """Before a fall: what shifted, the earliest first, and the level of every field that varied within its range."""
+    """The metrics that shifted before a fall, the earliest first, and the level of every steady metric."""
 
     moved: list[Moved]
     steady: dict[str, float]
 
-    def told(self) -> str:
-        """What is said where no cause is known; nothing where too little was recorded."""
+    def sentence(self) -> str:
+        """The sentence for a headline without a known cause; empty if too little was recorded."""
         if self.moved:
             first = "; ".join(
                 f"{m.field} {'rose' if m.end > m.start else 'fell'} from {m.start:.2g} to {m.end:.2g} at step {m.step}"
@@ -69,16 +69,16 @@ class Before(NamedTuple):
         return f" No early indicator among {steady} other metrics." if steady >= SEVERAL else ""
 
     def tables(self) -> list[Table]:
-        """The same as a table of the report, none where nothing was recorded."""
+        """The same as a table of the report; empty if nothing was recorded."""
         title = "Early indicators"
         if self.moved:
             rows = [[m.field, f"{m.start:.3g}", f"{m.end:.3g}", str(m.step), str(m.lead)] for m in self.moved]
             head = ["metric", "level before", "level after", "at step", "rows before the fall"]
-            note = "Metrics whose level shifted before success fell, the earliest first. Order in time proves no cause."
+            note = "Metrics whose level shifted before success fell, the earliest first. Order is not proof of a cause."
             return [Table(title=title, head=head, rows=rows, note=note)]
         note = (
-            "None of these shifted before success fell. What breaks a policy usually shows here, so first check what "
-            "is outside the policy: the reward function, its environment and the prompts."
+            "None of these metrics shifted before success fell. A policy failure usually shows here, so first check "
+            "what is outside the policy: the reward function, its environment and the prompts."
         )
         rows = [[name, f"{level:.3g}"] for name, level in self.steady.items()]
         return (
@@ -87,7 +87,7 @@ class Before(NamedTuple):
 
 
 def before(recorded: Recorded, onset: int) -> Before:
-    """What moved and what did not before the step at which success began to fall."""
+    """Which metrics shifted and which did not before the step at which success began to fall."""
     at = int(np.searchsorted(recorded.steps, onset))
     names = [n for n in dict.fromkeys((*NUMBER_FIELDS, *DERIVED)) if n not in LEFT_OUT and not n.startswith("reward")]
     names = [n for n in names if not n.endswith(EXTREMES)]
@@ -105,12 +105,12 @@ def before(recorded: Recorded, onset: int) -> Before:
 
 
 def _begin(at: int) -> int:
-    """The row from which a series is searched."""
+    """The first row to search."""
     return max(int(at * (1 - BACK)), min(LEAST, at))
 
 
 def _usual(column: np.ndarray, at: int) -> tuple[float, float] | None:
-    """The level of a series well before, and how far it ranged about it; None where it had no range."""
+    """The baseline level and range of a series; None if there are too few rows."""
     begin = _begin(at)
     usual = column[:begin]
     usual = usual[np.isfinite(usual)][-max(begin // 2, LEAST) :]
@@ -122,12 +122,12 @@ def _usual(column: np.ndarray, at: int) -> tuple[float, float] | None:
 
 
 def _rounding(middle: float) -> float:
-    """The least that a series at such a level ranges."""
+    """The minimum range of a series at this level."""
     return max(1e-3 * abs(middle), 1e-9)
 
 
 def _left(name: str, column: np.ndarray, steps: np.ndarray, at: int, middle: float, spread: float) -> Moved | None:
-    """The rows up to the onset on which the series stays out of the range that it had well before, on one side."""
+    """The shift of a series that stays outside its baseline range, on one side, up to the onset."""
     rows = np.arange(_begin(at), at)
     rows = rows[np.isfinite(column[rows])]
     away = column[rows] - middle

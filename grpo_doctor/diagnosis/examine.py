@@ -1,4 +1,4 @@
-"""Runs the checks over a run, all at once or row by row, with the same findings."""
+"""Runs the checks on a run, in blocks or row by row, with the same findings."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from .hysteresis import RECENT, Alarm, Episode
 from .verdict import Coverage, Diagnosis, bounds, conclude_all, diagnosis_of
 
 BLOCK = 8192
-"""Rows that are held at once: bounded memory, and small enough for the cache."""
+"""Rows per block: bounds memory and fits the CPU cache."""
 PLANS = 64
-"""Sets of known fields for which a live run remembers which checks see such a row."""
+"""Number of field sets for which a live run caches which checks can process a row."""
 
 Arguments: TypeAlias = Callable[[Mapping[str, Any]], Sequence[Any]]
 
 
 class Examined:
-    """One check as a run asks it: what it computes of the rows, and what that does to its alarms."""
+    """One check applied to a run: computes its conditions on the rows and updates its alarms."""
 
     def __init__(self, check: Check, thresholds: Mapping[str, Any], averaged: bool) -> None:
         self.check = check
@@ -39,11 +39,11 @@ class Examined:
         self.take_fires(traced.fires, averaged)
 
     def own(self, thresholds: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of the thresholds that are the check's."""
+        """The thresholds that belong to the check."""
         return {name: value for name, value in thresholds.items() if name in self.check.thresholds}
 
     def take_fires(self, fires: Fires, averaged: bool) -> None:
-        """Takes what the check declares of its conditions: severities, hold and clearing."""
+        """Reads severities, hold and clear from the check's conditions."""
         self.fires = fires
         self.levels = (self.check.severity, *(level for level, _ in fires.levels))
         self.hold, self.clear = ((1, 1), 1) if averaged else (fires.hold, fires.clear)
@@ -53,7 +53,7 @@ class Examined:
         return [Alarm(level, self.hold, self.clear) for level in self.levels]
 
     def take(self, alarms: list[Alarm], found: Any, at: int, row: int, step: int) -> tuple[list[Alarm], bool]:
-        """The alarms after what the plan finds on one row, the check's ``at``-th; and whether any began to ring."""
+        """The alarms after one row, the check's ``at``-th; and whether any started to fire."""
         told: Any
         flags, told = found or ((False,) * len(alarms), ())
         after, rang = [], False
@@ -69,7 +69,7 @@ class Examined:
         return after, rang
 
     def block(self, alarms: list[Alarm], found: Any, at: int, rows: np.ndarray, steps: np.ndarray) -> None:
-        """Shows the alarms what the plan finds on many rows, from the check's ``at``-th."""
+        """Passes the results of many rows to the alarms, starting at the check's ``at``-th row."""
         if found is None and all(alarm.calm for alarm in alarms):
             return
         told: Any
@@ -86,8 +86,8 @@ class Examined:
                     episode.evidence = dict(zip(self.fires.evidence, evidence, strict=True))
 
     def finding(self, alarms: list[Alarm], known: frozenset[str], since: float) -> Finding | None:
-        """What the check has found so far, in a run that has recorded these fields; where nothing rings, what lasted
-        to the step ``since`` still holds: a warning that ended long before does not come back with a later remark.
+        """The finding so far, for a run with these recorded fields. If no alarm is active, an episode that lasted until
+        the step ``since`` still counts: a warning that ended long before does not return with a later remark.
         """
         rung = [(a, a.main) for a in alarms if a.main is not None]
         if not rung:
@@ -118,14 +118,14 @@ class Examined:
 
 
 def _at(value: Any, row: int) -> Any:
-    """The value on one row of a column, or of what holds on every row."""
+    """The value on one row of a column or of a constant."""
     if isinstance(value, Words):
         return Words(value.function, tuple(_at(column, row) for column in value.columns))
     return value[row] if isinstance(value, np.ndarray) and value.ndim else value
 
 
 def _plain(value: Any) -> Any:
-    """Evidence as Python's numbers and words."""
+    """Evidence as Python numbers and strings."""
     if isinstance(value, Words):
         return value.function(*value.columns)
     value = value[()] if isinstance(value, np.ndarray) else value
@@ -135,7 +135,7 @@ def _plain(value: Any) -> Any:
 
 
 class _Rows:
-    """The columns of some rows of a run, as checks ask for them."""
+    """The columns of a block of rows, as the checks' arguments."""
 
     def __init__(self, run: Run, start: int, stop: int, settings: Mapping[str, Any], stands: Mapping[str, Any]) -> None:
         self.run, self.start, self.stop, self.settings = run, start, stop, settings
@@ -143,7 +143,7 @@ class _Rows:
         self._known: dict[str, np.ndarray] = {}
 
     def field(self, name: str) -> Any:
-        """The field's column, all unknown where the run has none."""
+        """The field's column, all unknown if the run has none."""
         if name not in self._columns:
             value = self._column(name)
             if value is None:
@@ -182,7 +182,7 @@ class _Rows:
         return self._known[name]
 
     def argument(self, fields: tuple[str, ...]) -> Any:
-        """The first known of some alternatives, row by row."""
+        """The first known alternative on each row."""
         out, known = self.field(fields[0]), self.known(fields[0])
         for name in fields[1:]:
             if known.all():
@@ -192,7 +192,7 @@ class _Rows:
 
 
 def declared(settings: Mapping[str, Any], name: str) -> Any:
-    """The number that a run declares under ``settings.name``, or the word where words are asked for; else NaN."""
+    """The number declared under ``settings.name``, or the string for `WORDED` settings; otherwise NaN."""
     value = settings.get(name.removeprefix(DECLARED))
     if isinstance(value, str):
         return value if name.removeprefix(DECLARED) in WORDED else math.nan
@@ -200,7 +200,7 @@ def declared(settings: Mapping[str, Any], name: str) -> Any:
 
 
 _STANDING_OF = {field: f"standing of {field}" for field in FOLLOWED.values()}
-"""Where the standing of a series lies among what is known of a row."""
+"""Keys under which the state of a success series is stored with the values of a row."""
 
 
 def _picking(arguments: Iterable[tuple[str, ...]], known: frozenset[str]) -> Arguments:
@@ -218,7 +218,7 @@ _Seen: TypeAlias = tuple[int, Callable[[Memory, Sequence[Any]], tuple[Memory, An
 
 
 class Snapshot(NamedTuple):
-    """Series of success, each check's memory, its alarms and whether they are calm, and the fields known by then."""
+    """Success series, each check's state, its alarms, whether they are calm, and the fields known so far."""
 
     success: dict[str, Trajectory]
     memories: list[Memory]
@@ -248,20 +248,20 @@ class Examination:
         ]
         self.memories, self.alarms = [e.plan.begin() for e in self.examined], [e.begin() for e in self.examined]
         self.calm = [True] * len(self.examined)
-        """What each check remembers, its alarms, and whether none of them rings or is about to: the lists of one row
-        stay as they are on the next, so that a snapshot has them."""
+        """Each check's state, its alarms, and whether all alarms are calm: the lists of one row do not change on the
+        next row, so a snapshot can share them."""
         fields = {f for e in self.examined for alternatives in e.check.arguments for f in alternatives}
         self.asked = sorted(f for f in fields if f.startswith(DECLARED))
         self.declared: dict[str, Any] = {}
         self.settings_before: dict[str, Any] | None = None
         self.blank = {**dict.fromkeys(fields, math.nan), **dict.fromkeys((*OBJECT_FIELDS, "samples"))}
-        """What checks may ask of a row on which nothing is known."""
+        """The values of a row on which nothing is known."""
         self.known: frozenset[str] = frozenset()
         self.full: dict[str, Any] = {}
-        """What is known of the newest row, and `blank` for the rest."""
+        """The known values of the newest row, and `blank` for the rest."""
         self.plans: dict[frozenset[str], list[_Seen]] = {}
         self.ever: frozenset[str] = frozenset()
-        """Fields that were known on any row so far."""
+        """Fields known on any row so far."""
         self.success = success_of(run_type)
 
     def block(self, run: Run, start: int, stop: int) -> None:
@@ -273,7 +273,7 @@ class Examination:
             self._block(place, columns, numbers, steps, before)
 
     def _stand(self, run: Run, start: int, stop: int) -> dict[str, np.ndarray]:
-        """Takes the values of success; how they stand after each row, as the columns that checks ask for."""
+        """Processes the success values; returns their state after each row as columns for the checks."""
         tops = run.column("reward_max", start, stop)
         tops = np.full(stop - start, math.nan) if tops is None else tops
         stood = {name: self._followed(run, name, start, stop, tops) for name in self.success}
@@ -285,7 +285,7 @@ class Examination:
     def _followed(
         self, run: Run, name: str, start: int, stop: int, tops: np.ndarray
     ) -> tuple[list[Standing], list[int]]:
-        """How one series stands, and on how many rows in turn."""
+        """The states of one series, and the number of rows for each."""
         trajectory, values = self.success[name], run.column(name, start, stop)
         standings, begins = [trajectory.standing], [0]
         if values is not None:
@@ -298,7 +298,7 @@ class Examination:
     def _block(
         self, place: int, columns: _Rows, numbers: np.ndarray, steps: np.ndarray, before: frozenset[str]
     ) -> None:
-        """The same for one check, which sees only the rows on which its needs are met."""
+        """The same for one check, which processes only the rows that have its required fields."""
         examined = self.examined[place]
         keep = np.ones(len(numbers), bool)
         for need in examined.check.needs:
@@ -318,7 +318,7 @@ class Examination:
         examined.block(self.alarms[place], found, at, numbers, steps)
 
     def row(self, values: dict[str, Any], row: int, step: int) -> list[Examined]:
-        """One row of a training run, by what is known of it; the checks whose alarm began to ring on it."""
+        """Processes one row of a live run; returns the checks whose alarm started to fire."""
         self.memories, self.alarms, self.calm = self.memories.copy(), self.alarms.copy(), self.calm.copy()
         if self.settings != self.settings_before:
             self.settings_before = dict(self.settings)
@@ -346,7 +346,7 @@ class Examination:
         return rang
 
     def _seeing(self) -> list[_Seen]:
-        """The checks that see the newest row."""
+        """The checks that process the newest row."""
         known = self.known
         if known not in self.plans:
             if not known <= self.ever or len(self.plans) == PLANS:
@@ -362,12 +362,12 @@ class Examination:
         return not any((self.ever if need.sparse else known).isdisjoint(need.fields) for need in examined.check.needs)
 
     def snapshot(self) -> Snapshot:
-        """The examination as it is now, to come back to with `restore`."""
+        """The current state, for `restore`."""
         success = {name: trajectory.copy() for name, trajectory in self.success.items()}
         return Snapshot(success, self.memories, self.alarms, self.calm, self.ever)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Goes back to a snapshot, as often as wanted."""
+        """Restores a snapshot; it can be restored repeatedly."""
         self.success = {name: trajectory.copy() for name, trajectory in snapshot.success.items()}
         self.memories, self.alarms, self.calm = snapshot.memories, snapshot.alarms, snapshot.calm
         if self.ever != snapshot.ever:
@@ -375,7 +375,7 @@ class Examination:
             self.plans.clear()
 
     def findings(self, run: Run) -> list[Finding]:
-        """What the checks have found in the run, of which the steps are asked; conclusions from them included."""
+        """The findings of the checks in this run, including conclusions."""
         first, last = bounds(run)
         since = -math.inf if first is None or last is None else last - RECENT * (last - first)
         told = (e.finding(alarms, self.ever, since) for e, alarms in zip(self.examined, self.alarms, strict=True))
@@ -387,7 +387,7 @@ class Examination:
         return list(found.values())
 
     def coverage(self, found: list[Finding], unread: Mapping[str, int]) -> Coverage:
-        """What ran, fired, passed and was skipped, and what nobody read."""
+        """Which checks ran, fired, passed and were skipped, and which log keys were not used."""
         fired = {f.code for f in found}
         seen = {e.check.code for e, (rows, *_) in zip(self.examined, self.memories, strict=True) if rows}
         ran = [e.check.code for e in self.examined if e.check.code in seen]
@@ -407,7 +407,7 @@ class Examination:
         )
 
     def _missing(self, check: Check) -> list[str]:
-        """The fields without which a check could not run."""
+        """The missing fields that a check requires."""
         return [" or ".join(need.fields) for need in check.needs if self.ever.isdisjoint(need.fields)]
 
 
@@ -418,9 +418,9 @@ def diagnose(
     catalogue: Catalogue | None = None,
     thresholds: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Diagnosis:
-    """Examines a whole run and says what is wrong with it, since when, how sure, and what to change.
+    """Runs all checks on a run and returns the diagnosis: problems, onsets, confidence and remedies.
 
-    Raises `OverBudgetError` where that takes more than `grpo_doctor.limits` allows.
+    Raises `OverBudgetError` if that takes more than `grpo_doctor.limits` allows.
     """
     catalogue = catalogue or load()
     examination = Examination(catalogue, run.settings, thresholds or {}, run.run_type)
@@ -431,6 +431,6 @@ def diagnose(
 
 
 def diagnosis_from(run: Run, catalogue: Catalogue, examination: Examination) -> Diagnosis:
-    """What follows from an examination that has been shown all rows of the run."""
+    """The diagnosis from an examination that has processed all rows."""
     found = examination.findings(run)
     return diagnosis_of(run, catalogue, found, examination.coverage(found, run.unread), examination.success)

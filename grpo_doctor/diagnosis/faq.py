@@ -1,6 +1,6 @@
-"""Answers to what people ask again and again about numbers that are as they should be. One line each, if it applies.
+"""Answers to frequent questions about normal values: one line each, if it applies.
 
-An answer explains a number of the log; it judges nothing. Each is told only where the rows show what it says.
+An answer explains a number in the log and does not affect the verdict. It appears only if the rows show it.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import numpy as np
 from ..run import Run
 
 ROWS = 4
-"""Known values below which no rule is told of two columns, nor that one stands still: any two numbers agree with some
-rule. What explains the sign or the zero of a number needs one row alone, which is what people paste."""
+"""Minimum number of values for statements about two columns or a constant: any two numbers fit some rule. Explaining a
+sign or a zero needs only one row, which is often all that people paste."""
 SHOWN = 3
-"""Reward functions that are told of at most."""
+"""Maximum number of reward functions to mention."""
 RULED_OUT = -7.0
-"""Reward at which a chosen response is ruled out, as PRF003 has it: that is no matter of how it is counted."""
+"""Reward below which PRF003 reports a chosen response; there the sign needs no explanation."""
 PRINTED = 5e-5
-"""Half a unit of the fourth decimal, to which trainers round a loss in their logs."""
+"""Half a unit of the fourth decimal, because trainers round logged losses to four decimals."""
 
 
 def answers_of(run: Run) -> list[str]:
-    """The answers that apply to a run of reinforcement learning or of preferences, in the order in which people ask."""
+    """The answers that apply to an RL or preference run, the most frequent question first."""
     if run.run_type == "preference":
         return [line for line in (_chosen_is_negative(run),) if line]
     if run.run_type != "rl":
@@ -42,7 +42,7 @@ def answers_of(run: Run) -> list[str]:
 
 
 def _known(run: Run, *names: str, rows: int = 1) -> list[np.ndarray] | None:
-    """The rows on which all these columns are finite; None below so many of them."""
+    """The rows on which all these columns are finite; None if there are fewer than ``rows``."""
     columns = [run.column(name) for name in names]
     if any(column is None for column in columns):
         return None
@@ -64,8 +64,9 @@ def _loss_is_the_kl_term(run: Run) -> str | None:
         return None
     return (
         f"Why is the loss so small, and why does it rise? It is the KL term: loss = {beta:.2g} x KL on every row. The "
-        "policy term has the value 0 (ratio 1, advantages that sum to 0) and yet a gradient. A rising loss only says "
-        "that the policy moves away from its reference; watch the reward."
+        "policy term is 0 (the ratio is 1 and the advantages sum to 0) but its gradient is not. A rising loss only "
+        "means "
+        "that the policy moves away from the reference model. Watch the reward instead."
     )
 
 
@@ -77,8 +78,8 @@ def _loss_is_zero(run: Run) -> str | None:
     if np.abs(loss).max() > 2.1 * PRINTED or np.median(signal) <= 0:
         return None
     return (
-        "Why is the loss 0? With one update per rollout the ratio is 1 and the advantages sum to 0, so the loss has "
-        "the value 0 and yet a gradient. It says nothing of learning; watch the reward."
+        "Why is the loss 0? With one update per rollout the ratio is 1 and the advantages sum to 0, so the loss is "
+        "0 but its gradient is not. The loss does not show whether the run learns. Watch the reward."
     )
 
 
@@ -87,8 +88,9 @@ def _loss_is_negative(run: Run) -> str | None:
     if known is None or (known[0] < -PRINTED).mean() < 0.2:
         return None
     return (
-        "Why is the loss negative? The policy term is minus the mean of ratio x advantage over tokens; responses of "
-        "unequal length leave it on either side of 0. Neither its sign nor its size says whether the run learns."
+        "Why is the loss negative? The policy term is minus the mean of ratio x advantage over tokens. With "
+        "responses of "
+        "unequal length it can have either sign. Its sign and size do not show whether the run learns."
     )
 
 
@@ -99,9 +101,9 @@ def _chosen_is_negative(run: Run) -> str | None:
     if known[0].min() <= RULED_OUT:
         return None
     return (
-        "Why is the reward of the chosen responses negative? It is beta x log(policy / reference), and the loss sees "
-        f"only the margin ({np.median(known[0] - known[1]):.3g}): both responses of a pair may become less likely than "
-        "under the reference. Watch the margin and the accuracy on pairs that are held out."
+        "Why is the reward of the chosen responses negative? It is beta x log(policy / reference), and the loss uses "
+        f"only the margin ({np.median(known[0] - known[1]):.3g}): both responses may become less likely than "
+        "under the reference model. Watch the margin and the reward accuracy on held-out pairs."
     )
 
 
@@ -109,7 +111,7 @@ def _advantage_is_zero(run: Run) -> str | None:
     known = _known(run, "advantage_mean")
     if known is None or np.abs(known[0]).max() > 1e-3:
         return None
-    return "Why is the mean advantage 0? Each group's mean is taken off its rewards, so it is 0 by construction."
+    return "Why is the mean advantage 0? Each group's mean reward is subtracted, so it is 0 by construction."
 
 
 def _nothing_is_clipped(run: Run) -> str | None:
@@ -117,8 +119,9 @@ def _nothing_is_clipped(run: Run) -> str | None:
     if known is None or known[0].max() > 0:
         return None
     return (
-        "Why is the clip fraction 0? With one update per rollout new and old policy are the same, the ratio is 1, and "
-        "no clip range can bind."
+        "Why is the clip fraction 0? With one update per rollout the new and the old policy are the same, so the "
+        "ratio is 1 and "
+        "the clip never applies."
     )
 
 
@@ -131,16 +134,16 @@ def _norm_before_clipping(run: Run) -> str | None:
     at = float((np.abs(known[0] - limit) < 0.01 * limit).mean())
     if above:
         return (
-            f"Which gradient norm is printed? The one before clipping: {above:.0%} of the rows lie above the limit of "
-            f"{limit:g} and are cut to it."
+            f"Which gradient norm is logged? The norm before clipping: {above:.0%} of the rows exceed the limit of "
+            f"{limit:g} and are clipped to it."
         )
     if at > 0.2:
-        return f"Which gradient norm is printed? The one after clipping: {at:.0%} of the rows stand at {limit:g}."
+        return f"Which gradient norm is logged? The norm after clipping: {at:.0%} of the rows are at {limit:g}."
     return None
 
 
 def _resumed(run: Run) -> str | None:
-    """Rows before the last restart of the counter against rows after it."""
+    """Compares the rows before and after the last restart of the step counter."""
     restarts = [row for row, events in run.events.items() if any(e.kind == "restart" for e in events)]
     reward = run.column("reward_mean")
     if not restarts or reward is None:
@@ -152,13 +155,14 @@ def _resumed(run: Run) -> str | None:
     error = math.sqrt(before.var(ddof=1) / len(before) + after.var(ddof=1) / len(after))
     same = abs(after.mean() - before.mean()) <= 3 * error
     return (
-        f"Does the resumed run continue? At step {run.steps[row]} the reward is {after.mean():.3g} after "
-        f"{before.mean():.3g} before: {'it does' if same else 'it does not, so look at what was restored'}."
+        f"Does the resumed run continue where it stopped? The reward is {after.mean():.3g} after step "
+        f"{run.steps[row]} and "
+        f"{before.mean():.3g} before: {'yes' if same else 'no, so check which state was restored'}."
     )
 
 
 def _updates(run: Run) -> str | None:
-    """Prompts a step and updates a rollout, where the settings say both."""
+    """Prompts per step and updates per rollout, if the settings contain both."""
     said = {name: run.settings.get(name) for name in ("train_batch_size", "mini_batch_size", "group_size")}
     numbers = {name: value for name, value in said.items() if isinstance(value, int | float) and value > 0}
     if len(numbers) < len(said):
@@ -167,13 +171,13 @@ def _updates(run: Run) -> str | None:
     passes = passes if isinstance(passes, int | float) else 1
     batch, mini = numbers["train_batch_size"], numbers["mini_batch_size"]
     return (
-        f"How many updates? {batch:g} prompts x {numbers['group_size']:g} responses a step, {mini:g} prompts an "
-        f"update: {max(batch / mini, 1) * passes:g} updates a rollout."
+        f"How many updates? {batch:g} prompts x {numbers['group_size']:g} responses per step, {mini:g} prompts per "
+        f"update: {max(batch / mini, 1) * passes:g} updates per rollout."
     )
 
 
 def _constant_components(run: Run) -> Iterable[str]:
-    """Reward functions that have paid one and the same mean, below 1, on every row; the first `SHOWN` of them."""
+    """Reward functions with the same mean, below 1, on every row; the first `SHOWN` of them."""
     column = run.column("reward_components")
     rows = [parts for parts in column if parts] if column is not None else []
     if len(rows) < ROWS:
@@ -183,11 +187,11 @@ def _constant_components(run: Run) -> Iterable[str]:
         same = {name: value for name, value in same.items() if parts.get(name, value) == value}
     for name, value in sorted(same.items())[:SHOWN]:
         why = (
-            "it pays a constant where it cannot parse the answer"
+            "it returns a constant if it cannot parse the answer"
             if value
-            else "its pattern can never match, for one when the chat template itself opens the tag"
+            else "its pattern can never match (for example because the chat template already opens the tag)"
         )
         yield (
-            f"Why does {name} stay at {value:g}? It was exactly that on all {len(rows)} rows, so no response is better "
-            f"than another by it. If the responses do differ, {why}: score a right one by hand."
+            f"Why does {name} stay at {value:g}? It has this value on all {len(rows)} rows, so it does not rank "
+            f"any response above another. If the responses differ, {why}: score a right one yourself."
         )

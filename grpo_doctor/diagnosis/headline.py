@@ -1,4 +1,4 @@
-"""The first sentence of a diagnosis: what happened and why, or what is shown where nothing is wrong."""
+"""The first sentence of a diagnosis: what happened and why, or what the success series show."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from .verdict import Verdict
 
 ENOUGH = 8
-"""Rows below which silence is no health: no rule about trends can have spoken."""
-PROVEN = "Every property that could be probed holds."
+"""Rows below which a run is not judged: no trend check can have fired."""
+PROVEN = "All probed properties hold."
 NAMES = {
     "reward_mean": "reward",
     "success_rate": "success rate",
@@ -27,11 +27,11 @@ NAMES = {
     "reward_margin": "margin",
 }
 OF_PAIRS = {"success_rate": "reward accuracy", "eval_score": "held-out reward accuracy"}
-"""What two of them are in preference training."""
+"""Names of the two series in preference training."""
 
 
-def sick(outcome: Finding | None, cause: Finding | None, before: Before) -> str:
-    """What happened, and why: the first sentence of a failing run."""
+def failing_sentence(outcome: Finding | None, cause: Finding | None, before: Before) -> str:
+    """What happened and why: the first sentence of a failing run."""
     if outcome is None or cause is outcome:
         assert cause is not None
         return cause.message
@@ -39,16 +39,16 @@ def sick(outcome: Finding | None, cause: Finding | None, before: Before) -> str:
         return f"{outcome.message.removesuffix('.')}, because of {cause.code}: {cause.message}"
     if outcome.evidence.get("constant"):
         return f"{outcome.message} Check the reward function and answer extraction first."
-    return f"{outcome.message}{before.told()}"
+    return f"{outcome.message}{before.sentence()}"
 
 
 def stuck(headline: str, vital: list[Finding]) -> str:
-    """A headline, and a second sentence on a vital series that is stuck and that it does not name yet."""
+    """The headline plus a sentence on a stuck vital series that it does not mention yet."""
     told = any(f.message.removesuffix(".") in headline for f in vital)
     return headline if told or not vital else f"{headline} {max(vital, key=lambda f: (f.level, f.sureness)).message}"
 
 
-def unsick(
+def overview_sentence(
     verdict: Verdict,
     run: Run,
     rows: int,
@@ -56,13 +56,11 @@ def unsick(
     success: Mapping[str, Outcome],
     learning: bool,
 ) -> str:
-    """The first sentence of a run that suffers from nothing known."""
+    """The first sentence of a run without a known problem."""
     if run.run_type == "probe":
         if active and verdict in ("suspect", "failing"):
-            return f"Nothing worse than this was proven: {max(active, key=lambda f: f.level).message}"
-        return (
-            PROVEN if verdict == "healthy" else "No probe found the entry points that it needs, so nothing was proven."
-        )
+            return f"The worst proven finding: {max(active, key=lambda f: f.level).message}"
+        return PROVEN if verdict == "healthy" else "No probe found the entry points that it needs."
     if verdict in ("suspect", "failing"):
         note = max(active, key=lambda f: (f.level, f.sureness, -f.onset_step))
         return f"{note.message} {shown(success, learning, run.run_type)}"
@@ -78,12 +76,12 @@ def unsick(
             # an identity needs no more rows
             plain = [f.message for f in active if f.kind == "outcome" and not f.explained_by]
             return " ".join([few, *plain])
-        return "None of the checks found the metrics that it needs, so nothing could be judged."
+        return "No check found the metrics that it needs, so nothing could be judged."
     strange = not_finite_any_longer(run)
     but = f" But {strange}." if strange else ""
     if verdict == "unproven" and run.reading is not None and run.reading.decides:
-        differ = f"{run.reading.rows} rows or {run.reading.other_rows}, and the reward differs"
-        return f"Two readings of its lines differ ({differ}), so nothing is proven."
+        differ = f"{run.reading.rows} rows against {run.reading.other_rows}, and the rewards differ"
+        return f"Two ways of reading the log give different results ({differ}), so the run is not judged."
     if verdict == "unproven":
         told = shown(success, learning, run.run_type)
         return f"{told}{but}" if lost(success) else f"No problem found, but {told[0].lower()}{told[1:]}{but}"
@@ -91,22 +89,22 @@ def unsick(
 
 
 CONSTANT = 1e-12
-"""A gain that would have shown below this is that of a series without any noise."""
+"""A detectable gain below this means that the series has no noise."""
 
 
 def lost(success: Mapping[str, Outcome]) -> list[str]:
-    """The series that have lost what they had reached; a held-out loss is none where the held-out score has risen."""
+    """The series that fell from their best level; a held-out loss does not count if the held-out score rose."""
     score = success.get("eval_score")
     rose = score is not None and score.risen
     return [name for name, o in success.items() if o.fallen and not (rose and name == "eval_loss")]
 
 
 def together(success: Mapping[str, Outcome]) -> list[str]:
-    """The reward (or the success rate) and the held-out score, where both together have gained, if neither has alone.
+    """The reward (or the success rate) and the held-out score, if both together improved but neither alone.
 
-    They are measured on other responses, so that what each has gone, as a share of what would show, adds up as the
-    quantiles of independent tests do: over the root of their number (Stouffer et al., The American Soldier, 1949).
-    Neither counts for more than a gain, and each must have gone half of one: a reward that has not is told to be flat.
+    They are measured on different responses, so their gains, as shares of the detectable gain, add up like the
+    quantiles of independent tests do: over the root of their number (Stouffer et al., The American Soldier, 1949). Each
+    counts for at most one gain and must reach half of one; a smaller reward gain is reported as flat.
     """
     trained = next((name for name in ("reward_mean", "success_rate") if name in success), None)
     if trained is None or "eval_score" not in success:
@@ -116,7 +114,7 @@ def together(success: Mapping[str, Outcome]) -> list[str]:
 
 
 def shown(success: Mapping[str, Outcome], learning: bool, run_type: RunType = "rl") -> str:
-    """One sentence on what the series of success show."""
+    """One sentence on what the success series show."""
     names = NAMES | OF_PAIRS if run_type == "preference" else NAMES
     for name, o in success.items():
         if o.gained and not o.fallen:
@@ -130,10 +128,10 @@ def shown(success: Mapping[str, Outcome], learning: bool, run_type: RunType = "r
             return f"The task is solved: the {names[name]} is {o.now:.3g}."
     if learning and (pair := together(success)):
         went = " and the ".join(f"{names[n]} from {success[n].first:.3g} to {success[n].now:.3g}" for n in pair)
-        return f"It learns: the {went} rose, both together further than by chance."
+        return f"It learns: the {went} rose, together more than noise explains."
     loss = success.get("loss")
     if loss is not None and learning:
-        return f"It learns: the loss is {-loss.now:.3g}, below ln 2 (0.693), where a preference run begins."
+        return f"It learns: the loss is {-loss.now:.3g}, below the initial value ln 2 (0.693) of a preference run."
     for name, o in success.items():
         if o.solved and not o.fallen and o.rows >= LEAST:
             return (
@@ -148,7 +146,7 @@ def shown(success: Mapping[str, Outcome], learning: bool, run_type: RunType = "r
             if o.rows < FEW:
                 return (
                     f"No evidence of learning: the {names[name]} changed from {first:.3g} to {now:.3g}, "
-                    f"and {o.rows} values are too few to tell that from noise."
+                    f"and {o.rows} values are too few to distinguish that from noise."
                 )
             return (
                 f"No evidence of learning: the {names[name]} changed from {first:.3g} to {now:.3g}, "
@@ -158,5 +156,5 @@ def shown(success: Mapping[str, Outcome], learning: bool, run_type: RunType = "r
 
 
 def _levels(name: str, o: Outcome) -> tuple[float, float]:
-    """The first and the last level, as recorded; 0 less a level, for -0.0 is printed with its sign."""
+    """The first and the last level, as recorded; computed as 0 minus the level, because -0.0 prints its sign."""
     return (0 - o.first, 0 - o.now) if name in TURNED else (o.first, o.now)

@@ -1,4 +1,4 @@
-"""When a condition becomes an alarm: it has held, it clears after quiet rows, and a short pause is part of it."""
+"""Turns a condition into an alarm: it must hold for some rows, clears after quiet rows, and ignores short pauses."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from .check import Severity
 
 RECENT = 0.1
-"""Share of the run at its end within which what has cleared still counts as active."""
+"""Share of rows at the end of the run within which a cleared alarm still counts as active."""
 
 
 class Episode:
-    """From the row on which a condition began to hold to the last on which it held."""
+    """The rows from the first to the last on which a condition held."""
 
     __slots__ = (
         "confidence",
@@ -40,7 +40,7 @@ class Episode:
         return self.last_row - self.onset_row + 1
 
     def copy(self) -> Episode:
-        """An episode that stays as it is while this one goes on."""
+        """An independent copy."""
         other = Episode.__new__(Episode)
         other.onset_row, other.onset_step, other.detected_step = self.onset_row, self.onset_step, self.detected_step
         other.last_row, other.last_step = self.last_row, self.last_step
@@ -48,13 +48,13 @@ class Episode:
         return other
 
     def backdate(self, onset: Any) -> None:
-        """Moves the onset to this step, where one is known."""
+        """Moves the onset to this step, if known."""
         if onset is not None and onset == onset:
             self.onset_step = int(onset)
 
 
 class Alarm:
-    """One level of a check: fires after its hold, clears after its quiet rows, remembers the episode that counts."""
+    """One severity of a check: fires after its hold, clears after quiet rows, keeps the main episode."""
 
     __slots__ = ("active", "clear", "episode", "episodes", "least", "level", "longest", "quiet", "recent", "span")
 
@@ -68,7 +68,7 @@ class Alarm:
         self.episodes = 0
 
     def copy(self) -> Alarm:
-        """An alarm that stays as it is while this one goes on."""
+        """An independent copy."""
         other = Alarm.__new__(Alarm)
         other.level, other.least, other.span, other.clear = self.level, self.least, self.span, self.clear
         other.recent, other.quiet, other.active = self.recent, self.quiet, self.active
@@ -78,11 +78,13 @@ class Alarm:
 
     @property
     def calm(self) -> bool:
-        """Whether it neither rings nor remembers a row on which its condition held: a row without changes nothing."""
+        """Whether it neither fires nor keeps a row on which its condition held: a row without it then changes
+        nothing."""
         return not (self.active or self.recent)
 
     def push(self, flag: bool, at: int, row: int, step: int) -> bool:
-        """Takes one row, the check's ``at``-th and the run's ``row``-th; whether the alarm began to ring on it."""
+        """Processes one row, the check's ``at``-th and the run's ``row``-th; returns whether the alarm started to
+        fire."""
         self._remember(flag, at, row, step)
         if self.active and self.episode is not None:
             if flag:
@@ -97,7 +99,7 @@ class Alarm:
         return False
 
     def _remember(self, flag: bool, at: int, row: int, step: int) -> None:
-        """Keeps the rows with the condition among the last ones."""
+        """Keeps the recent rows on which the condition held."""
         recent = self.recent
         while recent and recent[0][0] <= at - self.span:
             recent = recent[1:]
@@ -108,7 +110,7 @@ class Alarm:
         _, onset_row, onset_step = self.recent[0]
         before = self.episode
         if before is not None and onset_row - before.last_row <= max(2 * self.clear, before.rows):
-            before.last_row, before.last_step = row, step  # the same illness after a short pause
+            before.last_row, before.last_step = row, step  # the same episode after a short pause
             return
         if before is not None and (self.longest is None or before.rows > self.longest.rows):
             self.longest = before
@@ -117,7 +119,8 @@ class Alarm:
         self.episodes += 1
 
     def block(self, flags: np.ndarray, at: int, rows: np.ndarray, steps: np.ndarray) -> Iterator[int]:
-        """Takes many rows, from the check's ``at``-th; yields each position at which the episode's last row moved."""
+        """Processes many rows, starting at the check's ``at``-th; yields each position at which the episode's last row
+        moved."""
         i, n = 0, len(flags)
         while i < n:
             if self.active and self.episode is not None and not self.quiet and flags[i]:
@@ -138,7 +141,7 @@ class Alarm:
 
     @property
     def main(self) -> Episode | None:
-        """The episode that still lasts, else the longest."""
+        """The active episode, otherwise the longest."""
         if self.active or self.longest is None or self.episode is None:
             return self.episode
         return max(self.episode, self.longest, key=lambda e: e.rows)

@@ -1,7 +1,6 @@
-"""What the experiments came to, as pages and reports quote it: ``measured.json``, which ``grpo-doctor lab`` writes.
+"""Results of the experiments as pages and reports quote them: ``measured.json``, written by ``grpo-doctor lab``.
 
-Every run behind these figures stands in ``docs/evidence/lab.parquet`` of the repository, with the command that repeats
-it.
+Every run is in ``docs/evidence/lab.parquet`` of the repository, with the command that repeats it.
 """
 
 from __future__ import annotations
@@ -13,10 +12,14 @@ import msgspec
 
 FILE = Path(__file__).with_name("measured.json")
 UNMEASURED = "not measured yet"
+ARMS = {"mended": "fixed in place", "rolled-back": "fixed and rolled back"}
+"""Words for the treatments that are not remedies."""
+VERDICTS = {"recovers": "recovers", "helps": "helps", "does nothing": "no effect", "harms": "makes it worse"}
+"""Words for the verdicts of the experiments."""
 
 
 class Share(msgspec.Struct, frozen=True):
-    """In how many projects and faults every cause of a confidence was right, with the 95 % interval of the share."""
+    """In how many projects and faults the causes at one confidence were right, with the 95 % interval of the share."""
 
     right: int
     of: int
@@ -29,15 +32,15 @@ class Share(msgspec.Struct, frozen=True):
 
 
 class Harm(msgspec.Struct, frozen=True, kw_only=True):
-    """A fault of the engine left alone: mean scores of the last steps, and when it was named.
+    """An untreated fault of the engine: mean scores of the last steps, and when a check found it.
 
     Attributes:
-        codes: of the checks that should name it.
-        begins: the first step that is sick, of ``steps``.
-        alone, twin: score with the fault, and of the healthy twin.
-        by: the check that named it first while it trained.
-        named, reward: the steps at which it was named, and at which a doctor that sees the reward alone found
-            something; medians over the seeds, None where that lies behind the end of the run.
+        codes: the checks that should find it.
+        begins: the first step with the fault, of ``steps``.
+        alone, twin: score with the fault, and of the same run without it.
+        by: the check that found it first during training.
+        named, reward: the steps at which it was found, and at which the reward checks alone found
+            something; medians over the seeds, None if that is after the end of the run.
     """
 
     codes: list[str]
@@ -53,7 +56,7 @@ class Harm(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lead(self) -> float | None:
-        """Steps by which it was named earlier, at least; None where it was not named."""
+        """Minimum number of steps by which it was found earlier; None if it was not found."""
         return None if self.named is None else (self.steps if self.reward is None else self.reward) - self.named
 
     def __str__(self) -> str:
@@ -63,18 +66,18 @@ class Harm(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def early(self, fault: str) -> str:
-        """How early it was named, in words."""
+        """How early it was found, as a sentence."""
         assert self.lead is not None
-        shown = "shows nothing by the end" if self.reward is None else f"shows it at step {self.reward:.0f}"
+        shown = "does not show it by the end" if self.reward is None else f"shows it at step {self.reward:.0f}"
         return (
-            f"`{fault}`, sick from step {self.begins} on: named at step {self.named:.0f}; the reward alone {shown}, "
+            f"`{fault}`, starting at step {self.begins}: found at step {self.named:.0f}; the reward alone {shown}, "
             f"{self.lead:.0f} steps or {self.lead / self.steps:.0%} of the run later "
             f"({_seeds(self.seeds)}; `{self.command}`)"
         )
 
 
 class Treatment(msgspec.Struct, frozen=True, kw_only=True):
-    """What a remedy did for a fault: mean scores of the last steps left alone, treated, and of the healthy twin."""
+    """The effect of a remedy on a fault: mean scores of the last steps untreated, treated, and without the fault."""
 
     fault: str
     arm: str
@@ -90,20 +93,20 @@ class Treatment(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         speed = f" in {self.recovered:.0f} steps" if self.recovered is not None and self.verdict == "recovers" else ""
         return (
-            f"`{self.fault}`, {self.arm}: {self.verdict}{speed}; score {self.alone:.2f} left alone, "
-            f"{self.end:.2f} treated, {self.twin:.2f} of the healthy twin ({_seeds(self.seeds)}; `{self.command}`)"
+            f"`{self.fault}`, {ARMS.get(self.arm, self.arm)}: {VERDICTS[self.verdict]}{speed}, score {self.end:.2f} "
+            f"({self.alone:.2f} untreated, {self.twin:.2f} without the fault; {_seeds(self.seeds)}; `{self.command}`)"
         )
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it: how often causes of a confidence were right, what each fault did, and each treatment of it."""
+    """All results: calibration by confidence, faults, and treatments."""
 
     calibration: dict[str, Share] = {}
     faults: dict[str, Harm] = {}
     treatments: list[Treatment] = []
 
     def tried(self, code: str, remedy: str) -> list[Treatment]:
-        """What a remedy did for the faults that this check should name."""
+        """The effect of a remedy on the faults that this check should find."""
         return [t for t in self.treatments if t.remedy == remedy and code in self.faults[t.fault].codes]
 
 
@@ -114,7 +117,8 @@ def stored() -> Measured:
 
 
 def of_lab(fault: str, arm: str = "mended") -> str:
-    """What a treatment did for a fault of the engine, or, where that does no harm, how it ended with it."""
+    """The effect of a treatment on a fault of the engine; without a treatment, the scores with and without the
+    fault."""
     found = stored()
     treated = next((str(t) for t in found.treatments if (t.fault, t.arm) == (fault, arm)), None)
     if treated is None and fault not in found.faults:

@@ -1,4 +1,4 @@
-"""The doctor beside a run that trains: one record at a time, cost independent of the run's length."""
+"""Live diagnosis during training: one record at a time, at a cost independent of the run's length."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .examine import Examination, Snapshot
 from .verdict import Diagnosis, diagnosis_of
 
 KEPT = 512
-"""Rows whose numbers are kept to tell what moved before a fall: a third of them are searched, in some 1 MB."""
+"""Rows kept to find early indicators before a fall: a third of them are searched; they take about 1 MB."""
 _CORE = tuple(name for name in NUMBER_FIELDS if name in CORE)
 _GET = {names: attrgetter(*names) for names in (NUMBER_FIELDS, _CORE, OBJECT_FIELDS, TEXT_FIELDS)}
 
@@ -30,7 +30,7 @@ def _known(record: StepRecord, names: tuple[str, ...]) -> list[tuple[str, Any]]:
 
 
 class _Row(NamedTuple):
-    """The newest row, which further records of its step may change, and the examination before it.
+    """The newest row, which later records of its step may change, and the examination before it.
 
     Attributes:
         number: of the row, from 0.
@@ -47,10 +47,10 @@ class _Row(NamedTuple):
 
 
 class LiveDoctor:
-    """The examination of `grpo_doctor.diagnose` while a run trains.
+    """Runs the checks of `grpo_doctor.diagnose` during training.
 
-    Records of one step that follow each other are one row: each further one takes the doctor back to where it stood
-    before that step and shows it the merged record.
+    Consecutive records of one step form one row: each additional record resets the examination to the state before that
+    step and passes the merged record.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class LiveDoctor:
         self._recent: deque[dict[str, Any]] = deque(maxlen=KEPT)
 
     def push(self, record: StepRecord, samples: list[Sample] | None = None) -> list[Finding]:
-        """Takes the record of a step; returns the findings that are new or have become worse with it."""
+        """Processes the record of a step; returns the findings that are new or more severe."""
         row = self._row = self._next(record, tuple(samples or ()))
         with np.errstate(all="ignore"):
             numbers, values = self._values(row)
@@ -99,7 +99,7 @@ class LiveDoctor:
         return fresh
 
     def _next(self, record: StepRecord, samples: tuple[Sample, ...]) -> _Row:
-        """The row of a record: a new one, or the newest with this record added and the examination taken back."""
+        """The row of a record: a new row, or the newest row with this record added and the examination reset."""
         row = self._row
         if row is not None and continues(record, row.records[-1]):
             self.examination.restore(row.before)
@@ -108,7 +108,7 @@ class LiveDoctor:
         return _Row(number, (record,), samples, previous, self.examination.snapshot())
 
     def ahead(self, record: StepRecord) -> list[Finding]:
-        """What would be found if this record came next; the doctor is then as it was."""
+        """The findings if this record came next; the state does not change."""
         row, known, examination = self._row, dict(self._known), self.examination.snapshot()
         recent = self._recent.copy()
         steps, settings = self.summary.steps.copy(), dict(self.summary.settings)
@@ -121,7 +121,7 @@ class LiveDoctor:
         return found
 
     def findings(self) -> list[Finding]:
-        """Everything found so far, with roles, remedies and rivals."""
+        """All findings so far, with roles, remedies and rivals."""
         return self.diagnosis().findings
 
     @np.errstate(all="ignore")
@@ -134,11 +134,11 @@ class LiveDoctor:
         return diagnosis_of(self.summary, self.catalogue, found, coverage, success, rows=rows, recorded=recorded)
 
     def _column(self, name: str) -> np.ndarray:
-        """The values of a field on the last rows."""
+        """The values of a field on the kept rows."""
         return np.array([values.get(name, math.nan) for values in self._recent])
 
     def _values(self, row: _Row) -> tuple[dict[str, float], dict[str, Any]]:
-        """The numbers that are known on a row, and all that is: with them lists, events and samples."""
+        """The known numbers of a row, and all known values including lists, events and samples."""
         record = row.records[0] if len(row.records) == 1 else merged(row.records)
         recorded = zip(NUMBER_FIELDS, _GET[NUMBER_FIELDS](record), strict=True)
         numbers = self._broadcast | {name: float(x) for name, x in recorded if x is not None and x == x}

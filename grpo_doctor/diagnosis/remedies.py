@@ -1,6 +1,6 @@
 """Remedies and rival explanations as data: ``advice.toml`` in each family of checks, ``remedies.toml`` for all of them.
 
-A file is read when a finding of its family is reported, not when the catalogue loads.
+Files are read when a finding of their family is reported, not when the catalogue loads.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from .lab_results import of_lab
 
 SHARED = Path(__file__).with_name("remedies.toml")
 FRAMEWORKS = ("by-hand", "trl", "verl", "openrlhf")
-"""Who a step of a remedy is for."""
+"""The framework that a remedy step applies to."""
 _LAB = re.compile(r"\{lab:([\w-]+)(?:/([\w-]+))?\}")
 
 
 class Advice(NamedTuple):
     """What a check recommends.
 
-    ``probe_remedies`` come first for what a probe has proven on the code.
+    ``probe_remedies`` come first for findings that a probe has proven on the code.
     """
 
     remedies: tuple[Remedy, ...] = ()

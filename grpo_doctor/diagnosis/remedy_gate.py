@@ -1,4 +1,4 @@
-"""Which remedies contradict what a run declares or what its log shows, and why: these are withheld."""
+"""Withholds remedies that contradict the settings or the log of a run, with the reason."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .check import Finding
 
 
 class Declared(NamedTuple):
-    """A remedy that makes no sense at some values of a setting that the run declares under one of these names."""
+    """A remedy that does not apply at some values of a setting, declared under one of these names."""
 
     remedy: str
     names: tuple[str, ...]
@@ -20,24 +20,24 @@ class Declared(NamedTuple):
 
 _COEFFICIENT = ("entropy_coef", "entropy_coeff")
 DECLARED = (
-    Declared("drop-entropy-bonus", _COEFFICIENT, lambda x: x == 0, "the entropy coefficient is 0 already"),
+    Declared("drop-entropy-bonus", _COEFFICIENT, lambda x: x == 0, "the entropy coefficient is already 0"),
     Declared("prove-entropy-sign", _COEFFICIENT, lambda x: x == 0, "the entropy coefficient is 0"),
-    Declared("lower-kl-coefficient", ("kl_coef", "beta"), lambda x: x == 0, "the KL coefficient is 0 already"),
-    Declared("temperature-one", ("temperature",), lambda x: x == 1, "the temperature is 1 already"),
+    Declared("lower-kl-coefficient", ("kl_coef", "beta"), lambda x: x == 0, "the KL coefficient is already 0"),
+    Declared("temperature-one", ("temperature",), lambda x: x == 1, "the temperature is already 1"),
     Declared("raise-group-size", ("group_size", "num_generations"), lambda x: x >= 8, "the group size is {value:g}"),
-    Declared("clip-higher", ("num_iterations",), lambda x: x == 1, "one update per rollout clips nothing"),
+    Declared("clip-higher", ("num_iterations",), lambda x: x == 1, "the clip needs several updates per rollout"),
     Declared("fewer-updates-per-rollout", ("num_iterations",), lambda x: x == 1, "there is one update per rollout"),
-    Declared("skip-exploding-updates", ("max_grad_norm", "grad_clip"), lambda x: x < 0.2, "the clip is at {value:g}"),
-    Declared("lower-learning-rate", ("learning_rate",), lambda x: x < 1e-7, "the learning rate is {value:g} already"),
-    Declared("raise-learning-rate", ("learning_rate",), lambda x: x > 1e-4, "the learning rate is {value:g} already"),
+    Declared("skip-exploding-updates", ("max_grad_norm", "grad_clip"), lambda x: x < 0.2, "the limit is {value:g}"),
+    Declared("lower-learning-rate", ("learning_rate",), lambda x: x < 1e-7, "the learning rate is already {value:g}"),
+    Declared("raise-learning-rate", ("learning_rate",), lambda x: x > 1e-4, "the learning rate is already {value:g}"),
 )
 CONSTANT = ("filter-dead-groups", "raise-group-size", "temperature-one", "match-difficulty", "lower-learning-rate")
-"""Remedies that wait where the reward is constant: until the reward function is proven they change nothing."""
+"""Remedies that are withheld if the reward is constant: they have no effect until the reward function works."""
 BACK = "roll-back"
 
 
 def senseless(settings: Mapping[str, Any], findings: Sequence[Finding], first: float) -> Iterator[tuple[str, str]]:
-    """Remedies that make no sense for this run, each with the reason; ``first`` is the first step of its log."""
+    """Remedies that do not apply to this run, each with the reason; ``first`` is the first step of its log."""
     for gate in DECLARED:
         value = next((settings[name] for name in gate.names if isinstance(settings.get(name), int | float)), None)
         if value is not None and gate.senseless(figure(value)):
@@ -49,4 +49,4 @@ def senseless(settings: Mapping[str, Any], findings: Sequence[Finding], first: f
     yield direction, f"the learning rate is {'too low' if low else 'not too low'}"
     suffered = [finding.onset_step for finding in findings if finding.kind == "outcome"]
     if suffered and max(suffered) <= first:
-        yield BACK, "the run was like this from its first step: no earlier checkpoint is better"
+        yield BACK, "the problem exists since the first step, so no earlier checkpoint is better"

@@ -1,4 +1,5 @@
-"""Tables for any run that has their fields, and what comes before the next run. A table compares; it judges nothing."""
+"""Tables for runs with the required fields, and the list of steps before the next run. Tables do not affect the
+verdict."""
 
 from __future__ import annotations
 
@@ -15,11 +16,11 @@ from .check import Finding, Severity
 _Columns: TypeAlias = Callable[[str], np.ndarray | None]
 
 LATE = 0.1
-"""Share of the run at its end that counts as observed, five rows at least."""
+"""Share of rows at the end of the run that counts as observed, at least five rows."""
 
 
 def tables_of(run: Run) -> list[Table]:
-    """The tables for which the run has the fields."""
+    """The tables whose fields the run has."""
     if run.run_type != "rl" or not len(run):
         return []
     made = (_indicators(run), _dead_groups(run), _kl_share(run), _epochs(run))
@@ -34,16 +35,16 @@ def _words(value: float) -> str:
 
 INDICATORS = {
     "logit_max": "largest logit",
-    "logit_gap": "gap of the two largest logits",
-    "top1_prob": "probability of the likeliest token",
-    "entropy_mean": "entropy, nats per token",
-    "eos_suppressed_rate": "responses whose EOS came too early",
-    "eos_rate": "responses that ended by themselves",
+    "logit_gap": "top-2 logit gap",
+    "top1_prob": "top-1 probability",
+    "entropy_mean": "entropy, nats/token",
+    "eos_suppressed_rate": "share of responses with suppressed EOS",
+    "eos_rate": "share of responses that end with EOS",
     "response_length_mean": "response length, tokens",
     "eot_per_response": "end-of-turn tokens per response",
-    "truncated_rate": "responses cut at the limit",
+    "truncated_rate": "share of truncated responses",
 }
-"""Fields that have no range of their own: what is usual depends on model and task, so that only the change is told."""
+"""Fields without a general range: normal values depend on model and task, so only the change is shown."""
 
 
 def _indicators(run: Run) -> Table | None:
@@ -60,8 +61,8 @@ def _indicators(run: Run) -> Table | None:
     if not rows:
         return None
     note = (
-        "Before is the first recorded step; observed is the median of the last tenth (smallest to largest). "
-        "This table compares; the findings judge."
+        "Before is the first recorded step; observed is the median of the last 10 % of the run (minimum to maximum). "
+        "This table does not affect the verdict."
     )
     return Table(title="Indicators", head=["indicator", "before", "observed"], rows=rows, note=note)
 
@@ -76,13 +77,13 @@ def _dead_groups(run: Run) -> Table | None:
     if not rows:
         return None
     note = (
-        "Expected is p^K+(1-p)^K, averaged over the steps, with p the share of responses judged right: it holds for "
-        "rewards of 0 and 1 and prompts of one difficulty. Graded rewards tie less often, prompts of mixed difficulty "
+        "Expected is p^K+(1-p)^K, averaged over the steps, where p is the success rate. It holds for "
+        "0/1 rewards and prompts of equal difficulty. Graded rewards tie less often, prompts of mixed difficulty "
         "more often."
     )
     return Table(
-        title="Groups without gradient, expected and actual",
-        head=["task", "groups", "without gradient", "expected", "p", "K"],
+        title="Zero-variance groups, expected and actual",
+        head=["task", "groups", "zero variance", "expected", "p", "K"],
         rows=rows,
         note=note,
     )
@@ -133,7 +134,7 @@ def _share(shares: np.ndarray) -> str:
 
 
 def _chance(column: _Columns) -> np.ndarray | None:
-    """The share of responses judged right; the mean reward where all rewards lie between 0 and 1."""
+    """The success rate; without it the mean reward, if all rewards are between 0 and 1."""
     if (rate := column("success_rate")) is not None:
         return rate
     low, high = _finite(column("reward_min")), _finite(column("reward_max"))
@@ -158,9 +159,9 @@ def _kl_share(run: Run) -> Table | None:
     if not rows or not np.nanmax(np.abs(term)):
         return None
     note = (
-        "Weak evidence: this is arithmetic of values. With one update a rollout the ratio is 1 and the advantages sum "
-        "to 0, so the policy term's value is 0 by construction while its gradient is not. Only the share of the KL "
-        "term in the gradient says whether it dominates (probe KL002)."
+        "Weak evidence: this compares loss values. With one update per rollout the ratio is 1 and the advantages sum "
+        "to 0, so the policy term is 0 by construction but its gradient is not. Only the KL term's share "
+        "of the gradient shows whether it dominates (probe KL002)."
     )
     return Table(
         title="Share of the KL term in the value of the loss",
@@ -171,7 +172,7 @@ def _kl_share(run: Run) -> Table | None:
 
 
 def _spread(rows: np.ndarray, most: int = 6) -> list[int]:
-    """First, last and evenly spread ones between."""
+    """The first, the last and evenly spaced rows between them."""
     if len(rows) <= most:
         return [int(row) for row in rows]
     return [int(rows[i]) for i in np.linspace(0, len(rows) - 1, most).astype(int)]
@@ -215,12 +216,12 @@ def _change(means: list[float]) -> str:
 
 
 def before_next_run(findings: Sequence[Finding]) -> list[str]:
-    """What to verify, what no longer counts, what to change first and what to watch, from findings in their order."""
+    """What to verify, what is invalid, what to change first and what to watch, in the order of the findings."""
     grave = [f for f in findings if f.level >= Severity.WARNING and f.role != "symptom"]
     grave = [f for f in grave if f.role != "note" and not f.explained_by] or grave[:3]
     verify = [f"Verify first ({f.code}): {rival.separated_by}" for f in grave for rival in f.rivals]
-    discard = [f"No longer valid ({f.code}): {text}" for f in grave for text in f.invalidates]
-    change = [f"Then change one thing ({f.code}): {f.remedies[0].title}" for f in grave if f.remedies][:1]
+    discard = [f"Do not use ({f.code}): {text}" for f in grave for text in f.invalidates]
+    change = [f"Then change only this ({f.code}): {f.remedies[0].title}" for f in grave if f.remedies][:1]
     watched = list(dict.fromkeys(name for f in grave for name in f.columns))[:6]
-    watch = [f"In the first two steps of the next run watch {', '.join(watched)}"] if watched else []
+    watch = [f"In the first two steps of the next run, watch {', '.join(watched)}"] if watched else []
     return list(dict.fromkeys([*verify, *discard, *change, *watch]))

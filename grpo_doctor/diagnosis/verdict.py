@@ -1,9 +1,9 @@
 """From findings to a diagnosis: what happened, why, what to change, the verdict, and what it rests on.
 
-**What happened** is told by the outcomes, those of success (`series.trajectory`) first; **why** by what explains
+**What happened** comes from the outcomes, those of success (`series.trajectory`) first; **why** from what explains
 them. A kind decides what a finding may weigh. An *outcome* and a *defect* keep their severity. A *risk* is at most a
-warning in a run that learns in spite of it. A *remark* is info. What is over is past: it is printed as such and weighs
-nothing. So whatever is printed at error or above and still holds makes the run failing, and nothing else does.
+warning in a run that learns in spite of it. A *remark* is info. A past finding is reported as past and weighs nothing.
+So whatever is printed at error or above and still holds makes the run failing, and nothing else does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..wording import rendered
 from .check import Confidence, Finding, Fires, Severity, Withheld
 from .early_indicators import Before, Moved, Recorded, before
 from .faq import answers_of
-from .headline import ENOUGH, lost, shown, sick, stuck, together, unsick
+from .headline import ENOUGH, failing_sentence, lost, overview_sentence, shown, stuck, together
 from .remedy_gate import senseless
 from .tables import before_next_run, tables_of
 
@@ -32,24 +32,25 @@ if TYPE_CHECKING:
 Verdict = Literal["failing", "suspect", "healthy", "unproven", "unjudged"]
 
 SLACK, BLUR = 4, 1 / 64
-"""Rows, and share of all rows, by which the onset of a cause may come after that of its effect: an alarm needs some of
-its rows, and a fall is dated to a bin."""
+"""Rows, and share of all rows, by which the onset of a cause may follow that of its effect: an alarm needs some of
+these rows, and a fall is dated to a bin."""
 LASTS = 10
 """Rows before the onset of an effect up to which its cause must have lasted."""
 OF_REWARD = frozenset(
     "reward_mean reward_std reward_min reward_max dead_share zero_variance_share zero_variance_groups live_groups "
     "groups advantage_max advantage_min advantage_std success_rate".split()
 )
-"""Series that a constant reward makes constant by identity: they say it in other words and explain nothing."""
+"""Series that a constant reward makes constant by identity: they repeat the finding and explain nothing."""
 REACH = 2 / 3
-"""Share of the time before a fall within which its cause began: what held while the run did well did not end it."""
+"""Share of the time before a fall within which its cause must begin: a state that held while the run improved did not
+cause the fall."""
 TOLD_FIRST = ("LEN003", "REW001", "STL006", "STL008", "STL001", "REW015", "REW016", "REW002", "REW009", "SUP001")
-"""Of equally severe outcomes these head the report, the last first: those that say what became of success, and before
-the others that nothing was ever finished, for then nothing that was measured is of a whole response."""
+"""Of equally severe outcomes these come first, the last one first: those about success, and before them truncation,
+because metrics of truncated responses do not describe whole responses."""
 
 
 class Coverage(msgspec.Struct, kw_only=True):
-    """What the verdict rests on."""
+    """Which checks the verdict is based on."""
 
     ran: int
     fired: int
@@ -60,11 +61,11 @@ class Coverage(msgspec.Struct, kw_only=True):
 
 
 class Diagnosis(msgspec.Struct, kw_only=True):
-    """What is wrong with one run.
+    """The diagnosis of one run.
 
-    ``outcome`` is the code of what the run suffers from and ``cause`` of why, as the headline tells them; where no
-    cause is known ``cause`` is the outcome itself, and both are None where nothing is wrong. ``onset_step`` is when it
-    began. ``success`` says how every series of success stands, and ``moved`` what left its range before a fall.
+    ``outcome`` is the code of the main problem and ``cause`` the code that explains it, as in the headline. If no cause
+    is known, ``cause`` is the outcome itself; both are None without a problem. ``onset_step`` is when it began.
+    ``success`` holds the state of every success series, and ``moved`` what left its range before a fall.
     """
 
     source: str
@@ -91,12 +92,12 @@ class Diagnosis(msgspec.Struct, kw_only=True):
 
     @property
     def worst(self) -> Severity | None:
-        """Highest severity of what still holds."""
+        """Highest severity of the active findings."""
         return max(map(weight, self.findings), default=None)
 
     @property
     def learns(self) -> bool:
-        """Whether learning or a solved task is shown."""
+        """Whether the run learns or has solved its task."""
         return learns(self.success, self.run_type)
 
     def finding(self, code: str) -> Finding | None:
@@ -104,7 +105,7 @@ class Diagnosis(msgspec.Struct, kw_only=True):
         return next((f for f in self.findings if f.code == code), None)
 
     def _repr_html_(self) -> str:
-        """For notebooks: the HTML report in a frame, apart from the notebook's own style."""
+        """For notebooks: the HTML report in a frame, isolated from the notebook's style."""
         from .catalogue import report
 
         frame: str = report("html").notebook(self)
@@ -115,12 +116,12 @@ class Diagnosis(msgspec.Struct, kw_only=True):
 
 
 def weight(finding: Finding) -> Severity:
-    """How much a finding weighs: nothing once it is past."""
+    """How much a finding weighs: a past finding counts as info."""
     return Severity.INFO if finding.cleared else finding.level
 
 
 def learns(success: Mapping[str, Outcome], run_type: RunType = "rl") -> bool:
-    """Whether a series of success shows learning or a solved task, and none that was reached is lost.
+    """Whether a success series shows learning or a solved task, and no series fell back.
 
     The loss of a preference run begins at ln 2, where policy and reference are one (arXiv 2305.18290, equation 7), so
     that one below it has learnt whenever the log begins: if it is that loss. By its convexity (Jensen) it is never
@@ -136,7 +137,7 @@ def learns(success: Mapping[str, Outcome], run_type: RunType = "rl") -> bool:
 
 
 def _settle(findings: list[Finding], learning: bool) -> None:
-    """What each finding weighs in this run; what is proven and critical is never past."""
+    """Adjust severities to this run; proven critical findings are never past."""
     for finding in findings:
         if finding.kind == "remark":
             finding.severity = str(Severity.INFO)
@@ -147,7 +148,7 @@ def _settle(findings: list[Finding], learning: bool) -> None:
 
 
 def conclude_all(catalogue: Catalogue, found: dict[str, Finding]) -> None:
-    """Adds what can be concluded from the findings, and from conclusions, until nothing is added."""
+    """Adds conclusions from the findings, repeatedly, until nothing is added."""
     waiting = [c for c in catalogue.checks.values() if c.conclusion is not None and c.code not in found]
     grown = True
     while grown:
@@ -211,8 +212,8 @@ def _link(
 
 
 def same_in_other_words(cause: Finding, effect: Finding) -> bool:
-    """Whether what is suffered is read off the very series of another finding, or whether anything is read off what a
-    constant reward makes constant. A proven mechanism is never the same."""
+    """Whether an outcome is read off the same series as another finding, or any finding off what a constant reward
+    makes constant. A proven mechanism is never the same."""
     if cause.kind == "defect":
         return False
     read = set(cause.columns)
@@ -221,16 +222,16 @@ def same_in_other_words(cause: Finding, effect: Finding) -> bool:
 
 
 def _needed(cause: Finding, effect: Finding) -> Severity:
-    """How severe a finding must be to explain another: an outcome no less than the outcome that it explains.
+    """How severe a finding must be to explain another: an outcome at least as severe as the outcome it explains.
 
-    Critical counts as error there: it says that an outcome has lasted, not that another one came first.
+    Critical counts as error here: it means that an outcome has lasted, not that it came first.
     """
     both_suffered = "outcome" == cause.kind == effect.kind
     return min(effect.level, Severity.ERROR) if both_suffered else min(effect.level, Severity.WARNING)
 
 
 def _roots(finding: Finding, by_code: Mapping[str, Finding]) -> list[Finding]:
-    """The findings at the start of every chain of explanations that ends in this one."""
+    """The root findings of every chain of explanations that ends in this one."""
     seen: dict[str, Finding] = {}
     waiting = [finding]
     while waiting:
@@ -247,7 +248,7 @@ def _strength(finding: Finding) -> tuple[Confidence, Severity, int]:
 
 
 def _assign_roles(findings: list[Finding], active: list[Finding]) -> tuple[Finding | None, Finding | None]:
-    """Gives every finding its role; returns the outcome and the cause to head the report with."""
+    """Assigns roles to the findings; returns the outcome and the cause for the headline."""
     by_code = {f.code: f for f in findings}
     outcomes = [f for f in active if f.kind == "outcome" and f.level >= Severity.WARNING]
     defects = [f for f in active if f.kind == "defect" and f.level >= Severity.ERROR]
@@ -284,10 +285,10 @@ def _treat(
     first: float,
     proven: bool,
 ) -> None:
-    """Attaches rivals and remedies; a remedy that an active finding, a declared setting or the log makes senseless is
+    """Attaches rivals and remedies; a remedy that an active finding, a declared setting or the log rules out is
     withheld with the reason.
 
-    Of what is ``proven`` on the code the probe's own remedies come first.
+    If the finding is ``proven`` on the code, the probe's remedies come first.
     """
     withheld: dict[str, str] = {}
     for finding in sorted(active, key=_strength, reverse=True):
@@ -319,9 +320,9 @@ def diagnosis_of(
     rows: int | None = None,
     recorded: Recorded | None = None,
 ) -> Diagnosis:
-    """The diagnosis that follows from the findings of a run and from what became of its series of success.
+    """Build the diagnosis from the findings and the success series of a run.
 
-    ``rows`` and what was ``recorded`` on them lately are those of a run that trains and does not keep its rows.
+    ``rows`` and ``recorded`` are passed for a live run, which does not keep its rows.
     """
     rows = len(run) if rows is None else rows
     first, last = bounds(run)
@@ -340,10 +341,14 @@ def diagnosis_of(
     _arrange(run, findings, head, outcome)
     verdict = _verdict(run, active, coverage, stands, rows)
     earlier = before(recorded or Recorded(run.steps, run.column), int(fell)) if fell < math.inf else Before([], {})
-    headline = sick(outcome, cause, earlier) if head else unsick(verdict, run, rows, active, stands, learning)
+    headline = (
+        failing_sentence(outcome, cause, earlier)
+        if head
+        else overview_sentence(verdict, run, rows, active, stands, learning)
+    )
     alone = outcome is None and run.run_type != "probe"
     if head and verdict == "suspect" and (alone or (learning and not headline.startswith("The reward rose"))):
-        headline = f"{headline} {shown(stands, learning, run.run_type)}"  # and says by what
+        headline = f"{headline} {shown(stands, learning, run.run_type)}"
     if rows >= ENOUGH:
         vital = [f for f in active if catalogue.checks[f.code].vital]
         headline = stuck(
@@ -375,18 +380,18 @@ def diagnosis_of(
 
 
 def unfinished(run: Run, last: int | None) -> list[str]:
-    """A note where the log ends more than a row before the number of steps that the run declares."""
+    """A note if the log ends more than a row before the declared number of steps."""
     planned = run.settings.get("max_steps")
     if last is None or isinstance(planned, bool) or not isinstance(planned, int) or len(run) < 2:
         return []
     apart = float(np.median(np.abs(np.diff(run.steps))))
     if planned - last < 2 * max(apart, 1.0):
         return []
-    return [f"ended at step {last} of {planned}: the run is unfinished, and what is reported holds up to there"]
+    return [f"the log ends at step {last} of {planned}: the run is unfinished, and the report covers only these steps"]
 
 
 def bounds(run: Run) -> tuple[int | None, int | None]:
-    """The first and the last step; the smallest and the largest where the log restarts."""
+    """The first and the last step; if the log restarts, the smallest and the largest."""
     if not len(run.steps):
         return None, None
     first, last = int(run.steps[0]), int(run.steps[-1])
@@ -396,10 +401,10 @@ def bounds(run: Run) -> tuple[int | None, int | None]:
 def _headed(
     outcome: Finding | None, cause: Finding | None, active: list[Finding], learning: bool
 ) -> tuple[Finding | None, Finding | None]:
-    """The outcome and the cause that head the report: what makes the verdict does, whatever its kind.
+    """The outcome and the cause of the headline: the findings that determine the verdict, whatever their kind.
 
-    A warning about nothing that is suffered stays a note. It heads the report where there is nothing worse, but for
-    that of a run that learns: there success comes first.
+    A warning without an outcome stays a note. It heads the report if there is nothing worse, unless the run learns:
+    then success comes first.
     """
     grave = [f for f in active if f.level >= Severity.ERROR]
     if any(f is outcome or f is cause for f in grave) or (not grave and (outcome or cause)):
@@ -413,8 +418,8 @@ def _headed(
 
 
 def _arrange(run: Run, findings: list[Finding], head: Finding | None, outcome: Finding | None) -> None:
-    """Gives findings their source lines, and sorts them: what holds before what is past, what heads the report first,
-    then by role, severity, sureness and onset."""
+    """Adds source lines to findings and sorts them: active before past, the headline's first, then by role, severity,
+    confidence and onset."""
 
     def place(f: Finding) -> tuple[Any, ...]:
         return f.cleared, f is not head, f is not outcome, _ORDER[f.role], -f.level, -f.sureness, f.onset_step, f.code
@@ -437,7 +442,7 @@ def _verdict(run: Run, active: list[Finding], coverage: Coverage, success: Mappi
 
 
 def _locate(run: Run, findings: list[Finding]) -> None:
-    """Source lines of onset and detection, where the log has lines."""
+    """Add the source lines of onset and detection, if the log has lines."""
     if not len(run.lines):
         return
     for finding in findings:

@@ -30,7 +30,7 @@ CONFIGURATIONS = frozenset(
     "flags.json".split()
 )
 """Files beside a log that hold the settings of its run, wherever trainers and sweepers write them."""
-BESIDE = ("", "files", ".hydra")
+COMPANIONS = ("", "files", ".hydra")
 """Folders in which they lie, from that of the run."""
 CROWD = 12
 """Logs beside each other from which on each is a run of its own: no trainer writes as many of one run."""
@@ -159,7 +159,7 @@ def _stamps(logs: list[Path]) -> tuple[list[Stamp], list[Answer]]:
 
 
 def _configurations(home: Path) -> list[Stamp]:
-    paths = (home / folder / name for folder in BESIDE for name in sorted(CONFIGURATIONS))
+    paths = (home / folder / name for folder in COMPANIONS for name in sorted(CONFIGURATIONS))
     return [stamp(path) for path in paths if path.is_file()]
 
 
@@ -210,7 +210,7 @@ def _remote(address: str) -> Found:
         name = posixpath.basename(path)
         if name in CONFIGURATIONS:
             home = posixpath.dirname(path)
-            home = posixpath.dirname(home) if posixpath.basename(home) in BESIDE else home
+            home = posixpath.dirname(home) if posixpath.basename(home) in COMPANIONS else home
             settings.setdefault(home, []).append(_remote_stamp(path, known))
         elif not has_name_of_log(name) or any(is_passed_over(part) for part in inside.split("/") if part):
             answers.append(Answer(prefix + path, "no log", NO_NAME))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from ..run import BESIDE
+from ..run import COMPANIONS
 from .input import words
 from .log_names import NO_NAME, has_name_of_log, holds_data, is_passed_over
 from .views import natural
@@ -118,7 +118,7 @@ def _not_entered(failed: list[OSError]) -> Iterator[Candidate]:
 
 def no_log(path: Path, why: str) -> Answer:
     """The answer for a file that is not asked whether it is a log: a run's records are read with what lies beside."""
-    if path.name in BESIDE and path.with_name("records.jsonl").is_file():
+    if path.name in COMPANIONS and path.with_name("records.jsonl").is_file():
         return Answer(str(path), "part of a run", "read with records.jsonl")
     return Answer(str(path), "no log", why)
 

@@ -1,8 +1,8 @@
 """The language that checks are written in: columns, their transforms, and the plan that runs them.
 
-A check is a plain function over columns. It is called once, with symbolic columns, and describes what is to be
-computed of the rows; it holds no state and sees no value. A `Plan` runs what it describes over whole blocks of rows
-when a log is analysed and row by row while a run trains, with the same findings.
+A check is a plain function over columns. It is called once, with symbolic columns, and describes what to compute from
+the rows; it has no state and receives no values. A `Plan` runs this description over whole blocks of rows when a log is
+analysed, and row by row for a live run, with the same findings.
 """
 
 from .expression import (

@@ -1,8 +1,8 @@
-"""What remembers earlier rows: one cell for each kind of memory.
+"""Cells, the state of columns that depend on earlier rows: one class for each kind of state.
 
-A cell holds nothing itself. It makes a first state, and of a state and a row the next state and a value; of a state
-and many rows it makes the last state and all values, and those are the same. A state is never changed, so that whoever
-keeps one has a snapshot. Cells with equal parameters are equal.
+A cell itself has no state. It creates the first state, computes the next state and a value from a state and a row, and
+does the same for many rows with the same results. A state is never changed, so a kept state is a snapshot. Cells with
+equal parameters are equal.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ State: TypeAlias = Any
 
 
 class Cell(Protocol):
-    """A kind of memory."""
+    """Base class of cells."""
 
     def begin(self) -> State:
         """The state before the first row."""
 
     def push(self, state: State, *row: Any) -> tuple[State, Any]:
-        """The state after one more row, and the value on it."""
+        """The state after one more row, and its value."""
 
     def block(self, state: State, *columns: Any) -> tuple[State, Any]:
-        """The state after so many more rows, and their values."""
+        """The state after these rows, and their values."""
 
 
 class Written(Protocol):
-    """A kind of memory that needs no call on a row: ``code`` makes {state} and {value} on it of the last {state} and of
-    the row, {0}, by Python statements. It may call {row}, which is its ``push``."""
+    """A cell that needs no call per row: ``code`` computes {state} and {value} from the last {state} and the row, {0},
+    with Python statements. It may call {row}, which is its ``push``."""
 
     code: ClassVar[str]
 
@@ -42,7 +42,7 @@ class Written(Protocol):
         """The state before the first row."""
 
     def block(self, state: State, *columns: Any) -> tuple[State, Any]:
-        """The state after so many more rows, and their values."""
+        """The state after these rows, and their values."""
 
 
 # -- one value remembered ------------------------------------------------------------------------------------
@@ -50,7 +50,7 @@ class Written(Protocol):
 
 @dataclass(frozen=True)
 class Best:
-    """Largest value so far; NaN is passed over."""
+    """Largest value so far, ignoring NaN."""
 
     code: ClassVar[str] = "{state} = {value} = float({0}) if {0} == {0} and not {state} >= {0} else {state}"
 
@@ -64,7 +64,7 @@ class Best:
 
 @dataclass(frozen=True)
 class Total:
-    """Sum so far; NaN is passed over."""
+    """Sum so far, ignoring NaN."""
 
     code: ClassVar[str] = "{state} = {value} = {state} + {0} if {0} and {0} == {0} else {state}"
 
@@ -113,7 +113,7 @@ class First:
 
 @dataclass(frozen=True)
 class Baseline:
-    """Median of the first ``rows`` known values; NaN until there are so many. State: those values, and the median."""
+    """Median of the first ``rows`` known values; NaN until there are enough. State: those values, and the median."""
 
     rows: int
 
@@ -172,10 +172,10 @@ class Previous:
 
 @dataclass(frozen=True)
 class Began:
-    """Onset of an illness that pauses: a pause no longer than the illness so far, or than 10 rows, is part of it.
+    """Onset of an episode with pauses: a pause no longer than the episode so far, or than 10 rows, is part of it.
 
-    State: the row; the first and the last row of the illness; whether the quantity was off its first level on the
-    last row, since which step, and the onset.
+    State: the row; the first and the last row of the episode; whether the quantity was off its first level on the last
+    row, since which step, and the onset.
     """
 
     def begin(self) -> State:
@@ -206,9 +206,9 @@ class Began:
 
 @dataclass(frozen=True)
 class Fold:
-    """``function(state, *row) -> (state, value)``, from the state that ``start`` makes.
+    """``function(state, *row) -> (state, value)``, starting with the state that ``start`` returns.
 
-    The function gets a copy of a state that has a ``copy``, so it may change that in place.
+    If the state has a ``copy`` method, the function gets a copy and may change it in place.
     """
 
     function: Callable[..., tuple[Any, float]]

@@ -21,8 +21,8 @@ import numpy as np
 from .noise_model import LENGTHS, Noise, mean, noise_left
 
 ALONG = 0.6
-"""The largest lag-1 autocorrelation that is taken for noise: of the training rewards of 53 public repositories nine in
-ten have one below 0.27. What wanders more has levels."""
+"""The largest lag-1 autocorrelation that counts as noise: of the training rewards of 53 public repositories nine in ten
+have one below 0.27. A series with more has levels."""
 STEP, MORE, SLOPE = 23.0, 4.0, 22.0
 """What a step must be worth in n log(S0/S1), S being the squares of the innovations, and each number beyond its height
 and its place: the second place of a stretch, and the own noise of the last level; and what a slope must be worth. They
@@ -31,12 +31,12 @@ RISING, ONCE = 8.0, 14.0
 """The same of the slope or the step that a gain may be. They are less, for a gain must show by Student's t as well and
 counts at the end of the run: of flat runs at a lag-1 of 0.3 less than one in a hundred have gained."""
 APART, APART_FOR_A_TIME = 14.0, 22.0
-"""What a departure of a difference from 0 must be worth, to the end and for a time; `benchmarks/compare.md` has the
+"""The minimum evidence for a departure of a difference from 0, lasting or temporary; `benchmarks/compare.md` has the
 error rates."""
 TERMS = 4
-"""The most terms: a run may rise, dip, recover and fall."""
+"""Maximum number of terms: a run may rise, dip, recover and fall."""
 OWN = 5
-"""Values from which the own noise of the last level is known: a reward that lies at its floor has hardly any."""
+"""Values from which the last level gets its own noise estimate: a reward at its floor has almost no noise."""
 
 
 @lru_cache(maxsize=LENGTHS)
@@ -62,7 +62,7 @@ def _of_steps(n: int, least: int) -> np.ndarray:
 
 
 def _terms(rest: np.ndarray, least: int) -> Iterator[tuple[int, int, float]]:
-    """The step and the stretch that explain most: where it begins, where it ends, what it costs."""
+    """The step and the stretch that explain most: start, end and cost."""
     n = len(rest)
     sums = np.zeros(n + 1)
     np.add.accumulate(rest, out=sums[1:])
@@ -75,15 +75,15 @@ def _terms(rest: np.ndarray, least: int) -> Iterator[tuple[int, int, float]]:
 
 
 def _innovations(rest: np.ndarray) -> float:
-    """The squares that are left of the values when each is foretold by the one before, with the best autocorrelation
-    from 0 to `ALONG`."""
+    """The residual squares when each value is predicted from the one before, with the best autocorrelation from 0 to
+    `ALONG`."""
     square, product = float(rest.dot(rest)), float(rest[1:].dot(rest[:-1]))
     r = min(max(product / square, 0.0), ALONG) if square > 0 else 0.0
     return square * (1 + r * r) - 2 * r * product
 
 
 def _own(rest: np.ndarray, last: int, tiny: float) -> float:
-    """What it is worth that the last level, from ``last`` on, has less noise than the rest."""
+    """The evidence that the last level, starting at ``last``, has less noise than the rest."""
     n, size = len(rest), len(rest) - last
     if size < OWN:
         return 0.0
@@ -127,7 +127,7 @@ def climbed(x: np.ndarray, least: int) -> float:
 
 @np.errstate(over="ignore", invalid="ignore")  # squares beyond 1e308 are infinite, and show nothing
 def sunk(x: np.ndarray, least: int) -> bool:
-    """Whether all goes down, or the last level lies below another, each of ``least`` values at least."""
+    """Whether the series falls overall, or the last level is below another, each with at least ``least`` values."""
     n, (rounding, tiny) = len(x), _rounding(x)
     rest = best = x - mean(x)
     if _worth(-rest, _slope(n), tiny) > SLOPE:
@@ -159,7 +159,7 @@ def sunk(x: np.ndarray, least: int) -> bool:
 
 
 class Departures(NamedTuple):
-    """Where a difference leaves 0 (from, to; the last place is its length), what is fitted there, and the noise."""
+    """Where a difference departs from 0 (from, to; to may be its length), the fitted values, and the noise."""
 
     spans: list[tuple[int, int]]
     fitted: np.ndarray

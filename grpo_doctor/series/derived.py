@@ -1,4 +1,4 @@
-"""Columns that are computed row by row from recorded fields: once, by row while a run trains and by block in a log."""
+"""Columns computed from recorded fields: defined once, run by row for a live run and by block for a log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _first_known(*columns: Column) -> Column:
 def _k3_of(difference: Any) -> Any:
     """k3 from a mean |log-probability difference| d: half the mean square, which is pi/2 d^2 for normal differences.
 
-    A difference of probabilities stands for it as a lower bound: |p - q| <= |log p - log q|.
+    A difference of probabilities gives a lower bound: |p - q| <= |log p - log q|.
     """
     return math.pi / 4 * difference * difference
 
@@ -64,7 +64,7 @@ _DERIVED: dict[str, tuple[tuple[str, ...], Callable[..., Column], str]] = {
 """Columns computed row by row from others: name, inputs, function, meaning."""
 
 DERIVED = {name: (inputs, Plan.of(function, len(inputs))) for name, (inputs, function, _) in _DERIVED.items()}
-"""What each of them is computed from, and how."""
+"""The inputs and the plan of each derived column."""
 
 MEANINGS = {**FIELDS, **{name: meaning for name, (_, _, meaning) in _DERIVED.items()}}
-"""What every field means that a check may ask for, recorded or derived."""
+"""The meaning of every field, recorded or derived, that a check may use."""

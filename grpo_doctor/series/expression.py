@@ -1,8 +1,7 @@
-"""A column as a check sees it: not its values, but what is to be computed of them.
+"""Symbolic columns: they describe the computation of a check and have no values.
 
-A check is called once, with these. Every operator and every function below makes a new column that knows its
-operation and the columns that it is made of; `series.plan` runs them. Unknown values are NaN, and no
-comparison with NaN holds.
+A check is called once, with symbolic columns. Every operator and every function below creates a column that records its
+operation and inputs; `series.plan` runs them. Unknown values are NaN, and no comparison with NaN is true.
 
 Called with numpy arrays instead, the same functions compute at once (`apply`). So a check also runs eagerly, with
 ``print``, breakpoints and ``if``: `diagnosis.eager`.
@@ -23,7 +22,7 @@ Column: TypeAlias = Any
 
 
 class ColumnError(TypeError):
-    """What cannot be asked of a column; the message says what to write instead."""
+    """An operation that columns do not support; the message states what to write instead."""
 
 
 class Argument(NamedTuple):
@@ -35,7 +34,7 @@ class Argument(NamedTuple):
 
 
 class RowNumber(NamedTuple):
-    """How many rows were seen, this one included."""
+    """Number of rows so far, including this one."""
 
 
 class Operation(NamedTuple):
@@ -55,7 +54,7 @@ class Operation(NamedTuple):
 
 
 class Expression:
-    """A column that is yet to be computed: an operation, or a cell that remembers, and what it is made of."""
+    """A column to be computed: an operation or a cell, and its inputs."""
 
     __slots__ = ("inputs", "operation")
 
@@ -71,7 +70,7 @@ class Expression:
 
 
 def apply(operation: Any, *inputs: Any) -> Any:
-    """The column that an operation or a cell makes: symbolic where an input is, else computed on whole arrays."""
+    """Applies an operation or a cell: symbolic if an input is symbolic, otherwise computed on whole arrays."""
     if any(isinstance(x, Expression) for x in inputs):
         return Expression(operation, *inputs)
     if isinstance(operation, Operation):
@@ -99,7 +98,7 @@ def _made(step: Operation, x: Any, y: Any) -> Expression:
 
 
 def is_condition(x: Any) -> bool:
-    """Whether a column is known to be true or false."""
+    """Whether a column is Boolean."""
     return isinstance(x, Expression) and getattr(x.operation, "code", "") in _TRUE_OR_FALSE
 
 
@@ -150,7 +149,7 @@ _REFUSED = {
     "format": "a column has no value yet: name it in the message as {name} and hand it to fires as name=column",
     "array": "a column is no array: write where, maximum, fmax, fmin or sqrt of grpo_doctor.series, or each",
 }
-"""What Python or numpy would ask of a number or an array, and what to write instead."""
+"""Operations of numbers and arrays that columns lack, and what to write instead."""
 
 for _name, _why in _REFUSED.items():
     setattr(Expression, f"__{_name}__", _refuse(_why))
@@ -167,7 +166,7 @@ _SQRT = Operation(lambda x: math.sqrt(x) if x >= 0 else math.nan, np.sqrt, "sqrt
 
 
 def where(condition: Column, yes: Any, no: Any) -> Column:
-    """``yes`` where the condition holds, else ``no``."""
+    """``yes`` if the condition holds, otherwise ``no``."""
     return apply(_WHERE, condition, yes, no)
 
 
@@ -197,7 +196,7 @@ def sqrt(x: Column) -> Column:
 
 
 def row(x: Column) -> Column:
-    """Number of rows that the check was given up to this one, which counts."""
+    """Number of rows of the check so far, including this one."""
     return Expression(RowNumber()) if isinstance(x, Expression) else np.arange(1.0, len(x) + 1)
 
 
@@ -210,7 +209,7 @@ def steady(column: Any) -> bool:
 
 
 def _on_block(function: Callable[..., Any], columns: tuple[Any, ...]) -> np.ndarray:
-    """What ``function`` makes of each row, or of the one row where all are the same."""
+    """Applies ``function`` to each row, or once if all rows are equal."""
     given = np.broadcast_arrays(*columns)
     if all(map(steady, given)):
         return np.array(function(*(column.flat[0] for column in given)), float)
@@ -235,7 +234,7 @@ def each(function: Callable[..., float], *columns: Column) -> Column:
 
 
 def several(number: int, function: Callable[..., tuple[float, ...]], *columns: Column) -> tuple[Column, ...]:
-    """So many columns of the numbers that ``function`` makes of the row's values, row by row."""
+    """Columns of the numbers that ``function`` returns for the row's values, row by row."""
 
     def by_row(*values: Any) -> Any:
         return tuple(map(float, function(*map(numpys, values))))
@@ -249,7 +248,7 @@ def several(number: int, function: Callable[..., tuple[float, ...]], *columns: C
 
 
 def is_any(declared: Column, *names: str | float) -> Column:
-    """Whether what a run declares is one of these words or numbers; not where it declares nothing."""
+    """Whether a declared setting is one of these values; false if it is not declared."""
 
     def named(value: Any) -> bool:
         return value == value and value in names
@@ -258,7 +257,7 @@ def is_any(declared: Column, *names: str | float) -> Column:
 
 
 def seen(events: Column, kind: str, *texts: str) -> Column:
-    """How many events of this kind whose message holds all ``texts`` the row has."""
+    """Number of events of this kind on the row whose message contains all ``texts``."""
 
     def count(row: Iterable[Any] | None) -> float:
         return float(sum(e.kind == kind and all(t in e.message for t in texts) for e in row or ()))
@@ -267,7 +266,7 @@ def seen(events: Column, kind: str, *texts: str) -> Column:
 
 
 class Words(NamedTuple):
-    """Text of a row's values for a message, which is made only where the message is shown."""
+    """Text for a message, created from a row's values only when the message is shown."""
 
     function: Callable[..., str]
     columns: tuple[Any, ...]

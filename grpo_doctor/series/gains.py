@@ -1,4 +1,4 @@
-"""Cells that know how noisy a quantity is, and whether it has gained."""
+"""Cells that estimate the noise of a quantity and detect gains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The noise of a series: what a level, a slope and some steps do not explain, and what error it gives a mean.
+"""The noise of a series after fitting a level, a slope and steps, and the error of its means.
 
 What a level, a slope and some steps do not explain (ordinary least squares) is noise: its variance is that
 of the innovations, for the steps take the slow part, and its lag-1 autocorrelation is freed of the bias -f/n that f
@@ -23,9 +23,9 @@ FREE, MOST = (0, 16, 36), 5
 DECISIVE = 0.5
 """Share of the squares that one more step may leave: noise that wanders is not taken for so much change."""
 CAP = 0.92
-"""The largest autocorrelation that is believed."""
+"""The largest autocorrelation that is accepted."""
 LENGTHS = 256
-"""Lengths of series whose fixed parts are remembered."""
+"""Number of cached series lengths."""
 
 
 def mean(x: np.ndarray) -> Any:
@@ -34,7 +34,7 @@ def mean(x: np.ndarray) -> Any:
 
 
 def squares(x: np.ndarray, mean: Any) -> float:
-    """The sum of the squares about the mean."""
+    """The sum of squares about the mean."""
     off = x - mean
     return float(off.dot(off))
 
@@ -89,7 +89,7 @@ def critical(z: float, degrees: int) -> float:
 
 class Noise(NamedTuple):
     """Noise of bins: variance of its innovations, lag-1 autocorrelation, the degrees of freedom by which they are
-    known, and the error below which nothing is told from rounding."""
+    known, and the error below which differences may be rounding."""
 
     innovation: float
     along: float

@@ -1,4 +1,4 @@
-"""Runs what a function over columns describes: by row, or by block.
+"""Runs the computation that a function over columns describes, by row or by block.
 
 The function is called once, with symbolic columns. What it returns is a graph, which a plan puts into the order of
 computation: equal parts are computed once, and every cell gets a place in a memory. A plan holds no state and may be
@@ -19,7 +19,7 @@ from .cells import Cell, Written
 from .expression import Argument, Expression, Operation, RowNumber
 
 Memory: TypeAlias = tuple[Any, ...]
-"""How many rows were seen, and the state of every cell. It is never changed, so whoever keeps one has a snapshot."""
+"""The number of rows and the state of every cell. It is never changed, so a kept memory is a snapshot."""
 
 
 DEEPEST = 20
@@ -59,7 +59,7 @@ class Plan:
         self.told = [self._number(x) for x in told or ()]
         needed = self._behind([*self.shown, *(i for i, step in enumerate(self.steps) if step.place)])
         self.places = sorted(step.operation.place for step in self.steps if isinstance(step.operation, Argument))
-        """Which of the arguments are asked for at all: a row is given those alone."""
+        """The arguments that the function uses: a row contains only these."""
         self.always = [i for i in range(len(self.steps)) if i in needed]
         self.late = [i for i in range(len(self.steps)) if i not in needed]
 
@@ -129,7 +129,7 @@ class Plan:
         return function
 
     def _given(self) -> list[str]:
-        """The statement that takes the arguments: values, and what those that come late are attributes of."""
+        """The statement that unpacks the arguments: values, and the objects of late attributes."""
         given = [(s.operation, i) for i, s in enumerate(self.steps) if isinstance(s.operation, Argument)]
         names = [f"{'a' if argument.late else 'v'}{i}, " for argument, i in sorted(given)]
         return [f"{''.join(names)} = a"] if names else []
@@ -150,7 +150,7 @@ class Plan:
         yield [*self.shown, *self.told], ""
 
     def _cost(self, steps: set[int]) -> tuple[int, int]:
-        """What these steps cost on a row: how many wait for what comes late, and how many there are."""
+        """The cost of these steps per row: the number that need late attributes, and the number of steps."""
         return sum(getattr(self.steps[i].operation, "late", "") != "" for i in steps), len(steps)
 
     def _parts(self, i: int) -> list[int]:

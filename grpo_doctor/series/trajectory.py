@@ -39,7 +39,7 @@ CHANCE = {"success_rate": 0.5, "eval_score": 0.5}
 """What whoever guesses has of the pairs that a preference run tells apart, by field. Their share begins at 0, for ties
 count as wrong, and comes to one in two as soon as policy and reference differ by anything."""
 TURNED = ("loss", "eval_loss")
-"""Fields of which less is success in a supervised or preference run."""
+"""Fields that should decrease in a supervised or preference run."""
 
 
 def success_of(run_type: str) -> dict[str, Trajectory]:
@@ -116,7 +116,7 @@ class Trajectory:
             self.full, self._standing = (self.rows, self.low, self.high, self.lowest, self.top), None
 
     def copy(self) -> Trajectory:
-        """One that goes on by itself from here."""
+        """An independent copy."""
         other = Trajectory.__new__(Trajectory)
         other.__dict__ = self.__dict__.copy()  # nothing in it is changed in place; `copy.copy` takes ten times as long
         return other
@@ -129,12 +129,12 @@ class Trajectory:
 
     @property
     def unpaid(self) -> bool:
-        """Whether nearly every value is the smallest, and that is 0 or less."""
+        """Whether almost every value is the smallest, and that is 0 or less."""
         return at_floor(self.rows, self.low, self.lowest)
 
     @property
     def standing(self) -> Standing:
-        """How the series stands at the end of its last full bin."""
+        """The state of the series at the end of its last full bin."""
         if self._standing is None:
             self._standing = Standing(self)
         return self._standing
@@ -152,7 +152,7 @@ class Parts:
         self.series: dict[str, Trajectory] = {}
 
     def copy(self) -> Parts:
-        """One that goes on by itself from here."""
+        """An independent copy."""
         other = Parts()
         other.series = {name: series.copy() for name, series in self.series.items()}
         return other

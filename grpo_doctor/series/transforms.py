@@ -1,7 +1,7 @@
 """Transforms with memory: columns whose value on a row depends on the rows before it.
 
-Each makes a node of the expression and holds nothing; its memory is a state of `series.cells`, which the
-plan keeps. Row by row, block by block and whole they give the same values.
+Each creates a node of the expression and has no state; its memory is a state of `series.cells`, which the plan keeps.
+Row by row, block by block and whole they give the same values.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ def _remembered(cell: cells.Cell | cells.Written, *inputs: Any) -> Column:
 
 
 NEAR_START = 3
-"""Rows within which a log must begin after step 0 to hold the start of its run: some of the first may be dropped."""
+"""Rows after step 0 within which a log must begin to contain the start of its run: the first rows may be missing."""
 MISSED = 0.05
-"""Share of its own length that a log may miss at the start and still count as the whole run."""
+"""Share of its length that a log may miss at the start and still count as the whole run."""
 
 
 def from_start(step: Column) -> Column:
-    """Whether the log holds the start of its run. One that begins later is a window: its first row is no baseline."""
+    """Whether the log contains the start of its run. Otherwise its first row is not a baseline."""
     first = baseline(step, 1)
     return (first <= maximum(1, NEAR_START * baseline(step - previous(step), 1))) | (first <= MISSED * (step - first))
 
@@ -89,7 +89,7 @@ def moving_median(x: Column, rows: int) -> Column:
 
 
 def leaps(x: Column, rows: int, times: float, above: float) -> Column:
-    """Whether a value lies above a size, and as many times above that of the median of the ``rows`` rows before it."""
+    """Whether a value is above a size and above a multiple of the median of the ``rows`` rows before it."""
     return (x > times * abs(previous(moving_median(x, rows)))) & (x > above)
 
 
@@ -104,7 +104,7 @@ def kendall_tau(x: Column, rows: int) -> Column:
 
 
 def slope(x: Column, rows: int) -> Column:
-    """Least-squares change a row over the last ``rows`` rows."""
+    """Least-squares change per row over the last ``rows`` rows."""
     return _remembered(windows.Window(rows, windows.Slope(rows)), x)
 
 
@@ -146,10 +146,10 @@ def fold(function: Callable[..., tuple[Any, float]], start: Callable[[], Any], *
 
 
 def gained(x: Column, rows: int = 5) -> Column:
-    """Whether the recent mean lies 2.5 standard errors above the first value, or above the first such mean.
+    """Whether the recent mean is 2.5 standard errors above the first value, or above the first such mean.
 
-    The first row stands before any update, but may be a fluke of a small batch; the first mean is steady, but
-    hides what the first updates did. Either will do, over ``rows`` rows or, for a slow gain, over four times as many.
+    The first row precedes any update, but may be an outlier of a small batch; the first mean is steady, but hides the
+    effect of the first updates. Either is enough, over ``rows`` rows or, for a slow gain, four times as many.
     """
     return _remembered(gains.Gained(rows), x)
 
@@ -157,7 +157,7 @@ def gained(x: Column, rows: int = 5) -> Column:
 def solved(reward: Column, reward_max: Column, unit: Column, rows: int = 5, share: float = 0.9) -> Column:
     """Whether the reward is ``share`` of the best single reward, or of 1 where rewards are on a scale of 0 to 1.
 
-    By its recent mean; until there is one, by its last value. Rewards that have all been 0 solve nothing.
+    By its recent mean; until there is one, by its last value. Rewards that are all 0 do not count as solved.
     """
     now, most, least = recent_mean(reward, rows), best(reward_max), lowest(reward)
     now = where(isnan(now), latest(reward), now)
@@ -190,8 +190,8 @@ def collapse(invalid: Column, reward: Column) -> tuple[Column, Column]:
 def rms_on_ties(std: Column, mean: Column, rms_live: Column, dead: Column, n: Column) -> Column:
     """Root mean square advantage over the groups with equal rewards, which should be 0; NaN where there are none.
 
-    From the identity mean(A^2) = (1 - dead) rms_live^2 + dead rms_tied^2. ``std`` may have one degree of freedom
-    less: with ``n`` advantages it is read as the smaller one, so that the result is a lower bound.
+    From the identity mean(A^2) = (1 - dead) rms_live^2 + dead rms_tied^2. ``std`` may have one degree of freedom less:
+    with ``n`` advantages it is read as the smaller one, so the result is a lower bound.
     """
     square = std**2 * (n - 1) / n + mean**2
     excess = maximum(square - (1 - dead) * where(dead >= 1, 0.0, rms_live) ** 2, 0.0)

@@ -1,14 +1,14 @@
-"""How a series of success stands: what is a gain, a fall, solved or never paid, and since when.
+"""Classifies a success series: gain, fall, solved or always at its minimum, and since when.
 
 **Tests.** Means of windows of a quarter, an eighth and a sixteenth of the run, of three bins at least: the last quarter
 against the first window for a gain; the last window, or a third of the run, against the best for a fall. The critical
-values are those of Student's t, for few bins know the noise less well, and the one for a fall also pays for looking
-after every row; `benchmarks/trajectory.md` has the error rates. Both must also show in a slope or in levels that noise
-which wanders does not explain (`series.changepoint`).
+values are those of Student's t, because few bins estimate the noise less well; the one for a fall also corrects for
+looking after every row; `benchmarks/trajectory.md` has the error rates. Both must also show in a slope or in levels
+that autocorrelated noise does not explain (`series.changepoint`).
 
-Few held-out scores have also gained where they go up by rank, as six do that each lie above the one before, and fallen
-where those after the highest go down (`series.rank_test`): they are measured far apart, so that the noise of one says
-nothing of the next.
+With few held-out scores an exact rank test is used too: six successive increases count as a gain, and a series has
+fallen if the scores after the highest decrease (`series.rank_test`): they are measured far apart, so their noise is
+independent.
 
 **Dates.** A change begins where two means fit the bins best by least squares.
 """
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
     from .trajectory import Trajectory
 
 LEAST = 8
-"""Rows from which noise can be told from a gain: what is fitted leaves two."""
+"""Rows from which a gain can be distinguished from noise: the fit leaves two degrees of freedom."""
 RISE, FALL = 2.9, 4.6
 """Critical values of a gain and of a fall, in standard errors that are known exactly; see `critical`."""
 ONE = 3.1
-"""The same of one score far below the line of all before it, which is one look more."""
+"""The same for one score far below the line of all earlier ones, which is one more look."""
 MATTERS, LOST = 0.15, 0.3
-"""Shares of its best level from which a fall is worth saying, and from which it is a failure."""
+"""Shares of the best level from which a fall is reported, and from which it is a failure."""
 PART, HALF = 0.25, 0.5
-"""The same as shares of the run's own range: what swings as far anyway has not fallen."""
+"""The same as shares of the run's own range: a series that swings as far anyway has not fallen."""
 LEAST_FALL = 0.05
 """Share of its size that a reward below 0 must lose: what is pinned at -0.1 falls by its rounding."""
 LEAST_GAIN = 0.01
 """Share of its size that a series must gain to have learnt anything: of the public rewards that rise beyond their noise
 one gains less."""
 WINDOW = 3
-"""Bins of the smallest window: a single value is no level."""
+"""Bins of the smallest window: a single value is not a level."""
 PARTS, WIDEST = (16, 8, 4), 3
 """The windows as parts of the run; and the widest, by which only a fall is looked for: it may be slow."""
 SINGLES, APART = 24, 0.87
@@ -58,7 +58,7 @@ OWN, HINT = 5, 0.5
 """Bins of a window from which its own noise is known; and the share of what would show by the noise of the whole run
 from which it is asked for: most drops are smaller."""
 SOLVED = 0.9
-"""Share of the top from which a task is solved."""
+"""Share of the maximum from which a task is solved."""
 SETTLED = 2.0
 """Critical value of a gain within a plateau: less than `RISE`, so that what may still rise is not called a plateau."""
 UNIT = 0.1
@@ -69,25 +69,25 @@ FEW, SHORT = 12, 16
 for a gain and for a fall. Of 6,000 flat runs with an autocorrelation of 0.3 are 0.97 % said to have gained with 12
 scores, and 1.6 % would be with 16."""
 UNPAID = 0.85
-"""Share of the rows at the very floor from which a series has never paid: seven in eight carry no signal."""
+"""Share of rows at the minimum from which a series counts as always at its minimum: seven in eight have no signal."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How a series stands after some rows. Levels are means of windows; ``since`` is a step.
+    """The state of a series after some rows. Levels are means of windows; ``since`` is a step.
 
     Attributes:
         rows: rows with a value.
         first, now, best: level of the first window, of the last, and the highest.
-        shown: the smallest gain that the noise would have let one see; NaN while nothing can be told.
+        shown: the smallest detectable gain; NaN while unknown.
         lean: how far it has gone up, as a share of the gain that would show; a gain is more than 1, and so is what a
             rise explains better than noise that wanders.
-        gained: the last level lies above the first, beyond the noise.
-        risen: gained, or solved from a first level that was not: what stood at its top all along has shown nothing.
-        fallen: 0, 1 (a fall worth saying) or 2 (a failure: most of what was reached is lost).
-        unit: the values are known to lie on a scale of 0 to 1.
-        solved: the last level is near the top of a scale that is known.
-        unpaid: nearly every row stands at the floor.
-        since: step at which the fall began, else at which the rise began; NaN where there is neither.
+        gained: the last level is above the first, beyond noise.
+        risen: gained, or solved from a first level that was not: a series always at its maximum shows no learning.
+        fallen: 0, 1 (a reported fall) or 2 (a failure: most of the gain is lost).
+        unit: the values are known to be between 0 and 1.
+        solved: the last level is near the maximum of a known scale.
+        unpaid: almost every row is at the minimum.
+        since: step at which the fall began, otherwise the rise; NaN if there is neither.
     """
 
     rows: int = 0
@@ -106,7 +106,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> str:
-        """One word or two for what happened."""
+        """One or two words for the state."""
         if self.fallen:
             return "fell"
         if self.unpaid:
@@ -199,12 +199,12 @@ class Standing:
 
     @property
     def fell(self) -> bool:
-        """Whether there is a fall worth saying."""
+        """Whether there is a reportable fall."""
         return self.fallen > 0
 
     @property
     def lost(self) -> bool:
-        """Whether most of what was reached is lost."""
+        """Whether most of the gain is lost."""
         return self.fallen > 1
 
     @cached_property
@@ -377,7 +377,7 @@ class Standing:
 
     @cached_property
     def _lowest(self) -> float:
-        """The lowest level of all windows."""
+        """The lowest level of any window."""
         sums = np.frombuffer(self._sums) / self._width
         return min(float((sums[k:] - sums[:-k]).min()) / k for k in self._lengths)
 
@@ -418,5 +418,5 @@ def _lengths(bins: int) -> tuple[int, ...]:
 
 
 def at_floor(rows: int, low: float, lowest: int) -> bool:
-    """Whether nearly every value is the smallest, and that is 0 or less."""
+    """Whether almost every value is the smallest, and that is 0 or less."""
     return lowest >= UNPAID * rows and low <= 0

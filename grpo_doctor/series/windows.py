@@ -1,4 +1,4 @@
-"""Cells that remember the last rows: sums, means, ranks, slopes and trends of a window."""
+"""Cells over the last rows: sums, means, ranks, slopes and trends of a window."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class Ranked:
 
 
 def slide(tail: Any, ordered: list[float], rows: int, x: float) -> tuple[Any, list[float]]:
-    """A window one row later, by time and by size."""
+    """The window one row later, by time and by size."""
     ordered = ordered.copy()
     if len(tail) == rows:
         if (old := tail[0]) == old:
@@ -161,7 +161,7 @@ def slide(tail: Any, ordered: list[float], rows: int, x: float) -> tuple[Any, li
 
 @dataclass(frozen=True)
 class Slope:
-    """Reduction of a window: least-squares change a row of its ``rows`` values."""
+    """Reduction of a window: least-squares change per row of its ``rows`` values."""
 
     rows: int
 

@@ -104,4 +104,4 @@ def test_lora_whose_b_is_never_stepped_adds_nothing(trains: str, fires: bool) ->
     finding = found(trainer.adapter(), "STL005")
     assert (finding is not None) is fires
     if finding is not None:
-        assert finding.message == "After two updates all 2 lora_B matrices are still zero."
+        assert finding.message == "All 2 lora_B matrices are still zero after two updates."

@@ -114,7 +114,7 @@ def test_a_right_loop_is_left_in_peace(kind: type[Looping]) -> None:
 
 def test_a_loop_that_goes_on_from_padding_is_named() -> None:
     (found,) = probed(ReadsPadding, "PAD004").findings
-    assert found.message == "2 of 3 prompts are padded on the right: generation goes on after the padding."
+    assert found.message == "2 of 3 prompts are padded on the right, so generation continues after the padding."
 
 
 def test_a_loop_that_loses_a_token_is_named() -> None:

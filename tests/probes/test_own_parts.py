@@ -1,4 +1,5 @@
-"""Trainers with parts that no library gave them: a critic, scores that are detached, a tokenizer, a model's generate."""
+"""Trainers with parts that no library gave them: a critic, scores that are detached, a tokenizer, a model's
+generate."""
 
 from __future__ import annotations
 
@@ -400,7 +401,7 @@ def test_a_forward_with_names_of_its_own_is_seen() -> None:
 def test_a_sampler_that_does_not_stop_is_a_warning_where_the_rollout_cuts() -> None:
     (found,) = probed(Trainer().adapter(), "TOK004").findings
     assert found.severity == "warning"
-    assert found.message.endswith("; the rollout cuts off what follows.")
+    assert found.message.endswith("; the rollout discards the text after it.")
 
 
 def test_a_generate_that_takes_and_returns_what_it_likes_is_a_sampling_loop() -> None:

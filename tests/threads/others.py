@@ -92,7 +92,7 @@ FOUND = (
             {"train/train_rollout_logprob_abs_diff": "1.9x10", "train/pg_loss": "0x10", "train/grad_norm": "0.1x10"},
         ),
         names=("RAT004",),
-        says="the engine (weights",
+        says="the engine's weights",
     ),
     Thread(
         "Gen-Verse/OpenClaw-RL#69",
@@ -353,7 +353,7 @@ FOUND = (
             }
         ),
         names=("PRF002",),
-        says="no token of them is scored",
+        says="no token is scored",
     ),
     Thread(
         "huggingface/trl#1236",
@@ -394,7 +394,7 @@ FOUND = (
             }
         ),
         names=("STL007",),
-        says="to 0.6, and was exactly that",
+        says="to 0.6 and was constant",
     ),
     Thread(
         "Harikishanth/CloudSRE",
@@ -432,7 +432,7 @@ FOUND = (
             }
         ),
         names=("REW016",),
-        says="earned by unlikely text",
+        says="unlikely text earns it",
     ),
     Thread(
         "huggingface/trl#1311",

@@ -15,5 +15,7 @@ def test_limits(rate: str, expected: str | None) -> None:
 def test_message() -> None:
     found = run_check("LEN004", {"min_new_tokens": 14}, eos_suppressed_rate="1x3")
     assert found is not None
-    assert found.message == "100% of the responses would have ended before the minimum length and were forced on."
+    assert found.message == (
+        "100% of the responses would have ended before the minimum length and were forced to continue."
+    )
     assert found.evidence["minimum"] == 14

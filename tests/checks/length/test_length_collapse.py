@@ -14,7 +14,7 @@ def test_one_row_before_and_at_the_boundary() -> None:
     found = run_check("LEN001", response_length_mean="100x4 24.9x3 100x3")
     assert found is not None
     assert (found.severity, found.onset_step, found.detected_step) == ("warning", 5, 7)
-    assert found.message == "Responses have shrunk from 100 to 24.9 tokens."
+    assert found.message == "The mean response length fell from 100 to 24.9 tokens."
 
 
 @pytest.mark.parametrize(

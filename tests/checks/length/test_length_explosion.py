@@ -15,7 +15,7 @@ def test_one_row_before_and_at_the_boundary() -> None:
     found = run_check("LEN002", response_length_mean="100x4 201x7 100x4", truncated_rate=cut)
     assert found is not None
     assert (found.severity, found.onset_step, found.detected_step) == ("warning", 6, 11)
-    assert found.message == "Responses have grown from 100 to 201 tokens without a gain to show for it."
+    assert found.message == "The mean response length grew from 100 to 201 tokens without a reward gain."
 
 
 def test_a_first_row_that_is_short_by_chance_is_no_explosion() -> None:
@@ -96,5 +96,5 @@ def test_growth_with_a_gain_does_not_deny_it() -> None:
     assert found is not None
     assert (found.severity, found.message) == (
         "warning",
-        "Responses have grown from 100 to 250 tokens, up to their limit.",
+        "The mean response length grew from 100 to 250 tokens, up to their limit.",
     )

@@ -22,4 +22,7 @@ def test_boundary(minimum: int, length: str, fires: bool) -> None:
 def test_message() -> None:
     found = run_check("LEN005", {"min_new_tokens": 14}, response_length_mean="16.2x5")
     assert found is not None
-    assert found.message == "Responses of 16.2 tokens end as soon as the minimum of 14 lets them."
+    assert (
+        found.message
+        == "The mean response length is 16.2 tokens: responses end as soon as the minimum of 14 tokens allows."
+    )

@@ -16,7 +16,7 @@ def test_one_row_before_and_at_the_boundary() -> None:
     found = run_check("LEN003", truncated_rate="0x3 0.2x3 0x3")
     assert found is not None
     assert (found.severity, found.onset_step, found.detected_step) == ("warning", 4, 6)
-    assert found.message == "12% of the responses are cut at the length limit."
+    assert found.message == "12% of the responses are truncated at the length limit."
 
 
 def test_more_than_half_on_each_row_so_far_is_no_chance() -> None:
@@ -169,7 +169,7 @@ def test_the_message_says_that_the_length_tells_it() -> None:
     found = run_check("LEN003", {"max_new_tokens": 200}, response_length_mean="196x16")
     assert found is not None
     assert found.message == (
-        "96% of the responses are cut at the length limit (judged by their mean length of 196 tokens)."
+        "96% of the responses are truncated at the length limit (estimated from the mean length of 196 tokens)."
     )
 
 
@@ -206,7 +206,7 @@ def test_a_few_rows_with_many_cut_responses_are_a_remark_in_a_run_that_learns() 
     """Each row may be one prompt."""
     rising = [0.2 + 0.01 * n for n in range(40)]
     found = find("LEN003", truncated_rate="0.1x35 0.8x5", reward_mean=rising)
-    assert (found.severity, found.message) == ("info", "80% of the responses are cut at the length limit.")
+    assert (found.severity, found.message) == ("info", "80% of the responses are truncated at the length limit.")
 
 
 def test_truncation_weighs_by_what_it_costs() -> None:
@@ -276,7 +276,7 @@ def test_two_rows_whose_mean_is_the_longest_are_cut(mean: str, longest: str | No
     assert (found is not None) is fires
     if found is not None and longest == "4096x2":
         assert found.message == (
-            "100% of the responses are cut at the length limit (judged by their mean length of 4096 tokens)."
+            "100% of the responses are truncated at the length limit (estimated from the mean length of 4096 tokens)."
         )
 
 

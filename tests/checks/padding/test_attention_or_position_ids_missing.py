@@ -1,4 +1,5 @@
-"""The probe PAD004 on generation that is given no attention mask: transformers infers one, unless pad is an end token."""
+"""The probe PAD004 on generation that is given no attention mask: transformers infers one, unless pad is an end
+token."""
 
 from __future__ import annotations
 
@@ -24,5 +25,5 @@ def test_padding_with_an_end_token_is_taken_for_text() -> None:
     (found,) = run_probes(adapter, catalogue=load().select(["PAD004"])).findings
     assert (found.severity, found.message) == (
         "critical",
-        "2 of 3 prompts are given to generate with an attention mask that is not theirs.",
+        "`generate` receives a wrong attention mask for 2 of 3 prompts.",
     )

@@ -31,7 +31,7 @@ def test_one_row_before_the_boundary_and_the_message() -> None:
     assert run_check("PAD005", chat_header_rate="0.8x6") is None
     found = find("PAD005", chat_header_rate="0.8x7")
     assert (found.onset_step, found.detected_step) == (5, 7)
-    assert found.message == "80% of the responses hold tokens of the chat template."
+    assert found.message == "80% of the responses contain chat template tokens."
 
 
 def told_of(render: Callable[[Any], Any], prompts: Any = PROMPTS) -> list[str]:
@@ -49,8 +49,8 @@ def rendered(prompt: Any, header: bool) -> Any:
 
 def test_a_prompt_without_the_generation_header_is_told() -> None:
     assert told_of(lambda prompt: rendered(prompt, False)) == [
-        "3 of 3 prompts end where the user's turn is closed: the policy has to write the header "
-        "'<|start|>assistant\\n' itself."
+        "3 of 3 prompts end after the user's turn without the header '<|start|>assistant\\n', so the policy must "
+        "write it."
     ]
     assert told_of(lambda prompt: rendered(prompt, False), ["one", "and another"])
 

@@ -10,7 +10,9 @@ def test_one_row_before_and_at_the_boundary() -> None:
     assert run_check("PAD002", prompt_tokens_in_mask="0x3 1x2 0x3", response_tokens_outside_mask="0x8") is None
     found = find("PAD002", prompt_tokens_in_mask="0x3 64x3 0x2", response_tokens_outside_mask="0x3 64x3 0x2")
     assert (found.severity, found.confidence, found.onset_step, found.detected_step) == ("critical", "high", 4, 6)
-    assert found.message == "The loss mask holds 64 prompt and 0 padding tokens and leaves out 64 response tokens."
+    assert found.message == (
+        "The loss mask includes 64 prompt tokens and 0 padding tokens, and excludes 64 response tokens."
+    )
 
 
 @pytest.mark.parametrize(
@@ -42,9 +44,7 @@ def test_a_penalty_that_spares_the_end_token(style: str) -> None:
     found = finding("KL leaves out the end token", style)
     assert found is not None
     assert found.severity == "error"
-    assert found.message == (
-        "The penalty to the reference leaves out the last token of every response, which the advantages train."
-    )
+    assert found.message == ("The KL penalty excludes the last token of every response, but the policy loss trains it.")
 
 
 def test_an_end_token_without_its_advantage_is_left_out() -> None:

@@ -13,7 +13,9 @@ RATE = "1e-7 2e-7 5e-7x58"
 def test_a_loss_that_stays_at_ln_2() -> None:
     finding = find("PRF002", loss="0.693x60", reward_margin="0.001 -0.001 0.002x58", learning_rate=RATE)
     assert (finding.severity, finding.onset_step) == ("warning", 1)
-    assert finding.message == "The pairs are not told apart: after 60 rows the loss is 0.693, the margin 0.002."
+    assert finding.message == (
+        "The policy does not learn the preference pairs: after 60 rows the loss is 0.693, the margin is 0.002."
+    )
 
 
 def test_margins_of_exactly_0_prove_that_nothing_has_moved() -> None:
@@ -44,8 +46,8 @@ def test_log_probabilities_of_exactly_0_are_those_of_no_token() -> None:
     finding = find("PRF002", loss="0.6931x60", reward_margin="0.001x60", chosen_logp="0x60")
     assert finding.severity == "error"
     assert finding.message == (
-        "The pairs are not told apart: the log-probability of the chosen responses is 0 in all 60 rows, so no token of "
-        "them is scored."
+        "The policy does not learn the preference pairs: the log-probability of the chosen responses is 0 in all 60 "
+        "rows: no token is scored."
     )
 
 

@@ -11,7 +11,8 @@ def test_rewards_that_do_not_begin_at_0() -> None:
     finding = find("PRF004", chosen_reward="7 6 8", rejected_reward="9.25 7 6", chosen_logp=LOGP)
     assert (finding.severity, finding.kind, finding.onset_step) == ("warning", "risk", 1)
     assert finding.message == (
-        "The responses of the pairs earn 9.25 on the first row, where the policy should be its reference and earn 0."
+        "The implicit reward is 9.25 on the first row; it should be 0, because the policy starts as the reference "
+        "model."
     )
 
 

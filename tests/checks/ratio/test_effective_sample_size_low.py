@@ -6,7 +6,7 @@ from grpo_doctor.testing import find, run_check
 def test_the_share_is_reported_with_its_onset() -> None:
     found = find("RAT009", effective_sample_share="0.9x10 0.05x10")
     assert (found.severity, found.onset_step) == ("warning", 11)
-    assert found.message == "The effective sample size is 5.0% of the batch: a few samples carry each update."
+    assert found.message == "The effective sample size is 5.0% of the batch: a few samples dominate each update."
 
 
 @pytest.mark.parametrize(

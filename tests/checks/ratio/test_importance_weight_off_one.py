@@ -38,6 +38,6 @@ def test_a_gap_of_exactly_so_much_is_no_agreement(k3: float, fires: bool) -> Non
 def test_message() -> None:
     found = find("RAT008", rollout_weight_mean="0.0596", rollout_mult_prob_error="1.024", rollout_mismatch_kl="0.0007")
     assert found.message == (
-        "The mean importance weight is 0.0596, yet generator and trainer agree token by token (k3 0.0007): the "
-        "update is multiplied by it."
+        "The mean importance weight is 0.0596 and scales every update, although rollout engine and trainer agree (KL "
+        "0.0007 nats/token)."
     )

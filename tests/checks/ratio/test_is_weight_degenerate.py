@@ -6,7 +6,7 @@ from grpo_doctor.testing import find, run_check
 def test_message() -> None:
     found = find("RAT005", ratio_mean="1x5 0.3x6")
     assert (found.severity, found.detected_step) == ("warning", 10)
-    assert found.message == "The mean importance ratio is 0.3 where it must be near 1."
+    assert found.message == "The mean importance ratio is 0.3; it should be near 1."
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,7 @@ from grpo_doctor.testing import find, run_check
 def test_message() -> None:
     found = find("RAT003", ratio_first_minibatch="0x5 0.08x3")
     assert (found.severity, found.onset_step, found.detected_step) == ("error", 6, 8)
-    assert found.message == (
-        "Before any update the ratio of new to old policy is off by 0.08 on average, where it must be 1."
-    )
+    assert found.message == ("Before the first update the probability ratio differs from 1 by 0.08 on average.")
 
 
 @pytest.mark.parametrize(
@@ -44,6 +42,6 @@ def test_one_update_per_rollout_clips_nothing(settings: dict[str, int], clipped:
     found = run_check("RAT003", settings, clip_fraction=clipped)
     assert (found is not None) is fires
     assert found is None or found.message == (
-        "With one update per rollout the ratio is 1 by identity, yet 0.11% of the tokens are clipped: the two passes "
-        "compute log-probabilities differently."
+        "0.11% of the tokens are clipped, although with one update per rollout every ratio should be 1: the two "
+        "forward passes give different log-probabilities."
     )

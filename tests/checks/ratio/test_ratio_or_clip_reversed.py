@@ -53,8 +53,8 @@ def test_right_ones_pass(surrogate: Surrogate) -> None:
 
 
 BACK = (
-    "The clip stops the way back to the old policy in {} of 2 cases (A > 0 at a ratio of 0.61, A < 0 at 1.65): it acts "
-    "on the wrong side."
+    "The clip acts on the wrong side: in {} of 2 cases it blocks updates back towards the old policy (A > 0 at a "
+    "ratio of 0.61, A < 0 at 1.65)."
 )
 
 
@@ -63,25 +63,28 @@ BACK = (
     [
         (lambda r, a: torch.max(r * a, bounded(r) * a), "error", BACK.format(2)),
         (lambda r, a: bounded(r) * a, "error", BACK.format(2)),
-        (lambda r, a: torch.where(a > 0, torch.min(r, bounded(r)), torch.min(r, bounded(r))) * a, "error", BACK.format(1)),
-        (lambda r, a: torch.min(a / r, bounded(1 / r) * a), "critical", "The loss pushes 4 of 4 samples against their advantage."),
+        (lambda r, a: torch.where(a > 0, torch.min(r, bounded(r)), torch.min(r, bounded(r))) * a, "error",
+        BACK.format(1)),
+        (lambda r, a: torch.min(a / r, bounded(1 / r) * a), "critical", "The loss moves 4 of 4 samples against the sign "
+        "of their advantage."),
         (lambda r, a: -torch.min(-r * a, -bounded(r) * a), "error", BACK.format(2)),
-        (lambda r, a: r * a.abs(), "critical", "The loss pushes 2 of 4 samples against their advantage."),
-        (lambda r, a: r * a.flip(0), "critical", "The loss pushes 4 of 4 samples against their advantage."),
+        (lambda r, a: r * a.abs(), "critical", "The loss moves 2 of 4 samples against the sign of their advantage."),
+        (lambda r, a: r * a.flip(0), "critical", "The loss moves 4 of 4 samples against the sign of their advantage."),
         (
             lambda r, a: torch.min(r * a, r.clamp(-LOW, LOW) * a), "error",
-            "2 of 4 samples get no gradient at a ratio of 1, where no clip may act.",
+            "2 of 4 samples have no gradient at a ratio of 1, where no clip should apply.",
         ),
         (
             lambda r, a: torch.min(r * a, r.clamp(LOW, 1 + HIGH) * a), "error",
-            "The clip is not where it is declared: at a ratio of 0.75 it is open.",
+            "The clip does not act at the declared bounds: at a ratio of 0.75 it is open.",
         ),
         (
             lambda r, a: torch.min(r * a, r.clamp(1 - LOW, 1 + LOW / 2) * a), "error",
-            "The clip is not where it is declared: at a ratio of 1.22 it is shut.",
+            "The clip does not act at the declared bounds: at a ratio of 1.22 it is shut.",
         ),
     ],
-    ids=["max", "clip-alone", "min-before-sign", "old-over-new", "min-of-losses", "abs", "shuffled", "around-0", "low-open", "narrow"],
+    ids=["max", "clip-alone", "min-before-sign", "old-over-new", "min-of-losses", "abs", "shuffled", "around-0",
+    "low-open", "narrow"],
 )  # fmt: skip
 def test_reversed_ones_fire(surrogate: Surrogate, severity: str, message: str) -> None:
     assert found(surrogate) == [(severity, message)]
@@ -111,8 +114,8 @@ def test_a_forward_that_serves_a_log_alone_is_no_error() -> None:
     (found,) = diagnosis.findings
     assert (found.severity, found.message) == (
         "warning",
-        "The policy scores the samples without gradient, and the loss makes nothing of it: if these are the old "
-        "log-probabilities, its ratio is 1 always, and its clip never acts.",
+        "The loss does not use the policy's no-gradient log-probabilities. If these are the old log-probabilities, "
+        "the ratio is always 1 and the clip never applies.",
     )
     assert run_probes(Logged().adapter("rollout", "loss"), catalogue=load().select(["RAT007"])).findings == []
     adapter = Logged(old=False).adapter("rollout", "loss")

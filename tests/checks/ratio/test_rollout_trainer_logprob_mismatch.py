@@ -8,27 +8,27 @@ from grpo_doctor.testing import find, run_check
 @pytest.mark.parametrize(
     ("raw", "side"),
     [
-        ("1.05x2", "the raw logits differ as well, so look at weights, mode and prompt"),
-        ("0.001x2", "the raw logits agree, so look at processors and temperature"),
+        ("1.05x2", "the raw logits differ too, so check weights, train/eval mode and prompt"),
+        ("0.001x2", "the raw logits agree, so check logits processors and temperature"),
         (
             "?x2",
-            "they did from the first row on: look at the engine (weights, kernels) and how it takes its scores",
+            "they differ since the first row, so check the engine's weights, kernels and log-probabilities",
         ),
     ],
 )
 def test_message_names_the_side(raw: str, side: str) -> None:
     found = find("RAT004", rollout_mismatch_kl="1.05x2", rollout_mismatch_raw_kl=raw)
     assert (found.severity, found.onset_step, found.detected_step) == ("critical", 1, 2)
-    assert found.message == f"Generator and trainer disagree by 1.05 nats per token (k3); {side}."
+    assert found.message == f"Rollout engine and trainer log-probabilities differ by 1.05 nats/token (k3); {side}."
 
 
 @pytest.mark.parametrize(
     ("k3", "raw", "side"),
     [
-        ("1.05x2", "0.0021x2", "the raw logits differ as well"),
+        ("1.05x2", "0.0021x2", "the raw logits differ too"),
         ("1.05x2", "0.002x2", "the raw logits agree"),
-        ("0.11x2", "?x2", "they did from the first row on"),
-        ("0.1x2", "?x2", "the generator's raw logits are not recorded"),
+        ("0.11x2", "?x2", "they differ since the first row"),
+        ("0.1x2", "?x2", "the raw logits of the rollout engine are not recorded"),
     ],
 )
 def test_the_side_exactly_at_a_threshold(k3: str, raw: str, side: str) -> None:
@@ -116,8 +116,8 @@ def test_a_run_that_gains_is_warned_of_probabilities_that_are_too_far_apart(prob
 def test_message_says_how_k3_was_made() -> None:
     found = find("RAT004", rollout_logp_diff="0.01x5 0.2x5")
     assert found.message == (
-        "Generator and trainer disagree by 0.0314 nats per token (k3 made from the mean difference); the generator's "
-        "raw logits are not recorded."
+        "Rollout engine and trainer log-probabilities differ by 0.0314 nats/token (KL estimated from the mean difference); the raw "
+        "logits of the rollout engine are not recorded."
     )
 
 

@@ -8,13 +8,13 @@ from grpo_doctor.testing import find, run_check
 @pytest.mark.parametrize(
     ("settings", "columns", "message"),
     [
-        ({}, {"optimizer_step": [17 * k for k in range(4)]}, "More than 16 updates are made on each rollout."),
-        ({"num_iterations": 16}, {"loss": "0x3"}, "Each rollout is used for more than 4 passes."),
-        ({"num_iterations": 5}, {"optimizer_step": [0, 16, 32, 48]}, "Each rollout is used for more than 4 passes."),
+        ({}, {"optimizer_step": [17 * k for k in range(4)]}, "Each rollout is reused for more than 16 updates."),
+        ({"num_iterations": 16}, {"loss": "0x3"}, "Each rollout is reused for more than 4 passes."),
+        ({"num_iterations": 5}, {"optimizer_step": [0, 16, 32, 48]}, "Each rollout is reused for more than 4 passes."),
         (
             {"num_iterations": 4, "async_level": 9},
             {"loss": "0x3"},
-            "Rollouts lag more than 8 steps behind the policy.",
+            "Rollouts are more than 8 steps older than the policy.",
         ),
     ],
 )
@@ -41,9 +41,9 @@ def test_silent(settings: dict[str, Any], columns: dict[str, Any]) -> None:
     ("settings", "age", "message"),
     [
         ({}, "8x5", None),
-        ({}, "8.5x5", "The samples are 8.5 updates old when they are used, beyond the limit of 8."),
+        ({}, "8.5x5", "Samples are 8.5 updates old when they are used, which exceeds the limit of 8."),
         ({"async_level": 2}, "2x5", None),
-        ({"async_level": 2}, "2.1x5", "The samples are 2.1 updates old when they are used, beyond the limit of 2."),
+        ({"async_level": 2}, "2.1x5", "Samples are 2.1 updates old when they are used, which exceeds the limit of 2."),
         ({"async_level": 12}, "9x5", None),
     ],
 )

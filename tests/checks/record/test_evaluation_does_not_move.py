@@ -8,7 +8,7 @@ RISE = " ".join(str(round(0.1 + 0.02 * row, 2)) for row in range(30))
 def test_message() -> None:
     found = find("REC004", eval_score="0.412 ?x8 0.412 ?x8 0.412 ?x8 0.412 ?x2", reward_mean=RISE)
     assert (found.severity, found.detected_step) == ("warning", 28)
-    assert found.message == "The held-out score was exactly the same in all of its 4 evaluations while the reward rose."
+    assert found.message == "The held-out score is identical in all 4 evaluations while the reward rises."
 
 
 @pytest.mark.parametrize(

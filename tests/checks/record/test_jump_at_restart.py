@@ -31,7 +31,7 @@ def test_a_reward_that_falls_at_the_restart_is_reported_with_both_levels() -> No
     assert found is not None
     assert (found.severity, found.onset_step, found.detected_step, found.cleared) == ("warning", 18, 22, False)
     assert found.last_step == 22
-    assert found.message == "At the restart at step 18 the reward went from 0.798 to 0.298."
+    assert found.message == "When the run resumed at step 18, the reward changed from 0.798 to 0.298."
 
 
 @pytest.mark.parametrize(

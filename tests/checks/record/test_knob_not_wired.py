@@ -22,15 +22,15 @@ def test_every_metric_equal_is_an_error() -> None:
     ((severity, message),) = found({"beta": 0.1}, {"beta": 0.12})
     assert severity == "error"
     assert message == (
-        "All 3 metrics that vary are equal to the last digit at all 60 shared steps, though this was changed: kl_coef "
-        "0.1 → 0.12. The knob is not wired, or nothing moved."
+        "All 3 metrics that vary are identical to the last digit at all 60 shared steps, although a setting changed: "
+        "kl_coef 0.1 → 0.12. The setting has no effect, or nothing is trained."
     )
 
 
 def test_metrics_of_the_responses_alone_are_a_warning() -> None:
     ((severity, message),) = found({"beta": 0.1}, {"beta": 0.12}, kl=reward(3))
     assert severity == "warning"
-    assert message.startswith("advantage_std, reward_mean are equal to the last digit at all 60 shared steps")
+    assert message.startswith("advantage_std, reward_mean are identical to the last digit at all 60 shared steps")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,9 @@ def test_a_counter_that_goes_back() -> None:
     found = diagnose(run).finding("REC002")
     assert found is not None
     assert found.severity == "info"
-    assert found.message == "The step counter goes back 2 times, last to step 1: judge the parts on their own."
+    assert found.message == (
+        "The step counter goes back (count: 2), most recently to step 1: analyze the parts separately."
+    )
 
 
 def test_a_counter_that_goes_on() -> None:

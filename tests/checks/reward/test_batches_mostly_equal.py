@@ -11,13 +11,13 @@ def test_no_spread_on_most_rows() -> None:
     """Below it lies what a wrong answer costs, so that it is no floor, and a batch in ten still differs."""
     found = find("REW014", reward_mean=MEAN, reward_std=SPREAD)
     assert (found.severity, found.detected_step, found.cleared) == ("warning", 20, False)
-    assert found.message == "All rewards of a batch were equal on 45 of 50 rows, which teach nothing."
+    assert found.message == "All rewards of a batch are equal on 45 of 50 rows, so these rows have no learning signal."
 
 
 def test_at_any_level() -> None:
     mean, spread = " ".join(["0 1 1 0.5"] * 10), " ".join(["0 0 0 0.4"] * 10)
     found = find("REW014", reward_mean=mean + " 1 0" * 12, reward_std=spread + " 0x24")
-    assert found.message == "All rewards of a batch were equal on 54 of 64 rows, which teach nothing."
+    assert found.message == "All rewards of a batch are equal on 54 of 64 rows, so these rows have no learning signal."
 
 
 def test_silent_where_equal_groups_are_counted_or_the_reward_rises() -> None:
@@ -69,6 +69,6 @@ def test_half_of_the_rewards_are_enough_where_they_and_their_lengths_are_alike(
     found = run_check("REW014", reward_mean=" ".join([rewards] * times), reward_std=spread, **more)
     assert (found is not None) is fires
     assert found is None or found.message == (
-        "All rewards of a batch were equal on 30 of 60 rows, which teach nothing, each time the same reward for the "
-        "same length."
+        "All rewards of a batch are equal on 30 of 60 rows, so these rows have no learning signal; equal lengths always "
+        "get equal rewards."
     )

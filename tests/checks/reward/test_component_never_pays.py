@@ -14,7 +14,7 @@ def parts(**levels: float) -> list[dict[str, float]]:
 def test_a_component_that_stays_at_nothing_while_the_reward_rises() -> None:
     found = find("REW011", reward_mean=RISING, reward_components=parts(compiles=1.0, f=0.01))
     assert (found.severity, found.detected_step) == ("warning", 20)
-    assert found.message == "The reward rose to 0.72, but a component of it, f, has hardly ever been above its floor."
+    assert found.message == "The reward rose to 0.72, but its component f is almost always at its minimum."
 
 
 @pytest.mark.parametrize("share", [0.09, 0.11])
@@ -36,7 +36,7 @@ def test_a_component_that_pays_exactly_so_much_has_never_paid(share: float, fire
 def test_a_wrong_answer_that_costs_something_has_not_paid_either() -> None:
     stuck = [{"language": reward + 2, "check_answer": -2.0} for reward in RISING]
     found = find("REW011", reward_mean=RISING, reward_components=stuck)
-    told = "The reward rose to 0.72, but a component of it, check_answer, has hardly ever been above its floor."
+    told = "The reward rose to 0.72, but its component check_answer is almost always at its minimum."
     assert found.message == told
     rising = [{"language": 1.0, "check_answer": reward - 1} for reward in RISING]
     assert run_check("REW011", reward_mean=RISING, reward_components=rising) is None
@@ -92,5 +92,5 @@ def test_being_right_that_has_never_been_paid_is_told_of_a_reward_that_only_wobb
     found = run_check("REW011", reward_mean=reward[:rows], reward_components=parts)
     assert (found is not None) is fires
     if found:
-        told = "The reward is 0.55, but a component of it, correctness_reward, has hardly ever been above its floor."
+        told = "The reward is 0.55, but its component correctness_reward is almost always at its minimum."
         assert found.message == told

@@ -21,7 +21,7 @@ def test_a_gain_that_is_mostly_form_is_a_remark() -> None:
     found = find("REW018", reward_mean=reward, reward_components=parts)
     assert (found.severity, found.kind) == ("info", "remark")
     assert found.message == (
-        "The reward rose from 0.315 to 0.8, mostly by form: components other than form rose from 0.119 to 0.2."
+        "The reward rose from 0.315 to 0.8, mostly through formatting: the other components rose from 0.119 to 0.2."
     )
 
 
@@ -33,5 +33,5 @@ def test_a_gain_of_which_half_is_correctness_is_silent() -> None:
 def test_form_that_raises_the_reward_after_correctness_has_stopped_is_a_remark() -> None:
     reward, parts = rewards(0.5, 0.3, until=40, form_until=180)
     found = find("REW018", reward_mean=reward, reward_components=parts)
-    assert found.message.startswith("Only form raised the reward from step ")
+    assert found.message.startswith("Only formatting raised the reward from step ")
     assert 40 <= found.onset_step <= 70

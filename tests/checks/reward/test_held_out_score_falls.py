@@ -43,7 +43,7 @@ def slipping(end: float) -> str:
 def test_less_than_a_fall_that_its_noise_does_not_explain() -> None:
     found = find("REW015", eval_score=slipping(0.87))
     assert (found.severity, found.detected_step, found.cleared) == ("warning", 14, False)
-    assert found.message == "The held-out score lies below where it began: 0.9 then, 0.87 now."
+    assert found.message == "The held-out score is below its starting level: 0.9 at the start, 0.87 now."
 
 
 def test_what_its_noise_explains_is_no_loss() -> None:

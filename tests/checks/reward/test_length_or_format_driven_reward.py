@@ -14,7 +14,7 @@ def test_a_bonus_for_length_shows_in_the_changes() -> None:
     assert run_check("REW003", reward_mean=reward[:34].tolist(), response_length_mean=LENGTH[:34].tolist()) is None
     found = find("REW003", reward_mean=reward.tolist(), response_length_mean=LENGTH.tolist())
     assert found.severity == "warning"
-    assert found.message == ("Changes of the response length explain 98% of the changes of the reward over 30 steps.")
+    assert found.message == ("Changes in response length explain 98% of the reward changes over 30 steps.")
 
 
 def test_two_series_that_merely_rise_are_not_tied() -> None:
@@ -68,7 +68,7 @@ def test_a_reward_that_rises_by_its_form_alone() -> None:
     found = find("REW003", **rewards(RIGHT))
     assert (found.severity, found.kind, found.cleared) == ("warning", "outcome", False)
     assert found.message == (
-        "The reward rose from 0.771 to 1.43 by form alone: what it pays for anything else went from 0.327 to 0.327."
+        "The reward rose from 0.771 to 1.43 through formatting alone: the other components changed from 0.327 to 0.327."
     )
     assert run_check("REW003", **rewards(RIGHT, "soft_format")) is None  # nothing is known of anything else
 
@@ -93,7 +93,7 @@ def test_a_reward_that_rises_while_the_success_rate_does_not(now: float, fires: 
         assert found is not None
         assert (found.kind, found.severity) == ("outcome", "warning")
         assert found.message == (
-            "The reward rose from 0.2 to 1, and the success rate did not: 0.05 at the start, 0.05 now."
+            "The reward rose from 0.2 to 1, but the success rate did not: 0.05 at the start, 0.05 now."
         )
 
 

@@ -13,13 +13,13 @@ def found(base: dict[str, Any], new: dict[str, Any], gain: float = 0.5, source: 
 def test_a_qwen_model_that_gains_wants_a_control() -> None:
     settings = {"model": "Qwen/Qwen2.5-Math-7B"}
     assert found(settings, settings) == [
-        "Qwen/Qwen2.5-Math-7B gains under a random reward too: one run with such a reward would tell what this one's is "
-        "worth."
+        "Qwen/Qwen2.5-Math-7B also improves under a random reward: run one control with a random reward to measure "
+        "the effect of this one."
     ]
 
 
 def test_no_better_than_the_control() -> None:
-    told = "BASE is a control by its name, and NEW is no better beyond noise: the reward may have done nothing."
+    told = "BASE is a control run (by its name), and NEW is not better beyond noise: the reward may have no effect."
     assert found({"reward_funcs": "random_reward"}, {"reward_funcs": "accuracy"}) == [told]
     assert found({}, {}, source="runs/format-only.jsonl") == [told]
 

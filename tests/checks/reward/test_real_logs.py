@@ -41,7 +41,7 @@ def test_a_stall_is_said(name: str, verdict: str) -> None:
 def test_solved_from_the_start_is_neither_dead_nor_stalled() -> None:
     diagnosis = diagnosed("R127")
     assert (diagnosis.verdict, diagnosis.cause) == ("suspect", "REW001")
-    assert diagnosis.headline.endswith("the task is solved and nothing is left to learn.")
+    assert diagnosis.headline.endswith("the task is solved and there is no signal left.")
 
 
 @pytest.mark.parametrize(("name", "code"), [("R143", "REW002"), ("R144", "REW011")])

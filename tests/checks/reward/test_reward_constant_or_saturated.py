@@ -13,7 +13,7 @@ def test_solved_from_the_start_is_a_warning_at_the_twentieth_reward() -> None:
     found = find("REW001", reward_mean="1.0x20", reward_std="0x20")
     assert found.severity == "warning"
     assert found.message == (
-        "The reward has been 1 for 20 rewards in a row: the task is solved and nothing is left to learn."
+        "The reward has been 1 for 20 steps in a row: the task is solved and there is no signal left."
     )
 
 
@@ -34,7 +34,7 @@ def test_solved_while_it_trained_has_finished() -> None:
 def test_dead_is_an_error(columns: dict[str, Any]) -> None:
     found = find("REW001", **columns)
     assert found.severity == "error"
-    assert found.message.endswith("no response is better than another, so there is no gradient.")
+    assert found.message.endswith("all responses score the same, so there is no gradient.")
 
 
 def test_a_log_with_a_row_every_ten_steps_is_judged_at_its_tenth_such_row() -> None:
@@ -46,7 +46,7 @@ def test_a_log_with_a_row_every_ten_steps_is_judged_at_its_tenth_such_row() -> N
     assert rows(9) is None
     assert found is not None
     assert found.message == (
-        "The reward has been 0 for 10 rewards in a row: no response is better than another, so there is no gradient."
+        "The reward has been 0 for 10 steps in a row: all responses score the same, so there is no gradient."
     )
 
 
@@ -72,7 +72,7 @@ def test_a_top_that_form_alone_reaches_is_not_solved() -> None:
     parts = [{"format_reward": 1.0, "correctness_reward": 0.0}] * 20
     found = find("REW001", reward_mean="1.0x20", reward_std="0x20", reward_components=parts)
     assert found.severity == "error"
-    assert found.message.endswith("no response is better than another, so there is no gradient.")
+    assert found.message.endswith("all responses score the same, so there is no gradient.")
 
 
 def test_rewards_that_differ_between_steps_but_never_within_one_are_dead_at_any_level() -> None:
@@ -80,8 +80,8 @@ def test_rewards_that_differ_between_steps_but_never_within_one_are_dead_at_any_
     found = find("REW001", reward_mean="3x10 3 5 -1 3 2 3x5", reward_std="0x20")
     assert found.severity == "error"
     assert found.message == (
-        "Rewards that differ from step to step have been equal within each for 20 rewards in a row: no response is "
-        "better than another, so there is no gradient."
+        "Rewards that differ from step to step have been equal within each for 20 steps in a row: all responses "
+        "score the same, so there is no gradient."
     )
 
 

@@ -18,8 +18,8 @@ def test_a_second_metric_that_falls_is_an_error(metric: str) -> None:
     found = find("REW002", reward_mean=UP, **columns)
     assert found.severity == "error"
     assert found.message == (
-        f"The reward rose from 0.264 to 0.726, and {metric} has fallen from its best: the policy earns it in another "
-        "way than was meant."
+        f"The reward rose from 0.264 to 0.726, but {metric} has fallen from its best: the policy may exploit the "
+        f"reward function."
     )
 
 
@@ -31,7 +31,7 @@ def test_one_that_has_lost_less_is_a_warning_since_its_own_best() -> None:
 def test_what_stays_at_nothing_is_a_warning() -> None:
     found = find("REW002", reward_mean=LONG, eval_score="0.05x40")
     assert found.severity == "warning"
-    assert "eval_score stays at nothing" in found.message
+    assert "eval_score stays near 0" in found.message
     assert run_check("REW002", reward_mean=LONG, eval_score="0.051x40") is None
 
 
@@ -39,7 +39,7 @@ def test_without_a_second_metric_hacking_cannot_be_excluded() -> None:
     assert run_check("REW002", reward_mean=UP[:19]) is None
     found = find("REW002", reward_mean=UP[:20])
     assert found.severity == "info"
-    assert found.message.endswith("no metric outside the reward is recorded: hacking cannot be excluded.")
+    assert found.message.endswith("no other metric is recorded: reward hacking cannot be ruled out.")
 
 
 def test_the_reward_itself_is_no_second_metric() -> None:

@@ -11,8 +11,8 @@ def test_mean_and_spread_by_one_factor() -> None:
     found = find("REW006", **{k: v.format(n=12) for k, v in columns.items()})
     assert found.severity == "warning"
     assert found.message == (
-        "Mean and spread of the reward changed by the same factor, 2 and 2, within 10 steps: the scale moved, not "
-        "the policy."
+        "The mean and the standard deviation of the reward changed by similar factors (2 and 2) within 10 steps: the "
+        "reward scale changed, not the policy."
     )
 
 

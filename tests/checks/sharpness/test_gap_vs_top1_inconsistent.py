@@ -8,7 +8,7 @@ def test_boundary_and_message() -> None:
     assert run_check("SHP003", logit_gap="2x5", top1_prob="0.902x2 0.8x3") is None
     found = run_check("SHP003", logit_gap="2x5", top1_prob="0.902x3 0.8x2")
     assert found is not None
-    assert found.message == "A top-1 probability of 0.902 does not fit a logit gap of 2, which allows 0.881 at most."
+    assert found.message == "The top-1 probability is 0.902, but a logit gap of 2 allows at most 0.881."
 
 
 @pytest.mark.parametrize(("gap", "p"), [("2.99", "0.69"), ("6.65", "0.989"), ("8.2", "0.999"), ("1.8", "0.53")])

@@ -8,7 +8,7 @@ def test_boundary_message_and_clip() -> None:
     found = run_check("SHP004", {"vocab_size": 96}, top1_prob="0.3 0.1476x8 0.3")
     assert found is not None
     assert (found.severity, found.onset_step) == ("error", 3)
-    assert found.message == "The top-1 probability is pinned at 0.1476, as by a clip of the logits."
+    assert found.message == "The top-1 probability is constant at 0.1476, which indicates that logits are clipped."
     assert abs(found.evidence["clip"] - 2.8) < 0.01
 
 

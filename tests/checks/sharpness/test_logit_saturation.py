@@ -14,7 +14,7 @@ def test_one_row_before_and_at_the_boundary() -> None:
     assert found is not None
     assert (found.severity, found.onset_step, found.detected_step) == ("error", 5, 7)
     assert found.message == (
-        "The likeliest token has probability 0.991 and a logit gap of 7.01: the policy is certain of nearly every token."
+        "The top-1 probability is 0.991 and the logit gap is 7.01: the policy is nearly deterministic."
     )
 
 

@@ -12,7 +12,7 @@ def test_boundary_and_message() -> None:
     found = run_check("SHP002", logit_max=climb(29.0))
     assert found is not None
     assert (found.onset_step, found.detected_step) == (23, 25)
-    assert found.message == "The largest logit has climbed from 20 to 29."
+    assert found.message == "The largest logit grew from 20 to 29."
 
 
 def test_a_level_without_drift_and_a_healthy_drift_are_left_in_peace() -> None:

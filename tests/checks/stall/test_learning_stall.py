@@ -15,7 +15,7 @@ def test_a_flat_reward_is_a_warning_at_the_fortieth_step() -> None:
     found = find("STL001", reward_mean=noisy(0.2, 60))
     assert (found.severity, found.onset_step, found.detected_step) == ("warning", 1, 40)
     assert found.message.startswith("The reward has not risen in 60 steps: 0.202")
-    assert found.message.endswith("would show above the noise.")
+    assert found.message.endswith("(smallest detectable gain: 0.02).")
 
 
 def test_a_noise_that_would_hide_a_gain_proves_nothing() -> None:
@@ -25,8 +25,8 @@ def test_a_noise_that_would_hide_a_gain_proves_nothing() -> None:
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"zero_variance_groups": "9x60", "groups": "10x60"}, "noise, and most rewards are equal within their group."),
-        ({"truncated_rate": "0.9x60"}, "noise, and most responses are cut off."),
+        ({"zero_variance_groups": "9x60", "groups": "10x60"}, "), and most rewards are equal within their group."),
+        ({"truncated_rate": "0.9x60"}, "), and most responses are truncated."),
     ],
 )
 def test_without_signal_it_is_an_error(columns: dict[str, Any], words: str) -> None:
@@ -42,10 +42,10 @@ def test_a_fifth_of_live_groups_leaves_hope(dead: str, severity: str) -> None:
 @pytest.mark.parametrize(
     ("columns", "severity", "words"),
     [
-        ({"truncated_rate": "0.5x60"}, "warning", "noise."),
-        ({"truncated_rate": "0.51x60"}, "error", "noise, and most responses are cut off."),
-        ({"zero_variance_share": "0.74x60"}, "warning", "noise."),
-        ({"zero_variance_share": "0.75x60"}, "error", "noise, and most rewards are equal within their group."),
+        ({"truncated_rate": "0.5x60"}, "warning", ")."),
+        ({"truncated_rate": "0.51x60"}, "error", "), and most responses are truncated."),
+        ({"zero_variance_share": "0.74x60"}, "warning", ")."),
+        ({"zero_variance_share": "0.75x60"}, "error", "), and most rewards are equal within their group."),
     ],
 )
 def test_exactly_the_share_is_not_most(columns: dict[str, Any], severity: str, words: str) -> None:

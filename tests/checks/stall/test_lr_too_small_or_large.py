@@ -9,13 +9,13 @@ def test_too_far() -> None:
     assert run_check("STL003", policy_movement_kl="0.05x20") is None
     found = find("STL003", policy_movement_kl="0.06x7")
     assert (found.severity, found.detected_step) == ("warning", 7)
-    assert found.message == "One update moves the policy by 0.06 nats a token: the step is too large."
+    assert found.message == "One update moves the policy by 0.06 nats/token: the step is too large."
     assert find("STL003", policy_movement_kl="6x8").severity == "error"
 
 
 def test_not_at_all() -> None:
     found = find("STL003", policy_movement_kl="1e-9x8", learning_rate="1e-12x8")
-    assert found.message == "One update moves the policy by 1e-09 nats a token: the step is too small to learn."
+    assert found.message == "One update moves the policy by 1e-09 nats/token: the step is too small to learn."
 
 
 def test_warm_up_and_dead_groups_lawfully_move_nothing() -> None:

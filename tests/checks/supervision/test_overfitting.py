@@ -10,7 +10,7 @@ TRAIN = "2 1.5 1 0.8 0.6 0.4 0.2 0.1"
 def test_held_out_loss_that_rises_while_training_falls() -> None:
     finding = find("SUP002", loss=TRAIN, eval_loss="? 1.5 ? 1.2 ? 1.4 ? 1.6")
     assert finding.severity == "warning"
-    assert finding.message == "The loss on held-out data rose from 1.2 to 1.6 while that of training fell to 0.1."
+    assert finding.message == "The held-out loss rose from 1.2 to 1.6 while the training loss fell to 0.1."
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def test_one_warning_is_enough_and_they_are_counted() -> None:
     found = find("TOK005", reward_mean="0.1 0.2 0.3 0.4 0.5", events=events(1, 3))
     assert (found.severity, found.onset_step) == ("warning", 2)
     assert found.message == (
-        "The trainer warned 2 times that training and inference tokenise the same conversation differently."
+        "The trainer warned that training and inference tokenise the same conversation differently (warnings: 2)."
     )
 
 
@@ -50,8 +50,8 @@ def test_turns_after_other_ids_than_those_that_are_trained(fault: str) -> None:
     assert found is not None
     assert (found.severity, found.evidence["elsewhere"]) == ("warning", 4)
     assert found.message == (
-        "In four scripted conversations 4 turns were generated after other ids than those that stand before them in "
-        "what the rollout returns: a conversation of k turns is not rendered as a prefix of k + 1."
+        "In four scripted conversations, 4 turns were generated from ids that differ from the ids the rollout "
+        "returns: a conversation of k turns is not a prefix of k + 1 turns."
     )
 
 
@@ -70,7 +70,7 @@ def test_a_turn_that_does_not_come_back_as_it_was_generated() -> None:
     diagnosis = run_probes(Stripped().adapter("rollout"), catalogue=load().select(["TOK005"]))
     found = diagnosis.finding("TOK005")
     assert found is not None
-    assert found.message == "A turn with <think> in it does not come back from the rollout as it was generated."
+    assert found.message == "The rollout changes a turn that contains <think>."
 
 
 def test_a_rollout_in_turns_is_judged_without_a_loss_and_one_of_a_single_turn_is_not() -> None:

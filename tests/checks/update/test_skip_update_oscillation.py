@@ -8,8 +8,8 @@ def test_collapse_that_ends_at_skips_thrice() -> None:
     found = find("UPD006", valid_rate="1 0 1 0 1 0 1", update_applied="1 0 1 0 1 0 1")
     assert found.severity == "warning"
     assert found.message == (
-        "Collapse alternates with skipped updates: 3 of 3 collapses ended at a skip, and its lag-1 autocorrelation "
-        "is -0.86."
+        "Collapse alternates with skipped updates: 3 of 3 collapses ended at a skipped update (lag-1 autocorrelation "
+        "-0.86)."
     )
 
 

@@ -5,7 +5,7 @@ def test_three_of_five_updates_change_nothing() -> None:
     assert run_check("UPD002", update_applied="1x5", weight_delta="0.1 0 0.1 0 0.1") is None
     found = find("UPD002", update_applied="1x5", weight_delta="0.1 0 0.1 0 0")
     assert (found.severity, found.onset_step, found.detected_step) == ("error", 2, 5)
-    assert found.message == "Steps that are logged as updates change no weight (at step 5: change 0)."
+    assert found.message == "Steps logged as updates do not change the weights (change at step 5: 0)."
 
 
 def test_by_the_counter_of_the_optimizer() -> None:
