@@ -3,7 +3,7 @@ from grpo_doctor.series import Column, each, where
 
 
 def within(first: str, fixed: str, version: object) -> float:
-    """Whether a version is one from ``first`` up to, not including, ``fixed``."""
+    """Return 1 for versions in the half-open range from ``first`` to ``fixed``."""
     if not isinstance(version, str):
         return 0.0
     low, high, held = ([int(part) for part in text.split(".")] + [0] for text in (first, fixed, version))
@@ -11,12 +11,12 @@ def within(first: str, fixed: str, version: object) -> float:
 
 
 def raw_probabilities(version: object) -> float:
-    """TRL with an importance correction and vLLM's log-probabilities before the temperature."""
+    """Return 1 for TRL versions that correct with vLLM's log-probabilities before temperature scaling."""
     return within("0.23.0", "0.24.0", version)
 
 
 def adapter_left_out(version: object) -> float:
-    """TRL that hands vLLM the weights after it has taken the adapter out of them again."""
+    """Return 1 for TRL versions that send vLLM the weights after unmerging the adapter."""
     return within("0.15.0", "0.15.1", version)
 
 
@@ -28,22 +28,22 @@ def defect_of_the_pinned_version(
     correction: Column = any_of("settings.importance_correction", optional=True),
     lora: Column = any_of("settings.use_peft", "settings.lora_r", optional=True),
 ) -> Fires:
-    """The version that is pinned has a known defect with just these settings.
+    """The pinned version has a known bug with these settings.
 
     ## What it sees
-    A version of TRL that the file or the requirements beside it pin, with vLLM: 0.23 with a temperature other than 1
-    and the importance correction not off; 0.15.0 with LoRA.
+    A TRL version pinned in the file or in nearby requirements, with vLLM: 0.23 with a temperature other than 1 and
+    importance correction not off; 0.15.0 with LoRA.
 
     ## Why it matters
-    TRL 0.23 weighs each token by the trainer's probability at the temperature over vLLM's without it, so that every
-    weight is wrong on-policy. TRL 0.15.0 hands vLLM the weights after it has unmerged the adapter: all rollouts are
-    the base model's, and the reward stays flat.
+    TRL 0.23 divides the trainer's probability at the temperature by vLLM's probability without it, so every on-policy
+    weight is wrong. TRL 0.15.0 sends vLLM the weights after it has unmerged the adapter. All rollouts then come from
+    the base model, and the reward stays flat.
 
     ## Known false alarms
-    Another version is installed than the one pinned.
+    The installed version differs from the pinned one.
 
     ## Remedy
-    A newer version.
+    Upgrade TRL.
 
     ## Sources
     huggingface/trl#4159; huggingface/trl#2856; huggingface/trl PR 2818.
@@ -53,12 +53,12 @@ def defect_of_the_pinned_version(
     adapter = (each(adapter_left_out, version) > 0) & (lora > 0)
     return fires(
         (vllm == 1) & (weights | adapter),
-        "TRL {version} {what}.",
+        "TRL {version} has a known bug: it {what}.",
         hold=(1, 1),
         version=version,
         what=where(
             adapter,
-            "gives vLLM the weights without the adapter",
-            "corrects by vLLM's probabilities before the temperature",
+            "sends vLLM the weights without the adapter",
+            "computes importance weights from vLLM's probabilities before temperature scaling",
         ),
     )
