@@ -10,7 +10,7 @@ def test_message() -> None:
     found = find("CFG039", settings, loss="0")
     assert (found.severity, found.message) == (
         "warning",
-        "TRL 0.23.1 corrects by vLLM's probabilities before the temperature.",
+        "TRL 0.23.1 has a known bug: it computes importance weights from vLLM's probabilities before temperature scaling.",
     )
 
 
