@@ -16,14 +16,14 @@ SKILL = Path(__file__).parents[1] / "agents" / "SKILL.md"
 def mcp(
     allow: Annotated[
         list[Path] | None,
-        typer.Option("--allow", help="Folder that calls may read besides the current one; repeatable."),
+        typer.Option("--allow", help="Additional folder that calls may read; repeatable."),
     ] = None,
-    time_limit: Annotated[float, typer.Option("--time-limit", help="Seconds that one call may take.", min=1)] = 300.0,
+    time_limit: Annotated[float, typer.Option("--time-limit", help="Time limit per call, in seconds.", min=1)] = 300.0,
 ) -> None:
-    """Serves analyze, settings, compare, explain and probe to coding agents, over the Model Context Protocol.
+    """Serve analyze, settings, compare, explain and probe to coding agents over the Model Context Protocol.
 
-    It uses standard input and output, as agents start their servers. Calls read files in the current folder and in the
-    folders of --allow. Each call runs in its own process. Needs the extra mcp.
+    The server uses standard input and output. Calls may read files in the current folder and in the folders of --allow.
+    Each call runs in a separate process. Needs the extra mcp.
     """
     try:
         from ..agents.server import server
@@ -36,19 +36,17 @@ def mcp(
 
 
 def init(
-    agent: Annotated[bool, typer.Option("--agent", help="Write the skill file that tells coding agents how to ask.")],
-    folder: Annotated[
-        Path, typer.Option("--folder", help="Folder of skills: .claude/skills, .github/skills, …")
-    ] = Path(".agents/skills"),
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
+    agent: Annotated[bool, typer.Option("--agent", help="Write the skill file for coding agents.")],
+    folder: Annotated[Path, typer.Option("--folder", help="Skills folder: .claude/skills, .github/skills, …")] = Path(
+        ".agents/skills"
+    ),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Writes into this repository what coding agents need to use grpo-doctor."""
+    """Write a skill file that teaches coding agents to use grpo-doctor."""
     if not agent:
-        common.fail("init writes nothing without --agent")
+        common.fail("init needs --agent")
     target = folder / "grpo-doctor" / "SKILL.md"
     text = SKILL.read_text(encoding="utf-8")
     with common.plain_errors():
         common.replace_file(target, text) if force else common.new_file(target, text, "--force overwrites it")
-    typer.echo(
-        one_line(f"wrote {target}; agents that read skills will ask grpo-doctor about a run before they change it")
-    )
+    typer.echo(one_line(f"wrote {target}; agents that read skills will use grpo-doctor to diagnose runs"))

@@ -1,4 +1,4 @@
-"""``grpo-doctor explain``: the page of one check."""
+"""``grpo-doctor explain``: prints the page of one check."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from . import common
 
 
 def explain(
-    word: Annotated[str, typer.Argument(help="Code or name of a check, such as GEN001 or zero-variance-groups.")],
+    word: Annotated[str, typer.Argument(help="Code or name of a check, for example GEN001 or zero-variance-groups.")],
     config: common.ConfigFile = None,
     trust_checks: common.TrustChecks = False,
 ) -> None:
-    """Prints the page of a check: what it sees, why it matters, false alarms, remedy, sources."""
+    """Explain a check: what it detects, why it matters, false alarms, remedy and sources."""
     from rich.console import Console
     from rich.markdown import Markdown
 
@@ -27,6 +27,6 @@ def explain(
     if check is None:
         near = difflib.get_close_matches(word.upper(), catalogue.checks, 3, 0.6)
         near += difflib.get_close_matches(word.lower(), [c.name for c in catalogue.checks.values()], 3, 0.5)
-        hint = f"; did you mean {' or '.join(near)}?" if near else "; `grpo-doctor checks` lists them"
-        common.fail(f"no check is called {word!r}{hint}")
+        hint = f"; did you mean {' or '.join(near)}?" if near else "; `grpo-doctor checks` lists all checks"
+        common.fail(f"unknown check {word!r}{hint}")
     Console(width=min(100, Console().width)).print(Markdown(page(catalogue, check)))
