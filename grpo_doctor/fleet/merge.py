@@ -50,7 +50,7 @@ def _answer(answer: Answer, second: dict[str, str], beside: set[str], told: set[
     if answer.source in second:
         return Answer(answer.source, "second view", f"of {second[answer.source]}")
     if answer.source in beside:
-        return Answer(answer.source, "no log", "an evaluation or a summary, no course of training")
+        return Answer(answer.source, "no log", "an evaluation or a summary, not a training log")
     return answer
 
 

@@ -134,14 +134,14 @@ CASES = {
     "an empty log in a folder": Case(
         write("b/metrics.jsonl", b""), PASS, "b/metrics.jsonl: not read: the file is empty", 2
     ),
-    "a console that printed nothing": Case(write("b/slurm-1.err", b""), PASS, "1 no log", PASS),
+    "a console that printed nothing": Case(write("b/slurm-1.err", b""), PASS, "1 not a log", PASS),
     "a log of a process that never trained": Case(
-        write("b/train.log", b"loading the model\nready\n"), PASS, "b/train.log: no training metric in it", PASS
+        write("b/train.log", b"loading the model\nready\n"), PASS, "b/train.log: no training metric", PASS
     ),
     "rows of which no metric is known": Case(
         write("b/metrics.jsonl", b'{"alpha": 1}\n{"alpha": 2}\n{"alpha": 3}\n'),
         PASS,
-        "b/metrics.jsonl: not read: no training metric in it",
+        "b/metrics.jsonl: not read: no training metric",
         2,
     ),
     "an input that is not there": Case(
@@ -252,7 +252,7 @@ CASES = {
     ),
     "a pipe": Case(lambda here: os.mkfifo(here / "runs/b.log"), PASS, "b.log: not read: not a regular file", 2),
     # -- views and unfinished runs ------------------------------------------------------------------------------
-    "a copy": Case(write("b/metrics.jsonl", jsonl()), PASS, "1 second view", PASS),
+    "a copy": Case(write("b/metrics.jsonl", jsonl()), PASS, "1 duplicate", PASS),
     "a copy that ends otherwise": Case(
         write("b/metrics.jsonl", jsonl(steps=57) + b'{"step": 58, "reward": 0, "loss": NaN, "grad_norm": 9}\n' * 3),
         FAIL,

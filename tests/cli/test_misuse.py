@@ -29,7 +29,7 @@ FILES = {
 }
 TABLE = """
 2 analyze none.log | none.log: No such file or directory
-2 analyze bin.bin | bin.bin: binary data of no format that grpo-doctor reads
+2 analyze bin.bin | bin.bin: binary data in an unsupported format
 2 analyze torn.gz | torn.gz: Compressed file ended
 3 analyze config.py | `grpo-doctor preflight config.py` reads configurations
 3 analyze folder | folder: no training log was found in it; name the file
@@ -39,7 +39,7 @@ TABLE = """
 2 analyze ok.jsonl --map a | --map a: write --map NAME=VALUE
 2 analyze ok.jsonl --map a=b | 'b' is no record field
 2 analyze ok.jsonl --map a=reward_men | 'reward_mean' is
-2 analyze ok.jsonl --map a=reward_mean | --map a=reward_mean: no log holds this key
+2 analyze ok.jsonl --map a=reward_mean | --map a=reward_mean: no log has this key
 2 analyze ok.jsonl --set beta | --set beta: write --set NAME=VALUE
 2 analyze ok.jsonl --set learning_rate=abc | --set learning_rate=abc: takes a number
 2 analyze ok.jsonl --set learnin_rate=1 | no check asks for it; the nearest is learning_rate
@@ -69,7 +69,7 @@ TABLE = """
 2 settings broken.py | broken.py: not Python: line 1
 2 settings broken.yaml | broken.yaml: not YAML
 2 settings folder | folder: holds no file of a kind that configurations have
-3 settings nothing.py | No settings of reinforcement learning were found; looked for
+3 settings nothing.py | No reinforcement learning settings found; looked for
 2 probe none.py | no such file; `grpo-doctor new-adapter none.py` writes one to fill in
 2 probe adapter.py | adapter.py: defines no seam
 2 probe raises.py | raises.py raised RuntimeError

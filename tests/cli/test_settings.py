@@ -83,17 +83,17 @@ def test_what_was_not_read_is_said(tmp_path: Path) -> None:
         "from trl import GRPOConfig\nGRPOConfig(num_generations=8, learning_rate=rate(), num_generation=4, beta=0.0)\n"
     )
     told = settings(path).stdout
-    assert "not worked out: learning_rate = rate()" in told
+    assert "could not be resolved: learning_rate = rate()" in told
     assert f"{path}:2: CFG015 unknown-setting (warning) num_generation: GRPOConfig never took num_generation" in told
     assert "did you mean num_generations?" in told
-    assert "not known; declare what you know: --set" in told
+    assert "unknown; set the values that you know: --set" in told
     assert "skipped, because these settings are missing:" in settings(path, "--verbose").stdout
 
 
 def test_a_configuration_of_something_else_is_no_pass(tmp_path: Path) -> None:
     (path := tmp_path / "compose.yaml").write_text("services:\n  web:\n    image: nginx\n")
     result = settings(path)
-    assert (result.exit_code, "No settings of reinforcement learning were found" in result.stdout) == (3, True)
+    assert (result.exit_code, "No reinforcement learning settings found" in result.stdout) == (3, True)
     assert settings(path, "--skip-others").exit_code == 0
 
 

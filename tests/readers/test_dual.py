@@ -360,4 +360,4 @@ def test_a_row_of_step_metrics_without_a_usable_step_is_left_out(tmp_path: Path,
     path.write_text(HEADER + ",".join([step, *["0"] * 14]) + "\n", encoding="utf-8")
     (run,) = read(path)
     assert len(run) == 0
-    assert run.notes[-1] == "line 2 has no step and was left out"
+    assert run.notes[-1] == "line 2 has no step and was skipped"

@@ -111,7 +111,7 @@ def test_json_list_torn_and_with_crlf(tmp_path: Path) -> None:
     text = '[\r\n  {"step": 1, "reward_mean": 1.0, "kl_divergence": 0.5},\r\n  {"step": 2, "reward_mean": 0.5, "kl_divergence": Infinity},\r\n  {"step": 3, "rewa'
     run = run_of(tmp_path, "step_logs.json", text)
     assert known(run) == {"reward_mean": [1.0, 0.5], "kl": [0.5, math.inf]}
-    assert run.notes == ["the JSON is torn; the rows before the tear were read"]
+    assert run.notes == ["the JSON is incomplete; the rows before the end were read"]
 
 
 def test_json_columns(tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ def test_tensorboard(tmp_path: Path) -> None:
     assert (run.format, run.run_type, run.steps.tolist()) == ("tensorboard", "rl", [10, 20])
     assert known(run) == {"loss": [0.5, "NaN"], "reward_mean": [0.25, 0.75]}
     assert run.settings == {"group_size": 4, "kl_coef": 0.0}
-    assert run.notes == ["the last event is torn and was left out: the writer was stopped in the middle of it"]
+    assert run.notes == ["the last event is incomplete and was skipped (the writer was interrupted)"]
 
 
 def test_tensorboard_as_its_own_library_writes_it(tmp_path: Path) -> None:

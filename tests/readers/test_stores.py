@@ -180,7 +180,7 @@ def test_clearml_names_a_metric_by_its_title_and_its_side(tmp_path: Path) -> Non
     assert {name: column[0] for name, column in known(run).items()} == {
         "reward_mean": 0.5, "loss": 0.1, "grad_norm": 2.0, "eval_score": 0.25,
     }  # fmt: skip
-    assert run.notes == ["line 2 is not a row and was left out"]
+    assert run.notes == ["line 2 is not a row and was skipped"]
 
 
 def test_zeros_of_clearml_may_be_nan(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_zeros_of_clearml_may_be_nan(tmp_path: Path) -> None:
     ]
     path = tmp_path / "metrics.jsonl"
     path.write_text(json.dumps(events))
-    assert one(path).notes == ["1 of its values are 0, as which ClearML writes a NaN too, unless it is told otherwise"]
+    assert one(path).notes == ["1 of its values are 0, which is also how ClearML stores NaN by default"]
 
 
 def test_an_archive_is_read_as_its_folder_is(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_a_repository_of_aim_without_its_library_is_no_silence(tmp_path: Path, m
     for place in (tmp_path, tmp_path / ".aim"):
         (answer,) = survey(place).answers
         assert (answer.source, answer.fate) == (str(path), "unreadable")
-        assert answer.why.startswith("a repository of Aim, which its own library reads: pip install aim (")
+        assert answer.why.startswith("an Aim repository, which needs the library aim: pip install aim (")
 
 
 def test_a_torn_store_is_one_line(tmp_path: Path) -> None:
