@@ -100,7 +100,7 @@ def test_a_damaged_record_costs_itself_alone_and_is_named(tmp_path: Path) -> Non
         (["--output-format", "pdf"], "no report format is called 'pdf'"),
         (["--select", "entropy-colapse"], "no check, name or family is called 'entropy-colapse'"),
         (["--map", "a"], "--map a: write --map NAME=VALUE"),
-        (["--map", "a=b"], "'b' is no record field"),
+        (["--map", "a=b"], "'b' is not a record field"),
         (["--report", "json"], "--report json: write --report NAME=VALUE"),
         (["--config", "nowhere.toml"], "nowhere.toml: No such file or directory"),
     ],

@@ -72,7 +72,7 @@ def test_a_folder_and_a_file_without_permission_are_exit_2(words: list[str]) -> 
 def test_an_input_of_which_no_run_came_is_exit_3(words: list[str]) -> None:
     Path("empty").mkdir()
     result = CliRunner().invoke(app, words)
-    assert "empty: no training log was found in it" in result.stderr
+    assert "empty: no training log found" in result.stderr
     assert result.exit_code == 3
 
 

@@ -119,7 +119,7 @@ CASES = {
     "an empty folder that is named": Case(
         lambda here: (here / "empty").mkdir(),
         UNJUDGED,
-        "unjudged empty: no run was read from it",
+        "unjudged empty: no run found",
         named=("runs", "empty"),
     ),
     "an empty file that is named": Case(
@@ -128,7 +128,7 @@ CASES = {
     "a folder of no log that is named": Case(
         lambda here: put(here / "code/train.py", b"x = 1\n"),
         UNJUDGED,
-        "unjudged code: no run was read from it",
+        "unjudged code: no run found",
         named=("runs", "code"),
     ),
     "an empty log in a folder": Case(

@@ -65,7 +65,7 @@ def test_the_panel_redraws_itself_and_leaves_the_verdict(tmp_path: Path) -> None
     assert code == 3
     assert "\x1b[" in written
     assert "step 0/3, starting, seen" in lines
-    end = re.compile(r"step 3/3, 0 s left, [\d.e+]+ steps a minute, seen$")
+    end = re.compile(r"step 3/3, 0 s left, [\d.e+]+ steps/min, seen$")
     last = lines[max(i for i, line in enumerate(lines) if end.search(line)) :]
     for name in ("reward", "valid", "entropy", "KL", "length", "grad"):
         assert any(re.match(rf"{name} +[-+0-9.e]+ +[▁▂▃▄▅▆▇█]{{3}}$", line) for line in last), name
