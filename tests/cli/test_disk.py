@@ -88,7 +88,7 @@ def test_a_checkpoint_on_a_full_disk_says_so(tmp_path: Path, monkeypatch: pytest
         raise RuntimeError("enforce fail at inline_container.cc: unexpected pos 7808 vs 7702")
 
     monkeypatch.setattr(torch, "save", full)
-    with pytest.raises(OSError, match="could not be written whole"):
+    with pytest.raises(OSError, match="could not be written completely"):
         Trainer.save(cast(Trainer, SimpleNamespace(state=dict)), tmp_path / "step-1.pt")
     assert list(tmp_path.iterdir()) == []
 

@@ -38,7 +38,7 @@ TABLE = """
 2 analyze ok.jsonl --run 0 | --run 0: the file has 1 run
 2 analyze ok.jsonl --map a | --map a: write --map NAME=VALUE
 2 analyze ok.jsonl --map a=b | 'b' is not a record field
-2 analyze ok.jsonl --map a=reward_men | 'reward_mean' is
+2 analyze ok.jsonl --map a=reward_men | did you mean 'reward_mean'
 2 analyze ok.jsonl --map a=reward_mean | --map a=reward_mean: no log has this key
 2 analyze ok.jsonl --set beta | --set beta: write --set NAME=VALUE
 2 analyze ok.jsonl --set learning_rate=abc | --set learning_rate=abc: expected a number
@@ -85,7 +85,7 @@ TABLE = """
 2 fleet none | none: No such file or directory
 2 fleet ok.jsonl --sql 'drop table runs' | one statement that only reads
 2 fleet ok.jsonl --sql selct | --sql: Parser Error
-2 run --inject nosuch | --inject nosuch: no such fault; `grpo-doctor faults` lists them
+2 run --inject nosuch | --inject nosuch: unknown fault; `grpo-doctor faults` lists all faults
 2 run --set max_steps=abc | Expected `int`, got `str`
 2 run --resume none | none: No such file or directory
 2 init --agent --folder /proc/no | cannot be written

@@ -85,7 +85,7 @@ def test_ctrl_c_ends_with_records_a_report_and_one_line(tmp_path: Path) -> None:
     steps = [record.step for record in read_records(records)]
     assert steps == list(range(1, len(steps) + 1))
     assert len(steps) >= 2
-    said = f"stopped: interrupted; --resume goes on behind step {steps[-1]}"
+    said = f"stopped: interrupted; --resume continues after step {steps[-1]}"
     assert lines.count(said) == 1
     assert (tmp_path / "cut" / "checkpoints" / f"step-{steps[-1]:06d}.pt").exists()
     verdict = lines[lines.index(said) + 1]
