@@ -44,7 +44,7 @@ def test_files_that_may_be_logs_and_were_not_read_are_named(words: list[str]) ->
     told = " ".join(result.stderr.split())
     assert "runs/b/metrics.jsonl: not read: the file is empty" in told
     assert "runs/c/results.csv: not read: binary data" in told
-    assert "runs/d.jsonl: not read: a link that leads nowhere" in told
+    assert "runs/d.jsonl: not read: a broken link" in told
     assert result.exit_code == 0
 
 

@@ -290,7 +290,7 @@ def test_what_a_log_lost_is_said_beside_its_pass(tmp_path: Path, good: Path) -> 
     assert result.exit_code == 0
     told = " ".join(result.stderr.split())
     assert "good.jsonl: line 6 is not a record; skipped" in told
-    assert "config.json: not JSON, so no setting of it was read" in told
+    assert "config.json: not JSON, so its settings were not read" in told
     assert "samples.jsonl:1: not a sample" in told
 
 

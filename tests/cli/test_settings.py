@@ -87,7 +87,7 @@ def test_what_was_not_read_is_said(tmp_path: Path) -> None:
     assert f"{path}:2: CFG015 unknown-setting (warning) num_generation: GRPOConfig has never accepted num_generation" in told
     assert "did you mean num_generations?" in told
     assert "unknown; set the values that you know: --set" in told
-    assert "skipped, because these settings are missing:" in settings(path, "--verbose").stdout
+    assert "checks skipped because of missing settings:" in settings(path, "--verbose").stdout
 
 
 def test_a_configuration_of_something_else_is_no_pass(tmp_path: Path) -> None:
