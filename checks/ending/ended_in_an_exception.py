@@ -8,7 +8,7 @@ def ended_in_an_exception(step: Column, events: Column, *, rows: int = 8) -> Fir
     """The run ended in an exception.
 
     ## What it sees
-    The last lines of the log, after the last row of metrics: a traceback, the death of a worker or a time-out, which is
+    The last lines of the log, after the last row of metrics: a traceback, a worker crash or a time-out, which is
     none of END001 to END003.
 
     ## Thresholds

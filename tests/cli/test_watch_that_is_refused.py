@@ -58,9 +58,9 @@ def test_a_process_that_ignores_sigterm_is_reported_and_the_watch_goes_on(log: P
         assert process.poll() is None
     assert result.exit_code == 1
     assert f"stopped process {process.pid}" not in result.output
-    (line,) = [line for line in result.stderr.splitlines() if "has not ended within 0.3 s" in line]
-    assert f"process {process.pid} was asked to stop because of" in line
-    assert "it and the watch go on; --kill-after SECONDS sends SIGKILL then" in line
+    (line,) = [line for line in result.stderr.splitlines() if "did not end within 0.3 s" in line]
+    assert f"process {process.pid} got SIGTERM because of" in line
+    assert "still watching; use --kill-after SECONDS to send SIGKILL" in line
 
 
 def test_a_process_that_ignores_sigterm_is_killed_where_that_is_asked_for(log: Path) -> None:

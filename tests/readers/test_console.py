@@ -447,7 +447,7 @@ def test_a_table_below_a_console_is_read_where_it_has_more_rows(tmp_path: Path, 
     head = ["Step | Reward | GradN | KL", "-" * 40]
     run = run_of(tmp_path, "x.log", "\n".join([*console, *chatter, *head, *below]))
     assert (len(run), len(known(run)["reward_mean"])) == (read, read)
-    left = ["8 rows beside the table of line 411 were left out"]
+    left = ["8 rows outside the table at line 411 were skipped"]
     assert [str(note) for note in run.notes] == (left if rows > len(console) else [])
 
 

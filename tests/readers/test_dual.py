@@ -303,10 +303,10 @@ def test_step_metrics_as_csv(tmp_path: Path) -> None:
     assert run.columns["by_task"][0]["hallucination"] == {"kl": 0.5, "kl_coef": 0.15, "response_length_mean": 60.0}
     assert {e.message for _, e in run.all_events()} == {
         "loss is NaN",
-        "the trainer passed over 1 losses that were NaN or infinite",
+        "the trainer skipped 1 NaN or infinite loss",
     }
     assert run.unread == {"grad_cosine_sim": 1}
-    assert run.notes[-1] == "line 3 has 2 cells where the header has 15; left out"
+    assert run.notes[-1] == "line 3 has 2 cells but the header has 15; skipped"
 
 
 def test_step_metrics_as_jsonl(tmp_path: Path) -> None:
