@@ -131,7 +131,7 @@ def _declared(store: Store, metric: str | None) -> dict[str, _Runs | str]:
 def _grouped(name: str, told: list[tuple[Any, ...]]) -> _Runs | str:
     run, value, number, failing, onset, reward = zip(*told, strict=True)
     if name.rsplit(".", 1)[-1] in SEED:
-        return "a seed"
+        return "a random seed"
     if len(told) < FEWEST:
         return f"declared by only {len(told)} runs (minimum {FEWEST})"
     failed = np.array(failing, bool)
