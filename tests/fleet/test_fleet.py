@@ -202,11 +202,11 @@ def test_what_fails_is_a_line_and_costs_nothing_else(tmp_path: Path, monkeypatch
 def test_exit_codes_and_errors_in_one_line(sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "empty").mkdir()
     for words, code, why in [
-        ([], WRONG, "name folders of runs"),
+        ([], WRONG, "pass run folders"),
         ([str(tmp_path / "nowhere")], WRONG, "No such file or directory"),
         ([str(tmp_path / "empty")], UNJUDGED, ""),
-        ([str(sweep / "run-0000"), "-f", "sarif"], WRONG, "no report of a fleet is called 'sarif'"),
-        ([str(sweep / "run-0000"), "-f", "parquet"], WRONG, "parquet is written to a file"),
+        ([str(sweep / "run-0000"), "-f", "sarif"], WRONG, "unknown fleet report 'sarif'"),
+        ([str(sweep / "run-0000"), "-f", "parquet"], WRONG, "parquet cannot be printed"),
         (["nonsense://somewhere"], WRONG, "nonsense"),
         ([str(sweep / "run-0000"), "--db", str(sweep / "run-0000" / "config.json")], WRONG, "--db"),
     ]:

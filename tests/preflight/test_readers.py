@@ -477,7 +477,7 @@ def test_a_base_beside_it_is_read_and_one_that_is_not_there_is_named(tmp_path: P
     right = "defaults: base.yaml\npolicy:\n  generation: {top_p: 0.9}\n"
     assert settings_of(tmp_path, "a.yaml", right)["group_size"] == 8
     (path := tmp_path / "b.yaml").write_text("defaults: gone.yaml\ngrpo: {num_prompts_per_step: 8}\nloss_fn: {x: 1}\n")
-    assert "it builds on gone.yaml, which was not read" in read(path)[0].notes
+    assert "it includes gone.yaml, which was not read" in read(path)[0].notes
 
 
 def test_a_group_of_hydra_is_a_folder(tmp_path: Path) -> None:
@@ -1229,10 +1229,10 @@ def test_kinds_of_configuration(tmp_path: Path, files: dict[str, str], expected:
 @pytest.mark.parametrize(
     ("name", "text", "where"),
     [
-        ("a.py", "from trl import GRPOConfig\np = TrlParser((Own, GRPOConfig))\n", "line 2 fills in GRPOConfig"),
+        ("a.py", "from trl import GRPOConfig\np = TrlParser((Own, GRPOConfig))\n", "line 2 fills GRPOConfig"),
         ("a.py", "# GRPO\np.add_argument('--config', required=True)\n", "the document that --config names (line 2)"),
         ("a.sh", "python -m rl.grpo_train\n", "it starts rl/grpo_train.py, which is not beside it"),
-        ("b.sh", "python b.py --x\n", "in b.py, line 1 fills in PPOConfig"),
+        ("b.sh", "python b.py --x\n", "in b.py, line 1 fills PPOConfig"),
         ("c.sh", 'R=${R:-/p}\n"$R/run_it.sh" "$@"\n', "it starts /p/run_it.sh, which is not beside it"),
         ("d.sh", "accelerate launch --num_processes 2 go.py name=x\n", "it starts go.py, which is not beside it"),
     ],

@@ -624,7 +624,7 @@ def test_torn_gzip_gives_what_it_holds(tmp_path: Path) -> None:
     packed = gzip.compress(text.encode())
     run = run_of(tmp_path, "m.jsonl.gz", packed[: int(len(packed) * 0.9)])
     assert len(run) > 10_000
-    assert any("torn" in note for note in run.notes)
+    assert any("incomplete" in note for note in run.notes)
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -680,7 +680,7 @@ def test_the_only_reward_is_the_reward_and_one_of_several_is_not(tmp_path: Path)
     rows = [{"step": i, "loss": 0.1, "env_reward": i / 4} for i in (1, 2)]
     run = run_of(tmp_path, "x.jsonl", "\n".join(map(json.dumps, rows)))
     assert known(run) == {"loss": [0.1, 0.1], "reward_mean": [0.25, 0.5]}
-    assert run.notes == ["env_reward is the only reward in it and is taken for the reward"]
+    assert run.notes == ["env_reward is the only reward key and is used as the reward"]
     two = run_of(tmp_path, "y.jsonl", "\n".join(json.dumps(row | {"format_reward": 1}) for row in rows))
     assert set(two.columns) == {"loss", "reward_components"}
 
@@ -690,7 +690,7 @@ def test_a_success_rate_stands_for_a_reward_that_is_not_recorded(tmp_path: Path)
     run = run_of(tmp_path, "x.jsonl", "\n".join(map(json.dumps, rows)))
     assert known(run) == {"success_rate": [0.25, 0.5], "kl": [0.1, 0.1], "reward_mean": [0.25, 0.5]}
     assert run.mapping["pass@1"] == "success_rate, reward_mean"
-    assert run.notes == ["the success rate, 'pass@1', is taken for the reward"]
+    assert run.notes == ["the success rate 'pass@1' is used as the reward"]
     paid = run_of(tmp_path, "y.jsonl", "\n".join(json.dumps(row | {"reward": 1.0}) for row in rows))
     assert known(paid)["reward_mean"] == [1.0, 1.0]
 

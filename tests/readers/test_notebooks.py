@@ -86,7 +86,7 @@ def test_a_log_of_kaggle(tmp_path: Path) -> None:
     assert known(run)["reward_mean"] == [i / 20 for i in range(1, 11)]
     torn = run_of(tmp_path, "torn.log", text[:-60])
     assert len(torn) == 9
-    assert any("torn" in note for note in torn.notes)
+    assert any("incomplete" in note for note in torn.notes)
 
 
 def test_what_rich_draws_in_several_outputs_is_one_log(tmp_path: Path) -> None:

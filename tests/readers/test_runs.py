@@ -203,7 +203,7 @@ def test_one_of_several_runs_is_picked_by_its_number(tmp_path: Path) -> None:
     picked = CliRunner().invoke(app, ["analyze", str(path), "--run", "2", "-f", "json"])
     assert [run["source"] for run in json.loads(picked.stdout)["runs"]] == [f"{path} (run 2 of 2, lines 21-40)"]
     ended = CliRunner().invoke(app, ["analyze", str(path), "--run", "3"])
-    assert (ended.exit_code, "it holds 2 runs" in ended.output) == (2, True)
+    assert (ended.exit_code, "the file has 2 runs" in ended.output) == (2, True)
 
 
 def test_lines_of_one_response_are_no_steps(tmp_path: Path) -> None:

@@ -258,13 +258,13 @@ def test_a_repository_of_aim_is_read_by_its_library(tmp_path: Path, monkeypatch:
     assert columns["reward_mean"] == [0.0, 0.25, 0.5]
     assert columns["eval_score"] == [None, None, 0.75]
     assert {"group_size": 8, "learning_rate": 1e-6}.items() <= run.settings.items()
-    assert run.notes == ["of this repository 1 more are not indexed, and not read: aim storage reindex"]
+    assert run.notes == ["runs of this repository that are not indexed and not read: 1; run aim storage reindex"]
 
 
 def test_a_repository_of_aim_that_is_not_indexed_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = aim_repository(tmp_path)
     with_aim(monkeypatch, [], 3)
-    with pytest.raises(ReadError, match=r"none of whose runs \(3\) is indexed yet: aim storage reindex"):
+    with pytest.raises(ReadError, match=r"has no indexed run \(3 not indexed\): run aim storage reindex"):
         read(path)
 
 
@@ -276,7 +276,7 @@ def test_a_repository_of_aim_that_is_damaged_is_an_unreadable_input(
 
     path = aim_repository(tmp_path)
     monkeypatch.setitem(sys.modules, "aim", SimpleNamespace(Repo=broken))
-    with pytest.raises(ReadError, match=r"library cannot read: RuntimeError: Corruption: bad block contents$"):
+    with pytest.raises(ReadError, match=r"library aim cannot read: RuntimeError: Corruption: bad block contents$"):
         read(path)
 
 
@@ -293,7 +293,7 @@ def test_a_torn_store_is_one_line(tmp_path: Path) -> None:
     path = of_mlflow(tmp_path)
     content = path.read_bytes()
     path.write_bytes(content[:3000] + bytes(len(content) - 6000))
-    with pytest.raises(ReadError, match="not a whole SQLite file"):
+    with pytest.raises(ReadError, match="not a complete SQLite file"):
         read(path)
 
 

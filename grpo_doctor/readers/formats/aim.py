@@ -34,11 +34,11 @@ def read(file: Input) -> list[Run]:
         ) from None
     told, waiting = _told(file, library)
     if not told:
-        why = f"has {waiting} runs, but none is indexed: run aim storage reindex" if waiting else "has no run"
+        why = f"has no indexed run ({waiting} not indexed): run aim storage reindex" if waiting else "has no run"
         raise ReadError(f"{file.source}: the Aim repository {why}")
     found = [_run(file, run) for run in told]
     if waiting:
-        why = f"{waiting} more runs of this repository are not indexed and were not read: run aim storage reindex"
+        why = f"runs of this repository that are not indexed and not read: {waiting}; run aim storage reindex"
         found[0].notes.append(NotRead(why))
     return found
 
