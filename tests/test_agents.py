@@ -71,7 +71,7 @@ def test_a_check_is_explained() -> None:
 @pytest.mark.parametrize(
     ("name", "words", "says"),
     [
-        ("explain", {"code": "NOPE"}, "no check is called 'NOPE'"),
+        ("explain", {"code": "NOPE"}, "unknown check 'NOPE'"),
         ("analyze", {"path": "/nowhere.log"}, "/nowhere.log"),
         ("settings", {"path": "/nowhere.py"}, "/nowhere.py"),
         ("probe", {"adapter": "/nowhere.py"}, "/nowhere.py"),

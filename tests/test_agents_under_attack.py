@@ -175,7 +175,7 @@ def test_what_is_no_path_in_the_workspace_is_one_line(
     ("mapping", "says"),
     [
         ({"mine": "reward_meen"}, "'reward_meen' is no record field, 'reward_mean' is"),
-        ({"nobody": "reward_mean"}, "no log holds this key"),
+        ({"nobody": "reward_mean"}, "no log has this key"),
         ({"mine": 3}, "mapping"),
     ],
 )

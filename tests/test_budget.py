@@ -124,7 +124,7 @@ def test_a_store_with_damaged_pages_is_unreadable(tmp_path: Path) -> None:
     whole[8192:8200] = b"\xff" * 8
     store.write_bytes(whole)
     result = command("analyze", store)
-    assert (result.exit_code, "not a whole SQLite file" in result.stderr) == (2, True), result.output
+    assert (result.exit_code, "not a complete SQLite file" in result.stderr) == (2, True), result.output
 
 
 def test_a_list_longer_than_memory_is_refused_before_it_is_read(tmp_path: Path) -> None:

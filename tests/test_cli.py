@@ -89,8 +89,8 @@ def test_a_damaged_record_costs_itself_alone_and_is_named(tmp_path: Path) -> Non
     exit_code, out, _ = run("analyze", str(path))
     assert exit_code == 0
     assert f"{len(lines) - 1} steps" in out
-    assert "line 6 is no record and left out" in out
-    assert "config.json: not JSON, so no setting of it was read" in out
+    assert "line 6 is not a record; skipped" in out
+    assert "config.json: not JSON, so its settings were not read" in out
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_damaged_record_costs_itself_alone_and_is_named(tmp_path: Path) -> Non
         (["--output-format", "pdf"], "no report format is called 'pdf'"),
         (["--select", "entropy-colapse"], "no check, name or family is called 'entropy-colapse'"),
         (["--map", "a"], "--map a: write --map NAME=VALUE"),
-        (["--map", "a=b"], "'b' is no record field"),
+        (["--map", "a=b"], "'b' is not a record field"),
         (["--report", "json"], "--report json: write --report NAME=VALUE"),
         (["--config", "nowhere.toml"], "nowhere.toml: No such file or directory"),
     ],
@@ -221,7 +221,7 @@ def test_a_newcomer_adds_a_check_in_one_file_and_one_test(tmp_path: Path) -> Non
     report = json.loads(run("analyze", str(path), "-f", "json", "--select", "ENT950", *config)[1])
     assert report["runs"][0]["findings"][0]["message"] == "Entropy is 0.4 nats, less than 50% of the 1 at the start."
     again = run("new-check", "GEN001", "x-y", "entropy", "--folder", str(tmp_path))
-    assert (again[0], "exists already" in again[2]) == (2, True)
+    assert (again[0], "already exists" in again[2]) == (2, True)
 
 
 def test_version() -> None:

@@ -64,7 +64,7 @@ def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
     assert [record.step for record in read_records(path)] == list(range(20))
     run = read(path)[0]
     assert len(run) == 20
-    assert run.notes == ["line 21 is torn and was left out: the writer was stopped in the middle of it"]
+    assert run.notes == ["line 21 is incomplete and was skipped (the writer was interrupted)"]
 
 
 def test_a_killed_writer_loses_no_finished_step(tmp_path: Path) -> None:

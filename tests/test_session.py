@@ -137,7 +137,7 @@ def test_old_checkpoints_go_but_the_first_stays(tmp_path: Path) -> None:
 def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path: Path) -> None:
     session = session_of(tmp_path / "run", "error=warn")
     session.push(steps([0.1])[0], [])
-    with pytest.raises(ConfigError, match="holds a run already; add --resume"):
+    with pytest.raises(ConfigError, match="already contains a run; add --resume"):
         session.folder.begin({})
 
 
@@ -161,13 +161,13 @@ def test_a_session_reports_what_analyze_says_of_its_folder(tmp_path: Path) -> No
 
 def test_a_resume_says_what_it_does(tmp_path: Path) -> None:
     session = session_of(tmp_path / "run", "error=warn", save_steps=2)
-    assert session.folder.resume().words() == "no checkpoint: it starts at step 1"
+    assert session.folder.resume().words() == "no checkpoint: starting at step 1"
     session.push(steps([0.1])[0], [])
-    assert session.folder.resume().words() == "no checkpoint: it starts at step 1; 1 recorded steps are trained again"
+    assert session.folder.resume().words() == "no checkpoint: starting at step 1; 1 recorded step will be trained again"
     for record in steps([0.1] * 3):
         session.push(record, [])
-    assert session.folder.resume().words() == "goes on behind step-000002.pt; 1 later steps are trained again"
-    assert session.folder.resume().words() == "goes on behind step-000002.pt"
+    assert session.folder.resume().words() == "resuming after step-000002.pt; 1 later step will be trained again"
+    assert session.folder.resume().words() == "resuming after step-000002.pt"
 
 
 def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:

@@ -28,7 +28,9 @@ def ended_in_an_exception(step: Column, events: Column, *, rows: int = 8) -> Fir
     """
     ended = (
         (seen(events, "end", "a traceback") > 0)
-        | (seen(events, "end", "the death of") > 0)
+        | (seen(events, "end", "a failed API call") > 0)
+        | (seen(events, "end", "a worker crash") > 0)
+        | (seen(events, "end", "a native crash") > 0)
         | (seen(events, "end", "a time-out") > 0)
     )
     return fires(

@@ -27,7 +27,7 @@ def hung_in_a_collective(step: Column, events: Column, *, rows: int = 8) -> Fire
     ## Sources
     PyTorch, `Watchdog caught collective operation timeout`.
     """
-    ended = seen(events, "end", "a hang of a collective") > 0
+    ended = seen(events, "end", "a timeout of a collective") > 0
     return fires(
         ended & (row(step) >= rows),
         "The run hung after step {step:.0f}: {what}.",

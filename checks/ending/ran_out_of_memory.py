@@ -27,7 +27,9 @@ def ran_out_of_memory(step: Column, events: Column, *, rows: int = 8) -> Fires:
     ## Sources
     PyTorch, `torch.OutOfMemoryError`; the Linux kernel's `Out of memory: Killed process`.
     """
-    ended = (seen(events, "end", "a GPU out of memory") > 0) | (seen(events, "end", "memory of the machine") > 0)
+    ended = (seen(events, "end", "a GPU out-of-memory error") > 0) | (
+        seen(events, "end", "an out-of-memory error of the machine") > 0
+    )
     return fires(
         ended & (row(step) >= rows),
         "The run ran out of memory after step {step:.0f}: {what}.",

@@ -26,7 +26,7 @@ def stopped_from_outside(step: Column, events: Column) -> Fires:
     ended = (
         (seen(events, "end", "an interrupt") > 0)
         | (seen(events, "end", "a time limit") > 0)
-        | (seen(events, "end", "a kill from outside") > 0)
+        | (seen(events, "end", "an external kill") > 0)
     )
     return fires(
         ended,

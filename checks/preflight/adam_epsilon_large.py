@@ -9,31 +9,32 @@ def adam_epsilon_large(
     info_from: float = 1e-6,
     warning_from: float = 1e-5,
 ) -> Fires:
-    """Adam's epsilon is larger than most gradients of a policy.
+    """Adam's epsilon is larger than typical policy gradients.
 
     ## What it sees
-    A declared epsilon of Adam: 1e-6 or more is an info, 1e-5 or more is a warning.
+    A declared Adam epsilon: info at 1e-6 or more, warning at 1e-5 or more.
 
     ## Thresholds
-    - `info_from`: epsilon from which small gradients are damped.
-    - `warning_from`: epsilon from which most steps are damped.
+    - `info_from`: epsilon at which small gradients are damped.
+    - `warning_from`: epsilon at which most steps are damped.
 
     ## Why it matters
-    Adam divides by the root of the second moment plus epsilon. Gradients of one weight are often below 1e-6 in RL, so
-    a large epsilon turns Adam into plain SGD with a tiny step: the policy hardly moves at a normal learning rate.
+    Adam divides by the square root of the second moment plus epsilon. In RL the gradient of one weight is often below
+    1e-6. A large epsilon then turns Adam into plain SGD with a tiny step, and the policy barely changes at a normal
+    learning rate.
 
     ## Known false alarms
-    Optimizers in which epsilon has another meaning; runs with a learning rate that was tuned for it.
+    Optimizers that define epsilon differently. Runs whose learning rate was tuned for a large epsilon.
 
     ## Remedy
-    1e-8, the default, or less.
+    Set `adam_epsilon` to 1e-8 (the default) or less.
 
     ## Sources
     arXiv 2510.13786 (ScaleRL uses 1e-15); Kingma and Ba, arXiv 1412.6980.
     """
     return fires(
         epsilon >= info_from,
-        "An Adam epsilon of {epsilon:.2g} damps the small gradients of a policy.",
+        "The Adam epsilon ({epsilon:.2g}) is larger than typical policy gradients and shrinks every step.",
         hold=(1, 1),
         warning=epsilon >= warning_from,
         epsilon=epsilon,

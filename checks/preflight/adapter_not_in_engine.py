@@ -10,20 +10,20 @@ def adapter_not_in_engine(
     sleep: Column = any_of("settings.sleep_level", optional=True),
     layered: Column = any_of("settings.layered_summon", optional=True),
 ) -> Fires:
-    """The rollout engine never gets the weights that the adapter belongs to.
+    """The rollout engine does not receive the base weights that the adapter needs.
 
     ## What it sees
-    LoRA with an engine that loads dummy weights, or with a sleep level of 2 without layered summon.
+    LoRA with an engine that loads dummy weights, or with sleep level 2 and no layered summon.
 
     ## Why it matters
-    With LoRA only the adapter is sent to the engine. Where the base weights are random (`load_format=dummy`) or were
-    discarded (sleep level 2), responses come from another model than the one that is trained.
+    With LoRA, only the adapter is sent to the engine. If the base weights are random (`load_format=dummy`) or were
+    discarded (sleep level 2), the responses come from a different model than the one that is trained.
 
     ## Known false alarms
     Versions that send the base weights once at the start.
 
     ## Remedy
-    `load_format=safetensors`, sleep level 1, or `layered_summon=True`.
+    Set `load_format=safetensors`, sleep level 1, or `layered_summon=True`.
 
     ## Sources
     verl documentation on LoRA (`load_format=safetensors` is required); vllm-project/vllm#29341 (sleep level 2).
@@ -32,7 +32,7 @@ def adapter_not_in_engine(
     asleep = (sleep >= 2) & ~(layered == 1)
     return fires(
         (known == known) & (lora > 0) & (dummy | asleep),
-        "The engine {what}, and only the adapter is sent to it.",
+        "The rollout engine {what}, but with LoRA the trainer sends it only the adapter.",
         hold=(1, 1),
-        what=where(dummy, "loads dummy weights", "discards its weights when it sleeps"),
+        what=where(dummy, "loads dummy weights", "discards its weights when it sleeps (level 2)"),
     )

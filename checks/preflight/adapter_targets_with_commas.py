@@ -6,29 +6,29 @@ from grpo_doctor.series import Column
 def adapter_targets_with_commas(
     targets: Column = any_of("settings.torn_targets"),
 ) -> Fires:
-    """Names of the modules that the adapter is for end in a comma, so no module has them.
+    """LoRA target module names end in a comma, so they match no module.
 
     ## What it sees
-    A flag that takes several words, such as `--lora_target_modules "q_proj", "k_proj", "v_proj"`, of which some end in
-    a comma: the shell takes away the quotes, not the commas.
+    An option that takes several words, such as `--lora_target_modules "q_proj", "k_proj", "v_proj"`, where some words
+    end in a comma. The shell removes the quotes but keeps the commas.
 
     ## Why it matters
-    The program is given `q_proj,`. peft needs one of the names to be there, and is silent about the others: the
-    adapter is put on the last of them alone, and far fewer weights are trained than meant.
+    The program receives `q_proj,`. peft requires that at least one name matches and ignores the others silently. Only
+    the last module gets an adapter, so far fewer weights are trained than intended.
 
     ## Known false alarms
-    A program of the author's own that takes the commas away.
+    Programs that strip the commas themselves.
 
     ## Remedy
-    `--lora_target_modules q_proj k_proj v_proj`.
+    Write `--lora_target_modules q_proj k_proj v_proj`.
 
     ## Sources
-    huggingface/trl#3903 (the command of the documentation at that time); peft `inject_adapter`, which raises where
-    none of the names is there.
+    huggingface/trl#3903 (the documented command at that time); peft `inject_adapter`, which raises an error if no name
+    matches.
     """
     return fires(
         targets == targets,
-        "The shell passes {targets} with the comma, so the adapter is not put on these modules.",
+        "The shell passes {targets} with the comma, so these modules get no adapter.",
         hold=(1, 1),
         targets=targets,
     )

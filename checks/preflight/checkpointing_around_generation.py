@@ -10,28 +10,29 @@ def checkpointing_around_generation(
     engine: Column = any_of("settings.rollout_engine", optional=True),
     mode: Column = any_of("generation_training_mode", "generation_checkpointing", optional=True),
 ) -> Fires:
-    """Gradient checkpointing is on, and nothing says that generation runs without it.
+    """Gradient checkpointing is on, and the log does not show whether generation runs without it.
 
     ## What it sees
-    A declared `gradient_checkpointing` in a run that declares neither vLLM, another engine for rollouts, nor the
-    settings of a TRL trainer, and does not record the model's state while it generates.
+    A declared `gradient_checkpointing` in a run that declares no vLLM, no other rollout engine and no TRL trainer
+    settings, and does not record the model's mode during generation.
 
     ## Why it matters
-    In train mode with checkpointing on, transformers drops the KV cache inside each layer while `generate` still
-    feeds only the newest token: the first token is right and the rest is noise. It looks like a collapse caused by
-    updates and is none (GEN001, the cause of the P30 run).
+    In train mode with checkpointing on, transformers drops the KV cache in each layer, but `generate` still feeds only
+    the newest token. The first token is right and the rest is noise. It looks like a training collapse, but the updates
+    are not the cause (GEN001).
 
     ## Known false alarms
-    Every hand-written trainer that calls `eval()` before it generates. This is a reminder, nothing else.
+    Custom trainers that call `eval()` before they generate. This is only a reminder.
 
     ## Remedy
-    `model.eval(); model.gradient_checkpointing_disable()` around generate, restored after, or `use_cache=False`.
+    Call `model.eval(); model.gradient_checkpointing_disable()` before generation and restore both afterwards, or pass
+    `use_cache=False`.
 
     ## Sources
     huggingface/transformers#36051, huggingface/trl#3683; beita6969/colab-grpo.
     """
     return fires(
         (checkpointing == 1) & ~(vllm == 1) & isnan(trainer) & isnan(engine) & ~(mode == mode),
-        "Gradient checkpointing is on, and nothing records whether generation runs without it.",
+        "Gradient checkpointing is on, and the log does not show whether generation runs without it.",
         hold=(1, 1),
     )

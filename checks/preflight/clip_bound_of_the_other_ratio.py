@@ -16,29 +16,29 @@ def clip_bound_of_the_other_ratio(
     wide_from: float = 0.05,
     narrow_below: float = 2e-3,
 ) -> Fires:
-    """The clip bound belongs to the other kind of ratio: it clips nothing, or nearly everything.
+    """The clip bound does not match the ratio type: it clips almost nothing or almost everything.
 
     ## What it sees
-    Declared settings: epsilon of 0.05 or more with sequence-level ratios (GSPO, by whichever key says so), or of 0.002
-    or less with token-level ones.
-    Info where a configuration makes one update a rollout: no bound acts then. Info, too, where TRL's CISPO has an upper
-    bound below 1, and where a trainer of the author's own has a narrow bound and does not say its ratio.
+    Declared settings: epsilon of 0.05 or more with sequence-level ratios (GSPO), or of 0.002 or less with token-level
+    ratios. Info if the run makes one update per rollout, because no bound acts then. Info also if TRL's CISPO has an
+    upper bound below 1, or if a custom trainer has a narrow bound and does not declare its ratio.
 
     ## Thresholds
-    - `wide_from`: epsilon from which it is too wide for a sequence-level ratio.
-    - `narrow_below`: epsilon up to which it is too narrow for a token-level ratio.
+    - `wide_from`: epsilon at which the bound is too wide for a sequence-level ratio.
+    - `narrow_below`: epsilon up to which the bound is too narrow for a token-level ratio.
 
     ## Why it matters
-    A sequence-level ratio is the exponential of a mean: it moves by thousandths, and 0.2 never clips it. A token's
-    ratio moves by tenths, and 3e-4 clips nearly every token, which leaves no gradient. TRL cuts the weight of CISPO at
-    `epsilon_high` itself, not at one more: at 0.28 nearly every token weighs 0.28, and the correction is gone.
+    A sequence-level ratio is the exponential of a mean. It changes by thousandths, so 0.2 never clips it. A token-level
+    ratio changes by tenths, so 3e-4 clips almost every token and leaves no gradient. TRL caps the CISPO weight at
+    `epsilon_high` itself, not at 1 + `epsilon_high`. At 0.28 almost every token gets weight 0.28 and the correction is
+    lost.
 
     ## Known false alarms
-    Implementations whose sequence ratio is the product over tokens, not the mean. CISPO of
-    frameworks other than TRL and Unsloth is left out.
+    Implementations whose sequence ratio is the product over tokens, not the mean. CISPO in frameworks other than TRL
+    and Unsloth is not checked.
 
     ## Remedy
-    Token level 0.2 (upper 0.2 to 0.28), sequence level 3e-4 and 4e-4, TRL's CISPO an `epsilon_high` of 5.
+    Token level: 0.2 (upper bound 0.2 to 0.28). Sequence level: 3e-4 and 4e-4. TRL's CISPO: `epsilon_high=5`.
 
     ## Sources
     arXiv 2507.18071 (GSPO); arXiv 2503.14476 (clip-higher); TRL `importance_sampling_level` and `epsilon_high` ("the
@@ -54,13 +54,13 @@ def clip_bound_of_the_other_ratio(
     unsaid = strict & is_any(framework, "hand-written trainer") & ~is_any(level, "token")
     return fires(
         wrong | capped,
-        "A clip bound of {epsilon:.2g} {what}.",
+        "The clip bound ({epsilon:.2g}) {what}.",
         hold=(1, 1),
         warning=wrong & ~unsaid & ~(updates <= 1),
         epsilon=where(capped, bound, epsilon),
         what=where(
             capped,
-            "cuts nearly every weight of CISPO, which TRL caps at the bound itself",
-            where(idle, "never clips a sequence-level ratio", "clips nearly every token-level ratio"),
+            "caps almost every CISPO weight, because TRL uses the bound itself as the cap",
+            where(idle, "never clips a sequence-level ratio", "clips almost every token-level ratio"),
         ),
     )

@@ -9,27 +9,27 @@ def clip_higher_idle(
     low: Column = any_of("settings.epsilon", optional=True),
     level: Column = any_of("settings.async_level", optional=True),
 ) -> Fires:
-    """The clip bounds do nothing: there is one update a rollout.
+    """The clip bounds have no effect with one update per rollout.
 
     ## What it sees
-    An upper clip bound that differs from the lower one, with one update a rollout and no asynchrony declared.
+    An upper clip bound that differs from the lower one, with one update per rollout and no declared asynchrony.
 
     ## Why it matters
-    In the first update after a rollout the policy is the one that wrote the responses: the ratio is 1, nothing is
-    clipped, and clip-higher protects no exploration.
+    In the first update after a rollout, the policy is the one that generated the responses. The ratio is 1, nothing is
+    clipped, and clip-higher does not preserve exploration.
 
     ## Known false alarms
-    Engines whose log-probabilities differ from the trainer's and stand in the ratio.
+    Trainers that use the rollout engine's log-probabilities in the ratio.
 
     ## Remedy
-    Several updates a rollout, or leave the bounds alone.
+    Make several updates per rollout, or keep the default bounds.
 
     ## Sources
     huggingface/trl#3120; jingyaogong/minimind#775; arXiv 2503.14476.
     """
     return fires(
         (updates <= 1) & (high != low) & ~(level > 0),
-        "An upper clip bound of {high:.3g} never acts: with one update a rollout every ratio is 1.",
+        "The upper clip bound ({high:.3g}) has no effect: with one update per rollout, every ratio is 1.",
         hold=(1, 1),
         high=high,
     )

@@ -6,14 +6,14 @@ from grpo_doctor.series import Column
 def column_not_in_the_dataset(
     lacking: Column = any_of("settings.lacking_column"),
 ) -> Fires:
-    """The trainer or a reward function asks for a column that the dataset does not have.
+    """The trainer or a reward function needs a column that the dataset does not have.
 
     ## What it sees
-    A script that gives TRL's `GRPOTrainer` a dataset whose columns it writes itself: `Dataset.from_dict` and
-    `Dataset.from_list` with literal keys, also behind `map` with a function that returns a row (with
-    `remove_columns=dataset.column_names` of any dataset), `select_columns`, `rename_column` and the like. It has no
-    column `prompt`, or a reward function has a parameter without default that is neither a column nor passed by TRL.
-    The column `prompt` is not passed on; `prompts` is.
+    A script that passes a dataset with known columns to TRL's `GRPOTrainer`. The columns are known from literal keys in
+    `Dataset.from_dict` and `Dataset.from_list`, including later `map` (with a function that returns a row),
+    `select_columns`, `rename_column` and `remove_columns`. The check fires if the column `prompt` is missing. It also
+    fires if a reward function has a parameter without a default that is not a column and that TRL does not pass. TRL
+    passes `prompts`, not `prompt`.
 
     ## Why it matters
     The first step ends with a KeyError or a TypeError.
@@ -22,9 +22,9 @@ def column_not_in_the_dataset(
     None known.
 
     ## Remedy
-    The column, or a default.
+    Add the column to the dataset, or give the parameter a default.
 
     ## Sources
     TRL `GRPOTrainer._calculate_rewards`, v0.14.0 to v1.9.0; huggingface/open-r1 PR 131.
     """
-    return fires(lacking == lacking, "No column of the dataset: {lacking}.", hold=(1, 1), lacking=lacking)
+    return fires(lacking == lacking, "The dataset has no column {lacking}.", hold=(1, 1), lacking=lacking)

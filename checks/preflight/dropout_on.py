@@ -13,25 +13,25 @@ def dropout_on(
     *,
     strong: float = 0.05,
 ) -> Fires:
-    """Dropout is on while the policy is scored, so no log-probability is the same twice.
+    """Dropout is on while log-probabilities are computed, so they are random.
 
     ## What it sees
-    A declared dropout (LoRA's, the model's or the attention's) above 0: info; of the model or the attention above
-    0.05: warning. Silent where `disable_dropout` is declared on.
+    A declared dropout (LoRA, model or attention) above 0: info. Model or attention dropout above 0.05: warning. Not
+    checked if `disable_dropout` is on.
 
     ## Thresholds
     - `strong`: dropout probability above which it is a warning.
 
     ## Why it matters
-    Old and new log-probabilities then come from two random sub-networks: ratios differ from 1 before any update,
-    the KL to the reference is above 0 from the first step, and clipping acts on noise.
+    Old and new log-probabilities then come from two different random sub-networks. Ratios differ from 1 before any
+    update, the KL to the reference is above 0 at the first step, and clipping acts on noise.
 
     ## Known false alarms
-    LoRA recipes with 0.05 and 0.1 train well; the noise is small. Trainers that score in eval mode are not touched by
-    it.
+    LoRA recipes with dropout 0.05 and 0.1 train well, because the noise is small. Trainers that compute
+    log-probabilities in eval mode are not affected.
 
     ## Remedy
-    TRL `disable_dropout=True`; LoRA dropout 0.
+    Set `disable_dropout=True` (TRL) or LoRA dropout 0.
 
     ## Sources
     huggingface/trl#3500; TRL `disable_dropout` (off by default).
@@ -40,7 +40,7 @@ def dropout_on(
     active = ~(disabled == 1)
     return fires(
         active & (largest > 0),
-        "Dropout of {largest:.2g} is on while log-probabilities are taken.",
+        "Dropout ({largest:.2g}) is on while log-probabilities are computed.",
         hold=(1, 1),
         warning=active & (fmax(plain, attention) > strong) & ~is_any(framework, "hand-written trainer"),
         largest=largest,

@@ -7,29 +7,29 @@ def end_of_turn_is_not_eos(
     ends: Column = any_of("settings.turn_ends_with"),
     eos: Column = any_of("settings.eos_token"),
 ) -> Fires:
-    """The chat template ends a turn with another token than the tokenizer's EOS.
+    """The chat template ends turns with a token that is not the tokenizer's EOS.
 
     ## What it sees
     A `tokenizer_config.json` whose chat template closes turns with a special token (`<|im_end|>`, `<|eot_id|>`,
-    `<end_of_turn>`, `<|end|>`) while `eos_token` is another one that the template does not write.
+    `<end_of_turn>`, `<|end|>`), while `eos_token` is a different token that the template does not use.
 
     ## Why it matters
-    A trainer that stops at the tokenizer's EOS alone goes on behind the end of the turn: every response runs to the
-    limit, counts as cut, and is trained on to its end.
+    A trainer that stops only at the tokenizer's EOS continues after the end of the turn. Every response runs to the
+    length limit, counts as truncated, and is trained on in full.
 
     ## Known false alarms
-    Engines that take several EOS tokens from `generation_config.json`, where the end of the turn is listed.
+    Engines that read several EOS tokens from `generation_config.json`, if the end-of-turn token is listed there.
 
     ## Remedy
-    `eos_token` the token that ends a turn.
+    Set `eos_token` to the token that ends a turn.
 
     ## Sources
-    huggingface/trl PR 7039; QwenLM/Qwen3#927; tokenizer_config.json of Qwen2.5 base models (`<|endoftext|>` beside
+    huggingface/trl PR 7039; QwenLM/Qwen3#927; tokenizer_config.json of Qwen2.5 base models (both `<|endoftext|>` and
     `<|im_end|>`).
     """
     return fires(
         ends == ends,
-        "The chat template ends a turn with {ends}, but EOS is {eos}.",
+        "The chat template ends turns with {ends}, but the EOS token is {eos}.",
         hold=(1, 1),
         ends=ends,
         eos=eos,

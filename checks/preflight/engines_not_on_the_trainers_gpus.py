@@ -10,11 +10,11 @@ def engines_not_on_the_trainers_gpus(
     fill: Column = any_of("settings.colocated_engines_fill_gpus"),
     apart: Column = any_of("settings.async_level", optional=True),
 ) -> Fires:
-    """Engines that share the trainer's GPUs take more or fewer of them than there are.
+    """Colocated engines do not use exactly the actor's GPUs.
 
     ## What it sees
-    OpenRLHF with all models colocated and no asynchronous training: engines times their tensor parallel size are not
-    the GPUs of the actor.
+    OpenRLHF with all models colocated and no asynchronous training: the number of engines times their tensor parallel
+    size differs from the number of actor GPUs.
 
     ## Why it matters
     The trainer refuses to start.
@@ -23,7 +23,7 @@ def engines_not_on_the_trainers_gpus(
     None known.
 
     ## Remedy
-    As many engines as the actor's GPUs divided by the tensor parallel size.
+    Set the number of engines to the actor's GPUs divided by the tensor parallel size.
 
     ## Sources
     OpenRLHF `openrlhf/cli/train_ppo_ray.py` (assertion under `colocate_all_models`), v0.6.4 to v0.11.0.
@@ -31,7 +31,7 @@ def engines_not_on_the_trainers_gpus(
     uneven = (world != engines) & (together == 1) & (fill == 1) & ~(apart > 0)
     return fires(
         uneven,
-        "Colocated engines take {engines:.0f} GPUs, the actor {world:.0f}.",
+        "Colocated engines use {engines:.0f} GPUs, but the actor uses {world:.0f}.",
         hold=(1, 1),
         engines=engines,
         world=world,

@@ -6,33 +6,33 @@ from grpo_doctor.series import Column
     "ENT008",
     severity="warning",
     explains=("ENT003", "LEN002", "LEN003", "REW009", "REW015", "STL003"),
-    withholds={"entropy-bonus": "the bonus is already far above its usual range; prove its sign before any change"},
+    withholds={"entropy-bonus": "the bonus is already far above its usual range; check its sign before any change"},
 )
 def entropy_coefficient_range(entropy_coef: Column, *, warning_above: float = 0.02, error_above: float = 0.1) -> Fires:
-    """The entropy coefficient lies far above the range in which a bonus is a bonus.
+    """The entropy coefficient is far above the usual range.
 
     ## What it sees
-    The coefficient of token-mean entropy, declared or recorded: above 0.02 a warning, above 0.1 an error. 0 is the
-    default of TRL and verl; 0.0001 to 0.01 is usual. A configuration alone never makes a run failing: without a
-    collapse or an explosion this is a note.
+    A declared or recorded coefficient of token-mean entropy: warning above 0.02, error above 0.1. The default of TRL
+    and verl is 0, and 0.0001 to 0.01 is usual. A configuration alone never makes a run failing: without an entropy
+    collapse or explosion this is a note.
 
     ## Thresholds
     - `warning_above`: entropy coefficient above which it is a warning.
     - `error_above`: entropy coefficient above which it is an error.
 
     ## Why it matters
-    The bonus pays coef x H per token whatever the answer is worth. Its sign decides what a large one does: with the
-    right sign it drives entropy to that of random tokens (fault `entropy-coefficient-huge` of the engine); with a
-    flipped sign to 0 (`flipped-entropy`). Records of one run cannot tell a flipped sign up to 0.1; a
-    probe can.
+    The bonus adds coef x H per token regardless of the answer's quality. Its sign decides the effect of a large
+    coefficient. With the right sign, entropy rises to that of random tokens (engine fault `entropy-coefficient-huge`).
+    With a flipped sign, entropy falls to 0 (`flipped-entropy`). The log of one run cannot reveal a flipped sign up to
+    0.1; a probe can.
 
     ## Known false alarms
-    An adaptive coefficient with an upper bound. A loss that divides the entropy by the vocabulary's ln V, or by the
-    length of the response. Toy environments with a handful of actions use 0.01 to 0.1.
+    An adaptive coefficient with an upper bound. A loss that divides the entropy by ln(vocabulary size) or by the
+    response length. Toy environments with a handful of actions use 0.01 to 0.1.
 
     ## Remedy
-    Prove the sign (ENT006), then set the coefficient to 0, or hold entropy at a target of about 0.2 nats with an
-    adaptive coefficient of at most 0.05. A target above 2 nats is a bonus that never goes off.
+    Check the sign (ENT006). Then set the coefficient to 0, or use an adaptive coefficient of at most 0.05 with an
+    entropy target of about 0.2 nats. With a target above 2 nats the bonus never switches off.
 
     ## Sources
     TRL 1.16 and verl defaults (0); BoBaCai/grpo-dual (0.2 to 6.0); faults `entropy-coefficient-huge` and
@@ -40,8 +40,8 @@ def entropy_coefficient_range(entropy_coef: Column, *, warning_above: float = 0.
     """
     return fires(
         entropy_coef > warning_above,
-        "The entropy coefficient is {coef:.3g}, {times:.0f} times the usual 0.01; whether it raises or lowers entropy "
-        "depends on its sign, which only a probe can prove.",
+        "The entropy coefficient is {coef:.3g}, {times:.0f} times the usual 0.01. Check its sign with a probe: a "
+        "flipped sign lowers entropy.",
         hold=(1, 1),
         error=entropy_coef > error_above,
         coef=entropy_coef,

@@ -14,22 +14,22 @@ def entropy_target_out_of_reach(
     """The entropy target is so high that the adaptive bonus never switches off.
 
     ## What it sees
-    A declared target above 1 nat per token: info; above 2: warning. Silent where the adaptive bonus is declared off,
-    or where the measured entropy stands above the target.
+    A declared target above 1 nat per token: info; above 2: warning. Not checked if the adaptive bonus is off, or if the
+    measured entropy is above the target.
 
     ## Thresholds
     - `info_nats`: target entropy, nats per token, above which it is an info.
     - `warning_nats`: target entropy, nats per token, above which it is a warning.
 
     ## Why it matters
-    The controller raises the coefficient as long as entropy is below the target. A language model that answers well
-    has 0.1 to 1 nat: a target of 5, as in a documentation example, drives the bonus to its maximum and keeps it there.
+    The controller raises the coefficient as long as entropy is below the target. A language model that answers well has
+    0.1 to 1 nat. A target of 5, as in one documentation example, drives the bonus to its maximum and keeps it there.
 
     ## Known false alarms
     A base model early in training can have more than 2 nats.
 
     ## Remedy
-    TRL `entropy_target=0.2` with `entropy_coef_max=0.05`.
+    Set `entropy_target=0.2` with `entropy_coef_max=0.05` (TRL).
 
     ## Sources
     TRL 1.16 defaults (0.2, delta 0.005) and its Skywork-OR1 example (5.0).
@@ -37,7 +37,7 @@ def entropy_target_out_of_reach(
     below = ~(adaptive == 0) & ~(latest(entropy_mean) > target)
     return fires(
         below & (target > info_nats),
-        "The adaptive entropy bonus aims at {target:.3g} nats per token.",
+        "The target of the adaptive entropy bonus is {target:.3g} nats per token; trained models have 0.1 to 1.",
         hold=(1, 1),
         warning=below & (target > warning_nats),
         target=target,

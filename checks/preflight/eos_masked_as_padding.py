@@ -6,22 +6,24 @@ from grpo_doctor.series import Column
 def eos_masked_as_padding(
     mask: Column = any_of("settings.mask_without_eos"),
 ) -> Fires:
-    """The mask of the responses leaves out padding, and padding is the EOS token.
+    """The response mask excludes padding, and the padding token is EOS.
 
     ## What it sees
-    A script that sets `pad_token = eos_token` without a condition and builds a mask of responses as "is not padding":
-    EOS is left out with it.
+    A script that sets `pad_token = eos_token` unconditionally and builds the response mask as "is not padding". EOS is
+    then masked too.
 
     ## Why it matters
-    The decision to stop gets no gradient, so responses grow to the limit, and nothing in the reward's curve says why.
+    The decision to stop gets no gradient, so responses grow to the length limit. The reward curve does not show why.
 
     ## Known false alarms
-    Code that adds the first EOS to the mask elsewhere.
+    Code that adds the first EOS back to the mask elsewhere.
 
     ## Remedy
-    A mask by position: all up to the first EOS, that one included.
+    Build the mask by position: include every token up to and including the first EOS.
 
     ## Sources
     TRL `GRPOTrainer._generate_and_score_completions` (mask by the first EOS); huggingface/trl PR 7039.
     """
-    return fires(mask == mask, "{mask} leaves out the EOS token: padding is the same token.", hold=(1, 1), mask=mask)
+    return fires(
+        mask == mask, "{mask} masks out the EOS token, because it is also the padding token.", hold=(1, 1), mask=mask
+    )

@@ -13,17 +13,17 @@ def eval_batch_not_whole_groups(
     """The evaluation batch is not divisible by the group size.
 
     ## What it sees
-    TRL with an evaluation declared on: evaluation batch per device x processes that the responses per prompt do not
-    divide. Info where a script of its own is started, whose file was not read.
+    TRL with evaluation on: evaluation batch per device x processes is not divisible by the responses per prompt. Info
+    if the command starts a custom script whose file was not read.
 
     ## Why it matters
-    The trainer refuses to start; older versions end at the first evaluation, hours into the run.
+    The trainer refuses to start; older versions fail at the first evaluation, hours into the run.
 
     ## Known false alarms
-    None known where the number of processes is right.
+    None known if the number of processes is right.
 
     ## Remedy
-    A multiple of the group size.
+    Make it a multiple of the group size.
 
     ## Sources
     TRL `GRPOConfig.__post_init__`.
@@ -32,7 +32,7 @@ def eval_batch_not_whole_groups(
     uneven = on & (batch % group_size != 0)
     return fires(
         uneven,
-        "The evaluation batch of {batch:.0f} is not divisible by the group size of {k:.0f}.",
+        "The evaluation batch ({batch:.0f}) is not divisible by the group size ({k:.0f}).",
         hold=(1, 1),
         error=uneven & ~(own == 1),
         batch=batch,

@@ -4,31 +4,31 @@ from grpo_doctor.series import Column
 
 @check("CFG008", severity="info", explains=("ADV012",))
 def few_prompts_per_update(groups: Column, *, info_prompts: float = 8, warning_prompts: float = 4) -> Fires:
-    """An update rests on a handful of prompts.
+    """Each update uses only a few prompts (recorded).
 
     ## What it sees
-    Fewer than 8 prompts (groups) a step: info. Fewer than 4: warning.
+    Fewer than 8 prompts (groups) per step: info. Fewer than 4: warning.
 
     ## Thresholds
-    - `info_prompts`: prompts a step below which it is an info.
-    - `warning_prompts`: prompts a step below which it is a warning.
+    - `info_prompts`: prompts per step below which it is an info.
+    - `warning_prompts`: prompts per step below which it is a warning.
 
     ## Why it matters
-    Adam makes a full-size step whatever the batch. With three prompts, of which most have equal rewards, the
-    direction of that step is the luck of one prompt. How many groups carry signal is judged by ADV012.
+    Adam makes a full-size step whatever the batch size. With three prompts, most of them in zero-variance groups, one
+    prompt determines the direction of the step. ADV012 judges how many groups carry a signal.
 
     ## Known false alarms
-    Logs that count the prompts of one device or one micro-batch. Small models on small tasks learn with 4 to 8.
+    Logs that count the prompts of one device or one micro-batch. Small models on small tasks learn with 4 to 8 prompts.
 
     ## Remedy
-    32 live prompts an update, by a larger batch or by accumulation.
+    Use at least 32 prompts with differing rewards per update: raise the batch size or gradient accumulation.
 
     ## Sources
     TRL, verl and OpenRLHF recipes; beita6969/colab-grpo.
     """
     return fires(
         groups < info_prompts,
-        "Each update rests on {groups:.0f} prompts.",
+        "Each update uses few prompts: {groups:.0f}.",
         warning=groups < warning_prompts,
         groups=groups,
     )

@@ -14,21 +14,20 @@ def generation_batch_not_whole_groups(
     """The generation batch is not divisible by the group size.
 
     ## What it sees
-    TRL, ms-swift, axolotl: per device batch x processes x steps per generation, where the number of processes is
-    known; prime-rl: `orchestrator.batch_size`. Not divisible by the responses per prompt. Info where a script of
-    its own is started, whose file was not read: forks of the first versions of TRL count prompts here. Info also where
-    the number of processes is not said and one process alone has no whole groups: several may have them together.
-    Before TRL 0.18 the accumulated batches do not count.
+    TRL, ms-swift, axolotl: per-device batch x processes x steps per generation, if the number of processes is known.
+    prime-rl: `orchestrator.batch_size`. The check fires if this number is not divisible by the responses per prompt.
+    Info if the command starts a custom script whose file was not read, because forks of the first TRL versions count
+    prompts here. Info also if the number of processes is unknown and the batch of one process is not divisible. Before
+    TRL 0.18, gradient accumulation does not count.
 
     ## Why it matters
-    A group must not be split: the trainers refuse to start.
+    A group must not be split, so the trainers refuse to start.
 
     ## Known false alarms
-    None known where the number of processes is right. A script that is started with other processes than its launcher
-    says is judged by what the launcher says.
+    None known if the number of processes is right. The check uses the number of processes that the launcher declares.
 
     ## Remedy
-    Batch x processes x accumulation a multiple of the group size.
+    Make batch x processes x accumulation a multiple of the group size.
 
     ## Sources
     TRL `GRPOConfig.__post_init__`; prime-rl `orchestrator.py`; modelscope/ms-swift#3980.
@@ -37,20 +36,20 @@ def generation_batch_not_whole_groups(
     uneven = known % group_size != 0
     return fires(
         uneven,
-        "The generation batch of {batch:.0f} responses{of} is not divisible by the group size of {k:.0f}{unless}.",
+        "The generation batch ({batch:.0f} responses{of}) is not divisible by the group size ({k:.0f}){unless}.",
         hold=(1, 1),
         error=uneven & ~(own == 1) & ~alone,
         batch=known,
-        of=where(alone, " a process", ""),
+        of=where(alone, " per process", ""),
         k=group_size,
         unless=words(_on, where(alone, known, math.nan), group_size),
     )
 
 
 def _on(batch: float, group: float) -> str:
-    """How many processes make whole groups of what one of them generates."""
+    """Name the number of processes for which the batch becomes divisible by the group size."""
     shared = math.gcd(int(batch), int(group)) if math.isfinite(batch + group) else 0
     if not shared:
         return ""
     count = int(group) // shared
-    return f": it is on {count} processes or a multiple of them, and on others the trainer refuses to start"
+    return f"; the trainer starts only with a multiple of {count} processes"

@@ -7,26 +7,27 @@ def greedy_rollouts(
     temperature: Column,
     grouped: Column = any_of("settings.group_baseline"),
 ) -> Fires:
-    """Rollouts are greedy, so that the responses to a prompt are all the same and every advantage is 0.
+    """Rollouts are greedy, so all responses to a prompt are identical and every advantage is 0.
 
     ## What it sees
-    A sampling temperature of exactly 0 with an estimator that takes its baseline from the group.
+    A sampling temperature of exactly 0 with an estimator that uses the group as baseline.
 
     ## Why it matters
-    Equal responses earn equal rewards; reward less mean is 0 for each of them, and the loss has no gradient.
+    Identical responses get identical rewards. Reward minus group mean is then 0 for each of them, and the loss has no
+    gradient.
 
     ## Known false alarms
-    Environments of several turns that answer at random make the responses differ in spite of it.
+    Multi-turn environments with random answers, where the responses differ anyway.
 
     ## Remedy
-    Temperature 1.0.
+    Set the sampling temperature to 1.0.
 
     ## Sources
     vLLM `SamplingParams` (0 is greedy); arXiv 2402.03300, equation 3.
     """
     return fires(
         (temperature == 0) & (grouped == 1),
-        "Rollouts are greedy (temperature 0): the responses to a prompt are all the same, and every advantage is 0.",
+        "Rollouts are greedy (temperature 0): all responses to a prompt are identical, so every advantage is 0.",
         hold=(1, 1),
         temperature=temperature,
     )

@@ -9,23 +9,23 @@ def group_of_one(
     framework: Column = any_of("settings.framework"),
     refuses: Column = any_of("settings.refuses_group_of_one", optional=True),
 ) -> Fires:
-    """The trainer refuses a group of one response: there is nothing to compare it with.
+    """The group size is 1, and the trainer requires at least 2.
 
     ## What it sees
-    One response per prompt in a configuration of TRL, Unsloth, OpenRLHF or ms-swift whose estimator takes its baseline
-    from the group.
+    One response per prompt in a configuration of TRL, Unsloth, OpenRLHF or ms-swift whose estimator uses the group as
+    baseline.
 
     ## Why it matters
-    The advantage is a response's reward less the mean of its group. Of one response that is 0, and these trainers
-    raise an error at the start, after the queue and the download.
+    The advantage is a response's reward minus the group mean. With one response it is always 0. These trainers raise an
+    error at the start, after queueing and downloading.
 
     ## Known false alarms
-    None known. GAE, REINFORCE and ReMax need no group and are left out; so is ms-swift's distillation with a teacher,
-    and an agent's function of OpenRLHF, which may make groups of its own. What verl does with one response (the raw
-    reward as advantage) is told by CFG001.
+    None known. GAE, REINFORCE and ReMax need no group and are not checked. Neither are ms-swift's distillation with a
+    teacher and OpenRLHF agent functions, which may form their own groups. CFG001 reports verl with one response, which
+    uses the raw reward as advantage.
 
     ## Remedy
-    8 responses per prompt.
+    Use 8 responses per prompt.
 
     ## Sources
     TRL `GRPOConfig.__post_init__`: "GRPO requires at least 2 generations per prompt"; ms-swift `rlhf_args.py`:
@@ -33,7 +33,7 @@ def group_of_one(
     """
     return fires(
         (group_size <= 1) & (grouped == 1) & (refuses == 1),
-        "{framework} refuses to train on groups of {k:.0f}: no response has another to be compared with.",
+        "{framework} refuses to start with a group size of {k:.0f}: it compares at least 2 responses to a prompt.",
         hold=(1, 1),
         k=group_size,
         framework=framework,

@@ -14,26 +14,27 @@ def group_size_out_of_range(
     *,
     group_below: int = 4,
 ) -> Fires:
-    """The group is too small for its mean to say what a response is worth.
+    """The group is too small for its mean to be a good baseline.
 
     ## What it sees
-    Responses per prompt: info at 2 or 3, a warning at 1. Silent where the estimator takes no baseline from the group
-    (GAE, REINFORCE, ReMax), and where the trainer refuses to start (CFG013), or a fork's own agents may make groups
-    of other responses; info where a configuration does not tell the estimator, or makes one step, as to evaluate.
+    Responses per prompt: info at 2 or 3, warning at 1. Not checked if the estimator does not use the group as baseline
+    (GAE, REINFORCE, ReMax), if the trainer refuses to start (CFG013), or if a fork's agents may form their own groups.
+    Info if a configuration does not name the estimator, or makes only one step.
 
     ## Thresholds
     - `group_below`: responses per prompt below which a group is too small.
 
     ## Why it matters
-    The mean of the group is the baseline. With one response the advantage is 0, NaN or the raw reward; with two it is
-    a sign.
+    The group mean is the baseline. With one response the advantage is 0, NaN or the raw reward; with two it is only a
+    sign.
 
     ## Known false alarms
-    K=2 is a documented recipe with many prompts an update. REINFORCE-style trainers run with K=1 by design; a log
-    that does not name its estimator is warned of, no more. verl with K=1 takes the raw reward as advantage.
+    A group size of 2 is a documented recipe with many prompts per update. REINFORCE-style trainers use a group size of
+    1 by design; a log that does not name its estimator gets at most a warning. verl with a group size of 1 uses the raw
+    reward as advantage.
 
     ## Remedy
-    8 to 16 responses per prompt; DeepSeekMath used 64.
+    Use 8 to 16 responses per prompt; DeepSeekMath used 64.
 
     ## Sources
     TRL `GRPOConfig.__post_init__` ("requires at least 2 generations"); OpenRLHF `train_ppo_ray.py`; verl
@@ -45,7 +46,7 @@ def group_size_out_of_range(
     alone = asked & (group_size <= 1) & ~refused & ~(own_group == 1)
     return fires(
         alone | (asked & (group_size > 1) & (group_size < group_below)),
-        "A group of {k:.0f}: the mean over the responses to one prompt is a poor baseline.",
+        "The group size is {k:.0f}: the mean of so few responses is a poor baseline.",
         hold=(1, 1),
         warning=alone & ((grouped == 1) | isnan(framework)) & ~(steps <= 1),
         k=group_size,

@@ -14,14 +14,14 @@ def half_precision_training(
     `fp16=True`, or float16 as the precision of the trainer.
 
     ## Why it matters
-    Values above 65,504 overflow, so steps are skipped or the loss becomes NaN where loss scaling fails. On the other
-    hand float16 has more mantissa bits than bfloat16, and the probabilities of engine and trainer agree better.
+    Values above 65,504 overflow. Steps are then skipped, or the loss becomes NaN if loss scaling fails. On the other
+    hand, float16 has more mantissa bits than bfloat16, so the probabilities of engine and trainer agree better.
 
     ## Known false alarms
-    Deliberate float16 with loss scaling and a float16 engine: the field disagrees, so this is a remark only.
+    Deliberate float16 with loss scaling and a float16 engine. Published results disagree, so this is only a remark.
 
     ## Remedy
-    Keep it only with dynamic loss scaling, and with the engine in float16 too.
+    Keep float16 only with dynamic loss scaling and with the engine in float16 too.
 
     ## Sources
     arXiv 2510.26788 (for float16); OpenRLHF/OpenRLHF#1155; NVIDIA/Megatron-LM#2102.

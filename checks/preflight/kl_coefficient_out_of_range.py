@@ -13,11 +13,11 @@ def kl_coefficient_out_of_range(
     warning_above: float = 0.1,
     in_reward_above: float = 0.2,
 ) -> Fires:
-    """The KL coefficient is larger than any published recipe's.
+    """The KL coefficient is larger than in any published recipe.
 
     ## What it sees
-    beta above 0.05: info; above 0.1: warning. Meant for a token-mean KL in the loss. Where the loss of a critic or a KL
-    summed over the response is recorded, the KL is that of PPO, in the reward: info above 0.2.
+    beta above 0.05: info; above 0.1: warning. These limits are for a token-mean KL in the loss. If the log records a
+    critic loss or a KL summed over the response, the KL is a PPO penalty in the reward: info above 0.2.
 
     ## Thresholds
     - `info_above`: KL coefficient above which it is an info.
@@ -25,16 +25,16 @@ def kl_coefficient_out_of_range(
     - `in_reward_above`: KL coefficient of a KL in the reward above which it is an info.
 
     ## Why it matters
-    beta sets how hard each update is pulled back. R1 used 0.001, DeepSeekMath 0.04, TRL's default is 0. At 10 the
-    engine stands still (`grpo-doctor lab --fault kl-dominates`).
+    beta sets how strongly each update is pulled back to the reference. R1 used 0.001, DeepSeekMath 0.04, and TRL's
+    default is 0. At 10 the bundled engine stops learning (`grpo-doctor lab --fault kl-dominates`).
 
     ## Known false alarms
-    A KL in the reward (PPO) is scaled differently: 0.05 to 0.2 is usual there, and TRL's PPO began at 0.2; nobody knows
-    it of a run that records neither of what tells it apart. Whether the term really dominates is judged by KL002, from
-    the gradient. In a script by hand a `beta` may be something else: info.
+    A KL in the reward (PPO) has another scale: 0.05 to 0.2 is usual there, and TRL's PPO started at 0.2. A run that
+    records neither a critic loss nor a summed KL cannot be recognised as PPO. KL002 judges from the gradient whether
+    the KL term really dominates. In a custom training script, `beta` may be something else: info.
 
     ## Remedy
-    0.001 to 0.04; lower it by thirds until the KL term has less than 0.3 of the gradient norm.
+    Set beta to 0.001 to 0.04. Lower it by thirds until the KL term is below 0.3 of the gradient norm.
 
     ## Sources
     arXiv 2402.03300; TRL documentation of `beta`; `grpo-doctor run --set beta=1` and `beta=10`.

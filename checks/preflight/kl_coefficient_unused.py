@@ -9,20 +9,21 @@ def kl_coefficient_unused(
     reward: Column = any_of("settings.use_kl_in_reward", optional=True),
     assumed: Column = any_of("settings.kl_loss_by_default", optional=True),
 ) -> Fires:
-    """A KL coefficient is declared, but no KL term is on.
+    """A KL coefficient is set, but no KL term is enabled.
 
     ## What it sees
-    verl, slime, SkyRL, ROLL: a coefficient of the KL loss above 0 while the KL loss is off and the reward has none. A
-    warning where the switch is not in the configuration at all, so that nobody decided it.
+    verl, slime, SkyRL, ROLL: a KL loss coefficient above 0 while the KL loss is off and the reward has no KL. Warning
+    if the configuration does not set the switch at all.
 
     ## Why it matters
-    The author counts on a pull towards the reference that does not exist; the log shows no KL or a meaningless one.
+    The configuration suggests a pull towards the reference that does not exist. The log shows no KL or a meaningless
+    one.
 
     ## Known false alarms
-    A coefficient left over from a recipe in which the switch was turned off on purpose: info.
+    A coefficient left over from a recipe whose switch was turned off on purpose: info.
 
     ## Remedy
-    Turn the switch on, or remove the coefficient.
+    Enable the KL loss, or remove the coefficient.
 
     ## Sources
     verl-project/verl#3276; verl-project/verl#265; THUDM/slime#397.
@@ -30,7 +31,7 @@ def kl_coefficient_unused(
     unused = (coefficient > 0) & (loss == 0) & ~(reward == 1)
     return fires(
         unused,
-        "The KL coefficient of {coefficient:.3g} does nothing: the KL loss is off{how}.",
+        "The KL coefficient ({coefficient:.3g}) has no effect: the KL loss is off{how}.",
         hold=(1, 1),
         warning=unused & (assumed == 1),
         coefficient=coefficient,

@@ -9,19 +9,19 @@ def kl_counted_twice(
     coefficient: Column = any_of("settings.kl_coef", optional=True),
     other: Column = any_of("settings.kl_reward_coef", optional=True),
 ) -> Fires:
-    """The KL to the reference is in the loss and in the reward.
+    """The KL to the reference is in both the loss and the reward.
 
     ## What it sees
-    Declared: a KL loss and a KL in the reward, neither with a coefficient of 0.
+    A declared KL loss and a declared KL in the reward, neither with a coefficient of 0.
 
     ## Why it matters
-    The pull is the sum of two terms with two coefficients, and a log of one of them tells half of it.
+    The total pull is the sum of two terms with two coefficients. A log of one term shows only part of it.
 
     ## Known false alarms
-    Recipes that want both; none of the documented ones does.
+    Recipes that use both on purpose; none of the documented recipes does.
 
     ## Remedy
-    One of the two.
+    Keep one of the two.
 
     ## Sources
     verl-project/verl#265; verl `validate_config`.

@@ -17,18 +17,19 @@ def kl_estimator_mismatch(
 
     ## What it sees
     Declared settings only: k1 in the loss (`use_kl_loss` with `k1` or verl's `kl`): warning. k3 in the reward
-    (`low_var_kl`, `k3`): info. Silent where the coefficient is 0.
+    (`low_var_kl`, `k3`): info. Not checked if the coefficient is 0.
 
     ## Why it matters
-    The value of k1 is unbiased, but as a loss its gradient has mean zero: the term adds noise and pulls nowhere. k3 as
-    a loss has the gradient of another divergence, and k3 in the reward is biased. Only k1 in the reward, or k2 in the
-    loss, has the gradient of the reverse KL.
+    The value of k1 is unbiased, but its gradient as a loss has mean zero: the term adds noise and no pull. k3 as a loss
+    has the gradient of another divergence, and k3 in the reward is biased. Only k1 in the reward, or k2 in the loss,
+    has the gradient of the reverse KL.
 
     ## Known false alarms
-    Every common placement has trained models; this matters once the KL has to hold the policy.
+    Every common placement has trained models. The estimator matters once the KL must keep the policy close to the
+    reference.
 
     ## Remedy
-    Move the term or change the estimator, as listed.
+    Use k1 in the reward or k2 in the loss.
 
     ## Sources
     arXiv 2506.09477 and 2512.21852; verl `kl_penalty_forward`; TRL `use_bias_correction_kl`; arXiv 2402.03300 eq. 4.
@@ -44,8 +45,8 @@ def kl_estimator_mismatch(
         hold=(1, 1),
         what=where(
             loss,
-            "The KL term in the loss is k1, whose gradient has mean zero: it adds noise and no pull.",
-            "The KL term in the reward is k3, whose gradient there is biased.",
+            "The KL term in the loss is k1, whose gradient has mean zero: it adds noise but no pull to the reference.",
+            "The KL term in the reward is k3, which is biased there.",
         ),
     )
 
@@ -62,12 +63,12 @@ def probe_estimator(
     settings: Any = None,
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    Only where the settings declare a `kl_coef` and no `entropy_coef`. At advantages of zero the gradient that is left
-    is the KL's. Where a reference that is moved away changes nothing of it, and it lies along that of the mean
-    log-probability of the responses (|cosine| above 0.95), the loss holds k1, or its opposite: the reference has no say
-    in the update.
-    An `objective` that is given alone is asked for its gradient on log-probabilities of its own.
-    It certifies that the term depends on the reference; of which form it is otherwise, it does not tell.
+    Runs only if the settings declare a `kl_coef` and no `entropy_coef`. With advantages of zero, only the KL gradient
+    remains. The probe fires if moving the reference does not change this gradient and if it is parallel to the gradient
+    of the responses' mean log-probability (|cosine| above 0.95). The loss then uses k1 or its opposite, and the
+    reference does not affect the update.
+    If only an `objective` is given, the probe computes its gradient on synthetic log-probabilities.
+    It certifies that the term depends on the reference. It does not identify the estimator otherwise.
     """
     coefficient = (settings or {}).get("kl_coef")
     if not coefficient or (settings or {}).get("entropy_coef"):
@@ -81,19 +82,21 @@ def probe_estimator(
         temperature = float((settings or {}).get("temperature") or 1.0)
         found = trials.plain_cosine(backward, model, render, tokenizer, prompts, temperature)
     if found is None:
-        raise probes.Unjudged("no gradient is left at zero advantages: the KL is not in the loss, or k1 in the reward")
+        raise probes.Unjudged(
+            "no gradient remains at zero advantages: the KL is not in the loss, or it is k1 in the reward"
+        )
     return fires(
         abs(found) > 0.95,
-        "The KL term of the loss is {form}: its gradient is that of the mean log-probability (cosine {surrogate:.2f}), "
-        "whatever the reference says, so that it pulls nowhere.",
-        form="k1" if found > 0 else "ref - new, k1 of the wrong sign",
+        "The KL term of the loss is {form}: its gradient is that of the mean log-probability (cosine {surrogate:.2f}) "
+        "and does not depend on the reference.",
+        form="k1" if found > 0 else "ref - new (k1 with the wrong sign)",
         surrogate=abs(found),
     )
 
 
 def _of_objective(objective: Any) -> float | None:
-    """1 or -1 where the objective lowers or raises all log-probabilities alike without advantages, whatever those of
-    the reference; 0 where it heeds these, None where it moves nothing."""
+    """Return 1 or -1 if, at zero advantages, the objective lowers or raises all log-probabilities equally for any
+    reference; 0 if the reference matters, None if there is no gradient."""
     if objective is None:
         raise probes.NotApplicable("needs objective, or backward and reference with render, model and tokenizer")
     same, more = probes.gradient_effect.pulls(objective)

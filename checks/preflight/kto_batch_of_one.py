@@ -8,21 +8,21 @@ def kto_batch_of_one(
     method: Column = any_of("settings.algorithm"),
     refuses: Column = any_of("settings.refuses_kto_batch_of_one", optional=True),
 ) -> Fires:
-    """KTO is trained with one example per device.
+    """KTO has only one example per device.
 
     ## What it sees
-    KTO with a batch per device of 1: info. An error where TRL is called directly, which refuses it.
+    KTO with a per-device batch size of 1: info. Error if TRL, which refuses it, is called directly.
 
     ## Why it matters
-    KTO estimates its KL from mismatched prompts and responses within a batch. With one example the estimate is the
-    reward itself, and the two cancel.
+    KTO estimates its KL from mismatched prompts and responses within a batch. With one example the estimate equals the
+    reward, and the two cancel.
 
     ## Known false alarms
-    Variants without the KL term (`apo_zero_unpaired`). Trainers that shuffle the mismatched responses over the whole
-    dataset, as ms-swift does (modelscope/ms-swift#2847).
+    Variants without the KL term (`apo_zero_unpaired`). Trainers that shuffle the mismatched responses across the whole
+    dataset, such as ms-swift (modelscope/ms-swift#2847).
 
     ## Remedy
-    4 or more per device; accumulation does not help.
+    Set the per-device batch size to 4 or more. Gradient accumulation does not help.
 
     ## Sources
     TRL `KTOTrainer.__init__` ("Actual (not effective) batch size must be > 1"); huggingface/trl PR 2153 and
@@ -31,7 +31,7 @@ def kto_batch_of_one(
     one = (device <= 1) & is_any(method, "kto")
     return fires(
         one,
-        "KTO with {device:.0f} example per device cannot estimate its KL.",
+        "KTO cannot estimate its KL with {device:.0f} example per device.",
         hold=(1, 1),
         error=one & (refuses == 1),
         device=device,

@@ -9,24 +9,24 @@ def label_smoothing_without_effect(
     *,
     highest: float = 0.5,
 ) -> Fires:
-    """The label smoothing does not belong to the loss.
+    """The label smoothing does not work with this loss.
 
     ## What it sees
-    Label smoothing above 0 with a hinge, IPO or BCO loss, which ignores it; label smoothing of 0.5 and more with any
+    Label smoothing above 0 with a hinge, IPO or BCO loss, which ignores it; label smoothing of 0.5 or more with any
     loss.
 
     ## Thresholds
-    - `highest`: smoothing from which the loss no longer prefers the chosen response.
+    - `highest`: smoothing at which the loss no longer prefers the chosen response.
 
     ## Why it matters
-    An ignored setting protects from nothing. At 0.5 both responses are preferred alike; the robust loss divides by 1
-    - 2 x smoothing.
+    An ignored setting has no effect on label noise. At 0.5 both responses are preferred equally, and the robust loss
+    divides by 1 - 2 x smoothing.
 
     ## Known false alarms
     None known.
 
     ## Remedy
-    Smoothing of 0 to 0.3 with the sigmoid or robust loss.
+    Set the smoothing to 0 to 0.3 with the sigmoid or robust loss.
 
     ## Sources
     TRL `DPOTrainer.__init__` ("loss type that does not support label smoothing"); arXiv 2403.00409 (robust DPO).
@@ -36,8 +36,8 @@ def label_smoothing_without_effect(
     )
     return fires(
         ignored | (smoothing >= highest),
-        "Label smoothing of {smoothing:.2g} {what}.",
+        "Label smoothing ({smoothing:.2g}) {what}.",
         hold=(1, 1),
         smoothing=smoothing,
-        what=where(ignored, "is ignored by this loss", "makes the two responses of a pair equally good"),
+        what=where(ignored, "is ignored by this loss", "removes the preference between chosen and rejected responses"),
     )

@@ -29,35 +29,36 @@ def learning_rate_too_high(
     flies_kl: float = 1.5,
     flies_norm: float = 20.0,
 ) -> Fires:
-    """The learning rate is above what works for this kind of training.
+    """The learning rate is above the usual range for this kind of training.
 
     ## What it sees
     The highest learning rate so far, or the declared one. Full fine-tuning of a model of at least 0.1 billion
-    parameters (by its name) above 1e-5: info, from 5e-5 on, the default of supervised training: warning. LoRA from
-    1e-3 on, unless the model is known to be smaller: warning. Where it is not known whether an adapter is trained,
-    only a rate from 1e-3 on counts, with a KL above 1.5 nats per token or a gradient norm above 20: warning. Skipped
-    is an optimizer whose steps are not Adam's (SGD, SAM, Muon, Prodigy, D-Adaptation, Lion, Shampoo, SOAP).
+    parameters (by its name): info above 1e-5, warning at 5e-5 (the default of supervised training) or more. LoRA:
+    warning at 1e-3 or more, unless the model is known to be smaller. If it is unknown whether an adapter is trained:
+    warning at 1e-3 or more, with a KL above 1.5 nats per token or a gradient norm above 20. Optimizers whose steps
+    differ from Adam's (SGD, SAM, Muon, Prodigy, D-Adaptation, Lion, Shampoo, SOAP) are not checked.
 
     ## Thresholds
     - `full_info_rate`: learning rate of full fine-tuning above which it is an info.
-    - `full_warning_rate`: learning rate of full fine-tuning from which it is a warning.
-    - `highest_adapter_rate`: learning rate of LoRA from which it is a warning.
-    - `large_model_billions`: billions of parameters from which the limits above hold.
-    - `flies_kl`: KL, nats per token, that shows where the kind of training is not known that the rate is too high.
-    - `flies_norm`: the same of the gradient norm.
+    - `full_warning_rate`: learning rate of full fine-tuning at which it is a warning.
+    - `highest_adapter_rate`: learning rate of LoRA at which it is a warning.
+    - `large_model_billions`: smallest model, in billions of parameters, for which these limits hold.
+    - `flies_kl`: KL, nats per token, above which the rate is too high for an unknown kind of training.
+    - `flies_norm`: gradient norm above which the rate is too high for an unknown kind of training.
 
     ## Why it matters
-    Adam moves each weight by about the learning rate a step. Full fine-tuning works at 5e-7 to 3e-6 (1e-6 is the
-    default of TRL, verl and OpenRLHF), LoRA at 5e-6 to 5e-5: its product of two small matrices needs more.
+    Adam moves each weight by about the learning rate per step. Full fine-tuning works at 5e-7 to 3e-6 (1e-6 is the
+    default of TRL, verl and OpenRLHF). LoRA works at 5e-6 to 5e-5, because its product of two small matrices needs
+    more.
 
     ## Known false alarms
-    Three public runs at 4e-5 are healthy (88 %, 75 %, 78 %), so this is a hint and never more than a warning: a
-    configuration alone does not make a run fail. Small models and models trained from scratch need much more; they
-    are left out by size; official examples of AReaL (1.7e-5) and open-r1 (2e-5) lie above the usual. What a step
-    really moved is judged by STL003; a rate that is too low by CFG054.
+    Three public runs at 4e-5 learn well (88 %, 75 %, 78 %), so this is a hint and at most a warning: a configuration
+    alone does not make a run fail. Small models and models trained from scratch need much more and are excluded by
+    size. Official examples of AReaL (1.7e-5) and open-r1 (2e-5) are above the usual range. STL003 judges the actual
+    size of a step, and CFG054 reports rates that are too low.
 
     ## Remedy
-    TRL `learning_rate=1e-6` (LoRA `1e-5`), verl `actor.optim.lr=1e-6`, OpenRLHF `--actor.learning_rate 1e-6`.
+    Set TRL `learning_rate=1e-6` (LoRA `1e-5`), verl `actor.optim.lr=1e-6`, OpenRLHF `--actor.learning_rate 1e-6`.
 
     ## Sources
     TRL, verl and OpenRLHF defaults; TRL notes on LoRA; jjyaoao/HelloAgents#108 (5e-5 kept from the supervised stage);

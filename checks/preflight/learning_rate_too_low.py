@@ -16,30 +16,29 @@ def learning_rate_too_low(
     full_warning: float = 1e-7,
     warmup_steps: int = 10,
 ) -> Fires:
-    """The learning rate is so low that the policy hardly moves.
+    """The learning rate is so low that the policy barely changes.
 
     ## What it sees
-    LoRA at 2e-6 or less: info, at 5e-7 or less: warning; a recorded rate only once ten rows have not raised it.
-    Declared full fine-tuning at 2e-7 or less: info, at 1e-7 or less: warning. What does not say whether it trains an
-    adapter is skipped, and so is an optimizer whose steps are not Adam's.
+    LoRA at 2e-6 or less: info; at 5e-7 or less: warning. A recorded rate counts only after ten rows without an
+    increase. Declared full fine-tuning at 2e-7 or less: info; at 1e-7 or less: warning. Runs that do not declare
+    whether they train an adapter, and optimizers whose steps differ from Adam's, are not checked.
 
     ## Thresholds
-    - `adapter_info`: rate of LoRA up to which it is an info.
-    - `adapter_warning`: rate of LoRA up to which it is a warning.
-    - `full_info`: rate of full fine-tuning up to which it is an info.
-    - `full_warning`: rate of full fine-tuning up to which it is a warning.
-    - `warmup_steps`: rows without a rise after which a warm-up is over.
+    - `adapter_info`: learning rate of LoRA up to which it is an info.
+    - `adapter_warning`: learning rate of LoRA up to which it is a warning.
+    - `full_info`: learning rate of full fine-tuning up to which it is an info.
+    - `full_warning`: learning rate of full fine-tuning up to which it is a warning.
+    - `warmup_steps`: rows without an increase after which the warm-up is over.
 
     ## Why it matters
-    Adam moves each weight by about the learning rate per step. At 1e-7 a thousand steps move a weight by at most
-    1e-4, less than the resolution of bfloat16 for weights near 0.1, so that updates are lost to rounding.
+    Adam moves each weight by about the learning rate per step. At 1e-7, a thousand steps move a weight by at most 1e-4.
+    That is less than the resolution of bfloat16 for weights near 0.1, so updates are lost to rounding.
 
     ## Known false alarms
-    Very large models are trained at 1e-7 to 5e-7 with many steps. Preference training of the SimPO kind works at
-    3e-7.
+    Very large models are trained at 1e-7 to 5e-7 for many steps. SimPO-style preference training works at 3e-7.
 
     ## Remedy
-    1e-6 for full fine-tuning, 1e-5 for LoRA.
+    Set the learning rate to 1e-6 for full fine-tuning or 1e-5 for LoRA.
 
     ## Sources
     huggingface/trl#2872; huggingface/trl PR 4207 (LoRA 1e-5, full 1e-6).
@@ -51,7 +50,7 @@ def learning_rate_too_low(
     full = (lora == 0) & (rate == declared) & (rate <= full_info)
     return fires(
         adam & (adapter | full),
-        "A learning rate of {rate:.2g} hardly moves {what}.",
+        "The learning rate ({rate:.2g}) is too low to train {what}.",
         hold=(1, 1),
         warning=adam & ((adapter & (rate <= adapter_warning)) | (full & (rate <= full_warning))),
         rate=rate,

@@ -9,25 +9,25 @@ def learning_rate_zero(
     *,
     least_rate: float = 1e-8,
 ) -> Fires:
-    """The learning rate is 0, or next to it: no weight moves.
+    """The learning rate is 0 or close to 0, so no weight changes.
 
     ## What it sees
-    A declared learning rate of exactly 0. A warning where a critic is trained too, whose rate is its own, and where the
-    rate is not 0 but 1e-8 at most: a hundredth of what TRL, verl and OpenRLHF begin with.
+    A declared learning rate of exactly 0: error, or warning if a critic with its own rate is trained too. A declared
+    rate of 1e-8 or less, a hundredth of the default of TRL, verl and OpenRLHF: warning.
 
     ## Thresholds
-    - `least_rate`: learning rate up to which it is as good as 0.
+    - `least_rate`: learning rate up to which it counts as 0.
 
     ## Why it matters
-    Every update is the gradient times 0. The run logs rewards and losses like any other. Adam moves a weight by about
-    the learning rate a step: at 1e-8 a thousand steps move a weight of 0.02 by less than a thousandth of itself, which
-    weights in bfloat16, whose steps are a 256th, do not even hold.
+    Every update is multiplied by 0, while the run still logs rewards and losses. Adam moves a weight by about the
+    learning rate per step. At 1e-8, a thousand steps move a weight of 0.02 by less than a thousandth of its value.
+    bfloat16 cannot represent such a change, because its relative resolution is 1/256.
 
     ## Known false alarms
-    Runs that only measure rollouts, or prepare the critic.
+    Runs that only measure rollouts, or that only train the critic first.
 
     ## Remedy
-    1e-6 (full), 1e-5 (LoRA).
+    Set the learning rate to 1e-6 (full fine-tuning) or 1e-5 (LoRA).
 
     ## Sources
     Adam's update is proportional to the learning rate: arXiv 1412.6980.
@@ -35,7 +35,7 @@ def learning_rate_zero(
     still = learning_rate == 0
     return fires(
         (learning_rate >= 0) & (learning_rate <= least_rate),
-        "The learning rate is {rate:g}: nothing is learnt.",
+        "The learning rate is {rate:g}: the policy does not change.",
         hold=(1, 1),
         error=still & ~(grouped == 0),
         rate=learning_rate,

@@ -14,30 +14,31 @@ def length_limits_cut_the_policy(
     held_above: float = 0.25,
     held_told: float = 0.5,
 ) -> Fires:
-    """The length limits lie inside the lengths that the policy writes from the start.
+    """The length limits cut or pad responses of the initial policy.
 
     ## What it sees
-    Median of the first three rows: more than 5 % of the responses cut at the limit, so the limit is below the 95th
-    percentile of the initial policy's lengths; or EOS suppressed in more than 25 %, so that the minimum is above
-    their 25th percentile. Above 10 % cut it is LEN003 that speaks, and LEN004 above 50 % suppressed.
+    The median of the first three rows: more than 5 % of the responses are truncated, so the limit is below the 95th
+    percentile of the initial policy's lengths. Or EOS is suppressed in more than 25 %, so the minimum is above the 25th
+    percentile. LEN003 reports more than 10 % truncated, and LEN004 more than 50 % suppressed.
 
     ## Thresholds
     - `rows`: first rows whose median counts as the initial policy.
-    - `cut_above`: share of responses cut at the limit, 0 to 1, above which the limit is too low.
-    - `cut_told`: the same share above which LEN003 says so.
+    - `cut_above`: share of truncated responses, 0 to 1, above which the limit is too low.
+    - `cut_told`: share of truncated responses above which LEN003 reports it instead.
     - `held_above`: share of responses with EOS suppressed, 0 to 1, above which the minimum is too high.
-    - `held_told`: the same share above which LEN004 says so.
+    - `held_told`: share of responses with EOS suppressed above which LEN004 reports it instead.
 
     ## Why it matters
-    A cut response has lost its end, and a padded one has a tail that nobody meant. Both are scored and trained on, and
-    the policy learns the limit instead of the task (`grpo-doctor lab --fault truncation`).
+    A truncated response has no ending, and a padded one has an unintended tail. Both are scored and trained on, and the
+    policy learns the limit instead of the task (`grpo-doctor lab --fault truncation`).
 
     ## Known false alarms
-    Runs may recover as they learn to be brief, hence info. With supervised answers at hand compare with their
-    percentiles instead.
+    Runs may recover as they learn to be brief, so this is an info. If you have supervised answers, compare with their
+    length percentiles instead.
 
     ## Remedy
-    max_new_tokens at or above the 95th percentile, min_new_tokens at or below the 25th (or 0).
+    Set max_new_tokens to at least the 95th percentile of response lengths, and min_new_tokens to at most the 25th (or
+    0).
 
     ## Sources
     beita6969/colab-grpo (a minimum of 5, then 30, then 5); faults `truncation` and `min-new-tokens` of the engine.
@@ -46,15 +47,15 @@ def length_limits_cut_the_policy(
     tail = (first_cut > cut_above) & (first_cut <= cut_told)
     return fires(
         tail | ((first_held > held_above) & (first_held <= held_told)),
-        "At the start {what}.",
+        "In the first steps, {what}.",
         hold=(1, 1),
         cut=first_cut,
         held=first_held,
         what=words(
             lambda tail, cut, held: (
-                f"{cut:.0%} of the responses are cut at the limit"
+                f"{cut:.0%} of the responses are truncated at the limit"
                 if tail
-                else f"{held:.0%} of the responses want to end before the minimum"
+                else f"{held:.0%} of the responses would end before the minimum length"
             ),
             tail,
             first_cut,

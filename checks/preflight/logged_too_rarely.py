@@ -8,24 +8,25 @@ def logged_too_rarely(
     *,
     rare: int = 10,
 ) -> Fires:
-    """Metrics are logged so rarely that a collapse is over before its second row.
+    """Metrics are logged so rarely that a collapse can happen between two rows.
 
     ## What it sees
     A declared logging interval above 10 steps.
 
     ## Thresholds
-    - `rare`: steps between two logged rows.
+    - `rare`: steps between two logged rows above which this is reported.
 
     ## Why it matters
-    A GRPO run collapses within 10 to 50 steps. With a row every 50 nothing tells what moved first.
+    A GRPO run can collapse within 10 to 50 steps. With one row every 50 steps, the log cannot show which metric changed
+    first.
 
     ## Known false alarms
-    Runs of many thousand small steps.
+    Runs of many thousands of small steps.
 
     ## Remedy
-    Every step.
+    Log every step.
 
     ## Sources
-    Holds of the checks here (8 to 20 rows).
+    The checks of this project need 8 to 20 rows.
     """
-    return fires(every > rare, "Metrics are logged every {every:.0f} steps only.", hold=(1, 1), every=every)
+    return fires(every > rare, "Metrics are logged only every {every:.0f} steps.", hold=(1, 1), every=every)

@@ -10,20 +10,20 @@ def mini_batch_larger_than_rollout(
     older: Column = any_of("settings.sizes_unchecked", optional=True),
     dynamic: Column = any_of("settings.dynamic_batch", optional=True),
 ) -> Fires:
-    """A mini-batch holds more prompts than the rollout that it is cut from.
+    """A mini-batch has more prompts than the rollout.
 
     ## What it sees
-    verl, EasyR1, SkyRL: prompts of a mini-batch above prompts of a rollout. A warning with verl's dynamic batch size,
-    where verl does not test it, and for keys of verl before 0.3, which trained on.
+    verl, EasyR1, SkyRL: prompts per mini-batch above prompts per rollout. Warning with verl's dynamic batch size, where
+    verl does not check it, and for keys of verl before 0.3, which continued training.
 
     ## Why it matters
-    verl and its kin refuse to start; older versions trained with a gradient accumulation of 0 and NaN.
+    verl, EasyR1 and SkyRL refuse to start. Older versions trained with a gradient accumulation of 0 and NaN losses.
 
     ## Known false alarms
     None known.
 
     ## Remedy
-    Mini-batch at most the rollout, and a divisor of it.
+    Make the mini-batch a divisor of the rollout.
 
     ## Sources
     verl `ActorConfig.validate`; EasyR1 `ray_trainer.py`; SkyRL `train/utils/utils.py`; verl-project/verl PR 552.
@@ -31,7 +31,7 @@ def mini_batch_larger_than_rollout(
     above = (update > rollout) & (refuses == 1)
     return fires(
         above,
-        "A mini-batch of {update:.0f} prompts is larger than the rollout of {rollout:.0f}.",
+        "The mini-batch ({update:.0f} prompts) is larger than the rollout ({rollout:.0f}).",
         hold=(1, 1),
         error=above & ~(dynamic == 1) & ~(older == 1),
         update=update,

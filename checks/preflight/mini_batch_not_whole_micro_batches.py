@@ -19,17 +19,17 @@ def mini_batch_not_whole_micro_batches(
     """The mini-batch per GPU is not divisible by the micro-batch size.
 
     ## What it sees
-    A command of verl or SkyRL with FSDP: the mini-batch in responses, divided by the data-parallel ranks, that the
-    micro-batch per GPU does not divide, or that is less than one response.
+    A verl or SkyRL command with FSDP: the mini-batch in responses, divided by the data-parallel ranks, is not divisible
+    by the micro-batch per GPU, or is below one response.
 
     ## Why it matters
-    Both assert it at the start, verl behind the loading of the model.
+    Both frameworks assert it at the start; verl does so only after it has loaded the model.
 
     ## Known false alarms
-    None known. Megatron, dynamic batches and engines on machines of their own are left out.
+    None known. Megatron, dynamic batches and engines on separate machines are not checked.
 
     ## Remedy
-    A divisor.
+    Choose a micro-batch size that divides the mini-batch per GPU.
 
     ## Sources
     verl `workers/fsdp_workers.py` ("normalized ppo_mini_batch_size should be divisible by

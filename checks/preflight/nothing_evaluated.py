@@ -6,20 +6,21 @@ from grpo_doctor.series import Column, is_any
 def nothing_evaluated(
     evaluation: Column = any_of("settings.evaluation"),
 ) -> Fires:
-    """Nothing is evaluated while the run trains, so that reward hacking cannot be seen.
+    """No evaluation runs during training, so reward hacking goes unnoticed.
 
     ## What it sees
-    An evaluation that is declared off, or off by default: `eval_strategy="no"`, `test_freq=-1`, an interval of 0 or
-    less.
+    An evaluation that is off, by declaration or by default: `eval_strategy="no"`, `test_freq=-1`, or an interval of 0
+    or less.
 
     ## Why it matters
-    The training reward rises when the task is learnt and when the reward is cheated. Held-out scores tell them apart.
+    The training reward rises both when the policy learns the task and when it exploits the reward. Only held-out scores
+    separate the two.
 
     ## Known false alarms
-    Evaluation in a process of its own, from the checkpoints.
+    Evaluation of the checkpoints in a separate process.
 
     ## Remedy
-    A held-out evaluation every few dozen steps.
+    Evaluate on held-out prompts every 20 to 50 steps.
 
     ## Sources
     Page of REW002; TRL `eval_strategy`; verl `trainer.test_freq`.

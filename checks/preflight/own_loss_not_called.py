@@ -7,27 +7,28 @@ def own_loss_not_called(
     own: Column = any_of("settings.own_loss"),
     fused: Column = any_of("settings.use_liger"),
 ) -> Fires:
-    """A subclass changes the loss, and the fused path never calls it.
+    """A subclass overrides the loss, but the fused (Liger) loss never calls it.
 
     ## What it sees
-    A class derived from `GRPOTrainer` with a `_compute_loss` of its own, and `use_liger_kernel=True`
-    (`use_liger_loss` before TRL 0.28).
+    A class derived from `GRPOTrainer` that overrides `_compute_loss`, with `use_liger_kernel=True` (`use_liger_loss`
+    before TRL 0.28).
 
     ## Why it matters
-    With the fused loss `compute_loss` calls `compute_liger_loss`: the change is not trained with, and nothing says so.
+    With the fused loss, `compute_loss` calls `compute_liger_loss`. The override has no effect, and no warning is
+    printed.
 
     ## Known false alarms
-    Subclasses that override `compute_liger_loss` too, or another class of the script that is not used.
+    Subclasses that also override `compute_liger_loss`. Scripts that define the class but do not use it.
 
     ## Remedy
-    `use_liger_kernel=False`.
+    Set `use_liger_kernel=False`.
 
     ## Sources
-    huggingface/trl#7270; TRL `GRPOTrainer.compute_loss` from v0.17.0 on.
+    huggingface/trl#7270; TRL `GRPOTrainer.compute_loss` since v0.17.0.
     """
     return fires(
         (own == own) & (fused == 1),
-        "{own} is never called: with the fused (Liger) loss the trainer takes another path.",
+        "{own} is never called, because the trainer uses the fused (Liger) loss.",
         hold=(1, 1),
         own=own,
     )

@@ -7,20 +7,20 @@ def preference_beta_zero(
     beta: Column = any_of("settings.dpo_beta"),
     method: Column = any_of("settings.algorithm", optional=True),
 ) -> Fires:
-    """Beta is 0: the preference loss has no gradient.
+    """Beta is 0, so the preference loss has no gradient.
 
     ## What it sees
     A declared beta of 0 in DPO, KTO, ORPO, CPO, IPO or SimPO.
 
     ## Why it matters
-    Beta multiplies the margin between chosen and rejected. At 0 the sigmoid loss is log 2 whatever the model does,
-    IPO divides by it, and ORPO is plain fine-tuning on the chosen responses.
+    Beta multiplies the margin between chosen and rejected. At 0 the sigmoid loss is always log 2, IPO divides by 0, and
+    ORPO is plain fine-tuning on the chosen responses.
 
     ## Known false alarms
-    ORPO with 0 on purpose, as supervised training.
+    ORPO with beta 0 on purpose, as supervised training.
 
     ## Remedy
-    0.1 for DPO, KTO and ORPO; 2 to 10 for SimPO.
+    Set beta to 0.1 for DPO, KTO and ORPO, or to 2 to 10 for SimPO.
 
     ## Sources
     arXiv 2305.18290 (DPO), equation 7; arXiv 2310.12036 (IPO); TRL `DPOConfig.beta`.

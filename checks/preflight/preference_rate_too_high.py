@@ -14,27 +14,27 @@ def preference_rate_too_high(
     full_warning: float = 2e-5,
     adapter_warning: float = 5e-4,
 ) -> Fires:
-    """The learning rate is above the range in which preference training works.
+    """The learning rate is above the usual range for preference training.
 
     ## What it sees
-    DPO, KTO, CPO, IPO and SimPO. Full fine-tuning, or no adapter declared: above 5e-6 is an info, 2e-5 and more is a
-    warning where full fine-tuning is known. LoRA: 5e-4 and more is a warning. ORPO and reward models, which train at
-    1e-5, are left out.
+    DPO, KTO, CPO, IPO and SimPO. Full fine-tuning, or no declared adapter: info above 5e-6; warning at 2e-5 or more if
+    full fine-tuning is known. LoRA: warning at 5e-4 or more. ORPO and reward models, which train at 1e-5, are not
+    checked.
 
     ## Thresholds
-    - `full_info`: rate of full fine-tuning above which it is an info.
-    - `full_warning`: rate of full fine-tuning from which it is a warning.
-    - `adapter_warning`: rate of LoRA from which it is a warning.
+    - `full_info`: learning rate of full fine-tuning above which it is an info.
+    - `full_warning`: learning rate of full fine-tuning at which it is a warning.
+    - `adapter_warning`: learning rate of LoRA at which it is a warning.
 
     ## Why it matters
-    The loss only asks for a margin. Large steps make it by lowering the rejected response far, and the chosen one
-    with it: the model repeats itself or writes noise while accuracy and margin look perfect.
+    The loss depends only on the margin. Large steps widen it by lowering the rejected response far, and the chosen one
+    with it. The model then repeats itself or writes noise, while accuracy and margin look perfect.
 
     ## Known false alarms
-    Small models and short runs; LoRA at 5e-5 to 2e-4 is common and left out.
+    Small models and short runs. LoRA at 5e-5 to 2e-4 is common and not reported.
 
     ## Remedy
-    5e-7 to 1e-6 (full), 5e-6 to 5e-5 (LoRA).
+    Set the learning rate to 5e-7 to 1e-6 (full fine-tuning) or 5e-6 to 5e-5 (LoRA).
 
     ## Sources
     princeton-nlp/SimPO (3e-7 to 1e-6; 1e-5 degenerates); huggingface/alignment-handbook (5e-7 full, 5e-6 QLoRA); TRL
@@ -45,7 +45,7 @@ def preference_rate_too_high(
     adapter = paired & (lora > 0) & (rate >= adapter_warning)
     return fires(
         full | adapter,
-        "A learning rate of {rate:.2g} is above what preference training tolerates.",
+        "The learning rate ({rate:.2g}) is above the usual range for preference training.",
         hold=(1, 1),
         warning=adapter | (full & (lora == 0) & (rate >= full_warning)),
         rate=rate,

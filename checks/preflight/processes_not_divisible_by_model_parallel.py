@@ -8,20 +8,20 @@ def processes_not_divisible_by_model_parallel(
     parallel: Column = any_of("settings.model_parallel"),
     launched: Column = any_of("settings.by_command", optional=True),
 ) -> Fires:
-    """The GPUs are not divisible by the product of Megatron's parallel sizes.
+    """The number of GPUs is not divisible by the product of Megatron's parallel sizes.
 
     ## What it sees
-    verl with Megatron: GPUs that the product of the actor's tensor, pipeline and context parallel size does not
-    divide. Info in a document that says one GPU, which its command line mostly changes.
+    verl with Megatron: the number of GPUs is not divisible by the product of the actor's tensor, pipeline and context
+    parallel sizes. Info for a configuration file that declares one GPU, which the command line usually overrides.
 
     ## Why it matters
-    The parallel groups cannot be built, and the run ends while it starts.
+    Megatron cannot build the parallel groups, and the run fails at startup.
 
     ## Known false alarms
     None known.
 
     ## Remedy
-    Sizes whose product divides the GPUs.
+    Choose parallel sizes whose product divides the number of GPUs.
 
     ## Sources
     verl `utils/config.py` (`validate_config`); Megatron-LM `core/parallel_state.py` (`initialize_model_parallel`).
@@ -29,7 +29,7 @@ def processes_not_divisible_by_model_parallel(
     uneven = world % parallel > 0
     return fires(
         uneven,
-        "{world:.0f} GPUs are not divisible by the product of the model-parallel sizes, {parallel:.0f}.",
+        "The number of GPUs ({world:.0f}) is not divisible by the product of the parallel sizes ({parallel:.0f}).",
         hold=(1, 1),
         error=uneven & ((launched == 1) | (world > 1)),
         world=world,

@@ -10,21 +10,21 @@ def processes_not_divisible_by_tensor_parallel(
     launched: Column = any_of("settings.by_command", optional=True),
     apart: Column = any_of("settings.engine_nodes", optional=True),
 ) -> Fires:
-    """The GPUs are not divisible by the engine's tensor parallel size.
+    """The number of GPUs is not divisible by the engine's tensor parallel size.
 
     ## What it sees
-    verl and EasyR1, whose engine shares the trainer's GPUs: GPUs that the tensor parallel size of the rollout does not
-    divide. Info in a document that says one GPU: that number is mostly a placeholder for the one of the command line.
-    Silent where the engine has machines of its own (`rollout.nnodes`, `rollout.n_gpus_per_node`).
+    verl and EasyR1, whose engine shares the trainer's GPUs: the number of GPUs is not divisible by the rollout's tensor
+    parallel size. Info for a configuration file that declares one GPU, which the command line usually overrides. Not
+    checked if the engine has its own machines (`rollout.nnodes`, `rollout.n_gpus_per_node`).
 
     ## Why it matters
-    The device mesh of the rollout cannot be built, and the run ends while it starts.
+    The device mesh of the rollout cannot be built, and the run fails at startup.
 
     ## Known false alarms
     None known.
 
     ## Remedy
-    A divisor of the number of GPUs.
+    Choose a tensor parallel size that divides the number of GPUs.
 
     ## Sources
     verl `fsdp_workers.py` (rollout device mesh).
@@ -32,7 +32,7 @@ def processes_not_divisible_by_tensor_parallel(
     uneven = (world % parallel != 0) & (shared == 1) & ~(apart > 0)
     return fires(
         uneven,
-        "{world:.0f} GPUs are not divisible by the tensor parallel size of the engine, {parallel:.0f}.",
+        "The number of GPUs ({world:.0f}) is not divisible by the engine's tensor parallel size ({parallel:.0f}).",
         hold=(1, 1),
         error=uneven & ((launched == 1) | (world > 1)),
         world=world,

@@ -15,21 +15,21 @@ def quantised_rollouts_uncorrected(
     correction: Column = any_of("settings.importance_correction", optional=True),
     corrects: Column = any_of("settings.corrects_mismatch", "settings.handles_staleness", optional=True),
 ) -> Fires:
-    """Rollouts are sampled with quantised weights, and the loss takes them for the trainer's own.
+    """Rollouts use quantised weights without an importance-sampling correction.
 
     ## What it sees
-    An engine apart from the trainer whose weights or KV cache are declared as FP8, INT8 or fewer bits (or a policy
-    whose name ends so), and no importance-sampling correction.
+    A separate rollout engine whose weights or KV cache are FP8, INT8 or fewer bits (declared, or by the model's name),
+    and no importance-sampling correction.
 
     ## Why it matters
-    The quantised engine samples from another distribution than the trainer's. Without a correction the gradient is
-    biased, the gap grows from step to step, and the entropy or the reward collapses late.
+    The quantised engine samples from a different distribution than the trainer's. Without a correction the gradient is
+    biased, the gap grows at every step, and entropy or reward collapses late in the run.
 
     ## Known false alarms
-    Trainers that correct for the engine without a setting. A policy that the trainer quantises in the same way.
+    Trainers that always correct for the engine. Policies that the trainer quantises in the same way.
 
     ## Remedy
-    Truncated importance sampling at token level with a cap of 2, or bfloat16 rollouts.
+    Use truncated importance sampling at token level with a cap of 2, or bfloat16 rollouts.
 
     ## Sources
     verl-project/verl#7519; NeMo-RL documentation, FP8 (`use_importance_sampling_correction: true`).
@@ -42,6 +42,6 @@ def quantised_rollouts_uncorrected(
         & (precision == precision)
         & ~(each(is_on, correction) > 0)
         & ~((corrects == 1) & isnan(correction)),
-        "Rollouts are sampled in quantised precision, and no importance-sampling correction is declared.",
+        "Rollouts are sampled in quantised precision without an importance-sampling correction.",
         hold=(1, 1),
     )

@@ -8,26 +8,26 @@ def reentrant_checkpointing_with_adapter(
     lora: Column = any_of("settings.use_peft", "settings.lora_r"),
     checkpointing: Column = any_of("settings.gradient_checkpointing", optional=True),
 ) -> Fires:
-    """Reentrant gradient checkpointing with an adapter: blocks may get no gradient.
+    """Reentrant gradient checkpointing with an adapter may block gradients.
 
     ## What it sees
     `use_reentrant=True` with LoRA.
 
     ## Why it matters
-    Reentrant checkpointing needs an input that requires a gradient. With frozen embeddings none does, unless
-    `enable_input_require_grads` is called, and the adapter gets no gradient or an error.
+    Reentrant checkpointing needs an input that requires a gradient. With frozen embeddings no input does, unless
+    `enable_input_require_grads` is called. The adapter then gets no gradient, or an error is raised.
 
     ## Known false alarms
     transformers calls `enable_input_require_grads` for adapters that it loads itself.
 
     ## Remedy
-    `use_reentrant=False`.
+    Set `use_reentrant=False`.
 
     ## Sources
     PyTorch documentation of `torch.utils.checkpoint`; huggingface/peft troubleshooting guide.
     """
     return fires(
         (reentrant == 1) & (lora > 0) & ~(checkpointing == 0),
-        "Gradient checkpointing is reentrant while an adapter is trained: blocks may get no gradient.",
+        "Gradient checkpointing is reentrant, so the adapter may get no gradient.",
         hold=(1, 1),
     )

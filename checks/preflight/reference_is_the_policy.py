@@ -10,22 +10,22 @@ def reference_is_the_policy(
     every: Column = any_of("settings.ref_model_sync_steps", optional=True),
     beta: Column = any_of("kl_coef", "settings.beta", optional=True),
 ) -> Fires:
-    """The KL term has no reference of its own: it compares the policy with itself.
+    """The KL term compares the policy with itself.
 
     ## What it sees
-    Declared settings, with a KL coefficient above 0: `reference` is "none", "policy", "self", "old" or "actor"; or
-    the reference is synchronised with the policy at every step.
+    Declared settings with a KL coefficient above 0: `reference` is "none", "policy", "self", "old" or "actor", or the
+    reference is synchronised with the policy at every step.
 
     ## Why it matters
-    The KL of a policy to itself is 0 and has no gradient. The coefficient then protects nothing, while the log
-    shows a reassuring 0.0000.
+    The KL of a policy to itself is 0 and has no gradient. The coefficient then has no effect, and the log shows a KL of
+    0.0000 that looks good.
 
     ## Known false alarms
-    Trainers that mean the initial model by "policy". The records are the better witness: KL003 for a KL of exactly
-    0, KL006 for a wrong reference.
+    Trainers that call the initial model "policy". A log is more reliable: KL003 reports a KL of exactly 0, and KL006 a
+    wrong reference.
 
     ## Remedy
-    A frozen copy, or with LoRA the base model with the adapter disabled.
+    Use a frozen copy of the initial policy, or with LoRA the base model with the adapter disabled.
 
     ## Sources
     TRL `sync_ref_model` (every 512 steps by default).

@@ -9,24 +9,24 @@ def removed_setting(
     beside: Column = any_of("settings.pinned_beside", optional=True),
     dropped: Column = any_of("settings.drops_unknown", optional=True),
 ) -> Fires:
-    """The configuration has keys that the trainer's version does not take.
+    """The configuration has keys that the trainer's version does not accept.
 
     ## What it sees
-    Arguments of TRL's `GRPOConfig`, hydra overrides of verl, flags of OpenRLHF and of ms-swift that some version took
-    and today's does not: info. An error where the file itself pins a version that does not take them, no longer or
-    not yet; a warning where the requirements beside it do; info again where the script itself asks the class for its
-    arguments, or catches the TypeError. Silent for Unsloth, which drops them with a warning of its own, for verl's
-    `+key=value`, which adds what is not there, and where a command brings a document of its own.
+    Arguments of TRL's `GRPOConfig`, hydra overrides of verl, and options of OpenRLHF and ms-swift that some version
+    accepted but the current one does not: info. Error if the file itself pins a version without them, too new or too
+    old. Warning if nearby requirements pin such a version. Info if the script filters arguments by the class, or
+    catches the TypeError. Not checked: Unsloth, which drops them with a warning; verl's `+key=value`, which adds
+    missing keys; and commands that pass their own configuration file.
 
     ## Why it matters
-    With an unpinned trainer the script that ran last month ends today in a TypeError, in hydra's "Key is not in
-    struct" or in "unrecognized arguments".
+    With an unpinned trainer, a script that ran last month now fails. The error is a TypeError, hydra's "Key is not in
+    struct" or "unrecognized arguments".
 
     ## Known false alarms
-    Requirements of another program in the same folder; a fork that kept the key.
+    Requirements of another program in the same folder. Forks that kept the key.
 
     ## Remedy
-    The name of today, or a pinned version.
+    Use the current name, or pin a version that accepts the key.
 
     ## Sources
     TRL `grpo_config.py` at every tag from v0.14.0; verl `trainer/config/ppo_trainer.yaml`, v0.2 to v0.9.0; OpenRLHF
@@ -36,7 +36,7 @@ def removed_setting(
     known = (pinned == pinned) & ~(dropped == 1)
     return fires(
         names == names,
-        "{who} does not take {names}.",
+        "{who} does not accept {names}.",
         hold=(1, 1),
         warning=known,
         error=known & ~(beside == 1),

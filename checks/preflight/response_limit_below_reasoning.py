@@ -11,12 +11,12 @@ _HYBRID = re.compile(
 
 
 def reasons(model: object) -> float:
-    """Whether a model's name says that it reasons at length."""
+    """Return 1 for names of models that always reason at length."""
     return float(isinstance(model, str) and _REASONS.search(model[-200:]) is not None)
 
 
 def may_reason(model: object) -> float:
-    """Whether a model's name is that of one whose template lets it think unless it is told not to."""
+    """Return 1 for names of models whose chat template enables reasoning by default."""
     return float(isinstance(model, str) and _HYBRID.search(model[-200:]) is not None)
 
 
@@ -30,29 +30,30 @@ def response_limit_below_reasoning(
     few_tokens: int = 16,
     fewest_tokens: int = 8,
 ) -> Fires:
-    """The response limit is too short for what the model writes.
+    """The response limit is too short for this model.
 
     ## What it sees
-    A limit below 1024 tokens, or the default of TRL (at most 512), with a model whose name says that it was trained to
-    think at length (R1-Distill, QwQ, Thinking-2507, OpenThinker, s1). **info** with one that thinks unless its template
-    is told otherwise (the first Qwen3, neither Base nor Instruct). In a configuration, with any model, fewer than 16
-    tokens: info, 8 or fewer: warning.
+    A limit below 1024 tokens, or TRL's default (at most 512), with a model whose name indicates long reasoning
+    (R1-Distill, QwQ, Thinking-2507, OpenThinker, s1). Info for a model that reasons unless its chat template turns it
+    off (the first Qwen3, neither Base nor Instruct). In a configuration, with any model: info below 16 tokens, warning
+    at 8 or fewer.
 
     ## Thresholds
-    - `least_tokens`: tokens of the response limit below which reasoning is cut.
-    - `few_tokens`: tokens below which hardly any answer fits.
-    - `fewest_tokens`: tokens up to which most answers are cut before the EOS token.
+    - `least_tokens`: response limit, in tokens, below which reasoning is truncated.
+    - `few_tokens`: response limit, in tokens, below which almost no answer fits.
+    - `fewest_tokens`: response limit, in tokens, up to which most answers are truncated before the EOS token.
 
     ## Why it matters
-    The answer comes after the reasoning; nearly every response is cut before it, earns nothing, and the groups tie.
+    The answer comes after the reasoning. Almost every response is truncated before it and gets no reward, so groups
+    have zero variance.
 
     ## Known false alarms
-    Tasks with one word to answer. Models that were since taught to be brief; tasks whose prompt closes the thinking
-    part (`enable_thinking=False`).
+    Tasks with one-word answers. Models that were later trained to be brief. Tasks whose prompt turns reasoning off
+    (`enable_thinking=False`).
 
     ## Remedy
-    4096 tokens or more, or a model that does not think aloud: a Base or Instruct one, or `enable_thinking=False` in the
-    arguments of the chat template.
+    Set the limit to 4096 tokens or more. Or use a model that does not reason: a Base or Instruct model, or
+    `enable_thinking=False` in the chat template arguments.
 
     ## Sources
     modelscope/ms-swift#4950 (clipped ratio 1.0); huggingface/trl PR 5759; thinking-machines-lab/tinker-cookbook#180
@@ -63,7 +64,7 @@ def response_limit_below_reasoning(
     few = (limit > 0) & (limit < few_tokens) & (framework == framework)
     return fires(
         (short & (each(reasons, model) > 0)) | (few & (limit <= fewest_tokens)),
-        "A limit of {limit:.0f} tokens {what}.",
+        "The response limit ({limit:.0f} tokens) {what}.",
         hold=(1, 1),
         info=hybrid | few,
         limit=limit,
@@ -72,8 +73,8 @@ def response_limit_below_reasoning(
             "leaves no room for an answer and its EOS token",
             where(
                 hybrid,
-                "cuts a model that reasons before it answers, as this one does unless its chat template is told not to",
-                "cuts a model that reasons before it answers",
+                "is too short for a model that reasons before it answers (the default of its chat template)",
+                "is too short for a model that reasons before it answers",
             ),
         ),
     )

@@ -8,21 +8,22 @@ def reward_function_not_callable(
     refused: Column = any_of("settings.refused_rewards", optional=True),
     strict: Column = any_of("settings.strict_rewards", optional=True),
 ) -> Fires:
-    """The trainer cannot call a reward function: it does not take what it is passed.
+    """A reward function does not accept the arguments that the trainer passes.
 
     ## What it sees
-    A function of the script that is given to `GRPOTrainer` as a reward and has no `**kwargs`. An error where it takes
-    no `prompts` or no `completions`, which every version passes; a warning where it takes both, for TRL passes
-    `completion_ids` too from 0.18 on and `trainer_state` from 0.20 on.
+    A function in the script that is passed to `GRPOTrainer` as a reward and has no `**kwargs`. Error if it has no
+    `prompts` or no `completions` parameter, which every version passes. Warning if it has both, because TRL also passes
+    `completion_ids` since 0.18 and `trainer_state` since 0.20.
 
     ## Why it matters
-    The call is made by keywords, behind the first rollout: the run ends with a TypeError after the model is loaded.
+    TRL calls it with keyword arguments after the first rollout. The run ends with a TypeError after the model is
+    loaded.
 
     ## Known false alarms
-    The warning where an older TRL is installed and the columns of the dataset are just the parameters.
+    The warning, if an older TRL is installed and the dataset columns match the parameters.
 
     ## Remedy
-    `**kwargs` in the signature.
+    Add `**kwargs` to the signature.
 
     ## Sources
     TRL `GRPOTrainer._calculate_rewards`, v0.14.0 to v1.9.0.
@@ -35,7 +36,9 @@ def reward_function_not_callable(
         error=wrong,
         name=words(lambda worse, other: worse if isinstance(worse, str) else str(other), refused, strict),
         what=words(
-            lambda worse: "the call fails" if isinstance(worse, str) else "TRL passes completion_ids too, from 0.18 on",
+            lambda worse: (
+                "the call raises a TypeError" if isinstance(worse, str) else "TRL also passes completion_ids since 0.18"
+            ),
             refused,
         ),
     )

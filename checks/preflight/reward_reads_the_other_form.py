@@ -6,22 +6,23 @@ from grpo_doctor.series import Column
 def reward_reads_the_other_form(
     wrong: Column = any_of("settings.wrong_form"),
 ) -> Fires:
-    """A reward function reads completions as messages where they are text, or as text where they are messages.
+    """A reward function expects messages but gets text, or expects text but gets messages.
 
     ## What it sees
-    A script that gives TRL's `GRPOTrainer` a dataset whose prompts it writes itself, as a list of messages with roles
-    or as a text, also in a function that it maps over the dataset; and a reward function that uses each completion in
-    the other form: `completion[0]["content"]` of a text, or `re.search(pattern, completion)` of messages. One that asks
-    with `isinstance`, or catches errors, is left alone.
+    A script that passes TRL's `GRPOTrainer` a dataset whose prompts it writes itself, as message lists or as text,
+    directly or in a mapped function. Its reward function uses each completion in the other form:
+    `completion[0]["content"]` on text, or `re.search(pattern, completion)` on messages. Functions that use `isinstance`
+    or catch errors are not checked.
 
     ## Why it matters
-    TRL returns messages for messages and text for text. The first step ends with a TypeError or AttributeError.
+    TRL returns messages for message prompts and text for text prompts. The first step ends with a TypeError or
+    AttributeError.
 
     ## Known false alarms
     None known.
 
     ## Remedy
-    Read the form that the prompts have.
+    Read completions in the form of the prompts.
 
     ## Sources
     TRL `GRPOTrainer` (`is_conversational`), v0.14.0 to v1.9.0; huggingface/open-r1 PR 131.

@@ -7,26 +7,26 @@ def reward_weights_miscounted(
     weights: Column = any_of("settings.reward_weights_count"),
     functions: Column = any_of("settings.reward_functions_count"),
 ) -> Fires:
-    """There are more or fewer reward weights than reward functions.
+    """The number of reward weights differs from the number of reward functions.
 
     ## What it sees
-    Both lists stand in the configuration and differ in length.
+    The configuration has both lists, with different lengths.
 
     ## Why it matters
-    The trainer refuses to start; a hand-written one may pair weights with the wrong functions.
+    The trainer refuses to start; a custom trainer may pair weights with the wrong functions.
 
     ## Known false alarms
     None known.
 
     ## Remedy
-    One weight for each function.
+    Give one weight per reward function.
 
     ## Sources
     TRL `grpo_trainer.py`: "Number of reward weights must match number of reward functions".
     """
     return fires(
         weights != functions,
-        "{weights:.0f} reward weights stand beside {functions:.0f} reward functions.",
+        "The number of reward weights ({weights:.0f}) differs from the number of reward functions ({functions:.0f}).",
         hold=(1, 1),
         weights=weights,
         functions=functions,

@@ -11,21 +11,21 @@ def rollout_not_whole_mini_batches(
     refuses: Column = any_of("settings.refuses_uneven_mini_batch", optional=True),
     drops: Column = any_of("settings.drops_uneven_rest", optional=True),
 ) -> Fires:
-    """The rollout is not divisible by the mini-batch.
+    """The rollout is not divisible by the mini-batch size.
 
     ## What it sees
-    Prompts, or responses, of a rollout that those of a mini-batch do not divide: info; a warning for slime, an error
-    for EasyR1 and SkyRL.
+    The prompts or responses of a rollout are not divisible by those of a mini-batch: info; warning for slime; error for
+    EasyR1 and SkyRL.
 
     ## Why it matters
-    The last update rests on the rest alone and has the same step size. slime throws the rest away. EasyR1 and SkyRL
+    The last update uses only the remainder, with the same step size. slime discards the remainder. EasyR1 and SkyRL
     refuse to start.
 
     ## Known false alarms
-    verl trains on; the uneven last update is rarely felt.
+    verl continues training, and the uneven last update rarely matters.
 
     ## Remedy
-    A multiple.
+    Make the rollout a multiple of the mini-batch.
 
     ## Sources
     EasyR1 `ray_trainer.py` (`rollout_batch_size % global_batch_size`); SkyRL `train/utils/utils.py`; slime
@@ -36,7 +36,7 @@ def rollout_not_whole_mini_batches(
     uneven = (rollout > update) & (rollout % update != 0)
     return fires(
         uneven,
-        "The rollout of {rollout:.0f} {what} is not divisible by the mini-batch of {update:.0f}.",
+        "The rollout ({rollout:.0f} {what}) is not divisible by the mini-batch size ({update:.0f}).",
         hold=(1, 1),
         warning=uneven & (drops == 1),
         error=uneven & (refuses == 1),

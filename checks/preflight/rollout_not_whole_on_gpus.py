@@ -14,22 +14,22 @@ def rollout_not_whole_on_gpus(
     apart: Column = any_of("settings.engine_nodes", optional=True),
     own: Column = any_of("settings.own_rollout", optional=True),
 ) -> Fires:
-    """The responses of a rollout cannot be shared out evenly to the GPUs.
+    """The responses of a rollout are not divisible by the number of GPUs.
 
     ## What it sees
-    A command of verl with FSDP and without dynamic batches, or of EasyR1: prompts of a rollout x responses per prompt
-    that the GPUs do not divide.
+    A verl command with FSDP and no dynamic batches, or an EasyR1 command: prompts per rollout x responses per prompt is
+    not divisible by the number of GPUs.
 
     ## Why it matters
     verl asserts it before the first step: "real_train_batch_size must be divisible by minimal possible batch size".
-    EasyR1 ends at the first rollout: "only support equal chunk".
+    EasyR1 fails at the first rollout: "only support equal chunk".
 
     ## Known false alarms
-    None known. Megatron counts its data-parallel ranks and is left out, and so are engines on machines of their own and
-    forks whose agents roll out: a row of theirs is a turn.
+    None known. Not checked: Megatron, which counts its data-parallel ranks; engines on separate machines; forks whose
+    agents generate the rollouts, where a row is a turn.
 
     ## Remedy
-    A multiple of the GPUs.
+    Make the number of responses a multiple of the number of GPUs.
 
     ## Sources
     verl `utils/config.py`, `validate_config`; hiyouga/EasyR1#44.
@@ -37,7 +37,7 @@ def rollout_not_whole_on_gpus(
     plain = ~(dynamic == 1) & ~is_any(strategy, "megatron") & ~(megatron == megatron) & ~(apart > 0) & ~(own == 1)
     return fires(
         (responses % world != 0) & (launched == 1) & plain & (refuses == 1),
-        "The rollout of {responses:.0f} responses is not divisible by {world:.0f} GPUs.",
+        "The rollout ({responses:.0f} responses) is not divisible by the number of GPUs ({world:.0f}).",
         hold=(1, 1),
         responses=responses,
         world=world,

@@ -9,31 +9,31 @@ def rollout_temperature_not_one(
     cold: float = 0.6,
     hot: float = 1.5,
 ) -> Fires:
-    """Rollouts are sampled at another temperature than 1: the loss must divide its logits by it too.
+    """The rollout temperature is not 1, so the loss must use the same temperature.
 
     ## What it sees
-    A declared temperature other than 1, within the usual range (outside it CFG004 speaks).
+    A declared temperature other than 1, within the usual range (CFG004 reports values outside it).
 
     ## Thresholds
-    - `cold`: sampling temperature below which it is left to CFG004.
-    - `hot`: sampling temperature above which it is left to CFG004.
+    - `cold`: sampling temperature below which CFG004 applies instead.
+    - `hot`: sampling temperature above which CFG004 applies instead.
 
     ## Why it matters
-    Log-probabilities of the loss are those of the sampler only where both divide the logits by the same temperature.
-    TRL and verl do so today; older versions did not, and vLLM returned raw log-probabilities for a time.
+    The loss and the sampler compute the same log-probabilities only if both divide the logits by the same temperature.
+    TRL and verl do so today. Older versions did not, and vLLM returned raw log-probabilities for a time.
 
     ## Known false alarms
-    Every trainer that applies the temperature in the loss; this is a reminder. RAT004 sees the difference in a log.
+    Every trainer that applies the temperature in the loss; this is a reminder. RAT004 detects the difference in a log.
 
     ## Remedy
-    Temperature 1.0, or a look at RAT004 in the first steps.
+    Set the temperature to 1.0, or check RAT004 in the first steps.
 
     ## Sources
     huggingface/trl#4159; huggingface/trl PR 3029; NVIDIA-NeMo/RL PR 935; modelscope/ms-swift PR 8427.
     """
     return fires(
         (temperature != 1) & (temperature >= cold) & (temperature <= hot),
-        "Rollouts are sampled at temperature {temperature:.3g}: the loss must use the same.",
+        "Rollouts are sampled at temperature {temperature:.3g}; the loss must use the same temperature.",
         hold=(1, 1),
         temperature=temperature,
     )

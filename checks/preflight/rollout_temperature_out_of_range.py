@@ -14,12 +14,12 @@ def rollout_temperature_out_of_range(
     frozen_below: float = 0.5,
     icy_below: float = 0.4,
 ) -> Fires:
-    """Rollouts are sampled much colder or hotter than the policy that is trained.
+    """The rollout temperature is far from that of the trained policy.
 
     ## What it sees
-    A sampling temperature below 0.6: info; below 0.4 or above 1.5: a warning (info in a script by hand, whose
-    `generate` may serve something else, and of a model whose tokens are actions); an error where it is lowered during
-    the run to below 0.5. Of greedy rollouts CFG014 tells.
+    A sampling temperature below 0.6: info. Below 0.4 or above 1.5: warning. It stays an info in a custom training
+    script, whose `generate` may have another purpose, and for a model whose tokens are actions. Error if the
+    temperature is lowered to below 0.5 during the run. CFG014 reports greedy rollouts.
 
     ## Thresholds
     - `cold_below`: sampling temperature below which it is an info.
@@ -28,16 +28,16 @@ def rollout_temperature_out_of_range(
     - `icy_below`: sampling temperature below which it is a warning.
 
     ## Why it matters
-    Cold sampling makes the responses of a group alike, so that their rewards tie; hot sampling writes noise that the
-    loss then treats as the policy's own. Either way the log-probabilities of the loss are not those of the sampler,
-    unless the same temperature is applied there.
+    A low temperature makes the responses of a group alike, so rewards are often equal. A high temperature produces
+    noise that the loss treats as the policy's own. In both cases the loss and the sampler have different
+    log-probabilities, unless the loss uses the same temperature.
 
     ## Known false alarms
-    A high temperature against an instruct model with very low entropy can be deliberate; models of vision, language
-    and action are sampled at 1.6 and above in the recipes of SimpleVLA-RL, of verl and of VLA-RL.
+    A high temperature for an instruct model with very low entropy can be deliberate. Vision-language-action models are
+    sampled at 1.6 and above in the recipes of SimpleVLA-RL, verl and VLA-RL.
 
     ## Remedy
-    Temperature 1.0, and the same temperature in the loss.
+    Set the temperature to 1.0, and use the same temperature in the loss.
 
     ## Sources
     TRL, verl and OpenRLHF defaults (1.0); beita6969/colab-grpo; grpo-dual (0.75).
@@ -57,4 +57,4 @@ def rollout_temperature_out_of_range(
 
 
 def _before(now: float, start: float) -> str:
-    return f" (at the start {start:.2g})" if now != start else ""
+    return f" (initially {start:.2g})" if now != start else ""

@@ -12,25 +12,25 @@ def rollouts_too_stale(
     plain_above: float = 4,
     corrected_above: float = 8,
 ) -> Fires:
-    """Responses may be older than the loss tolerates.
+    """Responses may be too old for the loss.
 
     ## What it sees
-    Policy versions between rollout and update, as declared: more than 4 with a plain clipped loss is a warning, more
-    than 8 is an info whatever the loss.
+    Declared policy versions between rollout and update: warning above 4 with a plain clipped loss, info above 8 with
+    any loss.
 
     ## Thresholds
     - `plain_above`: versions above which a plain loss is biased.
     - `corrected_above`: versions above which a corrected loss loses accuracy too.
 
     ## Why it matters
-    The ratio between the current policy and the one that wrote the responses leaves the clip bounds, most of the
-    batch stops contributing, and what remains is biased.
+    The ratio between the current policy and the one that generated the responses leaves the clip bounds. Most of the
+    batch then gets no gradient, and the rest is biased.
 
     ## Known false alarms
-    A limit that is never reached, because the engine is fast. Trainers that correct for staleness without a setting.
+    A limit that is never reached, because the engine is fast. Trainers that always correct for staleness.
 
     ## Remedy
-    Staleness 1 to 4, or a decoupled or truncated importance-sampling loss.
+    Lower the staleness to 1 to 4 versions, or use a decoupled or truncated importance-sampling loss.
 
     ## Sources
     arXiv 2505.24298 (AReaL, staleness ablation); arXiv 2510.01161; thinking-machines-lab/tinker-cookbook#822.
@@ -38,7 +38,7 @@ def rollouts_too_stale(
     plain = (staleness > plain_above) & ~(each(is_on, correction) > 0) & ~(handles == 1)
     return fires(
         plain | (staleness > corrected_above),
-        "Responses may be {staleness:.0f} policy versions old.",
+        "Responses may be up to {staleness:.0f} policy versions old.",
         hold=(1, 1),
         warning=plain,
         staleness=staleness,

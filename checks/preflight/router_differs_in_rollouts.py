@@ -18,23 +18,24 @@ def router_differs_in_rollouts(
     lag: Column = any_of("settings.async_level", optional=True),
     corrects: Column = any_of("settings.corrects_mismatch", "settings.handles_staleness", optional=True),
 ) -> Fires:
-    """The policy is a mixture of experts, and engine and trainer may choose different experts for the same token.
+    """The policy is a mixture of experts, and engine and trainer may select different experts.
 
     ## What it sees
-    A model whose name is that of a mixture of experts (`30B-A3B`, Mixtral, gpt-oss, DeepSeek-V3, ...), a rollout
-    engine apart from the trainer, no routing replay, and token-level ratios. A warning where rollouts are
-    reused for several updates or are asynchronous, and no correction of the ratio is declared either.
+    A model whose name indicates a mixture of experts (`30B-A3B`, Mixtral, gpt-oss, DeepSeek-V3, ...), a separate
+    rollout engine, no routing replay, and token-level ratios. Warning if rollouts are also reused for several updates
+    or are asynchronous, without a declared correction of the ratio.
 
     ## Why it matters
-    Small numerical differences between engine and trainer change which experts are chosen. The probability of a token
-    then differs by large factors, and token-level ratios clip or amplify the wrong tokens. Runs drift, then collapse.
+    Small numerical differences between engine and trainer change which experts are selected. The probability of a token
+    then differs by large factors, and token-level ratios clip or amplify the wrong tokens. Runs drift and then
+    collapse.
 
     ## Known false alarms
-    Runs with one update per rollout, a small learning rate and few steps often end well. A model whose name only
-    looks like that of a mixture. A router that is frozen.
+    Runs with one update per rollout, a small learning rate and few steps often end well. Models whose name only looks
+    like a mixture of experts. A frozen router.
 
     ## Remedy
-    Routing replay (R2 or R3), sequence-level ratios (GSPO), or an importance-sampling correction of the mismatch.
+    Use routing replay (R2 or R3), sequence-level ratios (GSPO), or an importance-sampling correction.
 
     ## Sources
     arXiv 2510.11370 (R3); arXiv 2510.23027; arXiv 2507.18071 (GSPO); NVIDIA/Megatron-LM#4168 (3 of 3 baseline runs
@@ -46,7 +47,7 @@ def router_differs_in_rollouts(
     bare = mixture & ~(each(is_on, replay) > 0) & ~sequence
     return fires(
         bare,
-        "A mixture of experts is trained on token-level ratios without routing replay.",
+        "A mixture-of-experts model is trained with token-level ratios and without routing replay.",
         hold=(1, 1),
         warning=bare
         & ((updates > 1) | (lag > 0))

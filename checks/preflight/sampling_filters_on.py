@@ -2,11 +2,11 @@ from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, is_any, words
 
 WHOLE = 50_000
-"""A top_k of this size keeps every token that counts: some frameworks write "off" so."""
+"""A top_k of this size has no effect; some frameworks use it to mean "off"."""
 
 
 def filters(*values: float) -> str:
-    """The filters that are on, with their values."""
+    """Lists the active filters with their values."""
     names = ("top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
     neutral = ((1.0,), (0.0, -1.0), (0.0,), (1.0,), (0.0,), (0.0,))
     on = [f"{n} {v:g}" for n, v, off in zip(names, values, neutral, strict=True) if v == v and v not in off]
@@ -35,27 +35,27 @@ def sampling_filters_on(
     *,
     agree: float = 1e-3,
 ) -> Fires:
-    """Rollouts are sampled through filters or penalties that the loss does not know.
+    """Rollouts use sampling filters or penalties that the loss does not apply.
 
     ## What it sees
     top_p below 1, top_k above 0 (and below 50,000), min_p above 0: info. A repetition, presence or frequency penalty
-    that is not neutral: warning (info in a script by hand, whose `generate` may serve something else). Silent where
-    the recorded mismatch of generator and trainer is below 1e-3.
+    that is not neutral: warning (info in a custom training script, whose `generate` may have another purpose). Not
+    reported if the recorded mismatch between engine and trainer is below 1e-3.
 
     ## Thresholds
-    - `agree`: k3 of trainer against generator, nats per token, below which filters do no harm.
+    - `agree`: mismatch (k3 estimate) between trainer and engine, nats per token, below which filters do no harm.
 
     ## Why it matters
-    The loss takes log-probabilities of the full softmax. Tokens that were drawn under a mask or a penalty come from
-    another distribution, so the gradient is biased; a penalty that counts the prompt even makes the same answer cheap
-    for one question and dear for the next.
+    The loss uses log-probabilities of the full softmax. Tokens that were sampled with a filter or a penalty come from
+    another distribution, so the gradient is biased. A penalty that also counts prompt tokens makes the probability of
+    the same answer depend on the question.
 
     ## Known false alarms
-    Trainers that put the same processors into the loss (vLLM `processed_logprobs`); then the recorded mismatch is
-    small and this is silent. A top_p of 0.95 cuts little and trains well in practice.
+    Trainers that apply the same processors in the loss (vLLM `processed_logprobs`): the recorded mismatch is then small
+    and this check does not fire. A top_p of 0.95 removes few tokens and trains well in practice.
 
     ## Remedy
-    top_p 1.0, top_k 0 (vLLM -1), min_p 0, penalties neutral; or importance weights.
+    Set top_p to 1.0, top_k to 0 (vLLM: -1), min_p to 0 and penalties to neutral, or use importance weights.
 
     ## Sources
     TRL `logprobs_mode`; huggingface/trl#6789; grpo-dual (T 0.75, top_k 50, top_p 0.9, penalties 1.3, 0.7 and 0.3 with
@@ -67,7 +67,7 @@ def sampling_filters_on(
     unknown = ~(rollout_mismatch_kl < agree)
     return fires(
         (cut | penalty) & unknown,
-        "Rollouts are sampled with {on}, which the log-probabilities of a plain loss do not contain.",
+        "Rollouts are sampled with {on}, which a plain loss does not apply to its log-probabilities.",
         hold=(1, 1),
         warning=penalty & unknown & ~is_any(framework, "hand-written trainer"),
         on=words(filters, top_p, top_k, min_p, repetition, presence, frequency),

@@ -6,23 +6,23 @@ from grpo_doctor.series import Column
 def script_cannot_run(
     why: Column = any_of("settings.cannot_run"),
 ) -> Fires:
-    """The script cannot run as it is written.
+    """The script cannot run as written.
 
     ## What it sees
-    A Python file that no version of Python accepts: an unclosed bracket, an argument that is given twice, a wrong
-    indentation. A shell script in which arguments follow a line that does not end in a backslash, or a comment or an
-    empty line inside a command.
+    A Python file with a syntax error in every Python version: an unclosed bracket, a repeated argument, a wrong
+    indentation. A shell script with arguments after a line that does not end in a backslash, or with a comment or empty
+    line inside a command.
 
     ## Why it matters
-    Python stops before the first line. The shell starts the training without the arguments that follow, and tries to
-    run them as a command of their own afterwards: the run trains with defaults, hours pass, then it fails.
+    Python stops before the first line. The shell starts the training without the remaining arguments and later runs
+    them as a separate command. The run trains with defaults for hours and then fails.
 
     ## Known false alarms
-    Excerpts: blocks of Markdown are left out. Syntax that is newer than the Python that runs grpo-doctor gives other
-    messages and is left out too.
+    Excerpts; code blocks of Markdown are not checked. Syntax newer than the Python that runs grpo-doctor gives other
+    messages and is not reported either.
 
     ## Remedy
-    Close the bracket, remove the second argument, end each line of a command but the last in a backslash.
+    Close the bracket, remove the repeated argument, or end every line of the command except the last with a backslash.
 
     ## Sources
     CPython `Parser/pegen_errors.c` and `Python/symtable.c` ("keyword argument repeated"); POSIX 2.2.1 (escape

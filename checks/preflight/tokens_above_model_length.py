@@ -10,24 +10,24 @@ def tokens_above_model_length(
     whole: Column = any_of("settings.prompt_within_response_limit", optional=True),
     of_training: Column = any_of("settings.model_length_is_of_training", optional=True),
 ) -> Fires:
-    """Prompt and response together are longer than what the engine is told to hold.
+    """Prompt and response together exceed the engine's maximum length.
 
     ## What it sees
-    Declared limits: prompt + response above the engine's maximal length; or, where the prompt has no limit, a response
-    limit that leaves no token of it for the prompt.
+    Declared limits: prompt + response above the engine's maximum length. If the prompt has no limit: a response limit
+    that leaves no token for the prompt.
 
     ## Why it matters
-    The engine refuses the request, cuts the prompt, or ends the response at its own limit, where nobody logs it as
-    cut.
+    The engine refuses the request, truncates the prompt, or ends the response at its own limit, where the log does not
+    count it as truncated.
 
     ## Known false alarms
-    Datasets whose prompts are much shorter than their limit. A prompt limit that counts prompt and response together
-    (ms-swift's `max_length`, OpenRLHF's `data.max_len`) is not added. NeMo-RL's own documents give the engine and the
-    response one length, and it asks for what is left behind the prompt; axolotl's `sequence_len` and prime-rl's
-    `seq_len` are not the engine's: what is longer is cut before it is trained.
+    Datasets whose prompts are much shorter than their limit. A prompt limit that covers prompt and response together
+    (ms-swift's `max_length`, OpenRLHF's `data.max_len`) is not added. NeMo-RL's own configurations use the same length
+    for engine and response, and request only the tokens that remain after the prompt. axolotl's `sequence_len` and
+    prime-rl's `seq_len` are not engine limits: longer samples are truncated before training.
 
     ## Remedy
-    Raise the engine's length to prompt + response.
+    Raise the engine's maximum length to prompt + response.
 
     ## Sources
     verl-project/verl#673; huggingface/trl#4358; modelscope/ms-swift#3876 (1024 of both); vLLM `max_model_len`.
@@ -36,10 +36,10 @@ def tokens_above_model_length(
     alone = isnan(needed) & ((response > model) | full)
     return fires(
         (needed > model) | alone,
-        "Up to {tokens:.0f} tokens of {what} do not fit into {into} {length:.0f}.",
+        "Up to {tokens:.0f} tokens of {what} do not fit into {into} ({length:.0f}).",
         hold=(1, 1),
         tokens=fmax(needed, response),
-        what=where(alone, "response, and a prompt before them,", "prompt and response"),
-        into=where(of_training == 1, "a sample for training of", "the engine's"),
+        what=where(alone, "response plus a prompt", "prompt and response"),
+        into=where(of_training == 1, "the training sample length", "the engine's maximum length"),
         length=model,
     )

@@ -8,26 +8,26 @@ def two_generation_batches(
     steps: Column = any_of("settings.steps_per_generation"),
     refuses: Column = any_of("settings.refuses_two_generation_batches"),
 ) -> Fires:
-    """The generation batch is set twice, by its size and by its steps.
+    """generation_batch_size and steps_per_generation are both set.
 
     ## What it sees
     TRL with both `generation_batch_size` and `steps_per_generation`.
 
     ## Why it matters
-    `GRPOConfig` refuses the pair, for one follows from the other.
+    `GRPOConfig` refuses both, because each determines the other.
 
     ## Known false alarms
     None known since TRL 0.18.
 
     ## Remedy
-    One of the two.
+    Set only one of the two.
 
     ## Sources
     TRL `GRPOConfig.__post_init__`: "can not be both configured at the same time".
     """
     return fires(
         ~isnan(batch) & ~isnan(steps) & (refuses == 1),
-        "generation_batch_size {batch:.0f} and steps_per_generation {steps:.0f} are both set; TRL refuses the pair.",
+        "generation_batch_size={batch:.0f} and steps_per_generation={steps:.0f} are both set; TRL accepts only one.",
         hold=(1, 1),
         batch=batch,
         steps=steps,

@@ -12,24 +12,24 @@ def warmup_fills_the_run(
     longest: float = 0.5,
     least_steps: int = 20,
 ) -> Fires:
-    """The learning rate rises during most of the run.
+    """The learning rate warms up during most of the run.
 
     ## What it sees
-    A warm-up ratio of 0.5 or more, or warm-up steps of at least half of all steps, where both are declared.
+    A warm-up ratio of 0.5 or more, or warm-up steps of at least half of the total steps, if both are declared.
 
     ## Thresholds
-    - `longest`: share of all steps from which a warm-up is too long.
-    - `least_steps`: steps in total from which warm-up steps are compared with them.
+    - `longest`: share of the total steps at which a warm-up is too long.
+    - `least_steps`: total steps at which warm-up steps are compared with them.
 
     ## Why it matters
-    The declared learning rate is reached late or never. The run looks stable and learns a fraction of what it could;
-    a ratio of 0.95 is mostly a decay or a beta in the wrong field.
+    The run reaches the declared learning rate late or never. It looks stable but learns little. A ratio of 0.95 is
+    usually a decay or a beta in the wrong field.
 
     ## Known false alarms
-    Short test runs with a handful of steps.
+    Short test runs of a few steps.
 
     ## Remedy
-    A warm-up of 0 to 10 % of all steps.
+    Set the warm-up to 0 to 10 % of the total steps.
 
     ## Sources
     PrimeIntellect-ai/prime-rl#968; PeterGriffinJin/Search-R1#28 (`lr_warmup_steps_ratio=0.95`).
@@ -37,7 +37,7 @@ def warmup_fills_the_run(
     share = where((steps > 0) & (total >= least_steps), steps / total, ratio)
     return fires(
         (known == known) & (share >= longest) & (share < 1e6),
-        "The learning rate rises during {share:.0%} of the run.",
+        "The learning rate warms up during {share:.0%} of the run.",
         hold=(1, 1),
         share=fmin(share, 1.0),
     )

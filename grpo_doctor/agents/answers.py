@@ -1,4 +1,4 @@
-"""What an agent is told of a log, a configuration, a check or a trainer: few words, and what to do next."""
+"""Short answers for coding agents about a log, configuration, check or trainer, with next steps."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from ..report.model import (
 )
 
 FINDINGS, RUNS = 8, 20
-"""Findings of a run and runs of an input that one answer holds; it says how many there are."""
+"""Maximum number of findings per run and of runs per answer; the totals are included."""
 
 
 def analyze(path: str, mapping: dict[str, str] | None = None) -> dict[str, Any]:
-    """Every run of a log, a folder or a store, diagnosed: what happened, why, since when, how sure, what to change.
+    """Diagnose every run of a log, folder or store: what happened, why, since when, confidence, and what to change.
 
     Args:
         path: log, folder, or store on this machine.
-        mapping: keys of the log to record fields, where the reward has an unusual name: ``{"mine": "reward_mean"}``.
+        mapping: log keys to record fields, if a metric has an unusual name: ``{"mine": "reward_mean"}``.
 
     Raises:
-        ReadError: nothing in it can be read as the log of a training.
-        ConfigError: the mapping names a field that no record has, or a key that no run of the log holds.
+        ReadError: no training log could be read.
+        ConfigError: the mapping contains an unknown field, or a key that no run has.
     """
     refuse_unknown_fields(mapping or {})
     found = survey(Path(path), mapping or {})
@@ -55,7 +55,7 @@ def analyze(path: str, mapping: dict[str, str] | None = None) -> dict[str, Any]:
 
 
 def told(diagnosis: Diagnosis) -> dict[str, Any]:
-    """One diagnosis: the sentence first, then the cause with what to do, the rest in a line each."""
+    """Summarise a diagnosis: headline, cause with remedy, and one line per other finding."""
     shown = presentable(diagnosis, samples=False)
     main, effects, others, notes = story(shown)
     rest = [*effects, *others, *notes]
@@ -87,7 +87,7 @@ def _line(finding: Finding) -> dict[str, Any]:
 
 
 def _do(finding: Finding, who: str | None) -> list[str]:
-    """The first remedy in the words of the framework that wrote the log, or what to find out first."""
+    """Return the first remedy for the framework of the log, or the first thing to find out."""
     if not finding.remedies:
         return [first_step_to_take(finding)]
     remedy = finding.remedies[0]
@@ -96,25 +96,25 @@ def _do(finding: Finding, who: str | None) -> list[str]:
 
 
 def _next(diagnosis: Diagnosis, main: Finding | None) -> list[str]:
-    """What to ask or do after this answer."""
+    """Return suggested next calls and actions."""
     steps = next_run(diagnosis)
     if main is not None:
-        steps.append(f"explain {main.code}: what it sees, its false alarms, every remedy")
+        steps.append(f"explain {main.code}: what the check detects, false alarms, all remedies")
     if diagnosis.verdict in ("unproven", "unjudged"):
-        steps.append("settings of the launch script or configuration: most lost runs are lost there")
+        steps.append("call settings with the launch script or configuration: many runs fail because of them")
     return steps
 
 
 def compare(base: str, new: str) -> list[dict[str, Any]]:
-    """Two runs side by side: what was changed, where they part, what differs beyond noise, which remedy is confirmed.
+    """Compare two runs: changed settings, where they diverge, differences beyond noise, confirmed remedies.
 
     Args:
         base: log, folder or store of the run before the change.
-        new: the same of the run after it; runs of equal settings in it count as seeds of one.
+        new: log, folder or store of the run after the change; runs with equal settings count as seeds.
 
     Raises:
-        ReadError: one of them cannot be read.
-        ValueError: one of them holds no run.
+        ReadError: a path cannot be read.
+        ValueError: a path contains no run.
     """
     from ..compare import arms_of
     from ..compare import compare as compared
@@ -123,7 +123,7 @@ def compare(base: str, new: str) -> list[dict[str, Any]]:
     sides = [arms_of([diagnose(run) for run in survey(Path(path), {}).runs]) for path in (base, new)]
     for path, arms in zip((base, new), sides, strict=True):
         if not arms:
-            raise ValueError(f"{path}: holds no run")
+            raise ValueError(f"{path}: contains no run")
     found = [shown(compared(sides[0][0], arm), samples=False) for arm in sides[1]]
     return [
         {
@@ -139,7 +139,7 @@ def compare(base: str, new: str) -> list[dict[str, Any]]:
 
 
 def explain(code: str) -> str:
-    """The page of a check: what it sees, why it matters, known false alarms, remedies, sources.
+    """Explain a check: what it detects, why it matters, known false alarms, remedies and sources.
 
     Raises:
         ValueError: no check has this code or name.
@@ -147,17 +147,17 @@ def explain(code: str) -> str:
     catalogue = load()
     check = catalogue.find(code)
     if check is None:
-        raise ValueError(f"no check is called {code!r}; codes stand in the findings of an analysis")
+        raise ValueError(f"unknown check {code!r}; use a code from the findings of analyze")
     return page(catalogue, check)
 
 
 def settings(path: str) -> list[dict[str, Any]]:
-    """Every training that a script, notebook or configuration describes: its arithmetic and what will not work.
+    """Check every training that a script, notebook or configuration configures: batch arithmetic and problems.
 
-    Nothing of it is run.
+    Nothing is executed.
 
     Raises:
-        ReadError: it cannot be read, or holds no settings of reinforcement learning.
+        ReadError: the file cannot be read or has no reinforcement learning settings.
     """
     from ..preflight.judgement import judge
     from ..preflight.reading import read
@@ -172,9 +172,9 @@ def _settings(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def probe(adapter: str) -> dict[str, Any]:
-    """Calls a trainer's own padding, mask, advantage and loss code and proves it right or wrong.
+    """Test a trainer's padding, mask, advantage and loss code by calling it.
 
-    This executes the adapter file and what it imports. Raises `AdapterError` where it cannot be used.
+    This executes the adapter file and its imports. Raises `AdapterError` for an unusable adapter.
     """
     from ..probes import load_adapter, run_probes
     from ..probes.runner import TIME_LIMIT, loaded

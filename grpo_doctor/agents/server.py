@@ -1,7 +1,6 @@
-"""The answers over the Model Context Protocol, on standard input and output. Needs the extra ``mcp``.
+"""MCP server on standard input and output. Needs the extra ``mcp``.
 
-Every call is answered by a process of its own (see `worker`), which ends with the call, its time limit or its
-cancellation, whatever the call executes.
+Every call runs in a separate process (see `worker`), which ends with the call, its time limit or its cancellation.
 """
 
 from __future__ import annotations
@@ -28,18 +27,19 @@ from . import answers
 from .worker import Answer, Call
 
 TIME_LIMIT = 300.0
-"""Seconds that one call may take."""
+"""Time limit per call, in seconds."""
 AT_ONCE = 4
-"""Calls that are answered at the same time; more wait."""
+"""Maximum number of parallel calls."""
 
-INSTRUCTIONS = """Finds out why a GRPO or RLHF run of a language model collapses, stalls or lies. Ask `analyze` with the
-log (or `settings` with the launch script) before changing anything; tell the user `what_happened`, the cause and its
-first remedy, and whatever is listed under `do_not`. `healthy` is shown, `unproven` means that nothing shows learning.
-Paths are local and lie in the workspace; nothing is written, and only `probe` executes code of the user's."""
+INSTRUCTIONS = """Finds out why a GRPO or RLHF run of a language model collapses, stalls or reports misleading metrics.
+Call `analyze` with the log (or `settings` with the launch script) before you change anything. Report `what_happened`,
+the cause with its first remedy, and everything under `do_not`. `healthy` means that there is evidence of learning;
+`unproven` means that no problem was found but there is no such evidence. Paths must be in the workspace. Nothing is
+written, and only `probe` executes user code."""
 
 
 def server(folders: Sequence[Path] = (), time_limit: float = TIME_LIMIT) -> MCPServer:
-    """A server with one tool for each answer, about files in the current folder and in ``folders``."""
+    """Return a server with one tool per answer, for files in the current folder and in ``folders``."""
     served = MCPServer("grpo-doctor", version=__version__, instructions=INSTRUCTIONS)
     allowed = [str(folder.resolve()) for folder in (Path.cwd(), *folders)]
     at_once = anyio.Semaphore(AT_ONCE)
@@ -59,7 +59,7 @@ def server(folders: Sequence[Path] = (), time_limit: float = TIME_LIMIT) -> MCPS
 
 
 async def _result(call: Call, time_limit: float) -> Any:
-    """What a process of its own answers. Raises `ToolError` with one line."""
+    """Run a call in a separate process. Raises `ToolError` with one line."""
     begin = f"import sys; sys.path[:] = {sys.path!r}; from grpo_doctor.agents.worker import main; main()"
     command = [sys.executable, "-P", "-c", begin]  # -P: nothing is imported from the workspace that is looked at
     process = await anyio.open_process(command, stdin=PIPE, stdout=PIPE, stderr=None, start_new_session=True)
@@ -76,7 +76,7 @@ async def _result(call: Call, time_limit: float) -> Any:
             await process.aclose()
     if not written.endswith(b"\n"):
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        raise ToolError(f"{call.name}: the process that worked on it ended without an answer ({how})")
+        raise ToolError(f"{call.name}: the worker process ended without an answer ({how})")
     answer = msgspec.json.decode(written, type=Answer)
     if answer.error:
         raise ToolError(answer.error)
@@ -98,7 +98,7 @@ async def _exchange(process: Process, call: bytes) -> bytes:
 
 
 def _end(process: Process) -> None:
-    """Ends the process and what it started, where any of it still runs."""
+    """Kill the process and its children, if they still run."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if os.name == "posix":
             os.killpg(process.pid, signal.SIGKILL)

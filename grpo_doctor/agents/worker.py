@@ -1,4 +1,4 @@
-"""One call of the server in a process of its own: what it executes, takes or never finishes ends with the process.
+"""Runs one call of the server in a separate process, so that its side effects end with the process.
 
 It reads a `Call` as a line of JSON from standard input and writes an `Answer` to standard output; what anything else
 prints goes to standard error. It ends when the server does, which closes its standard input.
@@ -25,7 +25,7 @@ PATHS = frozenset({"path", "base", "new", "adapter"})
 
 
 class Call(msgspec.Struct):
-    """What is asked: a function of `answers` with its arguments, and the folders in which paths may lie."""
+    """A call: a function of `answers`, its arguments, and the allowed folders."""
 
     name: str
     arguments: dict[str, Any]
@@ -33,7 +33,7 @@ class Call(msgspec.Struct):
 
 
 class Answer(msgspec.Struct):
-    """What came of it: a result, or one line that says why there is none."""
+    """The result of a call, or a one-line error."""
 
     result: Any = None
     error: str = ""
@@ -57,7 +57,7 @@ def _end_with(server: FileIO) -> None:
 
 
 def answered(call: Call) -> Answer:
-    """The result of a call, or one line; an adapter may raise anything, and may leave."""
+    """Return the result of a call or a one-line error; an adapter may raise anything, including SystemExit."""
     try:
         for name, word in call.arguments.items():
             if name in PATHS:
@@ -72,11 +72,11 @@ def answered(call: Call) -> Answer:
 
 
 def _refuse(name: str, word: str, folders: list[Path]) -> None:
-    """Refuses what is no path of a file or folder in the allowed folders. Raises `ValueError`."""
+    """Raise `ValueError` for anything but a file or folder in the allowed folders."""
     if not word.strip() or "\0" in word:
-        raise ValueError(f"{name}: {word!r} is not a path; name a file or a folder")
+        raise ValueError(f"{name}: {word!r} is not a path; pass a file or a folder")
     if word.startswith("~"):
-        raise ValueError(f"{name}: {word}: ~ is not expanded; write the whole path")
+        raise ValueError(f"{name}: {word}: ~ is not expanded; pass the full path")
     path = Path(word)
     place = path.resolve()
     if not any(place.is_relative_to(folder) for folder in folders):
@@ -87,4 +87,4 @@ def _refuse(name: str, word: str, folders: list[Path]) -> None:
     if not path.exists():
         raise ValueError(f"{name}: {word}: no such file or folder")
     if not (path.is_file() or path.is_dir()):
-        raise ValueError(f"{name}: {word} is a pipe, a socket or a device; name a file or a folder")
+        raise ValueError(f"{name}: {word} is a pipe, a socket or a device; pass a file or a folder")

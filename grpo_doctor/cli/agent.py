@@ -25,14 +25,14 @@ def agent(context: typer.Context) -> None:
 def mcp(
     allow: Annotated[
         list[Path] | None,
-        typer.Option("--allow", help="Folder that calls may read besides the current one; repeatable."),
+        typer.Option("--allow", help="Additional folder that calls may read; repeatable."),
     ] = None,
-    time_limit: Annotated[float, typer.Option("--time-limit", help="Seconds that one call may take.", min=1)] = 300.0,
+    time_limit: Annotated[float, typer.Option("--time-limit", help="Time limit per call, in seconds.", min=1)] = 300.0,
 ) -> None:
-    """Serves analyze, settings, compare, explain and probe to coding agents, over the Model Context Protocol.
+    """Serve analyze, settings, compare, explain and probe to coding agents over the Model Context Protocol.
 
-    It uses standard input and output, as agents start their servers. Calls read files in the current folder and in the
-    folders of --allow. Each call runs in its own process. Needs the extra mcp.
+    The server uses standard input and output. Calls may read files in the current folder and in the folders of --allow.
+    Each call runs in a separate process. Needs the extra mcp.
     """
     try:
         from ..agents.server import server
@@ -54,7 +54,7 @@ def init(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
 ) -> None:
-    """Writes into this repository what coding agents need to use grpo-doctor."""
+    """Write a skill file that teaches coding agents to use grpo-doctor."""
     if not agent:
         common.fail("init writes nothing without --agent")
     used = next((place for sign, place in SKILLS.items() if Path(sign).exists()), ".agents/skills")
@@ -62,6 +62,4 @@ def init(
     text = SKILL.read_text(encoding="utf-8")
     with common.plain_errors():
         common.replace_file(target, text) if force else common.new_file(target, text, "--force overwrites it")
-    typer.echo(
-        one_line(f"wrote {target}; agents that read skills will ask grpo-doctor about a run before they change it")
-    )
+    typer.echo(one_line(f"wrote {target}; agents that read skills will use grpo-doctor to diagnose runs"))

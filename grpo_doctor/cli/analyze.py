@@ -1,4 +1,4 @@
-"""``grpo-doctor analyze``: the diagnosis of logs that are on disk."""
+"""``grpo-doctor analyze``: diagnoses logs on disk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..run import Run
 
 Paths = Annotated[
-    list[Path], typer.Argument(help="Logs, or folders of a run; - reads standard input.", show_default=False)
+    list[Path], typer.Argument(help="Log files or run folders; - reads standard input.", show_default=False)
 ]
 
 
@@ -29,10 +29,11 @@ def analyze(
     output_file: Annotated[Path | None, typer.Option("--output-file", "-o", help="Write the report here.")] = None,
     report: common.MoreReports = None,
     figures: Annotated[
-        Path | None, typer.Option("--figures", help="Write the charts here as SVG and PNG; Markdown embeds them.")
+        Path | None,
+        typer.Option("--figures", help="Write the charts to this folder as SVG and PNG; Markdown reports embed them."),
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Text: everything that is known, not only one screen.")] = False,
-    static: Annotated[bool, typer.Option("--static", help="HTML without any script.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Text: show all details instead of one screen.")] = False,
+    static: Annotated[bool, typer.Option("--static", help="HTML without JavaScript.")] = False,
     fail_on: common.FailOn = None,
     select: common.Select = None,
     ignore: common.Ignore = None,
@@ -41,19 +42,21 @@ def analyze(
     set_: common.Declared = None,
     config: common.ConfigFile = None,
     trust_checks: common.TrustChecks = False,
-    samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Show texts of responses.")] = True,
+    samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Show response texts.")] = True,
     color: Annotated[
-        bool | None, typer.Option("--color/--no-color", help="Colours in text.", show_default="on a terminal")
+        bool | None, typer.Option("--color/--no-color", help="Colour the text output.", show_default="on a terminal")
     ] = None,
     run_: common.Numbered = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what was mapped, skipped and unread.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show mapped keys, skipped checks and unused keys.")
+    ] = False,
     seconds: common.Seconds = None,
     megabytes: common.Megabytes = None,
 ) -> None:
     """Diagnoses logs: what happened, since which step, why, with what confidence, and what to change.
 
-    Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong use or unreadable input, 3 nothing could be judged,
-    4 an error of grpo-doctor itself.
+    Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 wrong usage or unreadable input, 3 nothing could be
+    judged, 4 internal error of grpo-doctor.
     """
     with common.plain_errors():
         settings = common.settings(
@@ -68,10 +71,10 @@ def analyze(
 
 
 class Outcome(NamedTuple):
-    """The diagnoses of some runs, and how many inputs could not be read (or took too much) or broke grpo-doctor.
+    """Diagnoses of runs, with the number of unreadable (or too large) inputs and of internal errors.
 
-    ``without_run`` names the inputs of which no run came, ``not_read`` counts files that may be logs and were not read,
-    and ``files`` are those that were read.
+    ``without_run`` lists inputs that contain no run, ``not_read`` counts skipped files that may be logs, and ``files``
+    lists the files that were read.
     """
 
     diagnoses: list[Diagnosis]
@@ -83,7 +86,7 @@ class Outcome(NamedTuple):
 
 
 def diagnose_paths(paths: list[Path], config: Config, number: int | None = None) -> Outcome:
-    """Reads and diagnoses every run in the paths, or that of a number; a file that fails costs itself, and is named."""
+    """Read and diagnose every run in the paths, or only the run with this number; report files that fail."""
     from ..readers import ReadError, survey
     from ..readers.mapping import refuse_unknown_keys
 
@@ -119,17 +122,17 @@ def diagnose_paths(paths: list[Path], config: Config, number: int | None = None)
 
 
 def _say_where_configurations_go(path: Path, runs: list[Run]) -> None:
-    """One line for a script or configuration that holds no log, or a comment in which one stands."""
+    """Print a hint for scripts and configurations, which ``preflight`` reads."""
     if any(len(run) for run in runs):
         return
     from ..preflight.reading import MARKDOWN, SUFFIXES
 
     if path.suffix in SUFFIXES or (path.suffix in MARKDOWN and _configures(path)):
-        common.say(f"grpo-doctor: {path}: holds no log; `grpo-doctor preflight {path}` reads configurations", err=True)
+        common.say(f"grpo-doctor: {path}: not a log; `grpo-doctor preflight {path}` reads configurations", err=True)
 
 
 def _configures(path: Path) -> bool:
-    """Whether a training is configured in a document."""
+    """Return whether a document configures an RL training."""
     from ..preflight.reading import read
     from ..readers import ReadError
 
@@ -160,15 +163,15 @@ def diagnose_runs(runs: list[Run], config: Config, catalogue: Catalogue) -> Outc
         except OverBudgetError as error:
             common.say(f"grpo-doctor: {run.source}: {error}", err=True)
             unreadable += 1
-        except Exception as error:  # noqa: BLE001 - what fails on one run costs no other its judgement
+        except Exception as error:  # noqa: BLE001 - an internal error on one run must not stop the others
             common.report_bug(error, run.source)
             broken += 1
     return Outcome(diagnoses, unreadable, broken)
 
 
 def exit_code(outcome: Outcome, fail_on: Severity) -> int:
-    """1 if any run has findings, else 4 if grpo-doctor failed on any, else 2 if any input was unreadable, else 3 if any
-    was unjudged or gave no run, else 0."""
+    """Return 1 if any run has findings, else 4 after an internal error, else 2 if any input was unreadable, else 3 if
+    any input was unjudged or contained no run, else 0."""
     diagnoses = outcome.diagnoses
     worst: list[Any] = [d.worst for d in diagnoses if d.worst is not None]
     if any(severity >= fail_on for severity in worst):

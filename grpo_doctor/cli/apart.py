@@ -1,4 +1,4 @@
-"""Runs a command that executes the user's code in a child process, so that this code cannot choose the exit code."""
+"""Runs commands that execute user code in a child process, so that this code cannot change the exit code."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
 def in_a_child(command: str) -> Callable[[int], None]:
-    """Goes on in a child process; what is returned there reports the exit code of the command.
+    """Continue in a child process and return a function there that reports the exit code of the command.
 
-    The parent waits, and exits with that code: with 3 where the child ended without reporting one, as by ``os._exit``
-    or a crash in native code. What ends the child later, such as an ``atexit`` hook, no longer counts.
+    The parent waits and exits with that code. It exits with 3 if the child ended without a report, for example through
+    ``os._exit`` or a native crash. An exit code that is set later, for example by an ``atexit`` hook, is ignored.
     """
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
@@ -32,13 +32,13 @@ def in_a_child(command: str) -> Callable[[int], None]:
     _, status = os.waitpid(child, 0)
     os.set_blocking(reading, False)
     reported = b""
-    with suppress(BlockingIOError):  # a process that the child left behind holds the other end
+    with suppress(BlockingIOError):  # a leftover process of the child still holds the other end
         reported = os.read(reading, 1)
     os._exit(reported[0] if reported else _ended(status, command))
 
 
 def _report(writing: int, code: int) -> None:
-    with suppress(OSError):  # the user's code closed it: the parent says that nothing was reported
+    with suppress(OSError):  # the user's code closed it: the parent reports that
         os.write(writing, bytes([code]))
 
 
@@ -47,6 +47,6 @@ def _ended(status: int, command: str) -> int:
     if -code in INTERRUPTS:
         return 128 - code
     how = f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
-    say(f"grpo-doctor: {command}: the user's code ended the process ({how}) before anything was judged", err=True)
+    say(f"grpo-doctor: {command}: your code ended the process ({how}) before the checks finished", err=True)
     sys.stderr.flush()
     return UNJUDGED

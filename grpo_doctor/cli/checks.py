@@ -1,4 +1,4 @@
-"""``grpo-doctor checks``: the list of checks."""
+"""``grpo-doctor checks``: lists the checks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def checks(
     debug: Annotated[
         Path | None,
         typer.Option(
-            "--debug", metavar="LOG", help="Call the one named check eagerly on this log: print and breakpoints work."
+            "--debug", metavar="LOG", help="Run one check eagerly on this log, so that print and breakpoints work."
         ),
     ] = None,
     config: common.ConfigFile = None,
@@ -54,18 +54,18 @@ def checks(
 
 
 def _debug(words: list[str], log: Path, config: Path | None, trust_checks: bool) -> None:
-    """Calls one check eagerly on every run of a log, and shows where its conditions held and what it found."""
+    """Run one check eagerly on every run of a log; show where its conditions hold and what it found."""
     from ..diagnosis.catalogue import Catalogue
     from ..diagnosis.eager import diagnose_eagerly
     from ..readers import read
 
     if len(words) != 1:
-        common.fail("--debug takes one check, as in `grpo-doctor checks ENT001 --debug run.log`")
+        common.fail("--debug needs exactly one check, for example `grpo-doctor checks ENT001 --debug run.log`")
     with common.plain_errors():
         check = common.everything(config, trust_checks, compiled=False).find(words[0])
         runs = read(log)
     if check is None or check.predicate is None:
-        common.fail(f"no check on records is called {words[0]!r}; `grpo-doctor checks` lists them")
+        common.fail(f"unknown check {words[0]!r}; `grpo-doctor checks` lists all checks")
     for run in runs:
         diagnosis, plans = diagnose_eagerly(run, Catalogue([check], preview=True, compiled=False))
         typer.echo(f"{run.source}: {len(run)} rows, {check.code} {check.name}")
@@ -74,7 +74,7 @@ def _debug(words: list[str], log: Path, config: Path | None, trust_checks: bool)
             since = f", first on row {rows[0] + 1} (step {run.steps[rows[0]]})" if len(rows) else ""
             typer.echo(f"  {level}: the condition holds on {len(rows)} of {len(held)} rows{since}")
         found = diagnosis.finding(check.code)
-        missing = [f"  not called: needs {', '.join(entry['needs'])}" for entry in diagnosis.coverage.skipped]
+        missing = [f"  skipped: needs {', '.join(entry['needs'])}" for entry in diagnosis.coverage.skipped]
         typer.echo(
             f"  {found.severity} at step {found.onset_step}: {found.message}"
             if found

@@ -1,4 +1,4 @@
-"""What commands share: exit codes, errors in one line, and the options that most of them take."""
+"""Shared by all commands: exit codes, one-line errors, and common options."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from ..run import Run
 
 CLEAN, FINDINGS, WRONG, UNJUDGED, BROKEN = 0, 1, 2, 3, 4
-"""Exit codes: nothing at or above --fail-on; findings; wrong use or unreadable input; nothing could be judged; an error
-of grpo-doctor itself."""
+"""Exit codes: no finding at or above --fail-on; findings; wrong usage or unreadable input; nothing could be judged;
+internal error of grpo-doctor."""
 
 
 def worst(*codes: int) -> int:
-    """The exit code that counts of several: 1 before 4 before 2 before 3."""
+    """Return the most important exit code: 1 before 4 before 2 before 3."""
     return min(codes, key=(FINDINGS, BROKEN, WRONG, UNJUDGED, CLEAN).index, default=CLEAN)
 
 
@@ -74,28 +74,30 @@ OutputFormat: TypeAlias = Annotated[
     str, typer.Option("--output-format", "-f", help="Format of the report.", autocompletion=formats)
 ]
 FailOn: TypeAlias = Annotated[
-    str | None, typer.Option("--fail-on", help="Severity from which the exit code is 1.", show_default="error")
+    str | None, typer.Option("--fail-on", help="Lowest severity that sets exit code 1.", show_default="error")
 ]
 MoreReports: TypeAlias = Annotated[
     list[str] | None, typer.Option("--report", help="FORMAT=FILE: one more report; repeatable.", autocompletion=formats)
 ]
 Mapped: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--map", help="KEY=FIELD: read a key of the log as this field; repeatable.")
+    list[str] | None, typer.Option("--map", help="KEY=FIELD: read this log key as this field; repeatable.")
 ]
 Declared: TypeAlias = Annotated[
     list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting missing from the log; repeatable.")
 ]
 Numbered: TypeAlias = Annotated[
-    int | None, typer.Option("--run", help="Which run, from 1, where there are several.", show_default="all")
+    int | None,
+    typer.Option("--run", help="Number of the run, starting at 1, if there are several.", show_default="all"),
 ]
 ConfigFile: TypeAlias = Annotated[
-    Path | None, typer.Option("--config", help="TOML file of settings instead of grpo-doctor.toml or pyproject.toml.")
+    Path | None,
+    typer.Option("--config", help="TOML settings file to use instead of grpo-doctor.toml or pyproject.toml."),
 ]
 TrustChecks: TypeAlias = Annotated[
     bool,
     typer.Option(
         "--trust-checks",
-        help="Execute the folders of checks that the configuration file names.",
+        help="Execute the check folders that the configuration file names.",
         envvar="GRPO_DOCTOR_TRUST_CHECKS",
     ),
 ]
@@ -105,7 +107,7 @@ Seconds: TypeAlias = Annotated[
     float | None,
     typer.Option(
         "--budget-seconds",
-        help="Time that one input may take.",
+        help="Time limit per input, in seconds.",
         min=0,
         envvar="GRPO_DOCTOR_BUDGET_SECONDS",
         show_default="600",
@@ -115,7 +117,7 @@ Megabytes: TypeAlias = Annotated[
     float | None,
     typer.Option(
         "--budget-megabytes",
-        help="Memory that one input may take.",
+        help="Memory limit per input, in megabytes.",
         min=0,
         envvar="GRPO_DOCTOR_BUDGET_MEGABYTES",
         show_default="2048",
@@ -124,23 +126,23 @@ Megabytes: TypeAlias = Annotated[
 
 
 def say(line: str, *, err: bool = False) -> None:
-    """One line for people: without keys, terminal escapes and line breaks, whatever stands in it."""
+    """Print one line, without secrets, terminal escapes and line breaks."""
     typer.echo(line[: len(line) - len(line.lstrip())] + one_line(line), err=err)
 
 
 def fail(message: str) -> NoReturn:
-    """One line on stderr, exit code 2."""
+    """Print one line on stderr and exit with code 2."""
     say(f"grpo-doctor: {message}", err=True)
     raise typer.Exit(WRONG)
 
 
 def report_bug(error: Exception, where: str) -> None:
-    """Says that grpo-doctor itself failed, where, and how to have it mended."""
+    """Report an internal error, its location, and how to report it."""
     say_bug(bug(error), where)
 
 
 def say_bug(what: str, where: str) -> None:
-    """The same, for what `grpo_doctor.fault_isolation.bug` says of it."""
+    """Report an internal error that `grpo_doctor.fault_isolation.bug` has described."""
     say(
         f"grpo-doctor: {where}: this is a bug in grpo-doctor, not in your run: {what}; please report it with what "
         "`grpo-doctor convert --anonymize` makes of it",
@@ -150,23 +152,23 @@ def say_bug(what: str, where: str) -> None:
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Turns what the user can mend into one line and exit code 2; anything else is a bug and shows itself."""
+    """Turn user errors into one line and exit code 2; let internal errors propagate."""
     try:
         yield
     except (ReadError, CheckError, ConfigError, UnknownFormatError) as error:
         fail(str(error))
-    except BrokenPipeError:  # nobody reads on: `Commands` ends quietly
+    except BrokenPipeError:  # the reader closed the pipe: `Commands` exits quietly
         raise
     except OSError as error:  # a full disk, a folder without permission, a file that became a folder
         if _own_mistake(error):
             raise
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        more = f"; make room, or set TMPDIR for what is kept in {tempfile.gettempdir()}" if full else ""
+        more = f"; free some space, or set TMPDIR to replace {tempfile.gettempdir()}" if full else ""
         fail(f"{error.filename or 'writing'}: {error.strerror or error}{more}")
 
 
 def _own_mistake(error: OSError) -> bool:
-    """Whether the system refused what no user can mend: a file of the package itself, or a call that is wrong."""
+    """Return whether an OSError is an internal error: a file of the package itself, or a wrong system call."""
     if error.filename is None:
         return error.errno in (errno.EBADF, errno.EINVAL, errno.ESPIPE)
     return isinstance(error.filename, str) and Path(error.filename).is_relative_to(Path(__file__).parents[1])
@@ -185,7 +187,7 @@ def settings(
     preview: bool = False,
     trust_checks: bool = False,
 ) -> Config:
-    """The settings of the file with those of the command line over them; what each input may take is then allowed.
+    """Merge the settings file with the command line, which takes precedence, and set the limits per input.
 
     Raises `ConfigError`.
     """
@@ -208,7 +210,7 @@ def settings(
 
 
 def _limit(where: str, name: str, *told: float | None) -> float:
-    """The first limit that is given. Raises `ConfigError` for what is below 0 or NaN, which would limit nothing."""
+    """Return the first given limit. Raises `ConfigError` if it is negative or NaN."""
     value = next(value for value in told if value is not None)
     if not value >= 0:
         raise ConfigError(f"{where}: {name} {value:g}: write a number of 0 or more")
@@ -216,30 +218,30 @@ def _limit(where: str, name: str, *told: float | None) -> float:
 
 
 def _setting(name: str, value: Any) -> tuple[str, Any]:
-    """A setting under the name by which checks ask for it. Raises `ConfigError` where none asks, or not for words."""
+    """Return a setting under the name that checks use. Raises `ConfigError` for unknown names and wrong types."""
     known = known_settings() | MEANINGS.keys()
     found = name if name in known else setting_name(name)
     if found is None:
         near = get_close_matches(name, known, 1, 0.5)
-        raise ConfigError(f"--set {name}: no check asks for it{f'; the nearest is {near[0]}' if near else ''}")
+        raise ConfigError(f"--set {name}: no check uses this setting{f'; did you mean {near[0]}?' if near else ''}")
     if setting_value(found, value) is None:
-        raise ConfigError(f"--set {name}={value}: takes a number, or true or false")
+        raise ConfigError(f"--set {name}={value}: expected a number, true or false")
     return found, value
 
 
 def say_suppressions(config: Config) -> None:
-    """Names on stderr what is in force that can hide a finding, for commands whose reports are not those of runs."""
+    """List on stderr the active suppressions, for commands whose reports do not show them."""
     for one in config.suppressions():
         say(f"grpo-doctor: {one.kind}: {one.text}", err=True)
 
 
 def settings_file(config: Config) -> list[Path]:
-    """The file that the settings were read from; none where there is none."""
+    """Return the settings file, if there is one."""
     return [] if config.origin == Config().origin else [Path(config.origin)]
 
 
 def tell(path: Path, found: Survey) -> None:
-    """Answers on stderr for the files of an input: how many were read, and what could not be."""
+    """Report on stderr how many files of an input were read, and which could not be read."""
     for answer in found.failed:
         say_bug(answer.why, answer.source)
     if path.is_dir() or len(found.answers) > 1:
@@ -247,13 +249,13 @@ def tell(path: Path, found: Survey) -> None:
     for line in found.named():
         say(f"grpo-doctor: {line}", err=True)
     if not found.runs and not found.failed:
-        say(f"grpo-doctor: {path}: no training log was found in it; name the file", err=True)
+        say(f"grpo-doctor: {path}: no training log found; pass the log file itself", err=True)
 
 
 def numbered(runs: list[Run], source: Path, number: int) -> Run:
-    """The run of this number, from 1. Raises `ConfigError`."""
+    """Return the run with this number, starting at 1. Raises `ConfigError`."""
     if not 1 <= number <= len(runs):
-        raise ConfigError(f"{source}: --run {number}: it holds {len(runs)} run{'s' if len(runs) != 1 else ''}")
+        raise ConfigError(f"{source}: --run {number}: the file has {len(runs)} run{'s' if len(runs) != 1 else ''}")
     return runs[number - 1]
 
 
@@ -265,7 +267,7 @@ def pair(option: str, word: str) -> tuple[str, str]:
 
 
 def assigned(option: str, words: list[str] | None) -> dict[str, Any]:
-    """``NAME=VALUE`` words as a mapping; values are JSON where they can be, else text. Raises `ConfigError`."""
+    """Parse ``NAME=VALUE`` words; values are JSON if valid, else text. Raises `ConfigError`."""
     return {name: _value(value) for name, value in (pair(option, word) for word in words or [])}
 
 
@@ -287,7 +289,7 @@ def options(
     full: bool = False,
     rest: str = Options().rest,
 ) -> Options:
-    """How a report is written: colours only for text on a terminal, unless the user says otherwise."""
+    """Return the report options; by default, only text on a terminal has colours."""
     import shutil
 
     terminal = file is None and sys.stdout.isatty() and "NO_COLOR" not in os.environ
@@ -313,7 +315,7 @@ def write(
     options: Options,
     inputs: Iterable[Path] = (),
 ) -> None:
-    """Writes every report that was asked for, none of them over an input."""
+    """Write all requested reports, but never over an input file."""
     read = [*inputs, *(d.run.path for d in diagnoses if d.run.path is not None)]
     write_as(lambda kind, path: render(kind, diagnoses, _beside(options, path)), name, file, more, read)
     if options.figures is not None:
@@ -327,7 +329,7 @@ def write_as(
     more: list[str],
     inputs: Iterable[Path],
 ) -> None:
-    """The same of whatever ``rendering`` makes for a format and the place it is written to."""
+    """Write the output of ``rendering`` for each requested format and path."""
     first = [] if name is None else [(name, file)]
     jobs = [*first, *((f, Path(p)) for f, p in (pair("--report", word) for word in more))]
     refuse_inputs((path for _, path in jobs), inputs)
@@ -341,7 +343,7 @@ def write_as(
 
 
 def _beside(options: Options, path: Path | None) -> Options:
-    """The options for a report at ``path``, from where its links to the figures start."""
+    """Return the options for a report at ``path``, with relative links to the figures."""
     if options.figures is None or path is None:
         return options
     return structs.replace(options, figures=Path(os.path.relpath(options.figures, path.parent)))
@@ -360,25 +362,25 @@ def _save_figures(diagnoses: list[Diagnosis], folder: Path) -> None:
 
 
 def replace_file(path: Path, text: str, *, named: bool = True) -> None:
-    """Writes a file as `output.replacing` does. Raises `ConfigError`."""
+    """Write a file with `output.replacing`. Raises `ConfigError`."""
     with plain_writing(path):
         output.replace(path, text, named=named)
 
 
 def new_file(path: Path, text: str, hint: str) -> None:
-    """Writes a file that is not there yet. Raises `ConfigError`, with what to do where it is."""
+    """Write a new file. Raises `ConfigError` with a hint if it already exists."""
     try:
         with plain_writing(path):
             output.create(path, text)
     except ConfigError:
         if os.path.lexists(path):
-            raise ConfigError(f"{path} exists; {hint}") from None
+            raise ConfigError(f"{path} already exists; {hint}") from None
         raise
 
 
 @contextmanager
 def plain_writing(path: Path) -> Iterator[None]:
-    """Turns what the system refuses into a `ConfigError` that names the file; a reader that went away is no error."""
+    """Turn an OSError into a `ConfigError` that names the file, except for a broken pipe."""
     try:
         yield
     except BrokenPipeError:
@@ -388,22 +390,22 @@ def plain_writing(path: Path) -> Iterator[None]:
 
 
 def refuse_inputs(outputs: Iterable[Path | None], inputs: Iterable[Path]) -> None:
-    """Refuses to write over what was read. Raises `ConfigError`."""
+    """Refuse to overwrite input files. Raises `ConfigError`."""
     inputs = list(inputs)
     for path in outputs:
         if path is not None and (found := output.same(path, inputs)) is not None:
-            raise ConfigError(f"{path}: is the input {found}, which is never written over; name another file")
+            raise ConfigError(f"{path}: would overwrite the input {found}; choose another file")
 
 
 def everything(file: Path | None, trust_checks: bool, compiled: bool = True) -> Catalogue:
-    """Every check, those of the user's own folders included."""
+    """Return all checks, including those in the user's folders."""
     config = read_config(file)
     config.trust_checks = trust_checks
     return load(trusted(config), compiled=compiled)
 
 
 def chosen(config: Config, family: str = "") -> Catalogue:
-    """The checks that the settings select; of one family only, where no other can be meant."""
+    """Return the checks that the settings select; of one family only, if no setting refers to others."""
     if family and not (config.select or config.ignore or config.checks or config.thresholds):
         return load_family(family).select(preview=config.preview)
     catalogue = load(trusted(config))

@@ -1,4 +1,4 @@
-"""``grpo-doctor demo``: a run that is broken, diagnosed."""
+"""``grpo-doctor demo``: diagnoses a bundled broken run."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import typer
 from . import common
 
 RUN = Path(__file__).parents[1] / "demo"
-"""The run of ``grpo-doctor run --inject train-mode-generation --steps 30``, as its folder holds it."""
+"""The run folder of ``grpo-doctor run --inject train-mode-generation --steps 30``."""
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", help="Where the HTML report goes.")] = Path("grpo-doctor-demo.html"),
+    out: Annotated[Path, typer.Option("--out", help="Path of the HTML report.")] = Path("grpo-doctor-demo.html"),
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the report in the browser.")] = True,
 ) -> None:
     """Diagnoses a bundled run whose responses break after every update, and opens the report.
 
-    The run was made by this project's own training engine with one bug switched on. Exit code 0, whatever is found.
+    The run comes from this project's training engine; its rollouts break after every update. The exit code is always 0.
     """
     import webbrowser
 
@@ -32,6 +32,6 @@ def demo(
             diagnosis.source = diagnosis.run.source = "a bundled run of 30 steps"
         options = common.options("text", None, samples=True, color=None, verbose=False, rest="the page")
         common.write(diagnoses, "text", None, [f"html={out}"], options)
-    common.say(f"The same as a page: {out}. Your own log: grpo-doctor analyze LOG", err=True)
+    common.say(f"HTML report: {out}. To diagnose your own log: grpo-doctor analyze LOG", err=True)
     if browser:
         webbrowser.open(out.absolute().as_uri())

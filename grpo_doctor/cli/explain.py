@@ -1,4 +1,4 @@
-"""``grpo-doctor explain``: the page of one check."""
+"""``grpo-doctor explain``: prints the page of one check."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def explain(
     config: common.ConfigFile = None,
     trust_checks: common.TrustChecks = False,
 ) -> None:
-    """Prints the page of a check: what it sees, why it matters, false alarms, remedy, sources."""
+    """Explain a check: what it detects, why it matters, false alarms, remedy and sources."""
     from rich.console import Console
     from rich.markdown import Markdown
 

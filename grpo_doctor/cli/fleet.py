@@ -1,4 +1,4 @@
-"""``grpo-doctor fleet``: hundreds of runs as one table, and which settings separate the failing ones."""
+"""``grpo-doctor fleet``: diagnoses hundreds of runs and finds the settings that separate failing ones."""
 
 from __future__ import annotations
 
@@ -24,34 +24,37 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "html", "json", "csv", "parquet")
 PAGES = "runs"
-"""Folder below ``--out`` that holds a page for each run."""
+"""Subfolder of ``--out`` with a page for each run."""
 
 
 Places: TypeAlias = Annotated[
     list[str] | None,
-    typer.Argument(help="Folders of runs, logs, or addresses such as s3://bucket/sweep.", show_default=False),
+    typer.Argument(help="Run folders, logs, or URLs such as s3://bucket/sweep.", show_default=False),
 ]
 Out: TypeAlias = Annotated[
-    Path | None, typer.Option("--out", help="Write index.html here, and a page for each run beside it.")
+    Path | None, typer.Option("--out", help="Write index.html and a page for each run to this folder.")
 ]
 Database: TypeAlias = Annotated[
-    Path | None, typer.Option("--db", help="Keep the table in this DuckDB file; the next call reads what changed.")
+    Path | None,
+    typer.Option("--db", help="Store the results in this DuckDB file; the next call reads only changed files."),
 ]
 Question: TypeAlias = Annotated[
-    str | None, typer.Option("--sql", help="Ask the tables runs, findings, settings, levels and files; reads only.")
+    str | None,
+    typer.Option("--sql", help="Read-only SQL query on the tables runs, findings, settings, levels and files."),
 ]
 Plan: TypeAlias = Annotated[
-    float | None, typer.Option("--plan", help="How many seeds and steps show a gain of this much.", min=0)
+    float | None,
+    typer.Option("--plan", help="Estimate how many seeds and steps can detect a gain of this size.", min=0),
 ]
 Jobs: TypeAlias = Annotated[
-    int | None, typer.Option("--jobs", "-j", help="Processes that read.", min=1, show_default="one a core")
+    int | None, typer.Option("--jobs", "-j", help="Number of reading processes.", min=1, show_default="one per core")
 ]
 Cluster: TypeAlias = Annotated[
-    str | None, typer.Option("--ray", help="Read on the Ray cluster of this address; auto is the one at hand.")
+    str | None, typer.Option("--ray", help="Read on the Ray cluster at this address; auto finds a running one.")
 ]
 Format: TypeAlias = Annotated[str, typer.Option("--output-format", "-f", help="text, html, json, csv or parquet.")]
 Color: TypeAlias = Annotated[
-    bool | None, typer.Option("--color/--no-color", help="Colours in text.", show_default="on a terminal")
+    bool | None, typer.Option("--color/--no-color", help="Colour the text output.", show_default="on a terminal")
 ]
 
 
@@ -64,10 +67,12 @@ def fleet(
     jobs: Jobs = None,
     ray: Cluster = None,
     output_format: Format = "text",
-    output_file: Annotated[Path | None, typer.Option("--output-file", "-o", help="Write the report here.")] = None,
+    output_file: Annotated[
+        Path | None, typer.Option("--output-file", "-o", help="Write the report to this file.")
+    ] = None,
     report: common.MoreReports = None,
-    full: Annotated[bool, typer.Option("--full", help="Text: every run and every setting.")] = False,
-    static: Annotated[bool, typer.Option("--static", help="HTML without any script.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Text: show every run and every setting.")] = False,
+    static: Annotated[bool, typer.Option("--static", help="HTML without JavaScript.")] = False,
     fail_on: common.FailOn = None,
     select: common.Select = None,
     ignore: common.Ignore = None,
@@ -77,13 +82,15 @@ def fleet(
     trust_checks: common.TrustChecks = False,
     seconds: common.Seconds = None,
     megabytes: common.Megabytes = None,
-    samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Texts of responses in the pages.")] = True,
+    samples: Annotated[
+        bool, typer.Option("--samples/--no-samples", help="Include response texts in the pages.")
+    ] = True,
     color: Color = None,
 ) -> None:
     """Judges every run of a sweep: one line per run, worst first, grouped by cause, with the settings of failing runs.
 
-    Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong use or unreadable input, 3 nothing could be
-    judged, 4 an error of grpo-doctor itself. With --sql: 0 where the question was answered.
+    Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 wrong usage or unreadable input, 3 nothing could be
+    judged, 4 internal error of grpo-doctor. With --sql: 0 if the query succeeded.
     """
     from ..fleet import page
     from ..fleet.overview import overview
@@ -119,12 +126,12 @@ def _store(db: Path | None, places: list[str] | None) -> Store:
     from ..fleet.store import Store
 
     if not places and (db is None or not db.exists()):
-        raise ConfigError("name folders of runs, or the --db of an earlier call")
+        raise ConfigError("pass run folders, or the --db file of an earlier call")
     return Store(db)
 
 
 def _read(store: Store, places: list[str], job: Job, jobs: int | None, ray: str | None) -> Gathered:
-    """The fleet, its tables made and its files answered for on stderr. Raises `ReadError`."""
+    """Read the fleet, fill its tables, and report its files on stderr. Raises `ReadError`."""
     from ..fleet.merge import gathered
     from ..fleet.overview import ordered
 
@@ -138,11 +145,11 @@ def _read(store: Store, places: list[str], job: Job, jobs: int | None, ray: str 
 
 
 def _without_run(places: list[str], whole: Gathered) -> bool:
-    """Whether no run came of a place that was named, which is said."""
+    """Report places that contain no run; return whether there are any."""
     told = [a.source for a in whole.answers if a.fate in ("read", "second view", "unreadable", "failed")]
     empty = [place for place in places if not any(_lies_in(source, place) for source in told)]
     for place in empty:
-        common.say(f"grpo-doctor: {place}: no training log was found in it; name the file", err=True)
+        common.say(f"grpo-doctor: {place}: no training log found; pass the log file itself", err=True)
     return bool(empty)
 
 
@@ -152,7 +159,7 @@ def _lies_in(source: str, place: str) -> bool:
 
 
 def _judged(store: Store, places: list[str], job: Job, jobs: int | None, ray: str | None) -> Iterator[Judged]:
-    """What came of every unit: from the database where its files have not changed, else read now."""
+    """Yield the result of every unit: from the database if its files are unchanged, else read it now."""
     from rich.console import Console
     from rich.progress import track
 
@@ -182,9 +189,9 @@ def _more(words: list[str]) -> list[tuple[str, Path | None]]:
 def _refuse_formats(reports: list[tuple[str, Path | None]]) -> None:
     for kind, path in reports:
         if kind not in FORMATS:
-            raise ConfigError(f"no report of a fleet is called {kind!r}; there are {', '.join(FORMATS)}")
+            raise ConfigError(f"unknown fleet report {kind!r}; choose one of {', '.join(FORMATS)}")
         if kind == "parquet" and path is None:
-            raise ConfigError("parquet is written to a file; name it with --output-file or --report parquet=FILE")
+            raise ConfigError("parquet cannot be printed; use --output-file or --report parquet=FILE")
 
 
 def _write(told: Overview, store: Store, kind: str, path: Path | None, options: Options) -> None:
@@ -207,7 +214,7 @@ def _write_answer(asked: Answered, kind: str, path: Path | None, options: Option
     from ..fleet import document, text
 
     if kind not in ("text", "json", "csv"):
-        raise ConfigError(f"--sql answers as text, json or csv, not as {kind}")
+        raise ConfigError(f"--sql supports text, json and csv, not {kind}")
     how = {"text": lambda: text.answer(asked, options), "json": lambda: document.rows(asked)}
     _put(how.get(kind, lambda: document.table(asked))(), path)
 
@@ -220,8 +227,7 @@ def _put(text: str, path: Path | None, *, named: bool = True) -> None:
 
 
 def _exit_code(whole: Gathered, fail_on: Severity, empty: bool) -> int:
-    """As of `analyze`: 1 if any run has findings, else 4 if grpo-doctor failed on any, else 2 if any input was
-    unreadable, else 3 if any run was unjudged or an input gave none, else 0."""
+    """Return the exit code with the rules of `analyze`."""
     verdicts = {line.verdict for line in whole.lines}
     fates = {answer.fate for answer in whole.answers}
     if any(line.worst and Severity.of(line.worst) >= fail_on for line in whole.lines):

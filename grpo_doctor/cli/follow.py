@@ -1,4 +1,4 @@
-"""What ``watch`` reads: a log that grows, in a copy of its own; or a folder or store, where it stands."""
+"""Readers for ``watch``: follows a growing log in a copy, or reads a folder or store in place."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import BinaryIO
 
 HEAD = 2
-"""First lines by which a log that was written anew is known from one that goes on in a new file."""
+"""Number of first lines that distinguish a rewritten log from a rotated one."""
 
 WHOLE = {".json", ".ipynb"}
-"""Suffixes of documents that are replaced as a whole and never continued."""
+"""Suffixes of documents that are rewritten as a whole."""
 
 
 class Follower:
-    """Copies whole lines of a growing file into a folder of its own, across rotation, truncation and rewriting.
+    """Copies complete lines of a growing file to a separate folder; handles rotation, truncation and rewriting.
 
-    A rotated file is read to its end before the new one is begun. A file that begins again with the lines with which
-    it began before was rewritten: its lines replace those that were copied. A file that is truncated and outgrows its
-    old length between two polls cannot be told from one that grew.
+    A rotated file is read to its end before the new one. A file that starts again with the same first lines was
+    rewritten: its lines replace the copied ones. A file that is truncated and exceeds its old length between two polls
+    cannot be distinguished from one that grew.
     """
 
     def __init__(self, path: Path, folder: Path) -> None:
@@ -28,18 +28,18 @@ class Follower:
         self._file: BinaryIO | None = None
         self._torn = b""
         self._start = 0
-        """Where in the copy the present file begins."""
+        """Offset in the copy where the current file begins."""
         self._held: bytes | None = None
-        """Of a file that begins again, until its first lines show what it is."""
+        """Buffer for a file that starts again, until its first lines show whether it was rewritten."""
 
     def poll(self) -> bool:
-        """Takes what is new; whether there was any."""
+        """Copy new lines; return whether there were any."""
         new = self._read()
         try:
             now = os.stat(self.path)
         except FileNotFoundError:  # not yet written, or between the two steps of a rotation
             return self._take(new)
-        if not stat.S_ISREG(now.st_mode):  # a folder or a pipe stands where the log was
+        if not stat.S_ISREG(now.st_mode):  # replaced by a folder or a pipe
             return self._take(new)
         if self._file is None:
             self._file = open(self.path, "rb")  # noqa: SIM115 - lives until the file is rotated
@@ -57,7 +57,7 @@ class Follower:
         return self._take(self._read()) or changed
 
     def close(self) -> None:
-        """Takes what is left, a torn last line too, and lets go of the file."""
+        """Copy the rest, including an incomplete last line, and close the file."""
         rest = self._read()
         if self._held is not None and (self._held + rest)[-1:] not in (b"", b"\n"):
             rest += b"\n"
@@ -69,7 +69,7 @@ class Follower:
         return b"" if self._file is None else self._file.read()
 
     def _take(self, new: bytes, *, ends: bool = False) -> bool:
-        """Adds whole lines to the copy; whether there were any. Where the file ends, its last line is whole."""
+        """Append complete lines to the copy; return whether there were any. ``ends`` also completes the last line."""
         if self._held is not None:
             self._held += new
             if not self._decided():
@@ -85,7 +85,7 @@ class Follower:
         return bool(newline)
 
     def _decided(self) -> bool:
-        """Whether the first lines of a file that begins again show if it goes on or was rewritten; acts on it."""
+        """Decide from the first lines of a restarted file whether it was rewritten; return whether they suffice."""
         assert self._held is not None
         if not self.copy.exists():
             return True
@@ -105,24 +105,24 @@ class Follower:
 
 
 class InPlace:
-    """A folder, a store or a document, read where it stands whenever any of its files has changed."""
+    """Reads a folder, store or document in place whenever one of its files has changed."""
 
     def __init__(self, path: Path) -> None:
         self.path = self.copy = path
         self._seen: dict[str, tuple[int, int, int]] = {}
 
     def poll(self) -> bool:
-        """Whether anything is new."""
+        """Return whether anything has changed."""
         now = {str(file): state for file in self._files() if (state := _state(file)) is not None}
         changed, self._seen = now != self._seen, now
         return changed
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no file is open."""
 
     def _files(self) -> Iterator[Path]:
         if not self.path.is_dir():
-            yield from (self.path, self.path.with_name(self.path.name + "-wal"))  # what SQLite has not yet moved
+            yield from (self.path, self.path.with_name(self.path.name + "-wal"))  # SQLite's write-ahead log
         for parent, _, files in os.walk(self.path):
             yield from (Path(parent) / name for name in files if not name.startswith("."))
 
@@ -130,13 +130,13 @@ class InPlace:
 def _state(file: Path) -> tuple[int, int, int] | None:
     try:
         found = file.stat()
-    except OSError:  # not there, or gone since it was listed
+    except OSError:  # missing, or deleted since it was listed
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def follow(path: Path, folder: Path) -> Follower | InPlace:
-    """The way to read what is there, or will be: lines of a text are followed, all else is read as a whole."""
+    """Return the reader for a path: follow text files, read everything else as a whole."""
     if path.is_dir() or path.suffix in WHOLE:
         return InPlace(path)
     try:

@@ -1,4 +1,4 @@
-"""``grpo-doctor gate``: fails a build on collapse signatures, and never passes for want of data."""
+"""``grpo-doctor gate``: fails a build on findings, and never passes a run without data."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 FIRST_BASELINE, BASELINE = "grpo-doctor/baseline/1", "grpo-doctor/baseline/2"
 Key = tuple[str, str]
-"""A finding from run to run: file as seen from the working directory, and code."""
+"""Identifies a finding across runs: path relative to the working directory, and code."""
 
 
 class Judged(NamedTuple):
-    """What the gate makes of one run, and why."""
+    """The result of the gate for one run, with the reason."""
 
     status: Literal["fail", "pass", "unjudged"]
     source: str
@@ -44,23 +44,28 @@ class Judged(NamedTuple):
 
 Require: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--require", help="Fail where this check (code) could not run, or no learning shows (learning)."),
+    typer.Option(
+        "--require",
+        help="Fail if this check (code) was skipped, or without evidence of learning (learning); repeatable.",
+    ),
 ]
 Baseline: TypeAlias = Annotated[
-    Path | None, typer.Option("--baseline", help="JSON file of known findings, which do not fail.")
+    Path | None, typer.Option("--baseline", help="JSON file of known findings, which do not fail the gate.")
 ]
 WriteBaseline: TypeAlias = Annotated[
-    bool, typer.Option("--write-baseline", help="Write today's findings to --baseline; vanished ones are dropped.")
+    bool, typer.Option("--write-baseline", help="Write the current findings to --baseline and drop fixed ones.")
 ]
 Against: TypeAlias = Annotated[
     str | None,
-    typer.Option("--against", help="A run to compare with: what it has too does not fail, to be worse does."),
+    typer.Option(
+        "--against", help="A run to compare with: its findings do not fail the gate; being worse than it does."
+    ),
 ]
 Strict: TypeAlias = Annotated[
-    bool, typer.Option("--strict/--no-strict", help="Exit 2 where a file that may be a log was not read.")
+    bool, typer.Option("--strict/--no-strict", help="Exit with 2 if a file that may be a log was not read.")
 ]
 Format: TypeAlias = Annotated[
-    str | None, typer.Option("--output-format", "-f", help="Print this report instead of one line a run.")
+    str | None, typer.Option("--output-format", "-f", help="Print a report in this format instead of one line per run.")
 ]
 
 
@@ -71,7 +76,7 @@ def gate(
     ignore: common.Ignore = None,
     preview: common.Preview = False,
     require: Require = None,
-    min_steps: Annotated[int, typer.Option("--min-steps", help="Fewer steps than this are unjudged.", min=0)] = 0,
+    min_steps: Annotated[int, typer.Option("--min-steps", help="Runs with fewer steps are unjudged.", min=0)] = 0,
     baseline: Baseline = None,
     write_baseline: WriteBaseline = False,
     against: Against = None,
@@ -82,14 +87,14 @@ def gate(
     set_: common.Declared = None,
     config: common.ConfigFile = None,
     trust_checks: common.TrustChecks = False,
-    samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Show texts of responses.")] = False,
+    samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Show response texts.")] = False,
     seconds: common.Seconds = None,
     megabytes: common.Megabytes = None,
 ) -> None:
     """Fails a build on findings at or above --fail-on: one line per run, and reports for people and machines.
 
-    Exit codes: 0 all runs pass, 1 findings or a required check that could not run, 2 wrong use or unreadable input,
-    3 nothing could be judged, 4 an error of grpo-doctor itself. $GITHUB_STEP_SUMMARY is written when set.
+    Exit codes: 0 all runs pass, 1 findings or a skipped required check, 2 wrong usage or unreadable input, 3 nothing
+    could be judged, 4 internal error of grpo-doctor. If $GITHUB_STEP_SUMMARY is set, a summary is written to it.
     """
     with common.plain_errors():
         settings = common.settings(
@@ -97,7 +102,7 @@ def gate(
         )
         required = _known_codes(require or [], settings)
         if write_baseline and baseline is None:
-            raise ConfigError("--write-baseline: name the file with --baseline FILE")
+            raise ConfigError("--write-baseline needs --baseline FILE")
         outcome = diagnose_paths(paths, settings)
         diagnoses = outcome.diagnoses
         inputs = [*outcome.files, *common.settings_file(settings)]
@@ -111,7 +116,7 @@ def gate(
         excused |= _accepted(settings.accept, diagnoses)
         judged = [_judge(d, excused, settings.fail_on, required, min_steps) for d in diagnoses]
         judged = [_against(one, compared) for one in judged]
-        judged += [Judged("unjudged", one_line(str(path)), "no run was read from it") for path in outcome.without_run]
+        judged += [Judged("unjudged", one_line(str(path)), "no run found") for path in outcome.without_run]
         options = common.options(output_format or "", None, samples, False, False)
         hidden = settings.suppressions()
         if baseline is not None:
@@ -123,21 +128,21 @@ def gate(
     for line in (*_lines(judged, settings.accept, hidden, known, diagnoses), *_not_read(outcome.not_read, strict)):
         typer.echo(line, err=output_format is not None)
     for diagnosis in diagnoses:
-        for note in (note for note in diagnosis.notes if isinstance(note, NotRead)):  # it does not pass in silence
+        for note in (note for note in diagnosis.notes if isinstance(note, NotRead)):  # report every skipped file
             typer.echo(f"grpo-doctor: {one_line(diagnosis.source)}: {one_line(note)}", err=True)
     unreadable = outcome.unreadable or (strict and outcome.not_read)
     raise typer.Exit(common.worst(_exit_code(judged, unreadable, outcome.broken), failed))
 
 
 LEARNING = "LEARNING"
-"""What ``--require`` takes besides codes: that learning, or a solved task, is shown."""
+"""The value of ``--require`` that demands evidence of learning or a solved task."""
 
 
 def _known_codes(codes: list[str], settings: Config) -> list[str]:
     catalogue = load(trusted(settings))
     for code in codes:
         if code.upper() not in (*catalogue.checks, LEARNING):
-            raise ConfigError(f"--require {code}: no check has this code; see `grpo-doctor checks`")
+            raise ConfigError(f"--require {code}: unknown check; see `grpo-doctor checks`")
     return [code.upper() for code in codes]
 
 
@@ -155,9 +160,9 @@ def _judge(
         return Judged("fail", source, f"{_words(failing[0])}{more}")
     ran = {*diagnosis.coverage.passed_codes, *(f.code for f in diagnosis.findings)}
     if LEARNING in required and not diagnosis.learns:
-        return Judged("fail", source, f"required, but not shown: that it learns. {diagnosis.headline}")
+        return Judged("fail", source, f"required: learning, but there is no evidence of it. {diagnosis.headline}")
     if lacking := [code for code in required if code not in (*ran, LEARNING)]:
-        return Judged("fail", source, f"required, but could not run: {', '.join(_lack(diagnosis, c) for c in lacking)}")
+        return Judged("fail", source, f"required, but skipped: {', '.join(_lack(diagnosis, c) for c in lacking)}")
     if diagnosis.verdict == "unjudged":
         return Judged("unjudged", source, diagnosis.headline)
     if diagnosis.steps < min_steps:
@@ -170,7 +175,7 @@ def _judge(
 
 
 def _beside(compared: list[Comparison], diagnoses: list[Diagnosis]) -> tuple[list[Diagnosis], dict[Key, str]]:
-    """The runs with what the checks across runs found, and which of their findings the other run has too."""
+    """Return the runs with the findings of the comparison, and the findings that the other run has too."""
     from ..compare.summary import judged
 
     if not compared:
@@ -181,7 +186,7 @@ def _beside(compared: list[Comparison], diagnoses: list[Diagnosis]) -> tuple[lis
 
 
 def _against(one: Judged, compared: list[Comparison]) -> Judged:
-    """What the gate makes of a run beside the one that it is compared with."""
+    """Apply the comparison with the reference run to the result of a run."""
     from ..compare.summary import headline
 
     found = next((c for c in compared if one.source in {one_line(d.source) for d in c.new.diagnoses}), None)
@@ -202,7 +207,11 @@ def _words(finding: Finding) -> str:
 
 def _lack(diagnosis: Diagnosis, code: str) -> str:
     needs: list[str] = next((s["needs"] for s in diagnosis.coverage.skipped if s["code"] == code), [])
-    return f"{code} (needs {', '.join(needs)})" if needs else f"{code} (not selected, or not for this kind of run)"
+    return (
+        f"{code} (needs {', '.join(needs)})"
+        if needs
+        else f"{code} (not selected, or not applicable to this kind of run)"
+    )
 
 
 def _key(diagnosis: Diagnosis, finding: Finding) -> str:
@@ -210,7 +219,7 @@ def _key(diagnosis: Diagnosis, finding: Finding) -> str:
 
 
 def _accepted(accepted: Iterable[Accepted], diagnoses: Iterable[Diagnosis]) -> dict[Key, str]:
-    """Which findings of these runs the settings accept, and why."""
+    """Return the findings that the settings accept, with the reasons."""
     return {
         (d.source, f.code): entry.reason
         for entry in accepted
@@ -221,7 +230,7 @@ def _accepted(accepted: Iterable[Accepted], diagnoses: Iterable[Diagnosis]) -> d
 
 
 def _read_baseline(path: Path) -> dict[str, Key]:
-    """The known findings by fingerprint. One of version 1, which has none, is known by a path that was not redacted."""
+    """Return the known findings by fingerprint; version 1 has none, so it is computed from the path."""
     try:
         loaded = json.loads(path.read_text(encoding="utf-8"))
         if loaded["schema"] not in (BASELINE, FIRST_BASELINE):
@@ -229,13 +238,13 @@ def _read_baseline(path: Path) -> dict[str, Key]:
         entries = [(str(e["source"]), str(e["code"]), e.get("fingerprint")) for e in loaded["findings"]]
         return {str(known or fingerprint(source, code)): (source, code) for source, code, known in entries}
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}; write it with --write-baseline") from None
+        raise ConfigError(f"{path}: {error.strerror}; create it with --write-baseline") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise ConfigError(f"{path}: not a baseline of grpo-doctor; write it with --write-baseline") from None
+        raise ConfigError(f"{path}: not a grpo-doctor baseline; create one with --write-baseline") from None
 
 
 def _write_baseline(path: Path, diagnoses: Iterable[Diagnosis]) -> None:
-    """Writes what these runs show; entries of other runs stay."""
+    """Write the findings of these runs; keep entries of other runs."""
     diagnoses = list(diagnoses)
     known = _read_baseline(path) if path.exists() else {}
     gone = _gone(known, diagnoses)
@@ -247,7 +256,7 @@ def _write_baseline(path: Path, diagnoses: Iterable[Diagnosis]) -> None:
 
 
 def _gone(known: Mapping[str, Key], diagnoses: Iterable[Diagnosis]) -> set[str]:
-    """Which known findings of these runs no longer occur."""
+    """Return the known findings of these runs that no longer occur."""
     gone = set()
     for diagnosis in diagnoses:
         shown = {_key(diagnosis, finding) for finding in diagnosis.findings}
@@ -278,20 +287,19 @@ def _lines(
         yield f"note     {suppression.kind}: {one_line(suppression.text)}"
     for entry in accepted:
         if not entry.expired and not _accepted([entry], diagnoses):
-            yield f"note     accepted finding {entry.code} did not occur (reason: {entry.reason}); remove it"
+            yield f"note     accepted finding {entry.code} did not occur (reason: {entry.reason}); remove the entry"
     if gone := sorted(known[key] for key in _gone(known, diagnoses)):
-        yield f"note     in the baseline but gone: {', '.join(code for _, code in gone)}; --write-baseline drops them"
+        yield f"note     in the baseline, not found: {', '.join(code for _, code in gone)}; --write-baseline drops them"
     numbers = {status: sum(one.status == status for one in judged) for status in ("fail", "unjudged", "pass")}
     totals = [f"{number} {status}" for status, number in numbers.items() if number]
-    yield f"{counted(len(judged), 'run')}: {', '.join(totals) or 'nothing was read'}"
+    yield f"{counted(len(judged), 'run')}: {', '.join(totals) or 'no run found'}"
 
 
 def _not_read(files: int, strict: bool) -> Iterable[str]:
-    """What is said of files that may be logs and were not read, each of which is named on stderr."""
+    """Report files that may be logs and were not read; stderr lists them."""
     if files:
-        said = "is named" if files == 1 else "are named"
-        yield f"note     {counted(files, 'file')} not read, which {said} on stderr and may be a log" + (
-            "" if strict else "; --strict makes that exit 2"
+        yield f"note     {counted(files, 'possible log file')} not read (listed on stderr)" + (
+            "" if strict else "; --strict makes this exit with 2"
         )
 
 

@@ -1,4 +1,4 @@
-"""``grpo-doctor lab``: repeats the experiments that the pages quote."""
+"""``grpo-doctor lab``: repeats the experiments that the check pages cite."""
 
 from __future__ import annotations
 
@@ -21,34 +21,40 @@ RUNS = Path("runs/lab")
 def lab(
     fault: Annotated[
         list[str] | None,
-        typer.Option("--fault", help="This fault only (`grpo-doctor faults`); repeatable.", show_default="all"),
+        typer.Option(
+            "--fault", help="Train only this fault (`grpo-doctor faults` lists them); repeatable.", show_default="all"
+        ),
     ] = None,
     model: Annotated[
         str,
         typer.Option(
-            "--model", help="embedded-small, or smollm2: the gravest faults on a real model with LoRA, left alone."
+            "--model",
+            help="embedded-small, or smollm2: the most severe faults on a real model with LoRA, without fixes.",
         ),
     ] = "embedded-small",
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Runs of each kind.")] = 3,
-    out: Annotated[Path, typer.Option("--out", help="Folder of the runs; those that lie there are kept.")] = RUNS,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Number of seeds per experiment.")] = 3,
+    out: Annotated[Path, typer.Option("--out", help="Folder of the runs; existing runs are reused.")] = RUNS,
     jobs: Annotated[
-        int, typer.Option("--jobs", min=0, help="Runs at a time; 0 judges what there is and trains nothing.")
+        int, typer.Option("--jobs", min=0, help="Number of parallel runs; 0 evaluates existing runs without training.")
     ] = os.cpu_count() or 1,
     evidence: Annotated[
         Path | None,
-        typer.Option("--evidence", help="Write lab.parquet, its page and its pictures here, and measured.json."),
+        typer.Option("--evidence", help="Write lab.parquet, its page, its figures and measured.json to this folder."),
     ] = None,
     logs: Annotated[
-        Path | None, typer.Option("--logs", help="Labelled logs with labels.csv: how often their causes are right.")
+        Path | None,
+        typer.Option(
+            "--logs", help="Folder of labelled logs with labels.csv, to measure how often causes are correct."
+        ),
     ] = None,
 ) -> None:
     """Trains every fault of the engine: as it is, fixed in place, and with common advice; `lab faults` lists them.
 
-    Each run is a file of its own, so that a lab that was broken off goes on where it was. A fault takes some minutes,
-    all of them with every treatment on three seeds about an hour of one core. What smollm2 trains lies in a folder of
-    that name below, and takes a minute or more of a quiet core a run.
+    Each run is a separate file, so an interrupted lab resumes where it stopped. One fault takes a few minutes; all
+    faults with all remedies on three seeds take about one core-hour. smollm2 runs are stored in a subfolder of that
+    name and take at least one core-minute each.
 
-    Exit codes: 0 it is done, 1 a cause that is not the fault's was named with high confidence, 2 wrong use.
+    Exit codes: 0 done, 1 a wrong cause was named with high confidence, 2 wrong usage.
     """
     with common.plain_errors():
         try:
@@ -58,9 +64,9 @@ def lab(
         from ..lab import arms, judge, train
         from ..lab import evidence as written
 
-        sick_engine(fault or [])  # says which name is unknown
+        sick_engine(fault or [])  # raises an error for unknown names
         if model not in arms.MODELS:
-            raise ConfigError(f"--model {model}: the lab trains {' or '.join(arms.MODELS)}")
+            raise ConfigError(f"--model {model}: choose {' or '.join(arms.MODELS)}")
         small = model == arms.MODELS[0]
         faults, folder = fault or list(FAULTS if small else arms.GRAVEST), out if small else out / model
         for seed in range(seeds) if jobs else ():
@@ -69,7 +75,7 @@ def lab(
                 train.train_all(folder, arms.treatments(judge.harmed(folder, faults, seed), seed), jobs, _tell)
         rows = judge.rows(folder, faults)
         if evidence is not None and not rows:
-            raise ConfigError(f"--out {out}: no run to judge lies there; leave --jobs out to train them")
+            raise ConfigError(f"--out {out}: contains no run to evaluate; omit --jobs to train them")
         _show(rows)
         if evidence is not None and small:
             written.write(evidence, rows, logs, folder)
@@ -84,7 +90,7 @@ def _tell(job: Job) -> None:
 
 
 def _show(rows: list[Row]) -> None:
-    """Prints what each treatment came to, and who named the fault when."""
+    """Print the result of each treatment, and which check named the fault at which step."""
     from rich.console import Console
     from rich.table import Table
 

@@ -1,4 +1,4 @@
-"""The live window of ``run`` and ``watch``: a screen that redraws itself on a terminal, plain lines elsewhere."""
+"""Live output of ``run`` and ``watch``: a refreshing screen on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ SHOWN = {
     "response_length_mean": "length",
     "grad_norm": "grad",
 }
-"""Record fields in the view, and what they are called there."""
+"""Record fields in the view, with their labels."""
 
 STYLES = {"info": "dim", "warning": "yellow", "error": "red", "critical": "bold red"}
 
 
 POINTS = 60
-"""Values of a sparkline."""
+"""Maximum number of values in a sparkline."""
 
 
 class Pace:
-    """How fast steps come since the first that was seen."""
+    """The speed of the run since the first observed step."""
 
     def __init__(self, first: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.first, self.clock, self.began = first, clock, clock()
 
     def left(self, step: int, last: int | None) -> str:
-        """The time that the rest will take, and the steps a minute."""
+        """Return the remaining time and the steps per minute."""
         done, passed = step - self.first, self.clock() - self.began
         if not done or passed <= 0:
             return "starting"
-        rate = f"{60 * done / passed:.3g} steps a minute"
+        rate = f"{60 * done / passed:.3g} steps/min"
         if last is None:
             return rate
         seconds = passed / done * max(0, last - step)
@@ -59,7 +59,7 @@ class Pace:
 
 @dataclass
 class Sight:
-    """What the window shows of a run at one moment."""
+    """The state of a run that the window shows."""
 
     name: str
     step: int
@@ -67,12 +67,12 @@ class Sight:
     pace: str
     headline: str
     course: Mapping[str, Sequence[float]]
-    """Record field: its known values so far."""
+    """Known values of each record field."""
     findings: Sequence[Finding] = field(default_factory=list)
 
     @property
     def at(self) -> str:
-        """Step, pace and name in one line."""
+        """Step, speed and name in one line."""
         of = "" if self.last is None else f"/{self.last}"
         return f"step {self.step}{of}, {self.pace}, {self.name}"
 
@@ -83,7 +83,7 @@ class Sight:
 
 
 def screen(sights: Sequence[Sight]) -> Group:
-    """Runs one below the other: progress, verdict, numbers with their recent course, and what was found."""
+    """Render the runs: progress, verdict, metrics with sparklines, and findings."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table
@@ -93,7 +93,7 @@ def screen(sights: Sequence[Sight]) -> Group:
     for sight in sights:
         parts.append(Text(sight.at))
         if sight.last is not None:
-            bar = Table.grid()  # alone it would end without a line break
+            bar = Table.grid()  # without a grid there is no line break after the bar
             bar.add_row(ProgressBar(total=sight.last, completed=sight.step, width=60))
             parts.append(bar)
         table = Table.grid(padding=(0, 2))
@@ -110,7 +110,7 @@ def screen(sights: Sequence[Sight]) -> Group:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """The course of some numbers in one row of blocks; what is not finite is a gap."""
+    """Render numbers as one row of blocks, with gaps for values that are not finite."""
     known = [v for v in values if v == v and abs(v) != float("inf")]
     low, high = min(known, default=0.0), max(known, default=0.0)
     span = (high - low) or 1.0
@@ -118,7 +118,7 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 class View:
-    """Of ``run``, plain lines: one for every twentieth of the run, and one for every finding."""
+    """Plain output of ``run``: one line per 5 % of the run and one per finding."""
 
     def __init__(self, last: int, done: int, session: Session) -> None:
         self.last, self.first, self.session = last, done, session
@@ -136,7 +136,7 @@ class View:
         pass
 
     def step(self, record: StepRecord) -> None:
-        """Takes a finished step."""
+        """Add a finished step."""
         self.current = record.step
         for name, values in self.course.items():
             if (value := getattr(record, name)) is not None:
@@ -144,24 +144,24 @@ class View:
         self.show()
 
     def show(self) -> None:
-        """Shows the step that was taken."""
+        """Print the current step."""
         if self.current % self.every == 0 or self.current in (self.first + 1, self.last):
             sight = self.sight()
             typer.echo(f"step {sight.step}/{sight.last}  {sight.numbers}  {sight.pace}")
 
     def sight(self) -> Sight:
-        """The run as it stands."""
+        """Return the current state of the run."""
         pace, name = self.pace.left(self.current, self.last), str(self.session.folder.path)
         return Sight(name, self.current, self.last, pace, "", self.course)
 
     def finding(self, finding: Finding, action: Action) -> None:
-        """Takes a finding that is new or has become worse."""
+        """Print a finding that is new or has got worse."""
         did = "" if action == "warn" else f" [{action}]"
         what = one_line(f"{finding.code} {finding.message}{did}")
         typer.echo(f"step {finding.detected_step}  {finding.severity}  {what}")
 
     def end(self, diagnosis: Diagnosis, reports: Sequence[Path], stopped: Stopped | None) -> None:
-        """The verdict, and where the reports are."""
+        """Print the verdict and the paths of the reports."""
         if stopped is not None:
             typer.echo(one_line(f"stopped: {stopped.why}"))
         cause = f" {diagnosis.cause}" if diagnosis.cause else ""
@@ -171,7 +171,7 @@ class View:
 
 
 class Panel(View):
-    """Of ``run``, a screen that redraws itself."""
+    """Refreshing screen of ``run``."""
 
     def __enter__(self) -> Panel:
         from rich.console import Console
@@ -196,9 +196,9 @@ class Panel(View):
         return sight
 
     def finding(self, finding: Finding, action: Action) -> None:
-        """Nothing: the screen shows all that the doctor knows."""
+        """Do nothing: the screen shows all findings."""
 
 
 def view_for(last: int, done: int, session: Session) -> View:
-    """The screen on a terminal, lines elsewhere."""
+    """Return the screen on a terminal, else the plain view."""
     return (Panel if sys.stdout.isatty() else View)(last, done, session)

@@ -1,4 +1,4 @@
-"""``grpo-doctor new-check``: a check and its test to start from."""
+"""``grpo-doctor new-check``: writes a template for a check and its test."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from grpo_doctor.series import Column, baseline
 
 @check("{code}", severity="warning")
 def {function}(entropy_mean: Column, *, share: float = 0.5) -> Fires:
-    """One sentence that says what is wrong.
+    """One sentence that states the problem.
 
     ## What it sees
-    The fields that it reads, the rule with its numbers and units, and how long it must hold.
+    The metrics it reads, the rule with numbers and units, and how long it must hold.
 
     ## Thresholds
     - `share`: share of the first entropy below which it fires, 0 to 1.
 
     ## Why it matters
-    The mechanism: what this does to the run.
+    The mechanism: what the problem does to the run.
 
     ## Known false alarms
-    When it fires on a healthy run, and how to tell.
+    When it fires on a healthy run, and how to recognise that.
 
     ## Remedy
-    What to change, with the setting in TRL, verl and OpenRLHF, or lines of code.
+    What to change: the setting in TRL, verl and OpenRLHF, or a few lines of code.
 
     ## Sources
-    A paper, an issue thread or a document.
+    A paper, an issue or documentation.
     """
     start = baseline(entropy_mean, 1)
     return fires(
@@ -69,42 +69,44 @@ def test_fires_below_its_share_of_the_start(entropy: str, message: str | None) -
     assert (finding and finding.message) == message
 
 
-def test_is_silent_on_a_healthy_run() -> None:
+def test_does_not_fire_on_a_healthy_run() -> None:
     assert run_check(CHECK, entropy_mean="1.0 0.95 0.9 0.88x20") is None
 """
 
 
 def new_check(
-    code: Annotated[str, typer.Argument(help="A free code, such as ENT050.")],
-    name: Annotated[str, typer.Argument(help="The illness in hyphenated words, such as entropy-halved.")],
-    family: Annotated[str, typer.Argument(help="The family, which is the folder.")],
-    folder: Annotated[Path, typer.Option(help="Folder of checks.")] = Path("checks"),
-    tests: Annotated[Path, typer.Option(help="Folder of their tests.")] = Path("tests/checks"),
+    code: Annotated[str, typer.Argument(help="An unused code, for example ENT050.")],
+    name: Annotated[str, typer.Argument(help="The problem in hyphenated words, for example entropy-halved.")],
+    family: Annotated[str, typer.Argument(help="The family (folder name).")],
+    folder: Annotated[Path, typer.Option(help="Folder for the check.")] = Path("checks"),
+    tests: Annotated[Path, typer.Option(help="Folder for its test.")] = Path("tests/checks"),
 ) -> None:
-    """Writes a new check and its test, ready to run and to be changed."""
+    """Write a new check and its test, ready to run and edit."""
     from ..diagnosis.catalogue import load
 
     function = name.lower().replace("-", "_")
     if not (re.fullmatch(r"[A-Z]{2,3}\d{3}", code) and function.isidentifier() and family.isidentifier()):
-        common.fail("write a code such as ENT050, a name such as entropy-halved and a family such as entropy")
+        common.fail("expected a code such as ENT050, a name such as entropy-halved and a family such as entropy")
     with common.plain_errors():
         taken = load().find(code) or load().find(name)
     if taken is not None:
-        common.fail(f"{code} {name}: {taken.code} {taken.name} exists already in {taken.file}; choose another")
+        common.fail(
+            f"{code} {name}: {taken.code} {taken.name} already exists in {taken.file}; choose another code or name"
+        )
     check, test = folder / family / f"{function}.py", tests / family / f"test_{function}.py"
     place = Path(os.path.relpath(check, test.parent)).as_posix()
     for path, text in ((check, LEAF), (test, TEST)):
         with common.plain_errors():
-            common.new_file(path, text.format(code=code, function=function, place=place), "nothing was written over it")
+            common.new_file(path, text.format(code=code, function=function, place=place), "it was not changed")
         typer.echo(one_line(f"wrote {path}"))
     typer.echo(one_line(f"next: pytest {test}"))
     typer.echo(one_line(_how_to_use(folder, code)))
 
 
 def _how_to_use(folder: Path, code: str) -> str:
-    """The line that says how the new check is run on a log."""
+    """Return the line that explains how to run the new check on a log."""
     if folder.resolve() == home("checks").resolve():
-        why = "a check is a preview until `make seen` finds evidence for it"
+        why = "a check stays in preview until `make seen` finds evidence for it"
         return f"then: grpo-doctor analyze LOG --preview --select {code} ({why})"
     return (
         f'then: checks = ["{folder}"] in grpo-doctor.toml, `grpo-doctor trust {folder}`, '

@@ -1,4 +1,4 @@
-"""``--notify``: where ``watch`` sends a finding: the desktop, alerts of trackio or W&B, a command or a webhook."""
+"""``--notify``: sends findings of ``watch`` to the desktop, trackio, W&B, a command or a webhook."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import Any
 from ..config import ConfigError
 
 LIMIT = 10.0
-"""Seconds after which a notification is given up: it must not hold up the watch."""
+"""Timeout of a notification in seconds, so that it does not block the watch."""
 
 _ALERT = """mutation(
   $entity: String!, $project: String!, $run: String!, $title: String!, $text: String!, $level: AlertSeverity
@@ -29,16 +29,16 @@ _ALERT = """mutation(
     entityName: $entity, projectName: $project, runName: $run, title: $title, text: $text, severity: $level
   }) { success }
 }"""
-"""What wandb's own ``run.alert`` asks of the server, as wandb 0.31 sends it."""
+"""The request that ``run.alert`` of wandb 0.31 sends to the server."""
 
 Channel = Callable[[Mapping[str, str]], str | None]
-"""Takes code, name, severity, onset_step, message and log of a finding; returns why it could not be sent."""
+"""Sends a finding (code, name, severity, onset_step, message and log); returns an error message or None."""
 
 
 def channel(word: str) -> Channel:
-    """``desktop``, ``trackio``, ``wandb:ENTITY/PROJECT/RUN``, a URL, or a command.
+    """Return the channel for ``desktop``, ``trackio``, ``wandb:ENTITY/PROJECT/RUN``, a URL or a command.
 
-    Raises `ConfigError` for what cannot be used here.
+    Raises `ConfigError` if it cannot be used.
     """
     if word in ("desktop", "trackio"):
         return {"desktop": _desktop, "trackio": _trackio}[word]()
@@ -49,7 +49,7 @@ def channel(word: str) -> Channel:
     command = shlex.split(word)
     if not command or shutil.which(command[0]) is None:
         raise ConfigError(
-            f"--notify {word}: no such command; write desktop, trackio, wandb:ENTITY/PROJECT/RUN, a URL, or a command"
+            f"--notify {word}: command not found; use desktop, trackio, wandb:ENTITY/PROJECT/RUN, a URL or a command"
         )
     return lambda told: _run(command, {f"GRPO_DOCTOR_{name.upper()}": value for name, value in told.items()})
 
@@ -66,17 +66,17 @@ def _desktop() -> Channel:
 
 
 def _trackio() -> Channel:
-    """Alerts of the run in the store of trackio that is watched, in trackio's own table and under its own lock."""
+    """Write alerts to the watched trackio store, in trackio's own table and under its lock."""
     try:
         trackio: Any = import_module("trackio.sqlite_storage")
     except ImportError:
         raise ConfigError("--notify trackio: needs trackio: pip install trackio") from None
 
     def send(told: Mapping[str, str]) -> str | None:
-        path, _, name = told["log"].partition(" (")  # FILE (run) where the store holds several
+        path, _, name = told["log"].partition(" (")  # "FILE (run)" if the store has several runs
         store, room = Path(path).absolute(), Path(trackio.TRACKIO_DIR).absolute()
         if store.parent != room:
-            return f"trackio: {path} is no store in {room}, where trackio has them; set TRACKIO_DIR"
+            return f"trackio: {path} is not in the trackio folder {room}; set TRACKIO_DIR"
         try:
             runs = [run for run in trackio.SQLiteStorage.get_run_records(store.stem) if name in ("", f"{run['name']})")]
             level = "warn" if told["severity"] in ("info", "warning") else "error"
@@ -90,22 +90,22 @@ def _trackio() -> Channel:
                 trackio.SQLiteStorage.bulk_alert(store.stem, run["name"], *words, run_id=run["id"])
         except (sqlite3.Error, OSError) as error:
             return f"trackio: {error}"
-        return None if runs else f"trackio: {path} holds no run of this name"
+        return None if runs else f"trackio: {path} contains no run of this name"
 
     return send
 
 
 def _wandb(word: str) -> Channel:
-    """Alerts of a run of W&B. The library sends them only from the process that has the run open, and a second one
-    that joined it would write its own summary over that of the run; so the server is asked, as the library asks it."""
+    """Send alerts of a W&B run directly to the server. The wandb library sends alerts only from the process that has
+    the run open, and resuming the run in a second process would overwrite its summary."""
     from urllib.parse import urlsplit
 
     parts = word.removeprefix("wandb:").split("/")
     if len(parts) != 3 or not all(parts):
-        raise ConfigError(f"--notify {word}: write wandb:ENTITY/PROJECT/RUN, as in wandb.ai/ENTITY/PROJECT/runs/RUN")
+        raise ConfigError(f"--notify {word}: expected wandb:ENTITY/PROJECT/RUN, as in wandb.ai/ENTITY/PROJECT/runs/RUN")
     base = os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai").rstrip("/")
     if (key := os.environ.get("WANDB_API_KEY") or _logged_in(urlsplit(base).hostname or "")) is None:
-        raise ConfigError(f"--notify {word}: needs WANDB_API_KEY, or a login: wandb login")
+        raise ConfigError(f"--notify {word}: set WANDB_API_KEY or run `wandb login`")
     headers = {"Authorization": "Basic " + base64.b64encode(f"api:{key}".encode()).decode()}
     where = dict(zip(("entity", "project", "run"), parts, strict=True))
 
@@ -120,7 +120,7 @@ def _wandb(word: str) -> Channel:
 
 
 def _logged_in(host: str) -> str | None:
-    """The key that ``wandb login`` left for this host."""
+    """Return the key that ``wandb login`` stored for this host."""
     try:
         found = netrc.netrc().authenticators(host)
     except (OSError, netrc.NetrcParseError):
@@ -133,7 +133,7 @@ def _words(told: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _run(command: list[str], environment: Mapping[str, str]) -> str | None:
-    """Runs a command without a shell."""
+    """Run a command without a shell."""
     try:
         code = subprocess.run(command, env=os.environ | environment, timeout=LIMIT, check=False).returncode
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -142,13 +142,13 @@ def _run(command: list[str], environment: Mapping[str, str]) -> str | None:
 
 
 def _hook(url: str, told: Mapping[str, str]) -> str | None:
-    """``text`` is what Slack, Mattermost and Discord-compatible hooks show."""
+    """Post to a webhook; Slack, Mattermost and Discord-compatible hooks show the field ``text``."""
     title, message = _words(told)
     return _post(url, {"text": f"{title}. {message}", **told}, {})[1]
 
 
 def _post(url: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[bytes, str | None]:
-    """Sends JSON; the beginning of the answer, and why there is none."""
+    """Post JSON; return the start of the answer, and an error message or None."""
     from http.client import HTTPException
     from urllib.request import Request, build_opener
 
@@ -164,7 +164,7 @@ def _post(url: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> tupl
 
 
 def _in_time(send: Callable[[], str | None]) -> str | None:
-    """What a sender returns within the limit: a server that answers drop by drop is left alone."""
+    """Return the result of a sender, or an error message after the timeout."""
     said: list[str | None] = []
     thread = threading.Thread(target=lambda: said.append(send()), daemon=True)
     thread.start()

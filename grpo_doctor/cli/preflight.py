@@ -1,4 +1,4 @@
-"""``grpo-doctor preflight``: checks training configurations before anything runs."""
+"""``grpo-doctor preflight``: checks training configurations before a run."""
 
 from __future__ import annotations
 
@@ -25,49 +25,54 @@ if TYPE_CHECKING:
     from ..run import Table
 
 FORMER = {"gpus": "world_size", "batch_size": "per_device_train_batch_size", "lora": "use_peft"}
-"""Short names that ``--set`` takes for settings."""
+"""Short names of settings that ``--set`` accepts."""
 
 
 def preflight(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="Shell scripts, Python, notebooks, YAML, TOML, JSON, logs, or folders.", show_default=False
+            help="Shell scripts, Python files, notebooks, YAML, TOML, JSON, logs or folders.", show_default=False
         ),
     ],
     fail_on: common.FailOn = None,
     select: common.Select = None,
     ignore: common.Ignore = None,
     output_format: Annotated[
-        str | None, typer.Option("--output-format", "-f", help="Print this report instead of lines.")
+        str | None, typer.Option("--output-format", "-f", help="Print a report in this format instead of plain lines.")
     ] = None,
-    output_file: Annotated[Path | None, typer.Option("--output-file", "-o", help="Write the report here.")] = None,
+    output_file: Annotated[
+        Path | None, typer.Option("--output-file", "-o", help="Write the report to this file.")
+    ] = None,
     report: common.MoreReports = None,
-    fix: Annotated[bool, typer.Option("--fix", help="Print a patch for what is safe to change.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Print a patch with all safe fixes.")] = False,
     skip_others: Annotated[
-        bool, typer.Option("--skip-others", help="Files without settings of reinforcement learning do not count.")
+        bool, typer.Option("--skip-others", help="Ignore files without reinforcement learning settings.")
     ] = False,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting that the file does not say; repeatable.")
+        list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting missing from the file; repeatable.")
     ] = None,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show the evidence for framework and kind, and every key.")
+        bool,
+        typer.Option(
+            "--verbose", "-v", help="Show how framework and training type were detected, and list unused keys."
+        ),
     ] = False,
     config: common.ConfigFile = None,
     trust_checks: common.TrustChecks = False,
     seconds: common.Seconds = None,
     megabytes: common.Megabytes = None,
 ) -> None:
-    """Reads training configurations of any framework, does their arithmetic, and names what will not work.
+    """Check training configurations of any framework before a run: settings, batch arithmetic and memory.
 
-    Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong use or unreadable input, 3 a file in which no
-    settings of reinforcement learning were found.
+    Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 wrong usage or unreadable input, 3 no reinforcement
+    learning settings found in a file.
     """
     from ..preflight.judgement import FAMILY
 
     with common.plain_errors():
         if output_file is not None and output_format is None:
-            raise ConfigError("--output-file needs a format: add -f, for example -f html")
+            raise ConfigError("--output-file needs a format, for example -f html")
         chosen = common.settings(
             config, select, ignore, None, None, fail_on, seconds, megabytes, trust_checks=trust_checks
         )
@@ -92,20 +97,20 @@ def preflight(
 
 
 def _expanded(files: list[Path]) -> list[Path]:
-    """The files, and of folders all that may be configurations."""
+    """Expand folders to the files in them that may be configurations."""
     from ..preflight.reading import SUFFIXES
 
     found: list[Path] = []
     for path in files:
         inside = sorted(p for p in path.rglob("*") if p.suffix in SUFFIXES and p.is_file()) if path.is_dir() else []
         if path.is_dir() and not inside:
-            raise ReadError(f"{path}: holds no file of a kind that configurations have ({', '.join(SUFFIXES)})")
+            raise ReadError(f"{path}: contains no configuration file ({', '.join(SUFFIXES)})")
         found += inside or [path]
     return found
 
 
 def _declared(words: list[str]) -> dict[str, Any]:
-    """The settings that ``--set`` declares, under the names of the vocabulary. Raises `ConfigError`."""
+    """Parse the settings of ``--set``. Raises `ConfigError` for unknown names."""
     from ..preflight.frameworks import vocabulary
     from ..preflight.launch import scalar
 
@@ -114,7 +119,7 @@ def _declared(words: list[str]) -> dict[str, Any]:
         setting = FORMER.get(name, name)
         if setting not in vocabulary():
             near = get_close_matches(setting, [*vocabulary(), *FORMER], 1)
-            raise ConfigError(f"--set {name}: no such setting{f'; did you mean {near[0]}?' if near else ''}")
+            raise ConfigError(f"--set {name}: unknown setting{f'; did you mean {near[0]}?' if near else ''}")
         found[setting] = scalar(value)
     return found
 
@@ -122,7 +127,7 @@ def _declared(words: list[str]) -> dict[str, Any]:
 def _diagnoses(
     path: Path, catalogue: Catalogue, chosen: Config, declared: dict[str, Any], *, fix: bool, verbose: bool
 ) -> list[Diagnosis]:
-    """A diagnosis for every training that the file describes."""
+    """Return a diagnosis for every training that the file configures."""
     from ..preflight.fix import patch
     from ..preflight.judgement import judge
     from ..preflight.reading import read
@@ -141,7 +146,7 @@ def _diagnoses(
 
 
 def _tell(diagnosis: Diagnosis, verbose: bool) -> None:
-    """The first sentence, the settings read, the findings by severity, the arithmetic, and what is not known."""
+    """Print the headline, settings, findings by severity, batch arithmetic, and what is unknown."""
     source = clean(diagnosis.source)
     typer.echo(f"{source}: {clean(diagnosis.headline)}")
     for table in diagnosis.tables[:1]:
@@ -162,7 +167,7 @@ def _tell(diagnosis: Diagnosis, verbose: bool) -> None:
     if diagnosis.coverage.ran and verbose:
         lacking = [f"{needs.replace('settings.', '')} ({', '.join(codes)})" for needs, codes in missing(diagnosis)]
         if lacking:
-            typer.echo(f"  skipped, because these settings are missing: {'; '.join(lacking)}")
+            typer.echo(f"  checks skipped because of missing settings: {'; '.join(lacking)}")
     if unread := diagnosis.coverage.unread_keys if diagnosis.coverage.ran else []:
         listed = clean(", ".join(unread))
         typer.echo(f"  {counted(len(unread), 'setting')} not checked{f': {listed}' if verbose else ''}")

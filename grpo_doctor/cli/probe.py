@@ -13,6 +13,7 @@ from msgspec import structs
 
 from ..config import ConfigError
 from ..diagnosis.check import Severity
+from ..report.model import counted
 from ..report.redaction import one_line
 from . import common
 from .analyze import Outcome, exit_code
@@ -25,45 +26,45 @@ if TYPE_CHECKING:
 def probe(
     adapter: Annotated[
         Path,
-        typer.Argument(help="Adapter file, or a file of GRPOConfig arguments with --trl. It is executed."),
+        typer.Argument(help="Adapter file, or with --trl a file of GRPOConfig arguments. It is executed."),
     ],
     init: Annotated[bool, typer.Option("--init", help="Write an adapter file to fill in; nothing is run.")] = False,
     trl: Annotated[str | None, typer.Option("--trl", help="Model (path or hub id): probe TRL with these.")] = None,
     discover: Annotated[
-        bool, typer.Option("--discover", help="Read a trainer's file and write an adapter for it; nothing is run.")
+        bool, typer.Option("--discover", help="Read a trainer file and write an adapter for it, without executing it.")
     ] = False,
     canary: Annotated[
         bool,
         typer.Option("--canary", help="Train for a few steps on a planted token, which the whole loop must learn."),
     ] = False,
     keep: Annotated[
-        Path | None, typer.Option("--keep", help="Write what was found as pytest cases into this file.")
+        Path | None, typer.Option("--keep", help="Write the findings as pytest cases to this file.")
     ] = None,
     device: Annotated[str | None, typer.Option("--device", help="cpu, cuda, …", show_default="cpu")] = None,
     time_limit: Annotated[
-        float, typer.Option("--time-limit", help="Seconds for one probe, and for the imports.")
+        float, typer.Option("--time-limit", help="Time limit in seconds for each probe and for the imports.")
     ] = 60.0,
     output_format: common.OutputFormat = "text",
     output_file: Annotated[Path | None, typer.Option("--output-file", "-o", help="Write the report here.")] = None,
     report: Annotated[
-        list[str] | None, typer.Option("--report", help="FORMAT=FILE: one more report; repeatable.")
+        list[str] | None, typer.Option("--report", help="FORMAT=FILE: write an additional report; repeatable.")
     ] = None,
     fail_on: Annotated[
-        str | None, typer.Option("--fail-on", help="Severity from which the exit code is 1.", show_default="error")
+        str | None, typer.Option("--fail-on", help="Lowest severity that sets exit code 1.", show_default="error")
     ] = None,
     select: common.Select = None,
     ignore: common.Ignore = None,
     config: common.ConfigFile = None,
     trust_checks: common.TrustChecks = False,
     color: Annotated[
-        bool | None, typer.Option("--color/--no-color", help="Colours in text.", show_default="on a terminal")
+        bool | None, typer.Option("--color/--no-color", help="Colour the text output.", show_default="on a terminal")
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what was skipped, and why.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show skipped probes with the reasons.")] = False,
 ) -> None:
     """Calls your own padding, mask, template, penalty, advantage and loss code with crafted inputs.
 
-    This EXECUTES the adapter file and what it imports: probe only code that you would run. Weights, optimizer and
-    random state are left as they were found; nothing is trained.
+    This EXECUTES the adapter file and its imports: probe only code that you trust. Nothing is trained. Weights,
+    optimizer and random state are restored.
 
     With --canary the whole loop is trained for 24 steps on a reward for one token, and as long on the same rewards
     shuffled; then everything is put back. Exit code 1 where the token's probability does not rise.
@@ -88,7 +89,7 @@ def probe(
         options = common.options(output_format, output_file, False, color, verbose, rest="--verbose")
         options = structs.replace(options, suppressions=settings.suppressions())
         catalogue = common.chosen(settings)
-        with _refused(), redirect_stdout(sys.stderr):  # what trainers print is no part of the report
+        with _refused(), redirect_stdout(sys.stderr):  # keep the trainer's output out of the report
             subject = _load(adapter, trl, device, time_limit)
             diagnosis = run_probes(
                 subject, catalogue=catalogue, thresholds=settings.thresholds, time_limit=time_limit, device=device
@@ -129,7 +130,7 @@ def _known_bugs(settings: Mapping[str, Any], framework: str | None) -> list[str]
 
 @contextmanager
 def _refused() -> Iterator[None]:
-    """An adapter that cannot be used ends the command with its message."""
+    """End the command with the error message of an unusable adapter."""
     from ..probes import AdapterError
 
     try:
@@ -139,16 +140,19 @@ def _refused() -> Iterator[None]:
 
 
 def _keep(path: Path, diagnosis: Diagnosis, adapter: Path, trl: str | None) -> None:
-    """Writes the findings as tests, and says how many."""
+    """Write the findings as tests and print their number."""
     from ..probes.saved_cases import keep
 
     with _refused():
         kept = keep(path, diagnosis.findings, adapter, trl)
-    typer.echo(one_line(f"{kept} findings kept as tests in {path}" if kept else "nothing was found to keep"), err=True)
+    typer.echo(
+        one_line(f"wrote {counted(kept, 'finding')} as tests to {path}" if kept else "no findings to write as tests"),
+        err=True,
+    )
 
 
 def _load(path: Path, trl: str | None, device: str | None, time_limit: float) -> Adapter:
-    """The adapter of a file; what the file itself raises is told in one line, with its place."""
+    """Load the adapter of a file; report an error in the file in one line, with its location."""
     from ..probes import load_adapter
     from ..probes.runner import loaded
 
@@ -160,7 +164,7 @@ def _load(path: Path, trl: str | None, device: str | None, time_limit: float) ->
 
 
 def _discover(path: Path) -> None:
-    """Lists what looks like a seam, and writes the adapter beside the trainer."""
+    """List the functions that look like entry points, and write an adapter file next to the trainer."""
     from ..probes.discover import adapter_for, imported
     from ..probes.discover import discover as discovered
 
@@ -168,14 +172,20 @@ def _discover(path: Path) -> None:
         found, runs = discovered(path)
     others = [f"{other} with {seams}" for other in imported(path) if (seams := _seams_in(other))]
     if not found:
-        where = f"; it imports {', '.join(others)}: discover these" if others else ""
-        common.fail(f"{path}: no function looks like a seam{where}; `grpo-doctor new-adapter` lists the seams")
+        where = f"; it imports {', '.join(others)}: run --discover on these files" if others else ""
+        common.fail(
+            f"{path}: no function looks like an entry point{where}; `grpo-doctor new-adapter` lists the entry points"
+        )
     for one in found:
         typer.echo(one_line(f"{path}:{one.line}: {one.name}({', '.join(one.parameters)}) looks like {one.seam}"))
     if runs:
-        typer.echo(one_line(f"{path}:{runs[0]}: importing it runs {len(runs)} statements, from this line on"))
+        typer.echo(
+            one_line(
+                f"{path}:{runs[0]}: importing it executes {counted(len(runs), 'statement')}, starting at this line"
+            )
+        )
     for other in others:
-        typer.echo(one_line(f"{path}: imports {other}: discover it too"))
+        typer.echo(one_line(f"{path}: imports {other}: run --discover on that file too"))
     target = path.with_name(f"adapter_{path.stem}.py")
     with common.plain_errors():
         common.new_file(target, adapter_for(path, found, runs), "remove it, or fill it in and probe it")
@@ -183,7 +193,7 @@ def _discover(path: Path) -> None:
 
 
 def _seams_in(path: Path) -> str:
-    """What a file that a trainer imports has of seams, by name; nothing where it cannot be read."""
+    """Return the names of entry points in an imported file; empty if it cannot be read."""
     from ..probes import AdapterError
     from ..probes.discover import discover as discovered
 
@@ -195,11 +205,11 @@ def _seams_in(path: Path) -> str:
 
 def new_adapter(
     path: Annotated[Path, typer.Argument(help="File to write.")] = Path("adapter.py"),
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Writes an adapter file to fill in: delete what you do not have, point the rest to your trainer."""
+    """Write an adapter template: delete what you do not need and connect the rest to your trainer."""
     template = Path(__file__).parent.parent / "probes" / "template.py"
     text = template.read_text(encoding="utf-8")
     with common.plain_errors():
         common.replace_file(path, text) if force else common.new_file(path, text, "--force overwrites it")
-    typer.echo(one_line(f"wrote {path}; fill it in, then: grpo-doctor probe {path}"))
+    typer.echo(one_line(f"wrote {path}; fill it in, then run: grpo-doctor probe {path}"))

@@ -1,4 +1,4 @@
-"""Redirects of HTTP that leave the key behind where they lead to another host."""
+"""HTTP redirects that drop the API key when they lead to another host."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from urllib.request import HTTPRedirectHandler, Request
 
 
 class WithoutKey(HTTPRedirectHandler):
-    """Follows redirects; only one to the same scheme, host and port carries ``Authorization``."""
+    """Follows redirects; keeps ``Authorization`` only for the same scheme, host and port."""
 
     def redirect_request(self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Request | None:
-        """The request to follow up with, if any."""
+        """Return the next request, if any."""
         followed = super().redirect_request(req, fp, code, msg, headers, newurl)
         if followed is not None and _origin(newurl) != _origin(req.full_url):
             followed.remove_header("Authorization")

@@ -30,38 +30,39 @@ RUNS = Path("runs")
 
 
 TrainingFile: TypeAlias = Annotated[
-    Path | None, typer.Argument(metavar="[CONFIG.toml]", help="Settings of the training.", show_default=False)
+    Path | None, typer.Argument(metavar="[CONFIG.toml]", help="TOML file of training settings.", show_default=False)
 ]
 Given: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting, named as in GRPOConfig; repeatable.")
+    list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting with its GRPOConfig name; repeatable.")
 ]
 Model: TypeAlias = Annotated[
     str | None,
-    typer.Option("--model", help="embedded, embedded-small, smollm2, a folder or a hub id.", show_default="embedded"),
+    typer.Option(
+        "--model", help="embedded, embedded-small, smollm2, a model folder or a hub id.", show_default="embedded"
+    ),
 ]
 Task: TypeAlias = Annotated[
     str | None,
-    typer.Option("--task", help="embedded, module:function, or a JSONL of prompts.", show_default="embedded"),
+    typer.Option("--task", help="embedded, module:function, or a JSONL file of prompts.", show_default="embedded"),
 ]
 EngineName: TypeAlias = Annotated[
-    str, typer.Option("--engine", help="own, or trl: TRL's trainer from the same settings, also under torchrun.")
+    str, typer.Option("--engine", help="own, or trl: use TRL's trainer with the same settings (also under torchrun).")
 ]
 Inject: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--inject", help="Switch on a fault (`grpo-doctor faults`); repeatable.")
+    list[str] | None, typer.Option("--inject", help="Enable a fault (`grpo-doctor faults` lists them); repeatable.")
 ]
 On: TypeAlias = Annotated[str, typer.Option("--on", help="SEVERITY=ACTION,…: warn, skip-update, stop or rollback.")]
 RecordEvery: TypeAlias = Annotated[
-    int | None, typer.Option("--record-every", help="Steps between statistics of logits.", show_default="1")
+    int | None, typer.Option("--record-every", help="Record logit statistics every N steps.", show_default="1")
 ]
 RecordTokens: TypeAlias = Annotated[
-    int | None, typer.Option("--record-tokens", help="Tokens that they look at; 0 is all.", show_default="0")
+    int | None,
+    typer.Option("--record-tokens", help="Number of tokens for logit statistics; 0 means all.", show_default="0"),
 ]
 FailOn: TypeAlias = Annotated[
-    str | None, typer.Option("--fail-on", help="Severity from which the exit code is 1.", show_default="error")
+    str | None, typer.Option("--fail-on", help="Lowest severity that sets exit code 1.", show_default="error")
 ]
-Probe: TypeAlias = Annotated[
-    bool, typer.Option("--probe", help="Prove the plumbing first; do not train if it is broken.")
-]
+Probe: TypeAlias = Annotated[bool, typer.Option("--probe", help="Run the probes first, and do not train if one fails.")]
 
 
 def run(
@@ -70,10 +71,10 @@ def run(
     model: Model = None,
     task: Task = None,
     engine: EngineName = "own",
-    steps: Annotated[int | None, typer.Option("--steps", help="Steps to train.", show_default="60")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Decides batches and samples.", show_default="0")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder of the run.", show_default="runs/…")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint of --out.")] = False,
+    steps: Annotated[int | None, typer.Option("--steps", help="Number of training steps.", show_default="60")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Random seed.", show_default="0")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Run folder.", show_default="runs/…")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume from the last checkpoint in --out.")] = False,
     inject: Inject = None,
     on: On = "warning=warn,error=warn",
     record_every: RecordEvery = None,
@@ -88,13 +89,13 @@ def run(
 ) -> None:
     """Trains with GRPO and checks every step: warns, skips an update, stops or rolls back.
 
-    Writes records.jsonl, samples.jsonl, config.json and the reports to the run's folder. Without arguments it trains
-    the embedded model on the embedded task, with no download and no GPU.
+    Writes records.jsonl, samples.jsonl, config.json and the reports to the run folder. Without arguments it trains the
+    embedded model on the embedded task, without a download or a GPU.
 
-    Ctrl-C ends it behind the step under way, with a checkpoint, records and reports on disk; the exit code is that of
-    the findings so far. A second Ctrl-C ends it at once.
+    Ctrl-C stops after the current step and writes a checkpoint and the reports; the exit code reflects the findings so
+    far. A second Ctrl-C stops immediately.
 
-    Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong use, 3 nothing could be judged.
+    Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 wrong usage, 3 nothing could be judged.
     """
     short = {"model": model, "task": task, "max_steps": steps, "seed": seed}
     short |= {"record_every": record_every, "record_tokens": record_tokens}
@@ -124,11 +125,11 @@ def run(
 
 
 def _train_with_trl(given: dict[str, Any], ours: Any, on: str, out: Path | None, examined: Config) -> int:
-    """Trains with TRL, the doctor attached; the exit code. Ranks other than 0 leave the verdict to rank 0."""
+    """Train with TRL and live checks; return the exit code. Only rank 0 prints the verdict."""
     from .analyze import Outcome, exit_code
 
     if ours:
-        raise ConfigError("--engine trl: --inject and --resume are of our own engine")
+        raise ConfigError("--engine trl: --inject and --resume work only with --engine own")
     _needs_torch()
     from ..engine.settings import settings_of
     from ..integrations.trl_train import train
@@ -145,7 +146,7 @@ def _train_with_trl(given: dict[str, Any], ours: Any, on: str, out: Path | None,
 
 
 def faults() -> None:
-    """Lists the faults that `run --inject` can switch on, with the check or probe that should name each."""
+    """List the faults for `run --inject`, with the check or probe that should detect each."""
     with common.plain_errors():
         _needs_torch()
         from rich.console import Console
@@ -153,7 +154,7 @@ def faults() -> None:
 
         from ..engine.faults import FAULTS
 
-        table = Table("fault", "what it does", "named by", box=None, padding=(0, 2, 0, 0))
+        table = Table("fault", "effect", "detected by", box=None, padding=(0, 2, 0, 0))
         for name, fault in FAULTS.items():
             table.add_row(name, (fault.__doc__ or "").split("\n")[0], ", ".join(fault.named_by))
         Console(highlight=False).print(table)
@@ -168,7 +169,7 @@ def _needs_torch() -> None:
 
 
 def _given(file: Path | None, words: list[str], short: dict[str, Any]) -> dict[str, Any]:
-    """Settings of the TOML file under those of --set under those with an option of their own."""
+    """Merge settings: dedicated options override --set, which overrides the TOML file."""
     table = {} if file is None else table_of(file)
     return {**table, **common.assigned("--set", words), **short}
 
@@ -176,7 +177,7 @@ def _given(file: Path | None, words: list[str], short: dict[str, Any]) -> dict[s
 def _begin(
     given: dict[str, Any], faults: list[str], on: str, out: Path | None, resume: bool, examined: Config
 ) -> tuple[Session, Trainer]:
-    """Loads what is trained and opens the folder."""
+    """Load the model and task, and open the run folder."""
     _needs_torch()
     from ..diagnosis.live import LiveDoctor
     from ..engine.faults import sick_engine
@@ -231,12 +232,12 @@ def _named(model: str) -> str:
     from ..engine.tiny import cache_file
 
     if model in EMBEDDED and not cache_file(model).is_file():
-        return "the embedded model, which is warmed up once: some 20 seconds"
+        return "the embedded model (the first time takes about 20 s)"
     return "the embedded model" if model in EMBEDDED else model
 
 
 def _prove(trainer: Trainer, examined: Config) -> None:
-    """Probes the engine, leaves it as it was, and ends the command where a probe fails."""
+    """Probe the engine, restore its state, and end the command if a probe fails."""
     from ..probes import engine_adapter, run_probes
     from .analyze import Outcome, exit_code
 
@@ -249,11 +250,11 @@ def _prove(trainer: Trainer, examined: Config) -> None:
     if exit_code(Outcome([diagnosis]), Severity.of(examined.fail_on)) == common.FINDINGS:
         common.write([diagnosis], "text", None, [], common.options("text", None, False, None, verbose=True))
         raise typer.Exit(common.FINDINGS)
-    typer.echo(f"probes: {diagnosis.coverage.passed} of {diagnosis.coverage.ran} properties hold")
+    typer.echo(f"probes: {diagnosis.coverage.passed} of {diagnosis.coverage.ran} passed")
 
 
 def _fresh(settings: Settings, faults: list[str]) -> Path:
-    """A folder that is not there yet, named after what is trained."""
+    """Return an unused folder named after the model, faults and seed."""
     from ..integrations.session import unused
 
     return unused(RUNS / "-".join([Path(settings.model).name, *faults, f"seed{settings.seed}"]))
@@ -262,7 +263,7 @@ def _fresh(settings: Settings, faults: list[str]) -> Path:
 def _newest() -> Path:
     found = sorted(RUNS.glob("*/config.json"), key=lambda path: path.stat().st_mtime)
     if not found:
-        raise ConfigError(f"--resume: {RUNS}/ holds no run; name its folder with --out")
+        raise ConfigError(f"--resume: {RUNS}/ contains no run; name the run folder with --out")
     return found[-1].parent
 
 
@@ -273,7 +274,7 @@ def _view(trainer: Trainer, session: Session) -> View:
 
 
 def _train(session: Session, trainer: Trainer, view: View) -> Diagnosis:
-    """The steps, whatever ends them; then the reports. What fails in watching or showing them does not end them."""
+    """Run the training steps and write the reports; errors in checks or output do not stop the training."""
     from ..engine.trainer import TrainingDied
     from ..fault_isolation import Boundary, tell, unwatched
     from ..integrations.session import Stopped
@@ -293,7 +294,7 @@ def _train(session: Session, trainer: Trainer, view: View) -> Diagnosis:
             if session.stopped is None:
                 session.checkpoint(trainer.engine.step_number)
             if asked:
-                session.stopped = Stopped(f"interrupted; --resume goes on behind step {trainer.engine.step_number}")
+                session.stopped = Stopped(f"interrupted; --resume continues after step {trainer.engine.step_number}")
         except KeyboardInterrupt:
             session.stopped = Stopped("interrupted in the middle of a step")
         except TrainingDied as died:
@@ -307,13 +308,15 @@ def _train(session: Session, trainer: Trainer, view: View) -> Diagnosis:
 
 @contextmanager
 def _interruptions() -> Iterator[list[int]]:
-    """Ctrl-C, which ends the training behind the step under way; a second one ends it at once."""
+    """Stop after the current step on Ctrl-C, and immediately on a second Ctrl-C."""
     asked: list[int] = []
 
     def ask(number: int, frame: object) -> None:
         asked.append(number)
         signal.signal(signal.SIGINT, before)
-        common.say("grpo-doctor: ends behind this step, with a checkpoint; Ctrl-C again ends at once", err=True)
+        common.say(
+            "grpo-doctor: stopping after this step with a checkpoint; press Ctrl-C again to stop immediately", err=True
+        )
 
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is threading.main_thread():

@@ -1,4 +1,4 @@
-"""``grpo-doctor share``: a log that can be attached to an issue."""
+"""``grpo-doctor share``: writes an anonymised log for an issue."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from . import common
 
 
 def share(
-    log: Annotated[Path, typer.Argument(help="The log; a text file.", show_default=False)],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Where it goes.", show_default="LOG.shared beside it")
-    ] = None,
+    log: Annotated[Path, typer.Argument(help="Log file (text).", show_default=False)],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Output file.", show_default="LOG.shared")] = None,
 ) -> None:
-    """Writes a log without its texts: keys and numbers stay, words and secrets go. Read it before you share it."""
+    """Write an anonymised copy of a log: keep keys and numbers, remove texts and secrets. Review it before sharing."""
     from ..report.anonymize import shared
 
     target = out or log.with_name(log.name + ".shared")
@@ -29,4 +27,4 @@ def share(
             common.fail(f"{log}: cannot be read: {error.strerror}")
         common.refuse_inputs([target], [log])
         common.replace_file(target, shared(text), named=out is not None)
-    common.say(f"{target}: keys and numbers of {log}; read it before you share it")
+    common.say(f"wrote {target}: keys and numbers of {log}; review it before sharing")

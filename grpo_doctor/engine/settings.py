@@ -123,13 +123,13 @@ def _validate(s: Settings, origin: str) -> None:
             raise ConfigError(f"{origin}: {name} must be above 0, not {getattr(s, name)}")
     if s.generation_batch_size % s.num_generations:
         raise ConfigError(
-            f"{origin}: generation_batch_size {s.generation_batch_size} is no multiple of "
+            f"{origin}: generation_batch_size {s.generation_batch_size} is not divisible by "
             f"num_generations {s.num_generations}"
         )
     if s.generation_batch_size % s.gradient_accumulation_steps:
         raise ConfigError(
-            f"{origin}: generation_batch_size {s.generation_batch_size} is no multiple of "
+            f"{origin}: generation_batch_size {s.generation_batch_size} is not divisible by "
             f"gradient_accumulation_steps {s.gradient_accumulation_steps}"
         )
     if s.num_generations < 2:
-        raise ConfigError(f"{origin}: num_generations must be at least 2: a group of one has no advantage")
+        raise ConfigError(f"{origin}: num_generations must be at least 2: with one response the advantage is always 0")

@@ -292,11 +292,11 @@ def _prompts(path: Path) -> list[Example]:
             row = json.loads(line)
             prompt = row.pop("prompt")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise ConfigError(f'{path}:{number}: write one JSON object a line with the key "prompt"') from None
+            raise ConfigError(f'{path}:{number}: expected one JSON object per line with the key "prompt"') from None
         dialogue = prompt if isinstance(prompt, list) else [{"role": "user", "content": str(prompt)}]
         examples.append(Example(dialogue, row.get("task"), row))
     if not examples:
-        raise ConfigError(f"{path}: holds no prompt")
+        raise ConfigError(f"{path}: contains no prompt")
     return examples
 
 
@@ -304,7 +304,7 @@ def _imported(name: str, what: str) -> Any:
     """The object that ``module:name`` names; modules of the working folder are found too."""
     module, colon, attribute = name.partition(":")
     if not (module and colon and attribute):
-        raise ConfigError(f"{what} {name}: write module:function, or a file that ends in .jsonl")
+        raise ConfigError(f"{what} {name}: expected module:function or a .jsonl file")
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))
     try:

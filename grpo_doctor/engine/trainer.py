@@ -102,7 +102,7 @@ class Trainer:
             if all(bool(p.isfinite().all()) for p in engine.parameters):
                 raise
             raise TrainingDied(
-                f"step {engine.step_number}: the weights are not finite, so nothing can be drawn"
+                f"step {engine.step_number}: the weights are not finite, so generation is impossible"
             ) from error
         assert engine.generated is not None
         responses = engine.extract(tokens, ids, mask)
@@ -258,7 +258,9 @@ class Trainer:
             torch.save(self.state(), draft)
         except RuntimeError as error:  # how torch tells of a full disk
             draft.unlink(missing_ok=True)
-            raise OSError(errno.ENOSPC, f"the checkpoint could not be written whole ({error})", str(path)) from error
+            raise OSError(
+                errno.ENOSPC, f"the checkpoint could not be written completely ({error})", str(path)
+            ) from error
         draft.replace(path)
 
     def load(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A fleet as JSON: a versioned contract, schema ``grpo-doctor/fleet/1``, held to ``fleet.schema.json``; and as CSV."""
+"""Renders a fleet as JSON (schema ``grpo-doctor/fleet/1``, see ``fleet.schema.json``) and as CSV."""
 
 from __future__ import annotations
 

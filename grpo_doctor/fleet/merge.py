@@ -1,4 +1,4 @@
-"""What came of all units as one fleet: no run twice, nothing beside the trainings, names as short as can be."""
+"""Merges worker results: deduplicates, drops non-training runs, shortens names."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ..run import Run, non_finite
 from .unit import Judged, Line
 
 SEED = ("seed", "data_seed", "random_seed")
-"""Settings by which runs of one setting differ, and nothing else."""
+"""Names of seed settings."""
 
 
 class Gathered(NamedTuple):
-    """The lines of a fleet, and an answer for every file."""
+    """The runs of a fleet, and the result for every file."""
 
     lines: list[Line]
     answers: list[Answer]
 
 
 def gathered(units: Iterable[Judged]) -> Gathered:
-    """The runs of all units, each once. Evaluations and summaries beside trainings are answered for, but no line."""
+    """Return the distinct runs of all units. Evaluations and summaries next to trainings get no line."""
     judged = list(units)
     answers = [answer for unit in judged for answer in unit.answers]
     lines = [line for unit in judged for line in unit.lines]
@@ -40,25 +40,25 @@ def gathered(units: Iterable[Judged]) -> Gathered:
 
 
 UNTOLD = ("unreadable", "broken")
-"""Verdicts of lines that tell of no run."""
+"""Verdicts of lines without a run."""
 
 
 def _answer(answer: Answer, second: dict[str, str], beside: set[str], told: set[str]) -> Answer:
-    """What became of a file whose run lies in another unit too, or beside trainings of other units."""
+    """Return the result for a file whose run is also in another unit, or that is next to trainings."""
     if answer.fate != "read" or answer.source in told:
         return answer
     if answer.source in second:
         return Answer(answer.source, "second view", f"of {second[answer.source]}")
     if answer.source in beside:
-        return Answer(answer.source, "no log", "an evaluation or a summary, no course of training")
+        return Answer(answer.source, "no log", "an evaluation or a summary, not a training log")
     return answer
 
 
 def _distinct(lines: list[Line]) -> tuple[list[Line], dict[str, str]]:
-    """The lines without views of a run that another unit holds; and view to what it shows.
+    """Return the lines without duplicate logs of a run, and a map from each duplicate to its run.
 
-    Two runs whose figures are equal while their settings differ are two runs: what was changed is not wired. A view
-    that fails is counted where the run that it shows does not: it holds what that one lacks.
+    Runs with equal metrics but different settings stay separate: the changed setting has no effect. A failing duplicate
+    is kept if the other log does not fail, because it has metrics that the other lacks.
     """
     kept: dict[int, Line] = {}
     second: dict[str, str] = {}
@@ -73,7 +73,7 @@ def _distinct(lines: list[Line]) -> tuple[list[Line], dict[str, str]]:
             same.settings = {**line.settings, **same.settings}
             continue
         if same is not None and differing:
-            line.twin = f"equal to {same.source} in every figure although {', '.join(differing[:3])} differs"
+            line.twin = f"identical to {same.source} in every metric although {', '.join(differing[:3])} differs"
         views.keep(run)
         kept[id(run)] = line
     return list(kept.values()), second

@@ -1,4 +1,4 @@
-"""A fleet as every report tells it: its runs worst first, their causes, the settings, the leaders, the plan."""
+"""Collects what every fleet report shows: runs (worst first), causes, settings, leaders and the seed plan."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .store import Store
 from .unit import Line
 
 WORST = ("failing", "broken", "unreadable", "suspect", "unjudged", "unproven", "healthy")
-"""The order in which runs are told."""
+"""The order of verdicts in reports."""
 RANKED = ("eval_score", "success_rate", "reward_mean")
-"""What runs are ranked by: the first that half of them record."""
+"""Ranking metrics; the first one that at least half of the runs record is used."""
 LEADERS = 10
 PLAIN = {"eval_score": "held-out score", "success_rate": "success rate", "reward_mean": "reward"}
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """Runs of one verdict that one finding heads, and the median step at which it begins."""
+    """Runs with the same verdict and main finding, and its median onset."""
 
     verdict: str
     code: str | None
@@ -34,7 +34,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class Overview(msgspec.Struct, kw_only=True):
-    """What is known of a fleet. ``lines`` and ``names`` go together, in the order of the table's ``run``."""
+    """The data of a fleet. ``lines`` and ``names`` are in the order of the table's ``run``."""
 
     places: list[str]
     lines: list[Line]
@@ -95,7 +95,7 @@ order by {metric} desc, run limit ?
 
 
 def _metric(store: Store) -> str | None:
-    """What the runs of reinforcement learning are ranked by; None where too few record anything of it."""
+    """Return the ranking metric of the RL runs; None if too few runs record one."""
     known = ", ".join(f"count({metric})" for metric in RANKED)
     ((runs, *counts),) = store.rows(f"select count(*), {known} from runs where run_type = 'rl'")
     return next((m for m, count in zip(RANKED, counts, strict=True) if count and 2 * count >= runs), None)
@@ -112,31 +112,34 @@ def verdict_words(overview: Overview) -> str:
 
 
 def effect_words(effect: Effect, tried: int) -> str:
-    """One sentence on what a setting has to do with failing."""
+    """Describe the association of a setting with failing in one sentence."""
     worst = max(effect.values, key=lambda v: v.share)
     best = min(effect.values, key=lambda v: v.share)
     shares = f"{worst.share:.0%} of the runs with {worst.value} fail, {best.share:.0%} of those with {best.value}"
     p = f"p = {effect.adjusted:.2g}, corrected for {counted(tried, 'setting')}"
     if not effect.separates:
-        return f"{effect.setting}: {shares}; nothing that chance would not do ({p})."
+        return f"{effect.setting}: {shares}; this is consistent with chance ({p})."
     words = f"{effect.setting} separates: {shares} ({p}; {effect.test})."
     if effect.with_:
-        words += f" It always changes together with {', '.join(effect.with_)}, so they cannot be told apart here."
+        words += f" It always changes together with {', '.join(effect.with_)}, so their effects cannot be separated."
     elif effect.beyond is not None and effect.beyond > SURE:
-        words += f" Among runs with equal values of the first setting it tells nothing more (p = {effect.beyond:.2g})."
+        words += (
+            f" Among runs with equal values of the first setting it has no further effect (p = {effect.beyond:.2g})."
+        )
     return words
 
 
 def effects_words(overview: Overview) -> list[str]:
-    """What the settings have to do with failing: those that separate, or that none does, and why."""
+    """List the settings that separate failing runs, or explain why there are none."""
     telling = [effect for effect in overview.effects if effect.separates]
     if telling:
         return [effect_words(effect, len(overview.effects)) for effect in telling]
     if overview.effects:
         first = overview.effects[0]
-        return [f"Of {counted(len(overview.effects), 'setting')} none separates the failing runs from the others; "
-                f"nearest comes {effect_words(first, len(overview.effects))}"]  # fmt: skip
+
+        return [f"No setting separates the failing runs from the others ({len(overview.effects)} tested). "
+                f"The closest: {effect_words(first, len(overview.effects))}"]  # fmt: skip
     if overview.untried:
         name, why = next(iter(overview.untried.items()))
-        return [f"No setting could be tried; {name}, for one: {why}."]
-    return ["No two of these runs declare different values of a setting, so none can be compared."]
+        return [f"No setting could be tested; for example {name}: {why}."]
+    return ["No setting has different values in these runs, so none can be compared."]

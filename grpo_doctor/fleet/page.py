@@ -1,4 +1,4 @@
-"""A fleet as one HTML file: no outside request, light and dark, complete without its script, which sorts the runs."""
+"""Renders a fleet as one HTML file: no external requests, light and dark, complete without its sorting script."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .unit import Line
 
 FOLDER = Path(__file__).parent
 COLUMNS = 4
-"""Settings that each run's line shows: those that separate best."""
+"""Number of settings to show per run: those that separate best."""
 
 
 def render(overview: Overview, options: Options, pages: str = "") -> str:
@@ -66,4 +66,6 @@ def _small(overview: Overview) -> list[Small]:
 
 def _in_words(line: Line) -> str:
     values = line.curve_values
-    return f"{line.curve.replace('_', ' ')}: {values[0]:.3g} at first, {values[-1]:.3g} at last" if values else ""
+    return (
+        f"{line.curve.replace('_', ' ')}: {values[0]:.3g} at the start, {values[-1]:.3g} at the end" if values else ""
+    )

@@ -1,9 +1,9 @@
-"""How many seeds, and how many steps, a fleet needs to see a gain: the arithmetic of its own noise.
+"""Computes how many seeds and steps a fleet needs to detect a gain, from its own noise.
 
-Runs of one setting that differ in nothing but the seed end at different levels. That spread has two parts: what the
-seed makes of the training, which only more seeds average out, and the noise of the steps that the level is a mean of,
-which longer averages shrink too. Both are measured on the fleet and put into the power of a two-sided t test between
-two settings (Cohen, Statistical Power Analysis, 1988, chapter 2), by the noncentral t distribution.
+Runs that differ only in the seed end at different levels. This spread has two parts: variance between seeds, which only
+more seeds reduce, and step noise, which longer averages also reduce. Both are measured on the fleet. The power of a
+two-sided t test between two settings follows from the noncentral t distribution (Cohen, Statistical Power Analysis,
+1988, chapter 2).
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from .merge import SEED, by_setting
 from .unit import Level, Line
 
 LEVEL, POWER = 0.05, 0.8
-"""Chance of seeing a gain that is not there, and of seeing one that is."""
+"""Significance level and power of the test."""
 DOUBT = 0.8
-"""Share of cases in which the true spread is below the one that is planned with where caution is asked for."""
+"""Confidence that the true spread is below the cautious estimate."""
 MOST = 1000
-"""Seeds beyond which nobody plans."""
+"""Maximum number of seeds to plan."""
 CERTAIN = 8.0
-"""Gains, in standard errors of their difference, beyond which the power is 1 to four digits."""
+"""Gain, in standard errors of the difference, above which the power is 1 to four digits."""
 LONGER = (1, 2, 4)
-"""Times as many steps at the end of a run that its level could be the mean of."""
+"""Multiples of the averaging window to consider."""
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """One way to see the gain: the level as a mean of so many last steps, the spread of such levels, and the seeds."""
+    """One plan: number of averaged last steps, spread of these means, and required seeds."""
 
     steps: int
     spread: float
@@ -41,7 +41,7 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, kw_only=True):
-    """What it takes to see a gain of ``gain`` in ``metric``, with the arithmetic in words."""
+    """What is needed to detect a gain of ``gain`` in ``metric``, with an explanation."""
 
     metric: str
     gain: float
@@ -138,31 +138,31 @@ def power(seeds: int, spread: float, gain: float) -> float:
     if shift > CERTAIN:
         return 1.0
     critical = stats.t.ppf(1 - LEVEL / 2, free)
-    return float(stats.nct.sf(critical, free, shift))  # the other tail is below 0.0001 wherever anybody looks
+    return float(stats.nct.sf(critical, free, shift))  # the other tail is negligible (below 0.0001)
 
 
 def _no_seeds(well: list[Line], metric: str | None, gain: float) -> list[str]:
     if metric is None:
-        return ["No series of success is recorded in enough of these runs, so there is no noise to plan with."]
+        return ["Too few of these runs record a reward or score, so its noise cannot be estimated."]
     within, rows = _within([line.levels[metric] for line in well]) if well else (0.0, 0.0)
-    told = ["No two runs that do not fail declare the same settings and differ in the seed alone, so what a seed "
-            "makes of a run is not known here, and no number of seeds can be worked out. Run one setting with three "
-            "to five seeds first."]  # fmt: skip
+
+    told = ["No two runs (without failing ones) differ only in the seed, so the variance between seeds is unknown and "
+            "the number of seeds cannot be computed. Run one setting with three to five seeds first."]  # fmt: skip
     if within > 0:
         needed = math.ceil(2 * within * (2.8 / gain) ** 2)
         each = _steps_a_row(well)
         told.append(
-            f"The steps alone ask for this much: the level of a run is a mean of its last {rows:.0f} rows, whose noise "
-            f"comes to a variance of {within:.3g} a row. For the difference of two such means to stand out by "
-            f"{gain:g}, 2 x {within:.3g} x (2.8 / {gain:g})² = {counted(needed, 'row')} at the end of each run "
-            f"would do ({counted(math.ceil(needed * each), 'step')}). 2.8 is 1.96 + 0.84, for {LEVEL:.0%} false and "
-            f"{POWER:.0%} true alarms. The seeds come on top."
+            f"Step noise alone requires the following: the level of a run is the mean of its last {rows:.0f} rows, and "
+            f"the noise variance per row is {within:.3g}. To detect a difference of {gain:g} between two such means, "
+            f"average 2 x {within:.3g} x (2.8 / {gain:g})² = {counted(needed, 'row')} at the end of each run "
+            f"({counted(math.ceil(needed * each), 'step')}). 2.8 = 1.96 + 0.84, for a significance level of "
+            f"{LEVEL:.0%} and a power of {POWER:.0%}. The variance between seeds adds to this."
         )
     return told
 
 
 class _Noise(NamedTuple):
-    """What the runs of equal settings show.
+    """Noise measured on runs with equal settings.
 
     Attributes:
         settings, runs: how many settings, and runs of them, it is measured on; ``seeded`` where all declare seeds.
@@ -181,31 +181,31 @@ class _Noise(NamedTuple):
 
     @property
     def between(self) -> float:
-        """Variance that the seed makes of the training, which no longer average takes away."""
+        """Variance between seeds, which longer averages do not reduce."""
         return max(self.spread**2 - self.within / self.rows, 0.0)
 
 
 def _words(metric: str, gain: float, noise: _Noise, now: Choice, failing: float) -> list[str]:
-    doubt = "" if noise.seeded else " (not all declare one, so more may differ)"
+    doubt = "" if noise.seeded else " (not all runs declare one, so other settings may differ too)"
     seen = (
-        f"To see a gain of {gain:g} with {POWER:.0%} chance, at {LEVEL:.0%} chance of seeing one that is not there, a "
-        f"two-sided t test between two settings needs {_counted(now.seeds)} of each: the gain is "
+        f"To detect a gain of {gain:g} with {POWER:.0%} power at a {LEVEL:.0%} significance level, a two-sided t test "
+        f"between two settings needs {_counted(now.seeds)} per setting: the gain is "
         f"{gain / now.spread:.2g} times the spread."
         if now.spread > 0
-        else "The levels of all seeds are equal, so any gain shows."
+        else "The levels of all seeds are equal, so any gain can be detected."
     )
     told = [
-        f"{noise.runs} runs that do not fail declare {noise.settings} settings between them, and within each the same "
-        f"of everything but the seed{doubt}. Within a setting the levels of {metric} (means of the last "
-        f"{noise.rows:.0f} rows) spread by {noise.spread:.3g} (standard deviation, {noise.free} degrees of freedom).",
-        f"Of its square, {noise.spread**2:.3g}, the noise of the steps explains {noise.within:.3g} / {noise.rows:.0f} "
-        f"= {noise.within / noise.rows:.3g}; the rest, {noise.between:.3g}, is what the seed makes of the training, "
-        "and no longer average takes it away.",
+        f"{noise.runs} runs (without failing ones) cover {noise.settings} settings and differ within each only in the "
+        f"seed{doubt}. Within a setting, the levels of {metric} (means of the last {noise.rows:.0f} rows) have a "
+        f"standard deviation of {noise.spread:.3g} ({noise.free} degrees of freedom).",
+        f"Of the variance {noise.spread**2:.3g}, step noise explains {noise.within:.3g} / {noise.rows:.0f} "
+        f"= {noise.within / noise.rows:.3g}. The remaining {noise.between:.3g} is variance between seeds, which longer "
+        "averages do not reduce.",
         seen,
-        f"So few runs tell the spread badly: it may be larger, and {_counted(now.cautious)} are enough in {DOUBT:.0%} "
-        "of such cases.",
+        f"With so few runs the true spread may be larger; {_counted(now.cautious)} are enough with {DOUBT:.0%} "
+        "confidence.",
     ]
-    return [*told, f"{failing:.0%} of the runs fail: start that many more."] if failing > 0 else told
+    return [*told, f"{failing:.0%} of the runs fail: start that many additional runs."] if failing > 0 else told
 
 
 def _counted(seeds: int | None) -> str:

@@ -1,4 +1,4 @@
-"""Which settings separate the runs that fail from those that do not.
+"""Finds settings that separate failing runs from other runs.
 
 For each setting a table of its values against failing and not failing, and an exact test of it: Fisher's for two
 values, Fisher-Freeman-Halton's for more, with the same null hypothesis (which runs fail has nothing to do with the
@@ -131,18 +131,18 @@ def _declared(store: Store, metric: str | None) -> dict[str, _Runs | str]:
 def _grouped(name: str, told: list[tuple[Any, ...]]) -> _Runs | str:
     run, value, number, failing, onset, reward = zip(*told, strict=True)
     if name.rsplit(".", 1)[-1] in SEED:
-        return "a seed: what differs by it is the noise"
+        return "a random seed"
     if len(told) < FEWEST:
-        return f"declared by {len(told)} runs, fewer than {FEWEST}"
+        return f"declared by only {len(told)} runs (minimum {FEWEST})"
     failed = np.array(failing, bool)
     if failed.all() or not failed.any():
-        return "all runs that declare it fail" if failed.all() else "no run that declares it fails"
+        return "all runs with it fail" if failed.all() else "no run with it fails"
     grouped = _groups(value, number)
     if grouped is None:
-        return f"{len(set(value))} words, too many to compare"
+        return f"{len(set(value))} different words, too many to compare"
     words, group = grouped
     if len(words) < 2:
-        return "nearly all runs have the same"
+        return "almost all runs have the same value"
     known = [np.array([math.nan if v is None else v for v in column], float) for column in (reward, onset)]
     return _Runs(np.array(run), words, group, failed, known[0], np.where(failed, known[1], math.nan))
 

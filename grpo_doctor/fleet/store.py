@@ -46,7 +46,7 @@ class Store:
         try:
             import duckdb
         except ImportError:
-            raise ConfigError("the table of a fleet needs DuckDB: pip install 'grpo-doctor[fleet]'") from None
+            raise ConfigError("fleet needs DuckDB: pip install 'grpo-doctor[fleet]'") from None
         self.remembers = path is not None
         self._errors = duckdb.Error
         try:
@@ -57,7 +57,7 @@ class Store:
                 "create table if not exists judged (unit varchar primary key, rules varchar, document blob)"
             )
             if path is not None and not self.rows("select path from duckdb_databases() where path is not null"):
-                raise ConfigError(f"--db {path}: not a database of DuckDB")
+                raise ConfigError(f"--db {path}: not a DuckDB database")
         except (duckdb.Error, OSError) as error:
             raise ConfigError(f"--db {path}: {str(error).splitlines()[0]}") from None
 
@@ -193,7 +193,7 @@ class Store:
         try:
             statements = self._database.extract_statements(sql)
             if len(statements) != 1 or statements[0].type.name not in ASKED:
-                raise ConfigError("--sql: one statement that only reads: SELECT, WITH, FROM, DESCRIBE or EXPLAIN")
+                raise ConfigError("--sql: expected one read-only statement: SELECT, WITH, FROM, DESCRIBE or EXPLAIN")
             most = allowed()
             self._database.execute(
                 f"set memory_limit = '{max(most.megabytes, _LEAST):.0f}MiB'; set temp_directory = ''"
@@ -220,7 +220,7 @@ class Store:
         except self._errors:
             if timer.is_alive():
                 raise
-            raise OverBudgetError(f"given up after {seconds:g} seconds; --budget-seconds allows more") from None
+            raise OverBudgetError(f"stopped after {seconds:g} seconds; raise the limit with --budget-seconds") from None
         finally:
             timer.cancel()
 

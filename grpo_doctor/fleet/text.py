@@ -1,4 +1,4 @@
-"""A fleet on a terminal: verdicts, settings, leaders, then one line a run under the cause of its group."""
+"""Renders a fleet on a terminal: verdicts, settings, leaders, then one line per run grouped by cause."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ STYLE = {
     "healthy": "bold white on green",
 }
 EACH = 8
-"""Runs of one cause that are printed; --full prints them all."""
+"""Maximum number of runs per cause; --full prints all."""
 SETTINGS = 6
-"""Settings whose shares are printed."""
+"""Maximum number of settings with a table; --full prints all."""
 
 
 def render(overview: Overview, options: Options) -> str:
@@ -40,7 +40,7 @@ def render(overview: Overview, options: Options) -> str:
 
 
 def answer(asked: Answered, options: Options) -> str:
-    """What a question of the user came to, as a table."""
+    """Render the result of an SQL query as a table."""
     console = Console(width=max(options.width, 100), force_terminal=options.color, no_color=not options.color)
     grid = _grid(*asked.head)
     for row in asked.rows:
@@ -55,9 +55,9 @@ def _parts(overview: Overview, options: Options) -> list[RenderableType]:
     parts += [_title("Settings"), *(_bullet(words) for words in effects_words(overview))]
     parts += [_shares(effect, overview.metric) for effect in overview.effects[: SETTINGS if options.full else 1]]
     if overview.leaders:
-        parts += [_title(f"Leaders by {unit_of(overview.metric)}, failing runs left out"), _leaders(overview)]
+        parts += [_title(f"Best runs by {unit_of(overview.metric)} (without failing runs)"), _leaders(overview)]
     if overview.plan is not None:
-        parts += [_title(f"To see a gain of {overview.plan.gain:g}"), *_plan(overview.plan)]
+        parts += [_title(f"Detecting a gain of {overview.plan.gain:g}"), *_plan(overview.plan)]
     parts.append(_title("Runs"))
     for cause in overview.causes:
         parts.append(_runs(overview, cause, options))
@@ -112,7 +112,7 @@ def _leaders(overview: Overview) -> RenderableType:
 def _plan(plan: Plan) -> list[RenderableType]:
     parts: list[RenderableType] = [_bullet(words) for words in plan.words]
     if plan.choices:
-        grid = _grid("level is the mean of the last", "spread of seeds", "seeds of each setting", "to be cautious")
+        grid = _grid("averaged steps", "spread of seeds", "seeds per setting", "seeds (cautious)")
         for c in plan.choices:
             grid.add_row(f"{c.steps:,} steps", f"{c.spread:.3g}", *map(_seeds, (c.seeds, c.cautious)))
         parts.append(Padding(grid, (0, 0, 0, 4)))

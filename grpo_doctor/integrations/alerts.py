@@ -23,7 +23,7 @@ def alert(finding: Finding) -> None:
         sent = Boundary()
         sent(send, title, text)
         if sent.failure is not None:
-            tell(f"grpo-doctor: {name} did not take an alert: {sent.failure.strip().splitlines()[-1]}")
+            tell(f"grpo-doctor: {name} rejected an alert: {sent.failure.strip().splitlines()[-1]}")
 
 
 def keep_report(report: Path) -> None:
@@ -48,7 +48,7 @@ def keep_report(report: Path) -> None:
 
 
 def _open_trackers(error: bool) -> Iterator[tuple[str, Callable[[str, str], None]]]:
-    """Trackers that the training has imported and begun a run in; none is imported here."""
+    """Return the trackers that the training has imported and started a run in."""
     wandb = sys.modules.get("wandb")
     if wandb is not None and getattr(wandb, "run", None) is not None:
         yield "W&B", lambda title, text: wandb.run.alert(title, text, level="ERROR" if error else "WARN")

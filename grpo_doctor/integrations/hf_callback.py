@@ -64,5 +64,5 @@ class DoctorCallback(TrainerCallback):
     def diagnosis(self) -> Diagnosis:
         """The diagnosis so far. Raises RuntimeError on a process that does not log."""
         if self.run is None:
-            raise RuntimeError("the first process holds the diagnosis")
+            raise RuntimeError("the diagnosis is available only in the first process")
         return self.run.diagnosis()

@@ -1,4 +1,4 @@
-"""Live checks from the metrics that a trainer logs: what every hook of this package but `attach` is built on.
+"""Live checks on the metrics that a trainer logs: the base of every integration except `attach`.
 
 One mapping of metrics a step, under the trainer's own keys, becomes a record by the rules by which its log would be
 read. What no metric says (masks, advantages, single rewards) is not seen, and the report says so.
@@ -33,8 +33,8 @@ SHOWN = 4
 Told = Callable[[Finding, str], None]
 
 
-class TrainingStopped(RuntimeError):  # noqa: N818 - it is what the user asked for, not a mistake
-    """A finding whose action is ``stop``, raised into a trainer that has no other way to end."""
+class TrainingStopped(RuntimeError):  # noqa: N818 - requested by the user, not an error
+    """Raised to stop a trainer that can only be stopped by an exception."""
 
 
 class LoggedRun:
@@ -104,7 +104,7 @@ class LoggedRun:
     def diagnosis(self) -> Diagnosis:
         """The diagnosis so far. Raises RuntimeError before anything was logged."""
         if self.session is None:
-            raise RuntimeError("no training step was logged yet")
+            raise RuntimeError("no training step has been logged yet")
         return self.session.diagnosis()
 
     def _guarded(self, where: str, function: Callable[..., None], *arguments: Any) -> None:
@@ -123,7 +123,7 @@ class LoggedRun:
         self.folder.begin(self.settings)
 
     def _tell_settings(self, config: Mapping[str, Any]) -> None:
-        """Says before the first step what the settings come to, and which of them will not do."""
+        """Report settings and preflight findings before the first step."""
         with contextlib.suppress(ReadError):  # a trainer may pass no configuration
             for line in words_before(config):
                 tell(f"grpo-doctor: {line}")
@@ -144,7 +144,7 @@ class LoggedRun:
     def _begin(self, run: Run) -> Session:
         source = str(self.folder.path / "records.jsonl")
         doctor = LiveDoctor(self.settings, source=source, run_type=run.run_type)
-        doctor.summary.notes.append("Only what the trainer logs was seen: no masks, no advantages of single responses.")
+        doctor.summary.notes.append("Only logged metrics were checked, not masks or advantages per response.")
         session = Session(self.folder, doctor, None, self.actions, on_finding=self._found)
         for record in self._before:
             session.push(record, [])
@@ -183,5 +183,7 @@ def actions_from_outside(on: str) -> dict[Severity, Action]:
     """The actions of ``--on``. Raises `ConfigError` for one that only a trainer's own seams allow."""
     actions = actions_of(on)
     if set(actions.values()) - {"warn", "stop"}:
-        raise ConfigError(f"on={on}: a hook can warn and stop; skip-update and rollback need attach or grpo-doctor run")
+        raise ConfigError(
+            f"on={on}: this integration supports warn and stop; skip-update and rollback need attach or grpo-doctor run"
+        )
     return actions

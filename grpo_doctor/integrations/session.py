@@ -1,4 +1,4 @@
-"""A training run that the doctor watches: its folder, what happens on a finding, and its reports."""
+"""A training run with live checks: its folder, actions on findings, and reports."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from .alerts import keep_report
 Action = Literal["warn", "skip-update", "stop", "rollback"]
 
 REPORTS = {"html": "report.html", "markdown": "report.md"}
-"""Report formats that a run folder holds, and their files."""
+"""Report formats in a run folder, with their file names."""
 
 
 def actions_of(words: str) -> dict[Severity, Action]:
-    """``warning=warn,error=stop`` as what to do from each severity on. Raises `ConfigError`."""
+    """Parse actions per severity, such as ``warning=warn,error=stop``. Raises `ConfigError`."""
     chosen: dict[Severity, Action] = {}
     for word in words.split(","):
         level, equals, action = word.strip().partition("=")
         if not equals or level.upper() not in Severity.__members__ or action not in get_args(Action):
             raise ConfigError(
-                f"--on {word}: write SEVERITY=ACTION with info, warning, error or critical "
+                f"--on {word}: expected SEVERITY=ACTION with info, warning, error or critical "
                 f"and {', '.join(get_args(Action))}"
             )
         chosen[Severity.of(level)] = cast(Action, action)
@@ -63,7 +63,7 @@ LOCK = ".lock"
 
 
 def holds_a_run(path: Path) -> bool:
-    """Whether a run has written into a folder, or has begun to keep it."""
+    """Return whether a folder contains a run or is reserved by one."""
     return any((path / name).exists() for name in ("records.jsonl", LOCK))
 
 
@@ -77,31 +77,31 @@ def unused(path: Path, taken: Callable[[Path], bool] = Path.exists) -> Path:
 
 
 class Checkpointed(Protocol):
-    """What a session asks of a trainer."""
+    """The trainer interface that a session needs."""
 
     def save(self, path: Path) -> None: ...
     def load(self, path: Path) -> None: ...
 
 
 class Resumed(NamedTuple):
-    """Where a run goes on: its newest checkpoint, the steps up to it, and how many later ones are trained again."""
+    """The resume point: newest checkpoint, steps up to it, and number of later steps to train again."""
 
     checkpoint: Path | None
     steps: list[tuple[StepRecord, list[Sample]]]
     again: int
 
     def words(self) -> str:
-        """What is about to happen."""
-        again = f"; {self.again} later steps are trained again" if self.again else ""
+        """Describe the resume point."""
+        again = f"; {self.again} later step{'s' * (self.again != 1)} will be trained again" if self.again else ""
         if self.checkpoint is None:
-            return f"no checkpoint: it starts at step 1{again.replace('later', 'recorded')}"
-        return f"goes on behind {self.checkpoint.name}{again}"
+            return f"no checkpoint: starting at step 1{again.replace('later', 'recorded')}"
+        return f"resuming after {self.checkpoint.name}{again}"
 
 
 class Folder:
     """``runs/<name>/``: records and samples, one flushed line each; settings; checkpoints; reports."""
 
-    elsewhere = "name another folder with --out"
+    elsewhere = "choose another folder with --out"
     onward = f"add --resume, or {elsewhere}"
     """What to do where another run writes here, and where one has written."""
 
@@ -119,7 +119,7 @@ class Folder:
         self.claim()
         if (self.path / "records.jsonl").exists():
             self.release()
-            raise ConfigError(f"{self.path}: holds a run already; {self.onward}")
+            raise ConfigError(f"{self.path}: already contains a run; {self.onward}")
         try:
             self.declare(settings)
         except OSError as error:
@@ -141,7 +141,7 @@ class Folder:
             self._lock.acquire(blocking=False)
         except Timeout:
             raise ConfigError(
-                f"{self.path}: another run is writing here; wait for its end, or {self.elsewhere}"
+                f"{self.path}: another run is writing here; wait until it ends, or {self.elsewhere}"
             ) from None
         except NotImplementedError:  # a file system without locks
             pass
@@ -230,7 +230,7 @@ class Folder:
 
 @dataclass
 class Stopped:
-    """Why a run ended before its last step."""
+    """The reason why a run ended before its last step."""
 
     why: str
     finding: Finding | None = None
@@ -238,7 +238,7 @@ class Stopped:
 
 @dataclass
 class Session:
-    """Pushes every step to the doctor and the folder, and does what ``--on`` says."""
+    """Checks and stores every step, and performs the actions of ``--on``."""
 
     folder: Folder
     doctor: LiveDoctor
@@ -251,7 +251,7 @@ class Session:
     stopped: Stopped | None = None
 
     def replay(self, steps: Sequence[tuple[StepRecord, list[Sample]]]) -> None:
-        """Shows the doctor the steps of a run that is resumed."""
+        """Replay the steps of a resumed run."""
         for record, samples in steps:
             self.doctor.push(record, samples)
 
@@ -274,7 +274,7 @@ class Session:
         return None
 
     def push(self, record: StepRecord, samples: list[Sample]) -> list[Finding]:
-        """Writes a step, examines it and acts; returns the findings that are new or have become worse."""
+        """Write a step, check it and act; return findings that are new or have got worse."""
         self._append("samples.jsonl", [msgspec.json.encode(sample) for sample in samples])
         self._append("records.jsonl", [encode(record)])
         fresh = self.doctor.push(record, samples)
@@ -306,7 +306,7 @@ class Session:
         return diagnose(run, catalogue=live.catalogue, thresholds=live.thresholds)
 
     def checkpoint(self, step: int) -> None:
-        """Saves the trainer's state."""
+        """Save the trainer's state."""
         if self.trainer is not None:
             self.trainer.save(self.folder.checkpoint(step))
             self.folder.keep(self.save_total_limit)

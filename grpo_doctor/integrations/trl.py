@@ -61,11 +61,11 @@ def attach(
     """
     if not (hasattr(trainer.args, "num_generations") and hasattr(trainer, "reward_funcs")):
         raise ConfigError(
-            f"attach examines GRPOTrainer, RLOOTrainer and what subclasses them, and this is {type(trainer).__name__}: "
-            "watch it by trainer.add_callback(DoctorCallback()) of grpo_doctor.integrations.hf_callback"
+            f"attach supports GRPOTrainer, RLOOTrainer and their subclasses, not {type(trainer).__name__}; "
+            "use trainer.add_callback(DoctorCallback()) from grpo_doctor.integrations.hf_callback"
         )
     if any(isinstance(c, _Callback) for c in trainer.callback_handler.callbacks):
-        raise ConfigError("this trainer is attached already: call attach once, after the trainer is built")
+        raise ConfigError("this trainer is already attached: call attach only once, after creating the trainer")
     ranks = trainer.accelerator.num_processes
     folder = Path(_from_rank_0(str(unused(Path(out).absolute(), holds_a_run)), ranks))
     if folder != Path(out).absolute() and trainer.accelerator.is_main_process:
@@ -78,7 +78,7 @@ def attach(
 
 
 class Attached:
-    """A trainer under examination; `diagnosis` after (or during) training, on rank 0."""
+    """A trainer with live checks; `diagnosis` is available on rank 0 during and after training."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Attached:
         self.settings = declared(trainer)
         self.boundary = Boundary()
         self.watching = True
-        """Whether the steps are examined; the same on every rank, for it changes only where all of them agree."""
+        """Whether steps are checked; identical on all ranks, because they change it together."""
         self.seams = Seams(trainer, record_tokens, self.boundary)
         self.rollback_to: Path | None = None
         self.last_step: int | None = None
@@ -104,7 +104,7 @@ class Attached:
         self.begin_run()
 
     def tell_settings(self) -> None:
-        """Says before the first step what the settings come to, and which of them will not do."""
+        """Report settings and preflight findings before the first step."""
         if self.rank == 0:
             for line in words_before(self.trainer.args):
                 tell(f"grpo-doctor: {line}")
@@ -112,10 +112,10 @@ class Attached:
     # -- what a Session asks of a trainer: TRL saves its own checkpoints
 
     def save(self, path: Path) -> None:
-        """Nothing: TRL saves what its settings say."""
+        """Do nothing: TRL saves its own checkpoints."""
 
     def load(self, path: Path) -> None:
-        """Remembers the checkpoint; every rank loads it when the training has stopped."""
+        """Store the checkpoint; every rank loads it after the training has stopped."""
         self.rollback_to = path
 
     # -- a run and its folder
@@ -135,7 +135,7 @@ class Attached:
         self.own: RecordWriter | None = None
 
     def begin_training(self) -> None:
-        """A second ``train()`` that counts its steps from 0 again is a run of its own."""
+        """Start a new run if a second ``train()`` counts its steps from 0 again."""
         if self.last_step is not None and self.trainer.state.global_step < self.last_step:
             self.boundary(self.begin_run)
         elif self.session is not None:
@@ -145,7 +145,7 @@ class Attached:
         return dict(json.loads(json.dumps(portable(self.settings), default=str)))
 
     def _first(self, session: Session) -> None:
-        """What only the first step shows: which log-probabilities the loss is given, and what is out of sight."""
+        """Record what only the first step shows: the log-probabilities in the loss, and what cannot be recorded."""
         given = self.seams.local.given
         self.settings |= {f"{n}_logprobs": n in given for n in ("old", "reference", "sampling")}
         session.doctor.summary.settings.update(self.settings)
@@ -155,17 +155,19 @@ class Attached:
     # -- a step, on every rank
 
     def before_update(self, optimizer: Any) -> None:
-        """The last moment before the weights move: whether to skip."""
+        """Decide before the optimizer step whether to skip the update."""
         if not self.watching:
             return
         self.boundary(self.seams.before_update, optimizer)
         why = self._veto()
         if why is not None:
-            self.trainer.model.zero_grad(set_to_none=True)  # zeros would still move the weights by momentum
+            self.trainer.model.zero_grad(
+                set_to_none=True
+            )  # with zero gradients, momentum would still change the weights
             self.seams.local.skipped = why
 
     def _veto(self) -> str | None:
-        """Why the update is skipped; the same on every rank, for a shard may hold the only NaN."""
+        """Return why the update is skipped; identical on all ranks, because only one shard may have the NaN."""
         acts = [self.actions[s] for s in sorted(self.actions) if s <= Severity.CRITICAL]
         if not acts or set(acts) == {"warn"} or getattr(self.trainer, "is_deepspeed_enabled", False):
             return None
@@ -183,7 +185,7 @@ class Attached:
         return why
 
     def end_step(self, control: Any) -> None:
-        """The step is over: one record, one examination, one decision for all ranks."""
+        """Finish the step: one record, one check, one decision for all ranks."""
         if not self.watching:
             return
         step = self.trainer.state.global_step
@@ -204,7 +206,7 @@ class Attached:
         self.last_step = step
 
     def _finish(self, step: int) -> None:
-        """Completes what this rank saw of the step."""
+        """Complete the data of this rank for the step."""
         self.seams.local.progress["wall_time"] = time.monotonic() - self.began
         self.seams.after_update()
         self.seams.take_metrics()
@@ -214,7 +216,7 @@ class Attached:
             self.own.write(merged([self.seams.local], step, self.settings))
 
     def _examine(self, parts: list[Local], step: int) -> None:
-        """On rank 0, the record of all ranks."""
+        """Build the record of all ranks on rank 0."""
         if self.session is not None:
             if self.last_step is None:
                 self._first(self.session)
@@ -228,16 +230,18 @@ class Attached:
             tell(unwatched(failure, f"at step {step}"))
         if self.session is not None:
             why = failure.strip().splitlines()[-1]
-            self.session.doctor.summary.notes.append(f"grpo-doctor failed at step {step}, nothing later is seen: {why}")
+            self.session.doctor.summary.notes.append(
+                f"grpo-doctor failed at step {step} and checked no later step: {why}"
+            )
 
     # -- the end
 
     def end_training(self) -> None:
-        """Goes back to a checkpoint where a finding asked for it; writes the reports."""
+        """Roll back to a checkpoint if a finding requires it, and write the reports."""
         if self.rollback_to is not None:
             self.trainer._load_from_checkpoint(str(self.rollback_to))
             self.rollback_to = None
-        end = Boundary()  # what was seen before a failure is reported too, where it can be
+        end = Boundary()  # also report what was recorded before a failure
         end(self._report)
         end(self.folder.release)
         if end.failure is not None and self.watching:
@@ -249,14 +253,14 @@ class Attached:
             say_end(diagnosis, self.folder.write_reports(diagnosis))
 
     def diagnosis(self) -> Diagnosis:
-        """The diagnosis so far, of all ranks. Raises RuntimeError on a rank other than 0."""
+        """Return the current diagnosis. Raises RuntimeError on ranks other than 0."""
         if self.session is None:
-            raise RuntimeError("rank 0 holds the diagnosis")
+            raise RuntimeError("the diagnosis is available only on rank 0")
         return self.session.diagnosis()
 
     @property
     def stopped(self) -> Stopped | None:
-        """Why the doctor stopped the training, on rank 0."""
+        """Return why grpo-doctor stopped the training, on rank 0."""
         return None if self.session is None else self.session.stopped
 
     def _found(self, finding: Finding, action: str) -> None:
@@ -282,7 +286,7 @@ class _TrlFolder(Folder):
         return [int(name) for name in names if name.isdigit()]
 
     def drop_after(self, step: int) -> None:
-        """Nothing: TRL's checkpoints are the user's."""
+        """Do nothing: TRL's checkpoints belong to the user."""
 
 
 class _Callback(TrainerCallback):
@@ -303,7 +307,7 @@ class _Callback(TrainerCallback):
 
 
 def declared(trainer: Any) -> dict[str, Any]:
-    """What the trainer's settings say, under the names of the record fields where they mean the same."""
+    """Return the trainer's settings under the names of record fields."""
     args = trainer.args
     names = (
         "learning_rate beta temperature top_p top_k min_p repetition_penalty epsilon epsilon_high loss_type "
@@ -328,7 +332,7 @@ def declared(trainer: Any) -> dict[str, Any]:
 
 
 def _gathered(value: Any, ranks: int) -> list[Any]:
-    """One value of each rank, on all of them."""
+    """Gather one value per rank on all ranks."""
     return list(gather_object([value])) if ranks > 1 else [value]
 
 

@@ -21,11 +21,11 @@ from ..fault_isolation import Boundary
 from .trl_record import Ids, Local, trained_mask
 
 WEIGHTS = 4096
-"""Weights whose movement is measured, spread over the trainable tensors."""
+"""Number of weights to measure changes on, spread over the trainable tensors."""
 
 
 class Seams:
-    """The wrapped methods of one trainer, and what they saw of the step under way."""
+    """Wraps the methods of one trainer and collects data of the current step."""
 
     def __init__(self, trainer: Any, record_tokens: int, boundary: Boundary) -> None:
         self.trainer, self.record_tokens, self.boundary = trainer, record_tokens, boundary
@@ -41,7 +41,7 @@ class Seams:
         self._metrics_seen: dict[str, int] = {}
 
     def connect(self) -> None:
-        """Wraps the methods on the instance."""
+        """Wrap the methods on the instance."""
         trainer = self.trainer
         trainer.compute_loss = self._around_loss(trainer.compute_loss)
         trainer.log = self._around_log(trainer.log)
@@ -165,13 +165,13 @@ class Seams:
 
     @torch.no_grad()
     def after_loss(self, inputs: Mapping[str, Any], loss: Tensor) -> None:
-        """A micro-batch and its loss."""
+        """Record a micro-batch and its loss."""
         logprobs, self._logprobs = self._logprobs, None
         self.local.batch(inputs, loss, self.ids.ends, logprobs)
         self._sharpness(inputs)
 
     def saw_rewards(self, index: int, function: Any, given: Any, named: Mapping[str, Any]) -> None:
-        """What a reward function gave."""
+        """Record the result of a reward function."""
         name = getattr(function, "__name__", type(function).__name__)
         self.local.rollout(name, float(self.trainer.reward_weights[index]), list(given), named, self.ids)
 
@@ -204,7 +204,7 @@ class Seams:
         self.local.sharpness(measured, ends)
 
     def before_update(self, optimizer: Any) -> None:
-        """The last moment before the weights move: the rate, the gradients, a sample of the weights."""
+        """Record learning rate, gradients and a sample of the weights before the optimizer step."""
         groups = getattr(optimizer, "param_groups", None)
         self.local.learning_rate = float(groups[0]["lr"]) if groups else None
         # a norm is finite only where every gradient is, so that a second look at them would tell nothing
@@ -216,7 +216,7 @@ class Seams:
             self._before = _weights_at(self._sampled[0])
 
     def after_update(self) -> None:
-        """Whether the update was applied, how far it moved the weights, and how far the training is."""
+        """Record whether the update was applied, the weight change, and the training progress."""
         trainer, local = self.trainer, self.local
         local.applied = local.skipped is None and not trainer.accelerator.optimizer_step_was_skipped
         if self._sampled is not None:  # 0 only where none of them moved
@@ -228,7 +228,7 @@ class Seams:
         }
 
     def take_metrics(self) -> None:
-        """Means of what TRL has measured exactly in this step, over all ranks."""
+        """Return the means over all ranks of TRL's own metrics of this step."""
         self.local.metrics = {}
         for key, values in self._metrics().items():
             seen = self._metrics_seen.get(key, 0)
@@ -237,7 +237,7 @@ class Seams:
                 self.local.metrics[key] = sum(fresh) / len(fresh)
 
     def begin_step(self) -> None:
-        """Forgets the step that is over."""
+        """Reset the data of the last step."""
         self._metrics_seen = {key: len(values) for key, values in self._metrics().items()}
         self.local = Local()
 
@@ -246,33 +246,35 @@ class Seams:
         return metrics
 
     def unseen(self) -> list[str]:
-        """What this set-up keeps out of sight, in words for the report."""
+        """Describe for the report what this setup does not allow to record."""
         trainer, said = self.trainer, []
         head = self.base.get_output_embeddings()
         if self.record_tokens and (head is None or sharded(head.weight)):
             said.append("logit statistics were not recorded: the output head is sharded over ranks")
         if any(sharded(p, matrix=False) for p in trainer.model.parameters()):
-            said.append("weight_delta is of the shard of rank 0: the weights are sharded")
+            said.append("weight_delta covers only the shard of rank 0, because the weights are sharded")
         if getattr(trainer, "is_deepspeed_enabled", False):
             said.append(
-                "DeepSpeed updates within backward: gradients were not examined and an update cannot be skipped; "
-                "grad_norm is DeepSpeed's own"
+                "DeepSpeed updates the weights inside backward: gradients were not checked and updates cannot be "
+                "skipped; grad_norm is the value that DeepSpeed reports"
             )
         if getattr(trainer, "use_vllm", False):
-            said.append("vLLM generates: the mode of the model during generation was not recorded")
+            said.append("vLLM generates the responses: the model's mode during generation was not recorded")
         if getattr(trainer, "use_liger_kernel", False) or getattr(trainer.args, "use_liger_kernel", False):
-            said.append("the Liger loss shows no log-probabilities: ratio and logp_advantage_cov were not recorded")
+            said.append(
+                "the Liger loss does not return log-probabilities: ratio and logp_advantage_cov were not recorded"
+            )
         unwrapped = len(trainer.reward_funcs) - sum(map(plain_function, trainer.reward_funcs))
         if unwrapped:
             said.append(
-                f"{unwrapped} of {len(trainer.reward_funcs)} rewards come from a model or a coroutine: rewards are the "
-                "means that TRL logs, and rewards of single groups were not recorded"
+                f"{unwrapped} of {len(trainer.reward_funcs)} reward functions are models or coroutines: rewards "
+                "are TRL's logged means, and rewards per group were not recorded"
             )
         return said
 
 
 def plain_function(function: Any) -> bool:
-    """Models and coroutines are rewarded in other ways and are left as they are."""
+    """Return whether a reward function is neither a model nor a coroutine, which are not wrapped."""
     call = getattr(function, "__call__", function)  # noqa: B004 - an object's own method tells whether it is async
     awaited = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
     return not isinstance(function, torch.nn.Module) and not awaited

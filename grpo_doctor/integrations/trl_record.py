@@ -1,4 +1,4 @@
-"""What the ranks of a TRL run saw of one step, and the one record that follows from it."""
+"""Combines the data of all ranks of a TRL run into one record per step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..record import NUMBER_FIELDS, Event, StepRecord
 from ..run import Sample
 
 SHOWN = 4
-"""Responses of a step that become samples."""
+"""Number of responses per step to store as samples."""
 EQUAL = 1e-8
 """Rewards of a group that differ by less are equal; a std test fails on what float32 leaves of a mean."""
 

@@ -49,7 +49,7 @@ def build(settings: Settings, out: Path) -> Any:
         raise ConfigError(f"--engine trl: {error.name} is not installed: pip install 'grpo-doctor[trl]'") from None
     for name, value in ONLY_OURS.items():
         if getattr(settings, name) != value:
-            raise ConfigError(f"--engine trl: {name} must be {value!r}: TRL knows no other")
+            raise ConfigError(f"--engine trl: {name} must be {value!r}, because TRL supports no other value")
     model, tokenizer = load_model(settings)
     task = load_task(settings.task, settings.reward)
     rows = [{"prompt": example.dialogue, "example": i} for i, example in enumerate(task.examples)]
@@ -73,7 +73,7 @@ def _config(settings: Settings, out: Path, known: set[str]) -> dict[str, Any]:
     share = settings.generation_batch_size // settings.gradient_accumulation_steps // processes
     if share * settings.gradient_accumulation_steps * processes != settings.generation_batch_size or not share:
         raise ConfigError(
-            f"generation_batch_size {settings.generation_batch_size} cannot be shared out over "
+            f"generation_batch_size {settings.generation_batch_size} cannot be divided over "
             f"{settings.gradient_accumulation_steps} accumulation steps and {processes} processes"
         )
     values = {k: v for k, v in msgspec.structs.asdict(settings).items() if k in known and v is not None}

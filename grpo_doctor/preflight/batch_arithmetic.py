@@ -193,10 +193,10 @@ def _origin(found: Configuration, name: str) -> str:
     if name in found.swept:
         return found.swept[name]
     if name not in found.settings:
-        return f"not worked out: {found.unresolved[name][:80]}"
+        return f"not resolved: {found.unresolved[name][:80]}"
     key, line = found.keys.get(name, ""), found.lines.get(name)
     if not key:
-        return "worked out"
+        return "computed"
     return f"{key}, line {line}" if line else key
 
 
@@ -204,7 +204,7 @@ def _off_policy(updates: float | None, level: float | None) -> str:
     """How far the policy has moved from the one that wrote the responses."""
     words = []
     if updates is not None and updates > 1:
-        words.append(f"the first is on-policy, {updates - 1:,.0f} are not")
+        words.append(f"the first is on-policy, the other {updates - 1:,.0f} are off-policy")
     if level:
-        words.append(f"up to {level:g} versions behind by asynchrony")
+        words.append(f"asynchronous: up to {level:g} versions stale")
     return "; ".join(words)

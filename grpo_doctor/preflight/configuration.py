@@ -91,7 +91,7 @@ def understand(launch: Launch) -> Configuration:
     found.run_type, of_kind = kind_of(launch, found)
     found.clues = [*clues, *of_kind]
     if found.run_type == "none" and not found.elsewhere:
-        found.elsewhere = [f"it starts {named}, which is not beside it" for named in launch.absent]
+        found.elsewhere = [f"it starts {named}, which was not found" for named in launch.absent]
     name_unknown(launch, found)
     if launch.complete and found.run_type == "rl" and not _only_by_keys(launch, framework, found):
         _assume_defaults(launch, framework, found)
@@ -101,7 +101,7 @@ def understand(launch: Launch) -> Configuration:
         lines = ", ".join(map(str, launch.severed[:5]))
         found.lines["cannot_run"], found.settings["cannot_run"] = launch.broken or (
             launch.severed[0],
-            f"the shell does not pass line {lines} to the command above, of which a line does not end in a backslash",
+            f"line {lines} is not passed to the command above, because a line before it does not end in a backslash",
         )
     return found
 

@@ -128,14 +128,14 @@ def _headline(found: Configuration, diagnosis: Diagnosis) -> str:
     said = len(found.keys)
     what = found.framework.label
     if found.run_type == "none" and found.elsewhere:
-        return f"This file holds no settings of reinforcement learning: {'; '.join(found.elsewhere[:3])}."
+        return f"This file has no reinforcement learning settings: {'; '.join(found.elsewhere[:3])}."
     if found.run_type == "evaluation":
-        return "No training is configured here: what it starts only evaluates, or is told to."
+        return "This file configures no training, only evaluation."
     if found.run_type not in JUDGED:
         kind = {"supervised": "of supervised training"}
         return (
-            "No settings of reinforcement learning were found; looked for group size, KL, clipping and batch under the "
-            f"names of every known framework; it looks like a configuration "
+            "No reinforcement learning settings found (searched for group size, KL, clipping and batch size under the "
+            f"names of all known frameworks). The file looks like a configuration "
             f"{kind.get(found.run_type, 'of something else')}."
         )
     ran = diagnosis.coverage.ran
@@ -148,18 +148,18 @@ def _headline(found: Configuration, diagnosis: Diagnosis) -> str:
 
 
 def _notes(found: Configuration) -> list[str]:
-    """What was not read or is not said by the file, each in one line."""
+    """Return notes about unread and missing settings, one line each."""
     notes = list(found.notes)
     if found.assumed:
         what = found.framework.label
         values = [f"{name}={value}" for name, value in found.assumed.items()]
-        notes.append(f"not in the file, so taken as the defaults of {what}: {_listed(values)}")
+        notes.append(f"not in the file; defaults of {what}: {_listed(values)}")
     if found.swept:
-        notes.append(f"a sweep, so not judged with what depends on it: {_listed(list(found.swept.values()))}")
+        notes.append(f"not checked, because they vary in a sweep: {_listed(list(found.swept.values()))}")
     if found.run_type == "rl" and (unknown := to_declare(found)):
-        notes.append(f"not known; declare what you know: --set {' --set '.join(unknown)}")
+        notes.append(f"unknown; set the values that you know: --set {' --set '.join(unknown)}")
     if found.unresolved:
-        notes.append(f"not worked out: {_listed(list(found.unresolved.values()))}")
+        notes.append(f"could not be resolved: {_listed(list(found.unresolved.values()))}")
     return notes
 
 

@@ -123,7 +123,7 @@ class Launch:
     def add(self, key: str, value: Any, line: int) -> None:
         """One more setting. Raises `ReadError` beyond `MOST`."""
         if len(self.entries) >= MOST:
-            raise ReadError(f"more than {MOST} settings, so no configuration")
+            raise ReadError(f"more than {MOST} settings, so not a configuration")
         self.entries.append(Entry(key, value, line))
 
 

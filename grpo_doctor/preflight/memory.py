@@ -24,21 +24,29 @@ def memory(found: Configuration) -> Table | None:
         return None
     lora = bool(found.settings.get("use_peft"))
     known = "use_peft" in found.settings
-    train = "adapter only" if lora else "all weights" + ("" if known else ", for no adapter is declared")
+    train = "adapter only" if lora else "all weights" + ("" if known else ", because no adapter is declared")
     rows = [
-        ["weights", _gib(size * WEIGHT), f"{size / 1e9:g} billion in bfloat16, by the model's name"],
+        ["weights", _gib(size * WEIGHT), f"{size / 1e9:g} billion in bfloat16, from the model's name"],
         ["gradients and optimizer", _gib(0.0 if lora else size * TRAINED), f"{train}; gradients, float32 copy, Adam"],
     ]
     if not lora and (found.number("kl_coef") or 0) > 0:
-        rows.append(["reference", _gib(size * WEIGHT), "a frozen copy in bfloat16, for the KL coefficient is above 0"])
+        rows.append(
+            ["reference", _gib(size * WEIGHT), "a frozen copy in bfloat16, because the KL coefficient is above 0"]
+        )
     batch = found.number("per_device_train_batch_size") or found.number("micro_responses")
     if batch and (length := found.number("max_new_tokens")):
         logits = batch * length * VOCABULARY * LOGIT
-        said = f"{batch:g} responses x {length:g} tokens x {VOCABULARY:,} tokens of vocabulary in float32"
+        said = f"{batch:g} responses x {length:g} tokens x {VOCABULARY:,} vocabulary entries in float32"
         rows.append(["logits of a micro-batch", _gib(logits), f"{said}; less with chunked or fused losses"])
     if (share := found.number("gpu_share")) is not None and share <= 1:
-        rows.append(["engine", f"{share:.0%}", "of the device's memory, where it shares the device"])
-    rows.append(["not counted", "", "activations, fragmentation; ZeRO-3 and FSDP divide the first rows by the GPUs"])
+        rows.append(["engine", f"{share:.0%}", "of the device's memory, if it shares the device"])
+    rows.append(
+        [
+            "not counted",
+            "",
+            "activations and fragmentation; ZeRO-3 and FSDP divide the first rows by the number of GPUs",
+        ]
+    )
     return Table(title="Memory, an estimate (GiB)", head=["what", "GiB", "assumed"], rows=rows)
 
 

@@ -104,9 +104,9 @@ def _text(path: Path) -> str:
     except OSError as error:
         raise ReadError(f"{path}: {error.strerror}") from None
     if len(raw) > largest:
-        raise ReadError(f"{path}: longer than {largest >> 10} KB, so no configuration")
+        raise ReadError(f"{path}: longer than {largest >> 10} KB, so not a configuration")
     if b"\0" in raw[:4096]:
-        raise ReadError(f"{path}: binary, so no configuration")
+        raise ReadError(f"{path}: binary, so not a configuration")
     text = raw.decode("utf-8-sig", "replace")
     fence = None if path.suffix.lower() in MARKDOWN else _FENCE.match(text)
     return text if fence is None else text[fence.end() :].rstrip().rstrip("`") + "\n"
@@ -204,7 +204,9 @@ def _launches(path: Path, text: str) -> list[Launch]:
     as_script = next((written for names, written in _RECIPES if names.fullmatch(path.name)), None)
     launches = read_shell(as_script(text) if as_script else text, path)
     if path.suffix and not as_script and not any(launch.entries or launch.absent for launch in launches):
-        launches.append(Launch("", notes=[f"a file that ends in {path.suffix} is read as commands; it holds none"]))
+        launches.append(
+            Launch("", notes=[f"a file that ends in {path.suffix} is read as shell commands, but it contains none"])
+        )
     return launches
 
 
@@ -225,7 +227,9 @@ def _markdown(text: str, path: Path) -> list[Launch]:
             launch.broken = None  # an excerpt may end anywhere
             if launch.entries and not launch.program:
                 launch.complete = False
-                launch.notes.append(f"the block after line {block.before} may be an excerpt, so no default is read")
+                launch.notes.append(
+                    f"the block after line {block.before} may be an excerpt, so defaults are not applied"
+                )
         found += launches
     return found + read_shell(rest, path)
 

@@ -190,7 +190,7 @@ def _of_fork(launch: Launch, found: Configuration) -> None:
             found.keys["group_size"], found.lines["group_size"] = said.key, said.line
             found.assumed.pop("group_size", None)
         elif found.assumed.pop("group_size", None) is not None:
-            found.unresolved["group_size"] = f"n = 1 beside the fork's own {own}"
+            found.unresolved["group_size"] = f"n = 1 in addition to the fork's own {own}"
             del settings["group_size"]
 
 

@@ -221,25 +221,25 @@ CLUES: tuple[tuple[RunType, float, str, Callable[[Facts], object]], ...] = (
     (
         "preference",
         10 * DECISIVE,
-        "the algorithm learns from pairs",
+        "the algorithm is preference training",
         lambda f: method_of(f.algorithm) == "preference" and not {"group_size", "epsilon"} <= f.found.settings.keys(),
     ),
     ("supervised", 9 * DECISIVE, "the algorithm is supervised", lambda f: method_of(f.algorithm) == "supervised"),
     (
         "supervised",
         9 * DECISIVE,
-        "the framework is supervised unless an algorithm is named",
+        "the framework defaults to supervised training",
         lambda f: f.framework.capabilities.supervised_unless_said and not f.algorithm,
     ),
     (
         "supervised",
         8 * DECISIVE,
-        "what is started is supervised",
+        "the started program is supervised training",
         lambda f: f.started and _TUNES.fullmatch(f.started[-1].rsplit(".", 1)[-1]),
     ),
     ("preference", 7 * DECISIVE, "the document names the method", lambda f: f.method == "preference"),
     ("supervised", 7 * DECISIVE, "the document names the method", lambda f: f.method == "supervised"),
-    ("evaluation", 6 * DECISIVE, "a file that measures imports its settings", _measures_what_another_trains),
+    ("evaluation", 6 * DECISIVE, "an evaluation file that imports its settings", _measures_what_another_trains),
     (
         "none",
         5 * DECISIVE,
@@ -251,29 +251,34 @@ CLUES: tuple[tuple[RunType, float, str, Callable[[Facts], object]], ...] = (
     (
         "evaluation",
         4 * DECISIVE,
-        "what is started evaluates",
+        "the started program only evaluates",
         lambda f: any(_EVALUATES.fullmatch(name.rsplit(".", 1)[-1]) for name in f.started),
     ),
-    ("evaluation", 4 * DECISIVE, "it is told to evaluate only", lambda f: any(map(_only_evaluates, f.launch.entries))),
-    ("none", 3 * DECISIVE, "the model draws or plays", _of_another_model),
+    (
+        "evaluation",
+        4 * DECISIVE,
+        "it is configured to evaluate only",
+        lambda f: any(map(_only_evaluates, f.launch.entries)),
+    ),
+    ("none", 3 * DECISIVE, "the model generates images or plays games", _of_another_model),
     ("rl", 2 * DECISIVE, "the framework's program is started", _starts_it),
     (
         "preference",
         2 * DECISIVE,
-        "the framework learns from pairs",
+        "the framework is for preference training",
         lambda f: f.framework.capabilities.learns_from_pairs,
     ),
-    ("none", DECISIVE, "settings of games", _games),
+    ("none", DECISIVE, "settings of game environments", _games),
     (
         "none",
         DECISIVE,
-        "the file measures",
+        "the file name indicates evaluation",
         lambda f: _MEASURES.match(f.launch.title) and not f.training.intersection(f.found.lines),
     ),
     (
         "evaluation",
         DECISIVE,
-        "a group alone, in a document that evaluates",
+        "only a group size, in an evaluation file",
         lambda f: (
             f.only_grouped
             and not f.launch.program
@@ -284,35 +289,45 @@ CLUES: tuple[tuple[RunType, float, str, Callable[[Facts], object]], ...] = (
     (
         "none",
         DECISIVE,
-        "a group alone may count any answers",
+        "only a group size, which may count any answers",
         lambda f: f.only_grouped and not f.training and f.answers,
     ),
     (
         "supervised",
         DECISIVE,
-        "the file is called after it",
+        "the file name indicates it",
         lambda f: f.plain_title and _SUPERVISED.search(f.launch.title),
     ),
     (
         "preference",
         DECISIVE,
-        "the file is called after it",
+        "the file name indicates it",
         lambda f: f.plain_title and _PREFERENCE.search(f.launch.title),
     ),
-    ("preference", 20, "what is started is called after it", lambda f: not f.grouped and f.called(_PREFERENCE)),
+    (
+        "preference",
+        20,
+        "the name of the started program indicates it",
+        lambda f: not f.grouped and f.called(_PREFERENCE),
+    ),
     (
         "preference",
         20,
         "a section of preference training",
         lambda f: f.has_section("dpo", "kto", "simpo", "orpo") and not f.grouped and not f.launch.program,
     ),
-    ("preference", 6, "what is started is called after it", lambda f: _PREFERENCE.search(f.launch.program)),
-    ("supervised", 20, "what is started is called after it", lambda f: not f.grouped and f.called(_SUPERVISED)),
-    ("supervised", 5, "what is started is called after it", lambda f: _SUPERVISED.search(f.launch.program)),
+    ("preference", 6, "the name of the started program indicates it", lambda f: _PREFERENCE.search(f.launch.program)),
+    (
+        "supervised",
+        20,
+        "the name of the started program indicates it",
+        lambda f: not f.grouped and f.called(_SUPERVISED),
+    ),
+    ("supervised", 5, "the name of the started program indicates it", lambda f: _SUPERVISED.search(f.launch.program)),
     (
         "rl",
         10,
-        "the algorithm is of reinforcement learning",
+        "the algorithm is reinforcement learning",
         lambda f: (
             len(f.found.settings) >= 2
             and any(needs_group(f.found.settings.get(name)) is not None for name in ("algorithm", "loss_type"))
@@ -322,13 +337,13 @@ CLUES: tuple[tuple[RunType, float, str, Callable[[Facts], object]], ...] = (
     (
         "rl",
         7,
-        "settings of reinforcement learning",
+        "reinforcement learning settings",
         lambda f: f.said - {"group_size"} and len(f.found.settings) >= 2 and not _SUPERVISED.search(f.launch.program),
     ),
     (
         "rl",
         7,
-        "keys that only reinforcement learning has",
+        "keys that only reinforcement learning uses",
         lambda f: (
             f.framework.capabilities.only_rl
             and f.found.settings
@@ -336,10 +351,10 @@ CLUES: tuple[tuple[RunType, float, str, Callable[[Facts], object]], ...] = (
         ),
     ),
     ("rl", 6, "a script for reinforcement learning", _builds_rl),
-    ("rl", 5, "called after reinforcement learning", lambda f: f.training and f.named_after_rl),
+    ("rl", 5, "the name indicates reinforcement learning", lambda f: f.training and f.named_after_rl),
     ("rl", 6, "a broken script that imports a trainer", lambda f: f.launch.broken and f.launch.imports_rl),
     ("rl", 5, "a critic of a language model", _critic_of_text),
-    ("supervised", 5, "settings of a training", lambda f: len(f.training) >= 2 and not f.said),
+    ("supervised", 5, "training settings", lambda f: len(f.training) >= 2 and not f.said),
 )
 """What speaks for a kind of training, how much, and what to look at."""
 

@@ -29,7 +29,7 @@ def read(path: Path, mapping: Mapping[str, str] | None = None) -> list[Run]:
         raise RuntimeError(f"{found.failed[0].source}: {found.failed[0].why}")
     if not found.runs:
         why = next((f"{answer.source}: {answer.why}" for answer in found.unreadable), None)
-        raise ReadError(why or f"{path}: no training log was found in this folder ({found.words()}); name the file")
+        raise ReadError(why or f"{path}: no training log found in this folder ({found.words()}); name the file")
     return found.runs
 
 

@@ -27,7 +27,7 @@ def unpacked(path: Path) -> Iterator[Path]:
             with spending(), zipfile.ZipFile(path) as archive:
                 _unpack(archive, Path(folder))
         except OverBudgetError as error:
-            raise UnreadableError(f"{path}: {error}; or unpack it and name the folder") from None
+            raise UnreadableError(f"{path}: {error}; unpack it and pass the folder") from None
         except (zipfile.BadZipFile, OSError, EOFError, zlib.error, RuntimeError, NotImplementedError) as error:
             raise UnreadableError(f"{path}: the archive cannot be unpacked: {error}") from None
         yield Path(folder)

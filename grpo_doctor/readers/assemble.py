@@ -55,7 +55,9 @@ def assemble(rows: Rows) -> Run:
     run.notes += rows.file.notes + rows.notes
     if rows.odd:
         more = f" and {len(rows.odd) - _NAMED} more" if len(rows.odd) > _NAMED else ""
-        run.notes.append(f"not finite where they begin, and not read: {', '.join(rows.odd[:_NAMED])}{more}")
+        run.notes.append(
+            f"skipped rows that start with values that are not finite: {', '.join(rows.odd[:_NAMED])}{more}"
+        )
     trained -= {field for key, field in run.mapping.items() if field == "response_length_mean" and words(key) <= _ANY}
     episodes = len(rows.seeds) > max(2, _OWN_SEEDS * len(rows))
     counted = bool(rows.weak.values) and not episodes
@@ -70,9 +72,7 @@ def assemble(rows: Rows) -> Run:
     if "reward_margin" not in run.columns and {"chosen_reward", "rejected_reward"} <= run.columns.keys():
         run.columns["reward_margin"] = run.columns["chosen_reward"] - run.columns["rejected_reward"]
     if run.run_type == "none" and len(run) > 1 and of_whole_runs(rows.seen):
-        run.notes.append(
-            NotRead("each of its rows sums up a whole run, and none is a step: compare the runs themselves")
-        )
+        run.notes.append(NotRead("each row summarises a whole run, not a step; compare the runs instead"))
     if merged:
         run.notes.append(f"{len(rows)} rows merged into {len(run)} step{'s' * (len(run) != 1)}")
     return run
@@ -98,7 +98,7 @@ def _rows_of(rows: Rows, builder: RunBuilder) -> tuple[set[str], int]:
         columns = {name: column[::-1] for name, column in columns.items()}
         recorded = {name: [len(steps) - 1 - row for row in reversed(at)] for name, at in recorded.items()}
         steps, lines, trains = steps[::-1], lines[::-1], trains[::-1]
-        run.notes.append("its rows stand in reverse, the newest first: read from the last to the first")
+        run.notes.append("the rows are in reverse order (newest first) and were read from last to first")
     events: dict[int, list[Event]] = {}
     for event in rows.events:
         events.setdefault(min(int(np.searchsorted(lines, event.line or 0)), len(lines) - 1), []).append(event)
@@ -118,7 +118,7 @@ def _metrics(rows: Rows, run: Run) -> tuple[Columns, dict[str, list[int]]]:
         del columns["kl"], run.mapping[_UNUSED]
     if _has_no_critic(columns, recorded):
         del columns["value_loss"], recorded["value_loss"]
-        run.notes.append("the critic's loss is NaN on every row beside an ordinary gradient: there is none")
+        run.notes.append("the critic loss is NaN on every row although the gradient is finite, so there is no critic")
     _listed(rows, columns, n)
     _components(rows, run, columns, n)
     _eos_of_counts(rows, run, columns)
@@ -147,7 +147,7 @@ def _success_alone(run: Run) -> None:
     run.columns["reward_mean"] = run.columns["success_rate"].copy()
     key = next((key for key, field in run.mapping.items() if "success_rate" in field.split(", ")), "")
     run.mapping[key] = f"{run.mapping[key]}, reward_mean"
-    run.notes.append(f"the success rate, {key!r}, is taken for the reward")
+    run.notes.append(f"the success rate {key!r} is used as the reward")
 
 
 _UNUSED = "rollout/kl"
@@ -220,10 +220,10 @@ def _fields(rows: Rows, run: Run, n: int) -> tuple[Columns, dict[str, list[int]]
             field = "entropy_loss"  # the term of the loss, -coefficient * entropy
         if field in SHARES and len(known) and 1.5 < known.max() <= 100 and known.min() >= 0:
             values = values / 100
-            run.notes.append(f"{name} is read as percent: it goes up to {known.max():g}")
+            run.notes.append(f"{name} is read as percent, because its maximum is {known.max():g}")
         if field == "eval_score" and (filled := _filled(values)).any():
             values = np.where(filled, math.nan, values)
-            run.notes.append(f"{name} is 0 on {filled.sum()} rows between its evaluations: none was made there")
+            run.notes.append(f"{name} is 0 on {filled.sum()} rows between evaluations; these values are ignored")
         columns[field] = values
         if column.non_finite:
             recorded[field] = column.non_finite
@@ -255,7 +255,7 @@ def _keys(rows: Rows) -> dict[str, str]:
         known = column.known if not (of_batches and name.startswith("val/") and is_eval(name)) else 0
         for alias in column.aliases if known else ():
             if alias.field in LIMITS and not _possible(column.values, alias):
-                rows.notes.append(NotRead(f"{name} is not read as {alias.field}: its values cannot be one"))
+                rows.notes.append(NotRead(f"{name} is not read as {alias.field}, because its values are out of range"))
                 continue
             able.setdefault(alias.field, []).append((alias.rank, name, known))
     found = {}
@@ -325,7 +325,7 @@ def _components(rows: Rows, run: Run, columns: Columns, n: int) -> None:
     if held > _MANY:
         rows.unread.update(dict.fromkeys(rows.components, n))
         run.notes.append(
-            NotRead(f"{len(rows.components)} reward components on {n} rows are too many to be held: not read")
+            NotRead(f"{len(rows.components)} reward components on {n} rows are too many and were not read")
         )
     if not 0 < held <= _MANY:
         return
@@ -334,7 +334,7 @@ def _components(rows: Rows, run: Run, columns: Columns, n: int) -> None:
         (key,) = rows.components
         columns["reward_mean"] = rows.components[key].full(n)
         run.mapping[key] = "reward_mean"
-        run.notes.append(f"{key} is the only reward in it and is taken for the reward")
+        run.notes.append(f"{key} is the only reward key and is used as the reward")
         return
     table = np.column_stack([column.full(n) for column in rows.components.values()])
     column = np.full(n, None, object)
@@ -348,7 +348,7 @@ def _components(rows: Rows, run: Run, columns: Columns, n: int) -> None:
         if beside is not None and _may_be_success(names[beside]):
             columns["eval_score"] = table[:, beside]
             run.mapping[list(rows.components)[beside]] = "eval_score"
-            run.notes.append(f"{names[beside]} is logged but not rewarded: the reward is made of the others alone")
+            run.notes.append(f"{names[beside]} is logged but not part of the reward, which is the sum of the others")
 
 
 def _may_be_success(name: str) -> bool:

@@ -28,41 +28,43 @@ _SIGNS = (
         r"|\b(?:loss|grad(?:ient)?[_ ]norm) is (?:nan|inf|not finite)\b",
     ),
     _sign(
-        "out of memory", "a GPU out of memory", r"OutOfMemoryError|(?:CUDA|HIP|NPU) out of memory|CUDA_ERROR_OUT_OF_ME"
+        "out of memory",
+        "a GPU out-of-memory error",
+        r"OutOfMemoryError|(?:CUDA|HIP|NPU) out of memory|CUDA_ERROR_OUT_OF_ME",
     ),
     _sign(
         "out of memory",
-        "memory of the machine used up",
+        "an out-of-memory error of the machine",
         r"\boom[-_ ]kill|Out of memory: Killed|exit(?:ed with)? code:? 137|MemoryError|OOM Killed|OutOfMemory(?:\W|$)",
     ),
     _sign("interrupted", "an interrupt", r"KeyboardInterrupt|\bSIGINT\b|Interrupted by user"),
     _sign("time limit", "a time limit", r"DUE TO TIME LIMIT|\bwalltime\b.{0,40}exceeded"),
-    _sign("killed", "a kill from outside by the scheduler", r"DUE TO PREEMPTION|\bpreempted\b|\brequeued\b"),
+    _sign("killed", "an external kill by the scheduler", r"DUE TO PREEMPTION|\bpreempted\b|\brequeued\b"),
     _sign(
         "collective timeout",
-        "a hang of a collective operation",
+        "a timeout of a collective operation",
         r"collective operation timeout|NCCL.{0,40}time(?:d )?-?out|NCCL_TIMEOUT|DistBackendError|ncclRemoteError",
     ),
     _sign(
         "exception",
-        "a traceback of a failed service call",
+        "a failed API call",
         r"\b(?:RateLimit|APIConnection|APIStatus|APITimeout|Authentication|PermissionDenied|InternalServer)Error\b"
         r"|\b(?:401 Unauthorized|402 Payment|403 Forbidden|429 Too Many|50[0234] (?:Internal|Bad|Service|Gateway))",
     ),
     _sign("exception", "a time-out", r"TimeoutError\b|(?:Read|Connect)Timeout\b"),
     _sign(
         "killed",
-        "a kill from outside",
+        "an external kill",
         r"\bSIGKILL\b|\bSIGTERM\b|(?:Received|got) signal:? \d|[Ss]ignal (?:9|15) \(|^Killed$|CANCELLED AT",
     ),
     _sign(
         "exception",
-        "the death of a worker",
+        "a worker crash",
         r"ActorDiedError|WorkerCrashedError|RayActorError|ChildFailedError|EngineDeadError",
     ),
     _sign(
         "exception",
-        "the death of a process in native code",
+        "a native crash",
         r"Segmentation fault|core dumped|illegal memory access|device-side assert",
     ),
     _sign(
@@ -76,28 +78,28 @@ _SIGNS = (
         r"(?i)\btraining (?:is |has )?(?:complete|completed|finished|done|ended)\b|'train_runtime'",
     ),
 )
-"""Signs of an end, the surest first."""
+"""Signs of an ending, most certain first."""
 _ANY = re.compile("|".join(f"(?:{sign.words.pattern.removeprefix('(?i)')})" for sign in _SIGNS), re.IGNORECASE)
 _RAISED = re.compile(
     r"^(?:\([\w ,=.-]{1,80}\) )?(?:\[rank\d+\]: ?)?((?:\w{1,60}\.){0,9}\w{0,60}(?:Error|Exception)(?:: .*)?)$"
 )
 """The line of a traceback that names the exception."""
 _LONGEST = 400
-"""Characters of a line in which a sign is looked for."""
+"""Maximum number of characters of a line to search."""
 _MOST_SAID = 160
-"""Characters of an exception's own words that are shown."""
+"""Maximum number of characters of an exception message to show."""
 TAIL = 2000
-"""Lines from the end of a log in which it ends; what is above them was survived."""
+"""Number of last lines to search for an ending; the run survived earlier errors."""
 
 
 def words(end: Ending, rows: int) -> str:
-    """One line on an end; without a row of metrics before it there is nothing to judge."""
+    """Describe an ending in one line; without metrics before it there is nothing to judge."""
     holds = "the rows before it are not affected" if rows else "it ended before the first metric"
-    return f"the log ends in {end.what} (line {end.line}): {f'{end.raised}; ' if end.raised else ''}{holds}"
+    return f"the log ends with {end.what} (line {end.line}): {f'{end.raised}; ' if end.raised else ''}{holds}"
 
 
 def event(end: Ending) -> Event:
-    """An end as an event, its line in the message."""
+    """Return an ending as an event."""
     raised = f": {end.raised.rstrip(' .:')}" if end.raised else ""
     return Event(kind="end", message=f"{end.what} (line {end.line}){raised}", line=end.line)
 

@@ -16,7 +16,7 @@ from .log_names import holds_data, is_surely_a_log, promises_a_log
 from .views import TRAINING, distinct, file_of
 from .walk import Answer, Candidate, Fate, candidates
 
-NO_METRIC = "no training metric in it"
+NO_METRIC = "no training metric"
 
 
 class Survey(NamedTuple):
@@ -38,22 +38,27 @@ class Survey(NamedTuple):
         return [answer for answer in self.answers if answer.fate == "failed"]
 
     def words(self) -> str:
-        """``5 files: 3 read, 1 second view, 1 no log``."""
+        """``5 files: 3 read, 1 duplicate, 1 not a log``."""
         if not self.answers:
             return "no files"
         fates = Counter(answer.fate for answer in self.answers)
         told = [f"{fates[fate]} {said}" for fate in get_args(Fate) if fates[fate]
-                for said in ((fate if fates[fate] == 1 else _PLURAL.get(fate, fate)),)]  # fmt: skip
+                for said in (_SHOWN.get(fate, (fate, fate))[fates[fate] > 1],)]  # fmt: skip
         return f"{len(self.answers)} file{'s' if len(self.answers) != 1 else ''}: {', '.join(told)}"
 
     def named(self) -> list[str]:
-        """A line for every file that may have been a log and of which nothing was read."""
+        """Return a line for every file that may be a log and was not read."""
         lost = [f"{a.source}: {a.fate}: {a.why}" for a in (*self.unreadable, *self.not_read)]
         silent = [a for a in self.answers if a.fate == "no log" and a.why == NO_METRIC]
         return lost + [f"{a.source}: {a.why}" for a in silent if is_surely_a_log(os.path.basename(a.source))]
 
 
-_PLURAL = {"part of a run": "parts of a run", "second view": "second views", "no log": "no logs"}
+_SHOWN = {
+    "part of a run": ("part of a run", "parts of a run"),
+    "second view": ("duplicate", "duplicates"),
+    "no log": ("not a log", "not logs"),
+}
+"""Singular and plural of each fate in messages."""
 
 
 ReadFile = Callable[[Path], list[Run]]
@@ -128,7 +133,7 @@ def of_archive(path: Path, read_file: ReadFile) -> tuple[list[Run], list[Answer]
             run.source, run.path = named(run.source), path
             run.notes = [type(note)(named(note)) for note in run.notes]
         answers = [Answer(named(answer.source), answer.fate, named(answer.why)) for answer in found.answers]
-        return found.runs, answers or [Answer(str(path), "no log", "an archive of no file that may be a log")]
+        return found.runs, answers or [Answer(str(path), "no log", "an archive without a possible log file")]
 
 
 def _beside(told: tuple[list[Run], dict[str, str]], answers: list[Answer]) -> Survey:
@@ -141,7 +146,7 @@ def _beside(told: tuple[list[Run], dict[str, str]], answers: list[Answer]) -> Su
         if answer.fate == "read" and answer.source in second:
             answer = Answer(answer.source, "second view", f"of {second[answer.source]}")
         elif answer.fate == "read" and answer.source not in sources:
-            answer = Answer(answer.source, "no log", "an evaluation or a summary, no course of training")
+            answer = Answer(answer.source, "no log", "an evaluation or a summary, not a training log")
         fates.append(answer)
     return Survey(kept, fates)
 

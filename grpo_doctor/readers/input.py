@@ -138,7 +138,9 @@ class Input:
                 spent()
                 yield chunk
         except broken() as error:
-            self.notes.append(Torn(f"the compressed file is torn, what stood before was read: {words(error)}"))
+            self.notes.append(
+                Torn(f"the compressed file is incomplete; the data before the error was read: {words(error)}")
+            )
 
     def _split(self, file: BinaryIO) -> Iterator[tuple[int, list[bytes]]]:
         number, rest, skipping = 1, b"", False
@@ -154,7 +156,7 @@ class Input:
             rest += end
             if len(rest) > LONGEST:
                 if not skipping:
-                    self.notes.append(NotRead(f"line {number} is longer than {LONGEST >> 20} MB and was passed over"))
+                    self.notes.append(NotRead(f"line {number} is longer than {LONGEST >> 20} MB and was skipped"))
                 rest, skipping = b"", True
         if rest and not skipping:
             yield number, [rest]

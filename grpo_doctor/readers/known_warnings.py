@@ -1,4 +1,4 @@
-"""Lines of any console log that prove something about the run, whatever its format."""
+"""Recognises warnings in console logs of any format."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _SENTENCES = (
     (re.compile(r"KL divergence is starting to become negative: (-?\d[\d.e+-]{0,20})"), "objective/kl"),
     (re.compile(r"The average ratio of batch \((\d[\d.e+-]{0,20})\) exceeds threshold"), "policy/ratio"),
 )
-"""Sentences in which TRL's PPO tells a metric, which stand alone where its metrics go to a tracker only."""
+"""Warnings of TRL's PPO that contain a metric."""
 _REFUSED = re.compile(r"WARN: (?:rank 0 )?grad_norm is not finite: (-?(?:inf|nan))\b")
-"""What verl says of an update that it skips, on every rank of the job."""
+"""verl's warning about a skipped update, printed on every rank."""
 LONGEST = 300
 
 

@@ -10,13 +10,13 @@ from ..series.derived import MEANINGS
 
 
 def refuse_unknown_fields(mapping: Mapping[str, str]) -> None:
-    """Refuses a mapping of a key to what is not a record field. Raises `ConfigError`."""
+    """Raise `ConfigError` for mappings to unknown record fields."""
     for key, name in mapping.items():
         if name not in MEANINGS:
             closest = difflib.get_close_matches(name, MEANINGS, 1)
-            near = f", {closest[0]!r} is" if closest else ""
+            near = f" (did you mean {closest[0]!r}?)" if closest else ""
             raise ConfigError(
-                f"--map {key}={name}: {name!r} is no record field{near}; `grpo-doctor checks --fields` lists them"
+                f"--map {key}={name}: {name!r} is not a record field{near}; `grpo-doctor checks --fields` lists them"
             )
 
 
@@ -25,5 +25,5 @@ def refuse_unknown_keys(mapping: Mapping[str, str], known: set[str]) -> None:
     for key, name in mapping.items():
         if key not in known:
             near = difflib.get_close_matches(key, known, 1, 0.5)
-            hint = f"; the nearest is {near[0]!r}" if near else ""
-            raise ConfigError(f"--map {key}={name}: no log holds this key{hint}")
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ConfigError(f"--map {key}={name}: no log has this key{hint}")

@@ -1,4 +1,4 @@
-"""Which runs of one file are judged: the RL training, where it holds one; every other phase is one line of a note."""
+"""Selects the runs of a file to judge: RL runs if there are any; other phases become notes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _WORDS: dict[RunType, str] = {
     "supervised": "supervised training",
     "preference": "preference training",
     "evaluation": "evaluation",
-    "none": "lines without a metric of training",
+    "none": "lines without a training metric",
 }
 
 
 def judged(runs: list[Run]) -> list[Run]:
-    """The RL runs among those of one file; the runs as they are where it holds none."""
+    """Return the RL runs of a file, or all runs if there are none."""
     trained = [run for run in runs if run.run_type == "rl"]
     if not trained:
         return runs
@@ -25,7 +25,7 @@ def judged(runs: list[Run]) -> list[Run]:
 
 
 def told_of(run: Run) -> str:
-    """One line for a phase that is not judged: its kind, its rows, where it is, how its loss or score moved."""
+    """Describe a phase that is not judged in one line: kind, rows, lines, and change of loss or score."""
     where = f"lines {run.lines[0]}-{run.lines[-1]}: " if run.lines.any() else ""
     rows = f"{len(run)} row{'s' * (len(run) != 1)}"
     for name in ("loss", "success_rate", "eval_score", "reward_mean"):

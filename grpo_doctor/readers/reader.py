@@ -58,9 +58,9 @@ def read_input(file: Input) -> list[Run]:
     if not head.raw:
         return [_nothing(file, "the file is empty")]
     if head.raw[257:262] == b"ustar":
-        raise ReadError(f"{file.source}: a tar archive: unpack it and name the folder that comes out of it")
+        raise ReadError(f"{file.source}: a tar archive; unpack it and pass the folder")
     if head.raw.startswith(ZIP):
-        raise ArchiveError(f"{file.source}: an archive within an archive: unpack it and name the folder")
+        raise ArchiveError(f"{file.source}: an archive inside an archive; unpack it and pass the folder")
     if (found := format_of(head)) is not None:
         try:
             with spending():
@@ -74,8 +74,8 @@ def read_input(file: Input) -> list[Run]:
             checked(run).path = file.path
         return runs
     if head.binary:
-        raise ReadError(f"{file.source}: binary data of no format that grpo-doctor reads")
-    return [_nothing(file, "no line of it looks like a training metric")]
+        raise ReadError(f"{file.source}: binary data in an unsupported format")
+    return [_nothing(file, "no line looks like a training metric")]
 
 
 def _nothing(file: Input, why: str) -> Run:

@@ -42,16 +42,16 @@ def pace(steps: np.ndarray) -> float | None:
 
 
 def steadiness(runs: Sequence[Run]) -> float:
-    """The pace of some runs together, by their rows; 0 where nothing was read."""
+    """Return the mean pace of runs, weighted by rows; 0 without rows."""
     rows = sum(map(len, runs))
     return sum(len(run) * (pace(run.steps) or 0.5) for run in runs) / rows if rows else 0.0
 
 
 def chosen(first: list[Run], second: list[Run]) -> list[Run]:
-    """The steadier of two readings of one console, with what the other one read.
+    """Choose the steadier of two ways to read a console log.
 
-    The first one is kept unless the second counts more evenly and reads a reward where the first does. Where they
-    differ in how the reward went, the verdict rests on the choice, and the runs say so.
+    The first way is kept unless the second has more regular steps and also finds the reward. If the rewards differ, the
+    verdict depends on the choice, and the runs record that.
     """
     counts = [len(run) for run in first], [len(run) for run in second]
     if counts[0] == counts[1] and all(np.array_equal(a.steps, b.steps) for a, b in zip(first, second, strict=True)):
@@ -67,12 +67,12 @@ def chosen(first: list[Run], second: list[Run]) -> list[Run]:
     for run in runs:
         assert run.reading is not None
         run.reading.decides = decides
-        run.notes.append(NotRead(f"two readings of its lines differ: {counted}; the first is used: {why}"))
+        run.notes.append(NotRead(f"its lines can be read in two ways: {counted}; the first is used: {why}"))
     return runs
 
 
 def marked(runs: list[Run], way: str, why: str, others: Sequence[int]) -> list[Run]:
-    """Runs with how they were read."""
+    """Record how the runs were read."""
     for run in runs:
         run.reading = Reading(way=way, why=why, rows=len(run), other_rows=sum(others))
     return runs
@@ -115,7 +115,7 @@ def checked(run: Run) -> Run:
     if _PAYS.isdisjoint(run.columns) and run.run_type not in ("preference", "evaluation") and run.reading.unused:
         run.notes.insert(0, NotRead(run.reading.not_recognised))
     elif run.run_type == "none" and not run.notes:
-        run.notes.append("no line of it holds a number that recurs under a name")
+        run.notes.append("no line has a number with a repeating name")
     return run
 
 

@@ -343,7 +343,7 @@ class Rows:
         """A line that should have been a row and is none."""
         self._unreadable += 1
         if self._unreadable == 1:
-            self.notes.append(NotRead(f"line {line} is not a row and was left out"))
+            self.notes.append(NotRead(f"line {line} is not a row and was skipped"))
 
     def event(self, kind: str, message: str, line: int) -> None:
         """Something that happened before the row that follows this line, or after the last one."""
@@ -375,7 +375,7 @@ class Rows:
         known = np.array(self.steps)
         self.dropped = np.flatnonzero(steps.excursions(known)).tolist()
         if self.dropped:
-            self.notes.append(NotRead(f"{len(self.dropped)} lines with a step out of order were left out"))
+            self.notes.append(NotRead(f"{len(self.dropped)} lines with a step out of order were skipped"))
         if steps.misleading(np.delete(known, self.dropped)):
             self.steps = array("d", [math.nan] * len(known))
 
@@ -425,7 +425,7 @@ class Rows:
         found: list[Run] = []
         for place, rows in enumerate(parts, 1):
             run = self._part(rows, f"run {place} of {len(parts)}").run()
-            run.notes.append(f"its file holds {len(parts)} runs, each judged alone; this is number {place}")
+            run.notes.append(f"the file has {len(parts)} runs, which are judged separately; this is run {place}")
             found.append(run)
         return found
 

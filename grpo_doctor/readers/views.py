@@ -47,7 +47,9 @@ def distinct(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
             half.mapping |= run.mapping
             half.unread |= run.unread
             half.run_type = "rl"
-            half.notes.append(f"{run.source} holds the other half of this run: rollouts and updates are logged apart")
+            half.notes.append(
+                f"{run.source} has the other half of this run: rollouts and updates are logged separately"
+            )
             second[file_of(run.source)] = half.source
             continue
         if same is None:
@@ -55,7 +57,7 @@ def distinct(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
             continue
         taken = _adopt(same, run)
         read = f"; {', '.join(taken)} was read from it" if taken else ""
-        same.notes.append(f"{run.source} is another view of this run and was not counted again{read}")
+        same.notes.append(f"{run.source} is another log of this run and was not counted again{read}")
         same.notes += [NotRead(f"{run.source}: {note}") for note in run.notes if isinstance(note, NotRead)]
         second[file_of(run.source)] = same.source
         for name, value in run.settings.items():

@@ -72,7 +72,10 @@ class _Walk:
         for link in [here / name for name in folders if (here / name).is_symlink()]:
             folders.remove(link.name)
             if self.top.is_relative_to(there := os.path.realpath(link)) and there != str(self.top):
-                yield link, Answer(str(link), "not read", f"a link to {there}, which holds this folder; name it")
+                yield (
+                    link,
+                    Answer(str(link), "not read", f"a link to {there}, which contains this folder; pass it explicitly"),
+                )
             else:
                 self.waiting.append(link)
         for name in sorted(files, key=natural):
@@ -97,7 +100,7 @@ class _Walk:
             known = path.stat()  # of what a link leads to
         except OSError as error:
             if path.is_symlink() and not isinstance(error, PermissionError):
-                return Answer(str(path), "not read", f"a link that leads nowhere ({words(error)})")
+                return Answer(str(path), "not read", f"a broken link ({words(error)})")
             return Answer(str(path), "unreadable", words(error))
         if not stat.S_ISREG(known.st_mode):
             return Answer(str(path), "not read", "not a regular file")

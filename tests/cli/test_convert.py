@@ -34,7 +34,7 @@ def test_csv_and_a_folder_that_counts_the_run_once(tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert [row["reward_mean"] for row in rows] == ["0.1", "0.2", "0.3", "0.4"]
     (run,) = read(tmp_path)
-    assert [note for note in run.notes if "another view" in note]
+    assert [note for note in run.notes if "another log" in note]
 
 
 def test_parquet(tmp_path: Path) -> None:
@@ -48,4 +48,4 @@ def test_a_target_without_a_format_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "train.log").write_text(LOG, encoding="utf-8")
     result = CliRunner().invoke(app, ["convert", str(tmp_path / "train.log"), str(tmp_path / "x.doc")])
     assert result.exit_code == 2
-    assert "name the format with --to" in result.output
+    assert "choose the format with --to" in result.output

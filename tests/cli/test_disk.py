@@ -88,7 +88,7 @@ def test_a_checkpoint_on_a_full_disk_says_so(tmp_path: Path, monkeypatch: pytest
         raise RuntimeError("enforce fail at inline_container.cc: unexpected pos 7808 vs 7702")
 
     monkeypatch.setattr(torch, "save", full)
-    with pytest.raises(OSError, match="could not be written whole"):
+    with pytest.raises(OSError, match="could not be written completely"):
         Trainer.save(cast(Trainer, SimpleNamespace(state=dict)), tmp_path / "step-1.pt")
     assert list(tmp_path.iterdir()) == []
 
@@ -121,4 +121,4 @@ def test_what_broke_the_first_version() -> None:
     assert len(paths) > 30
     told = {path.name: CliRunner().invoke(app, ["gate", str(path), "--budget-seconds", "60"]) for path in paths}
     assert {name: result.output for name, result in told.items() if result.exit_code not in (0, 1, 2, 3)} == {}
-    assert "is no record and left out" in told["fold"].output  # one line of thirty, which the gate does not pass over
+    assert "is not a record; skipped" in told["fold"].output  # one line of thirty, which the gate does not pass over

@@ -44,7 +44,7 @@ def test_files_that_may_be_logs_and_were_not_read_are_named(words: list[str]) ->
     told = " ".join(result.stderr.split())
     assert "runs/b/metrics.jsonl: not read: the file is empty" in told
     assert "runs/c/results.csv: not read: binary data" in told
-    assert "runs/d.jsonl: not read: a link that leads nowhere" in told
+    assert "runs/d.jsonl: not read: a broken link" in told
     assert result.exit_code == 0
 
 
@@ -72,7 +72,7 @@ def test_a_folder_and_a_file_without_permission_are_exit_2(words: list[str]) -> 
 def test_an_input_of_which_no_run_came_is_exit_3(words: list[str]) -> None:
     Path("empty").mkdir()
     result = CliRunner().invoke(app, words)
-    assert "empty: no training log was found in it" in result.stderr
+    assert "empty: no training log found" in result.stderr
     assert result.exit_code == 3
 
 

@@ -73,13 +73,13 @@ def test_learning_that_is_not_shown_fails_where_it_is_required(tmp_path: Path, g
     assert "unproven" in result.stdout
     result = gate(flat, "--require", "learning")
     assert result.exit_code == 1
-    assert "required, but not shown: that it learns" in result.stdout
+    assert "required: learning, but there is no evidence of it" in result.stdout
 
 
 def test_a_required_check_that_could_not_run_fails(good: Path) -> None:
     result = gate(good, "--require", "KL001")
     assert result.exit_code == 1
-    assert "required, but could not run: KL001 (needs kl" in result.stdout
+    assert "required, but skipped: KL001 (needs kl" in result.stdout
     assert gate(good, "--require", "GRD001").exit_code == 0
     assert gate(good, "--require", "XYZ999").exit_code == 2
 
@@ -108,7 +108,7 @@ def test_vanished_findings_are_named_and_dropped(tmp_path: Path, bad: Path) -> N
     baseline = tmp_path / "baseline.json"
     gate(bad, "--baseline", baseline, "--write-baseline")
     write_run(bad, collapsed=False)
-    assert "in the baseline but gone: " in gate(bad, "--baseline", baseline).stdout
+    assert "in the baseline, not found: " in gate(bad, "--baseline", baseline).stdout
     gate(bad, "--baseline", baseline, "--write-baseline")
     assert json.loads(baseline.read_text())["findings"] == []
 
@@ -118,7 +118,7 @@ def test_a_broken_baseline_is_one_line(tmp_path: Path, good: Path, text: str) ->
     (baseline := tmp_path / "baseline.json").write_text(text)
     result = gate(good, "--baseline", baseline)
     assert result.exit_code == 2
-    assert "not a baseline of grpo-doctor" in result.output
+    assert "not a grpo-doctor baseline" in result.output
 
 
 def test_accepted_findings_pass_and_unused_acceptances_are_reported(tmp_path: Path, bad: Path) -> None:
@@ -129,7 +129,7 @@ def test_accepted_findings_pass_and_unused_acceptances_are_reported(tmp_path: Pa
     (tmp_path / "grpo-doctor.toml").write_text(accept)
     result = gate(bad)
     assert result.exit_code == 0
-    assert "note     accepted finding KL001 did not occur (reason: known until #12); remove it" in result.stdout
+    assert "note     accepted finding KL001 did not occur (reason: known until #12); remove the entry" in result.stdout
     assert "accepted finding GRD001" not in result.stdout
 
 
@@ -289,8 +289,8 @@ def test_what_a_log_lost_is_said_beside_its_pass(tmp_path: Path, good: Path) -> 
     result = gate(good)
     assert result.exit_code == 0
     told = " ".join(result.stderr.split())
-    assert "good.jsonl: line 6 is no record and left out" in told
-    assert "config.json: not JSON, so no setting of it was read" in told
+    assert "good.jsonl: line 6 is not a record; skipped" in told
+    assert "config.json: not JSON, so its settings were not read" in told
     assert "samples.jsonl:1: not a sample" in told
 
 

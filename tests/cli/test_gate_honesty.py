@@ -119,7 +119,7 @@ CASES = {
     "an empty folder that is named": Case(
         lambda here: (here / "empty").mkdir(),
         UNJUDGED,
-        "unjudged empty: no run was read from it",
+        "unjudged empty: no run found",
         named=("runs", "empty"),
     ),
     "an empty file that is named": Case(
@@ -128,29 +128,29 @@ CASES = {
     "a folder of no log that is named": Case(
         lambda here: put(here / "code/train.py", b"x = 1\n"),
         UNJUDGED,
-        "unjudged code: no run was read from it",
+        "unjudged code: no run found",
         named=("runs", "code"),
     ),
     "an empty log in a folder": Case(
         write("b/metrics.jsonl", b""), PASS, "b/metrics.jsonl: not read: the file is empty", 2
     ),
-    "a console that printed nothing": Case(write("b/slurm-1.err", b""), PASS, "1 no log", PASS),
+    "a console that printed nothing": Case(write("b/slurm-1.err", b""), PASS, "1 not a log", PASS),
     "a log of a process that never trained": Case(
-        write("b/train.log", b"loading the model\nready\n"), PASS, "b/train.log: no training metric in it", PASS
+        write("b/train.log", b"loading the model\nready\n"), PASS, "b/train.log: no training metric", PASS
     ),
     "rows of which no metric is known": Case(
         write("b/metrics.jsonl", b'{"alpha": 1}\n{"alpha": 2}\n{"alpha": 3}\n'),
         PASS,
-        "b/metrics.jsonl: not read: no training metric in it",
+        "b/metrics.jsonl: not read: no training metric",
         2,
     ),
     "an input that is not there": Case(
         lambda here: None, UNREADABLE, "b.jsonl: No such file", named=("runs", "b.jsonl")
     ),
     # -- torn ---------------------------------------------------------------------------------------------------
-    "a torn last line": Case(write("b/metrics.jsonl", TORN + b"\n" + BAD[:0]), PASS, "line 60 is torn", PASS),
+    "a torn last line": Case(write("b/metrics.jsonl", TORN + b"\n" + BAD[:0]), PASS, "line 60 is incomplete", PASS),
     "a torn trainer_state.json": Case(
-        write("b/trainer_state.json", state()[:60]), UNREADABLE, "b/trainer_state.json: unreadable: the JSON is torn"
+        write("b/trainer_state.json", state()[:60]), UNREADABLE, "b/trainer_state.json: unreadable: the JSON is incomplete"
     ),
     "a torn gzip": Case(
         write("b/metrics.jsonl.gz", gzip.compress(BAD)[:30]), UNREADABLE, "b/metrics.jsonl.gz: unreadable: "
@@ -203,7 +203,7 @@ CASES = {
     "figures that are no rows": Case(
         write("b/notes.txt", b"wandb: Run summary:\nwandb:     train/kl 0.25\nwandb: train/reward nan\n"),
         PASS,
-        "b/notes.txt: not read: 2 figures are named as metrics are",
+        "b/notes.txt: not read: 2 numbers have metric names",
         2,
     ),
     # -- compressed ---------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ CASES = {
     "a zip in a zip": Case(
         write("b.zip", zipped(inner_zip=zipped(b_jsonl=BAD))),
         PASS,
-        "b.zip/inner.zip: not read: an archive within an archive",
+        "b.zip/inner.zip: not read: an archive inside an archive",
         2,
     ),
     "an archive that no reader opens": Case(
@@ -245,14 +245,14 @@ CASES = {
     "a link to itself": Case(link("a/loop", "."), PASS, "1 run: 1 pass", PASS),
     "a link to the folder above": Case(link("up", "../.."), PASS, "runs/up: not read: a link to ", 2),
     "a link that leads nowhere": Case(
-        link("b.jsonl", "gone.jsonl"), PASS, "b.jsonl: not read: a link that leads nowhere", 2
+        link("b.jsonl", "gone.jsonl"), PASS, "b.jsonl: not read: a broken link", 2
     ),
     "a link that leads to itself": Case(
-        link("b.jsonl", "b.jsonl"), PASS, "b.jsonl: not read: a link that leads nowhere", 2
+        link("b.jsonl", "b.jsonl"), PASS, "b.jsonl: not read: a broken link", 2
     ),
     "a pipe": Case(lambda here: os.mkfifo(here / "runs/b.log"), PASS, "b.log: not read: not a regular file", 2),
     # -- views and unfinished runs ------------------------------------------------------------------------------
-    "a copy": Case(write("b/metrics.jsonl", jsonl()), PASS, "1 second view", PASS),
+    "a copy": Case(write("b/metrics.jsonl", jsonl()), PASS, "1 duplicate", PASS),
     "a copy that ends otherwise": Case(
         write("b/metrics.jsonl", jsonl(steps=57) + b'{"step": 58, "reward": 0, "loss": NaN, "grad_norm": 9}\n' * 3),
         FAIL,

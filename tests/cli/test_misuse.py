@@ -29,20 +29,20 @@ FILES = {
 }
 TABLE = """
 2 analyze none.log | none.log: No such file or directory
-2 analyze bin.bin | bin.bin: binary data of no format that grpo-doctor reads
+2 analyze bin.bin | bin.bin: binary data in an unsupported format
 2 analyze torn.gz | torn.gz: Compressed file ended
 3 analyze config.py | `grpo-doctor preflight config.py` reads configurations
-3 analyze folder | folder: no training log was found in it; name the file
+3 analyze folder | folder: no training log found; pass the log file itself
 2 analyze ok.jsonl -f pdf | no report format is called 'pdf'; there are
-2 analyze ok.jsonl --run 9 | --run 9: it holds 1 run
-2 analyze ok.jsonl --run 0 | --run 0: it holds 1 run
+2 analyze ok.jsonl --run 9 | --run 9: the file has 1 run
+2 analyze ok.jsonl --run 0 | --run 0: the file has 1 run
 2 analyze ok.jsonl --map a | --map a: write --map NAME=VALUE
-2 analyze ok.jsonl --map a=b | 'b' is no record field
-2 analyze ok.jsonl --map a=reward_men | 'reward_mean' is
-2 analyze ok.jsonl --map a=reward_mean | --map a=reward_mean: no log holds this key
+2 analyze ok.jsonl --map a=b | 'b' is not a record field
+2 analyze ok.jsonl --map a=reward_men | did you mean 'reward_mean'
+2 analyze ok.jsonl --map a=reward_mean | --map a=reward_mean: no log has this key
 2 analyze ok.jsonl --set beta | --set beta: write --set NAME=VALUE
-2 analyze ok.jsonl --set learning_rate=abc | --set learning_rate=abc: takes a number
-2 analyze ok.jsonl --set learnin_rate=1 | no check asks for it; the nearest is learning_rate
+2 analyze ok.jsonl --set learning_rate=abc | --set learning_rate=abc: expected a number
+2 analyze ok.jsonl --set learnin_rate=1 | no check uses this setting; did you mean learning_rate?
 2 analyze ok.jsonl --select NOPE | no check, name or family is called 'NOPE'
 2 analyze ok.jsonl --ignore NOPE | no check, name or family is called 'NOPE'
 2 analyze ok.jsonl --fail-on never | choose info, warning, error or critical
@@ -57,35 +57,35 @@ TABLE = """
 2 analyze ok.jsonl --report pdf=x | no report format is called 'pdf'
 2 analyze ok.jsonl --figures ok.jsonl | ok.jsonl: figures cannot be written
 2 gate none.log | none.log: No such file or directory
-3 gate folder | folder: no training log was found in it
-2 gate ok.jsonl --require NOPE | --require NOPE: no check has this code
-2 gate ok.jsonl --baseline none.json | none.json: No such file or directory; write it with --write-baseline
-2 gate ok.jsonl --baseline base.json | base.json: not a baseline of grpo-doctor
-2 gate ok.jsonl --write-baseline | --write-baseline: name the file with --baseline FILE
-2 explain NOPE | no check is called 'NOPE'
+3 gate folder | folder: no training log found
+2 gate ok.jsonl --require NOPE | --require NOPE: unknown check
+2 gate ok.jsonl --baseline none.json | none.json: No such file or directory; create it with --write-baseline
+2 gate ok.jsonl --baseline base.json | base.json: not a grpo-doctor baseline
+2 gate ok.jsonl --write-baseline | --write-baseline needs --baseline FILE
+2 explain NOPE | unknown check 'NOPE'
 2 explain GEN01 | did you mean GEN0
 2 checks NOPE | no check, name or family is called 'NOPE'
 2 settings none.py | none.py: No such file or directory
 2 settings broken.py | broken.py: not Python: line 1
 2 settings broken.yaml | broken.yaml: not YAML
-2 settings folder | folder: holds no file of a kind that configurations have
-3 settings nothing.py | No settings of reinforcement learning were found; looked for
+2 settings folder | folder: contains no configuration file
+3 settings nothing.py | No reinforcement learning settings found (searched for
 2 probe none.py | no such file; `grpo-doctor new-adapter none.py` writes one to fill in
 2 probe adapter.py | adapter.py: defines no seam
 2 probe raises.py | raises.py raised RuntimeError
 2 probe --discover none.py | none.py: cannot be read
 2 probe --discover broken.py | broken.py: no Python that can be parsed
-2 probe --discover nothing.py | no function looks like a seam; `grpo-doctor new-adapter` lists the seams
-2 new-adapter adapter.py | adapter.py exists; --force overwrites it
-2 new-check bad name family | write a code such as ENT050
+2 probe --discover nothing.py | no function looks like an entry point; `grpo-doctor new-adapter` lists the entry points
+2 new-adapter adapter.py | adapter.py already exists; --force overwrites it
+2 new-check bad name family | expected a code such as ENT050
 2 convert none.log | none.log: No such file or directory
 2 share none.log | none.log: cannot be read
 2 share ok.jsonl -o folder | folder: cannot be written: Is a directory
-2 fleet | name folders of runs, or the --db of an earlier call
+2 fleet | pass run folders, or the --db file of an earlier call
 2 fleet none | none: No such file or directory
 2 fleet ok.jsonl --sql 'drop table runs' | one statement that only reads
 2 fleet ok.jsonl --sql selct | --sql: Parser Error
-2 run --inject nosuch | --inject nosuch: no such fault; `grpo-doctor faults` lists them
+2 run --inject nosuch | --inject nosuch: unknown fault; `grpo-doctor faults` lists all faults
 2 run --set max_steps=abc | Expected `int`, got `str`
 2 run --resume none | none: No such file or directory
 2 init --agent --folder /proc/no | cannot be written

@@ -30,10 +30,10 @@ def run(*arguments: str | Path, folder: Path) -> Result:
 def test_what_cannot_be_used_is_one_line_and_exit_2(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("learning_rat = 1\n")
     for arguments, message in [
-        (["--inject", "nonsense"], "no such fault"),
+        (["--inject", "nonsense"], "unknown fault"),
         (["bad.toml"], "unknown setting 'learning_rat'; did you mean 'learning_rate'?"),
         (["--on", "error=explode"], "--on error=explode"),
-        (["--set", "num_generations=3"], "no multiple of num_generations 3"),
+        (["--set", "num_generations=3"], "not divisible by num_generations 3"),
         (["--set", "temperature=0"], "temperature must be above 0"),
         (["--task", "nonsense"], "write module:function"),
         (["--resume"], "runs/ holds no run"),
@@ -148,4 +148,4 @@ def killed_and_resumed(folder: Path, after: int) -> None:
     assert [r.step for r in read_records(records)][:after] == list(range(1, after + 1))
     done = run("--resume", "--out", "killed", folder=folder)
     assert done.exit_code in (0, 1), done.stderr
-    assert "goes on behind step-000003.pt" in done.stderr
+    assert "resuming after step-000003.pt" in done.stderr

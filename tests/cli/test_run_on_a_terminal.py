@@ -65,7 +65,7 @@ def test_the_panel_redraws_itself_and_leaves_the_verdict(tmp_path: Path) -> None
     assert code == 3
     assert "\x1b[" in written
     assert "step 0/3, starting, seen" in lines
-    end = re.compile(r"step 3/3, 0 s left, [\d.e+]+ steps a minute, seen$")
+    end = re.compile(r"step 3/3, 0 s left, [\d.e+]+ steps/min, seen$")
     last = lines[max(i for i, line in enumerate(lines) if end.search(line)) :]
     for name in ("reward", "valid", "entropy", "KL", "length", "grad"):
         assert any(re.match(rf"{name} +[-+0-9.e]+ +[▁▂▃▄▅▆▇█]{{3}}$", line) for line in last), name
@@ -85,7 +85,7 @@ def test_ctrl_c_ends_with_records_a_report_and_one_line(tmp_path: Path) -> None:
     steps = [record.step for record in read_records(records)]
     assert steps == list(range(1, len(steps) + 1))
     assert len(steps) >= 2
-    said = f"stopped: interrupted; --resume goes on behind step {steps[-1]}"
+    said = f"stopped: interrupted; --resume continues after step {steps[-1]}"
     assert lines.count(said) == 1
     assert (tmp_path / "cut" / "checkpoints" / f"step-{steps[-1]:06d}.pt").exists()
     verdict = lines[lines.index(said) + 1]

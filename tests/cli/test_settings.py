@@ -41,7 +41,7 @@ def test_a_finding_points_at_its_setting(tmp_path: Path, name: str, text: str, l
     assert result.exit_code == 1
     told = next(told for told in result.stdout.splitlines() if "CFG013" in told)
     assert told.startswith(f"{path}:{line}: CFG013 group-of-one (error) ")
-    assert "num_generations: TRL refuses to train on groups of 1" in told
+    assert "num_generations: TRL refuses to start with a group size of 1" in told
     sarif = json.loads((tmp_path / "out.sarif").read_text(encoding="utf-8"))
     results = {r["ruleId"]: r for r in sarif["runs"][0]["results"]}
     assert results["CFG013"]["level"] == "error"
@@ -69,7 +69,7 @@ def test_the_arithmetic_is_always_printed(tmp_path: Path) -> None:
     for said in (
         "prompts per rollout 256",
         "responses per rollout 2,048",
-        "updates per rollout 4 (the first is on-policy, 3 are not)",
+        "updates per rollout 4 (the first is on-policy, the other 3 are off-policy)",
         "prompts per update 64",
         "steps in total 100",
         "prompts in total 25,600",
@@ -83,17 +83,17 @@ def test_what_was_not_read_is_said(tmp_path: Path) -> None:
         "from trl import GRPOConfig\nGRPOConfig(num_generations=8, learning_rate=rate(), num_generation=4, beta=0.0)\n"
     )
     told = settings(path).stdout
-    assert "not worked out: learning_rate = rate()" in told
-    assert f"{path}:2: CFG015 unknown-setting (warning) num_generation: GRPOConfig never took num_generation" in told
+    assert "could not be resolved: learning_rate = rate()" in told
+    assert f"{path}:2: CFG015 unknown-setting (warning) num_generation: GRPOConfig has never accepted num_generation" in told
     assert "did you mean num_generations?" in told
-    assert "not known; declare what you know: --set" in told
-    assert "skipped, because these settings are missing:" in settings(path, "--verbose").stdout
+    assert "unknown; set the values that you know: --set" in told
+    assert "checks skipped because of missing settings:" in settings(path, "--verbose").stdout
 
 
 def test_a_configuration_of_something_else_is_no_pass(tmp_path: Path) -> None:
     (path := tmp_path / "compose.yaml").write_text("services:\n  web:\n    image: nginx\n")
     result = settings(path)
-    assert (result.exit_code, "No settings of reinforcement learning were found" in result.stdout) == (3, True)
+    assert (result.exit_code, "No reinforcement learning settings found" in result.stdout) == (3, True)
     assert settings(path, "--skip-others").exit_code == 0
 
 
@@ -126,7 +126,7 @@ def test_a_folder_is_every_configuration_in_it(tmp_path: Path) -> None:
     result = settings(tmp_path)
     assert result.exit_code == 1
     assert "a.yaml: Read" in result.stdout
-    assert "b.sh: No settings" in result.stdout
+    assert "b.sh: No reinforcement learning settings" in result.stdout
 
 
 @pytest.mark.parametrize("name", ["json", "markdown", "html", "sarif"])

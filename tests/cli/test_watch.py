@@ -153,7 +153,7 @@ def test_a_process_that_has_ended_is_said_so(tmp_path: Path, capsys: pytest.Capt
     log = write_run(tmp_path / "records.jsonl", collapsed=True)
     watcher = Watcher(Follower(log, folder), Config(), [Stop(Severity.ERROR, process)])
     watcher.poll()
-    assert f"process {ended.pid} has ended already" in capsys.readouterr().err
+    assert f"process {ended.pid} had already ended" in capsys.readouterr().err
 
 
 def test_another_process_with_the_number_of_the_trainer_lives_on(
@@ -169,7 +169,7 @@ def test_another_process_with_the_number_of_the_trainer_lives_on(
         watcher = Watcher(Follower(log, folder), Config(), [Stop(Severity.ERROR, pinned)])
         watcher.poll()
         assert watcher.stopped
-        assert "has ended already" in capsys.readouterr().err
+        assert "had already ended" in capsys.readouterr().err
         assert innocent.poll() is None
         innocent.terminate()
 
@@ -209,11 +209,11 @@ def test_findings_do_not_come_twice(tmp_path: Path) -> None:
     [
         (["--on", "error=stop:0"], "0 is not the process id of a trainer"),
         (["--on", "error=stop:1"], "1 is not the process id of a trainer"),
-        (["--on", "error=stop:-5"], "write --on SEVERITY=stop:PID"),
-        (["--on", "awful=stop:99"], "write --on SEVERITY=stop:PID"),
+        (["--on", "error=stop:-5"], "expected SEVERITY=stop:PID"),
+        (["--on", "awful=stop:99"], "expected SEVERITY=stop:PID"),
         (["--on", f"error=stop:{os.getpid()}"], "is not the process id of a trainer"),
-        (["--notify", "no-such-command-here"], "no such command"),
-        (["--notify", "wandb:me/run"], "write wandb:ENTITY/PROJECT/RUN"),
+        (["--notify", "no-such-command-here"], "command not found"),
+        (["--notify", "wandb:me/run"], "expected wandb:ENTITY/PROJECT/RUN"),
         (["--notify", "trackio"], "needs trackio: pip install trackio"),
     ],
 )
@@ -323,8 +323,8 @@ def test_a_folder_is_watched_and_ends_with_a_report(tmp_path: Path) -> None:
 def test_a_file_that_never_comes_is_told_at_once_and_is_wrong_use(tmp_path: Path) -> None:
     result = watch(tmp_path / "no.log", "--interval", 0.05, "--idle", 0.1)
     assert result.exit_code == 2
-    assert f"{tmp_path / 'no.log'}: not there yet; waiting for it" in result.output
-    assert f"{tmp_path / 'no.log'}: was never there" in result.output
+    assert f"{tmp_path / 'no.log'}: does not exist yet; waiting" in result.output
+    assert f"{tmp_path / 'no.log'}: the file never appeared" in result.output
 
 
 def test_the_heartbeat_says_where_the_run_stands_and_when_it_stands_still(tmp_path: Path) -> None:
@@ -341,9 +341,9 @@ def test_the_heartbeat_says_where_the_run_stands_and_when_it_stands_still(tmp_pa
         heart.tick(watcher.poll())
     assert len(said) == 3
     assert said[0].startswith(f"step 10/40, starting, {log}  reward 0.54")
-    assert said[1].endswith("nothing new for 60 s")
+    assert said[1].endswith("no new data for 60 s")
     assert said[2].startswith("step 20/40, ")
-    assert "steps a minute" in said[2]
+    assert "steps/min" in said[2]
 
 
 def test_pace() -> None:
@@ -351,9 +351,9 @@ def test_pace() -> None:
     pace = Pace(10, lambda: now[0])
     assert pace.left(10, 100) == "starting"
     now[0] = 60.0
-    assert pace.left(20, 100) == "8 min left, 10 steps a minute"
-    assert pace.left(40, 50) == "20 s left, 30 steps a minute"
-    assert pace.left(20, None) == "10 steps a minute"
+    assert pace.left(20, 100) == "8 min left, 10 steps/min"
+    assert pace.left(40, 50) == "20 s left, 30 steps/min"
+    assert pace.left(20, None) == "10 steps/min"
 
 
 @contextmanager
@@ -415,7 +415,7 @@ def test_the_key_of_a_wandb_login_is_taken_where_none_is_set(tmp_path: Path, mon
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     monkeypatch.delenv("WANDB_BASE_URL", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(ConfigError, match="WANDB_API_KEY, or a login"):
+    with pytest.raises(ConfigError, match="set WANDB_API_KEY or run"):
         notify.channel("wandb:me/grpo/a1b2")
     (held := tmp_path / ".netrc").write_text(f"machine api.wandb.ai login user password {'k' * 40}\n", encoding="utf-8")
     held.chmod(0o600)

@@ -96,7 +96,7 @@ def test_prompts_of_a_file_with_a_reward_in_trls_form(tmp_path: Path, monkeypatc
     ("name", "reward", "message"),
     [
         ("none.jsonl", "math:sqrt", "No such file"),
-        ("bad.jsonl", "math:sqrt", 'bad.jsonl:1: write one JSON object a line with the key "prompt"'),
+        ("bad.jsonl", "math:sqrt", 'bad.jsonl:1: expected one JSON object per line with the key "prompt"'),
         ("bad.jsonl", None, "prompts need a reward"),
         ("nonsense", None, "write module:function"),
         ("math:nothing", None, "no attribute 'nothing'"),

@@ -60,7 +60,7 @@ def report(database: Path) -> Any:
 def test_names_the_setting_that_decides_first_and_no_other(database: Path, report: Any) -> None:
     assert [e["setting"] for e in report["effects"] if e["separates"]] == [PLANTED]
     assert report["effects"][0]["setting"] == PLANTED
-    assert report["untried"]["seed"] == "a seed: what differs by it is the noise"
+    assert report["untried"]["seed"] == "a random seed"
     assert [v["value"] for v in report["effects"][0]["values"]] == ["1e-06", "3e-06", "1e-05"]
     text = fleet("--db", str(database)).stdout
     assert f"{PLANTED} separates:" in text
@@ -115,10 +115,10 @@ def test_users_ask_their_own_questions(database: Path) -> None:
 @pytest.mark.parametrize(
     ("sql", "why"),
     [
-        ("drop table files", "one statement that only reads"),
-        ("select 1; select 2", "one statement that only reads"),
-        ("insert into files values ('a', 'b', 'c')", "one statement that only reads"),
-        ("copy runs to '/tmp/x.csv'", "one statement that only reads"),
+        ("drop table files", "one read-only statement"),
+        ("select 1; select 2", "one read-only statement"),
+        ("insert into files values ('a', 'b', 'c')", "one read-only statement"),
+        ("copy runs to '/tmp/x.csv'", "one read-only statement"),
         ("select * from read_text('/etc/hostname')", "Permission Error"),
         ("select * from nothing", "Catalog Error"),
     ],
@@ -202,11 +202,11 @@ def test_what_fails_is_a_line_and_costs_nothing_else(tmp_path: Path, monkeypatch
 def test_exit_codes_and_errors_in_one_line(sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "empty").mkdir()
     for words, code, why in [
-        ([], WRONG, "name folders of runs"),
+        ([], WRONG, "pass run folders"),
         ([str(tmp_path / "nowhere")], WRONG, "No such file or directory"),
         ([str(tmp_path / "empty")], UNJUDGED, ""),
-        ([str(sweep / "run-0000"), "-f", "sarif"], WRONG, "no report of a fleet is called 'sarif'"),
-        ([str(sweep / "run-0000"), "-f", "parquet"], WRONG, "parquet is written to a file"),
+        ([str(sweep / "run-0000"), "-f", "sarif"], WRONG, "unknown fleet report 'sarif'"),
+        ([str(sweep / "run-0000"), "-f", "parquet"], WRONG, "parquet cannot be printed"),
         (["nonsense://somewhere"], WRONG, "nonsense"),
         ([str(sweep / "run-0000"), "--db", str(sweep / "run-0000" / "config.json")], WRONG, "--db"),
     ]:
@@ -230,7 +230,7 @@ def test_a_knob_that_is_not_wired_keeps_both_runs(tmp_path: Path) -> None:
         write_run(tmp_path / name, collapsed=False, rng=np.random.default_rng(3), learning_rate=rate)
     report = told(str(tmp_path))
     assert len(report["runs"]) == 2, "a and c are one run twice"
-    assert "in every figure although learning_rate differs" in " ".join(run["twin"] for run in report["runs"])
+    assert "in every metric although learning_rate differs" in " ".join(run["twin"] for run in report["runs"])
     assert report["files"] == {"read": 2, "second view": 1}
 
 

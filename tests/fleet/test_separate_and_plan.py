@@ -76,9 +76,9 @@ def test_what_cannot_be_tried_says_why() -> None:
     for one in lines:
         one.settings = {k: v for k, v in one.settings.items() if v is not None}
     assert tried(lines).untried == {
-        "name": "20 words, too many to compare",
-        "seed": "a seed: what differs by it is the noise",
-        "few": "declared by 3 runs, fewer than 6",
+        "name": "20 different words, too many to compare",
+        "seed": "a random seed",
+        "few": "declared by only 3 runs (minimum 6)",
     }
     assert tried([line("failing", lr=n % 2) for n in range(8)]).untried == {"lr": "all runs that declare it fail"}
 
@@ -118,5 +118,5 @@ def test_the_plan_measures_the_spread_of_seeds_and_not_of_settings() -> None:
 def test_without_two_seeds_of_a_setting_no_number_is_made_up() -> None:
     made = plan([line("healthy", lr=rate, seed=0) for rate in range(5)], "reward_mean", 0.05)
     assert made.choices == []
-    assert "no number of seeds can be worked out" in made.words[0]
+    assert "the number of seeds cannot be computed" in made.words[0]
     assert "would do" in made.words[1]

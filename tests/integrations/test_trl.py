@@ -188,7 +188,7 @@ def test_a_trainer_without_groups_is_refused_with_what_watches_it(tmp_path: Path
     from grpo_doctor.engine.tiny import make_model
 
     trainer = Trainer(make_model(0), TrainingArguments(str(tmp_path), report_to="none", use_cpu=True))
-    with pytest.raises(ConfigError, match=r"this is Trainer: watch it by trainer\.add_callback\(DoctorCallback\(\)\)"):
+    with pytest.raises(ConfigError, match=r"not Trainer; use trainer\.add_callback\(DoctorCallback\(\)\)"):
         attach(trainer, out=tmp_path / "run")
 
 

@@ -74,7 +74,7 @@ def test_what_fails_is_said_once_and_the_training_goes_on_unchanged(
     assert said.count("UNWATCHED") == 1
     assert f"grpo-doctor failed at step {step}; the training goes on UNWATCHED" in said
     assert why in said
-    assert any(f"grpo-doctor failed at step {step}, nothing later is seen" in n for n in attached.diagnosis().notes)
+    assert any(f"grpo-doctor failed at step {step} and checked no later step" in n for n in attached.diagnosis().notes)
 
 
 def test_wiring_that_fails_is_said_and_the_training_goes_on(
@@ -122,10 +122,10 @@ def test_a_second_attach_to_a_folder_writes_beside_it_and_says_so(
     first, second = make_trainer(tmp_path / "a", max_steps=1), make_trainer(tmp_path / "b", max_steps=1)
     (tmp_path / "run").mkdir()
     attach(first, out=tmp_path / "run")
-    with pytest.raises(ConfigError, match="attached already"):
+    with pytest.raises(ConfigError, match="already attached"):
         attach(first, out=tmp_path / "other")
     attach(second, out=tmp_path / "run")
-    assert f"holds a run already; this one goes to {tmp_path / 'run-2'}" in capsys.readouterr().err
+    assert f"already contains a run; writing to {tmp_path / 'run-2'}" in capsys.readouterr().err
     first.train()
     second.train()
     assert [len(list(read_records(tmp_path / name / "records.jsonl"))) for name in ("run", "run-2")] == [1, 1]

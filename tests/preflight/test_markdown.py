@@ -59,7 +59,7 @@ def test_a_block_that_breaks_off(tmp_path: Path) -> None:
 def test_an_excerpt_of_a_document_has_no_defaults(tmp_path: Path) -> None:
     document, call = (found_in(tmp_path, f"Why?\n```\n{code}```\n") for code in (AS_YAML, AS_CALL))
     assert "num_iterations" not in document.settings
-    assert document.notes == ["the block after line 2 may be an excerpt, so no default is read"]
+    assert document.notes == ["the block after line 2 may be an excerpt, so defaults are not applied"]
     assert call.settings["num_iterations"] == 1
 
 

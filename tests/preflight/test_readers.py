@@ -287,9 +287,9 @@ VERL = "python -m verl.trainer.main_ppo algorithm.adv_estimator=grpo \\\n data.t
         ("\\", "line 2 ends in a backslash"),
         ("\\\n\n", "line 2 ends in a backslash"),
         ("\\\n# actor_rollout_ref.rollout.n=8 \\\n", "line 2 ends in a backslash"),
-        ("\\\n# actor_rollout_ref.rollout.n=8 \\\n data.tra", "line 4 ends within the name of a setting"),
-        ("\\\n --out", "line 3 ends within the name of a setting"),
-        ("\\\n --", "line 3 ends within the name of a setting"),
+        ("\\\n# actor_rollout_ref.rollout.n=8 \\\n data.tra", "line 4 ends inside the name of a setting"),
+        ("\\\n --out", "line 3 ends inside the name of a setting"),
+        ("\\\n --", "line 3 ends inside the name of a setting"),
     ],
 )
 def test_what_an_excerpt_leaves_out_has_no_default(tmp_path: Path, end: str, told_of: str) -> None:
@@ -300,7 +300,7 @@ def test_what_an_excerpt_leaves_out_has_no_default(tmp_path: Path, end: str, tol
     told = judge(found, str(path))
     assert not {"CFG018", "CFG001"} & {finding.code for finding in told.findings}
     assert found.assumed == {}
-    assert f"{told_of}: what followed it is not here, so no default is read" in told.notes
+    assert f"{told_of}: the rest is missing, so defaults are not applied" in told.notes
 
 
 @pytest.mark.parametrize(("end", "torn"), [("", True), ("\nfi", False), ("; fi", False), ("\n# fi", True)])
@@ -309,7 +309,7 @@ def test_a_script_that_ends_within_a_branch_is_an_excerpt(tmp_path: Path, end: s
     (path := tmp_path / "a.sh").write_text(branch + end, encoding="utf-8")
     (found,) = read(path)
     assert (found.assumed == {}) == torn
-    assert any("ends within an `if` that is never closed" in note for note in found.notes) == torn
+    assert any("ends inside an unclosed `if`" in note for note in found.notes) == torn
 
 
 def test_what_the_shell_does_not_pass_is_read_and_named(tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ def test_the_line_of_a_setting_in_a_document_that_a_script_writes_is_that_of_the
 
 def test_a_kind_of_file_that_is_not_known_is_told(tmp_path: Path) -> None:
     (path := tmp_path / "a.jsonnet").write_text("{ trainer: { num_generations: 8 } }\n", encoding="utf-8")
-    assert read(path)[0].notes == ["a file that ends in .jsonnet is read as commands; it holds none"]
+    assert read(path)[0].notes == ["a file that ends in .jsonnet is read as shell commands, but it contains none"]
 
 
 def test_a_cfg_of_another_syntax_is_no_failure(tmp_path: Path) -> None:
@@ -477,7 +477,7 @@ def test_a_base_beside_it_is_read_and_one_that_is_not_there_is_named(tmp_path: P
     right = "defaults: base.yaml\npolicy:\n  generation: {top_p: 0.9}\n"
     assert settings_of(tmp_path, "a.yaml", right)["group_size"] == 8
     (path := tmp_path / "b.yaml").write_text("defaults: gone.yaml\ngrpo: {num_prompts_per_step: 8}\nloss_fn: {x: 1}\n")
-    assert "it builds on gone.yaml, which was not read" in read(path)[0].notes
+    assert "it includes gone.yaml, which was not read" in read(path)[0].notes
 
 
 def test_a_group_of_hydra_is_a_folder(tmp_path: Path) -> None:
@@ -517,7 +517,7 @@ def test_what_is_not_beside_is_named_and_nothing_assumed(tmp_path: Path) -> None
     (path := tmp_path / "a.sh").write_text("trl grpo --config gone.yaml --beta 0.1 --num_generations 8\n")
     (found,) = read(path)
     assert found.assumed == {}
-    assert found.notes == ["the settings of gone.yaml were not read: it is not beside this script"]
+    assert found.notes == ["the settings of gone.yaml were not read: not found"]
 
 
 def test_lines_of_a_notebook_that_only_ipython_knows(tmp_path: Path) -> None:
@@ -1229,10 +1229,10 @@ def test_kinds_of_configuration(tmp_path: Path, files: dict[str, str], expected:
 @pytest.mark.parametrize(
     ("name", "text", "where"),
     [
-        ("a.py", "from trl import GRPOConfig\np = TrlParser((Own, GRPOConfig))\n", "line 2 fills in GRPOConfig"),
+        ("a.py", "from trl import GRPOConfig\np = TrlParser((Own, GRPOConfig))\n", "line 2 fills GRPOConfig"),
         ("a.py", "# GRPO\np.add_argument('--config', required=True)\n", "the document that --config names (line 2)"),
         ("a.sh", "python -m rl.grpo_train\n", "it starts rl/grpo_train.py, which is not beside it"),
-        ("b.sh", "python b.py --x\n", "in b.py, line 1 fills in PPOConfig"),
+        ("b.sh", "python b.py --x\n", "in b.py, line 1 fills PPOConfig"),
         ("c.sh", 'R=${R:-/p}\n"$R/run_it.sh" "$@"\n', "it starts /p/run_it.sh, which is not beside it"),
         ("d.sh", "accelerate launch --num_processes 2 go.py name=x\n", "it starts go.py, which is not beside it"),
     ],
@@ -1268,7 +1268,7 @@ def test_a_reward_function_that_is_given_its_name_again_is_not_judged(tmp_path: 
 def test_a_group_that_cannot_be_worked_out_says_why(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("GRPOConfig(num_generations=found(), beta=0.1)")
     diagnosis = judge(read(tmp_path / "a.py")[0], "a.py")
-    assert diagnosis.tables[0].rows[0][2] == "not worked out: num_generations = found()"
+    assert diagnosis.tables[0].rows[0][2] == "not resolved: num_generations = found()"
 
 
 def test_what_looks_at_a_model_and_imports_its_training_only_evaluates(tmp_path: Path) -> None:
@@ -1286,7 +1286,7 @@ def test_what_only_evaluates_is_told_so(tmp_path: Path) -> None:
     assert judge(read(tmp_path / "a.yaml")[0], "a.yaml").headline.startswith("Read 2 settings of verl")
     (tmp_path / "b.yaml").write_text((tmp_path / "a.yaml").read_text("utf-8") + "trainer: {val_only: true}\n", "utf-8")
     diagnosis = judge(read(tmp_path / "b.yaml")[0], "b.yaml")
-    told = "No training is configured here: what it starts only evaluates, or is told to."
+    told = "This file configures no training, only evaluation."
     assert (diagnosis.verdict, diagnosis.headline) == ("unjudged", told)
 
 
@@ -1413,7 +1413,7 @@ def test_what_a_dictionary_takes_in_and_cannot_be_read_is_noted(tmp_path: Path) 
     (path := tmp_path / "a.py").write_text(text)
     found = read(path)[0]
     assert found.settings["group_size"] == 8
-    assert found.notes == ["line 2: what ** passes on was not read"]
+    assert found.notes == ["line 2: arguments passed through ** were not read"]
     assert not found.assumed
 
 

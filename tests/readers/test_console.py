@@ -123,7 +123,7 @@ def test_long_lines_are_passed_over(tmp_path: Path) -> None:
     path.write_bytes(b"step 1 reward 0.1\n" + b"y" * 50_000_000 + b"\nstep 2 reward 0.2\nstep 3 reward 0.3")
     (run,) = read(path)
     assert (run.steps.tolist(), run.lines.tolist()) == ([1, 2, 3], [1, 3, 4])
-    assert run.notes == ["line 2 is longer than 4 MB and was passed over"]
+    assert run.notes == ["line 2 is longer than 4 MB and was skipped"]
 
 
 @pytest.mark.parametrize(
@@ -346,7 +346,7 @@ def test_rows_that_a_terminal_has_wrapped_anywhere(tmp_path: Path) -> None:
             assert known(run)["grad_norm"] == [0.5] * 9
     cut = run_of(tmp_path, "x.log", "\n".join(rows) + "\n{'loss': 0.5, 'grad_norm': 0.5, 'rew")
     assert len(cut) == 9
-    assert "line 10 begins a row that never ends, and was left out" in cut.notes
+    assert "line 10 begins a row that never ends, and was skipped" in cut.notes
 
 
 def test_a_number_in_parentheses_is_that_of_the_name_before_it(tmp_path: Path) -> None:
@@ -447,7 +447,7 @@ def test_a_table_below_a_console_is_read_where_it_has_more_rows(tmp_path: Path, 
     head = ["Step | Reward | GradN | KL", "-" * 40]
     run = run_of(tmp_path, "x.log", "\n".join([*console, *chatter, *head, *below]))
     assert (len(run), len(known(run)["reward_mean"])) == (read, read)
-    left = ["8 rows beside the table of line 411 were left out"]
+    left = ["8 rows outside the table at line 411 were skipped"]
     assert [str(note) for note in run.notes] == (left if rows > len(console) else [])
 
 

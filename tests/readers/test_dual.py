@@ -303,10 +303,10 @@ def test_step_metrics_as_csv(tmp_path: Path) -> None:
     assert run.columns["by_task"][0]["hallucination"] == {"kl": 0.5, "kl_coef": 0.15, "response_length_mean": 60.0}
     assert {e.message for _, e in run.all_events()} == {
         "loss is NaN",
-        "the trainer passed over 1 losses that were NaN or infinite",
+        "the trainer skipped 1 NaN or infinite loss",
     }
     assert run.unread == {"grad_cosine_sim": 1}
-    assert run.notes[-1] == "line 3 has 2 cells where the header has 15; left out"
+    assert run.notes[-1] == "line 3 has 2 cells but the header has 15; skipped"
 
 
 def test_step_metrics_as_jsonl(tmp_path: Path) -> None:
@@ -360,4 +360,4 @@ def test_a_row_of_step_metrics_without_a_usable_step_is_left_out(tmp_path: Path,
     path.write_text(HEADER + ",".join([step, *["0"] * 14]) + "\n", encoding="utf-8")
     (run,) = read(path)
     assert len(run) == 0
-    assert run.notes[-1] == "line 2 has no step and was left out"
+    assert run.notes[-1] == "line 2 has no step and was skipped"

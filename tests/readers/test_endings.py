@@ -23,7 +23,7 @@ ROWS = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(1, 31)
         ),
         (
             "Traceback (most recent call last):\ntorch.OutOfMemoryError: CUDA out of memory.\n",
-            "a GPU out of memory",
+            "a GPU out-of-memory error",
             32,
             "torch.OutOfMemoryError: CUDA out of memory.; ",
         ),
@@ -31,27 +31,27 @@ ROWS = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(1, 31)
         ("slurmstepd: error: *** JOB 1 ON n CANCELLED AT 2026 DUE TO TIME LIMIT ***\n", "a time limit", 31, ""),
         (
             "(TaskRunner pid=7) ray.exceptions.ActorDiedError: gone\n",
-            "the death of a worker",
+            "a worker crash",
             31,
             "ray.exceptions.ActorDiedError: gone; ",
         ),
-        ("bye\nKilled\n", "a kill from outside", 32, ""),
+        ("bye\nKilled\n", "an external kill", 32, ""),
         (
             f"RuntimeError: CUDA out of memory: {'Tried to allocate 2 GiB. ' * 30}.\nSending SIGTERM to 7\n",
-            "a GPU out of memory",
+            "a GPU out-of-memory error",
             31,
             f"RuntimeError: CUDA out of memory: {'Tried to allocate 2 GiB. ' * 30}"[:160] + "; ",
         ),
-        ("[rank3] Watchdog caught collective operation timeout: 1\n", "a hang of a collective operation", 31, ""),
+        ("[rank3] Watchdog caught collective operation timeout: 1\n", "a timeout of a collective operation", 31, ""),
         (
             "slurmstepd: *** JOB 1 CANCELLED AT 9 DUE TO PREEMPTION ***\n",
-            "a kill from outside by the scheduler",
+            "an external kill by the scheduler",
             31,
             "",
         ),
         (
             "Traceback (most recent call last):\nopenai.RateLimitError: 429\n",
-            "a traceback of a failed service call",
+            "a failed API call",
             32,
             "openai.RateLimitError: 429; ",
         ),
@@ -59,7 +59,7 @@ ROWS = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(1, 31)
 )
 def test_the_end_is_told(tmp_path: Path, end: str, what: str, line: int, raised: str) -> None:
     run = run_of(tmp_path, "train.log", ROWS + end)
-    assert run.notes[0] == f"the log ends in {what} (line {line}): {raised}the rows before it are not affected"
+    assert run.notes[0] == f"the log ends with {what} (line {line}): {raised}the rows before it are not affected"
 
 
 def test_a_run_knows_how_it_ended_and_how_often_it_began_again(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_run_knows_how_it_ended_and_how_often_it_began_again(tmp_path: Path) -
 def test_a_run_that_died_before_its_first_metric_says_of_what(tmp_path: Path) -> None:
     text = "Loading\nTraceback (most recent call last):\n  File \"a.py\", line 3\nKeyError: 'answer'\n\nmore words\n"
     run = run_of(tmp_path, "train.log", text)
-    assert run.notes[0] == "the log ends in a traceback (line 2): KeyError: 'answer'; it ended before the first metric"
+    assert run.notes[0] == "the log ends with a traceback (line 2): KeyError: 'answer'; it ended before the first metric"
 
 
 def test_what_was_survived_is_no_end(tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ def test_what_a_document_holds_besides_is_told(tmp_path: Path, document: object,
 )
 def test_numbers_that_nothing_names_are_told(tmp_path: Path, content: str) -> None:
     run = run_of(tmp_path, "x.txt", content)
-    assert "8 lines from line 1 on hold numbers that nothing names" in " ".join(run.notes)
+    assert "8 lines starting at line 1 have numbers without names" in " ".join(run.notes)
 
 
 def test_metrics_that_do_not_come_again_are_told(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_every_file_is_answered_for(tmp_path: Path) -> None:
         "run/torn.log": "unreadable",
         "run/model.safetensors": "no log",
     }
-    assert survey(tmp_path).words() == "6 files: 1 read, 1 second view, 3 no logs, 1 unreadable"
+    assert survey(tmp_path).words() == "6 files: 1 read, 1 duplicate, 3 not logs, 1 unreadable"
 
 
 def test_what_lies_beside_records_is_part_of_their_run(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_pipes_and_devices_are_named_and_not_opened(tmp_path: Path) -> None:
     assert why == {
         "pipe.log": "not a regular file",
         "zero.log": "not a regular file",
-        "gone.log": "a link that leads nowhere (No such file or directory)",
+        "gone.log": "a broken link (No such file or directory)",
         "metrics.jsonl": "the same file as another of this folder",
     }
 

@@ -111,7 +111,7 @@ def test_json_list_torn_and_with_crlf(tmp_path: Path) -> None:
     text = '[\r\n  {"step": 1, "reward_mean": 1.0, "kl_divergence": 0.5},\r\n  {"step": 2, "reward_mean": 0.5, "kl_divergence": Infinity},\r\n  {"step": 3, "rewa'
     run = run_of(tmp_path, "step_logs.json", text)
     assert known(run) == {"reward_mean": [1.0, 0.5], "kl": [0.5, math.inf]}
-    assert run.notes == ["the JSON is torn; the rows before the tear were read"]
+    assert run.notes == ["the JSON is incomplete; the rows before the end were read"]
 
 
 def test_json_columns(tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ def test_tensorboard(tmp_path: Path) -> None:
     assert (run.format, run.run_type, run.steps.tolist()) == ("tensorboard", "rl", [10, 20])
     assert known(run) == {"loss": [0.5, "NaN"], "reward_mean": [0.25, 0.75]}
     assert run.settings == {"group_size": 4, "kl_coef": 0.0}
-    assert run.notes == ["the last event is torn and was left out: the writer was stopped in the middle of it"]
+    assert run.notes == ["the last event is incomplete and was skipped (the writer was interrupted)"]
 
 
 def test_tensorboard_as_its_own_library_writes_it(tmp_path: Path) -> None:
@@ -624,7 +624,7 @@ def test_torn_gzip_gives_what_it_holds(tmp_path: Path) -> None:
     packed = gzip.compress(text.encode())
     run = run_of(tmp_path, "m.jsonl.gz", packed[: int(len(packed) * 0.9)])
     assert len(run) > 10_000
-    assert any("torn" in note for note in run.notes)
+    assert any("incomplete" in note for note in run.notes)
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -680,7 +680,7 @@ def test_the_only_reward_is_the_reward_and_one_of_several_is_not(tmp_path: Path)
     rows = [{"step": i, "loss": 0.1, "env_reward": i / 4} for i in (1, 2)]
     run = run_of(tmp_path, "x.jsonl", "\n".join(map(json.dumps, rows)))
     assert known(run) == {"loss": [0.1, 0.1], "reward_mean": [0.25, 0.5]}
-    assert run.notes == ["env_reward is the only reward in it and is taken for the reward"]
+    assert run.notes == ["env_reward is the only reward key and is used as the reward"]
     two = run_of(tmp_path, "y.jsonl", "\n".join(json.dumps(row | {"format_reward": 1}) for row in rows))
     assert set(two.columns) == {"loss", "reward_components"}
 
@@ -690,7 +690,7 @@ def test_a_success_rate_stands_for_a_reward_that_is_not_recorded(tmp_path: Path)
     run = run_of(tmp_path, "x.jsonl", "\n".join(map(json.dumps, rows)))
     assert known(run) == {"success_rate": [0.25, 0.5], "kl": [0.1, 0.1], "reward_mean": [0.25, 0.5]}
     assert run.mapping["pass@1"] == "success_rate, reward_mean"
-    assert run.notes == ["the success rate, 'pass@1', is taken for the reward"]
+    assert run.notes == ["the success rate 'pass@1' is used as the reward"]
     paid = run_of(tmp_path, "y.jsonl", "\n".join(json.dumps(row | {"reward": 1.0}) for row in rows))
     assert known(paid)["reward_mean"] == [1.0, 1.0]
 

@@ -45,7 +45,7 @@ def test_fixed_width_table(tmp_path: Path) -> None:
         (2, "nan", "kl_loss is infinite"),
     ]
     assert run.tables[0].rows == [["1", "4.1", "5.2", "2"], ["2", "3.9", "5.1", "1"]]
-    assert run.notes[-1] == "line 14 is a torn row of the table and was left out"
+    assert run.notes[-1] == "line 14 is an incomplete table row and was skipped"
 
 
 def test_the_supervised_phase_alone_is_no_rl(tmp_path: Path) -> None:

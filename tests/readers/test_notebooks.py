@@ -66,7 +66,7 @@ def test_an_output_of_one_row_beside_the_table_is_no_run(tmp_path: Path) -> None
     made["cells"].append({"cell_type": "code", "source": "", "outputs": [{"text": "step: 3 loss: 0.5 reward: 1.0"}]})
     run = run_of(tmp_path, "a.ipynb", json.dumps(made))
     assert len(run) == 20
-    assert "1 output of a row or two beside its table left out" in run.notes
+    assert "1 output with only one or two rows next to its table skipped" in run.notes
     alone = json.loads(notebook(TRAINER, ""))
     alone["cells"].append(made["cells"][-1])
     assert len(run_of(tmp_path, "b.ipynb", json.dumps(alone))) == 1
@@ -86,7 +86,7 @@ def test_a_log_of_kaggle(tmp_path: Path) -> None:
     assert known(run)["reward_mean"] == [i / 20 for i in range(1, 11)]
     torn = run_of(tmp_path, "torn.log", text[:-60])
     assert len(torn) == 9
-    assert any("torn" in note for note in torn.notes)
+    assert any("incomplete" in note for note in torn.notes)
 
 
 def test_what_rich_draws_in_several_outputs_is_one_log(tmp_path: Path) -> None:
@@ -101,5 +101,5 @@ def test_of_a_page_that_is_cut_off_within_its_table_the_whole_rows_are_read(tmp_
     page = table("Training Loss", "reward")
     run = run_of(tmp_path, "a.html", page[: page.index("<td>20</td><td>0.20</td>") + 20])
     assert (run.steps.tolist(), run.run_type) == (list(range(1, 20)), "rl")
-    assert "the page is cut off within its last table: what was behind is not read" in run.notes
+    assert "the page is cut off inside its last table; the rest was not read" in run.notes
     assert not any("cut off" in note for note in run_of(tmp_path, "b.html", page).notes)

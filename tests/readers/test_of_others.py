@@ -292,7 +292,7 @@ def test_a_document_that_speaks_of_a_training_is_no_log(tmp_path: Path, more: in
     run = run_of(tmp_path, name, text)
     assert len(run) == rows
     if not rows:
-        assert run.notes[0] == "numbers in the sentences of a document are no log: cut the log out of it"
+        assert run.notes[0] == "numbers in prose are not a log; extract the log from the document"
 
 
 VERL = (
@@ -317,7 +317,7 @@ def test_a_line_of_verl_that_breaks_off_gives_no_cut_number(
     text = "\n".join(lines[:-1]) + "\n" + lines[-1].partition(cut)[0]
     run = run_of(tmp_path, "a.log", text)
     assert known(run)["reward_mean"][-1] == score
-    said = "line 8 is torn: its last value and what came behind it are not read"
+    said = "line 8 is incomplete: its last value and everything after it were not read"
     assert (said in run.notes) is torn
 
 

@@ -281,7 +281,7 @@ def test_a_fence_of_few_lines_or_of_code_is_no_log(tmp_path: Path, language: str
     run = run_of(tmp_path, "guide.md", PROSE + text + PROSE)
     assert (len(run), run.notes[0]) == (
         0,
-        "numbers in the sentences of a document are no log: cut the log out of it",
+        "numbers in prose are not a log; extract the log from the document",
     )
 
 

@@ -74,7 +74,7 @@ def test_of_the_stages_of_one_file_the_rl_training_is_judged_and_the_others_are_
 def test_what_is_not_read_and_not_finite_from_its_first_row_on_is_named(tmp_path: Path) -> None:
     rows = [{"step": i, "loss": 0.6, "rewards/margins": 0.1, "logits/chosen": math.nan} for i in range(1, 4)]
     (run,) = runs(tmp_path, "dpo.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    assert "not finite where they begin, and not read: logits/chosen" in run.notes
+    assert "skipped rows that start with values that are not finite: logits/chosen" in run.notes
     more = [{"step": i, "loss": 0.6, **{f"made/up{n}": math.inf for n in range(8)}} for i in range(1, 4)]
     (run,) = runs(tmp_path, "more.jsonl", "".join(json.dumps(row) + "\n" for row in more))
     assert run.notes[-1].endswith("made/up4, made/up5 and 2 more")
@@ -203,7 +203,7 @@ def test_one_of_several_runs_is_picked_by_its_number(tmp_path: Path) -> None:
     picked = CliRunner().invoke(app, ["analyze", str(path), "--run", "2", "-f", "json"])
     assert [run["source"] for run in json.loads(picked.stdout)["runs"]] == [f"{path} (run 2 of 2, lines 21-40)"]
     ended = CliRunner().invoke(app, ["analyze", str(path), "--run", "3"])
-    assert (ended.exit_code, "it holds 2 runs" in ended.output) == (2, True)
+    assert (ended.exit_code, "the file has 2 runs" in ended.output) == (2, True)
 
 
 def test_lines_of_one_response_are_no_steps(tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ def test_clearml_names_a_metric_by_its_title_and_its_side(tmp_path: Path) -> Non
     assert {name: column[0] for name, column in known(run).items()} == {
         "reward_mean": 0.5, "loss": 0.1, "grad_norm": 2.0, "eval_score": 0.25,
     }  # fmt: skip
-    assert run.notes == ["line 2 is not a row and was left out"]
+    assert run.notes == ["line 2 is not a row and was skipped"]
 
 
 def test_zeros_of_clearml_may_be_nan(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_zeros_of_clearml_may_be_nan(tmp_path: Path) -> None:
     ]
     path = tmp_path / "metrics.jsonl"
     path.write_text(json.dumps(events))
-    assert one(path).notes == ["1 of its values are 0, as which ClearML writes a NaN too, unless it is told otherwise"]
+    assert one(path).notes == ["1 of its values are 0, which is also how ClearML stores NaN by default"]
 
 
 def test_an_archive_is_read_as_its_folder_is(tmp_path: Path) -> None:
@@ -258,13 +258,13 @@ def test_a_repository_of_aim_is_read_by_its_library(tmp_path: Path, monkeypatch:
     assert columns["reward_mean"] == [0.0, 0.25, 0.5]
     assert columns["eval_score"] == [None, None, 0.75]
     assert {"group_size": 8, "learning_rate": 1e-6}.items() <= run.settings.items()
-    assert run.notes == ["of this repository 1 more are not indexed, and not read: aim storage reindex"]
+    assert run.notes == ["runs of this repository that are not indexed and not read: 1; run aim storage reindex"]
 
 
 def test_a_repository_of_aim_that_is_not_indexed_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = aim_repository(tmp_path)
     with_aim(monkeypatch, [], 3)
-    with pytest.raises(ReadError, match=r"none of whose runs \(3\) is indexed yet: aim storage reindex"):
+    with pytest.raises(ReadError, match=r"has no indexed run \(3 not indexed\): run aim storage reindex"):
         read(path)
 
 
@@ -276,7 +276,7 @@ def test_a_repository_of_aim_that_is_damaged_is_an_unreadable_input(
 
     path = aim_repository(tmp_path)
     monkeypatch.setitem(sys.modules, "aim", SimpleNamespace(Repo=broken))
-    with pytest.raises(ReadError, match=r"library cannot read: RuntimeError: Corruption: bad block contents$"):
+    with pytest.raises(ReadError, match=r"library aim cannot read: RuntimeError: Corruption: bad block contents$"):
         read(path)
 
 
@@ -286,14 +286,14 @@ def test_a_repository_of_aim_without_its_library_is_no_silence(tmp_path: Path, m
     for place in (tmp_path, tmp_path / ".aim"):
         (answer,) = survey(place).answers
         assert (answer.source, answer.fate) == (str(path), "unreadable")
-        assert answer.why.startswith("a repository of Aim, which its own library reads: pip install aim (")
+        assert answer.why.startswith("an Aim repository, which needs the library aim: pip install aim (")
 
 
 def test_a_torn_store_is_one_line(tmp_path: Path) -> None:
     path = of_mlflow(tmp_path)
     content = path.read_bytes()
     path.write_bytes(content[:3000] + bytes(len(content) - 6000))
-    with pytest.raises(ReadError, match="not a whole SQLite file"):
+    with pytest.raises(ReadError, match="not a complete SQLite file"):
         read(path)
 
 

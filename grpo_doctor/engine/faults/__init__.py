@@ -1,8 +1,7 @@
-"""The bugs of real trainers, each a sick twin of one seam (or of a few settings), to be switched on by name.
+"""Bugs of real trainers that can be enabled by name.
 
-A fault is a subclass of `Engine` that overrides one method; several can be mixed. Its docstring says what is wrong
-and where it was seen; settings that the user gives are stronger than those it brings. Origins are public repositories
-and issue threads.
+A fault is a subclass of `Engine` that overrides one method or a few settings; several can be combined. Its docstring
+describes the bug and its origin: a public repository or an issue. Settings of the user override those of the fault.
 """
 
 from . import advantages, boundaries, generation, objective, reward  # noqa: F401 - each registers its faults

@@ -13,9 +13,9 @@ from .fault import Fault
 
 
 class TwoSampleGroups(Fault):
-    """Two responses a prompt: with the group's standard deviation every advantage is a sign, ±0.707.
+    """Two responses per prompt: normalised by the group's standard deviation, every advantage is ±0.707.
 
-    Origin: beita6969/colab-grpo (K = 2). Slower, not sick: alone it does not collapse, so it is a note.
+    Origin: beita6969/colab-grpo (K = 2). Slower, but no collapse on its own, so it is a note.
     """
 
     named_by = ("ADV001",)
@@ -24,9 +24,9 @@ class TwoSampleGroups(Fault):
 
 
 class RankAdvantages(Fault):
-    """Advantages from ranks with ties broken by index: equal rewards get advantages between -1 and 1.
+    """Computes advantages from ranks, with ties broken by index: equal rewards get advantages between -1 and 1.
 
-    Origin: BoBaCai/grpo-dual's trainer ranked by argsort. With a group of equal rewards the update is pure noise.
+    Origin: BoBaCai/grpo-dual's trainer ranked by argsort. For a zero-variance group the update is pure noise.
     """
 
     named_by = ("ADV005",)
@@ -38,7 +38,7 @@ class RankAdvantages(Fault):
 
 
 class StdFloor(Fault):
-    """Rewards that differ by less than a floor under the standard deviation: advantages of 0.004, a stall under KL.
+    """Divides by a standard deviation with a large floor: advantages are about 0.004, and with KL training stalls.
 
     Origin: BoBaCai/grpo-dual (Lever-Plus, Adv Std 0.0062 against a floor of 0.1). Without a KL term Adam cancels the
     scale and the run learns.
@@ -59,10 +59,10 @@ class StdFloor(Fault):
 
 
 class GlobalNormUncentred(Fault):
-    """Advantages are rewards by the standard deviation of the batch, centred on nothing.
+    """Divides rewards by the batch standard deviation without subtracting a mean.
 
-    Origin: Search-R1#88 and loops by hand that divide and forget to subtract. All groups with a positive reward are
-    pushed up, equal ones too.
+    Origin: Search-R1#88 and custom trainers that forget to subtract the mean. All responses with a positive reward
+    are reinforced, including zero-variance groups.
     """
 
     named_by = ("ADV006", "ADV007")
@@ -73,7 +73,7 @@ class GlobalNormUncentred(Fault):
 
 
 class AdvantagesOfAnotherGroup(Fault):
-    """Every response is trained on the advantage of its neighbour in the next group.
+    """Trains every response on the advantage of a response in the next group.
 
     Origin: tenstorrent/tt-metal#46412 (the advantages of another slice of the batch); a shuffle between reward and
     loss does the same.

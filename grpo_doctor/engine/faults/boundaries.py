@@ -1,4 +1,4 @@
-"""Faults of where prompt and response begin and end."""
+"""Faults at the boundary between prompt and response."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .fault import Fault
 
 
 class LeftPadExtraction(Fault):
-    """The response is cut behind the *count* of prompt tokens, not behind the padded width.
+    """Slices the response after the *number* of prompt tokens instead of the padded width.
 
-    Origin: BoBaCai/grpo-dual, bug 4 (`out[i, (ids != pad).sum():]`, mended in fc99b9f): the judge scored the question.
-    Only the longest prompt of a batch, which has no padding, is right.
+    Origin: BoBaCai/grpo-dual, bug 4 (`out[i, (ids != pad).sum():]`, fixed in fc99b9f): the judge scored the question.
+    Only the longest prompt of a batch, which has no padding, is correct.
     """
 
     named_by = ("PAD001", "PAD005")
@@ -31,9 +31,9 @@ class LeftPadExtraction(Fault):
 
 
 class MaskAssumesRightPadding(Fault):
-    """The mask begins behind the count of prompt tokens, as if the padding stood on the right.
+    """Starts the mask after the number of prompt tokens, as if prompts were padded on the right.
 
-    Origin: BoBaCai/grpo-dual, bug 5: most of what was trained were prompts, and the ends of responses never.
+    Origin: BoBaCai/grpo-dual, bug 5: it trained mostly on prompts and never on the ends of responses.
     """
 
     named_by = ("PAD002",)
@@ -48,7 +48,7 @@ class MaskAssumesRightPadding(Fault):
 
 
 class MaskByTokenIdentity(Fault):
-    """The mask is "not the padding token", and the padding token is EOS: no response is taught to end.
+    """Masks the padding token, which is EOS: the policy does not learn to end a response.
 
     Origin: tokenizers without a padding token, `pad_token = eos_token`, and collators that mask by id.
     """
@@ -66,7 +66,7 @@ class MaskByTokenIdentity(Fault):
 
 
 class TemplateMismatch(Fault):
-    """RL renders its prompts otherwise than the supervised stage did: without turns and header.
+    """Renders prompts differently than the supervised stage: without turns and header.
 
     Origin: BoBaCai/grpo-dual, bug 1 (`prompt + "\\n\\n" + target` in SFT, the chat template in RL).
     """
@@ -80,7 +80,7 @@ class TemplateMismatch(Fault):
 
 
 class OffByOneLabels(Fault):
-    """The log-probability of a token is read one place late, from the logits that predict the next one.
+    """Reads the log-probability of a token one position late, from the logits that predict the next token.
 
     Origin: opendilab/LightRFT#53, CarperAI/trlx#509.
     """
@@ -94,7 +94,7 @@ class OffByOneLabels(Fault):
 
 
 class AttentionMaskIgnored(Fault):
-    """The log-probabilities attend to the padding, and count their positions from the padded edge.
+    """Computes log-probabilities that attend to padding, with positions counted from the padded edge.
 
     Origin: huggingface/trl#2708, OpenRLHF/OpenRLHF#217.
     """
@@ -107,7 +107,7 @@ class AttentionMaskIgnored(Fault):
 
 
 class ToolTokensInLoss(Fault):
-    """The last tokens before the answer, which a tool or the template wrote, are trained as if the policy had.
+    """Trains on the last tokens before the answer, which a tool or the template wrote, as if the policy had.
 
     Origin: huggingface/trl#4975, unslothai/unsloth#5673.
     """
@@ -124,7 +124,7 @@ class ToolTokensInLoss(Fault):
 
 
 class PrefilledStartNotScored(Fault):
-    """The template writes the first word of every answer, and the reward is shown the rest: nothing ever parses.
+    """Rewards responses without their first word, which the template wrote: no answer can be parsed.
 
     Origin: huggingface/open-r1#560 and huggingface/trl#6966 (a template that writes `<think>`).
     """

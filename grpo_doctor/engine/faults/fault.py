@@ -1,4 +1,4 @@
-"""What a fault is: an engine with one sick seam, or with sick settings, under a name."""
+"""Base class of faults: an engine with one wrong method or wrong settings."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Fault(Engine):
     """Base of all faults; a subclass of this package registers itself under its name in kebab-case.
 
     Attributes:
-        named_by: codes of the checks and probes of which at least one should name it.
-        settings_of_fault: settings that are the fault, or a part of it; to mend it is to take them back.
-        circumstances: settings that are right in themselves and without which it does not show.
-        mended_by: id of the remedy that mends it, "" where no remedy of the catalogue does.
+        named_by: codes of checks and probes; at least one of them should detect the fault.
+        settings_of_fault: settings that cause the fault, or a part of it; the fix reverts them.
+        circumstances: correct settings that the fault needs to have an effect.
+        mended_by: id of the remedy that fixes it, or "".
     """
 
     named_by: ClassVar[tuple[str, ...]] = ()
@@ -36,7 +36,7 @@ class Fault(Engine):
 
     @classmethod
     def begins(cls, max_steps: int) -> int:
-        """The first step of a run of so many that is sick."""
+        """Return the first step that has the fault."""
         return 1
 
 
@@ -46,12 +46,12 @@ def fault_name(fault: type[Fault]) -> str:
 
 
 def sick_engine(names: Sequence[str]) -> tuple[type[Engine], dict[str, Any]]:
-    """The engine with these faults, and the settings that they bring. Raises `ConfigError` for an unknown name."""
+    """Return the engine class with these faults, and their settings. Raises `ConfigError` for an unknown name."""
     for name in names:
         if name not in FAULTS:
             near = difflib.get_close_matches(name, FAULTS, 1)
             hint = f"did you mean {near[0]!r}? " if near else ""
-            raise ConfigError(f"--inject {name}: no such fault; {hint}`grpo-doctor faults` lists them")
+            raise ConfigError(f"--inject {name}: unknown fault; {hint}`grpo-doctor faults` lists all faults")
     chosen = [FAULTS[name] for name in names]
     settings = {
         key: value for fault in chosen for key, value in {**fault.circumstances, **fault.settings_of_fault}.items()

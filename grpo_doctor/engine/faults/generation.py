@@ -1,4 +1,4 @@
-"""Faults of the sampler."""
+"""Faults of generation."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ P30: dict[str, Any] = {
 
 
 class TrainModeGeneration(Fault):
-    """Responses are drawn in the mode that the last step left: train mode with checkpointing after an update.
+    """Generates in the mode of the last step: train mode with gradient checkpointing after an update.
 
     Origin: beita6969/colab-grpo (P30): 37 of 38 updates were followed by a collapse, none of the 56 skipped steps; the
-    log-probability pass of a skipped step called `eval()` and healed it. The first update had a rate of 0.
+    log-probability pass of a skipped step called `eval()` and fixed it. The first update had a rate of 0.
     """
 
     named_by = ("GEN001",)
@@ -43,7 +43,7 @@ class TrainModeGeneration(Fault):
 
 
 class StaleRolloutWeights(Fault):
-    """The generator keeps the weights that training began with.
+    """Keeps the initial weights in the rollout engine.
 
     Origin: inference engines that are not told of new weights (vLLM sync threads in the catalogue, GEN002).
     """
@@ -66,7 +66,7 @@ class StaleRolloutWeights(Fault):
 
 
 class LogitClip(Fault):
-    """The generator clips its logits to ±2.8, which pins the largest probability at 1 / (1 + (V - 1) e^-C).
+    """Clips the rollout engine's logits to ±2.8, which limits the largest probability to 1 / (1 + (V - 1) e^-C).
 
     Origin: BoBaCai/grpo-dual (C = 10 at V = 128,256 pins it at 0.1466; the clip here is scaled to this vocabulary).
     """
@@ -81,7 +81,7 @@ class LogitClip(Fault):
 
 
 class DoubleTemperature(Fault):
-    """The logits are divided by the temperature twice: once by hand, once by the sampler.
+    """Divides the logits by the temperature twice: in custom code and in the sampler.
 
     Origin: BoBaCai/grpo-dual's list of processors (catalogue, GEN006).
     """
@@ -95,7 +95,7 @@ class DoubleTemperature(Fault):
 
 
 class PenaltyOverPrompt(Fault):
-    """Presence and frequency penalties count the tokens of the prompt too.
+    """Counts prompt tokens in presence and frequency penalties.
 
     Origin: BoBaCai/grpo-dual, bug 2: a word that stood twenty times in the prompt lost 8.6 logits (0.6 + 0.4 each).
     """
@@ -112,7 +112,7 @@ class PenaltyOverPrompt(Fault):
 
 
 class MinNewTokens(Fault):
-    """EOS is forbidden for longer than a right answer is.
+    """Suppresses EOS for longer than a correct answer.
 
     Origin: BoBaCai/grpo-dual's EOS suppressor, which fired on nine answers in ten.
     """
@@ -123,7 +123,7 @@ class MinNewTokens(Fault):
 
 
 class Truncation(Fault):
-    """The length limit is one token shorter than the shortest answer, so that none is ever complete.
+    """Sets the length limit one token below the shortest answer, so that every response is truncated.
 
     Origin: public runs of kartikmunjal/rlhf-and-reward-modelling-alt and kartikmunjal/rlhf-and-reward-modelling-alt of
     the corpus (every response cut at 64 tokens, nothing learnt in 200 steps); DAPO (2503.14476). A limit that the
@@ -136,7 +136,7 @@ class Truncation(Fault):
 
 
 class TopPNotInLoss(Fault):
-    """Responses are drawn from the likeliest 80 % alone, and trained as if from the whole distribution.
+    """Samples with top_p 0.8 but trains as if from the full distribution.
 
     Origin: huggingface/trl#4772 and #6789 (top_p, top_k and min_p of the sampler are absent from the
     log-probabilities); on the policy's own samples it costs little.
@@ -148,7 +148,7 @@ class TopPNotInLoss(Fault):
 
 
 class PartlySynchronisedWeights(Fault):
-    """One part of the policy never reaches the generator: its output layer keeps the weights of the start.
+    """Never sends the output layer to the rollout engine, which keeps its initial weights.
 
     Origin: NVIDIA-NeMo/RL#2895 (expert weights stale behind a captured graph) and THUDM/slime#1724 (a vision encoder
     that is not loaded).

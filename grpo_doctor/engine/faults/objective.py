@@ -1,4 +1,4 @@
-"""Faults of the objective and of the step that is taken on it."""
+"""Faults of the objective and the optimizer step."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .fault import Fault
 
 
 class FlippedEntropy(Fault):
-    """The entropy bonus enters the loss with the wrong sign, so that training sharpens the policy.
+    """Adds the entropy bonus with the wrong sign, so that training lowers entropy.
 
-    Origin: BoBaCai/grpo-dual (`loss + coef * entropy`). At 0.01 it does no visible harm, at 0.5 the policy freezes.
+    Origin: BoBaCai/grpo-dual (`loss + coef * entropy`). At 0.01 it does no visible harm; at 0.5 entropy collapses.
     """
 
     named_by = ("ENT006", "ENT004")
@@ -31,9 +31,9 @@ class FlippedEntropy(Fault):
 
 
 class FlippedEntropyGradient(Fault):
-    """The applied gradient of the entropy term is flipped while the logged loss looks right.
+    """Flips the gradient of the entropy term while the logged loss looks correct.
 
-    Origin: BoBaCai/grpo-dual, whose logged loss was computed apart from the one that was optimised.
+    Origin: BoBaCai/grpo-dual, whose logged loss was computed separately from the optimised one.
     """
 
     named_by = ("ENT006", "ENT007", "ENT004")
@@ -48,7 +48,7 @@ class FlippedEntropyGradient(Fault):
 
 
 class EntropyCoefficientHuge(Fault):
-    """An entropy bonus of 1.0 drowns the reward: the policy goes to uniform noise within twenty steps.
+    """Sets the entropy bonus to 1.0, which dominates the reward: the policy becomes uniform noise within 20 steps.
 
     Origin: BoBaCai/grpo-dual declared a coefficient of 6.0.
     """
@@ -59,9 +59,9 @@ class EntropyCoefficientHuge(Fault):
 
 
 class KlDominates(Fault):
-    """The KL coefficient is 10, so that the gradient is that of the KL term and the policy stays where it was.
+    """Sets the KL coefficient to 10: the KL term dominates the gradient, and the policy does not change.
 
-    Origin: BoBaCai/grpo-dual, whose KL term held 92 to 98 % of the loss.
+    Origin: BoBaCai/grpo-dual, whose KL term was 92 to 98 % of the loss.
     """
 
     named_by = ("KL002", "STL001")
@@ -70,7 +70,7 @@ class KlDominates(Fault):
 
 
 class ReferenceMismatch(Fault):
-    """The reference is not the policy that training began with: KL is not 0 at the first step.
+    """Uses a reference that differs from the initial policy: KL is not 0 at the first step.
 
     Origin: a reference loaded from another checkpoint (verl and TRL issue threads in the catalogue, KL006).
     """
@@ -88,7 +88,7 @@ class ReferenceMismatch(Fault):
 
 
 class KlOnUnformattedPrompt(Fault):
-    """Log-probabilities are taken behind the raw prompt, though responses were drawn behind the chat template.
+    """Computes log-probabilities after the raw prompt, although responses were generated after the chat template.
 
     Origin: BoBaCai/grpo-dual (the reference pass joined the bare prompt and the response).
     """
@@ -102,9 +102,9 @@ class KlOnUnformattedPrompt(Fault):
 
 
 class LrTooHigh(Fault):
-    """A learning rate a hundred times too high: the policy is destroyed within a few steps.
+    """Sets the learning rate a hundred times too high: the policy is destroyed within a few steps.
 
-    Origin: the commonest mistake of all; LoRA rates used for full training.
+    Origin: the most common mistake: LoRA rates used for full fine-tuning.
     """
 
     named_by = ("STL003", "UPD004")
@@ -113,9 +113,9 @@ class LrTooHigh(Fault):
 
 
 class LrTooLow(Fault):
-    """A learning rate a thousand times too low: nothing moves.
+    """Sets the learning rate a thousand times too low: the policy does not change.
 
-    Origin: full-training rates used for LoRA; a scheduler that decays to 0 too early.
+    Origin: full fine-tuning rates used for LoRA; a scheduler that decays to 0 too early.
     """
 
     named_by = ("STL003", "STL001")
@@ -123,7 +123,7 @@ class LrTooLow(Fault):
 
 
 class OverwrittenAccumulation(Fault):
-    """Every micro-batch overwrites the gradient of the one before, so that the last one alone trains.
+    """Overwrites the gradient in every micro-batch, so that only the last one has an effect.
 
     Origin: `zero_grad` inside the accumulation loop (catalogue, GRD006).
     """
@@ -138,7 +138,7 @@ class OverwrittenAccumulation(Fault):
 
 
 class NanAtStep(Fault):
-    """The loss becomes NaN once, at half of the run; from then on no weight is finite, and only going back mends it.
+    """Makes the loss NaN once, halfway through the run: no weight is finite afterwards, and only a rollback helps.
 
     Origin: verl#721 (all NaN from step 59).
     """
@@ -157,7 +157,7 @@ class NanAtStep(Fault):
 
 
 class FlippedKl(Fault):
-    """The KL term is rewarded in place of being paid for: the policy runs from its reference.
+    """Rewards the KL instead of penalising it: the policy moves away from its reference.
 
     Origin: mll-lab-nu/RAGEN#58 and qiancheng0/ToolRL#52.
     """
@@ -173,9 +173,9 @@ class FlippedKl(Fault):
 
 
 class UnscaledAccumulation(Fault):
-    """The losses of eight micro-batches are added without being divided: the gradient is eight times too large.
+    """Adds the losses of eight micro-batches without dividing: the gradient is eight times too large.
 
-    Origin: huggingface/trl#2617. Clipping by norm and Adam take most of it back.
+    Origin: huggingface/trl#2617. Gradient clipping and Adam remove most of the effect.
     """
 
     named_by = ("GRD006",)
@@ -187,7 +187,7 @@ class UnscaledAccumulation(Fault):
 
 
 class MeanOfMicroBatchMeans(Fault):
-    """Micro-batches are averaged over their own tokens and all count alike: a token of a short one weighs more.
+    """Averages each micro-batch over its own tokens, so that tokens in short micro-batches have more weight.
 
     Origin: huggingface/trl#5890, THUDM/slime#365.
     """
@@ -201,7 +201,7 @@ class MeanOfMicroBatchMeans(Fault):
 
 
 class FrozenPolicy(Fault):
-    """The optimizer holds other parameters than those that are trained: every step leaves the policy where it was.
+    """Gives the optimizer other parameters than the trained ones: the policy does not change.
 
     Origin: huggingface/trl#6700 and #3926 (adapters that are loaded frozen), verl-project/verl#4514.
     """

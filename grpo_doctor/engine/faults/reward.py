@@ -10,9 +10,9 @@ from .fault import Fault
 
 
 class ConstantReward(Fault):
-    """Every response gets the same reward: no group has a signal.
+    """Gives every response the same reward: all groups have zero variance.
 
-    Origin: a judge that always answers the same, a parser that never matches (catalogue, REW001).
+    Origin: a judge with a constant answer, a parser that never matches (catalogue, REW001).
     """
 
     named_by = ("REW001", "ADV003")
@@ -22,9 +22,9 @@ class ConstantReward(Fault):
 
 
 class LengthBonus(Fault):
-    """A bonus of 0.1 a token, whatever the text: the reward is won by length while the task is lost.
+    """Adds a bonus of 0.1 per token: the reward rises with length while the task score falls.
 
-    Origin: reward hacking as in length-rewarded runs; the task's own score is logged beside it.
+    Origin: reward hacking as in length-rewarded runs; the task score is logged too.
     """
 
     named_by = ("REW003", "REW002", "LEN002")

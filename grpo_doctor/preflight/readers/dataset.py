@@ -1,4 +1,4 @@
-"""The rows of a trainer's dataset, as far as its script writes them: their columns, and the form of the prompt."""
+"""Infers the columns and the prompt form of a trainer's dataset from its script."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from .modules import as_dict, is_dict, name_of, statements
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Form = Literal["messages", "text", "templated", ""]
-"""A prompt as a list of messages, as a plain text, as one that has or may have a chat template; empty: not known."""
+"""The prompt form: a message list, plain text, or text with a possible chat template; empty if unknown."""
 SAME_COLUMNS = frozenset(
     "shuffle select filter take skip sort shard repeat with_format flatten_indices train_test_split".split()
 )
-"""Methods of a dataset that leave its columns as they are."""
+"""Dataset methods that keep all columns."""
 DEEPEST = 20
-"""Steps from the trainer to the rows at most."""
+"""Maximum number of steps to follow from the trainer to the rows."""
 _TEMPLATE = re.compile(r"<\||<｜|\[INST\]|<start_of_turn>|<s>|### ?(?:Instruction|Response)")
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What each row has: these columns, ``whole`` if no others, and a prompt of this form."""
+    """The known columns of each row, whether there are no others (``whole``), and the prompt form."""
 
     columns: frozenset[str] = frozenset()
     whole: bool = False
@@ -35,11 +35,11 @@ UNKNOWN = Rows()
 
 
 class Datasets:
-    """The datasets of a script, followed from a name through its assignments, functions and methods."""
+    """Traces a dataset from a name through assignments, functions and methods of a script."""
 
     def __init__(self, script: Sequence[ast.stmt], functions: Mapping[str, Function]) -> None:
         self.functions = functions
-        script = [node for node in script if node.lineno]  # those of other modules have no place among its own
+        script = [node for node in script if node.lineno]  # exclude imported modules, whose lines are 0
         owners: dict[int, Function] = {}
         perhaps: set[int] = set()
         for node in script:
@@ -62,13 +62,13 @@ class Datasets:
                     self.returned.setdefault(owner, []).append(node)
 
     def of(self, trainer: ast.Call) -> Rows:
-        """The rows that a trainer is given."""
+        """Return the rows that are passed to a trainer."""
         given = next((k.value for k in trainer.keywords if k.arg == "train_dataset"), None)
         holders = [f for node, f in self.within if node.lineno <= trainer.lineno <= (node.end_lineno or 0)]
         return UNKNOWN if given is None else self._rows(given, holders[-1] if holders else None, trainer.lineno, 0)
 
     def _value(self, name: str, owner: Function | None, line: int) -> tuple[ast.expr, Function | None, int] | None:
-        """What a name was given last before a line, with where that stands; None where a branch may give another."""
+        """Return the last value of a name before a line, with its location; None if a branch may change it."""
         for scope in dict.fromkeys((owner, None)):
             if held := self.given.get((scope, name)):
                 before = [pair for pair in held if scope is not owner or pair[0] < line]
@@ -102,7 +102,7 @@ class Datasets:
         return UNKNOWN
 
     def _method(self, method: str, call: ast.Call, rows: Rows, owner: Function | None) -> Rows:
-        """What a method of a dataset makes of its rows."""
+        """Apply a dataset method to the rows."""
         named = _words(call.args[0]) if call.args else None
         match method, named:
             case "map", _:
@@ -118,7 +118,7 @@ class Datasets:
         return rows if method in SAME_COLUMNS else UNKNOWN
 
     def _mapped(self, call: ast.Call, rows: Rows, owner: Function | None) -> Rows:
-        """``map``: columns of the row before, less those that it removes, and those of the row that is returned."""
+        """Apply ``map``: the previous columns minus the removed ones, plus those of the returned row."""
         given = {k.arg: k.value for k in call.keywords}
         base, removed = rows, given.get("remove_columns")
         if isinstance(removed, ast.Attribute) and removed.attr == "column_names":
@@ -134,7 +134,7 @@ class Datasets:
         return Rows(base.columns | new.columns, base.whole and new.whole, form)
 
     def _returned(self, function: ast.expr, owner: Function | None) -> Rows | None:
-        """The columns that a function of a row gives it; None where that is not to be read."""
+        """Return the columns of the row that a function returns; None if they cannot be inferred."""
         match function:
             case ast.Lambda(body=body):
                 return (
@@ -162,7 +162,7 @@ class Datasets:
         return Rows(words, whole and len(words) == len(row.keys), form)
 
     def _form(self, node: ast.expr, owner: Function | None, depth: int) -> Form:
-        """Messages or text, where the expression leaves no doubt."""
+        """Return the prompt form of an expression, if it is unambiguous."""
         match node:
             case ast.Name(id=name) if depth < DEEPEST:
                 found = self._value(name, owner, 1 << 30)
@@ -182,7 +182,7 @@ class Datasets:
         return ""
 
     def _written(self, node: ast.expr, owner: Function | None) -> Form:
-        """A text of the script; ``templated`` where a part of it has the signs of a template, or comes from a call."""
+        """Return ``text``, or ``templated`` if a part has chat template tokens or comes from a call."""
         rows = {id(n.value) for n in ast.walk(node) if isinstance(n, ast.Subscript)}
         for part in ast.walk(node):
             value: ast.AST = part
@@ -197,9 +197,9 @@ class Datasets:
 
 
 def reads_as(function: Function) -> Form:
-    """Whether a reward function takes each completion for a list of messages or for a text; empty where both, or none.
+    """Return whether a reward function reads completions as messages or as text; empty if both or neither.
 
-    One that asks what it was given, or catches what goes wrong, is left alone.
+    Functions that check the type or catch errors are skipped.
     """
     every = list(ast.walk(function))
     if any(isinstance(n, ast.Try) or (isinstance(n, ast.Call) and name_of(n.func) in _ASKS) for n in every):
@@ -225,7 +225,7 @@ _OF_TEXT = frozenset("strip split lower upper find startswith endswith replace s
 
 
 def _each(loop: ast.For | ast.comprehension) -> list[str]:
-    """The name that stands for each of ``completions`` in a loop, also behind ``zip`` and ``enumerate``."""
+    """Return the loop variable for items of ``completions``, including through ``zip`` and ``enumerate``."""
     match loop.iter, loop.target:
         case ast.Name(id="completions"), ast.Name(id=name):
             return [name]
@@ -240,12 +240,12 @@ def _each(loop: ast.For | ast.comprehension) -> list[str]:
 
 
 def _is_main(node: ast.stmt) -> bool:
-    """Whether this is ``if __name__ == "__main__"``, which holds of a script that is started."""
+    """Return whether this is ``if __name__ == "__main__"``."""
     return isinstance(node, ast.If) and isinstance(node.test, ast.Compare) and name_of(node.test.left) == "__name__"
 
 
 def _words(node: ast.expr) -> list[str] | None:
-    """A word or a list of words; None where it is neither."""
+    """Return a string or a list of strings as a list; None for anything else."""
     items = node.elts if isinstance(node, ast.List | ast.Tuple) else [node]
     words = [item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)]
     return words if len(words) == len(items) else None

@@ -98,7 +98,7 @@ def _parts(launch: Launch, path: Path) -> None:
         try:
             (part,) = read_document(text, other, 1)
         except ReadError as error:
-            launch.notes.append(f"{other.name} beside it was not read: {error}")
+            launch.notes.append(f"{other.name} next to it was not read: {error}")
             continue
         for entry in part.entries:
             launch.add(f"{parts[stem]}.{entry.key}", entry.value, 0)
@@ -107,7 +107,7 @@ def _parts(launch: Launch, path: Path) -> None:
 def _pairs(text: str, suffix: str) -> Iterator[tuple[str, Any, int]]:
     if suffix in (".toml", ".json"):
         if suffix == ".toml" and _DOTS.search(text):
-            raise ReadError(f"nested more than {DEEPEST} deep, so no configuration")
+            raise ReadError(f"nested more than {DEEPEST} levels deep, so not a configuration")
         loaded = tomllib.loads(text) if suffix == ".toml" else _json(text)
         lines = _lines_of(text)
         for key, value in flat(loaded):
@@ -184,7 +184,7 @@ def _yaml(text: str) -> Iterator[tuple[str, Any, int]]:
         line = event.start_mark.line + 1
         if isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
             if len(stack) == DEEPEST:
-                raise ReadError(f"nested more than {DEEPEST} deep, so no configuration")
+                raise ReadError(f"nested more than {DEEPEST} levels deep, so not a configuration")
             path = stack[-1].here() if stack else ""
             stack.append(_Open(path, isinstance(event, yaml.MappingStartEvent), event.anchor))
             continue
@@ -246,14 +246,14 @@ class _Open:
         self.items.append(value)
         self.items.lines.append(line)
         if len(self.items) > MOST:
-            raise ReadError(f"more than {MOST} items in a list, so no configuration")
+            raise ReadError(f"more than {MOST} items in a list, so not a configuration")
         return []
 
     def take(self, found: list[Entry]) -> None:
         """The entries of a value that is whole; the next one begins."""
         self.found += found
         if len(self.found) > MOST:
-            raise ReadError(f"more than {MOST} settings, so no configuration")
+            raise ReadError(f"more than {MOST} settings, so not a configuration")
         self.key, self.count = None, self.count + 1
 
     def all_items(self, line: int) -> list[Entry]:
@@ -304,7 +304,7 @@ def _bases(launch: Launch, path: Path, depth: int) -> None:
     named = [(e, "") for e in launch.entries if re.sub(r"\.\d+$", "", e.key) in BASES]
     hydra = [(e, e.key.split(".", 2)[2]) for e in launch.entries if re.fullmatch(r"defaults\.[^.]*\..+", e.key)]
     if len(named) + len(hydra) > BUILT_ON:
-        raise ReadError(f"builds on more than {BUILT_ON} others, so no configuration")
+        raise ReadError(f"includes more than {BUILT_ON} other files, so not a configuration")
     hydra = [(e, group.removeprefix("override ")) for e, group in hydra]
     chosen = [one for one in hydra if "override " in one[0].key]  # instead of what the configurations below choose
     for entry, group in (*chosen, *named, *(one for one in hydra if one not in chosen)):
@@ -319,7 +319,7 @@ def _bases(launch: Launch, path: Path, depth: int) -> None:
             text = None if found is None or depth >= CHAIN else text_of(found)
             if text is None or found is None:
                 launch.complete = False
-                launch.notes.append(f"it builds on {word[:80]}, which was not read")
+                launch.notes.append(f"it includes {word[:80]}, which was not read")
                 continue
             (base,) = read_document(text, found, depth + 1)
             for e in base.entries:

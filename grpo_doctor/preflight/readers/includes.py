@@ -83,7 +83,7 @@ def _take(launch: Launch, path: Path, named: str, written: Mapping[str, str], on
     at = beside(path, named, _SUFFIXES) or beside(path, f"{launch.folder}/{named}", _SUFFIXES)
     text = written.get(named) or (text_of(at) if at is not None else None)
     if text is None:
-        return "it is not beside this script"
+        return "not found"
     at = at or path.with_name(Path(named).name)
     said = {entry.key: entry.value for entry in launch.entries}
     try:
@@ -111,7 +111,7 @@ def _options_of_the_script(launch: Launch, path: Path, written: Mapping[str, str
         at, text = path.with_name(Path(named).name), written[named]
     if at is None or text is None:
         if scripts and OF_RL.search(launch.program):
-            launch.elsewhere.append(f"it starts {scripts[0][:80]}, which is not beside it")
+            launch.elsewhere.append(f"it starts {scripts[0][:80]}, which was not found")
         elif scripts and at is None:
             launch.absent.append(scripts[0][:80])
         return
@@ -119,7 +119,7 @@ def _options_of_the_script(launch: Launch, path: Path, written: Mapping[str, str
         script = started(text, at, {entry.key: entry.value for entry in launch.entries})
     except ReadError as error:
         launch.complete = False
-        launch.notes.append(f"{at.name} beside it was not read: {error}")
+        launch.notes.append(f"{at.name} next to it was not read: {error}")
         return
     launch.entries = [Entry(script.also.get(e.key, e.key), e.value, e.line) for e in launch.entries]
     launch.program = f"{launch.program} {script.program}"

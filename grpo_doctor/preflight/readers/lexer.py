@@ -87,7 +87,7 @@ class Lexer:
         self.word.pieces.append((text, filled))
         self.count += 1
         if self.count > PIECES:
-            raise ReadError(f"more than {PIECES} words and variables, so no configuration")
+            raise ReadError(f"more than {PIECES} words and variables, so not a configuration")
         self._go(to)
 
     def _go(self, to: int) -> None:

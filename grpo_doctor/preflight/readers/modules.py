@@ -33,7 +33,7 @@ def parsed(text: str) -> tuple[ast.Module, list[int]]:
     Raises `ReadError` beyond `TOKENS`.
     """
     if len(text) > TOKENS and len(_TOKEN.findall(text)) > TOKENS:
-        raise ReadError(f"more than {TOKENS} words and signs of Python, so no configuration")
+        raise ReadError(f"more than {TOKENS} Python tokens, so not a configuration")
     lines = text.split("\n")
     if next((line for line in lines if line.strip() and line.lstrip()[0] != "#"), "")[:1] in (" ", "\t"):
         tree, left_out = parsed(f"if True:\n{text}")  # a piece that was taken out of a function

@@ -31,7 +31,7 @@ def read_notebook(text: str, path: Path | None = None) -> tuple[list[Launch], li
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ReadError(f"not a notebook: {' '.join(str(error).split())}") from None
     if sum(map(len, sources)) > LARGEST_SCRIPT or len(sources) > CELLS:
-        raise ReadError(f"more than {LARGEST_SCRIPT >> 10} KB or {CELLS} cells of code, so no configuration")
+        raise ReadError(f"more than {LARGEST_SCRIPT >> 10} KB or {CELLS} code cells, so not a configuration")
     pieces: list[tuple[str, int]] = []
     commands: list[Command] = []
     texts: list[tuple[str, int]] = []

@@ -201,10 +201,10 @@ class _Script(Definitions):
             if name in PARSERS and call.lineno:
                 classes = {n.id for n in ast.walk(call) if isinstance(n, ast.Name) and CONFIGURES.search(n.id)}
                 named = " and ".join(sorted(classes))
-                found += [f"line {call.lineno} fills in {named} from the command that starts it"] if named else []
+                found += [f"line {call.lineno} fills {named} from command-line arguments"] if named else []
         for name, line in self.asked.items():
             if name in DOCUMENTS_OF and line and OF_RL.search(self.text) and not self.documents:
-                found.append(f"they are in the document that --{name} names (line {line})")
+                found.append(f"they are in the file given by --{name} (line {line})")
         return found
 
     def documents_held(self) -> list[Launch]:
@@ -309,7 +309,7 @@ class _Script(Definitions):
         elif not self._section(launch, prefix, node) and not prefix:
             launch.complete = False
             if depth or not self._telling(launch):
-                launch.notes.append(f"line {line}: what ** passes on was not read")
+                launch.notes.append(f"line {line}: arguments passed through ** were not read")
         for change in changes:
             if change not in sure:
                 self._put(launch, prefix, change, depth)

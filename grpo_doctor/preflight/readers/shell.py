@@ -73,7 +73,7 @@ def read_shell(text: str, path: Path, written: Mapping[str, str] | None = None) 
     launches = _read(text, context)
     if launches and (torn := _torn(text, launches[-1])):
         launches[-1].complete = False
-        launches[-1].notes.append(f"{torn}: what followed it is not here, so no default is read")
+        launches[-1].notes.append(f"{torn}: the rest is missing, so defaults are not applied")
     own = {name: text for name, text in context.written.items() if name not in (written or {})}
     return [*launches, *documents(own, path, "script", context.begun), _environment(context.shared)]
 
@@ -88,10 +88,10 @@ def _torn(text: str, launch: Launch) -> str:
     option = words.removeprefix("--")
     begun = option != words and option not in known_fields() and any(name.startswith(option) for name in known_fields())
     if begun or (len(words) > 2 and any(entry.key.startswith(words) for entry in launch.entries)):
-        return f"line {last} ends within the name of a setting"
+        return f"line {last} ends inside the name of a setting"
     said = [found[1] for line in lines if line[:1] != "#" for found in _BRANCH.finditer(line)]
     if said.count("then") - said.count("elif") > said.count("fi"):
-        return f"line {last} ends within an `if` that is never closed"
+        return f"line {last} ends inside an unclosed `if`"
     return ""
 
 
@@ -154,7 +154,7 @@ class _Script:
             spent()
             self.count += 1
             if self.count > LONGEST or len(self.launches) >= SWEEP:
-                raise ReadError(f"more than {LONGEST} commands, or {SWEEP} with settings, so no configuration")
+                raise ReadError(f"more than {LONGEST} commands, or {SWEEP} with settings, so not a configuration")
             if self.context.depth:
                 statement.words = [Word(0, word.pieces) for word in statement.words]
             if statement.array:
@@ -386,9 +386,9 @@ def _command(words: Words, launches: list[Launch], shared: dict[str, tuple[Any, 
     script = next((word for word in rest if _SCRIPT.search(word)), "")
     if script and (script == rest[0] or _SHELL.fullmatch(rest[0])):
         launch.complete = False  # it passes settings of its own
-        launch.notes.append(f"{script[:80]}, which it starts, was not read")
+        launch.notes.append(f"it starts {script[:80]}, which was not read")
     if any(word in ("$@", "${@}", "$*") or word.startswith("$@") for word in rest):
-        launch.notes.append("arguments that the script passes on ($@) were not read")
+        launch.notes.append("arguments that the script passes through ($@) were not read")
     for name in ("CUDA_VISIBLE_DEVICES", "NPROC_PER_NODE", "NNODES", "ASCEND_RT_VISIBLE_DEVICES"):
         if name in shared:
             launch.add(f"env.{name}", _value(shared[name][0]), shared[name][1])

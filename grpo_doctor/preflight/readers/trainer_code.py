@@ -1,4 +1,4 @@
-"""What the code around a trainer says: rewards that it cannot call, a loss that it never calls, a mask without EOS."""
+"""Finds problems in a training script: reward signatures, an unused loss, missing columns, a mask without EOS."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from .modules import name_of, statements
 
 TRAINERS = ("GRPOTrainer", "RLOOTrainer")
 PASSED = ("prompts", "completions")
-"""Names under which TRL has passed its arguments to a reward function since the first version."""
+"""Keyword arguments that every TRL version passes to a reward function."""
 GIVEN = frozenset(
     "prompts completions completion_ids completions_ids trainer_state log_extra log_metric environments".split()
 )
-"""What TRL has passed to a reward function beside the columns of the dataset, in any version."""
+"""Keyword arguments that any TRL version passes to a reward function, in addition to dataset columns."""
 KEPT_BACK = frozenset(("prompt", "completion", "completion_ids"))
-"""Columns that TRL does not pass on."""
+"""Dataset columns that TRL does not pass to reward functions."""
 _OF_RESPONSES = re.compile(r"(?:completion|response|answer|action|gen\w*|output|loss|label)s?_mask")
 _ASKS = ("signature", "getfullargspec", "fields", "hasattr", "getattr")
-"""Functions that tell which arguments a class takes."""
+"""Functions with which a script finds the arguments that a class accepts."""
 _CONFIGURATION = re.compile(r"(?:Config|Arguments|\bcls|\bconfig_(?:cls|class|type))(?:\.__init__)?$")
-"""Classes of which they are asked before one is built."""
+"""Names of configuration classes whose arguments a script may filter."""
 MANY = 50
-"""Reward functions of one trainer that are looked at."""
+"""Maximum number of reward functions to inspect per trainer."""
 
 
 def code_of(script: Sequence[ast.stmt], calls: Sequence[tuple[str, ast.Call]]) -> list[Entry]:
-    """What the statements and calls of a script say of its trainer, under keys that begin with ``code.``."""
+    """Return facts about the trainer from a script, under keys that begin with ``code.``."""
     found: list[Entry] = []
     functions: dict[str, Function] = {}
     given_again: set[str] = set()
@@ -43,7 +43,7 @@ def code_of(script: Sequence[ast.stmt], calls: Sequence[tuple[str, ast.Call]]) -
         elif isinstance(node, ast.ClassDef) and any(name_of(base) in TRAINERS for base in node.bases):
             _loss_of(node, found)
     for name in given_again & functions.keys():
-        del functions[name]  # which of them the trainer gets is not known, nor what a decorator makes of one
+        del functions[name]  # ambiguous: redefined or decorated
     given = [k.value for name, call in calls if name in TRAINERS for k in call.keywords if k.arg == "reward_funcs"]
     named = [item for value in given for item in (value.elts if isinstance(value, ast.List | ast.Tuple) else [value])]
     for item in named[:MANY]:
@@ -64,7 +64,7 @@ def code_of(script: Sequence[ast.stmt], calls: Sequence[tuple[str, ast.Call]]) -
 
 
 def _drops_unknown(script: Iterable[ast.stmt], calls: Sequence[tuple[str, ast.Call]]) -> int | None:
-    """The line where a script asks a configuration for its arguments, or catches that it does not take one."""
+    """Return the line where a script filters configuration arguments, or catches the TypeError of a wrong one."""
     for name, call in calls:
         if name in _ASKS and call.args and _CONFIGURATION.search(ast.unparse(call.args[0])[:200]):
             return call.lineno
@@ -81,9 +81,9 @@ def _of_types(handler: ast.ExceptHandler) -> bool:
 
 
 def _lacking(columns: frozenset[str], rewards: list[Function], line: int, found: list[Entry]) -> None:
-    """Columns that the trainer or a reward function asks for and the dataset has not."""
+    """Report columns that the trainer or a reward function needs and the dataset lacks."""
     if "prompt" not in columns:
-        found.append(Entry("code.lacking_column", "the trainer reads the column prompt", line))
+        found.append(Entry("code.lacking_column", "prompt, which the trainer needs", line))
         return
     passed = (columns - KEPT_BACK) | GIVEN
     for function in rewards:
@@ -92,27 +92,27 @@ def _lacking(columns: frozenset[str], rewards: list[Function], line: int, found:
         needed = [a.arg for a in plain[: len(plain) - len(taken.defaults)]]
         needed += [a.arg for a, value in zip(taken.kwonlyargs, taken.kw_defaults, strict=True) if value is None]
         if lacking := [name for name in needed if name not in passed]:
-            said = f"the reward function {function.name} asks for {' and '.join(lacking)}"
+            said = f"{' or '.join(lacking)}, which the reward function {function.name} needs"
             found.append(Entry("code.lacking_column", said, function.lineno))
             return
 
 
 def _of_form(form: Form, rewards: list[Function], line: int, found: list[Entry]) -> None:
-    """A reward function that takes messages for text, or the reverse; prompts that no chat template was put around."""
+    """Report reward functions that read completions in the wrong form, and prompts without a chat template."""
     if form == "text":
         found.append(Entry("code.plain_prompts", True, line))
     for function in rewards:
         read = reads_as(function) if form else ""
         if read and (read == "messages") != (form == "messages"):
             given = "messages" if form == "messages" else "text"
-            said = f"{function.name} takes each completion for {'a list of ' * (read == 'messages')}{read}, and the "
-            said += f"prompts of the dataset are {given}, so that completions are too"
+            said = f"{function.name} reads each completion as {'a list of ' * (read == 'messages')}{read}, but the "
+            said += f"prompts of the dataset are {given}, so completions are too"
             found.append(Entry("code.wrong_form", said, function.lineno))
             return
 
 
 def _mask_without_eos(script: Iterable[ast.stmt], found: list[Entry]) -> None:
-    """A mask of responses that leaves out padding, where padding is made the EOS token without a condition."""
+    """Report a response mask that excludes padding, if the padding token is set to EOS unconditionally."""
     perhaps = {id(inner) for node in script if isinstance(node, ast.If) for inner in statements(node)}
     padded = [node for node in script if id(node) not in perhaps and _pads_with_eos(node)]
     for node in script if padded else ():
@@ -148,14 +148,14 @@ def _loss_of(node: ast.ClassDef, found: list[Entry]) -> None:
 
 
 def _signature_of(function: Function, found: list[Entry]) -> None:
-    """What a call by keywords would miss: without ``**kwargs`` every argument must be named."""
+    """Report a reward function without ``**kwargs``, and the required parameters that it lacks."""
     arguments = function.args
     if arguments.kwarg is not None:
         return
     taken = {a.arg for a in (*arguments.args, *arguments.kwonlyargs)}
     missed = [name for name in PASSED if name not in taken]
     if missed:
-        named = f"{function.name}, which takes no {' and no '.join(missed)}"
+        named = f"{function.name} (missing: {', '.join(missed)})"
         found.append(Entry("code.refused_rewards", named, function.lineno))
     else:
         found.append(Entry("code.strict_rewards", function.name, function.lineno))

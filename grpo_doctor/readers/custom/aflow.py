@@ -192,7 +192,7 @@ class _Reader:
     def finish(self) -> None:
         if self.step is not None and not self.step.complete:
             self.builder.run.notes.append(
-                NotRead(f"the log ends in the middle of step {self.step.number}, which is left out")
+                NotRead(f"the log ends in the middle of step {self.step.number}, which was skipped")
             )
         self._close()
 

@@ -38,7 +38,7 @@ def cells(file: Input) -> Iterator[tuple[int, dict[str, Any]]]:
         cells = split(text)
         if len(cells) != len(header):
             file.notes.append(
-                NotRead(f"line {number} has {len(cells)} cells where the header has {len(header)}; left out")
+                NotRead(f"line {number} has {len(cells)} cells but the header has {len(header)}; skipped")
             )
             continue
         yield number, dict(zip(header, cells, strict=True))
@@ -51,7 +51,7 @@ def objects(file: Input) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             row = json.loads(text)
         except (ValueError, RecursionError):
-            file.notes.append(NotRead(f"line {number} is no JSON object and was left out"))
+            file.notes.append(NotRead(f"line {number} is not a JSON object and was skipped"))
             continue
         if isinstance(row, dict):
             yield number, row
@@ -74,7 +74,7 @@ def read_metrics(file: Input, rows: Iterator[tuple[int, dict[str, Any]]]) -> Run
     for number, row in rows:
         values = _values(row)
         if not 0 <= values.get("step", -1) < 1e15:
-            file.notes.append(NotRead(f"line {number} has no step and was left out"))
+            file.notes.append(NotRead(f"line {number} has no step and was skipped"))
             continue
         tasks: dict[str, dict[str, Any]] = {
             task: {
@@ -89,11 +89,9 @@ def read_metrics(file: Input, rows: Iterator[tuple[int, dict[str, Any]]]) -> Run
         if judged := sum(values.get(name, 0.0) for name in _PROVIDERS):
             fields["judge_failure_rate"] = values.get("provider_heuristic", 0.0) / judged
         if hits := values.get("nan_inf_hits"):
-            builder.event("log-warning", f"the trainer passed over {hits:.0f} losses that were NaN or infinite", number)
+            builder.event("log-warning", f"the trainer skipped {hits:.0f} NaN or infinite loss{'es' * (hits != 1)}", number)
         builder.add({"step": values["step"], **fields, "by_task": tasks}, number)
         for name in values.keys() - taken:
             builder.run.unread[name] = builder.run.unread.get(name, 0) + 1
-    builder.run.notes.append(
-        "the rewards of the two tasks are those after the trainer's normalisation by moving averages"
-    )
+    builder.run.notes.append("the rewards of the two tasks are normalised by the trainer's moving averages")
     return builder.finish()

@@ -67,7 +67,7 @@ def _read_table(file: Input) -> list[Run]:
         if builder is None or not cells or not cells[0].isdigit():
             continue
         if len(cells) < len([name for name in names if name in _FIELDS]):
-            file.notes.append(NotRead(f"line {number} is a torn row of the table and was left out"))
+            file.notes.append(NotRead(f"line {number} is an incomplete table row and was skipped"))
             continue
         _add(builder, dict(zip(names, cells, strict=False)), number)
     warmed = supervised.finish()
@@ -77,7 +77,7 @@ def _read_table(file: Input) -> list[Run]:
         return [warmed]
     if len(warmed):
         run.tables.append(_phase(warmed))
-        run.notes.append(f"{len(warmed)} epochs of the supervised phase come before; they are no part of this run")
+        run.notes.append(f"{len(warmed)} epochs of a supervised phase come first and are not part of this run")
     run.notes += [*_SAME_LOSS, *file.notes]
     return [run]
 
@@ -107,7 +107,7 @@ def _read_csv(file: Input) -> list[Run]:
         cells = split(text)
         if len(cells) != len(header):
             file.notes.append(
-                NotRead(f"line {number} has {len(cells)} cells where the header has {len(header)}; left out")
+                NotRead(f"line {number} has {len(cells)} cells but the header has {len(header)}; skipped")
             )
             continue
         row = dict(zip(header, cells, strict=True))

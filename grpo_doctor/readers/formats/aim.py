@@ -30,15 +30,15 @@ def read(file: Input) -> list[Run]:
         library: Any = importlib.import_module("aim")
     except ImportError as error:
         raise ReadError(
-            f"{file.source}: a repository of Aim, which its own library reads: pip install aim ({error})"
+            f"{file.source}: an Aim repository, which needs the library aim: pip install aim ({error})"
         ) from None
     told, waiting = _told(file, library)
     if not told:
-        why = f"none of whose runs ({waiting}) is indexed yet: aim storage reindex" if waiting else "without a run"
-        raise ReadError(f"{file.source}: a repository of Aim {why}")
+        why = f"has no indexed run ({waiting} not indexed): run aim storage reindex" if waiting else "has no run"
+        raise ReadError(f"{file.source}: the Aim repository {why}")
     found = [_run(file, run) for run in told]
     if waiting:
-        why = f"of this repository {waiting} more are not indexed, and not read: aim storage reindex"
+        why = f"runs of this repository that are not indexed and not read: {waiting}; run aim storage reindex"
         found[0].notes.append(NotRead(why))
     return found
 
@@ -59,7 +59,7 @@ def _told(file: Input, library: Any) -> tuple[list[Told], int]:
         return found, len(repository.list_all_runs()) - len(found)
     except Exception as error:  # noqa: BLE001 - those of RocksDB, SQLite and the library itself have no other root
         why = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise ReadError(f"{file.source}: a repository of Aim that its library cannot read: {why}") from None
+        raise ReadError(f"{file.source}: an Aim repository that the library aim cannot read: {why}") from None
 
 
 def _run(file: Input, told: Told) -> Run:

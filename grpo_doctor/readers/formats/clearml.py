@@ -30,9 +30,7 @@ def read(file: Input) -> list[Run]:
         rows.add(row, step=step)
     _settings(file, rows)
     if zeros:
-        rows.notes.append(
-            f"{zeros} of its values are 0, as which ClearML writes a NaN too, unless it is told otherwise"
-        )
+        rows.notes.append(f"{zeros} of its values are 0, which is also how ClearML stores NaN by default")
     return [rows.run()]
 
 

@@ -95,7 +95,7 @@ def _rows(file: Input) -> Iterator[Mapping[str, Any]]:
             if _first(row, _TEXTS) is not None or "type" not in row:
                 yield from _single(row)
         elif row is not None:
-            file.notes.append(NotRead(f"line {line} is not a row and was left out"))
+            file.notes.append(NotRead(f"line {line} is not a row and was skipped"))
 
 
 def _single(row: dict[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -143,12 +143,12 @@ def _opened(file: Input) -> Iterator[Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise ReadError(f"{file.path}: reading parquet needs pyarrow: pip install 'grpo-doctor[parquet]'") from None
+        raise ReadError(f"{file.path}: reading Parquet needs pyarrow: pip install 'grpo-doctor[parquet]'") from None
     try:
         with file.open() as stream:
             yield pyarrow.parquet.ParquetFile(stream)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise ReadError(f"{file.path}: not a whole parquet file: {one_line(str(error))}") from None
+        raise ReadError(f"{file.path}: not a complete Parquet file: {one_line(str(error))}") from None
 
 
 def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:

@@ -246,7 +246,7 @@ class _Console:
     def tell_the_open(self, run: Run) -> None:
         """Notes a row of a known trainer that the log breaks off in."""
         if self._open and self._known:
-            run.notes.append(NotRead(f"line {self._opened} begins a row that never ends, and was left out"))
+            run.notes.append(NotRead(f"line {self._opened} begins a row that never ends, and was skipped"))
 
     def printed(self, raw: bytes) -> None:
         """The rows that follow are those of the process that a line names."""

@@ -70,7 +70,7 @@ def read(file: Input) -> list[Run]:
         value = documents
     elif not isinstance(value, dict | list):
         value = _salvaged(text)
-        file.notes.append(Torn("the JSON is torn; the rows before the tear were read"))
+        file.notes.append(Torn("the JSON is incomplete; the rows before the end were read"))
     if isinstance(value, dict) and "log_history" in value:
         return [_trainer_state(file, value)]
     format = WANDB_SUMMARY if file.path.name == "wandb-summary.json" else FORMAT

@@ -42,7 +42,7 @@ def read(file: Input) -> list[Run]:
                 torn = line
                 rows.unreadable(line)
     if torn and torn == last:
-        rows.notes[-1:] = [Torn(f"line {torn} is torn and was left out: the writer was stopped in the middle of it")]
+        rows.notes[-1:] = [Torn(f"line {torn} is incomplete and was skipped (the writer was interrupted)")]
     if not len(rows) and (texts := [key for key in _TEXTS if rows.unread.get(key)]):
         from . import console
 

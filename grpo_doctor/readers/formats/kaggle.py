@@ -26,7 +26,7 @@ def read(file: Input) -> list[Run]:
 
 def _whole_parts(file: Input) -> list[object]:
     """The parts of a log that was cut: each stands on a line of its own."""
-    file.notes.append(NotRead("the JSON is torn; the parts before the tear were read"))
+    file.notes.append(NotRead("the JSON is incomplete; the parts before the end were read"))
     found: list[object] = []
     for _, line in file.lines():
         try:

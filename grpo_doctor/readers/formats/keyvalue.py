@@ -319,7 +319,7 @@ class General:
         first = runs[0]
         same = [run for run in runs if np.array_equal(run.steps, first.steps) and _alike(run, first)]
         if len(same) == len(runs) > 1:
-            first.notes.append(f"{len(runs)} processes print the same rows: those of one are read")
+            first.notes.append(f"{len(runs)} processes print the same rows; only those of one are read")
             return [first]
         return runs
 
@@ -372,7 +372,7 @@ class General:
             for line, row in self._histories.rows():
                 self.rows.add(row, line)
         if metrics and self._essay.document and not len(self.rows):
-            self.rows.notes.append(NotRead("numbers in the sentences of a document are no log: cut the log out of it"))
+            self.rows.notes.append(NotRead("numbers in prose are not a log; extract the log from the document"))
         elif not len(self.rows):
             self._tell_what_was_not_read()
         if self._table.rows > max(len(self.rows), _LEAST_ROWS):
@@ -399,13 +399,13 @@ class General:
     def _tell_what_was_not_read(self) -> None:
         """Lines of numbers without a name, and those that name a metric, where no row came of either."""
         if len(self._nameless) >= _LEAST_NAMELESS:
-            told = f"{len(self._nameless)} lines from line {self._nameless[0]} on hold numbers that nothing names"
-            self.rows.notes.append(NotRead(f"{told}: not read; write a line of names above them"))
+            told = f"{len(self._nameless)} lines starting at line {self._nameless[0]} have numbers without names"
+            self.rows.notes.append(NotRead(f"{told} and were not read; add a header line above them"))
         named = [(s.names[place], line) for s in self._shapes.values() for place in s.fields for line in s.lines]
         if len(named) > 1:
             name, line = named[0]
-            told = f"{len(named)} figures are named as metrics are, the first {name!r} on line {line}"
-            self.rows.notes.append(NotRead(f"{told}, but they do not come again as the steps of a log do: not read"))
+            told = f"{len(named)} numbers have metric names, the first {name!r} on line {line}"
+            self.rows.notes.append(NotRead(f"{told}, but they do not repeat like the steps of a log; not read"))
 
     def _second(self, first: list[Run]) -> list[Run]:
         """The runs of a second reading of the same lines, by their templates alone."""
@@ -427,7 +427,7 @@ class General:
     def _of_table(self) -> list[Run]:
         """The runs of a table that has more rows than the lines beside it, of which a note tells."""
         runs = table.below(self.rows.file, self._table.names)
-        left = f"{len(self.rows)} rows beside the table of line {self._table.line} were left out"
+        left = f"{len(self.rows)} rows outside the table at line {self._table.line} were skipped"
         for run in runs if len(self.rows) else ():
             run.notes.append(NotRead(left))
         return runs

@@ -51,7 +51,7 @@ def read(file: Input) -> list[Run]:
     text = file.text()
     page = not text.lstrip("\ufeff \t\r\n").startswith("{")
     if page and text.lower().rfind("<table") > text.lower().rfind("</table"):
-        file.notes.append(NotRead("the page is cut off within its last table: what was behind is not read"))
+        file.notes.append(NotRead("the page is cut off inside its last table; the rest was not read"))
     cells = list(_of_cells(loaded(text.strip("\ufeff \t\r\n")))) if not page else []
     cells += [(output, None) for output in _of_page(text)] if page else []
     runs = [run for output, code in cells if output.strip() for run in _of_output(file, output, code)]
@@ -60,9 +60,7 @@ def read(file: Input) -> list[Run]:
         return _courses([run for run in runs if run in told])
     nothing = Run(file.source, FORMAT, "none")
     if page and len(cells) > 1:
-        nothing.notes.append(
-            NotRead(f"none of the {len(cells) - 1} tables of the page has a column of steps and a metric")
-        )
+        nothing.notes.append(NotRead(f"none of the {len(cells) - 1} tables on the page has a step column and a metric"))
     else:
         nothing.notes.append("no metric was recognised in " + ("the page" if page else "the outputs of its cells"))
     return [nothing]
@@ -105,7 +103,9 @@ def _courses(runs: list[Run]) -> list[Run]:
     left = len(runs) - len(whole)
     if not whole or not left:
         return runs
-    whole[0].notes.append(NotRead(f"{left} output{'s' * (left > 1)} of a row or two beside its table left out"))
+    whole[0].notes.append(
+        NotRead(f"{left} output{'s' * (left > 1)} with only one or two rows next to its table skipped")
+    )
     return whole
 
 
@@ -136,7 +136,7 @@ def _of_output(file: Input, output: str, code: _Said | None) -> list[Run]:
                 run.settings.setdefault(name, held)
         if code.trains_rl and run.run_type == "supervised":
             run.run_type = "rl"
-            run.notes.append(f"its code trains with {code.trainer}, but its table shows no reward: log it as well")
+            run.notes.append(f"its code uses {code.trainer}, but its table has no reward; log the reward too")
     return runs
 
 

@@ -49,14 +49,16 @@ def read(file: Input) -> list[Run]:
 
 
 def _damage(first: tuple[int, str] | None, damaged: int, torn: bool) -> list[str]:
-    """What is said of so many lines that are no records; ``torn``: the last line is one of them."""
+    """Report lines that are not valid records; ``torn``: the last line is one of them."""
     if first is None:
         return []
     line, why = first
     if torn and damaged == 1:
-        return [NotRead(f"line {line} is torn and was left out: the writer was stopped in the middle of it")]
-    lost = f"line {line} is" if damaged == 1 else f"{damaged} lines from line {line} on are"
-    return [NotRead(f"{lost} no record and left out: {why}")]
+        return [NotRead(f"line {line} is incomplete and was skipped (the writer was interrupted)")]
+    lost = (
+        f"line {line} is not a record" if damaged == 1 else f"{damaged} lines starting at line {line} are not records"
+    )
+    return [NotRead(f"{lost}; skipped: {why}")]
 
 
 def _settings(file: Input) -> dict[str, object]:
@@ -66,7 +68,7 @@ def _settings(file: Input) -> dict[str, object]:
     try:
         loaded = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        file.notes.append(NotRead(f"{path.name}: not JSON, so no setting of it was read: {error}"))
+        file.notes.append(NotRead(f"{path.name}: not JSON, so its settings were not read: {error}"))
         return {}
     return loaded if isinstance(loaded, dict) else {}
 

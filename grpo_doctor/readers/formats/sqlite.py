@@ -42,9 +42,9 @@ def read(file: Input) -> list[Run]:
                 return _runs(file, MLFLOW, _mlflow(store), _params(store))
     except (sqlite3.Error, UnicodeDecodeError) as error:
         spent()
-        raise ReadError(f"{file.source}: not a whole SQLite file: {error}") from None
+        raise ReadError(f"{file.source}: not a complete SQLite file: {error}") from None
     nothing = Run(file.source, FORMAT, "none")
-    nothing.notes.append("a database without a table of metrics that trackio or MLflow writes")
+    nothing.notes.append("a database without a metrics table of trackio or MLflow")
     return [nothing]
 
 
@@ -76,7 +76,7 @@ def _refuse_damaged(file: Input, store: sqlite3.Connection) -> None:
     store.execute("pragma ignore_check_constraints = on")
     ((found,),) = store.execute("pragma quick_check(1)").fetchall()
     if found != "ok":
-        raise ReadError(f"{file.source}: not a whole SQLite file: {' '.join(str(found).split())}")
+        raise ReadError(f"{file.source}: not a complete SQLite file: {' '.join(str(found).split())}")
 
 
 def _holds_rows(store: sqlite3.Connection, name: str) -> bool:

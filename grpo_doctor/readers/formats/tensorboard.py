@@ -38,9 +38,7 @@ def _records(stream: BinaryIO, rows: Rows) -> Iterator[bytes]:
         length = struct.unpack_from("<Q", header)[0] if len(header) == _HEADER else _LARGEST
         data = stream.read(length + _FOOTER) if length < _LARGEST else b""
         if len(data) < length + _FOOTER:
-            rows.notes.append(
-                NotRead("the last event is torn and was left out: the writer was stopped in the middle of it")
-            )
+            rows.notes.append(NotRead("the last event is incomplete and was skipped (the writer was interrupted)"))
             return
         yield data[:-_FOOTER]
 

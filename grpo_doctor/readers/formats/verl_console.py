@@ -61,7 +61,9 @@ class Lines:
             return False
         self.rows.add(row, line, step)
         if torn:  # it breaks off, perhaps within its last number
-            self.rows.notes.append(NotRead(f"line {line} is torn: its last value and what came behind it are not read"))
+            self.rows.notes.append(
+                NotRead(f"line {line} is incomplete: its last value and everything after it were not read")
+            )
             return True
         if order == self._order and (self._shape is None or self._shape.order != order):
             self._shape = _Shape(order, row, self.rows.wanted(row, step))

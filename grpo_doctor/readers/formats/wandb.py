@@ -86,9 +86,7 @@ def records(stream: BinaryIO, rows: Rows) -> Iterator[bytes]:
         data = stream.read(min(length, room))
         if len(data) < length:
             if kind:
-                rows.notes.append(
-                    NotRead("the last record is torn and was left out: the writer was stopped in the middle")
-                )
+                rows.notes.append(NotRead("the last record is incomplete and was skipped (the writer was interrupted)"))
             return
         room -= length
         if kind in (_FULL, _FIRST):

@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG057", {"lora_r": 32, "engine_load": "dummy"}, loss="0")
     assert (found.severity, found.message) == (
         "warning",
-        "The engine loads dummy weights, and only the adapter is sent to it.",
+        "The rollout engine loads dummy weights, but with LoRA the trainer sends it only the adapter.",
     )
 
 

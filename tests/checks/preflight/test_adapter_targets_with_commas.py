@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG046", {"torn_targets": "q_proj, k_proj,"}, loss="0")
     assert (found.severity, found.message) == (
         "warning",
-        "The shell passes q_proj, k_proj, with the comma, so the adapter is not put on these modules.",
+        "The shell passes q_proj, k_proj, with the comma, so these modules get no adapter.",
     )
 
 

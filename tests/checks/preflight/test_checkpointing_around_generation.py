@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG010", {"gradient_checkpointing": True}, loss="0")
     assert (found.severity, found.message) == (
         "info",
-        "Gradient checkpointing is on, and nothing records whether generation runs without it.",
+        "Gradient checkpointing is on, and the log does not show whether generation runs without it.",
     )
 
 

@@ -10,9 +10,9 @@ from tests.preflight.as_judged import find, run_check
     [
         (
             {"epsilon": 0.2, "importance_sampling_level": "sequence"},
-            "A clip bound of 0.2 never clips a sequence-level ratio.",
+            "The clip bound (0.2) never clips a sequence-level ratio.",
         ),
-        ({"epsilon": 3e-4, "loss_type": "dapo"}, "A clip bound of 0.0003 clips nearly every token-level ratio."),
+        ({"epsilon": 3e-4, "loss_type": "dapo"}, "The clip bound (0.0003) clips almost every token-level ratio."),
     ],
 )
 def test_message(settings: dict[str, Any], message: str) -> None:

@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG023", {"updates_per_rollout": 1, "epsilon": 0.2, "epsilon_high": 0.28}, loss="0")
     assert (found.severity, found.message) == (
         "info",
-        "An upper clip bound of 0.28 never acts: with one update a rollout every ratio is 1.",
+        "The upper clip bound (0.28) has no effect: with one update per rollout, every ratio is 1.",
     )
 
 

@@ -10,9 +10,9 @@ SCORE = "from trl import GRPOConfig, GRPOTrainer\ndef score(completions, answer,
 
 
 def test_message() -> None:
-    said = "the reward function score asks for answer"
+    said = "answer, which the reward function score needs"
     found = find("CFG041", {"lacking_column": said, "group_size": 8}, loss="0")
-    assert (found.severity, found.message) == ("error", f"No column of the dataset: {said}.")
+    assert (found.severity, found.message) == ("error", f"The dataset has no column {said}.")
 
 
 @pytest.mark.parametrize(
@@ -48,5 +48,5 @@ def test_message() -> None:
 def test_columns_of_a_dataset_that_the_script_writes(tmp_path: Path, code: str, told: str) -> None:
     (path := tmp_path / "a.py").write_text(code + TRAINER)
     found = grpo_doctor.preflight(path).finding("CFG041")
-    assert (found.message.rstrip(".").endswith(told) if found else told == "") is True
+    assert (f" {told}, which " in found.message if found else told == "") is True
     assert (found is not None) == bool(told)

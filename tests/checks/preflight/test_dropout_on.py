@@ -7,7 +7,7 @@ from grpo_doctor.testing import find, run_check
 
 def test_message() -> None:
     found = find("CFG011", {"lora_dropout": 0.1, "attention_dropout": 0.0}, loss="0")
-    assert (found.severity, found.message) == ("info", "Dropout of 0.1 is on while log-probabilities are taken.")
+    assert (found.severity, found.message) == ("info", "Dropout (0.1) is on while log-probabilities are computed.")
 
 
 @pytest.mark.parametrize(

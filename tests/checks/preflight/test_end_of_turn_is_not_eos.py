@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG036", {"turn_ends_with": "<|im_end|>", "eos_token": "<|endoftext|>"}, loss="0")
     assert (found.severity, found.message) == (
         "warning",
-        "The chat template ends a turn with <|im_end|>, but EOS is <|endoftext|>.",
+        "The chat template ends turns with <|im_end|>, but the EOS token is <|endoftext|>.",
     )
 
 

@@ -9,7 +9,7 @@ TOGETHER = {"framework": "OpenRLHF", "world_size": 8, "colocated": True, "group_
 
 def test_message() -> None:
     found = find("CFG040", TOGETHER | {"engine_gpus": 4}, loss="0")
-    assert (found.severity, found.message) == ("error", "Colocated engines take 4 GPUs, the actor 8.")
+    assert (found.severity, found.message) == ("error", "Colocated engines use 4 GPUs, but the actor uses 8.")
 
 
 @pytest.mark.parametrize(

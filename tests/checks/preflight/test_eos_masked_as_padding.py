@@ -13,7 +13,7 @@ MASK = "completion_mask = (ids != tok.pad_token_id).int()\n"
 def test_message() -> None:
     found = find("CFG042", {"mask_without_eos": "completion_mask", "group_size": 8}, loss="0")
     assert found.severity == "warning"
-    assert found.message == "completion_mask leaves out the EOS token: padding is the same token."
+    assert found.message == "completion_mask masks out the EOS token, because it is also the padding token."
 
 
 @pytest.mark.parametrize(

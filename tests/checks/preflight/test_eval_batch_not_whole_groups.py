@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG027", {"eval_batch": 12, "group_size": 8, "evaluation": "steps", "framework": "TRL"}, loss="0")
     assert (found.severity, found.message) == (
         "error",
-        "The evaluation batch of 12 is not divisible by the group size of 8.",
+        "The evaluation batch (12) is not divisible by the group size (8).",
     )
 
 

@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG033", {"prompts_per_update": 2}, loss="0")
     assert (found.severity, found.message) == (
         "info",
-        "Each update uses 2 prompts.",
+        "Each update uses only 2 prompts.",
     )
 
 

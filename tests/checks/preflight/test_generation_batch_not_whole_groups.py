@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG017", {"generation_batch": 12, "group_size": 8}, loss="0")
     assert (found.severity, found.message) == (
         "error",
-        "The generation batch of 12 responses is not divisible by the group size of 8.",
+        "The generation batch (12 responses) is not divisible by the group size (8).",
     )
 
 
@@ -17,8 +17,7 @@ def test_message_where_the_processes_are_not_said() -> None:
     found = find("CFG017", {"batch_a_process": 4, "group_size": 16}, loss="0")
     assert (found.severity, found.message) == (
         "info",
-        "The generation batch of 4 responses a process is not divisible by the group size of 16: it is on 4 processes "
-        "or a multiple of them, and on others the trainer refuses to start.",
+        "The generation batch (4 responses per process) is not divisible by the group size (16); the trainer starts only with a multiple of 4 processes.",
     )
 
 

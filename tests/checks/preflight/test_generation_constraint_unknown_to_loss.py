@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG055", {"no_repeat_ngram": 3}, loss="0")
     assert (found.severity, found.message) == (
         "warning",
-        "Rollouts are generated with no_repeat_ngram_size, which the loss does not contain.",
+        "Rollouts are generated with no_repeat_ngram_size, which the loss does not apply.",
     )
 
 

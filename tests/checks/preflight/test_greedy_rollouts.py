@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG014", {"temperature": 0.0, "group_baseline": True}, loss="0")
     assert (found.severity, found.message) == (
         "error",
-        "Rollouts are greedy (temperature 0): the responses to a prompt are all the same, and every advantage is 0.",
+        "Rollouts are greedy (temperature 0): all responses to a prompt are identical, so every advantage is 0.",
     )
 
 

@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG001", {"group_size": 2}, reward_mean="0.5x10")
     assert (found.severity, found.message) == (
         "info",
-        "A group of 2: the mean over the responses to one prompt is a poor baseline.",
+        "The group size is 2: the mean of so few responses is a poor baseline.",
     )
 
 

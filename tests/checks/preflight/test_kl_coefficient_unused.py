@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG021", {"kl_coef": 0.001, "use_kl_loss": False}, loss="0")
     assert (found.severity, found.message) == (
         "info",
-        "The KL coefficient of 0.001 does nothing: the KL loss is off.",
+        "The KL coefficient (0.001) has no effect: the KL loss is off.",
     )
 
 

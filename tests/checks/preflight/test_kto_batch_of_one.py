@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find(
         "CFG062", {"algorithm": "kto", "per_device_train_batch_size": 1, "refuses_kto_batch_of_one": True}, loss="0"
     )
-    assert (found.severity, found.message) == ("error", "KTO with 1 example per device cannot estimate its KL.")
+    assert (found.severity, found.message) == ("error", "KTO cannot estimate its KL with 1 example per device.")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from grpo_doctor.testing import find, run_check
 
 def test_message() -> None:
     found = find("CFG061", {"label_smoothing": 0.1, "preference_loss": "ipo"}, loss="0")
-    assert (found.severity, found.message) == ("warning", "Label smoothing of 0.1 is ignored by this loss.")
+    assert (found.severity, found.message) == ("warning", "Label smoothing (0.1) is ignored by this loss.")
 
 
 @pytest.mark.parametrize(

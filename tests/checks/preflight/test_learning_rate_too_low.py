@@ -7,7 +7,7 @@ from grpo_doctor.testing import find, run_check
 
 def test_message() -> None:
     found = find("CFG054", {"use_peft": True, "learning_rate": 5e-07}, loss="0")
-    assert (found.severity, found.message) == ("warning", "A learning rate of 5e-07 hardly moves an adapter.")
+    assert (found.severity, found.message) == ("warning", "The learning rate (5e-07) is too low to train an adapter.")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG031", {"learning_rate": 0.0}, loss="0")
     assert (found.severity, found.message) == (
         "error",
-        "The learning rate is 0: nothing is learnt.",
+        "The learning rate is 0: the policy does not change.",
     )
 
 

@@ -8,10 +8,10 @@ from grpo_doctor.testing import find, run_check
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"truncated_rate": "0.07x3 0x9"}, "At the start 7% of the responses are cut at the limit."),
+        ({"truncated_rate": "0.07x3 0x9"}, "In the first steps, 7% of the responses are truncated at the limit."),
         (
             {"eos_suppressed_rate": "0.4x3", "truncated_rate": "0.05x3"},
-            "At the start 40% of the responses want to end before the minimum.",
+            "In the first steps, 40% of the responses would end before the minimum length.",
         ),
     ],
 )

@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG030", {"logging_steps": 50}, loss="0")
     assert (found.severity, found.message) == (
         "info",
-        "Metrics are logged every 50 steps only.",
+        "Metrics are logged only every 50 steps.",
     )
 
 

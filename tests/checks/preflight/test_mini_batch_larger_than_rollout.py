@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG018", {"update_prompts": 256, "rollout_prompts": 128, "framework": "verl"}, loss="0")
     assert (found.severity, found.message) == (
         "error",
-        "A mini-batch of 256 prompts is larger than the rollout of 128.",
+        "The mini-batch (256 prompts) is larger than the rollout (128).",
     )
 
 

@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG035", {"own_loss": "Penalised._compute_loss", "use_liger": True}, loss="0")
     assert (found.severity, found.message) == (
         "warning",
-        "Penalised._compute_loss is never called: with the fused (Liger) loss the trainer takes another path.",
+        "Penalised._compute_loss is never called, because the trainer uses the fused (Liger) loss.",
     )
 
 

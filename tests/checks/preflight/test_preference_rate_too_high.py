@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG059", {"algorithm": "dpo", "learning_rate": 5e-05, "use_peft": False}, loss="0")
     assert (found.severity, found.message) == (
         "warning",
-        "A learning rate of 5e-05 is above what preference training tolerates.",
+        "The learning rate (5e-05) is above the usual range for preference training.",
     )
 
 

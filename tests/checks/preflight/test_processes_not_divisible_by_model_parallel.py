@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG043", {"world_size": 8, "model_parallel": 3, "by_command": True}, loss="0")
     assert (found.severity, found.message) == (
         "error",
-        "8 GPUs are not divisible by the product of the model-parallel sizes, 3.",
+        "The number of GPUs (8) is not divisible by the product of the parallel sizes (3).",
     )
 
 

@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG028", {"world_size": 8, "tensor_parallel": 3, "framework": "verl"}, loss="0")
     assert (found.severity, found.message) == (
         "error",
-        "8 GPUs are not divisible by the tensor parallel size of the engine, 3.",
+        "The number of GPUs (8) is not divisible by the engine's tensor parallel size (3).",
     )
 
 

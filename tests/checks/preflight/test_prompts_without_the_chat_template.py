@@ -14,7 +14,7 @@ SCRIPT = (
 
 def test_message() -> None:
     found = find("CFG045", {"plain_prompts": True, "model": "a/b-Instruct"}, loss="0")
-    message = "Prompts are plain text without a chat template, and a/b-Instruct is an instruct model."
+    message = "Prompts are plain text without a chat template, but a/b-Instruct is an instruct model."
     assert (found.severity, found.message) == ("info", message)
 
 

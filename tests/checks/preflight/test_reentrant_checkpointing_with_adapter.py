@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG058", {"use_peft": True, "checkpointing_reentrant": True}, loss="0")
     assert (found.severity, found.message) == (
         "info",
-        "Gradient checkpointing is reentrant while an adapter is trained: blocks may get no gradient.",
+        "Gradient checkpointing is reentrant, so the adapter may get no gradient.",
     )
 
 

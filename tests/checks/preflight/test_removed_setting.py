@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG016", {"removed_settings": "use_liger_loss (removed in TRL 0.28)"}, loss="0")
     assert (found.severity, found.message) == (
         "info",
-        "The current trainer does not take use_liger_loss (removed in TRL 0.28).",
+        "The current trainer does not accept use_liger_loss (removed in TRL 0.28).",
     )
 
 
@@ -29,4 +29,4 @@ def test_boundary(settings: dict[str, Any], severity: str | None) -> None:
 def test_the_pinned_version_is_named() -> None:
     settings = {"removed_settings": "epsilon (unknown before TRL 0.16)", "pinned_version": "TRL 0.15.0"}
     found = find("CFG016", settings, loss="0")
-    assert found.message == "TRL 0.15.0 does not take epsilon (unknown before TRL 0.16)."
+    assert found.message == "TRL 0.15.0 does not accept epsilon (unknown before TRL 0.16)."

@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG026", {"max_new_tokens": 512, "model": "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"}, loss="0")
     assert (found.severity, found.message) == (
         "warning",
-        "A limit of 512 tokens cuts a model that reasons before it answers.",
+        "The response limit (512 tokens) is too short for a model that reasons before it answers.",
     )
 
 

@@ -6,10 +6,10 @@ from grpo_doctor.testing import find, run_check
 
 
 def test_message() -> None:
-    found = find("CFG034", {"refused_rewards": "reward, which takes no prompts"}, loss="0")
+    found = find("CFG034", {"refused_rewards": "reward (missing: prompts)"}, loss="0")
     assert (found.severity, found.message) == (
         "error",
-        "The reward function reward, which takes no prompts has no **kwargs: the call fails.",
+        "The reward function reward (missing: prompts) has no **kwargs: the call raises a TypeError.",
     )
 
 
@@ -17,7 +17,7 @@ def test_message() -> None:
     ("settings", "severity"),
     [
         ({"strict_rewards": "reward"}, "warning"),
-        ({"refused_rewards": "reward, which takes no completions", "strict_rewards": "other"}, "error"),
+        ({"refused_rewards": "reward (missing: completions)", "strict_rewards": "other"}, "error"),
         ({}, None),
     ],
 )

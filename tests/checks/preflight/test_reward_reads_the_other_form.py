@@ -12,8 +12,8 @@ OF_TEXT = "[len(re.findall('a', c)) for c in completions]"
 
 
 def test_message() -> None:
-    found = find("CFG044", {"wrong_form": "score takes text", "group_size": 8}, loss="0")
-    assert (found.severity, found.message) == ("error", "The reward function score takes text.")
+    found = find("CFG044", {"wrong_form": "score reads each completion as text", "group_size": 8}, loss="0")
+    assert (found.severity, found.message) == ("error", "The reward function score reads each completion as text.")
 
 
 def script(dataset: str, prompt: str, score: str) -> str:

@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG029", {"reward_weights_count": 2, "reward_functions_count": 3}, loss="0")
     assert (found.severity, found.message) == (
         "error",
-        "2 reward weights stand beside 3 reward functions.",
+        "The number of reward weights (2) differs from the number of reward functions (3).",
     )
 
 

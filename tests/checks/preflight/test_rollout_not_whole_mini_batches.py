@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG019", {"update_prompts": 48, "rollout_prompts": 128, "framework": "verl"}, loss="0")
     assert (found.severity, found.message) == (
         "info",
-        "The rollout of 128 prompts is not divisible by the mini-batch of 48.",
+        "The rollout (128 prompts) is not divisible by the mini-batch size (48).",
     )
 
 
@@ -18,7 +18,7 @@ def test_message_of_responses() -> None:
     found = find("CFG019", settings, loss="0")
     assert (found.severity, found.message) == (
         "warning",
-        "The rollout of 256 responses is not divisible by the mini-batch of 200.",
+        "The rollout (256 responses) is not divisible by the mini-batch size (200).",
     )
 
 

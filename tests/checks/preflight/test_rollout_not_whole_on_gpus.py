@@ -11,7 +11,7 @@ def test_message() -> None:
     )
     assert (found.severity, found.message) == (
         "error",
-        "The rollout of 100 responses is not divisible by 8 GPUs.",
+        "The rollout (100 responses) is not divisible by the number of GPUs (8).",
     )
 
 

@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG024", {"temperature": 0.9}, loss="0")
     assert (found.severity, found.message) == (
         "info",
-        "Rollouts are sampled at temperature 0.9: the loss must use the same.",
+        "Rollouts are sampled at temperature 0.9; the loss must use the same temperature.",
     )
 
 

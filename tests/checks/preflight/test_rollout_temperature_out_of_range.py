@@ -25,7 +25,7 @@ def test_levels(temperature: str, severity: str | None) -> None:
 
 def test_its_message() -> None:
     assert find("CFG004", temperature="0.30 0.2 0.16").message == (
-        "Rollouts are sampled at temperature 0.16 (at the start 0.3)."
+        "Rollouts are sampled at temperature 0.16 (initially 0.3)."
     )
     assert find("CFG004", temperature="0.0001x9").message == "Rollouts are sampled at temperature 0.0001."
 

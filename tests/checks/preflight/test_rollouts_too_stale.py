@@ -7,7 +7,7 @@ from grpo_doctor.testing import find, run_check
 
 def test_message() -> None:
     found = find("CFG050", {"async_level": 16}, loss="0")
-    assert (found.severity, found.message) == ("warning", "Responses may be 16 policy versions old.")
+    assert (found.severity, found.message) == ("warning", "Responses may be up to 16 policy versions old.")
 
 
 @pytest.mark.parametrize(

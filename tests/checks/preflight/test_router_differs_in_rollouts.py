@@ -11,7 +11,7 @@ def test_message() -> None:
     )
     assert (found.severity, found.message) == (
         "warning",
-        "A mixture of experts is trained on token-level ratios without routing replay.",
+        "A mixture-of-experts model is trained with token-level ratios and without routing replay.",
     )
 
 

@@ -11,7 +11,8 @@ def test_message_names_what_is_on() -> None:
     assert found.severity == "warning"
     assert found.message == (
         "Rollouts are sampled with top_p 0.9, top_k 50, repetition_penalty 1.3, presence_penalty 0.7, "
-        "frequency_penalty 0.3, which the log-probabilities of a plain loss do not contain."
+        "frequency_penalty 0.3, which a plain loss "
+        "does not apply to its log-probabilities."
     )
 
 

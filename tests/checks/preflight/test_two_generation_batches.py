@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG032", {"generation_batch_size": 64, "steps_per_generation": 4, "framework": "TRL"}, loss="0")
     assert (found.severity, found.message) == (
         "error",
-        "generation_batch_size 64 and steps_per_generation 4 are both set; TRL refuses the pair.",
+        "generation_batch_size=64 and steps_per_generation=4 are both set; TRL accepts only one.",
     )
 
 

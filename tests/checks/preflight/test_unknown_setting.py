@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG015", {"unknown_settings": "beta_ (did you mean beta?)"}, loss="0")
     assert (found.severity, found.message) == (
         "warning",
-        "GRPOConfig never took beta_ (did you mean beta?).",
+        "GRPOConfig has never accepted beta_ (did you mean beta?).",
     )
 
 
@@ -17,7 +17,7 @@ def test_a_script_that_drops_what_it_knows_not_is_told_so() -> None:
     found = find("CFG015", {"unknown_settings": "beta_", "drops_unknown": 1}, loss="0")
     assert (found.severity, found.message) == (
         "info",
-        "GRPOConfig never took beta_: the script drops what it does not take.",
+        "GRPOConfig has never accepted beta_; the script drops unknown arguments.",
     )
 
 

@@ -7,7 +7,7 @@ from grpo_doctor.testing import find, run_check
 
 def test_message() -> None:
     found = find("CFG051", {"warmup_ratio": 0.95}, loss="0")
-    assert (found.severity, found.message) == ("warning", "The learning rate rises during 95% of the run.")
+    assert (found.severity, found.message) == ("warning", "The learning rate warms up during 95% of the run.")
 
 
 @pytest.mark.parametrize(
