@@ -1,4 +1,4 @@
-"""``grpo-doctor compare``: compares runs and shows whether a change helped."""
+"""``grpo-doctor compare``: runs side by side, and whether what was changed helped."""
 
 from __future__ import annotations
 
@@ -23,18 +23,16 @@ By: TypeAlias = Literal["step", "tokens"]
 
 
 def compare(
-    base: Annotated[str, typer.Argument(help="Baseline run: a log or folder; LOG#NAME selects one run.")],
+    base: Annotated[str, typer.Argument(help="The run to compare with: a log or folder; LOG#NAME is one run of it.")],
     new: Annotated[
-        list[str] | None, typer.Argument(help="Runs to compare with BASE; runs with equal settings count as seeds.")
+        list[str] | None, typer.Argument(help="What to compare with it; runs of equal settings count as seeds of one.")
     ] = None,
-    also: Annotated[list[str] | None, typer.Option("--base", help="Another seed of BASE; repeatable.")] = None,
-    by: Annotated[By, typer.Option("--by", help="Align the runs by steps or tokens.")] = "step",
+    also: Annotated[
+        list[str] | None, typer.Option("--base", help="One more run of BASE's setting, another seed; repeatable.")
+    ] = None,
+    by: Annotated[By, typer.Option("--by", help="What the runs are aligned by.")] = "step",
     weights: Annotated[
-        tuple[Path, Path] | None, typer.Option("--weights", help="Checkpoints (safetensors) of BASE and NEW.")
-    ] = None,
-    output_format: Annotated[str, typer.Option("--output-format", "-f", help="Report format.")] = "text",
-    output_file: Annotated[
-        Path | None, typer.Option("--output-file", "-o", help="Write the report to this file.")
+        tuple[Path, Path] | None, typer.Option("--weights", help="Checkpoints (safetensors) of BASE and of NEW.")
     ] = None,
     output_format: common.OutputFormat = "text",
     output_file: Annotated[Path | None, typer.Option("--output-file", "-o", help="Write the report here.")] = None,
@@ -47,15 +45,15 @@ def compare(
     preview: common.Preview = False,
     config: common.ConfigFile = None,
     trust_checks: common.TrustChecks = False,
-    samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Show response texts.")] = True,
+    samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Show texts of responses.")] = True,
     color: Annotated[
-        bool | None, typer.Option("--color/--no-color", help="Colour the text output.", show_default="on a terminal")
+        bool | None, typer.Option("--color/--no-color", help="Colours in text.", show_default="on a terminal")
     ] = None,
 ) -> None:
     """Compares runs: changed settings, where they diverge, how much they differ, findings that vanished or appeared.
 
-    Exit codes: 0 NEW is not worse, 1 NEW is worse or has new findings at --fail-on, 2 wrong usage or unreadable input,
-    3 nothing could be compared, 4 internal error of grpo-doctor.
+    Exit codes: 0 NEW is no worse, 1 it is worse or has new findings at --fail-on, 2 wrong use or unreadable input,
+    3 nothing could be compared, 4 an error of grpo-doctor itself.
     """
     from ..compare.summary import render
 
@@ -80,9 +78,9 @@ def compare_paths(
     by: By = "step",
     weights: tuple[Path, Path] | None = None,
 ) -> tuple[list[Comparison], int]:
-    """Compare BASE with every other setting; also return the exit code for unreadable inputs.
+    """BASE against every other setting that is given, and the exit code of what could not be read.
 
-    If the input of BASE contains several settings, the first one is BASE. Raises `ConfigError`.
+    Where BASE's own input holds several settings, its first one is BASE. Raises `ConfigError`.
     """
     from ..compare import arms_of
 
@@ -93,14 +91,14 @@ def compare_paths(
     if not own or not arms:
         if failed:
             return [], failed
-        raise ConfigError(f"{base[0]}: contains {'only one setting' if own else 'no run'}; name a run to compare")
+        raise ConfigError(f"{base[0]}: it holds {'one setting alone' if own else 'no run'}; name what to compare")
     return compare_arms(own[0], arms, config, by, weights), failed
 
 
 def compare_arms(
     base: Arm, arms: Sequence[Arm], config: Config, by: By = "step", weights: tuple[Path, Path] | None = None
 ) -> list[Comparison]:
-    """Compare BASE with each arm, using the checks and thresholds of the command. Raises `ConfigError`."""
+    """BASE against each arm, with the checks and thresholds of the command. Raises `ConfigError`."""
     from ..compare import WeightsError
     from ..compare import compare as compare_two
 
@@ -115,18 +113,18 @@ def compare_arms(
 
 
 def compare_with(against: str, diagnoses: Sequence[Diagnosis], config: Config) -> tuple[list[Comparison], int]:
-    """Compare the named run with runs that are already diagnosed. Raises `ConfigError`."""
+    """The run that is named against those that are diagnosed already. Raises `ConfigError`."""
     from ..compare import arms_of
 
     known, failed = _diagnoses(against, config)
     own = arms_of(known)
     if len(own) > 1:
-        raise ConfigError(f"--against {against}: contains {len(own)} settings; choose one with {against}#NAME")
+        raise ConfigError(f"--against {against}: it holds {len(own)} settings; name one as {against}#NAME")
     return (compare_arms(own[0], _arms([[d] for d in diagnoses]), config) if own else []), failed
 
 
 def _arms(given: Sequence[list[Diagnosis]]) -> list[Arm]:
-    """Return the arms of NEW: runs that are given together, or that declare settings, are grouped by their settings."""
+    """The arms of NEW: runs given together are told apart by their settings, and so are those that declare any."""
     from ..compare import arms_of
 
     declaring = [d for diagnoses in given for d in diagnoses if d.settings]
@@ -135,7 +133,7 @@ def _arms(given: Sequence[list[Diagnosis]]) -> list[Arm]:
 
 
 def _diagnoses(word: str, config: Config) -> tuple[list[Diagnosis], int]:
-    """Return the runs of ``PATH``, or the one of ``PATH#NAME`` (or its number), and the exit code for failures."""
+    """The runs of ``PATH``, or the one that ``PATH#NAME`` names (its number will do), and the exit code of failures."""
     path, name = Path(word), ""
     if "#" in word and not path.exists():
         before, _, name = word.rpartition("#")
@@ -152,12 +150,12 @@ def _diagnoses(word: str, config: Config) -> tuple[list[Diagnosis], int]:
         named = [diagnoses[int(name) - 1]]
     if not named and diagnoses:
         have = ", ".join(re.sub(r".*\(", "", d.source).removesuffix(")") for d in diagnoses[:12])
-        raise ConfigError(f"{path}: contains no run {name!r}; its runs: {have}")
+        raise ConfigError(f"{path}: no run of it is called {name!r}; it holds {have}")
     return named, code
 
 
 def exit_code(found: Sequence[Comparison], fail_on: Severity) -> int:
-    """Return 1 if any NEW is worse or has new findings, else 3 if any could not be compared, else 0."""
+    """1 where any NEW is worse or has new findings, else 3 where any could not be compared, else 0."""
     if any(c.verdict == "worse" or (c.worst is not None and c.worst >= fail_on) for c in found):
         return common.FINDINGS
     return common.UNJUDGED if any(c.verdict == "cannot tell" for c in found) else common.CLEAN

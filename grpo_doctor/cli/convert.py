@@ -1,4 +1,4 @@
-"""``grpo-doctor convert``: converts a log to records in JSONL, CSV or Parquet."""
+"""``grpo-doctor convert``: whatever log there is, as records in JSONL, CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -22,19 +22,16 @@ if TYPE_CHECKING:
 
 FORMATS = ("jsonl", "csv", "parquet")
 
-Source = Annotated[Path, typer.Argument(help="Log file or run folder; - reads standard input.")]
-Target = Annotated[Path, typer.Argument(help="A .jsonl, .csv or .parquet file; - writes JSONL to standard output.")]
+Source = Annotated[Path, typer.Argument(help="A log, or the folder of a run; - reads standard input.")]
+Target = Annotated[Path, typer.Argument(help="A .jsonl, .csv or .parquet; - writes JSONL to the terminal.")]
 
 
 def convert(
     source: Source,
     target: Target = Path("-"),
-    to: Annotated[str | None, typer.Option("--to", help="jsonl, csv or parquet (default: by the suffix).")] = None,
+    to: Annotated[str | None, typer.Option("--to", help="jsonl, csv or parquet, if not by the suffix.")] = None,
     map_: Annotated[
-        list[str] | None, typer.Option("--map", help="KEY=FIELD: read this log key as this field; repeatable.")
-    ] = None,
-    run_: Annotated[
-        int | None, typer.Option("--run", help="Number of the run, starting at 1, if there are several.")
+        list[str] | None, typer.Option("--map", help="KEY=FIELD: read a key of the log as this field; repeatable.")
     ] = None,
     run_: Annotated[int | None, typer.Option("--run", help="Which run, from 1, where there are several.")] = None,
     anonymize: Annotated[
@@ -42,11 +39,13 @@ def convert(
         typer.Option("--anonymize", help="Keep the log's format; remove texts and secrets, keep keys and numbers."),
     ] = False,
     config: common.ConfigFile = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show mapped and unused keys on stderr.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show what was mapped and unread, on stderr.")
+    ] = False,
 ) -> None:
     """Converts a log to records, one per step, with the names and units of the checks.
 
-    JSONL records store NaN and infinity as strings. The log's settings are written to config.json in the same folder.
+    Records in JSONL keep NaN and infinity as strings, and the settings of the log stand beside them in config.json.
     """
     from ..readers import read
 
@@ -55,12 +54,12 @@ def convert(
         return
     kind = to or target.suffix.lstrip(".").lower() or "jsonl"
     if kind not in FORMATS:
-        common.fail(f"{target}: use a file that ends in .jsonl, .csv or .parquet, or choose the format with --to")
+        common.fail(f"{target}: write to a file that ends in .jsonl, .csv or .parquet, or name the format with --to")
     with common.plain_errors():
         settings = common.settings(config, None, None, map_, None, None)
         run = _chosen(read(source, settings.map), source, run_)
         if not len(run):
-            common.fail(f"{source}: {'; '.join(run.notes) or 'no training metric found'}")
+            common.fail(f"{source}: {'; '.join(run.notes) or 'no training metric was found'}")
         if verbose:
             _explain(run)
         made = {"jsonl": _jsonl, "csv": _csv, "parquet": _parquet}[kind](run)
@@ -78,7 +77,7 @@ def convert(
 def _chosen(runs: list[Run], source: Path, number: int | None) -> Run:
     if number is None and len(runs) > 1:
         names = ", ".join(f"{i} {run.source}" for i, run in enumerate(runs, 1))
-        common.fail(f"{source}: has {len(runs)} runs; choose one with --run: {names}")
+        common.fail(f"{source}: holds {len(runs)} runs; choose one with --run: {names}")
     return common.numbered(runs, source, number or 1)
 
 
@@ -86,12 +85,12 @@ def _explain(run: Run) -> None:
     common.say(f"{run.source}: {run.format}, {run.run_type}, {len(run)} steps", err=True)
     for key, name in run.mapping.items():
         common.say(f"  {key} → {name}", err=True)
-    common.say(f"  unused keys: {', '.join(run.unread) or 'none'}", err=True)
+    common.say(f"  unread: {', '.join(run.unread) or 'nothing'}", err=True)
 
 
 def _print(kind: str, made: Iterable[bytes]) -> None:
     if kind == "parquet":
-        common.fail("parquet cannot be printed; choose a file that ends in .parquet")
+        common.fail("parquet is written to a file; name one that ends in .parquet")
     for piece in made:
         typer.echo(piece, nl=False)
 
@@ -104,7 +103,7 @@ def _jsonl(run: Run) -> Iterator[bytes]:
 
 
 def _write_settings(run: Run, path: Path) -> None:
-    """Write the log's settings next to the records, unless the file exists."""
+    """The settings of the log beside its records, where no file is there."""
     known = {k: v for k, v in run.settings.items() if isinstance(v, str | int | float | bool)}
     if known:
         with suppress(FileExistsError):
@@ -112,7 +111,7 @@ def _write_settings(run: Run, path: Path) -> None:
 
 
 def _flat(run: Run) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return columns of numbers, with lists and mappings as JSON text."""
+    """Columns of plain numbers; lists and mappings as JSON text."""
     table = []
     for values in run.rows():
         table.append({k: v if isinstance(v, int | float) else redact(json.dumps(v)) for k, v in values.items()})
@@ -135,7 +134,7 @@ def _parquet(run: Run) -> Iterator[bytes]:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        common.fail("Parquet output needs pyarrow: pip install 'grpo-doctor[parquet]'")
+        common.fail("writing parquet needs pyarrow: pip install 'grpo-doctor[parquet]'")
     names, table = _flat(run)
     columns = {name: [row.get(name) for row in table] for name in names}
     whole = io.BytesIO()

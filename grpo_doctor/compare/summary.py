@@ -10,7 +10,7 @@ import msgspec
 from ..diagnosis.catalogue import report, report_names
 from ..diagnosis.check import Severity
 from ..diagnosis.verdict import Diagnosis
-from ..report.model import Options, UnknownFormatError, counted, presentable, shortened
+from ..report.model import Options, UnknownFormatError, presentable, shortened
 from ..report.model import render as render_diagnoses
 from ..report.redaction import cleaned, one_line
 from ..run import Table
