@@ -12,6 +12,7 @@ import msgspec
 from grpo_doctor import Diagnosis, __version__
 from grpo_doctor.record import portable
 from grpo_doctor.report.model import Options, responses
+from grpo_doctor.report.redaction import cleaned
 
 if TYPE_CHECKING:
     from grpo_doctor.compare import Arm, Comparison
@@ -72,8 +73,8 @@ def _run(diagnosis: Diagnosis, options: Options) -> dict[str, Any]:
         plain["success"][name] = {"kind": outcome.kind, **plain["success"][name]}
     for finding in plain["findings"]:
         del finding["columns"]  # what the charts draw, no part of the contract
-    plain["reading"] = msgspec.to_builtins(diagnosis.run.reading)
-    plain["ending"] = msgspec.to_builtins(diagnosis.run.ending)
+    plain["reading"] = cleaned(msgspec.to_builtins(diagnosis.run.reading))
+    plain["ending"] = cleaned(msgspec.to_builtins(diagnosis.run.ending))
     if options.samples:
         plain["samples"] = [msgspec.to_builtins(sample) for sample in responses(diagnosis)]
     return plain

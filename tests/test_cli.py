@@ -36,7 +36,7 @@ def healthy(path: Path) -> Path:
     [
         ("empty.log", b"", 3, "the file is empty"),
         ("text.log", b"nothing but words here\n" * 200, 3, "recognised"),
-        ("binary.bin", bytes(range(256)) * 400, 2, "binary data of no format"),
+        ("binary.bin", bytes(range(256)) * 400, 2, "binary data in an unsupported format"),
         ("nginx.log", b'127.0.0.1 - - [10/Oct/2025:13:55:36] "GET / HTTP/1.1" 200 612\n' * 200, 3, ""),
     ],
 )

@@ -373,6 +373,7 @@ COMMANDS: list[list[str]] = [
     ["analyze", LOG, "--map", f"{BODY}=reward_mean"],
     ["analyze", LOG, "--select", BODY],
     ["gate", FOLDER],
+    ["advisories", BODY],
     ["convert", LOG, "-v"],
     ["convert", LOG, f"{OUT}/records.jsonl"],
     ["convert", LOG, f"{OUT}/records.csv"],
