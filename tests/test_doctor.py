@@ -216,21 +216,21 @@ def test_wrong_advice_says_file_and_what_to_change(tmp_path: Path, advice: str, 
         (
             f'@check("OWN006", explains=("OWN007",))\ndef f(valid_rate):\n    {PAGE}\n'
             f'@check("OWN007", explains=("OWN006",))\ndef g(valid_rate):\n    {PAGE}\n',
-            "explains runs in a circle: OWN006 -> OWN007 -> OWN006",
+            "`explains` is circular: OWN006 -> OWN007 -> OWN006",
         ),
         (
             f'@check("OWN008", explains=("OWN999",))\ndef f(valid_rate):\n    {PAGE}\n    return fires(valid_rate < 0, "x")\n',
-            "names OWN999, and no check has this code",
+            "refers to OWN999, but no check has this code",
         ),
         (
             f'@check("OWN009", withholds={{"no-such": "x"}})\ndef f(valid_rate):\n    {PAGE}\n'
             '    return fires(valid_rate < 0, "x")\n',
-            "withholds 'no-such', and no remedy has this id",
+            "withholds 'no-such', but no remedy has this id",
         ),
         (
             '@check("OWN011")\ndef f(valid_rate, *, low=0.5):\n    '
             + PAGE.replace("## Remedy", "## Thresholds\n- `high`: x\n\n## Remedy"),
-            "its page explains a threshold 'high', and it has none of that name",
+            "its page explains a threshold 'high' that it does not have",
         ),
     ],
 )

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from benchmarks import live
 from grpo_doctor.cli import COMMANDS, app
 from grpo_doctor.cli.common import BROKEN, CLEAN, FINDINGS, UNJUDGED, WRONG
-from grpo_doctor.diagnosis.catalogue import home, leaves, load, report_names
+from grpo_doctor.diagnosis.catalogue import home, load, python_files, report_names
 from grpo_doctor.diagnosis.remedies import shared_remedies
 from grpo_doctor.record import NUMBER_FIELDS
 from grpo_doctor.report.check_pages import written
@@ -94,7 +94,7 @@ def test_the_wheel_carries_the_catalogues_inside_the_package(tmp_path: Path) -> 
     )  # fmt: skip
     names = zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist()
     for folder in ("checks", "reports"):
-        inside = {f"grpo_doctor/{folder}/{p.relative_to(home(folder)).as_posix()}" for p in leaves(home(folder))}
+        inside = {f"grpo_doctor/{folder}/{p.relative_to(home(folder)).as_posix()}" for p in python_files(home(folder))}
         assert inside <= set(names)
     assert "grpo_doctor/py.typed" in names
     tops = {name.split("/")[0] for name in names if ".dist-info" not in name}
@@ -213,7 +213,7 @@ def words_asked(file: Path) -> Iterator[str]:
 
 
 def test_a_setting_that_is_compared_with_words_is_known_to_be_one() -> None:
-    asked = {name for file in leaves(home("checks")) for name in words_asked(file)}
+    asked = {name for file in python_files(home("checks")) for name in words_asked(file)}
     assert asked
     assert asked <= WORDED, "add it to WORDED in grpo_doctor/run.py, or the word never reaches the check"
 

@@ -1,8 +1,8 @@
-"""Mounts the folders of leaf files, ``checks/`` and ``reports/``, and users' own folders of checks.
+"""Loads check files and report formats from ``checks/`` and ``reports/``, and users' own folders of checks.
 
-The folders hold no ``__init__.py``: installed as import packages named ``checks`` and ``reports`` they would
-shadow users' own modules. They are mounted as ``grpo_doctor.checks`` and ``grpo_doctor.reports`` instead, and
-``sys.path`` is never touched.
+The folders contain no ``__init__.py``: installed as import packages named ``checks`` and ``reports`` they would shadow
+users' own modules. They are mounted as ``grpo_doctor.checks`` and ``grpo_doctor.reports`` instead, and ``sys.path`` is
+never touched.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from .remedies import shared_remedies
 
 _HERE = Path(__file__).parents[1]
 FORMER = {"config": "preflight"}
-"""Families under the name that they had before."""
+"""Former names of families."""
 _LOADING = RLock()
-"""Held while checks are loaded: a leaf declares its check into one shared place."""
+"""Held while checks are loaded, because check files declare into one shared place."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def _once(function: Callable[P, T]) -> Callable[P, T]:
-    """Caches a function that loads checks, for threads too: the first caller loads and the others wait."""
+    """Caches a function that loads checks, thread-safe: the first caller loads and the others wait."""
     cached = cache(function)
 
     @wraps(function)
@@ -48,7 +48,7 @@ def _once(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def home(name: str) -> Path:
-    """The folder of leaves: inside the package in a wheel, beside it in a checkout."""
+    """The folder of check files or reports: inside the package in a wheel, next to it in a checkout."""
     inside = _HERE / name
     return inside if inside.is_dir() else _HERE.parent / name
 
@@ -62,14 +62,14 @@ def mount(package: str, folder: Path) -> None:
     sys.modules.setdefault(package, module_from_spec(spec))
 
 
-def leaves(folder: Path) -> list[Path]:
-    """The leaf files below a folder, in a fixed order."""
+def python_files(folder: Path) -> list[Path]:
+    """The Python files in a folder and its subfolders, in a fixed order."""
     return sorted(p for p in folder.rglob("*.py") if not p.name.startswith("_"))
 
 
 @cache
-def _load_leaf(package: str, folder: Path, path: Path) -> tuple[Check, ...]:
-    """The checks of a leaf, which declares them only when it is imported, and that Python does once."""
+def _load_check_file(package: str, folder: Path, path: Path) -> tuple[Check, ...]:
+    """The checks of a file; cached, because Python imports a file only once."""
     mount(package, folder)
     parts = path.relative_to(folder).with_suffix("").parts
     for depth in range(1, len(parts)):
@@ -85,15 +85,15 @@ def _load_leaf(package: str, folder: Path, path: Path) -> tuple[Check, ...]:
 
 def _load_folder(package: str, folder: Path, family: str = "") -> list[Check]:
     """The checks of a folder, or of one family in it."""
-    return [check for path in leaves(folder / family) for check in _load_leaf(package, folder, path)]
+    return [check for path in python_files(folder / family) for check in _load_check_file(package, folder, path)]
 
 
 def load_file(path: Path) -> Check:
-    """The check that one file declares, wherever the file is. Raises `CheckError` where it declares none or several."""
+    """The check that a file declares. Raises `CheckError` if it declares none or several."""
     path = path.resolve()
-    found = _load_leaf(f"grpo_doctor.user_{abs(hash(path.parent)):x}", path.parent, path)
+    found = _load_check_file(f"grpo_doctor.user_{abs(hash(path.parent)):x}", path.parent, path)
     if len(found) != 1:
-        raise CheckError(f"{path}: declares {len(found)} checks; a file declares one")
+        raise CheckError(f"{path}: declares {len(found)} checks; a file must declare exactly one")
     return found[0]
 
 
@@ -108,7 +108,7 @@ def _load_installed() -> tuple[Check, ...]:
 
 
 def _built_in(family: str = "") -> list[Check]:
-    """The checks of the package, or of one family, with what each has been seen on."""
+    """The checks of the package, or of one family, with their evidence counts."""
     folder = home("checks")
     checks = _load_folder("grpo_doctor.checks", folder, family)
     seen = json.loads((folder / "seen.json").read_text(encoding="utf-8"))
@@ -118,10 +118,10 @@ def _built_in(family: str = "") -> list[Check]:
 
 
 class Catalogue:
-    """Every illness that is known, by code.
+    """All checks, by code.
 
-    ``preview`` says whether checks that were never seen on anything real count like the others; without ``compiled``
-    the checks are not traced, which an author's check with an ``if`` does not survive.
+    ``preview``: whether checks that never fired on real data count like the others. Without ``compiled`` the checks are
+    not traced, because tracing fails on a check with an ``if``.
     """
 
     def __init__(self, checks: Iterable[Check], preview: bool = False, *, compiled: bool = True) -> None:
@@ -129,7 +129,7 @@ class Catalogue:
         self.checks: dict[str, Check] = {}
         for check in checks:
             if (taken := self.checks.get(check.code)) is not None:
-                raise CheckError(f"{check.file}: {check.code} is taken by {taken.file}; choose a free code")
+                raise CheckError(f"{check.file}: {check.code} is already used by {taken.file}; choose another code")
             self.checks[check.code] = check
         self.checks = dict(sorted(self.checks.items()))
         self._validate()
@@ -145,7 +145,7 @@ class Catalogue:
     def _refuse_cycle(self, code: str, path: tuple[str, ...], proven: set[str]) -> None:
         if code in path:
             ring = " -> ".join((*path[path.index(code) :], code))
-            raise CheckError(f"{self.checks[code].file}: {code}: explains runs in a circle: {ring}")
+            raise CheckError(f"{self.checks[code].file}: {code}: `explains` is circular: {ring}")
         if code in proven:
             return
         for explained in self.checks[code].explains:
@@ -154,36 +154,36 @@ class Catalogue:
         proven.add(code)
 
     def refuse_unknown(self) -> None:
-        """Raises `CheckError` where a check names a code that no check has.
+        """Raises `CheckError` if a check refers to a code that no check has.
 
-        Only the whole catalogue can answer that, so a selection of it is not asked.
+        Valid only for the whole catalogue, not for a selection.
         """
         for check in self.checks.values():
             for code in (*check.explains, *check.premises):
                 if code not in self.checks:
-                    raise CheckError(f"{check.file}: {check.code}: names {code}, and no check has this code")
+                    raise CheckError(f"{check.file}: {check.code}: refers to {code}, but no check has this code")
 
     def refuse_unknown_remedies(self) -> None:
-        """Raises `CheckError` where a check recommends or withholds a remedy that does not exist.
+        """Raises `CheckError` if a check recommends or withholds an unknown remedy.
 
-        It reads every file of advice, so it is asked for a user's own checks and by the tests.
+        It reads every advice file, so it is used only for users' own checks and in tests.
         """
         known = shared_remedies().keys() | {r.id for check in self.checks.values() for r in check.remedies}
         for check in self.checks.values():
             for remedy_id in check.withholds:
                 if remedy_id not in known:
-                    raise CheckError(f"{check.file}: {check.code}: withholds {remedy_id!r}, and no remedy has this id")
+                    raise CheckError(f"{check.file}: {check.code}: withholds {remedy_id!r}, but no remedy has this id")
 
     def find(self, word: str) -> Check | None:
         """The check with this code or name."""
         return self.checks.get(word.upper()) or next((c for c in self.checks.values() if c.name == word.lower()), None)
 
     def matches(self, check: Check, words: Iterable[str]) -> bool:
-        """Whether a code, a code's prefix, a name or a family among ``words`` means this check."""
+        """Whether a code, a code prefix, a name or a family in ``words`` matches this check."""
         return any(check.code.startswith(w.upper()) or w.lower() in (check.name, check.family) for w in words)
 
     def select(self, select: Iterable[str] = (), ignore: Iterable[str] = (), preview: bool = False) -> Catalogue:
-        """The checks that ``select`` names (all, if it names none) less those that ``ignore`` names."""
+        """The checks that match ``select`` (all if empty) without those that match ``ignore``."""
         chosen, unwanted = ([FORMER.get(word, word) for word in words] for words in (select, ignore))
         for word in (*chosen, *unwanted):
             if not any(self.matches(c, [word]) for c in self.checks.values()):
@@ -194,7 +194,7 @@ class Catalogue:
 
 @contextmanager
 def _from_source() -> Iterator[None]:
-    """Imports inside the block neither read nor write compiled files: those beside a source may hold anything else."""
+    """Imports inside the block neither read nor write compiled files, which may differ from the source."""
     before = sys.pycache_prefix, sys.dont_write_bytecode
     sys.pycache_prefix, sys.dont_write_bytecode = os.devnull, True
     try:
@@ -213,7 +213,7 @@ def load(folders: tuple[Path, ...] = (), *, compiled: bool = True) -> Catalogue:
         with _from_source():
             added = _load_folder(f"grpo_doctor.user_{abs(hash(folder.resolve())):x}", folder)
         for check in added:
-            _ = check.meanings  # raises where the page explains what is no threshold
+            _ = check.meanings  # raises if the page explains an unknown threshold
         checks += added
     catalogue = Catalogue(checks, compiled=compiled)
     catalogue.refuse_unknown()
@@ -224,17 +224,17 @@ def load(folders: tuple[Path, ...] = (), *, compiled: bool = True) -> Catalogue:
 
 @_once
 def load_family(family: str) -> Catalogue:
-    """The built-in checks of one family and those of installed entry points, for who asks for nothing else: a third
+    """The built-in checks of one family and those of installed entry points, for callers that need no others: a third
     of the time that all of them take to load."""
     return Catalogue([*_built_in(family), *_load_installed()])
 
 
 def report_names() -> list[str]:
-    """The report formats, one leaf each."""
-    return [p.stem for p in leaves(home("reports"))]
+    """The report formats, one file each."""
+    return [p.stem for p in python_files(home("reports"))]
 
 
 def report(name: str) -> ModuleType:
-    """The leaf of one report format; only that one is imported."""
+    """The module of one report format; only that one is imported."""
     mount("grpo_doctor.reports", home("reports"))
     return importlib.import_module(f"grpo_doctor.reports.{name}")

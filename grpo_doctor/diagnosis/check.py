@@ -1,8 +1,8 @@
-"""What a check is, and what it finds.
+"""Checks and findings.
 
-A leaf file describes one illness by its code. It holds at most one ``@check`` (a predicate over columns), one
-``@conclude`` (over other findings), one ``@probe`` (over the seams of a trainer) and one ``@across`` (over two sides of
-a comparison); the docstring of the first of them is the illness's page.
+A check file describes one issue under one code. It contains at most one ``@check`` (a predicate over columns), one
+``@conclude`` (over other findings), one ``@probe`` (over the entry points of a trainer) and one ``@across`` (over two
+sides of a comparison); the docstring of the first one is the page of the issue.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ Role = Literal["cause", "outcome", "symptom", "note"]
 
 HEADINGS = ("What it sees", "Why it matters", "Known false alarms", "Remedy", "Sources")
 THRESHOLDS = re.compile(r"^## Thresholds[^\n]*\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-"""The sections of a page that say what its thresholds mean, one line of a list for each."""
+"""The sections of a page that explain its thresholds, one list item each."""
 PROVES = "What this certifies, and what it does not"
-"""Heading of the page of every illness that has a probe."""
+"""Heading on the page of every check that has a probe."""
 ACROSS = "Across runs"
-"""Heading, on the page of an illness with a @check, of what a comparison of two settings asks."""
+"""Heading of the section on comparisons, on the page of a check."""
 
 Kind = Literal["outcome", "defect", "risk", "remark"]
-"""What an illness is: an outcome (what the run suffers), a defect (what was computed is wrong, whatever the curve
-shows), a risk (a setting or state that often hurts: at most a warning where the run learns in spite of it), or a
-remark (worth knowing: info)."""
+"""What an issue is: an outcome (a failure of the run), a defect (a computation is wrong, regardless of the curve's
+shape), a risk (a setting or state that often hurts: at most a warning if the run learns anyway), or a remark (worth
+knowing: info)."""
 SPECIAL = ("events", "samples", "step", *STANDING)
-"""Parameter names that are no record field: the row's events, samples and step, and how success stands.
+"""Parameter names that are not record fields: the row's events, samples and step, and the state of success.
 
-``samples`` without a default is a need like any field: the check sees only rows that have some. The names of
-`STANDING` ask how the run's reward stands by this row; without a default each needs the series.
+``samples`` without a default is required like any field: the check processes only rows that have some. The names of
+`STANDING` give the state of the reward at this row; without a default each requires the series.
 """
 DECLARED = "settings."
-"""Prefix, among the alternatives of `any_of`, of what a run declares: ``settings.learning_rate``."""
+"""Prefix of declared settings among the alternatives of `any_of`: ``settings.learning_rate``."""
 
 
 class Severity(IntEnum):
-    """How bad it is if true."""
+    """How bad the issue is if it is real."""
 
     INFO = 0
     WARNING = 1
@@ -69,7 +69,8 @@ class Severity(IntEnum):
 
 
 class Confidence(IntEnum):
-    """How sure: high is proven (log line, probe, identity), medium a test and the order in time, low a threshold."""
+    """How certain: high is proven (log line, probe, identity), medium a statistical test and the order in time, low a
+    threshold."""
 
     LOW = 0
     MEDIUM = 1
@@ -84,7 +85,7 @@ class Confidence(IntEnum):
 
 
 class Rival(msgspec.Struct, frozen=True):
-    """Another explanation of the same records, and the test that would tell."""
+    """An alternative explanation of the same records, and the test that decides."""
 
     name: str
     why: str
@@ -92,14 +93,14 @@ class Rival(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True, rename={"who": "for"}):
-    """What to do in one framework; ``for`` is trl, verl, openrlhf or by-hand."""
+    """What to do in one framework; ``for`` is trl, verl, openrlhf or by-hand (a custom trainer)."""
 
     who: str
     do: str
 
 
 class Remedy(msgspec.Struct, frozen=True):
-    """What to change. ``evidence`` is what it did elsewhere (before → after), ``source`` says where."""
+    """What to change. ``evidence`` is its measured effect (before → after), ``source`` is the reference."""
 
     id: str
     title: str
@@ -109,7 +110,7 @@ class Remedy(msgspec.Struct, frozen=True):
 
 
 class Withheld(msgspec.Struct, frozen=True):
-    """A remedy that makes no sense while another finding holds."""
+    """A remedy that does not apply while another finding is active."""
 
     id: str
     title: str
@@ -150,7 +151,7 @@ class Finding(msgspec.Struct, kw_only=True):
 
 
 class Fires(msgspec.Struct, frozen=True):
-    """A condition over rows with the words for it; see `fires`."""
+    """A condition over rows with its message; see `fires`."""
 
     when: Any
     message: str
@@ -182,17 +183,17 @@ def fires(
     onset: Any = None,
     **evidence: Any,
 ) -> Fires:
-    """What a check returns: the condition, and the sentence with its numbers.
+    """The return value of a check: the condition, and the message with its numbers.
 
     Args:
         when: condition over rows at the check's own severity.
-        message: one sentence; ``{name:.3g}`` takes the evidence at the last row on which the condition held.
-        hold: ``(m, n)``: fires when the condition held on m of the last n rows that the check saw.
-        clear: clears after so many rows in a row without it.
+        message: one sentence; ``{name:.3g}`` inserts the evidence of the last row on which the condition held.
+        hold: ``(m, n)``: fires when the condition held on m of the last n rows of the check.
+        clear: clears after this many consecutive rows without it.
         info, warning, error, critical: conditions for another severity, with the same hold; the highest wins.
-        confidence: other than the check's own, or a column of such words.
-        suffered: condition on which the finding is an outcome, whatever the kind of the check: a vital sign has been
-            off for most of the run.
+        confidence: overrides the check's confidence; may be a column.
+        suffered: condition on which the finding is an outcome, regardless of the kind of the check: a vital series has
+        been wrong for most of the run.
         onset: column of the step at which it began; by default the first row of the hold.
         evidence: columns or numbers, named.
     """
@@ -210,10 +211,10 @@ def fires(
 
 
 class Traced(NamedTuple):
-    """A check called with symbolic columns: what it returned, and how to compute it.
+    """A check called with symbolic columns: its return value, and how to compute it.
 
-    The plan shows the conditions, of the check's own severity first, and tells onset, confidence, what is suffered and
-    the evidence.
+    The plan computes the conditions, the check's own severity first, and then onset, confidence, ``suffered`` and the
+    evidence.
     """
 
     fires: Fires
@@ -231,23 +232,23 @@ class AnyOf(msgspec.Struct, frozen=True):
 def any_of(*fields: str, optional: bool = False) -> Any:
     """Default of a parameter that any of these fields can fill; they must mean the same in the same unit.
 
-    ``settings.name`` stands for what the run declares under that name: its number or words on every row.
+    ``settings.name`` is the setting that the run declares under that name, as a number or string on every row.
     """
     return AnyOf(fields, optional)
 
 
 def once_known(*fields: str) -> Any:
-    """Default of a parameter that is recorded on some rows only: the check sees every row from the first on which
-    one of these fields is known, and NaN where none is."""
+    """Default of a parameter that is recorded only on some rows: the check starts with the first row on which one of
+    these fields is known, and NaN where none is."""
     return AnyOf(fields, sparse=True)
 
 
 class CheckError(ValueError):
-    """A leaf that cannot be loaded; the message names file, code and the mend."""
+    """A check file that cannot be loaded; the message states file, code and fix."""
 
 
 class Check:
-    """One illness: what is known about it, and the functions that look for it."""
+    """One check: its metadata, page and functions."""
 
     def __init__(self, code: str, function: Callable[..., Any], **meta: Any) -> None:
         self.code = code
@@ -269,7 +270,7 @@ class Check:
         self.conclusion: Callable[..., Any] | None = None
         self.probe: Callable[..., Any] | None = None
         self.seen: Mapping[str, int] | None = None
-        """On how many pieces of evidence it has spoken rightly, by kind; None for a check of the user's own."""
+        """Number of correct findings on real evidence, by kind; None for a user's own check."""
         self.across: Callable[..., Any] | None = None
         self.needs: tuple[AnyOf, ...] = ()
         self.arguments: tuple[tuple[str, ...], ...] = ()
@@ -283,14 +284,14 @@ class Check:
 
     @cached_property
     def advice(self) -> Advice:
-        """Remedies and rivals, read from ``advice.toml`` beside its file when they are asked for."""
+        """Remedies and rivals, read on demand from ``advice.toml`` in the folder of its file."""
         from .remedies import advice_for
 
         return advice_for(self.file, self.code)
 
     @property
     def remedies(self) -> tuple[Remedy, ...]:
-        """What to change, the likeliest first."""
+        """What to change, the most likely first."""
         return self.advice.remedies
 
     @property
@@ -305,12 +306,12 @@ class Check:
 
     @cached_property
     def meanings(self) -> dict[str, str]:
-        """What each threshold means, and its unit. Raises `CheckError` where the page explains what is none."""
+        """The meaning and unit of each threshold. Raises `CheckError` if the page explains an unknown threshold."""
         found: dict[str, str] = {}
         for section in THRESHOLDS.findall(self.page):
             for name, meaning in re.findall(r"^- `(\w+)`: (.*?)(?=^- |^$|\Z)", section, re.MULTILINE | re.DOTALL):
                 if name not in self.limits:
-                    raise self._fail(f"its page explains a threshold {name!r}, and it has none of that name")
+                    raise self._fail(f"its page explains a threshold {name!r} that it does not have")
                 found[name] = " ".join(meaning.split())
         return found
 
@@ -323,7 +324,7 @@ class Check:
         return CheckError(f"{self.file}{f':{line}' if line else ''}: {self.code}: {why}")
 
     def _add_docs(self, function: Callable[..., Any]) -> bool:
-        """Adds the docstring of another function to the page, unless it is there; whether it was added."""
+        """Adds the docstring of another function to the page, unless already present; returns whether it was added."""
         docs = function.__doc__ or ""
         if docs in self._docs:
             return False
@@ -332,24 +333,24 @@ class Check:
 
     def _validate_page(self) -> None:
         if not re.fullmatch(r"[A-Z]{2,3}\d{3}", self.code):
-            raise self._fail("a code is two or three capitals and three digits, such as ENT001")
+            raise self._fail("a code has two or three capital letters and three digits, for example ENT001")
         if missing := [h for h in HEADINGS if f"## {h}" not in self._docs[0]]:
             raise self._fail(f"the docstring lacks the heading '## {missing[0]}'; see .github/CONTRIBUTING.md")
 
     def take_predicate(self, function: Callable[..., Any]) -> None:
-        """Reads needs and thresholds off the signature: required fields, optional ones, keyword-only numbers."""
+        """Reads needs and thresholds from the signature: required fields, optional ones, keyword-only numbers."""
         needs, arguments = [], []
         self.thresholds = _keyword_only(function)
         for name, (needed, default) in _positional(function).items():
             named = default if isinstance(default, AnyOf) else AnyOf((name,), not needed)
             fields = named.fields
             if name == "settings":
-                raise self._fail('settings is no column; write name: Column = any_of("settings.NAME", optional=True)')
+                raise self._fail('settings is not a column; write name: Column = any_of("settings.NAME", ...)')
             if unknown := [f for f in fields if f not in (*MEANINGS, *SPECIAL) and not f.startswith(DECLARED)]:
-                raise self._fail(f"{unknown[0]!r} is no record field; fields stand in grpo_doctor/record.py")
+                raise self._fail(f"{unknown[0]!r} is not a record field; see grpo_doctor/record.py for all fields")
             arguments.append(fields)
             if len(fields) > 1 and not STANDING.keys().isdisjoint(fields):
-                raise self._fail(f"how success stands has no alternative: ask {fields[0]!r} alone")
+                raise self._fail(f"{fields[0]!r} cannot have alternatives in any_of")
             if fields[0] in STANDING:
                 field = STANDING[fields[0]][0]
                 named = AnyOf((field,), named.optional, sparse=field != "reward_mean")
@@ -373,21 +374,21 @@ class Check:
                 place: STANDING[fields[0]][1] for place, fields in enumerate(self.arguments) if fields[0] in STANDING
             }
             found = self.predicate(*columns(len(self.arguments), late), **thresholds)
-        except Exception as error:  # whatever a leaf does wrong, it is the leaf that cannot be loaded
+        except Exception as error:  # any error in a check file means that this file cannot be loaded
             raise self._fail(f"{_said(error)}", _line_in(error.__traceback__, self.file)) from error
         if not isinstance(found, Fires):
-            raise self._fail("a @check returns fires(...)")
+            raise self._fail("a @check must return fires(...)")
         named = {name for _, name, _, _ in Formatter().parse(found.message) if name is not None}
         if unknown := named - found.evidence.keys():
-            raise self._fail(f"its message names {{{min(unknown)}}}, which is not handed to fires as evidence")
+            raise self._fail(f"its message contains {{{min(unknown)}}}, which is not passed to fires as evidence")
         shown = [found.when, *(condition for _, condition in found.levels)]
         return Traced(found, Plan(shown, [found.onset, found.confidence, found.suffered, *found.evidence.values()]))
 
     def refuse_threshold(self, name: str, value: object) -> None:
-        """Raises ValueError where a user sets what is no threshold, or to what it does not take."""
+        """Raises ValueError for an unknown threshold or an invalid value."""
         limits = self.limits
         if name not in limits:
-            raise ValueError(f"there is no such threshold; it has {', '.join(limits) or 'none'}")
+            raise ValueError(f"no such threshold; available: {', '.join(limits) or 'none'}")
         count = isinstance(limits[name], int)
         if isinstance(value, bool) or not isinstance(value, int if count else int | float) or not math.isfinite(value):
             raise ValueError(f"takes {'a whole number' if count else 'a number'}, not {value!r}")
@@ -395,19 +396,20 @@ class Check:
             raise ValueError(f"takes a whole number of at least 1, not {value}")
 
     def take_conclusion(self, function: Callable[..., Any]) -> None:
-        """Reads the premises off the signature: codes, required unless they have a default."""
+        """Reads the premises from the signature: codes, required unless they have a default."""
         self.conclusion = function
         self.premises = {name: needed for name, (needed, _) in _positional(function).items()}
 
     def take_probe(self, function: Callable[..., Any], meta: Mapping[str, Any]) -> None:
-        """Reads the seams off the signature, required unless defaulted; beside a @check, adds to page and meta."""
+        """Reads the entry points from the signature, required unless defaulted; for a @check, adds to page and
+        metadata."""
         self.probe_thresholds = _keyword_only(function)
         for name, (needed, _) in _positional(function).items():
             if name not in SEAMS and name not in RESOURCES:
                 raise self._fail(f"{name!r} is not an entry point; see grpo_doctor/probes/entry_points.py")
             self.probe_arguments[name] = needed
         if twice := self.thresholds.keys() & self.probe_thresholds.keys():
-            raise self._fail(f"{min(twice)!r} is a threshold of its @check; the probe's needs another name")
+            raise self._fail(f"{min(twice)!r} is a threshold of its @check; rename the probe's threshold")
         self._add_docs(function)
         if not any(f"## {PROVES}" in docs for docs in self._docs):
             raise self._fail(f"the docstring of its probe lacks the heading '## {PROVES}'")
@@ -416,31 +418,29 @@ class Check:
         self.explains = tuple(dict.fromkeys((*self.explains, *meta["explains"])))
 
     def take_across(self, function: Callable[..., Any], meta: Mapping[str, Any]) -> None:
-        """Reads the thresholds of what is asked of two sides of a comparison; beside a @check, adds to the page."""
+        """Reads the thresholds of a comparison of two sides; for a @check, adds to the page."""
         self.across_thresholds = _keyword_only(function)
         if twice := (self.thresholds | self.probe_thresholds).keys() & self.across_thresholds.keys():
-            raise self._fail(
-                f"{min(twice)!r} is a threshold of its @check or @probe; that of @across needs another name"
-            )
+            raise self._fail(f"{min(twice)!r} is a threshold of its @check or @probe; rename the threshold of @across")
         if self._add_docs(function) and f"## {ACROSS}" not in self._docs[-1]:
             raise self._fail(f"the docstring of its @across lacks the heading '## {ACROSS}'")
         self.across = function
 
     @property
     def limits(self) -> dict[str, Any]:
-        """Every threshold of the illness with its default."""
+        """Every threshold of the check with its default."""
         return self.thresholds | self.probe_thresholds | self.across_thresholds
 
     @property
     def preview(self) -> bool:
-        """Whether only columns made for its own tests have ever triggered it: then it is a remark, unless previews are
-        asked for. What a probe proves, or the log itself (confidence high), needs no such evidence."""
+        """Whether only synthetic test columns have ever triggered it: then it is a remark, unless previews are enabled.
+        Findings proven by a probe or by the log itself (confidence high) need no such evidence."""
         proven = self.probe is not None or self.confidence is Confidence.HIGH
         return self.seen is not None and not self.seen and not proven
 
     @property
     def columns(self) -> list[str]:
-        """Fields worth drawing beside a finding of this check."""
+        """Fields to plot with a finding of this check."""
         fields = [STANDING[f][0] if f in STANDING else f for alternatives in self.arguments for f in alternatives]
         return [f for f in dict.fromkeys(fields) if f not in SPECIAL and not f.startswith(DECLARED)]
 
@@ -448,7 +448,7 @@ class Check:
 def _positional(function: Callable[..., Any]) -> dict[str, tuple[bool, Any]]:
     """Positional parameters by name: whether an argument is required, and the default.
 
-    `inspect.signature` gives the same and takes a tenth of the time in which the catalogue loads.
+    `inspect.signature` returns the same but takes a tenth of the loading time of the catalogue.
     """
     code, defaults = function.__code__, function.__defaults__ or ()
     names = code.co_varnames[: code.co_argcount]
@@ -468,7 +468,7 @@ def _said(error: Exception) -> str:
 
 
 def _line_in(traceback: TracebackType | None, file: str) -> int | None:
-    """The innermost line of this file that led to an error."""
+    """The innermost line of this file in a traceback."""
     line = None
     while traceback is not None:
         if traceback.tb_frame.f_code.co_filename == file:

@@ -1,4 +1,4 @@
-"""The decorators with which a leaf file declares its illness, and what was declared until the catalogue takes it."""
+"""The decorators that declare a check in a check file, and the declared checks until the catalogue takes them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ..run import RunType
 from .check import Check, CheckError, Kind
 
 _loading: dict[str, Check] = {}
-"""Checks that the leaves loaded just now have declared; the catalogue takes them."""
+"""Checks declared by the files being loaded; the catalogue takes them."""
 
 
 def take_loaded(file: Path | None = None) -> list[Check]:
-    """The checks that were declared and not yet taken: those of one file, or all."""
+    """The declared checks that were not yet taken, of one file or all."""
     loaded = [c for c in _loading.values() if file is None or c.file == str(file) or Path(c.file).samefile(file)]
     for check in loaded:
         del _loading[check.code]
@@ -22,21 +22,23 @@ def take_loaded(file: Path | None = None) -> list[Check]:
 
 
 def _declare(part: str, code: str, function: Callable[..., Any], meta: dict[str, Any]) -> None:
-    illness = _loading.get(code)
-    if illness is None:
-        illness = _loading[code] = Check(code, function, **meta)
-    elif illness.file != function.__code__.co_filename:
-        raise CheckError(f"{function.__code__.co_filename}: {code} is taken by {illness.file}; choose a free code")
-    if getattr(illness, part) is not None:
-        raise CheckError(f"{illness.file}: {code}: a leaf holds at most one @{part}")
+    issue = _loading.get(code)
+    if issue is None:
+        issue = _loading[code] = Check(code, function, **meta)
+    elif issue.file != function.__code__.co_filename:
+        raise CheckError(
+            f"{function.__code__.co_filename}: {code} is already used by {issue.file}; choose another code"
+        )
+    if getattr(issue, part) is not None:
+        raise CheckError(f"{issue.file}: {code}: a check file may contain only one @{part}")
     if part == "predicate":
-        illness.take_predicate(function)
+        issue.take_predicate(function)
     elif part == "conclusion":
-        illness.take_conclusion(function)
+        issue.take_conclusion(function)
     elif part == "across":
-        illness.take_across(function, meta)
+        issue.take_across(function, meta)
     else:
-        illness.take_probe(function, meta)
+        issue.take_probe(function, meta)
 
 
 def _decorator(part: str) -> Callable[..., Callable[[Callable[..., Any]], Callable[..., Any]]]:
@@ -66,21 +68,21 @@ def _decorator(part: str) -> Callable[..., Callable[[Callable[..., Any]], Callab
 
 
 check = _decorator("predicate")
-check.__doc__ = """Declares a predicate over columns for the illness ``code``.
+check.__doc__ = """Declares a predicate over columns for the check ``code``.
 
 Args:
-    code: two or three capitals and three digits; never used twice, never reused.
-    severity: info, warning, error or critical, where `fires` names no other.
+    code: two or three capital letters and three digits; unique and never reused.
+    severity: info, warning, error or critical, unless `fires` overrides it.
     confidence: low (a threshold), medium (a test and the order in time) or high (proven).
     kind: outcome, defect, risk or remark; see `Kind`.
     explains: codes of the findings that this one accounts for.
-    explains_from: severity from which it does, unless the run suffers from it: what is lost of each batch accounts for
-        nothing while it is little.
-    withholds: remedy id to the reason why it makes no sense while this finding holds.
-    invalidates: what can no longer be trusted (rewards, checkpoints since the onset, the supervised stage).
+    explains_from: minimum severity for that, unless it is an outcome: a small loss of each batch
+        explains nothing.
+    withholds: remedy id to the reason why it does not apply while this finding is active.
+    invalidates: what must not be used any longer (rewards, checkpoints since the onset, the supervised stage).
     run_types: the kinds of run that it judges.
-    vital: it says that a vital series is stuck (constant, at its floor or its ceiling), which the first two sentences
-        of a report say whatever else holds.
+    vital: it reports that a vital series is stuck (constant, at its minimum or maximum); the first two sentences
+        of a report always mention it.
 """
 conclude = _decorator("conclusion")
 conclude.__doc__ = (
@@ -89,14 +91,14 @@ conclude.__doc__ = (
 probe = _decorator("probe")
 probe.__doc__ = """Declares a probe.
 
-Parameters are the seams and objects of `grpo_doctor.probes.Adapter` that it needs, required unless defaulted;
+Parameters are the entry points and objects of `grpo_doctor.probes.Adapter` that it needs, required unless defaulted;
 keyword-only parameters are thresholds. It returns `fires` on a defect, None where the property holds, and raises
-`grpo_doctor.probes.Unjudged` where it cannot tell. What a probe finds has confidence high. Beside a @check its
+`grpo_doctor.probes.Unjudged` if it cannot decide. A probe's finding has confidence high. Together with a @check its
 docstring is the section "What this certifies, and what it does not", ``severity`` is that of the probe alone, and
 ``explains`` and ``remedies`` are added to those of the check.
 """
 across = _decorator("across")
-across.__doc__ = """Declares what is asked of two sides of a comparison: the one parameter is a
+across.__doc__ = """Declares a check of two sides of a comparison: the parameter is a
 `grpo_doctor.compare.Comparison`, keyword-only parameters are thresholds. It returns `fires`, whose conditions are plain
-truth values, or None. Beside a @check its docstring is the section "Across runs".
+truth values, or None. Together with a @check its docstring is the section "Across runs".
 """

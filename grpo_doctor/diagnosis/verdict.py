@@ -3,7 +3,7 @@
 **What happened** comes from the outcomes, those of success (`series.trajectory`) first; **why** from what explains
 them. A kind decides what a finding may weigh. An *outcome* and a *defect* keep their severity. A *risk* is at most a
 warning in a run that learns in spite of it. A *remark* is info. A past finding is reported as past and weighs nothing.
-So whatever is printed at error or above and still holds makes the run failing, and nothing else does.
+So an active finding at error or above makes the run failing, and nothing else does.
 """
 
 from __future__ import annotations

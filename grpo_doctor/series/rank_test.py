@@ -1,4 +1,4 @@
-"""Whether few values go up or down by their ranks, whatever their noise is like (Mann, Econometrica 1945; Kendall)."""
+"""Tests whether few values rise or fall by their ranks, for any noise (Mann, Econometrica 1945; Kendall)."""
 
 from __future__ import annotations
 

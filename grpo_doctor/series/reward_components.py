@@ -1,4 +1,4 @@
-"""What a reward pays for: what was meant, or form. Told by the names that people give to their reward functions."""
+"""Classifies reward components as task success or formatting, by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 @cache
 def of_form(name: str) -> bool:
-    """Whether a reward is named after form, or as a bonus or a penalty: that one never pays, or alone, says little."""
+    """Whether a reward's name means formatting, a bonus or a penalty: its being 0, or the only one above 0, means little."""
     return _FORM.search(_HUMP.sub("_", name).lower()) is not None
 
 
@@ -29,7 +29,7 @@ def of_success(name: str) -> bool:
 
 
 def meant(components: Any) -> float:
-    """The sum of the rewards of one row for what was meant, where rewards for form stand beside them; else NaN."""
+    """The sum of the task rewards of one row, if there are formatting rewards too; otherwise NaN."""
     parts = components if isinstance(components, Mapping) else {}
     paid = [value for name, value in parts.items() if isinstance(value, int | float) and not of_form(name)]
     return math.fsum(paid) if 0 < len(paid) < len(parts) and all(map(math.isfinite, paid)) else math.nan

@@ -1,4 +1,4 @@
-"""What happened to a series of success: learnt, solved, fell, never paid, flat, or cannot tell.
+"""The trajectory of a success series: learned, solved, fell, always at its minimum, flat, or unknown.
 
 A `Trajectory` takes the values of one series (reward, success rate, held-out score, or a loss turned round) row by row
 or block by block, with the same result, in bounded memory: means over bins of equal width, at most `BINS` of them,
@@ -21,7 +21,7 @@ from .trend import WINDOW, Outcome, Standing, at_floor
 BINS = 128
 """Bins that are kept: a change is dated to 1/64 of the run at worst."""
 LONGEST = 60
-"""Characters of a part's name that are told."""
+"""Characters of a component's name that are shown."""
 MEANT, VALID = "reward_meant", "valid_rate"
 """What the reward pays for what was meant, apart from form, and the share of valid responses: they are judged like
 success, for checks ask whether a gain is more than manners or comes at their cost, but are none."""

@@ -53,7 +53,7 @@ SINGLES, APART = 24, 0.87
 """So few held-out scores, whose noise is independent, need show no levels and go only so much further, for little has
 been paid for looks; and so few rows tell a collapse by the last two of them."""
 SURE = 2.0
-"""Times as far as the noise reaches from which a drop need show no levels: of flat runs hardly one ever goes so far."""
+"""Multiple of the noise range from which a drop needs no levels: almost no flat run goes so far."""
 OWN, HINT = 5, 0.5
 """Bins of a window from which its own noise is known; and the share of what would show by the noise of the whole run
 from which it is asked for: most drops are smaller."""
@@ -303,7 +303,7 @@ class Standing:
 
     @cached_property
     def _furthest(self) -> list[tuple[float, Drop]]:
-        """The drops, and how many times as far each lies as the noise reaches, the furthest first."""
+        """The drops as multiples of the noise range, the largest first."""
         return sorted(((drop.best - drop.end) / self._reach(drop), drop) for drop in self._drops)[::-1]
 
     def _reach(self, drop: Drop) -> float:
@@ -372,7 +372,7 @@ class Standing:
 
     @cached_property
     def _few(self) -> bool:
-        """Whether these are few values that are measured far apart, whose noise does not wander."""
+        """Whether these are few values measured far apart, whose noise is independent."""
         return self._apart and self._bins < SINGLES
 
     @cached_property
@@ -407,13 +407,13 @@ def _climbed(bins: bytes) -> float:
 
 @lru_cache(maxsize=64)
 def _sunk(bins: bytes) -> bool:
-    """The same of whether the last of their levels lies below another."""
+    """The same for whether the last level is below another."""
     return sunk(np.frombuffer(bins), WINDOW)
 
 
 @cache
 def _lengths(bins: int) -> tuple[int, ...]:
-    """The lengths of windows of so many bins, the longest last; none where there are too few to tell anything."""
+    """The window lengths for this number of bins, the longest last; none if there are too few bins."""
     return tuple(sorted({max(bins // part, WINDOW) for part in PARTS})) if bins >= LEAST else ()
 
 

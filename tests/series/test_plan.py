@@ -97,7 +97,7 @@ def test_what_cannot_be_traced_is_refused_with_file_line_and_mend(tmp_path: Path
     ("rest", "said"),
     [
         ('    return fires(valid_rate < low, "Valid is {rate:.2f}.", valid=valid_rate)\n', "its message names {rate}"),
-        ("    return valid_rate < low\n", "a @check returns fires(...)"),
+        ("    return valid_rate < low\n", "a @check must return fires(...)"),
     ],
 )
 def test_what_a_check_returns_is_looked_at_when_it_is_loaded(tmp_path: Path, rest: str, said: str) -> None:
