@@ -150,7 +150,9 @@ CASES = {
     # -- torn ---------------------------------------------------------------------------------------------------
     "a torn last line": Case(write("b/metrics.jsonl", TORN + b"\n" + BAD[:0]), PASS, "line 60 is incomplete", PASS),
     "a torn trainer_state.json": Case(
-        write("b/trainer_state.json", state()[:60]), UNREADABLE, "b/trainer_state.json: unreadable: the JSON is incomplete"
+        write("b/trainer_state.json", state()[:60]),
+        UNREADABLE,
+        "b/trainer_state.json: unreadable: the JSON is incomplete",
     ),
     "a torn gzip": Case(
         write("b/metrics.jsonl.gz", gzip.compress(BAD)[:30]), UNREADABLE, "b/metrics.jsonl.gz: unreadable: "
@@ -244,12 +246,8 @@ CASES = {
     "a link to a folder that is read": Case(link("z", "a"), PASS, "1 run: 1 pass", PASS),
     "a link to itself": Case(link("a/loop", "."), PASS, "1 run: 1 pass", PASS),
     "a link to the folder above": Case(link("up", "../.."), PASS, "runs/up: not read: a link to ", 2),
-    "a link that leads nowhere": Case(
-        link("b.jsonl", "gone.jsonl"), PASS, "b.jsonl: not read: a broken link", 2
-    ),
-    "a link that leads to itself": Case(
-        link("b.jsonl", "b.jsonl"), PASS, "b.jsonl: not read: a broken link", 2
-    ),
+    "a link that leads nowhere": Case(link("b.jsonl", "gone.jsonl"), PASS, "b.jsonl: not read: a broken link", 2),
+    "a link that leads to itself": Case(link("b.jsonl", "b.jsonl"), PASS, "b.jsonl: not read: a broken link", 2),
     "a pipe": Case(lambda here: os.mkfifo(here / "runs/b.log"), PASS, "b.log: not read: not a regular file", 2),
     # -- views and unfinished runs ------------------------------------------------------------------------------
     "a copy": Case(write("b/metrics.jsonl", jsonl()), PASS, "1 duplicate", PASS),

@@ -72,7 +72,9 @@ def test_a_run_knows_how_it_ended_and_how_often_it_began_again(tmp_path: Path) -
 def test_a_run_that_died_before_its_first_metric_says_of_what(tmp_path: Path) -> None:
     text = "Loading\nTraceback (most recent call last):\n  File \"a.py\", line 3\nKeyError: 'answer'\n\nmore words\n"
     run = run_of(tmp_path, "train.log", text)
-    assert run.notes[0] == "the log ends with a traceback (line 2): KeyError: 'answer'; it ended before the first metric"
+    assert (
+        run.notes[0] == "the log ends with a traceback (line 2): KeyError: 'answer'; it ended before the first metric"
+    )
 
 
 def test_what_was_survived_is_no_end(tmp_path: Path) -> None:

@@ -89,7 +89,9 @@ def read_metrics(file: Input, rows: Iterator[tuple[int, dict[str, Any]]]) -> Run
         if judged := sum(values.get(name, 0.0) for name in _PROVIDERS):
             fields["judge_failure_rate"] = values.get("provider_heuristic", 0.0) / judged
         if hits := values.get("nan_inf_hits"):
-            builder.event("log-warning", f"the trainer skipped {hits:.0f} NaN or infinite loss{'es' * (hits != 1)}", number)
+            builder.event(
+                "log-warning", f"the trainer skipped {hits:.0f} NaN or infinite loss{'es' * (hits != 1)}", number
+            )
         builder.add({"step": values["step"], **fields, "by_task": tasks}, number)
         for name in values.keys() - taken:
             builder.run.unread[name] = builder.run.unread.get(name, 0) + 1
