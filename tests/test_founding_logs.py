@@ -59,7 +59,7 @@ def test_a_declared_coefficient_of_6_is_flagged_and_its_sign_left_to_a_probe() -
     found = diagnosis.finding("ENT008")
     assert found is not None
     assert found.severity == "error"  # a risk, and nothing shows that the run learns in spite of it
-    assert "depends on its sign, which only a probe can prove" in found.message
+    assert "Check its sign with a probe" in found.message
     assert diagnosis.verdict == "failing"
 
 

@@ -101,7 +101,7 @@ def understand(launch: Launch) -> Configuration:
         lines = ", ".join(map(str, launch.severed[:5]))
         found.lines["cannot_run"], found.settings["cannot_run"] = launch.broken or (
             launch.severed[0],
-            f"line {lines} is not passed to the command above, because a line before it does not end in a backslash",
+            f"the shell does not pass line {lines} to the command above: an earlier line does not end in a backslash",
         )
     return found
 

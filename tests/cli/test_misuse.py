@@ -83,7 +83,7 @@ TABLE = """
 2 share ok.jsonl -o folder | folder: cannot be written: Is a directory
 2 fleet | pass run folders, or the --db file of an earlier call
 2 fleet none | none: No such file or directory
-2 fleet ok.jsonl --sql 'drop table runs' | one statement that only reads
+2 fleet ok.jsonl --sql 'drop table runs' | one read-only statement
 2 fleet ok.jsonl --sql selct | --sql: Parser Error
 2 run --inject nosuch | --inject nosuch: unknown fault; `grpo-doctor faults` lists all faults
 2 run --set max_steps=abc | Expected `int`, got `str`

@@ -98,7 +98,7 @@ def test_prompts_of_a_file_with_a_reward_in_trls_form(tmp_path: Path, monkeypatc
         ("none.jsonl", "math:sqrt", "No such file"),
         ("bad.jsonl", "math:sqrt", 'bad.jsonl:1: expected one JSON object per line with the key "prompt"'),
         ("bad.jsonl", None, "prompts need a reward"),
-        ("nonsense", None, "write module:function"),
+        ("nonsense", None, "expected module:function"),
         ("math:nothing", None, "no attribute 'nothing'"),
     ],
 )

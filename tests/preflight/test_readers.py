@@ -1230,11 +1230,11 @@ def test_kinds_of_configuration(tmp_path: Path, files: dict[str, str], expected:
     ("name", "text", "where"),
     [
         ("a.py", "from trl import GRPOConfig\np = TrlParser((Own, GRPOConfig))\n", "line 2 fills GRPOConfig"),
-        ("a.py", "# GRPO\np.add_argument('--config', required=True)\n", "the document that --config names (line 2)"),
-        ("a.sh", "python -m rl.grpo_train\n", "it starts rl/grpo_train.py, which is not beside it"),
+        ("a.py", "# GRPO\np.add_argument('--config', required=True)\n", "the file given by --config (line 2)"),
+        ("a.sh", "python -m rl.grpo_train\n", "it starts rl/grpo_train.py, which was not found"),
         ("b.sh", "python b.py --x\n", "in b.py, line 1 fills PPOConfig"),
-        ("c.sh", 'R=${R:-/p}\n"$R/run_it.sh" "$@"\n', "it starts /p/run_it.sh, which is not beside it"),
-        ("d.sh", "accelerate launch --num_processes 2 go.py name=x\n", "it starts go.py, which is not beside it"),
+        ("c.sh", 'R=${R:-/p}\n"$R/run_it.sh" "$@"\n', "it starts /p/run_it.sh, which was not found"),
+        ("d.sh", "accelerate launch --num_processes 2 go.py name=x\n", "it starts go.py, which was not found"),
     ],
 )
 def test_settings_that_are_left_to_others_are_said_to_be(tmp_path: Path, name: str, text: str, where: str) -> None:
@@ -1391,7 +1391,7 @@ def test_what_a_script_adds_that_is_not_beside_is_not_assumed(tmp_path: Path) ->
         (path := tmp_path / name).write_text(text)
         found = read(path)[0]
         assert (found.settings["group_size"], found.assumed) == (4, {})
-        assert found.notes == ["examples/run.sh, which it starts, was not read"]
+        assert found.notes == ["it starts examples/run.sh, which was not read"]
     (at := tmp_path / "examples" / "run.sh").parent.mkdir()
     at.write_text("python -m verl.trainer.main_ppo algorithm.adv_estimator=grpo $@\n")
     found = read(tmp_path / "a.sh")[0]
