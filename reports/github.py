@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from grpo_doctor import Diagnosis, Finding, Severity
 from grpo_doctor.diagnosis.verdict import weight
+from grpo_doctor.diagnosis.wording import counted
 from grpo_doctor.report.model import Options, excuse, first_step_to_take, location, since
-from grpo_doctor.wording import counted
 
 MOST = 10
 """Annotations of one step that GitHub shows."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from grpo_doctor import Diagnosis, Finding, Remedy, Withheld
+from grpo_doctor.diagnosis.wording import counted
 from grpo_doctor.report.charts import file_name, panels
 from grpo_doctor.report.model import (  # fmt: skip
     FRAMEWORKS,
@@ -31,7 +32,6 @@ from grpo_doctor.report.model import (  # fmt: skip
     withheld,
 )
 from grpo_doctor.run import Table
-from grpo_doctor.wording import counted
 
 if TYPE_CHECKING:
     from grpo_doctor.compare import Comparison

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from grpo_doctor import Diagnosis
+from grpo_doctor.diagnosis.wording import counted
 from grpo_doctor.report.model import (
     Options,
     authored,
@@ -18,7 +19,6 @@ from grpo_doctor.report.model import (
     sure,
     when,
 )
-from grpo_doctor.wording import counted
 
 if TYPE_CHECKING:
     from grpo_doctor.compare import Comparison

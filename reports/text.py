@@ -14,6 +14,7 @@ from rich.text import Text
 from grpo_doctor import Diagnosis, Finding, Remedy, Withheld
 from grpo_doctor.diagnosis.check import Severity
 from grpo_doctor.diagnosis.verdict import weight
+from grpo_doctor.diagnosis.wording import counted
 from grpo_doctor.report.charts import panels
 from grpo_doctor.report.model import (  # fmt: skip
     FRAMEWORKS,
@@ -40,7 +41,6 @@ from grpo_doctor.report.model import (  # fmt: skip
 )
 from grpo_doctor.report.redaction import one_line
 from grpo_doctor.run import Table
-from grpo_doctor.wording import counted
 
 if TYPE_CHECKING:
     from grpo_doctor.compare import Comparison

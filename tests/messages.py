@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.check import Check
-from grpo_doctor.wording import rendered
+from grpo_doctor.diagnosis.wording import rendered
 
 PAGE = Path(__file__).parents[1] / "docs" / "messages.md"
 HEAD = """# Messages

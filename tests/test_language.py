@@ -19,7 +19,7 @@ from grpo_doctor.cli import COMMANDS, app_of
 from grpo_doctor.diagnosis.catalogue import home, load
 from grpo_doctor.diagnosis.check import Check
 from grpo_doctor.diagnosis.remedies import SHARED
-from grpo_doctor.wording import rendered
+from grpo_doctor.diagnosis.wording import rendered
 from tests import messages
 
 ROOT = Path(__file__).parents[1]
@@ -224,7 +224,7 @@ def test_messages_render_numbers_without_exponent_and_negative_zero(family: str,
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_phrases_of_messages_write_numbers_with_the_one_function(family: str) -> None:
-    """An f-string with ``:.3g`` writes 1.23e+03; `grpo_doctor.wording.number` does not."""
+    """An f-string with ``:.3g`` writes 1.23e+03; `grpo_doctor.diagnosis.wording.number` does not."""
     found = []
     for check in checks_of(family):
         for node in ast.walk(ast.parse(Path(check.file).read_text(encoding="utf-8"))):

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from grpo_doctor import output
 from grpo_doctor.cli import PIPE_CLOSED, app
+from grpo_doctor.report import output
 from tests.cli.runs import write_run
 
 COMMAND = (sys.executable, "-m", "grpo_doctor")

@@ -25,7 +25,7 @@ def run_pytest(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         "pytest",
         "-q",
         "-p",
-        "grpo_doctor.pytest_plugin",
+        "grpo_doctor.integrations.pytest_plugin",
         "-c",
         "/dev/null",
         *words,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from grpo_doctor.wording import counted, number, rendered
+from grpo_doctor.diagnosis.wording import counted, number, rendered
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 from typing import Any
 
 from grpo_doctor import Fires, any_of, check, fires, probe, probes
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, is_any, maximum, where, words
-from grpo_doctor.wording import number
 
 
 @check("ADV006", severity="warning", confidence="medium", explains=("ADV007",))

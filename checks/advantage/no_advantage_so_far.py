@@ -1,8 +1,8 @@
 import math
 
 from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, baseline, best, fmax, is_any, isnan, lowest, row, total, where, words
-from grpo_doctor.wording import number
 
 
 @check("ADV015", vital=True, kind="outcome", severity="warning", confidence="high", explains=("GRD008",))

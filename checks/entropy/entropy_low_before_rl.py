@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, baseline, is_any, recent_mean, total, words
-from grpo_doctor.wording import number
 
 
 @check(

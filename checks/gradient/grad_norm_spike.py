@@ -1,6 +1,7 @@
 import numpy as np
 
 from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import (
     Column,
     baseline,
@@ -18,7 +19,6 @@ from grpo_doctor.series import (
     where,
     words,
 )
-from grpo_doctor.wording import number
 
 
 @check("GRD002", severity="warning", confidence="medium")

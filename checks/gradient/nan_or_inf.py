@@ -2,8 +2,8 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, check, fires, probe, probes
+from grpo_doctor.diagnosis.wording import counted
 from grpo_doctor.series import Column, best, each, isnan, latest, previous, row, total, where, words
-from grpo_doctor.wording import counted
 
 
 @check(

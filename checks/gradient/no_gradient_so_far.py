@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, baseline, isnan, latest, row, total, where, words
-from grpo_doctor.wording import number
 
 
 @check(

@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, best, kendall_tau, known_median, latest, moving_min, words
-from grpo_doctor.wording import number
 
 
 @check("KL002", severity="warning", confidence="medium", explains=("DIV004", "STL001", "STL006"))

@@ -1,8 +1,8 @@
 import math
 
 from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, baseline, began, is_any, lowest, moving_median, previous, where, words
-from grpo_doctor.wording import number
 
 
 @check(

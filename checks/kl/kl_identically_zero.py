@@ -1,8 +1,8 @@
 from typing import Any
 
 from grpo_doctor import Fires, check, fires, probe, probes
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, best, each, isnan, lowest, row, total, where, words
-from grpo_doctor.wording import number
 
 
 @check("KL003", kind="defect", severity="warning", vital=True)

@@ -1,8 +1,8 @@
 from typing import Any
 
 from grpo_doctor import Fires, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, best, leaps, total, where, words
-from grpo_doctor.wording import number
 
 
 @check("KL008", severity="warning", confidence="medium", explains=("REW009", "REW015"))

@@ -2,8 +2,8 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, any_of, check, fires, probe, probes
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, baseline, each, is_any, latest, row, where, words
-from grpo_doctor.wording import number
 
 
 @check(

@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 import typer
 from msgspec import structs
 
-from .. import output
 from ..config import Config, ConfigError
 from ..config import read as read_config
 from ..diagnosis.catalogue import Catalogue, load, load_family, report_names
 from ..diagnosis.check import CheckError, Severity
+from ..diagnosis.trust import trusted
 from ..fault_isolation import bug
 from ..limits import Budget, allow
 from ..readers import ReadError
 from ..readers.mapping import refuse_unknown_fields
 from ..readers.settings import declared as setting_name
 from ..readers.settings import known_settings, setting_value
+from ..report import output
 from ..report.model import Options, UnknownFormatError, render
 from ..report.redaction import inert, one_line
 from ..series.derived import MEANINGS
-from ..trust import trusted
 
 if TYPE_CHECKING:
     from ..diagnosis.verdict import Diagnosis

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .. import output
+from ..report import output
 from ..report.redaction import cleaned, csv_cell, redact, visible_json
 from . import common
 from .share import share

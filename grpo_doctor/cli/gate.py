@@ -15,12 +15,12 @@ from msgspec import structs
 from ..config import Accepted, Config, ConfigError, Suppression
 from ..diagnosis.catalogue import load
 from ..diagnosis.check import Finding, Severity
+from ..diagnosis.trust import trusted
+from ..diagnosis.wording import counted
 from ..readers.input import NotRead
 from ..report.model import fingerprint, relative, render, since
 from ..report.redaction import one_line, redact
 from ..run import not_finite_any_longer
-from ..trust import trusted
-from ..wording import counted
 from . import common
 from .analyze import Paths, diagnose_paths
 from .compare import compare_with

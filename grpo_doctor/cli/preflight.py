@@ -11,11 +11,11 @@ from msgspec import structs
 
 from ..config import ConfigError
 from ..diagnosis.check import Severity
+from ..diagnosis.wording import counted
 from ..limits import OverBudgetError
 from ..readers import ReadError
 from ..report.model import first_step_to_take, missing
 from ..report.redaction import clean
-from ..wording import counted
 from . import common
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from msgspec import structs
 
 from ..config import ConfigError
 from ..diagnosis.check import Severity
+from ..diagnosis.wording import counted
 from ..report.redaction import one_line
-from ..wording import counted
 from . import common
 from .analyze import Outcome, exit_code
 

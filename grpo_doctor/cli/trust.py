@@ -19,7 +19,7 @@ def trust(
     Review the files first. Their path and content are stored in your user configuration; after any change you must
     trust the folder again.
     """
-    from ..trust import digest, read, store
+    from ..diagnosis.trust import digest, read, store
 
     with common.plain_errors():
         place = str(folder.resolve())

@@ -13,9 +13,9 @@ import numpy as np
 from ..diagnosis.catalogue import Catalogue, load
 from ..diagnosis.check import Check, Finding, Fires, Severity
 from ..diagnosis.verdict import learns
+from ..diagnosis.wording import rendered
 from ..record import NUMBER_FIELDS
 from ..run import BROADCAST
-from ..wording import rendered
 from .align import Aligned, By, align, timeline
 from .arms import SEEDS, Arm, Change, changes
 from .difference import LEAST, Difference, difference_of, metrics_of

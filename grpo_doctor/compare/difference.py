@@ -23,11 +23,11 @@ import math
 import msgspec
 import numpy as np
 
+from ..diagnosis.wording import number
 from ..run import RunType
 from ..series.changepoint import Departures, departures
 from ..series.noise_model import critical, split
 from ..series.trend import UNIT, WINDOW
-from ..wording import number
 from .align import Aligned
 
 METRICS: dict[str, tuple[str, int]] = {

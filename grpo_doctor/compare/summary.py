@@ -10,11 +10,11 @@ import msgspec
 from ..diagnosis.catalogue import report, report_names
 from ..diagnosis.check import Severity
 from ..diagnosis.verdict import Diagnosis
+from ..diagnosis.wording import counted, number
 from ..report.model import Options, UnknownFormatError, presentable, shortened
 from ..report.model import render as render_diagnoses
 from ..report.redaction import cleaned, one_line
 from ..run import Table
-from ..wording import counted, number
 from .arms import Change
 from .comparison import Comparison
 from .difference import SEED

@@ -15,11 +15,11 @@ from ..run import WORDED, Run, figure
 from ..series import Memory, Words, steady
 from ..series.trajectory import FOLLOWED, STANDING, Trajectory, success_of
 from ..series.trend import Standing
-from ..wording import rendered
 from .catalogue import Catalogue, load
 from .check import DECLARED, Check, Finding, Fires, Severity
 from .hysteresis import RECENT, Alarm, Episode
 from .verdict import Coverage, Diagnosis, bounds, conclude_all, diagnosis_of
+from .wording import rendered
 
 BLOCK = 8192
 """Rows per block: bounds memory and fits the CPU cache."""

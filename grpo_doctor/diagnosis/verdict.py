@@ -18,13 +18,13 @@ import numpy as np
 from ..run import Run, RunType, Table
 from ..series.trajectory import MEANT, VALID, Trajectory
 from ..series.trend import Outcome
-from ..wording import rendered
 from .check import Confidence, Finding, Fires, Severity, Withheld
 from .early_indicators import Before, Moved, Recorded, before
 from .faq import answers_of
 from .headline import ENOUGH, failing_sentence, lost, overview_sentence, shown, stuck, together
 from .remedy_gate import senseless
 from .tables import before_next_run, tables_of
+from .wording import rendered
 
 if TYPE_CHECKING:
     from .catalogue import Catalogue

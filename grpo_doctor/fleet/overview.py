@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..wording import counted
+from ..diagnosis.wording import counted
 from .merge import Gathered, shortened
 from .planning import Plan, plan
 from .separating_settings import SURE, Effect, separate

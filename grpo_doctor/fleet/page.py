@@ -10,11 +10,11 @@ from markupsafe import Markup
 
 from .. import __version__
 from ..diagnosis.catalogue import home
+from ..diagnosis.wording import counted
 from ..report.chart_layout import Small, multiples
 from ..report.markup import digest, environment
 from ..report.model import Options
 from ..report.redaction import one_line
-from ..wording import counted
 from .overview import Overview, effect_words, effects_words, unit_of, verdict_words
 from .text import cells
 from .unit import Line

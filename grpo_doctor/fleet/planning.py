@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from ..wording import counted
+from ..diagnosis.wording import counted
 from .merge import SEED, by_setting
 from .unit import Level, Line
 

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from .. import output
 from ..config import ConfigError
 from ..limits import OverBudgetError, allowed, spending, spent
+from ..report import output
 from .locations import Unit, digest
 from .merge import Gathered, shortened
 from .unit import Job, Judged, Line, decode

@@ -9,9 +9,9 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
+from ..diagnosis.wording import counted
 from ..report.model import Options
 from ..report.redaction import one_line
-from ..wording import counted
 from .overview import Cause, Overview, effects_words, unit_of, verdict_words
 from .planning import Plan
 from .separating_settings import Effect, Value

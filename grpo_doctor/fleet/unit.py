@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from .. import __version__, output
+from .. import __version__
 from ..config import Config
 from ..diagnosis.catalogue import Catalogue, load
 from ..diagnosis.check import Finding
@@ -30,6 +30,7 @@ from ..readers.input import Input
 from ..readers.reader import read_input
 from ..readers.views import COMPARED, view_rows
 from ..readers.walk import Answer
+from ..report import output
 from ..report.charts import decimated
 from ..report.model import Options, leading, presentable, render
 from ..report.redaction import one_line, redact

@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
 import msgspec
 from filelock import FileLock, Timeout
 
-from .. import output
 from ..config import ConfigError
 from ..diagnosis.catalogue import report_names
 from ..diagnosis.check import Finding, Severity
@@ -21,6 +20,7 @@ from ..diagnosis.verdict import Diagnosis
 from ..fault_isolation import tell
 from ..readers import read
 from ..record import StepRecord, encode, portable, read_records
+from ..report import output
 from ..report.model import Options, render
 from ..run import Sample
 from .alerts import keep_report

@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 
-from .. import output
 from ..config import ConfigError
 from ..diagnosis.catalogue import load
 from ..diagnosis.lab_results import FILE, Harm, Measured, Share, Treatment
 from ..engine.faults import FAULTS
+from ..report import output
 from . import curves
 from .arms import ALONE, FOLK, GRAVEST, HEALTHY, MENDED, ROLLED_BACK, SCALE, TWIN, begins
 from .calibration import Case, calibrated, cases_of_lab, cases_of_logs

@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from .. import output
 from ..engine.engine import Engine
 from ..engine.model import load_model
 from ..engine.settings import Settings
 from ..engine.task import Example, load_task
 from ..engine.trainer import Trainer, TrainingDied
 from ..record import encode
+from ..report import output
 from .arms import ALONE, MENDED, TWIN, Job, mended, sick, since, treated
 
 

@@ -19,9 +19,9 @@ import torch
 from ..diagnosis.catalogue import Catalogue, home, load
 from ..diagnosis.check import Check, Finding, Fires, Severity
 from ..diagnosis.verdict import Coverage, Diagnosis, Verdict, diagnosis_of
+from ..diagnosis.wording import rendered
 from ..fault_isolation import words_of
 from ..run import Run
-from ..wording import rendered
 from . import entry_points as seams_module
 from .composite import completed
 from .crafted_inputs import PROMPTS, device_of, pad_left, special_ids

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import output
 from ..diagnosis.check import Finding, Severity
+from ..report import output
 from .entry_points import AdapterError, Seams
 
 MARK = "# written by `grpo-doctor probe --keep`"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import output
 from ..diagnosis.verdict import Diagnosis
+from . import output
 from .charts import FEW, HUGE, RANGES, Ground, Panel, decimated, file_name, healthy, panels, timeline_rows
 
 if TYPE_CHECKING:

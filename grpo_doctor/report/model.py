@@ -17,8 +17,8 @@ from ..diagnosis.catalogue import load, report, report_names
 from ..diagnosis.check import Finding, Remedy, Severity, Step, Withheld
 from ..diagnosis.lab_results import stored
 from ..diagnosis.verdict import Diagnosis
+from ..diagnosis.wording import counted
 from ..run import Run, Sample, Table
-from ..wording import counted
 from .redaction import CLIP, clean, cleaned, one_line
 
 SHOWN = 4

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from grpo_doctor import config
 from grpo_doctor.cli import app
 from grpo_doctor.config import ConfigError
-from grpo_doctor.trust import digest, store
+from grpo_doctor.diagnosis.trust import digest, store
 from tests.cli.runs import write_run
 from tests.test_action import run_action
 

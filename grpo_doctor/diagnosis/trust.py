@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from .config import Config, ConfigError
+from ..config import Config, ConfigError
 
 
 def trusted(config: Config) -> tuple[Path, ...]:

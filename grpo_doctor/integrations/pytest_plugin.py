@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from .diagnosis.verdict import Diagnosis
-    from .record import StepRecord
-    from .run import Run
+    from ..diagnosis.verdict import Diagnosis
+    from ..record import StepRecord
+    from ..run import Run
 
     Diagnosable = str | Path | Run | Iterable[StepRecord]
 
@@ -38,8 +38,8 @@ def diagnose() -> Callable[[Diagnosable], Diagnosis]:
 
 
 def _diagnose(what: Diagnosable) -> Diagnosis:
-    from .diagnosis.examine import diagnose
-    from .run import Run, run_of
+    from ..diagnosis.examine import diagnose
+    from ..run import Run, run_of
 
     if isinstance(what, str | Path):
         found = _read(Path(what))
@@ -50,8 +50,8 @@ def _diagnose(what: Diagnosable) -> Diagnosis:
 
 
 def _read(path: Path) -> list[Diagnosis]:
-    from .diagnosis.examine import diagnose
-    from .readers import read
+    from ..diagnosis.examine import diagnose
+    from ..readers import read
 
     return [diagnose(run) for run in read(path)]
 
@@ -70,7 +70,7 @@ class RunItem(pytest.Item):
 
     def runtest(self) -> None:
         """Raises `RunError` with the report."""
-        from .report.model import Options, render
+        from ..report.model import Options, render
 
         bad = [d for d in _read(Path(self.name)) if d.verdict in ("failing", "unjudged")]
         if bad:
@@ -78,7 +78,7 @@ class RunItem(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The report, or for a path that cannot be read the one line that says why."""
-        from .readers import ReadError
+        from ..readers import ReadError
 
         if isinstance(excinfo.value, RunError | ReadError):
             return str(excinfo.value)
